@@ -236,8 +236,8 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
 	@bin/sluice bench all --out out/bench
-	@bin/sluice bench jellyfish --out out/bench-jellyfish
-	@bin/sluice bench strait --out out/bench-strait
+	@bin/sluice reproduce jellyfish --seeds 1,2,3 --out out/bench
+	@bin/sluice reproduce strait --seeds 1,2,3 --out out/bench
 	@bin/sluice bench compose --out out/bench-compose
 	@bin/sluice bench rates --device cosim --rates 0.7,1.0,1.2 --seeds 1,2,3 --n 256 --out out/bench-cosim
 	@go test -run '^$$' -bench . -benchmem ./... | grep -E '^(Benchmark|pkg:|ok)' || true
@@ -269,7 +269,7 @@ weekly: setup build ## the longest: deliberate breaks, whole tops, whole network
 configs = bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n $(1) --seed $$(date +%s) --oracle 0 --out out/$(@D)/$$c; done'
 lockstep = bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n $(1)'
 gpu-killed = go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills $(1)
-gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
+gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/experiments/reef -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
 strait-tests = seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n $(1); go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n $(2)
 jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$(date +%s) -n $(1)
 
@@ -356,11 +356,11 @@ weekly/gpu-kills:
 weekly/gpu-calls:
 	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
 weekly/bench-gpu:
-	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/weekly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/weekly/bench-seeb'
+	@.ci/once bench-gpu bash -euc 'bin/sluice reproduce reef --time 16ms --seeds 1 --vary --out out/weekly; bin/sluice reproduce seeb --time 8s --seeds 1 --vary --out out/weekly'
 weekly/strait-long:
-	@.ci/once strait-long bash -euc '$(call strait-tests,100000,1000); bin/sluice bench strait --vary --time 700ms --out out/weekly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/weekly/compose'
+	@.ci/once strait-long bash -euc '$(call strait-tests,100000,1000); bin/sluice reproduce strait --vary --time 700ms --seeds 1,2,3 --out out/weekly; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/weekly/compose'
 weekly/jellyfish-long:
-	@.ci/once jellyfish-long bash -euc '$(call jellyfish-tests,20000); bin/sluice bench jellyfish --vary --time 10s --instances 1 --out out/weekly/jellyfish'
+	@.ci/once jellyfish-long bash -euc '$(call jellyfish-tests,20000); bin/sluice reproduce jellyfish --vary --time 10s --seeds 1,2,3 --instances 1 --out out/weekly'
 weekly/fuzz-long:
 	@.ci/once fuzz-long .ci/fuzz 3m
 

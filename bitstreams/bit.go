@@ -1,7 +1,6 @@
-// Package bitstreams reads what Vivado writes for a board and makes what the board's FPGA manager
-// takes: .bit files are parsed with bounds and checked against the board and the manifest that was
-// written beside them; the .bin is the configuration data in the byte order of the device's family.
-// It holds manifests, never binaries.
+// Package bitstreams parses the .bit files that Vivado writes and converts them to the .bin format of the kernel's
+// FPGA manager. A .bit file is checked against its board and against the manifest beside it. The repository holds
+// manifests, never binaries.
 package bitstreams
 
 import (
@@ -17,17 +16,17 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// ErrBit is wrapped by every refusal of a .bit file.
+// ErrBit is wrapped by every error about a .bit file.
 var ErrBit = errors.New("bad .bit file")
 
-// maxBit bounds what is read: the largest device of the two families takes 39 MB.
+// maxBit limits the file size: the largest device of the two families takes 39 MB.
 const maxBit = 64 << 20
 
-// Header is the text in front of the configuration data.
+// Header is the text before the configuration data.
 type Header struct {
 	Design string `json:"design"`  // name of the top module
-	UserID string `json:"user_id"` // hexadecimal, "" where it is not there
-	Tool   string `json:"tool"`    // Vivado's version, "" where it is not there
+	UserID string `json:"user_id"` // hexadecimal; "" if absent
+	Tool   string `json:"tool"`    // Vivado's version; "" if absent
 	Part   string `json:"part"`    // as the file spells it: 7z045ffg900, xczu7ev-ffvc1156-2-e
 	Date   string `json:"date"`
 	Time   string `json:"time"`
@@ -36,9 +35,9 @@ type Header struct {
 // Bit is a parsed .bit file.
 type Bit struct {
 	Header
-	Device boards.Device `json:"device"` // by the IDCODE that the configuration data is written for
+	Device boards.Device `json:"device"` // from the IDCODE in the configuration data
 	Data   []byte        `json:"-"`      // configuration words, big-endian
-	Sync   int           `json:"sync"`   // where the synchronisation word stands in Data
+	Sync   int           `json:"sync"`   // offset of the synchronisation word in Data
 	Frames int           `json:"frames"` // words written to the frame data register
 }
 
@@ -60,11 +59,10 @@ func ReadBit(path string) (*Bit, error) {
 	return b, nil
 }
 
-// preamble is the first field: nine bytes that no version of the tools has ever changed, then the
-// length of a key.
+// preamble is the first field, the same in all versions of the tools, and the length of the first key.
 var preamble = []byte{0, 9, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0, 0, 1}
 
-// ParseBit parses a .bit file. Nothing may follow its data.
+// ParseBit parses a .bit file. Trailing bytes are an error.
 func ParseBit(file []byte) (*Bit, error) {
 	if len(file) > maxBit {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBit, maxBit)
@@ -143,7 +141,7 @@ const (
 	regIDCODE = 12
 )
 
-// walk follows the configuration packets as far as the first frame data: they must name a device.
+// walk follows the configuration packets to the first frame data. They must name a device.
 func (b *Bit) walk() error {
 	word := func(at int) uint32 { return binary.BigEndian.Uint32(b.Data[at:]) }
 	fail := func(at int, format string, args ...any) error {
@@ -199,8 +197,8 @@ func (b *Bit) walk() error {
 	return fmt.Errorf("%w: it writes no frame data", ErrBit)
 }
 
-// names are what a .bit file may call a part: all of it, or without what stands last, its grades and its package:
-// 7z045ffg900 of xc7z045ffg900-2, zu7ev-ffvc1156 of xczu7ev-ffvc1156-2-e.
+// names returns the names that a .bit file may use for a part: the full name, or without grade or package. Examples:
+// 7z045ffg900 for xc7z045ffg900-2, zu7ev-ffvc1156 for xczu7ev-ffvc1156-2-e.
 func names(part string) []string {
 	words := strings.Split(boards.Bare(part), "-")
 	var all []string
@@ -210,8 +208,8 @@ func names(part string) []string {
 	return all
 }
 
-// CheckPart compares a file with a board's part (xc7z045ffg900-2): the name in the header, and the
-// device that the data is written for.
+// CheckPart compares the file with a board's part (xc7z045ffg900-2): both the name in the header and the device in
+// the configuration data must match.
 func (b *Bit) CheckPart(part string) error {
 	if got := strings.ReplaceAll(boards.Bare(b.Part), "-", ""); !slices.Contains(names(part), got) {
 		return fmt.Errorf("%w: it is for the part %s, the board's is %s", ErrMismatch, b.Part, part)
@@ -222,9 +220,9 @@ func (b *Bit) CheckPart(part string) error {
 	return nil
 }
 
-// Bin is what the kernel's FPGA manager takes: every word in little-endian order, so that the
-// synchronisation word reads 66 55 99 aa; for Zynq-7000, whose DMA takes bursts of 32 bytes, filled up
-// with no-operation words. It is what `bootgen -process_bitstream bin` writes, byte for byte.
+// Bin converts to the format of the kernel's FPGA manager, byte for byte as `bootgen -process_bitstream bin` does.
+// Words are little-endian, so the synchronisation word reads 66 55 99 aa. Zynq-7000's DMA needs bursts of 32 bytes,
+// so there the end is padded with no-operation words.
 func (b *Bit) Bin() []byte {
 	size := len(b.Data)
 	if b.Device.Family == boards.Series7 {

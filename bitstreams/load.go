@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// Errors of loading.
+// Errors of Load.
 var (
 	ErrManager = errors.New("no FPGA manager that takes a file")
 	ErrLoad    = errors.New("the FPGA manager refused")
 )
 
-// Manager is an FPGA manager of the kernel, by our module (boards/kernel/sluice_fpga.c) or by sysfs.
+// Manager is an FPGA manager of the kernel, reached through our module (boards/kernel/sluice_fpga.c) or sysfs.
 type Manager struct {
 	Sys      string // where sysfs is mounted (default /sys)
 	Dev      string // where devtmpfs is mounted (default /dev)
 	Firmware string // where the kernel looks for firmware (default /lib/firmware)
-	Name     string // of the manager (default fpga0)
+	Name     string // manager's name (default fpga0)
 }
 
 func (m Manager) class() string {
@@ -34,7 +34,7 @@ func (m Manager) class() string {
 	return filepath.Join(sys, "class", "fpga_manager", name)
 }
 
-// State is what the manager says of the PL: operating, unknown, write error ...
+// State returns the manager's state of the PL: operating, unknown, write error ...
 func (m Manager) State() (string, error) {
 	text, err := os.ReadFile(filepath.Join(m.class(), "state"))
 	if err != nil {
@@ -43,19 +43,18 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Says is another attribute of the manager; a name is for people.
+// Says returns another attribute of the manager, such as its readable name.
 func (m Manager) Says(attribute string) string {
 	text, _ := os.ReadFile(filepath.Join(m.class(), attribute))
 	return strings.TrimSpace(string(text))
 }
 
-// deviceFile is what sluice_fpga.ko makes: one write brings a whole .bin.
+// deviceFile is created by sluice_fpga.ko. One write must hold the whole .bin.
 const deviceFile = "sluice-fpga"
 
-// Load gives a .bin to the manager and waits until the PL is configured: through our module, or the
-// attribute that only vendors' kernels have (linux-xlnx: firmware). Where neither is there a bitstream is
-// loaded by U-Boot (boot.scr), and the error says so. The caller has made sure that nothing uses what is
-// in the PL now.
+// Load writes a .bin to the manager and waits until the PL is configured. It uses our module, or the attribute
+// "firmware" that only linux-xlnx has. If neither exists, only U-Boot can load a bitstream (boot.scr), and the error
+// says so. The caller must make sure that nothing uses the PL.
 func (m Manager) Load(name string, bin []byte) error {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, " \n") {
 		return fmt.Errorf("load %q: %w: expected a file's name without a folder", name, ErrLoad)
@@ -77,7 +76,7 @@ func (m Manager) Load(name string, bin []byte) error {
 	return nil
 }
 
-// byModule answers os.ErrNotExist where the module is not there.
+// byModule returns os.ErrNotExist if the module is not loaded.
 func (m Manager) byModule(name string, bin []byte) error {
 	dev := m.Dev
 	if dev == "" {
@@ -95,7 +94,7 @@ func (m Manager) byModule(name string, bin []byte) error {
 	return nil
 }
 
-// refusal says why a manager has not taken a .bin of n bytes.
+// refusal explains why a manager rejected a .bin of n bytes.
 func refusal(name string, n int, err error) error {
 	if errors.Is(err, syscall.ENOMEM) {
 		return fmt.Errorf("load %s: %w: %w: the kernel has no contiguous memory of %d bytes: give it cma=%dM on its command line, or load from U-Boot",

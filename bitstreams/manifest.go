@@ -20,28 +20,28 @@ import (
 // Errors of manifests.
 var (
 	ErrManifest = errors.New("bad manifest")
-	ErrMismatch = errors.New("the bitstream is another")
+	ErrMismatch = errors.New("the bitstream is a different one")
 )
 
-// Status is how far a bitstream has come.
+// Status is the most that a bitstream has been through.
 type Status string
 
 // Statuses, in order.
 const (
-	Built    Status = "built"    // Vivado has written it; timing is met
-	Loaded   Status = "loaded"   // a board has taken it and its registers answered
-	Measured Status = "measured" // it has served on a board, and figures of it are published
+	Built    Status = "built"    // Vivado wrote it and timing is met
+	Loaded   Status = "loaded"   // a board loaded it and its registers answered
+	Measured Status = "measured" // it served on a board, with published figures
 )
 
-// Manifest stands beside a bitstream and says what it is. The build script writes it.
+// Manifest describes the bitstream beside it. The build script writes it.
 type Manifest struct {
 	Board      string `yaml:"board" json:"board"`
-	Config     string `yaml:"config" json:"config"`           // of hw/configs, or an exported one
-	Part       string `yaml:"part" json:"part"`               // as Vivado was told: xc7z045ffg900-2
-	DesignHash string `yaml:"design_hash" json:"design_hash"` // 16 hexadecimal digits, as all hashes of the hardware
+	Config     string `yaml:"config" json:"config"`           // a name in hw/configs, or of an exported configuration
+	Part       string `yaml:"part" json:"part"`               // as given to Vivado: xc7z045ffg900-2
+	DesignHash string `yaml:"design_hash" json:"design_hash"` // 16 hexadecimal digits
 	ABIHash    string `yaml:"abi_hash" json:"abi_hash"`
 	Tool       string `yaml:"tool" json:"tool"`     // Vivado's version
-	SHA256     string `yaml:"sha256" json:"sha256"` // of the .bit
+	SHA256     string `yaml:"sha256" json:"sha256"` // of the .bit file
 
 	Timing      Timing      `yaml:"timing" json:"timing"`
 	Utilisation Utilisation `yaml:"utilisation" json:"utilisation"`
@@ -50,15 +50,15 @@ type Manifest struct {
 
 // Timing after routing.
 type Timing struct {
-	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"` // as the MMCM makes it, not as it was asked for
-	WNS      float64 `yaml:"wns_ns" json:"wns_ns"`       // worst negative slack, ns; below 0 there is no bitstream
-	WHS      float64 `yaml:"whs_ns" json:"whs_ns"`       // the same for hold
+	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"` // as the MMCM produces it, not as requested
+	WNS      float64 `yaml:"wns_ns" json:"wns_ns"`       // worst negative slack, ns; 0 or more
+	WHS      float64 `yaml:"whs_ns" json:"whs_ns"`       // worst hold slack, ns
 }
 
 // Utilisation after routing.
 type Utilisation struct {
 	DSP    int     `yaml:"dsp" json:"dsp"`
-	BRAM36 float64 `yaml:"bram36" json:"bram36"` // halves are blocks of 18 Kibit
+	BRAM36 float64 `yaml:"bram36" json:"bram36"` // a half is one block of 18 Kibit
 	URAM   int     `yaml:"uram" json:"uram"`
 	LUT    int     `yaml:"lut" json:"lut"`
 	FF     int     `yaml:"ff" json:"ff"`
@@ -66,7 +66,7 @@ type Utilisation struct {
 
 const maxManifest = 64 << 10
 
-// ReadManifest reads a file.
+// ReadManifest reads and checks a manifest file.
 func ReadManifest(path string) (*Manifest, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func ReadManifest(path string) (*Manifest, error) {
 	return m, nil
 }
 
-// ParseManifest parses and validates one; unknown keys are refused.
+// ParseManifest parses and validates a manifest. Unknown keys are errors.
 func ParseManifest(text []byte) (*Manifest, error) {
 	if len(text) > maxManifest {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrManifest, maxManifest)
@@ -133,7 +133,7 @@ func (m *Manifest) validate() error {
 	return errors.Join(errs...)
 }
 
-// CheckFile compares a manifest with the .bit beside it: every byte, the part and the tool.
+// CheckFile compares the manifest with the .bit beside it: hash, part and tool.
 func (m *Manifest) CheckFile(file []byte, b *Bit) error {
 	var errs []error
 	if sum := fmt.Sprintf("%x", sha256.Sum256(file)); sum != m.SHA256 {
@@ -148,8 +148,8 @@ func (m *Manifest) CheckFile(file []byte, b *Bit) error {
 	return errors.Join(errs...)
 }
 
-// CheckBoard compares a manifest with a board: its name, its part to the speed grade, the clock that the design was
-// built for. An MMCM's is within a thousandth of what was asked of it.
+// CheckBoard compares the manifest with a board: name, part with speed grade, and clock. An MMCM's clock may differ
+// from the requested one by a thousandth.
 func (m *Manifest) CheckBoard(b boards.Board) error {
 	var errs []error
 	if m.Board != b.Name {
@@ -164,7 +164,7 @@ func (m *Manifest) CheckBoard(b boards.Board) error {
 	return errors.Join(errs...)
 }
 
-// CheckHardware compares a manifest with the hashes that hardware, or a bundle, tells.
+// CheckHardware compares the manifest with the hashes that hardware or a bundle reports.
 func (m *Manifest) CheckHardware(design, abi uint64) error {
 	var errs []error
 	if h := fmt.Sprintf("%016x", design); h != m.DesignHash {

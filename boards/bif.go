@@ -1,8 +1,8 @@
 package boards
 
-// BIF is the recipe from which bootgen makes a board's BOOT.BIN: first-stage loader, (UltraScale+: PMU
-// firmware, trusted firmware,) the PL's bitstream, U-Boot. The ELF files come from the hardware platform
-// that the build script writes (write_hw_platform) and from U-Boot; none of them is ours.
+// BIF returns bootgen's recipe for a board's BOOT.BIN: first-stage loader, bitstream and U-Boot, on UltraScale+ also
+// PMU firmware and trusted firmware. The ELF files come from Vivado (write_hw_platform) and U-Boot; none is part of
+// this repository.
 func (b Board) BIF() string {
 	if b.Family == UltraScalePlus {
 		return `all: {

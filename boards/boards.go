@@ -1,7 +1,6 @@
-// Package boards holds what each board offers a design: the part and its resources, its clocks, how its
-// processing system reaches the design and the design reaches the DRAM, and the DRAM that designs are
-// judged with; one embedded YAML file a board. Where the paper's table I prints rows for the board, they
-// stand beside it.
+// Package boards describes the boards, one embedded YAML file each: part and resources, clocks, the ports between
+// processing system, design and DRAM, and the DRAM bandwidths that designs are evaluated with. Rows that the paper's
+// table I prints for a board are in its file.
 package boards
 
 import (
@@ -29,10 +28,10 @@ import (
 //go:embed */board.yaml
 var files embed.FS
 
-// maxFile bounds what is read from a file named by the user.
+// maxFile limits the size of a board file.
 const maxFile = 64 << 10
 
-// ErrBoard is wrapped by every refusal of a board's file.
+// ErrBoard is wrapped by every error about a board file.
 var ErrBoard = errors.New("bad board")
 
 // Families of devices, as yosys names them.
@@ -41,21 +40,21 @@ const (
 	UltraScalePlus = "xcup"
 )
 
-// Kinds of memory ports. AXI3 has bursts of at most 16 beats and an ID beside write data.
+// Kinds of memory ports. AXI3 limits bursts to 16 beats and has an ID for write data.
 const (
 	AXI3 = "axi3"
 	AXI4 = "axi4"
 )
 
-// Board is a board and its device.
+// Board describes a board and its device.
 type Board struct {
 	Name       string `yaml:"name" json:"name"`
 	Device     string `yaml:"device" json:"device"`
 	Family     string `yaml:"family" json:"family"`                               // Series7 or UltraScalePlus
-	Part       string `yaml:"part,omitempty" json:"part,omitempty"`               // as Vivado names it, package and speed grade included
+	Part       string `yaml:"part,omitempty" json:"part,omitempty"`               // as in Vivado, with package and speed grade
 	SpeedGrade int    `yaml:"speed_grade,omitempty" json:"speed_grade,omitempty"` // -1, -2, -3
-	BoardPart  string `yaml:"board_part,omitempty" json:"board_part,omitempty"`   // Vivado's board file, where there is one
-	IDCode     uint32 `yaml:"idcode,omitempty" json:"idcode,omitempty"`           // JTAG's, the version's four bits zero
+	BoardPart  string `yaml:"board_part,omitempty" json:"board_part,omitempty"`   // Vivado's board file, if there is one
+	IDCode     uint32 `yaml:"idcode,omitempty" json:"idcode,omitempty"`           // JTAG IDCODE with zero in the four version bits
 
 	DSP    int `yaml:"dsp" json:"dsp"`
 	BRAM36 int `yaml:"bram36" json:"bram36"` // blocks of 36 Kibit
@@ -63,7 +62,7 @@ type Board struct {
 	LUT    int `yaml:"lut" json:"lut"`
 	FF     int `yaml:"ff" json:"ff"`
 
-	ClockMHz  float64   `yaml:"clock_mhz" json:"clock_mhz"` // of the design
+	ClockMHz  float64   `yaml:"clock_mhz" json:"clock_mhz"` // clock of the design
 	Clocks    Clocks    `yaml:"clocks,omitempty" json:"clocks,omitzero"`
 	Ports     Ports     `yaml:"ports" json:"ports"`
 	Registers Registers `yaml:"registers,omitempty" json:"registers,omitzero"`
@@ -73,16 +72,16 @@ type Board struct {
 	DRAM      DRAM      `yaml:"dram" json:"dram"`
 
 	Published  []Published `yaml:"published,omitempty" json:"published,omitempty"`
-	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // 2^20 bits that the paper's memory law may fill; 0: it says nothing of this board
+	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // memory that the paper's law may fill, in Mibit; 0: the law does not cover this board
 }
 
-// Folds tells whether npu_top's activation buffer is built with four words to a row of its memories (the
-// parameter FOLD): where the device has URAM and a bank, 16 bits wide, is deeper than what lies in block RAM.
-// An URAM is 4K x 72 and no narrower; as it stands such a bank would take four times as many.
+// Folds reports whether npu_top's activation buffer stores four words per memory row (parameter FOLD). That is so if
+// the device has URAM and a bank is too deep for block RAM. A URAM is always 72 bits wide, so an unfolded bank of 16
+// bits would need four times as many.
 func (b Board) Folds(bankWords int) bool { return b.URAM > 0 && bankWords > 8192 }
 
-// Clocks are what the design's clock is made of: a reference at the processing system, and the clock that
-// this is asked to give the fabric, from which an MMCM makes ClockMHz.
+// Clocks describes the source of the design's clock: the reference of the processing system, and the fabric clock
+// from which an MMCM makes ClockMHz.
 type Clocks struct {
 	PSRefMHz float64 `yaml:"ps_ref_mhz" json:"ps_ref_mhz"`
 	PLMHz    float64 `yaml:"pl_mhz" json:"pl_mhz"`
@@ -94,25 +93,24 @@ type Ports struct {
 	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
 	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
-	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // of an address
-	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // of the processing system's ports, master 0 first
+	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // width of an address
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters
 }
 
-// Registers are where the processing system's master sees the register window.
+// Registers is the address of the register window, as the processing system sees it.
 type Registers struct {
 	Port  string `yaml:"port" json:"port"`
 	Base  uint64 `yaml:"base" json:"base"`
 	Bytes uint64 `yaml:"bytes" json:"bytes"`
 }
 
-// Interrupt is the line from the fabric that the design raises, and the number that the interrupt
-// controller's shared peripheral interrupts have for it (a device tree's).
+// Interrupt is the fabric's interrupt line, and its number among the shared peripheral interrupts (device tree).
 type Interrupt struct {
 	Line int `yaml:"line" json:"line"`
 	SPI  int `yaml:"spi" json:"spi"`
 }
 
-// DDR is the memory behind the ports, and the part of it that is the NPU's alone.
+// DDR is the memory behind the ports and the part reserved for the NPU.
 type DDR struct {
 	Base     uint64 `yaml:"base" json:"base"`
 	Bytes    uint64 `yaml:"bytes" json:"bytes"`
@@ -120,17 +118,17 @@ type DDR struct {
 	NPUBytes uint64 `yaml:"npu_bytes" json:"npu_bytes"`
 }
 
-// processor is what the processing system of a family has.
+// processor describes the processing system of a family.
 type processor struct {
 	axi        string
 	addrBits   int
-	burst      int                  // beats it does not cut
-	lines, spi int                  // interrupt lines from the fabric in a row, SPI of the first
-	clock      [2]float64           // MHz that its MMCM can make and its clock tree carry, at the slowest grade
-	memory     map[string]int       // ports into the DRAM, and the DRAM controller's port behind each
+	burst      int                  // longest burst that it does not split
+	lines, spi int                  // fabric interrupts in a row, and the SPI of the first
+	clock      [2]float64           // range in MHz of MMCM and clock tree, slowest grade
+	memory     map[string]int       // ports to the DRAM, with the controller port behind each
 	oneEach    bool                 // masters must not share a port of the DRAM controller
-	control    map[string][2]uint64 // masters into the fabric: first and last byte below 4 GiB
-	widths     []int                // bytes that a memory port can have
+	control    map[string][2]uint64 // ports into the fabric, with their first and last byte below 4 GiB
+	widths     []int                // port widths in bytes
 }
 
 // UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports
@@ -153,7 +151,7 @@ var processors = map[string]processor{
 	},
 }
 
-// DRAM lists the bandwidths a board is judged at; the first is the default.
+// DRAM lists the bandwidths that a board is evaluated with; the first is the default.
 type DRAM struct {
 	BytesPerCycle []float64 `yaml:"bytes_per_cycle" json:"bytes_per_cycle"`
 	LatencyCycles int       `yaml:"latency_cycles" json:"latency_cycles"`
@@ -169,14 +167,14 @@ type Published struct {
 	BRAMPercent float64 `yaml:"bram_percent" json:"bram_percent"`
 }
 
-// keys that a file must have.
+// keys are those that every file must have.
 var keys = []string{
 	"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz",
 	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",
 }
 
-// buildKeys are what a block design, a driver and an image need: all or none of them, since designs can be
-// searched without.
+// buildKeys are needed to build a block design, driver or image. A file has all or none of them: a design search
+// needs none.
 var buildKeys = []string{
 	"part", "speed_grade", "idcode", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz", "ports.axi", "ports.addr_bits", "ports.names",
 	"registers", "registers.port", "registers.base", "registers.bytes", "interrupt", "interrupt.line", "interrupt.spi",
@@ -187,7 +185,7 @@ var buildKeys = []string{
 func Names() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
-		return nil // an embedded root can always be read
+		return nil // the embedded root can always be read
 	}
 	var names []string
 	for _, e := range entries {
@@ -197,7 +195,7 @@ func Names() []string {
 	return names
 }
 
-// Load reads an embedded board by name, or a file where the argument holds a slash or ends in .yaml.
+// Load reads an embedded board by name, or a file if the argument contains a slash or ends in .yaml.
 func Load(nameOrPath string) (Board, error) {
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
 		f, err := os.Open(nameOrPath)
@@ -221,8 +219,8 @@ func Load(nameOrPath string) (Board, error) {
 	return Parse(path.Join("boards", nameOrPath, "board.yaml"), text)
 }
 
-// Parse reads and validates a board; file is for messages. The error joins every key that is unknown, missing,
-// of a wrong type or out of range.
+// Parse reads and validates a board; file is used in messages. The error joins all keys that are unknown, missing, of
+// a wrong type or out of range.
 func Parse(file string, text []byte) (Board, error) {
 	var b Board
 	var errs []error
@@ -236,7 +234,7 @@ func Parse(file string, text []byte) (Board, error) {
 	var types *yaml.TypeError
 	switch err := dec.Decode(&b); {
 	case errors.As(err, &types):
-		for _, e := range types.Errors { // what they are about has been left out, the rest read
+		for _, e := range types.Errors { // the faulty keys were skipped, the rest was read
 			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
 		}
 	case errors.Is(err, io.EOF):
@@ -248,7 +246,7 @@ func Parse(file string, text []byte) (Board, error) {
 	}
 	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		if len(errs) == 0 { // else the strict reading has said it
+		if len(errs) == 0 { // otherwise the strict decoder has reported it
 			refuse(fmt.Errorf("%w: %w", ErrBoard, err))
 		}
 		return Board{}, errors.Join(errs...)
@@ -259,7 +257,7 @@ func Parse(file string, text []byte) (Board, error) {
 			in, _ = found[g].(map[string]any)
 			k = rest
 		}
-		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the reader would cut it
+		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the decoder would truncate it
 			refuse(fmt.Errorf("%w: %s: expected a whole number, found %v", ErrBoard, key, v))
 		}
 	}
@@ -279,7 +277,7 @@ func Parse(file string, text []byte) (Board, error) {
 	if slices.ContainsFunc(buildKeys, func(k string) bool { ok, _ := has(k); return ok }) {
 		need = slices.Concat(keys, buildKeys)
 	}
-	lacking := map[string]bool{} // groups
+	lacking := map[string]bool{} // groups that were reported
 	for _, k := range need {
 		if ok, group := has(k); !ok && group {
 			g, _, _ := strings.Cut(k, ".")
@@ -298,7 +296,7 @@ func Parse(file string, text []byte) (Board, error) {
 	return b, nil
 }
 
-// wholes are the keys of a board's file, group.key within a group, that hold whole numbers.
+// wholes returns the keys of a board file that hold whole numbers, as group.key.
 func wholes(t reflect.Type, group string) (keys []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -314,19 +312,19 @@ func wholes(t reflect.Type, group string) (keys []string) {
 }
 
 var (
-	// nameRE is what may name a board: it becomes a part of file names and of a configuration.
+	// nameRE limits board names: they become parts of file names and configurations.
 	nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	partRE = regexp.MustCompile(`^x[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
-	// boardPartRE is a board file's name, vendor:board:part0:version: it becomes a word of Tcl.
+	// boardPartRE limits a board part, vendor:board:part0:version: it becomes a word of Tcl.
 	boardPartRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*:[A-Za-z0-9][A-Za-z0-9._-]*:part[0-9]+:[0-9]+(\.[0-9]+)*$`)
 	gradeRE     = regexp.MustCompile(`^[1-3][A-Za-z]*$`)
 )
 
-// finding is a value that is out of range.
+// finding is one value out of range.
 type finding struct {
 	key  string
 	v    any
-	what string // that was expected
+	what string // the expected range
 }
 
 func (f finding) text() string { return fmt.Sprintf("%s: expected %s, found %v", f.key, f.what, f.v) }
@@ -340,17 +338,17 @@ func (b Board) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Buildable says whether the board's file tells what a block design, a driver and an image need.
+// Buildable reports whether the file has what a block design, driver and image need.
 func (b Board) Buildable() bool {
 	return b.Part != "" || b.SpeedGrade != 0 || b.IDCode != 0 || b.Clocks != Clocks{} || b.Ports.AXI != "" || b.Ports.AddrBits != 0 ||
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
-// Lacking are the keys that a board's file needs, a group for its keys, before anything can be built for the board; none
-// where Buildable.
+// Lacking returns the missing keys that a build for the board needs, with a group's name for all of its keys. It is
+// empty if Buildable.
 func (b Board) Lacking() (keys []string) {
 	if b.Buildable() {
-		return nil // else the file has been refused
+		return nil // otherwise the file was rejected
 	}
 	for _, k := range buildKeys {
 		if g, _, nested := strings.Cut(k, "."); !nested || !slices.Contains(buildKeys, g) {
@@ -385,7 +383,7 @@ func (b Board) findings() (all []finding) {
 		b.build(want)
 	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
-	// Each port moves its width both ways in a cycle.
+	// Each port moves its width in both directions every cycle.
 	most := 2 * b.Ports.NAXI * b.Ports.AXIBytes
 	for _, v := range b.DRAM.BytesPerCycle {
 		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.NAXI, b.Ports.AXIBytes)
@@ -400,7 +398,7 @@ func (b Board) findings() (all []finding) {
 	return all
 }
 
-// What no device of these families comes near: a number beyond is a slip.
+// Upper limits that no device of these families reaches: a larger number is a typing error.
 const (
 	maxBlocks = 20_000 // DSPs, BRAM36, URAM
 	maxCells  = 20_000_000
@@ -408,7 +406,7 @@ const (
 	maxMibit  = 10_000
 )
 
-// build checks what buildKeys tell.
+// build checks the values of buildKeys.
 func (b Board) build(want func(ok bool, key string, v any, what string, args ...any)) {
 	if ps, ok := processors[b.Family]; ok {
 		b.processor(&ps, want)
@@ -422,13 +420,13 @@ func (b Board) build(want func(ok bool, key string, v any, what string, args ...
 		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", found, "pages inside of the memory")
 }
 
-// processor checks what the family's processing system decides.
+// processor checks what depends on the family's processing system.
 func (b Board) processor(ps *processor, want func(ok bool, key string, v any, what string, args ...any)) {
 	p := b.Ports
 	dev, known := DeviceOf(b.Part)
 	known = known && dev.Family == b.Family && partRE.MatchString(b.Part)
 	want(known, "part", b.Part, "Vivado's name of a part (xc7z020clg400-1, xczu7ev-ffvc1156-2-e) of %s, one of the devices %s", b.Family, deviceNames(b.Family))
-	if known { // what else says which device it is
+	if known { // no other key identifies the device
 		want(b.IDCode == dev.IDCode, "idcode", fmt.Sprintf("%#08x", b.IDCode), "%#08x, that of %s", dev.IDCode, dev.Name)
 		grade := ""
 		if i := slices.IndexFunc(strings.Split(b.Part, "-")[1:], gradeRE.MatchString); i >= 0 {

@@ -403,7 +403,7 @@ func TestTextsAsProgramsWriteThem(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	for bad, says := range map[string]string{strings.Replace(string(text), "dsp: ", "dsp: 0", 1): "a number may be octal", "\xff\xfea\x00": "UTF-16"} {
+	for bad, says := range map[string]string{strings.Replace(string(text), "dsp: ", "dsp: 0", 1): "a number is ambiguous", "\xff\xfea\x00": "UTF-16"} {
 		if _, err := Parse("b.yaml", []byte(bad)); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Device is what an IDCODE stands for.
+// Device is the device behind an IDCODE.
 type Device struct {
 	Name   string `json:"name"`   // as Vivado's parts begin: xc7z045, xczu7
 	Family string `json:"family"` // Series7 or UltraScalePlus
-	IDCode uint32 `json:"idcode"` // without the revision in bits 31:28
+	IDCode uint32 `json:"idcode"` // revision bits 31:28 are zero
 }
 
-// RevisionMask leaves out the silicon revision, which bitstreams are not written for.
+// RevisionMask removes the silicon revision: bitstreams do not depend on it.
 const RevisionMask = 0x0FFFFFFF
 
 // devices: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values); the same values stand in
@@ -44,7 +44,7 @@ var devices = []Device{
 	{"xczu19", UltraScalePlus, 0x04758093},
 }
 
-// DeviceByIDCode finds a device; revisions are passed over.
+// DeviceByIDCode finds a device; the revision is ignored.
 func DeviceByIDCode(id uint32) (Device, bool) {
 	for _, d := range devices {
 		if d.IDCode == id&RevisionMask {
@@ -54,7 +54,7 @@ func DeviceByIDCode(id uint32) (Device, bool) {
 	return Device{}, false
 }
 
-// Bare is a part without its qualification, in lower case: 7z020clg400-1 of xa7z020clg400-1.
+// Bare returns a part in lower case and without its qualification: 7z020clg400-1 for xa7z020clg400-1.
 func Bare(part string) string {
 	part = strings.ToLower(part)
 	for _, prefix := range []string{"xc", "xa", "xq"} {
@@ -65,8 +65,8 @@ func Bare(part string) string {
 	return part
 }
 
-// DeviceOf finds the device of a part, as Vivado names it or as the header of a .bit file does. What follows a
-// device's name is a letter or nothing: xczu7 is not xczu71, nor xczu1 of xczu19.
+// DeviceOf finds the device of a part, as Vivado or a .bit header names it. After the device's name only a letter or
+// the end may follow: xczu7 does not match xczu71.
 func DeviceOf(part string) (found Device, ok bool) {
 	bare := Bare(part)
 	for _, d := range devices {
@@ -90,7 +90,7 @@ func deviceNames(family string) string {
 
 var seriesRE = regexp.MustCompile(`^z-?7`)
 
-// sameDevice compares a data sheet's name (Z7045, Z-7020, ZU7EV, XCK26) with a part's beginning.
+// sameDevice compares a data sheet's name (Z7045, Z-7020, ZU7EV, XCK26) with the start of a part.
 func sameDevice(device, part string) bool {
 	name := seriesRE.ReplaceAllString(Bare(device), "7z")
 	rest, ok := strings.CutPrefix(Bare(part), name)

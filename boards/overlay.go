@@ -8,7 +8,8 @@ import (
 // poolAlign is the kernel's CMA_MIN_ALIGNMENT_BYTES with pages of 4 KiB.
 const poolAlign = 4 << 20
 
-// Memory is where the NPU's memory is: what the board's file says, or, behind the caches, half as much below it.
+// Memory returns where the NPU's memory is. Cached memory is half as large and lies below the address in the board
+// file.
 func (b Board) Memory(cached bool) (base, bytes uint64) {
 	if cached {
 		return b.DDR.NPUBase - b.DDR.NPUBytes, b.DDR.NPUBytes / 2
@@ -16,11 +17,10 @@ func (b Board) Memory(cached bool) (base, bytes uint64) {
 	return b.DDR.NPUBase, b.DDR.NPUBytes
 }
 
-// Overlay is the device-tree overlay of a board: the NPU as a UIO device, the memory that is its own
-// alone, and the device that maps it (boards/kernel). It applies to the kernel's device tree of the
-// board, compiled with symbols. The memory is mapped write-combined or, where cached, by the CPU's caches:
-// then it is the kernel's to lend where the NPU does not need it, and below what a 32-bit kernel maps
-// without high memory.
+// Overlay returns the device-tree overlay of a board: the NPU as a UIO device, its reserved memory, and the device
+// that maps the memory (boards/kernel). The kernel's device tree must be compiled with symbols. The memory is mapped
+// write-combined, or through the CPU's caches if cached is set. Cached memory is a pool that the kernel may use
+// meanwhile, and lies where a 32-bit kernel maps it without high memory.
 func (b Board) Overlay(cached bool) (string, error) {
 	cells, gic, manager := 1, "intc", "devcfg"
 	if b.Family == UltraScalePlus {
@@ -29,7 +29,7 @@ func (b Board) Overlay(cached bool) (string, error) {
 	kind := "no-map;"
 	base, size := b.Memory(cached)
 	if cached {
-		// what the kernel lends it wants on its own boundary, of both families here
+		// both families' kernels require this alignment of a pool
 		if d := b.DDR; d.NPUBytes >= d.NPUBase-d.Base || base%poolAlign != 0 || size%poolAlign != 0 {
 			return "", fmt.Errorf("%w: ddr.npu_base: memory behind the caches is half of npu_bytes, npu_bytes below npu_base, both multiples of %#x and above the memory's base %#x; found %#x bytes at %#x",
 				ErrBoard, poolAlign, d.Base, d.NPUBytes, d.NPUBase)

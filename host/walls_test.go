@@ -24,68 +24,70 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
-	"hw":                       {},
-	"hw/":                      {"hw"}, // the RTL, built in
-	"sim/":                     {},
-	"boards":                   {},
-	"hw/vivado/":               {"hw/vivado/"},
-	"bitstreams":               {"boards"},
-	"hls/":                     {"hls"},
-	"hls":                      {},
-	"hls/shell":                {"host/npu"}, // its test asks a process what it is
-	"dse/":                     {"dse/", "boards"},
-	"dse/files":                {},
-	"dse/plaintext":            {},
-	"dse/graph":                {},
-	"dse/onnx":                 {"dse/graph"},
-	"dse/images":               {},
-	"dse/zoo":                  {"dse/graph", "dse/onnx", "dse/images"},
-	"dse/alias":                {"dse/graph"},
-	"dse/quant":                {"dse/graph", "dse/alias"}, // convolutions that are one layer have one shift
-	"dse/cost":                 {},
-	"dse/counted":              {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
-	"dse/mapping":              {"dse/cost"},
-	"dse/resource":             {"boards", "hw", "hw/syn"}, // its law rests on runs as hw/syn stores them
-	"dse/split":                {"dse/cost", "dse/mapping"},
-	"dse/search":               {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
-	"dse/report":               {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
-	"dse/bundle":               {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
-	"dse/golden":               {"dse/bundle"},
-	"host/device":              {"dse/bundle", "dse/graph"},
-	"host/predict":             {},
-	"host/sched":               {"host/predict", "host/device", "dse/bundle", "dse/graph"},
-	"host/sched/bound":         {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/capacity":            {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // of dse what asks it, and the compiler of its stand-in
-	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/bandwidth":           {},
-	"host/links":               {},
-	"host/names":               {},
-	"host/cli":                 {},
-	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
-	"host/jellyfish/exact":     {"host/jellyfish"},
-	"host/experiments/edge":    {"host/experiments", "host/experiments/verdict", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/ingest", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
-	"host/engine":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/load":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/npu":                 {"host/device", "dse/bundle", "dse/graph"},
-	"host/npu/uio":             {"host/npu"},
-	"host/kit":                 {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
-	"host/gpu/cuda":            {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
-	"host/gpu/cuda/bench":      {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle"}, // of predict the model whose errors are measured
-	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
-	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
-	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"sim/verify":               {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
-	"host/serve":               {"host/engine", "host/sched", "host/device", "dse/bundle"},                                                      // whoever opens devices is passed in
-	"host/serve/oip":           {},
-	"host/serve/drive":         {"host/serve/oip"},
-	"host/experiments/verdict": {"host/experiments"},
-	"host/experiments/gpus":    {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/disb":    {"host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},
-	"host/experiments/strait":  {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/compose": {"host/experiments", "host/experiments/strait", "host/experiments/edge", "host/jellyfish", "host/links", "host/gpu/params", "host/drawn", "host/device", "host/sched", "dse/bundle"},
-	"host/experiments":         {"host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
+	"hw":                         {},
+	"hw/":                        {"hw"}, // the RTL, built in
+	"sim/":                       {},
+	"boards":                     {},
+	"hw/vivado/":                 {"hw/vivado/"},
+	"bitstreams":                 {"boards"},
+	"hls/":                       {"hls"},
+	"hls":                        {},
+	"hls/shell":                  {"host/npu"}, // its test asks a process what it is
+	"dse/":                       {"dse/", "boards"},
+	"dse/files":                  {},
+	"dse/plaintext":              {},
+	"dse/graph":                  {},
+	"dse/onnx":                   {"dse/graph"},
+	"dse/images":                 {},
+	"dse/zoo":                    {"dse/graph", "dse/onnx", "dse/images"},
+	"dse/alias":                  {"dse/graph"},
+	"dse/quant":                  {"dse/graph", "dse/alias"}, // convolutions that are one layer have one shift
+	"dse/cost":                   {},
+	"dse/counted":                {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
+	"dse/mapping":                {"dse/cost"},
+	"dse/resource":               {"boards", "hw", "hw/syn"}, // its law rests on runs as hw/syn stores them
+	"dse/split":                  {"dse/cost", "dse/mapping"},
+	"dse/search":                 {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
+	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
+	"dse/bundle":                 {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
+	"dse/golden":                 {"dse/bundle"},
+	"host/device":                {"dse/bundle", "dse/graph"},
+	"host/predict":               {},
+	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},
+	"host/sched/bound":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/capacity":              {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments/frame", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // of dse what asks it, and the compiler of its stand-in
+	"host/drawn":                 {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/bandwidth":             {},
+	"host/links":                 {},
+	"host/names":                 {},
+	"host/cli":                   {},
+	"host/ingest":                {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/jellyfish":             {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
+	"host/jellyfish/exact":       {"host/jellyfish"},
+	"host/experiments/jellyfish": {"host/experiments/frame", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/ingest", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
+	"host/engine":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/load":                  {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/npu":                   {"host/device", "dse/bundle", "dse/graph"},
+	"host/npu/uio":               {"host/npu"},
+	"host/kit":                   {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":                   {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
+	"host/gpu/cuda":              {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
+	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle"}, // of predict the model whose errors are measured
+	"host/board":                 {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
+	"host/soft":                  {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
+	"host/report":                {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"sim/verify":                 {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"host/serve":                 {"host/engine", "host/sched", "host/device", "dse/bundle"},                                                      // whoever opens devices is passed in
+	"host/serve/oip":             {},
+	"host/serve/drive":           {"host/serve/oip"},
+	"host/experiments/frame":     {},
+	"host/experiments/fluid":     {"host/experiments", "host/experiments/frame", "host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
+	"host/experiments/seeb":      {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/reef":      {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/disb":      {"host/experiments/reef", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/strait":    {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/compose":   {"host/experiments/frame", "host/experiments/strait", "host/experiments/jellyfish", "host/jellyfish", "host/links", "host/gpu/params", "host/drawn", "host/device", "host/sched", "dse/bundle"},
+	"host/experiments":           {"host/experiments/frame", "host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 
 // commands wire everything together.

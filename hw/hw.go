@@ -1,5 +1,5 @@
-// Package hw holds the RTL that a program was built beside, so that it knows where it is whether what was found on the
-// RTL still holds.
+// Package hw embeds the RTL, so that a program can check whether stored results are of the RTL that it was built
+// with.
 package hw
 
 import (
@@ -42,8 +42,8 @@ func (rooted) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// Files are the files of a tree, RTL or a repository's root: those of the list, each there, packages first, and the
-// vendor's cells.
+// Files returns the files of a tree, RTL or a repository's root: those of the list, packages first, and the vendor's
+// cells. A missing file is an error.
 func Files(tree fs.FS) ([]string, error) {
 	text, err := fs.ReadFile(tree, list)
 	if err != nil {
@@ -54,7 +54,7 @@ func Files(tree fs.FS) ([]string, error) {
 		line = strings.TrimSpace(line)
 		switch {
 		case slices.Contains(files, line):
-			return nil, fmt.Errorf("%s:%d: %s stands there twice", list, i+1, line)
+			return nil, fmt.Errorf("%s:%d: duplicate %s", list, i+1, line)
 		case line == "" || strings.HasPrefix(line, "//"):
 		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
 			if _, err := fs.Stat(tree, line); err != nil {

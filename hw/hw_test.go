@@ -22,7 +22,7 @@ func TestFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "names no file",
 		"// none\n":               "names no file",
-		rtl + "\n" + rtl:          "files.f:2: hw/rtl/a.sv stands there twice",
+		rtl + "\n" + rtl:          "files.f:2: duplicate hw/rtl/a.sv",
 		"hw/rtl/b.sv":             "hw/rtl/b.sv",
 		"+incdir+hw/rtl\n":        "expected a comment",
 		"rtl/a.sv":                "expected a comment",

@@ -1,4 +1,4 @@
-// Package readme takes the commands out of README files, so that tests can run them as they stand there.
+// Package readme extracts the commands of README files, so that tests can run them exactly as printed.
 package readme
 
 import (
@@ -9,30 +9,29 @@ import (
 	"strings"
 )
 
-// Command is a line of a README that a reader is meant to type.
+// Command is one line of a README that a reader is meant to type.
 type Command struct {
 	File  string
 	Line  int
-	Text  string   // without the remark behind it
-	Shown []string // of what it prints, where it stands behind "$ ": lines that it must print, in this order
+	Text  string   // without the trailing remark
+	Shown []string // output lines shown below a "$ " command; the command must print them in this order
 }
 
-// begins is how a line of an indented block begins that is a command: a program of the repository, or one that
-// the set-up installs.
+// begins matches an indented line that is a command: a program of the repository, or one that the set-up installs.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
-// prompt begins a line of a transcript: any command, and what it prints behind it.
+// prompt starts a command line in a transcript; its output follows.
 const prompt = "    $ "
 
-// remark stands behind a command.
+// remark matches a comment after a command.
 var remark = regexp.MustCompile(`\s+# .*$`)
 
-// Commands are those of a README, in its order. Several on a line, four spaces apart, are several; a line that
-// ends with a backslash goes on. In a transcript, each begins with "$ " and is alone on its line.
+// Commands returns the commands of a README in order. Four spaces separate several commands on one line; a trailing
+// backslash continues a line. In a transcript each command starts with "$ " and is alone on its line.
 func Commands(file string, r io.Reader) ([]Command, error) {
 	var out []Command
 	lines := bufio.NewScanner(r)
-	transcript := -1 // its last command
+	transcript := -1 // index of the transcript's last command
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		typed, isTyped := strings.CutPrefix(line, prompt)
@@ -70,7 +69,8 @@ func Commands(file string, r io.Reader) ([]Command, error) {
 	return out, nil
 }
 
-// Blocks are the indented blocks of a README, without their indentation; blank lines inside a block do not end it.
+// Blocks returns the indented blocks of a README without their indentation. A blank line inside a block does not end
+// it.
 func Blocks(r io.Reader) ([][]string, error) {
 	var out [][]string
 	inside := false
@@ -89,8 +89,8 @@ func Blocks(r io.Reader) ([][]string, error) {
 	return out, lines.Err()
 }
 
-// Missing answers the first line of a block that an output does not have, in the block's order and with its spacing
-// aside; empty where it has all.
+// Missing returns the first line of a block that the output lacks, or "" if all are present. Lines must appear in
+// order; spacing is ignored.
 func Missing(block []string, output string) string {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	lines := strings.Split(output, "\n")

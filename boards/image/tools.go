@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package image pins u-root, which makes a board's initramfs, and the commands that go into it.
-// It is a module of its own, so that nothing else waits for what u-root depends on.
+// Package image pins u-root, which builds a board's initramfs, and the commands in it. It is a module of its own, so
+// that the main module does not depend on what u-root depends on.
 package image
 
 import (

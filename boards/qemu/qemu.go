@@ -1,14 +1,11 @@
-// Package qemu boots a board's image in QEMU with the co-simulated NPU behind its UIO device: the ARM
-// runtime, kernel, device tree and module are the board's, registers and interrupts go through the
-// guest's bus and interrupt controller to the Verilated RTL, and the NPU reads and writes the guest's
-// RAM, a file that both map.
+// Package qemu boots a board's image in QEMU with the co-simulated NPU behind its UIO device. The ARM runtime,
+// kernel, device tree and module are the board's. Register accesses and interrupts go through the guest's bus and
+// interrupt controller to the Verilated RTL. The NPU reads and writes the guest's RAM, a file that both map.
 //
-// What it is not: the RTL's clock runs by itself, as fast as this machine simulates it, and the guest's
-// processor as fast as it is emulated. So the ratio between the two is nobody's, and durations are
-// only those that the NPU counts itself (simulated). A register access takes no time of the NPU's but
-// the bus transaction; uploads and cache maintenance take none. QEMU has no caches, no write buffers
-// and no weak order, and lets pass accesses that Device memory refuses: what those break, it does not
-// show.
+// Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so their ratio
+// means nothing. Only durations that the NPU counts itself are valid (simulated). A register access costs no NPU time
+// beyond the bus transaction; uploads and cache maintenance cost none. QEMU has no caches, write buffers or weak
+// memory order, and allows accesses that Device memory forbids, so it cannot show faults in these.
 package qemu
 
 import (
@@ -27,33 +24,33 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Errors. A missing tool's message names its package.
+// Errors of Run. A missing tool's error names its package.
 var (
 	ErrTool = errors.New("missing")
 	ErrEnd  = errors.New("the guest did not come to its end")
 )
 
-// Opts say what is booted.
+// Opts says what to boot.
 type Opts struct {
 	Board  boards.Board
-	Image  string // folder of boards/image/build.sh
-	Tree   string // device tree in it (default qemu.dtb)
-	Cosim  string // npu_cosim; "" boots the machine without an NPU
-	Plugin string // npu_device.so, as Build makes it
+	Image  string // output folder of boards/image/build.sh
+	Tree   string // its device tree (default qemu.dtb)
+	Cosim  string // path of npu_cosim; "" boots without an NPU
+	Plugin string // npu_device.so, as Build compiles it
 	// Device are further arguments of the plugin (boards/qemu/device/npu_device.cpp): mute=1 ...
 	Device []string
-	// Run are runs of sluice board, arguments by commas; none: what the image does by itself.
+	// Run lists runs of sluice board, with arguments separated by commas; without any, the image runs its default.
 	Run []string
 	// Append is appended to the kernel's command line.
 	Append string
-	// Overlay are further files of the guest, by path.
+	// Overlay adds files to the guest, by path.
 	Overlay map[string][]byte
-	// Console, where set, hears everything as it comes.
+	// Console, if set, receives the console output as it arrives.
 	Console io.Writer
-	Timeout time.Duration // of wall time; default 20 minutes
+	Timeout time.Duration // wall time; default 20 minutes
 }
 
-// Build compiles the device, where it is older than its source.
+// Build compiles the device if it is older than its source.
 func Build(root string) (string, error) {
 	source := filepath.Join(root, "boards", "qemu", "device", "npu_device.cpp")
 	protocol := filepath.Join(root, "sim", "cosim", "protocol.hpp")
@@ -86,7 +83,7 @@ func Build(root string) (string, error) {
 	return out, os.Rename(tmp, out)
 }
 
-// machine is QEMU's for a family.
+// machine returns QEMU's program and machine for a board's family.
 func machine(b boards.Board) (program, machine string, serial []string) {
 	if b.Family == boards.UltraScalePlus {
 		return "qemu-system-aarch64", "xlnx-zcu102", []string{"-serial", "stdio"}
@@ -94,8 +91,8 @@ func machine(b boards.Board) (program, machine string, serial []string) {
 	return "qemu-system-arm", "xilinx-zynq-a9", []string{"-serial", "null", "-serial", "stdio"} // the zc706's console is its second UART
 }
 
-// Run boots, waits for the end, and gives what the console said. Its error is the machine's or the
-// tools'; what the guest's runs came to stands in the text.
+// Run boots the guest, waits for its end and returns the console text. Its error is about the machine or the tools;
+// results of the guest's runs are in the text.
 func Run(ctx context.Context, o Opts) (text string, err error) {
 	program, machine, serial := machine(o.Board)
 	path, err := exec.LookPath(program)
@@ -153,7 +150,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 			return "", fmt.Errorf("start the co-simulation: %w", err)
 		}
 		defer func() {
-			npu.Process.Kill() // it ends with its connection; where there was none, now
+			npu.Process.Kill() // it ends with its connection; without one, end it now
 			npu.Wait()
 		}()
 		if err := await(ctx, socket); err != nil {
@@ -191,7 +188,7 @@ func sparse(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// await waits for a socket that a process makes.
+// await waits for a socket that a process creates.
 func await(ctx context.Context, path string) error {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
@@ -206,7 +203,7 @@ func await(ctx context.Context, path string) error {
 	}
 }
 
-// initramfs is the image's, and an archive of the overlay behind it: the kernel unpacks both.
+// initramfs returns the image's archive followed by one with the overlay: the kernel unpacks both.
 func initramfs(dir string, o Opts) (string, error) {
 	image := filepath.Join(o.Image, "initramfs.cpio.gz")
 	if len(o.Overlay) == 0 {
@@ -244,7 +241,7 @@ func initramfs(dir string, o Opts) (string, error) {
 	return path, os.WriteFile(path, append(base, archive...), 0o644)
 }
 
-// console keeps what comes, and passes it on.
+// console records and forwards the output.
 type console struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer

@@ -68,6 +68,10 @@ func (p *Plan) concatenate(g *graph.Graph) {
 	for i := range parent {
 		parent[i].Root = graph.None
 	}
+	apart := map[graph.TensorID]bool{g.Input: true} // the host reads and writes them as they are, pixel behind pixel
+	for _, e := range g.Exits {
+		apart[e.Tensor] = g.Tensors[e.Tensor].H*g.Tensors[e.Tensor].W > 1
+	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
 		if node.Op != graph.Concat {
@@ -75,7 +79,7 @@ func (p *Plan) concatenate(g *graph.Graph) {
 		}
 		channel := 0
 		for i, t := range node.Inputs {
-			if t == g.Input || parent[t].Root != graph.None {
+			if apart[t] || parent[t].Root != graph.None {
 				p.Copied[Edge{n, i}] = true
 			} else {
 				parent[t] = View{node.Output, channel}

@@ -1,6 +1,6 @@
-// Package bundle is the one file that dse hands to host: the design point, the FBCB, quantised
-// weights packed as the hardware reads them, layer descriptors, the latency table per exit and
-// batch size, and a hash. A host refuses a bundle whose design or ABI hash is not the hardware's.
+// Package bundle is the one file that dse hands to host. It holds the design point, the FBCB, quantised and packed
+// weights, layer descriptors, the latency table per exit and batch size, and a hash. A host rejects a bundle whose
+// design or ABI hash differs from the hardware's.
 package bundle
 
 import (
@@ -18,50 +18,50 @@ type Bundle struct {
 	FBCB    [][]abi.FBCB      // [layer][B_act-1]
 	Weights []byte            // packed weights and biases, addressed from WEIGHT_BASE
 	Slot    Slot              // layout of one sample
-	Latency []LatencyEntry    // every (first, last, batch)
-	Names   []string          // a name a layer, for reports
-	Meta    map[string]string // where it came from: source file hash, seed, float accuracy ...
+	Latency []LatencyEntry    // one entry for every (first, last, batch)
+	Names   []string          // layer names, for reports
+	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
-// Network names what is served.
+// Network describes the compiled network.
 type Network struct {
 	Name          string
 	InH, InW, InC int
 	InFrac        int // input element = round(x * 2^InFrac)
-	InOffset      int // bytes from the slot's start
-	InPix         int // elements from pixel to pixel
+	InOffset      int // input, bytes from the slot's start
+	InPix         int // elements between pixels
 	Exits         []Exit
 }
 
-// Exit is where a segment ends.
+// Exit is the end of a segment.
 type Exit struct {
 	Name        string
-	First, Last int   // layers of this segment, head included
+	First, Last int   // layers of this segment, including its head
 	Offset      int   // logits, bytes from the slot's start
 	Classes     int   // logits; ClassesOf says how many classes they tell apart
 	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
 }
 
-// ClassesOf is how many classes so many logits tell apart: one logit is a yes-or-no question.
+// ClassesOf returns how many classes a number of logits distinguishes: one logit is a yes-or-no question.
 func ClassesOf(logits int) int { return max(logits, 2) }
 
-// Slot is where one sample lives in DRAM.
+// Slot is the layout of one sample in DRAM.
 type Slot struct {
 	Stride  int64 // bytes, a multiple of 64
 	Tensors []Tensor
 }
 
-// Tensor is one activation's place in the slot.
+// Tensor is one activation in the slot.
 type Tensor struct {
 	Name    string
 	H, W, C int
-	Pix     int // elements from pixel to pixel
-	Offset  int // bytes
+	Pix     int // elements between pixels
+	Offset  int // bytes from the slot's start
 	Frac    int
 }
 
-// LatencyEntry is one cell of the latency table; one format for every device.
+// LatencyEntry is one cell of the latency table. All devices use this format.
 type LatencyEntry struct {
 	Network string `json:"network"`
 	Device  string `json:"device"`

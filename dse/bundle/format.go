@@ -35,7 +35,7 @@ const (
 	entryBytes  = 16
 )
 
-// Limits of the parser.
+// Limits of Read.
 const (
 	MaxFile    = 2 << 30 // bytes of a file
 	MaxWeights = 1 << 30 // bytes of Weights
@@ -46,20 +46,20 @@ const (
 	MaxMeta    = 1024    // entries
 	MaxString  = 4096    // bytes of a name or of a Meta value
 	MaxMACs    = 1 << 50 // of a segment
-	MaxNs      = 1 << 44 // of a latency, five hours: neither these nor MaxLatency of them together overflow
+	MaxNs      = 1 << 44 // ns, about five hours: MaxLatency entries of it do not overflow
 
 	maxJSON = 16 << 20 // bytes of a JSON section
 )
 
 var sectionTags = [...]string{"DSGN", "NETW", "SLOT", "NAME", "META", "LAYR", "FBCB", "LATN", "WGHT"}
 
-// What Read refuses. Every error of Read wraps one of these, or ErrInvalid.
+// Errors of Read. Every one wraps one of these, or ErrInvalid.
 var (
 	ErrMagic     = errors.New("not a bundle")
 	ErrVersion   = errors.New("bundle version not supported")
 	ErrABI       = errors.New("bundle made for another ABI")
 	ErrTruncated = errors.New("bundle is truncated")
-	ErrTrailing  = errors.New("bundle has bytes behind its end")
+	ErrTrailing  = errors.New("bundle has trailing bytes")
 	ErrHash      = errors.New("bundle hash does not match its content")
 	ErrFormat    = errors.New("malformed bundle")
 	ErrTooLarge  = errors.New("bundle beyond a limit")
@@ -103,7 +103,7 @@ func (b *Bundle) sections() ([][]byte, error) {
 	return append(out, layers, fbcb, latency, b.Weights), nil
 }
 
-// encode writes everything but the hash.
+// encode writes everything except the hash.
 func (b *Bundle) encode(w io.Writer) error {
 	sections, err := b.sections()
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *Bundle) encode(w io.Writer) error {
 	return nil
 }
 
-// Hash is the first 64 bits of the file's SHA-256, as it stands in the SCRATCH registers.
+// Hash returns the first 64 bits of the file's SHA-256, as stored in the SCRATCH registers.
 func (b *Bundle) Hash() (uint64, error) {
 	h := sha256.New()
 	if err := b.encode(h); err != nil {
@@ -152,13 +152,13 @@ func Write(w io.Writer, b *Bundle) error {
 	return nil
 }
 
-// WriteFile writes the bundle under a temporary name and renames it, so that no reader sees half.
+// WriteFile writes to a temporary file and renames it, so that no reader sees a partial bundle.
 func WriteFile(path string, b *Bundle) error {
 	f, err := files.New(path)
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
-	defer f.Cleanup() // nothing where it has been renamed
+	defer f.Cleanup() // does nothing after the rename
 	if err := Write(f, b); err != nil {
 		return err
 	}
@@ -182,8 +182,7 @@ func ReadFile(path string) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads one bundle up to the end of r. It accepts nothing in part: what it returns has passed
-// Validate and its hash.
+// Read reads one bundle up to the end of r. It returns a bundle only if its hash matches and Validate accepts it.
 func Read(r io.Reader) (*Bundle, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
@@ -245,7 +244,7 @@ func decode(data []byte) (*Bundle, error) {
 	return b, nil
 }
 
-// cut finds the sections and checks that they and the hash fill the file exactly.
+// cut splits the file into sections and checks that they and the hash fill it exactly.
 func cut(data []byte) ([][]byte, error) {
 	at := headerBytes + len(sectionTags)*entryBytes
 	if len(data) < at+sha256.Size {
@@ -283,7 +282,7 @@ func cut(data []byte) ([][]byte, error) {
 	return sections, nil
 }
 
-// decodeJSON refuses whatever encoding/json would not have written for the same value.
+// decodeJSON rejects text that encoding/json would not write for the same value.
 func decodeJSON(tag string, text []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Summary is what there is to know about a bundle at a glance.
+// Summary is an overview of a bundle.
 type Summary struct {
 	ABIHash    string `json:"abi_hash"`
 	BundleHash string `json:"bundle_hash"`
@@ -28,14 +28,14 @@ type Summary struct {
 	Meta        map[string]string `json:"meta"`
 }
 
-// ExitSummary is one exit of a Summary. Latencies are of the path from the input to this exit.
+// ExitSummary describes one exit. Latencies are from the input to this exit.
 type ExitSummary struct {
 	Name      string `json:"name"`
 	First     int    `json:"first_layer"`
 	Last      int    `json:"last_layer"`
 	Classes   int    `json:"classes"`
 	MACs      int64  `json:"macs"`
-	LatencyNS []int  `json:"latency_ns"` // by batch - 1, p50; 0 where the table has none
+	LatencyNS []int  `json:"latency_ns"` // p50 by batch - 1; 0 if the table has no entry
 }
 
 // Summarize describes a bundle.

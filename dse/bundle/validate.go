@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrInvalid is wrapped by Validate's errors.
+// ErrInvalid is wrapped by the errors of Validate.
 var ErrInvalid = errors.New("invalid bundle")
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Ranges of descriptor fields that their bits do not enforce.
+// Ranges of descriptor fields that are narrower than their bits.
 const (
 	maxShift  = abi.ShiftMax
 	maxFrac   = 255
@@ -27,8 +27,8 @@ const (
 	slotAlign = 64
 )
 
-// Validate checks that everything in a bundle refers to something in it and that the design can
-// run every layer at every batch. What it accepts, drivers and simulators may rely on.
+// Validate checks that all references in a bundle are inside it and that the design can run every layer at every
+// batch size. Drivers and simulators may rely on that.
 func (b *Bundle) Validate() error {
 	if err := b.Design.Elaborates(); err != nil {
 		return invalid("design: %w", err)
@@ -71,7 +71,7 @@ func (b *Bundle) Validate() error {
 
 func ok(s string) bool { return len(s) <= MaxString && utf8.ValidString(s) }
 
-// name tells what a terminal may be shown as it stands.
+// name reports whether a string is safe to print on a terminal.
 func name(s string) bool {
 	return ok(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) < 0
 }
@@ -148,7 +148,7 @@ type region struct {
 	sound, empty bool
 }
 
-// view is sound where no sum of its numbers can overflow, and they can be a place.
+// view returns a region if its numbers are valid and their sums cannot overflow.
 func view(h, w, c, pix int, off int64) region {
 	const limit = 1 << 20
 	r := region{h: h, w: w, c: c, pix: pix, off: off}
@@ -157,15 +157,15 @@ func view(h, w, c, pix int, off int64) region {
 	return r
 }
 
-// end is the first byte behind the region.
+// end is the first byte after the region.
 func (r region) end() int64 {
 	return r.off + int64(r.h-1)*r.row + (int64(r.w-1)*int64(r.pix)+int64(r.c))*2
 }
 
 func (b *Bundle) inSlot(r region) bool { return r.sound && r.end() <= b.Slot.Stride }
 
-// overlaps tells whether two regions share a byte. Regions interleaved by channel on one pixel
-// grid (the parts of a concatenation) do not.
+// overlaps reports whether two regions share a byte. Regions that interleave channels on one pixel grid (the parts of
+// a concatenation) do not.
 func (r region) overlaps(o region) bool {
 	if r.empty || o.empty || r.end() <= o.off || o.end() <= r.off {
 		return false
@@ -177,7 +177,7 @@ func (r region) overlaps(o region) bool {
 	if r.row%pix != 0 {
 		return true
 	}
-	// Channels [0, c) of r against [shift, shift + o.c) of o, on a ring of one pixel.
+	// Compare channels [0, c) of r with [shift, shift + o.c) of o, modulo one pixel.
 	shift := ((o.off-r.off)%pix + pix) % pix
 	return shift < int64(r.c)*2 || shift+int64(o.c)*2 > pix
 }
@@ -230,7 +230,7 @@ func (b *Bundle) checkLayer(i int) error {
 	return b.checkStored(i, g)
 }
 
-// checkProducts compares the fields that are products of others.
+// checkProducts checks the fields that are products of other fields.
 func checkProducts(l *abi.Desc) error {
 	res := uint32(0)
 	if l.Residual {
@@ -252,7 +252,7 @@ func checkProducts(l *abi.Desc) error {
 			return fmt.Errorf("%s is %d, the other fields make it %d", f.name, f.got, f.want)
 		}
 	}
-	// Rows may lie further apart than they are long: a view of every second row.
+	// Rows may be further apart than they are long: a view of every second row.
 	if row := uint64(l.InW) * uint64(l.InPix) * 2; uint64(l.InRowBytes) < row {
 		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
@@ -341,7 +341,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	return nil
 }
 
-// checkLifetimes: no layer writes the network's input, and none writes logits of an exit passed.
+// checkLifetimes checks that no layer overwrites the network's input or the logits of an earlier exit.
 func (b *Bundle) checkLifetimes() error {
 	net := &b.Network
 	input := view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))
@@ -359,8 +359,8 @@ func (b *Bundle) checkLifetimes() error {
 	return nil
 }
 
-// checkKept: what stays on chip is what the next layer of the segment reads, and what stays on chip
-// only is read by nobody else.
+// checkKept checks that a tensor kept on chip is read by the next layer of the segment, and that no other layer reads
+// a tensor that exists on chip only.
 func (b *Bundle) checkKept() error {
 	for x, exit := range b.Network.Exits {
 		layers := make([]cost.Geom, 0, exit.Last+1-exit.First)
@@ -389,7 +389,7 @@ func (b *Bundle) checkLink(i int, e abi.FBCB) error {
 	if !e.KeepOut {
 		return nil
 	}
-	l, next := &b.Layers[i], &b.Layers[i+1] // CheckLinks: the last layer keeps nothing
+	l, next := &b.Layers[i], &b.Layers[i+1] // CheckLinks has checked that the last layer keeps nothing
 	if next.InOffset != l.OutOffset || next.InPix != l.OutPix || next.InRowBytes != l.OutRowBytes {
 		return errors.New("KEEP_OUT, but the next layer reads something else")
 	}

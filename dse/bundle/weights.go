@@ -9,10 +9,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// PackWeights puts the weights of one layer, [C][K_H][K_W*IN_C], in the order in which the hardware
-// reads them for stacking factor k: C tiles of T_C' channels; in each, K_H; in each, chunks of T_P'
-// elements of the kernel row, the last zero-filled; in each, the tile's channels. Every C tile is
-// padded to WEIGHT_ALIGN bytes.
+// PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the hardware's read order for stacking factor k.
+// From outer to inner: C tiles of T_C' channels, K_H, chunks of T_P' elements of the kernel row (the last
+// zero-filled), and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -43,8 +42,7 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 	return out, nil
 }
 
-// UnpackWeights is the inverse of PackWeights. It refuses padding that is not zero: the hardware
-// would multiply it.
+// UnpackWeights is the inverse of PackWeights. Padding must be zero, since the hardware multiplies it.
 func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([]int16, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -72,7 +70,7 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 					}
 					for i := n; i < tp; i++ {
 						if binary.LittleEndian.Uint16(packed[at+2*i:]) != 0 {
-							return nil, fmt.Errorf("unpack weights: filling of channel %d, kernel row %d is not zero", ch, y)
+							return nil, fmt.Errorf("unpack weights: padding of channel %d, kernel row %d is not zero", ch, y)
 						}
 					}
 					at += 2 * tp
@@ -98,13 +96,13 @@ func tree(d configs.Design, k cost.K) (tp, tc int, err error) {
 
 func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }
 
-// Ks are the stacking factors, in the order in which a layer's weights are looked for.
+// Ks are the stacking factors, in the order in which LayerWeights tries them.
 var Ks = [...]cost.K{cost.K1, cost.KHalf, cost.K2}
 
-// Packing is where a layer's weights for one k lie in Weights, in bytes.
+// Packing locates a layer's weights for one k in Weights, in bytes.
 type Packing struct{ Offset, Bytes, Tile uint32 }
 
-// PackingOf reads the packing for k from a descriptor; Bytes is zero where there is none.
+// PackingOf reads the packing for k from a descriptor. Bytes is zero if there is none.
 func PackingOf(l *abi.Desc, k cost.K) Packing {
 	switch k {
 	case cost.KHalf:
@@ -127,8 +125,8 @@ func SetPacking(l *abi.Desc, k cost.K, p Packing) {
 	}
 }
 
-// LayerWeights are the weights of layer l as [OUT_C][K_H][K_W][IN_C], unpacked for stacking factor
-// k, or for the first one that is there if k is negative; nil for pools.
+// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C], unpacked from stacking factor k, or from
+// the first stored one if k is negative. It returns nil for pools.
 func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	d := &b.Layers[l]
 	if d.Op != abi.OpGEMM {
@@ -151,7 +149,7 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	return nil, fmt.Errorf("layer %d: no weights", l)
 }
 
-// LayerBias is the bias of layer l, or its table of M; empty where it has neither.
+// LayerBias returns the bias of layer l, or its table of M; it is empty if the layer has neither.
 func (b *Bundle) LayerBias(l int) ([]int32, error) {
 	d := &b.Layers[l]
 	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)

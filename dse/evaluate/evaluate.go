@@ -54,7 +54,7 @@ type Exit struct {
 	Int16       *float64 `json:"accuracy_int16"`
 	Float       *float64 `json:"accuracy_float"`
 	Onnxruntime *float64 `json:"accuracy_onnxruntime"`
-	AgreeFloat  float64  `json:"int16_agrees_with_float"` // on the class
+	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil where the exit is a map
 	AgreeOracle *float64 `json:"int16_agrees_with_onnxruntime"`
 	FloatOracle *float64 `json:"float_agrees_with_onnxruntime"`
 	MeanFloat   float64  `json:"distance_from_float_mean"`
@@ -161,12 +161,16 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 				if o = other[x][i]; len(o) != len(found[i].float[x]) {
 					return fmt.Errorf("%w: exit %s has %d logits, in onnxruntime %d", ErrEvaluate, e.g.Exits[x].Name, len(found[i].float[x]), len(o))
 				}
+				var err error
+				if o, err = e.g.Exits[x].FromFile(o); err != nil {
+					return err
+				}
 			}
 			label := -1
 			if e.set.Labels != nil {
 				label = e.set.Labels[from+i]
 			}
-			e.sums[x].count(e.g.Exits[x].Activation, found[i].int16[x], found[i].float[x], o, label)
+			e.sums[x].count(e.finished(x), found[i].int16[x], found[i].float[x], o, label)
 		}
 	}
 	return nil
@@ -256,7 +260,29 @@ func Input(n *bundle.Network, x []float32) []int16 {
 	return out
 }
 
-func (s *sums) count(activation string, int16, float, oracle []float32, label int) {
+// finished is what the file makes of an exit's logits, which is left to the host, but not by onnxruntime: a softmax is
+// over the channels of a map, pixel by pixel.
+func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
+	x := e.g.Exits[exit]
+	switch x.Activation {
+	case "Softmax":
+		channels := e.g.Tensors[x.Tensor].C
+		if len(x.Dims) == 1 { // of a flattened map
+			channels = e.g.Tensors[x.Tensor].Elems()
+		}
+		return func(all []float32) (out []float32, middle float32) {
+			for pixel := range slices.Chunk(all, channels) {
+				out = append(out, softmax(pixel)...)
+			}
+			return out, 0
+		}
+	case "Sigmoid":
+		return func(x []float32) ([]float32, float32) { return sigmoid(x), 0.5 }
+	}
+	return func(x []float32) ([]float32, float32) { return x, 0 }
+}
+
+func (s *sums) count(finished func([]float32) ([]float32, float32), int16, float, oracle []float32, label int) {
 	a, b := top(int16, 0), top(float, 0)
 	right := func(n *int, class int) {
 		if class == label {
@@ -274,14 +300,7 @@ func (s *sums) count(activation string, int16, float, oracle []float32, label in
 	if oracle == nil {
 		return
 	}
-	// What the file makes of its logits is left to the host, but not by onnxruntime.
-	middle := float32(0)
-	switch activation {
-	case "Softmax":
-		int16 = softmax(int16)
-	case "Sigmoid":
-		int16, middle = sigmoid(int16), 0.5
-	}
+	int16, middle := finished(int16)
 	c := top(oracle, middle)
 	right(&s.oracle, c)
 	if a == c {
@@ -309,16 +328,21 @@ func (e *evaluator) report(oracle bool) *Report {
 	for i, s := range e.sums {
 		share := func(v float64) *float64 { v /= n; return &v }
 		x := Exit{
-			Name: e.g.Exits[i].Name, AgreeFloat: float64(s.agreeFloat) / n,
-			MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
+			Name: e.g.Exits[i].Name, MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
 		}
-		if r.Labelled {
+		classes := e.g.Exits[i].Dims == nil
+		if classes {
+			x.AgreeFloat = share(float64(s.agreeFloat))
+		}
+		if r.Labelled && classes {
 			x.Int16, x.Float = share(float64(s.int16)), share(float64(s.float))
 		}
 		if oracle {
-			x.AgreeOracle, x.FloatOracle = share(float64(s.agreeOracle)), share(float64(s.floatOracle))
 			x.MeanOracle, x.WorstOracle = share(s.meanOracle), &s.worstOracleSoFar
-			if r.Labelled {
+			if classes {
+				x.AgreeOracle, x.FloatOracle = share(float64(s.agreeOracle)), share(float64(s.floatOracle))
+			}
+			if r.Labelled && classes {
 				x.Onnxruntime = share(float64(s.oracle))
 			}
 		}

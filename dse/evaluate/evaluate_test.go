@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
@@ -137,7 +138,8 @@ func TestActivation(t *testing.T) {
 		{"Sigmoid", []float32{-2, 3}, []float32{probability(-2), probability(3)}, 1},
 	} {
 		var s sums
-		s.count(c.activation, c.logits, c.logits, c.oracle, c.class)
+		e := evaluator{g: &graph.Graph{Tensors: []graph.Tensor{{H: 1, W: 1, C: len(c.logits)}}, Exits: []graph.Exit{{Activation: c.activation}}}}
+		s.count(e.finished(0), c.logits, c.logits, c.oracle, c.class)
 		if s.int16 != 1 || s.oracle != 1 || s.agreeOracle != 1 || s.floatOracle != 1 || s.worstOracleSoFar > 1e-6 {
 			t.Errorf("%+v: %+v", c, s)
 		}

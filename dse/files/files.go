@@ -1,6 +1,5 @@
-// Package files writes files that are whole or not there: under another name first, then renamed. On
-// Windows a reader that has the old file open makes the renaming fail, and a crash may leave the other
-// name behind; elsewhere it is renameio. Quoted names a file to a shell.
+// Package files writes files atomically: to a temporary name first, then renamed. On Windows the rename fails while a
+// reader has the old file open, and a crash may leave the temporary file behind; elsewhere renameio does the work.
 package files
 
 import (
@@ -8,19 +7,19 @@ import (
 	"strings"
 )
 
-// Pending is a file on its way.
+// Pending is a file that has not got its final name yet.
 type Pending interface {
 	io.Writer
-	// CloseAtomicallyReplace gives it its name.
+	// CloseAtomicallyReplace renames the file to its final name.
 	CloseAtomicallyReplace() error
-	// Cleanup removes it where it has not got its name.
+	// Cleanup removes the file unless it was renamed.
 	Cleanup() error
 }
 
-// mode of all files.
+// mode is the mode of all files.
 const mode = 0o644
 
-// New begins a file that everybody may read.
+// New creates a pending file that everybody may read.
 func New(path string) (Pending, error) { return begin(path) }
 
 // Write writes a whole file.
@@ -29,14 +28,14 @@ func Write(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer f.Cleanup() // nothing where it has its name
+	defer f.Cleanup() // does nothing after the rename
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
 	return f.CloseAtomicallyReplace()
 }
 
-// Quoted is a path as a word of a shell's command, between quotes where a shell would read more than a name.
+// Quoted returns a path as one word of a shell command, in quotes if needed.
 func Quoted(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@="
 	if path != "" && strings.Trim(path, plain) == "" {

@@ -1,4 +1,4 @@
-// What renameio does not do on Windows, with the means of package os alone.
+// Atomic replacement on Windows, which renameio does not support.
 
 package files
 
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// plain is a Pending.
+// plain implements Pending with package os alone.
 type plain struct {
 	*os.File
 	path string

@@ -210,8 +210,8 @@ func checkWindow(node *Node, in, out Tensor) error {
 		mulOver(maxElems, w.SH, out.H) || mulOver(maxElems, w.SW, out.W) {
 		return fmt.Errorf("%w: kernel %dx%d, stride %dx%d", ErrShape, w.KH, w.KW, w.SH, w.SW)
 	}
-	for _, p := range []int{w.PT, w.PL, w.PB, w.PR} {
-		if p < 0 || p > maxElems {
+	for _, p := range []int{w.PT, w.PL, max(w.PB, -in.H), max(w.PR, -in.W)} {
+		if p < -max(in.H, in.W) || min(w.PT, w.PL) < 0 || p > maxElems {
 			return fmt.Errorf("%w: padding %d", ErrShape, p)
 		}
 	}
@@ -319,8 +319,14 @@ func (g *Graph) checkExits(producer []int) error {
 			return fmt.Errorf("%w: two are called %q", ErrExits, e.Name)
 		}
 		seen[e.Tensor], names[e.Name] = e.Name, true
-		if t := g.Tensors[e.Tensor]; t.H != 1 || t.W != 1 {
-			return fmt.Errorf("%w: %q is %s, logits are 1x1xC", ErrExits, e.Name, shape(t))
+		n := 1
+		for _, s := range e.Walk {
+			if n *= max(s.Size, 0); n > maxElems {
+				break
+			}
+		}
+		if e.Walk != nil && n != g.Tensors[e.Tensor].Elems() {
+			return fmt.Errorf("%w: %q has %d elements, its order in the file is of %d", ErrExits, e.Name, g.Tensors[e.Tensor].Elems(), n)
 		}
 	}
 	return nil

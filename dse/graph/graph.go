@@ -6,6 +6,8 @@
 // exit i (its head included) form segments 0..i.
 package graph
 
+import "fmt"
+
 // TensorID indexes Graph.Tensors.
 type TensorID int
 
@@ -36,7 +38,8 @@ const (
 
 // Window is the geometry of a convolution or pool. What lies below and to the right of the input
 // follows from the output's size; PB and PR say how much of it an average with CountIncludePad
-// counts, as a window of a pool rounded up (ceil_mode) may hang over them.
+// counts, as a window of a pool rounded up (ceil_mode) may hang over them. Below zero, they are pixels that no window
+// reaches.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }
@@ -62,12 +65,42 @@ type Node struct {
 	CountIncludePad bool
 }
 
-// Exit is a classifier head's output.
+// Exit is an output of the network: a classifier's logits, 1 x 1 x classes, or a map.
 type Exit struct {
 	Name   string
-	Tensor TensorID // logits, 1 x 1 x classes
+	Tensor TensorID
+	// Dims are the output's sizes in the file, its batch left out, and Walk the order of its elements there: axes,
+	// outermost first, that step through the tensor. Both are nil where elements stand there as they do here.
+	Dims []int
+	Walk []Stride
 	// Activation is what the file makes of the logits: "Softmax", "Sigmoid" or nothing. It is left to the host.
 	Activation string
+}
+
+// Stride is an axis that steps through a tensor's elements, H x W x C.
+type Stride struct{ Size, Step int }
+
+// FromFile brings an output's elements from their order in the file into the tensor's.
+func (e *Exit) FromFile(file []float32) ([]float32, error) {
+	if e.Walk == nil {
+		return file, nil
+	}
+	n := 1
+	for _, s := range e.Walk {
+		n *= s.Size
+	}
+	if len(file) != n {
+		return nil, fmt.Errorf("%w: exit %q has %d elements in the file, expected %d", ErrExits, e.Name, len(file), n)
+	}
+	out := make([]float32, n)
+	for i, v := range file {
+		at := 0
+		for k := len(e.Walk) - 1; k >= 0; k-- {
+			at, i = at+i%e.Walk[k].Size*e.Walk[k].Step, i/e.Walk[k].Size
+		}
+		out[at] = v
+	}
+	return out, nil
 }
 
 // Graph is a network with exits.

@@ -280,7 +280,7 @@ func TestLabels(t *testing.T) {
 		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
 		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
 		{"CSV behind a byte order mark", "words", Options{Labels: excel}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
-		{"CSV with a column twice", "words", Options{Labels: bad["columns"]}, nil, nil, "line 1: a key stands there twice: column \"label\""},
+		{"CSV with a column twice", "words", Options{Labels: bad["columns"]}, nil, nil, "line 1: duplicate key: column \"label\""},
 		{"CSV of UTF-16", "words", Options{Labels: bad["wide"]}, nil, nil, "UTF-16"},
 		{"CSV of semicolons", "words", Options{Labels: bad["semicolons"]}, nil, nil, `line 1 is "file;label", expected the columns file and label, separated by commas`},
 		{"vector", "words", Options{Labels: ints}, []int{2, 0, 1}, nil, ""},
@@ -442,7 +442,7 @@ func TestSpread(t *testing.T) {
 // Names of classes are the same behind a mark and with CR LF.
 func TestClassesAsProgramsWriteThem(t *testing.T) {
 	for text, says := range map[string]string{
-		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 holds a byte that no UTF-8 has",
+		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 has a byte that is not UTF-8",
 	} {
 		names, err := LoadClasses(write(t, filepath.Join(t.TempDir(), "classes"), []byte(text)))
 		if says == "" && (err != nil || !slices.Equal(names, []string{"cat", "dog"})) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {

@@ -23,6 +23,12 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if v.pad != nil {
 			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
 		}
+		if c := (&call{importer: im}); v.view != nil && !v.view.whole(c.shapeOf(v)) {
+			var err error
+			if v, err = c.materialised(name, v); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrExits, err)
+			}
+		}
 		if other, twice := by[v.tensor]; twice {
 			if a := v.activation + im.values[other].activation; a != "" {
 				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their %s; --exits names the exits, one of the two", ErrExits, other, name, a)
@@ -30,15 +36,15 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q and %q are the same tensor", ErrExits, other, name)
 		}
 		by[v.tensor] = name
-		t := im.net.tensors[v.tensor]
-		if t.h != 1 || t.w != 1 {
-			return nil, fmt.Errorf("%w: %q is %d x %d x %d (H x W x C), logits are 1 x 1 x classes", ErrExits, name, t.h, t.w, t.c)
-		}
 		if v.tensor == im.net.input {
 			return nil, fmt.Errorf("%w: %q is the network's input", ErrExits, name)
 		}
 		tensors[i] = v.tensor
 		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor), Activation: v.activation}
+		if t := im.net.tensors[v.tensor]; t.h*t.w > 1 {
+			w := (&call{importer: im}).viewOf(v)
+			exits[i].Dims, exits[i].Walk = w.sizes(), w.walk(t)
+		}
 	}
 	im.net.fuse(tensors)
 	name := im.options.Name

@@ -265,10 +265,7 @@ func spreadOver(x, dims []int) func(i int) int {
 
 func eachOf(f func(float64) float64) func(*call) error {
 	return func(c *call) error {
-		if err := c.inputs(1, 1); err != nil {
-			return err
-		}
-		if err := c.attr.done(); err != nil {
+		if err := c.plain(1, 1); err != nil {
 			return err
 		}
 		x, err := c.operand(0)
@@ -292,10 +289,7 @@ func eachOf(f func(float64) float64) func(*call) error {
 
 func broadcasting(ints func(a, b int64) int64, real func(a, b float64) float64) func(*call) error {
 	return func(c *call) error {
-		if err := c.inputs(1, maxDim); err != nil {
-			return err
-		}
-		if err := c.attr.done(); err != nil {
+		if err := c.plain(1, maxDim); err != nil {
 			return err
 		}
 		x, err := c.operand(0)
@@ -420,10 +414,7 @@ func (c *call) foldClip() error {
 
 // equal compares integers, as exporters do with the sizes of an Expand.
 func (c *call) equal() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(2, 2); err != nil {
 		return err
 	}
 	x, err := c.operand(0)
@@ -457,10 +448,7 @@ func (c *call) equal() error {
 
 // where takes the elements of its second input where the first is true, those of the third elsewhere.
 func (c *call) where() error {
-	if err := c.inputs(3, 3); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(3, 3); err != nil {
 		return err
 	}
 	var in [3]*numbers
@@ -528,8 +516,8 @@ func (c *call) foldCast() error {
 	return err
 }
 
-// axis is one of rank axes, negative ones counted from the end.
-func axis(a int64, rank int) (int, error) {
+// axisOf is one of rank axes, negative ones counted from the end.
+func axisOf(a int64, rank int) (int, error) {
 	if a < int64(-rank) || a >= int64(rank) {
 		return 0, fmt.Errorf("axis %d: %w: rank %d", a, ErrAttribute, rank)
 	}
@@ -541,7 +529,7 @@ func (c *call) foldConcat() error {
 	if err != nil {
 		return err
 	}
-	along, err := axis(c.attr.int("axis", 1), len(first.dims))
+	along, err := axisOf(c.attr.int("axis", 1), len(first.dims))
 	if err != nil {
 		return err
 	}
@@ -669,7 +657,7 @@ func (c *call) dequantize() error {
 	}
 	of := func(int) int { return 0 }
 	if len(scale.real) != 1 {
-		a, err := axis(at, len(x.dims))
+		a, err := axisOf(at, len(x.dims))
 		if err != nil {
 			return err
 		}
@@ -778,30 +766,39 @@ func (c *call) foldFlatten() error {
 	return c.picked(x, dims, same)
 }
 
-func (c *call) foldGather() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
+// gathered reads along which axis of a tensor of these sizes a Gather takes elements, and which.
+func (c *call) gathered(sizes []int) (along int, at []int, err error) {
+	if err = c.inputs(2, 2); err != nil {
+		return
 	}
+	if along, err = axisOf(c.attr.int("axis", 0), len(sizes)); err != nil {
+		return
+	}
+	if err = c.attr.done(); err != nil {
+		return
+	}
+	places, err := c.integers(c.input(1))
+	if err != nil {
+		return
+	}
+	n := int64(sizes[along])
+	for _, p := range places {
+		if p < -n || p >= n {
+			return along, nil, fmt.Errorf("tensor %q: %w: index %d of %d", c.input(1), ErrShape, p, n)
+		}
+		at = append(at, int((p+n)%n))
+	}
+	return along, at, nil
+}
+
+func (c *call) foldGather() error {
 	x, err := c.operand(0)
 	if err != nil {
 		return err
 	}
-	along, err := axis(c.attr.int("axis", 0), len(x.dims))
+	along, at, err := c.gathered(x.dims)
 	if err != nil {
 		return err
-	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	at, err := c.integers(c.input(1))
-	if err != nil {
-		return err
-	}
-	n := int64(x.dims[along])
-	for _, p := range at {
-		if p < -n || p >= n {
-			return fmt.Errorf("tensor %q: %w: index %d of %d", c.input(1), ErrShape, p, n)
-		}
 	}
 	dims := slices.Concat(x.dims[:along], c.constants[c.input(1)].dims, x.dims[along+1:])
 	inner := 1
@@ -810,15 +807,12 @@ func (c *call) foldGather() error {
 	}
 	return c.picked(x, dims, func(i int) int {
 		in, k, outer := i%inner, i/inner%len(at), i/inner/len(at)
-		return (outer*int(n)+int((at[k]+n)%n))*inner + in
+		return (outer*x.dims[along]+at[k])*inner + in
 	})
 }
 
 func (c *call) foldMatMul() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(2, 2); err != nil {
 		return err
 	}
 	x, err := c.operand(0)
@@ -861,10 +855,7 @@ func (c *call) foldMatMul() error {
 }
 
 func (c *call) rangeOf() error {
-	if err := c.inputs(3, 3); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(3, 3); err != nil {
 		return err
 	}
 	var v [3]int64
@@ -960,39 +951,49 @@ func reduce(start float64, step func(sum, v float64) float64, end func(sum float
 	}
 }
 
-func (c *call) foldReshape() error {
+// target reads the sizes that a Reshape gives to a tensor of the first of these with which they agree.
+func (c *call) target(have ...[]int) ([]int, error) {
 	if err := c.inputs(2, 2); err != nil {
-		return err
+		return nil, err
 	}
 	zero := c.attr.int("allowzero", 0)
 	if err := c.attr.done(); err != nil {
-		return err
-	}
-	x, err := c.operand(0)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	want, err := c.integers(c.input(1))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	elems := len(x.ints) + len(x.real)
-	refuse := fmt.Errorf("tensor %q: %w: %v to %v", c.input(0), ErrShape, x.dims, want)
+	for _, sizes := range have {
+		if dims := filled(want, sizes, zero == 0); dims != nil {
+			return dims, nil
+		}
+	}
+	return nil, fmt.Errorf("tensor %q: %w: %v to %v", c.input(0), ErrShape, have[0], want)
+}
+
+// filled puts sizes in place of a Reshape's zeros, where those stand for the tensor's own, and of its -1; nil where
+// that is not possible.
+func filled(want []int64, have []int, zeros bool) []int {
+	elems := 1
+	for _, d := range have {
+		elems *= d
+	}
 	dims, open, product := make([]int, len(want)), -1, 1
 	for i, d := range want {
 		switch {
 		case d == -1 && open < 0:
 			open = i
 			continue
-		case d == 0 && zero == 0 && i < len(x.dims):
-			dims[i] = x.dims[i]
+		case d == 0 && zeros && i < len(have):
+			dims[i] = have[i]
 		case d >= 0 && d <= maxElems:
 			dims[i] = int(d)
 		default:
-			return refuse
+			return nil
 		}
 		if dims[i] > 0 && product > maxElems/dims[i] {
-			return refuse
+			return nil
 		}
 		product *= dims[i]
 	}
@@ -1001,7 +1002,19 @@ func (c *call) foldReshape() error {
 		product *= dims[open]
 	}
 	if product != elems {
-		return refuse
+		return nil
+	}
+	return dims
+}
+
+func (c *call) foldReshape() error {
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	dims, err := c.target(x.dims)
+	if err != nil {
+		return err
 	}
 	return c.picked(x, dims, same)
 }
@@ -1036,25 +1049,23 @@ func (c *call) shapeIs(dims []int) error {
 	return nil
 }
 
-func (c *call) foldSlice() error {
-	if err := c.inputs(1, 5); err != nil {
-		return err
-	}
-	x, err := c.operand(0)
-	if err != nil {
-		return err
-	}
+// piece is what a Slice takes of one axis.
+type piece struct{ axis, from, step, n int }
+
+// cuts reads what a Slice of a tensor of these sizes takes.
+func (c *call) cuts(dims []int) ([]piece, error) {
 	list := map[string][]int64{}
 	for i, name := range []string{"starts", "ends", "axes", "steps"} {
 		list[name] = c.attr.ints(name) // of opsets before 10
 		if in := c.input(i + 1); in != "" {
+			var err error
 			if list[name], err = c.integers(in); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	if err := c.attr.done(); err != nil {
-		return err
+		return nil, err
 	}
 	starts, ends, axes, steps := list["starts"], list["ends"], list["axes"], list["steps"]
 	if axes == nil {
@@ -1066,20 +1077,18 @@ func (c *call) foldSlice() error {
 		steps = slices.Repeat([]int64{1}, len(starts))
 	}
 	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
-		return fmt.Errorf("%w: starts %v, ends %v, axes %v, steps %v", ErrAttribute, starts, ends, axes, steps)
+		return nil, fmt.Errorf("%w: starts %v, ends %v, axes %v, steps %v", ErrAttribute, starts, ends, axes, steps)
 	}
-	dims, first, by := slices.Clone(x.dims), make([]int, len(x.dims)), slices.Repeat([]int{1}, len(x.dims))
-	seen := map[int]bool{}
+	var cuts []piece
 	for i := range starts {
-		a, err := axis(axes[i], len(x.dims))
+		a, err := axisOf(axes[i], len(dims))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if steps[i] == 0 || seen[a] {
-			return fmt.Errorf("%w: axes %v, steps %v", ErrAttribute, axes, steps)
+		if steps[i] == 0 || slices.ContainsFunc(cuts, func(p piece) bool { return p.axis == a }) {
+			return nil, fmt.Errorf("%w: axes %v, steps %v", ErrAttribute, axes, steps)
 		}
-		seen[a] = true
-		n := int64(x.dims[a])
+		n := int64(dims[a])
 		place := func(v, low, high int64) int64 {
 			if v < 0 {
 				v += n
@@ -1091,8 +1100,26 @@ func (c *call) foldSlice() error {
 		if step < 0 {
 			from, to = place(starts[i], 0, n-1), place(ends[i], -1, n-1)
 		}
-		dims[a] = max(0, int(math.Ceil(float64(to-from)/float64(step))))
-		first[a], by[a] = int(from), int(step)
+		cuts = append(cuts, piece{a, int(from), int(step), max(0, int(math.Ceil(float64(to-from)/float64(step))))})
+	}
+	return cuts, nil
+}
+
+func (c *call) foldSlice() error {
+	if err := c.inputs(1, 5); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	cuts, err := c.cuts(x.dims)
+	if err != nil {
+		return err
+	}
+	dims, first, by := slices.Clone(x.dims), make([]int, len(x.dims)), slices.Repeat([]int{1}, len(x.dims))
+	for _, k := range cuts {
+		dims[k.axis], first[k.axis], by[k.axis] = k.n, k.from, k.step
 	}
 	p, own := placesOf(dims), make([]int, len(dims))
 	return c.picked(x, dims, func(i int) int {
@@ -1103,6 +1130,41 @@ func (c *call) foldSlice() error {
 	})
 }
 
+// parts reads along which axis a Split cuts a tensor of these sizes, and the sizes of the outputs there.
+func (c *call) parts(dims []int) (along int, sizes []int, err error) {
+	if along, err = axisOf(c.attr.int("axis", 0), len(dims)); err != nil {
+		return
+	}
+	parts := c.attr.ints("split")
+	c.attr.int("num_outputs", 0)
+	if name := c.input(1); name != "" {
+		if parts, err = c.integers(name); err != nil {
+			return
+		}
+	}
+	if err = c.attr.done(); err != nil {
+		return
+	}
+	outputs := c.node.GetOutput()
+	if parts == nil {
+		each := (dims[along] + len(outputs) - 1) / len(outputs)
+		for i := range outputs {
+			parts = append(parts, int64(max(0, min(each, dims[along]-i*each))))
+		}
+	}
+	if sizes, err = sizesOf(parts); err != nil {
+		return
+	}
+	sum := 0
+	for _, s := range sizes {
+		sum += s
+	}
+	if len(sizes) != len(outputs) || sum != dims[along] {
+		err = fmt.Errorf("%w: %v split into %v along axis %d for %d outputs", ErrShape, dims, sizes, along, len(outputs))
+	}
+	return
+}
+
 func (c *call) foldSplit() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
@@ -1111,37 +1173,9 @@ func (c *call) foldSplit() error {
 	if err != nil {
 		return err
 	}
-	along, err := axis(c.attr.int("axis", 0), len(x.dims))
+	along, sizes, err := c.parts(x.dims)
 	if err != nil {
 		return err
-	}
-	parts := c.attr.ints("split")
-	c.attr.int("num_outputs", 0)
-	if name := c.input(1); name != "" {
-		if parts, err = c.integers(name); err != nil {
-			return err
-		}
-	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	outputs := c.node.GetOutput()
-	if parts == nil {
-		each := (x.dims[along] + len(outputs) - 1) / len(outputs)
-		for i := range outputs {
-			parts = append(parts, int64(max(0, min(each, x.dims[along]-i*each))))
-		}
-	}
-	sizes, err := sizesOf(parts)
-	if err != nil {
-		return err
-	}
-	sum := 0
-	for _, s := range sizes {
-		sum += s
-	}
-	if len(sizes) != len(outputs) || sum != x.dims[along] {
-		return fmt.Errorf("%w: %v split into %v along axis %d for %d outputs", ErrShape, x.dims, sizes, along, len(outputs))
 	}
 	from := 0
 	for i, size := range sizes {
@@ -1162,65 +1196,95 @@ func (c *call) foldSplit() error {
 	return nil
 }
 
-func (c *call) foldSqueeze() error {
+// squeezed reads which axes of a tensor of these sizes a Squeeze leaves.
+func (c *call) squeezed(sizes []int) (kept []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
-		return err
+		return nil, err
 	}
+	axes, err := c.axes(1, len(sizes))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.attr.done(); err != nil {
+		return nil, err
+	}
+	for a, d := range sizes {
+		switch {
+		case axes != nil && axes[a] && d != 1:
+			return nil, fmt.Errorf("tensor %q: %w: axis %d of %v is not 1", c.input(0), ErrShape, a, sizes)
+		case axes == nil && d != 1, axes != nil && !axes[a]:
+			kept = append(kept, a)
+		}
+	}
+	return kept, nil
+}
+
+func (c *call) foldSqueeze() error {
 	x, err := c.operand(0)
 	if err != nil {
 		return err
 	}
-	axes, err := c.axes(1, len(x.dims))
+	kept, err := c.squeezed(x.dims)
 	if err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	dims := []int{}
-	for a, d := range x.dims {
-		switch {
-		case axes != nil && axes[a] && d != 1:
-			return fmt.Errorf("tensor %q: %w: axis %d of %v is not 1", c.input(0), ErrShape, a, x.dims)
-		case axes == nil && d != 1, axes != nil && !axes[a]:
-			dims = append(dims, d)
-		}
+	dims := make([]int, len(kept))
+	for i, a := range kept {
+		dims[i] = x.dims[a]
 	}
 	return c.picked(x, dims, same)
 }
 
-func (c *call) foldUnsqueeze() error {
+// added is an axis that an Unsqueeze adds.
+const added = -1
+
+// unsqueezed reads where an Unsqueeze of so many axes puts each of them, and added ones.
+func (c *call) unsqueezed(rank int) (from []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
-		return err
-	}
-	x, err := c.operand(0)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	more := len(c.attr.byName["axes"].GetInts())
 	if k := c.constants[c.input(1)]; k != nil {
 		more = k.elems
 	}
 	if more > 16 {
-		return fmt.Errorf("%w: %d more axes", ErrTooLarge, more)
+		return nil, fmt.Errorf("%w: %d more axes", ErrTooLarge, more)
 	}
-	axes, err := c.axes(1, len(x.dims)+more)
+	axes, err := c.axes(1, rank+more)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.attr.done(); err != nil {
+		return nil, err
+	}
+	next := 0
+	for _, new := range axes {
+		switch {
+		case new:
+			from = append(from, added)
+		case next == rank:
+			return nil, fmt.Errorf("tensor %q: %w: an axis is given twice", c.input(0), ErrAttribute)
+		default:
+			from, next = append(from, next), next+1
+		}
+	}
+	return from, nil
+}
+
+func (c *call) foldUnsqueeze() error {
+	x, err := c.operand(0)
 	if err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
+	from, err := c.unsqueezed(len(x.dims))
+	if err != nil {
 		return err
 	}
-	var dims []int
-	left := x.dims
-	for _, added := range axes {
-		switch {
-		case added:
-			dims = append(dims, 1)
-		case len(left) == 0:
-			return fmt.Errorf("tensor %q: %w: an axis is given twice", c.input(0), ErrAttribute)
-		default:
-			dims, left = append(dims, left[0]), left[1:]
+	dims := make([]int, len(from))
+	for i, a := range from {
+		dims[i] = 1
+		if a != added {
+			dims[i] = x.dims[a]
 		}
 	}
 	return c.picked(x, dims, same)

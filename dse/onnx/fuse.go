@@ -20,6 +20,7 @@ const (
 	add
 	affine // y = scale[c] * x + shift[c]
 	clamp
+	pick // channels of a map, in any order
 )
 
 // layer is a node of the network while it is being fused.
@@ -39,6 +40,8 @@ type layer struct {
 	scale, shift []float64
 	// Of a convolution's input: an affine layer before it.
 	preScale, preShift []float64
+
+	channels []int // that a pick takes
 
 	gone bool // folded into another
 }
@@ -126,6 +129,116 @@ func (f *fused) fuse(exits []int) {
 			f.foldAdd(l)
 		}
 	}
+	f.foldPicks()
+}
+
+// foldPicks takes channels where they are made, or where they are read, or by a 1 x 1 convolution: what multiplies least.
+func (f *fused) foldPicks() {
+	readers := map[int][]*layer{}
+	whole := map[int]bool{} // read otherwise than by picks
+	for _, l := range f.layers {
+		if l.gone {
+			continue
+		}
+		for _, t := range l.in {
+			readers[t] = append(readers[t], l)
+			whole[t] = whole[t] || l.kind != pick
+		}
+		if l.residual >= 0 {
+			whole[l.residual] = true
+			readers[l.residual] = append(readers[l.residual], nil)
+		}
+	}
+	for _, l := range f.layers {
+		if l.kind != pick || l.gone {
+			continue
+		}
+		t, p := l.in[0], f.producer[l.in[0]]
+		all := f.tensors[t].c
+		if p != nil && p.kind == conv && p.groups == 1 && p.residual < 0 && !p.gone && (!whole[t] && !f.exits[t] || len(p.weights) <= all*all) {
+			f.makeOnly(l, p)
+			continue
+		}
+		once := slices.Clone(l.channels)
+		slices.Sort(once)
+		extra, folds := 0, !f.exits[l.out] && len(slices.Compact(once)) == len(l.channels)
+		for _, r := range readers[l.out] {
+			if r == nil || r.kind != conv || r.groups != 1 || r.gone {
+				folds = false
+				break
+			}
+			extra += len(r.weights) / len(l.channels) * (all - len(l.channels))
+		}
+		if folds && extra <= all*len(l.channels) {
+			for _, r := range readers[l.out] {
+				f.readOnly(l, r)
+			}
+			l.gone = true
+			continue
+		}
+		l.kind, l.groups = conv, 1
+		l.window = graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}
+		l.weights = make([]float32, len(l.channels)*all)
+		for i, c := range l.channels {
+			l.weights[i*all+c] = 1
+		}
+	}
+	for _, l := range f.layers { // what picks alone read, and each has made for itself
+		if l.kind == conv && !l.gone && !f.exits[l.out] && len(readers[l.out]) > 0 && !whole[l.out] &&
+			!slices.ContainsFunc(readers[l.out], func(r *layer) bool { return r.in[0] == l.out && !r.gone }) {
+			l.gone = true
+		}
+	}
+}
+
+// makeOnly lets a pick make the channels itself that it takes of a convolution's.
+func (f *fused) makeOnly(l, p *layer) {
+	of := func(x []float64) []float64 {
+		if x == nil {
+			return nil
+		}
+		y := make([]float64, len(l.channels))
+		for i, c := range l.channels {
+			y[i] = x[c]
+		}
+		return y
+	}
+	made := *p
+	made.name, made.out, made.channels = l.name, l.out, nil
+	made.in = slices.Clone(p.in)
+	made.scale, made.shift = of(p.scale), of(p.shift)
+	per := len(p.weights) / f.tensors[p.out].c
+	made.weights = make([]float32, 0, per*len(l.channels))
+	for _, c := range l.channels {
+		made.weights = append(made.weights, p.weights[c*per:(c+1)*per]...)
+	}
+	*l = made
+	f.producer[l.out] = l
+}
+
+// readOnly lets a convolution read the channels of a pick from all of the map.
+func (f *fused) readOnly(l, r *layer) {
+	all, few := f.tensors[l.in[0]].c, len(l.channels)
+	wide := make([]float32, len(r.weights)/few*all)
+	for tap := range len(r.weights) / few {
+		for i, c := range l.channels {
+			wide[tap*all+c] = r.weights[tap*few+i]
+		}
+	}
+	if r.preScale != nil {
+		scale, shift := make([]float64, all), []float64(nil)
+		if r.preShift != nil {
+			shift = make([]float64, all)
+		}
+		for i, c := range l.channels {
+			scale[c] = r.preScale[i]
+			if shift != nil {
+				shift[c] = r.preShift[i]
+			}
+		}
+		r.preScale, r.preShift = scale, shift
+	}
+	r.weights, r.in[0] = wide, l.in[0]
 }
 
 // nest lets a concatenation that begins with all the inputs of the one before it read that instead.

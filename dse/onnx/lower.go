@@ -49,9 +49,12 @@ func init() {
 		"Reshape":            (*call).reshape,
 		"Shape":              (*call).shape,
 		"Sigmoid":            (*call).sigmoid,
+		"Slice":              (*call).slice,
 		"Softmax":            (*call).softmax,
+		"Split":              (*call).split,
 		"Squeeze":            (*call).squeeze,
 		"Sub":                (*call).sub,
+		"Sum":                (*call).sum,
 		"Transpose":          (*call).transpose,
 		"Unsqueeze":          (*call).unsqueeze,
 	}
@@ -90,12 +93,7 @@ func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 
 // dims are the sizes of a map as ONNX sees them.
 func (c *call) dims(v value) []int {
-	t := c.shapeOf(v)
-	if v.rank == 2 {
-		return []int{int(c.batch), t.c * t.h * t.w}
-	}
-	size := [3]int{t.c, t.h, t.w}
-	return []int{int(c.batch), size[v.order[0]], size[v.order[1]], size[v.order[2]]}
+	return append([]int{int(c.batch)}, c.viewOf(v).sizes()...)
 }
 
 // input names input i, "" where it is absent.
@@ -116,8 +114,34 @@ func (c *call) inputs(least, most int) error {
 	return nil
 }
 
+// plain refuses a wrong number of inputs and any attribute.
+func (c *call) plain(least, most int) error {
+	if err := c.inputs(least, most); err != nil {
+		return err
+	}
+	return c.attr.done()
+}
+
 // padded gives a feature map; padding that may be pending is the caller's duty.
 func (c *call) padded(i int) (value, error) {
+	v, err := c.reading(i)
+	if err != nil || v.view == nil {
+		return v, err
+	}
+	return c.materialised(c.input(i), v)
+}
+
+// elements gives a map to operators that treat each element alone: it may be seen in any way that leaves none out.
+func (c *call) elements(i int) (value, error) {
+	v, err := c.reading(i)
+	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) {
+		return c.value(i)
+	}
+	return v, nil
+}
+
+// reading gives a feature map as it is seen.
+func (c *call) reading(i int) (value, error) {
 	name := c.input(i)
 	v, ok := c.values[name]
 	switch {
@@ -200,7 +224,7 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 		return err
 	}
 	c.net.tensors[t].nonNegative = nonNegative
-	c.values[c.output()] = value{tensor: t, rank: v.rank, order: v.order}
+	c.values[c.output()] = value{tensor: t, rank: v.rank, order: v.order, view: v.view}
 	return nil
 }
 
@@ -208,9 +232,9 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 // counts as part of the window's own.
 func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
-	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
+	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // a convolution has read its own
 		if d != 1 {
-			c.attr.fail("attribute \"dilations\": %w: %d, only 1 is supported", ErrAttribute, d)
+			c.attr.fail("attribute \"dilations\": %w: %d of a pool, only 1 is supported", ErrAttribute, d)
 		}
 	}
 	pads := c.attr.sizes("pads", 4, 0, 0)
@@ -302,6 +326,9 @@ func (c *call) conv() error {
 	if want := c.attr.ints("kernel_shape"); want != nil && (len(want) != 2 || want[0] != int64(kh) || want[1] != int64(kw)) {
 		return fmt.Errorf("attribute \"kernel_shape\": %w: %v, the weights %q are %v", ErrAttribute, want, c.input(1), weights.dims)
 	}
+	dilation := c.attr.sizes("dilations", 2, 1, 1)
+	own := shape{h: kh, w: kw}
+	kh, kw = (kh-1)*dilation[0]+1, (kw-1)*dilation[1]+1
 	// A convolution has no such attribute; reading it with the pools' would let it pass.
 	if c.attr.byName["ceil_mode"] != nil {
 		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
@@ -313,7 +340,12 @@ func (c *call) conv() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, kh, kw)}
+	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, own.h, own.w)}
+	if kh != own.h || kw != own.w {
+		if l.weights, err = c.dilated(l.weights, cout, cin, own, dilation, kh, kw); err != nil {
+			return err
+		}
+	}
 	if err := c.reach(&l, t, h, width, cout, cin); err != nil {
 		return err
 	}
@@ -325,6 +357,25 @@ func (c *call) conv() error {
 		l.shift = widen(bias)
 	}
 	return c.emit(l, v, h, width, cout, false)
+}
+
+// dilated puts taps of weight 0 between a kernel's own: the hardware reads every pixel under a window.
+func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh, kw int) ([]float32, error) {
+	if kh > maxReach || kw > maxReach {
+		return nil, fmt.Errorf("tensor %q: %w: a kernel of %d x %d dilated by %v is %d x %d, at most %d", c.input(1), ErrUnsupported, own.h, own.w, by, kh, kw, maxReach)
+	}
+	if c.budget -= int64(cout) * int64(cin) * int64(kh*kw-own.h*own.w); c.budget < 0 {
+		return nil, fmt.Errorf("tensor %q: %w: dilated kernels make more than %d weights", c.input(1), ErrTooLarge, weightsOf(c.options))
+	}
+	wide := make([]float32, cout*kh*kw*cin)
+	for o := range cout {
+		for y := range own.h {
+			for x := range own.w {
+				copy(wide[((o*kh+y*by[0])*kw+x*by[1])*cin:][:cin], weights[((o*own.h+y)*own.w+x)*cin:])
+			}
+		}
+	}
+	return wide, nil
 }
 
 // reach gives a convolution of which windows lie in the padding altogether taps of weight 0, before and behind its
@@ -440,10 +491,7 @@ func (c *call) maxPool() error     { return c.pool(maxPool) }
 func (c *call) averagePool() error { return c.pool(avgPool) }
 
 func (c *call) globalPool() error {
-	if err := c.inputs(1, 1); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(1, 1); err != nil {
 		return err
 	}
 	k := avgPool
@@ -576,10 +624,7 @@ func (c *call) batchNormalization() error {
 }
 
 func (c *call) relu() error {
-	if err := c.inputs(1, 1); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(1, 1); err != nil {
 		return err
 	}
 	return c.bounded(0, float32(math.Inf(1)))
@@ -609,7 +654,7 @@ func (c *call) clip() error {
 }
 
 func (c *call) bounded(lo, hi float32) error {
-	v, err := c.value(0)
+	v, err := c.elements(0)
 	if err != nil {
 		return err
 	}
@@ -631,10 +676,7 @@ func (c *call) bounded(lo, hi float32) error {
 }
 
 func (c *call) add() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(2, 2); err != nil {
 		return err
 	}
 	for i := range 2 {
@@ -642,20 +684,55 @@ func (c *call) add() error {
 			return c.byConstant(1-i, i, offset, func(k float64) (float64, float64) { return 1, k })
 		}
 	}
-	a, err := c.value(0)
-	if err != nil {
-		return err
-	}
-	b, err := c.value(1)
+	a, b, err := c.pair(0, 1)
 	if err != nil {
 		return err
 	}
 	s, t := c.shapeOf(a), c.shapeOf(b)
-	if a.rank != b.rank || a.order != b.order || s.h != t.h || s.w != t.w || s.c != t.c {
-		return fmt.Errorf("%w: %q is %dx%dx%d and %q is %dx%dx%d (H x W x C) in axes %v and %v, expected the same",
-			ErrShape, c.input(0), s.h, s.w, s.c, c.input(1), t.h, t.w, t.c, a.order, b.order)
-	}
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
+}
+
+// pair gives two maps of one shape that are seen alike.
+func (c *call) pair(i, j int) (a, b value, err error) {
+	for _, read := range []func(int) (value, error){c.elements, c.value} { // where they are not, as maps
+		if a, err = read(i); err != nil {
+			return
+		}
+		if b, err = read(j); err != nil {
+			return
+		}
+		s, t := c.shapeOf(a), c.shapeOf(b)
+		if s.h == t.h && s.w == t.w && s.c == t.c && fmt.Sprint(c.viewOf(a)) == fmt.Sprint(c.viewOf(b)) {
+			return
+		}
+	}
+	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(i), c.dims(a), c.input(j), c.dims(b))
+}
+
+// sum is a chain of additions.
+func (c *call) sum() error {
+	if err := c.plain(1, maxDim); err != nil {
+		return err
+	}
+	if len(c.node.GetInput()) == 1 {
+		return c.alias()
+	}
+	var so value
+	for i := range c.node.GetInput()[1:] {
+		a, b, err := c.pair(0, i+1)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			a.tensor, a.pad = so.tensor, nil
+		}
+		s, t := c.shapeOf(a), c.shapeOf(b)
+		if err := c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative); err != nil {
+			return err
+		}
+		so = c.values[c.output()]
+	}
+	return nil
 }
 
 func (c *call) sub() error {
@@ -675,10 +752,7 @@ func (c *call) div() error {
 // arithmetic of a map and a constant: behind gives factor and shift where the constant comes second,
 // before where it comes first (nil: not supported).
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(2, 2); err != nil {
 		return err
 	}
 	switch {
@@ -702,7 +776,11 @@ func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift flo
 		c.values[c.output()] = v
 		return v.slice.check()
 	}
-	v, err := c.value(x)
+	read := c.value
+	if c.constants[c.input(k)].elems == 1 {
+		read = c.elements
+	}
+	v, err := read(x)
 	if err != nil {
 		return err
 	}
@@ -755,6 +833,9 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
 	}
 	rank := v.rank
+	if v.view != nil {
+		rank = len(v.view.axes) + 1
+	}
 	at := rank - 1 - v.order.axisOf(0) // from the end
 	if rank == 2 {
 		at = 1
@@ -816,10 +897,7 @@ func (c *call) gemm() error {
 }
 
 func (c *call) matMul() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(2, 2); err != nil {
 		return err
 	}
 	v, l, size, err := c.fullyConnected(false)
@@ -903,48 +981,71 @@ func (c *call) concat() error {
 	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
 		return c.join(axis)
 	}
-	var first value
-	var size shape
-	nonNegative := true
-	inputs := make([]int, len(c.node.GetInput()))
-	for i := range inputs {
-		v, err := c.value(i)
-		if err != nil {
+	in, w, err := c.joined(axis, c.elements)
+	if err != nil {
+		if in, w, err = c.joined(axis, c.value); err != nil {
 			return err
 		}
+	}
+	size, nonNegative, inputs := c.shapeOf(in[0]), true, make([]int, len(in))
+	size.c = 0
+	for i, v := range in {
 		t := c.shapeOf(v)
-		if i == 0 {
-			first, size = v, shape{h: t.h, w: t.w}
-		}
-		if v.rank != first.rank || v.order != first.order || t.h != size.h || t.w != size.w {
-			return fmt.Errorf("tensor %q: %w: %d x %d, the first input is %d x %d", c.input(i), ErrShape, t.h, t.w, size.h, size.w)
-		}
 		size.c += t.c
 		nonNegative = nonNegative && t.nonNegative
 		inputs[i] = v.tensor
 	}
-	if !first.channels(axis) {
-		return fmt.Errorf("attribute \"axis\": %w: %d, only channels are concatenated", ErrAttribute, axis)
-	}
-	if first.rank == 2 && size.h*size.w != 1 {
-		return fmt.Errorf("%w: concatenation of flattened maps", ErrUnsupported)
-	}
-	if len(inputs) == 1 {
-		c.view(first, first.rank)
+	if len(in) == 1 {
+		c.values[c.output()] = in[0]
 		return nil
 	}
-	return c.emit(layer{kind: concat, in: inputs}, first, size.h, size.w, size.c, nonNegative)
+	if err := c.emit(layer{kind: concat, in: inputs}, in[0], size.h, size.w, size.c, nonNegative); err != nil {
+		return err
+	}
+	c.look(0, c.values[c.output()], w)
+	return nil
 }
 
-// channels tells that an axis of ONNX's is the channels', or that of a flattened map.
-func (v value) channels(axis int64) bool {
-	if axis < 0 {
-		axis += int64(v.rank)
+// joined reads maps that are seen alike but for their channels, which are the axis, and how they are seen together.
+func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
+	channels := 0
+	for i := range c.node.GetInput() {
+		v, err := read(i)
+		if err != nil {
+			return nil, all, err
+		}
+		t, w := c.shapeOf(v), c.viewOf(v)
+		along, err := axisOf(axis, len(w.axes)+1)
+		if err != nil {
+			return nil, all, err
+		}
+		if along == 0 || !w.channels(along-1, t) {
+			return nil, all, fmt.Errorf("attribute \"axis\": %w: %d of %v, only channels are concatenated", ErrAttribute, axis, c.dims(v))
+		}
+		channels += t.c
+		if i == 0 {
+			all = w
+			all.axes = slices.Clone(w.axes)
+		}
+		if t, first := c.shapeOf(v), c.shapeOf(append(in, v)[0]); t.h != first.h || t.w != first.w {
+			return nil, all, fmt.Errorf("tensor %q: %w: %d x %d, the first input is %d x %d", c.input(i), ErrShape, t.h, t.w, first.h, first.w)
+		}
+		all.axes[along-1], w.axes[along-1] = nil, nil
+		if fmt.Sprint(all.axes) != fmt.Sprint(w.axes) {
+			return nil, all, fmt.Errorf("tensor %q: %w: %v, the first input is %v", c.input(i), ErrShape, c.dims(v), c.dims(append(in, v)[0]))
+		}
+		all.axes[along-1] = []factor{{0, channels, 1}}
+		in = append(in, v)
 	}
-	if v.rank == 2 {
-		return axis == 1
+	return in, all, nil
+}
+
+// channels tells that an axis is all of a map's channels.
+func (w view) channels(axis int, t shape) bool {
+	if t.c == 1 { // any axis of one
+		return len(w.axes[axis]) == 0
 	}
-	return axis == int64(1+v.order.axisOf(0))
+	return slices.Equal(w.axes[axis], []factor{{0, t.c, 1}}) && w.whole(t)
 }
 
 func (c *call) padding() error {
@@ -1070,94 +1171,48 @@ func (c *call) flatten() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	axis := c.attr.int("axis", 1)
+	at := c.attr.int("axis", 1)
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	v, err := c.value(0)
+	v, w, err := c.seenInput(0)
 	if err != nil {
 		return err
 	}
-	if axis != 1 && axis != int64(1-v.rank) {
-		return fmt.Errorf("attribute \"axis\": %w: %d, only 1 is supported", ErrAttribute, axis)
+	if at != 1 && at != -int64(len(w.axes)) {
+		return fmt.Errorf("attribute \"axis\": %w: %d, only 1 is supported", ErrAttribute, at)
 	}
-	c.view(v, 2)
+	w.axes = [][]factor{slices.Concat(w.axes...)}
+	c.look(0, v, w)
 	return nil
 }
 
 func (c *call) reshape() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	allowZero := c.attr.int("allowzero", 0)
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	v, err := c.value(0)
+	v, w, err := c.seenInput(0)
 	if err != nil {
 		return err
-	}
-	want, err := c.integers(c.input(1))
-	if err != nil {
-		return err
-	}
-	t := c.shapeOf(v)
-	have := make([]int64, 0, 4)
-	for _, d := range c.dims(v) {
-		have = append(have, int64(d))
-	}
-	refuse := fmt.Errorf("tensor %q: %w: %v to %v; supported are N x C*H*W and the map's own shape", c.input(0), ErrShape, have, want)
-	if len(want) != 2 && len(want) != 4 {
-		return refuse
-	}
-	size, open, product := make([]int64, len(want)), -1, int64(1)
-	for i, d := range want {
-		switch {
-		case d == -1 && open < 0:
-			open = i
-			continue
-		case d == 0 && allowZero == 0 && i < len(have): // otherwise it is a size of nothing
-			size[i] = have[i]
-		case d > 0 && d <= maxElems:
-			size[i] = d
-		default:
-			return refuse
-		}
-		if i > 0 {
-			if size[i] > maxElems/product {
-				return refuse
-			}
-			product *= size[i]
-		}
-	}
-	elems := int64(t.c * t.h * t.w)
-	switch {
-	case open == 0:
-		size[0] = c.batch
-	case open > 0:
-		size[open] = elems / product
-		product *= size[open]
 	}
 	// A model with a fixed batch says 1 or that; what counts is one sample.
-	if product != elems || size[0] != 1 && size[0] != c.batch {
-		return refuse
+	one := append([]int{1}, w.sizes()...)
+	sizes, err := c.target(one, c.dims(v))
+	if err != nil {
+		return err
 	}
-	if len(size) == 4 {
-		// The order that makes the map's own sizes of these: its own, or one in which only axes of size 1 have moved.
-		orders := []order{v.order, nchw, nhwc, {0, 2, 1}, {1, 0, 2}, {2, 0, 1}, {2, 1, 0}}
-		own := [3]int64{int64(t.c), int64(t.h), int64(t.w)}
-		longer := func(o order) []int {
-			return slices.DeleteFunc(slices.Clone(o[:]), func(axis int) bool { return own[axis] == 1 })
-		}
-		fits := slices.IndexFunc(orders, func(o order) bool {
-			return size[1] == own[o[0]] && size[2] == own[o[1]] && size[3] == own[o[2]] && slices.Equal(longer(o), longer(v.order))
-		})
-		if fits < 0 {
-			return refuse
-		}
-		v.order = orders[fits]
+	if len(sizes) == 0 || sizes[0] != 1 && sizes[0] != int(c.batch) {
+		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, one, sizes)
 	}
-	c.view(v, len(size))
+	out, ok := w.reshaped(sizes[1:])
+	if !ok { // of a map made of it, where that helps
+		if v.view != nil {
+			if v, err = c.materialised(c.input(0), v); err != nil {
+				return err
+			}
+		}
+		if out, ok = c.viewOf(v).reshaped(sizes[1:]); !ok {
+			return fmt.Errorf("tensor %q: %w: %v to %v, whose axes are no whole parts of the map's", c.input(0), ErrShape, one, sizes)
+		}
+	}
+	c.look(0, v, out)
 	return nil
 }
 
@@ -1173,30 +1228,32 @@ func (c *call) softmax() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	v, err := c.value(0)
+	v, err := c.elements(0)
 	if err != nil {
 		return err
 	}
-	if !v.channels(axis) {
+	w := c.viewOf(v)
+	along, err := axisOf(axis, len(w.axes)+1)
+	if err != nil {
+		return err
+	}
+	if t := c.shapeOf(v); along == 0 || len(w.axes) > 1 && !w.channels(along-1, t) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
 	}
 	v.activation = opName(c.node)
-	c.view(v, v.rank)
+	c.values[c.output()] = v
 	return nil
 }
 
 func (c *call) sigmoid() error {
-	if err := c.inputs(1, 1); err != nil {
+	if err := c.plain(1, 1); err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	v, err := c.value(0)
+	v, err := c.elements(0)
 	if err != nil {
 		return err
 	}
 	v.activation = opName(c.node)
-	c.view(v, v.rank)
+	c.values[c.output()] = v
 	return nil
 }

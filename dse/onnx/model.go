@@ -15,6 +15,7 @@ type value struct {
 	tensor     int // of the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
 	order      order
+	view       *view  // where it is neither
 	pad        *pad   // not yet applied
 	activation string // Softmax or Sigmoid: an output may be this, nothing may read it
 	slice      *slice
@@ -56,6 +57,7 @@ type importer struct {
 	values    map[string]value
 	inner     map[string]bool // tensors that a node reads which an exit needs
 	exits     []string
+	made      map[string]value // maps of views
 	net       fused
 }
 
@@ -68,6 +70,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},
+		made:      map[string]value{},
 		inner:     map[string]bool{},
 	}
 	if im.graph == nil || len(im.graph.GetNode()) == 0 {

@@ -65,31 +65,58 @@ func (c *call) shape() error {
 	return c.shapeIs(c.dims(v))
 }
 
-// gather takes one channel out of a map.
+// gather takes elements of an axis: one channel, others only where they stand in even steps, or channels in any order.
 func (c *call) gather() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	axis := c.attr.int("axis", 0)
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	v, err := c.value(0)
+	v, w, err := c.seenInput(0)
 	if err != nil {
 		return err
 	}
-	at, err := c.integers(c.input(1))
+	along, at, err := c.gathered(c.dims(v))
 	if err != nil {
 		return err
 	}
-	channels := int64(c.shapeOf(v).c)
-	if v.rank != 4 || v.order != nchw || axis != 1 && axis != -3 || len(c.constants[c.input(1)].dims) != 0 {
-		return fmt.Errorf("%w: only one channel of N x C x H x W is gathered", ErrUnsupported)
+	if along == 0 || len(at) == 0 {
+		return fmt.Errorf("%w: a Gather along the batch, or of nothing", ErrUnsupported)
 	}
-	if at[0] < -channels || at[0] >= channels {
-		return fmt.Errorf("tensor %q: %w: channel %d of %d", c.input(1), ErrShape, at[0], channels)
+	rank := len(c.constants[c.input(1)].dims)
+	if v.rank == 4 && v.view == nil && v.order == nchw && along == 1 && rank == 0 {
+		c.values[c.output()] = value{tensor: v.tensor, rank: 3, order: nchw, slice: &slice{channel: at[0], scale: 1}}
+		return nil
 	}
-	c.values[c.output()] = value{tensor: v.tensor, rank: 3, order: nchw, slice: &slice{channel: int((at[0] + channels) % channels), scale: 1}}
+	step := 1
+	if len(at) > 1 {
+		step = at[1] - at[0]
+	}
+	if rank > 1 {
+		return fmt.Errorf("tensor %q: %w: a Gather by indices of rank %d, at most 1", c.input(1), ErrUnsupported, rank)
+	}
+	for i, p := range at {
+		if step == 0 || p != at[0]+i*step {
+			return c.gatherChannels(v, w, along-1, at)
+		}
+	}
+	if v, w, err = c.cutAxis(v, w, along-1, at[0], step, len(at)); err != nil {
+		return err
+	}
+	if rank == 0 {
+		w.axes = slices.Delete(slices.Clone(w.axes), along-1, along)
+	}
+	c.look(0, v, w)
+	return nil
+}
+
+// gatherChannels takes channels in any order.
+func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
+	t := c.shapeOf(v)
+	if v.view != nil || !w.channels(axis, t) {
+		return fmt.Errorf("tensor %q: %w: elements %v in uneven steps of another axis than the channels'", c.input(1), ErrUnsupported, at)
+	}
+	every := func(n int) []int { return positionsAlong([]factor{{0, n, 1}}, 0) }
+	out, err := c.chosen(c.output(), v, [3][]int{at, every(t.h), every(t.w)})
+	if err != nil {
+		return err
+	}
+	c.values[c.output()] = out
 	return nil
 }
 
@@ -115,35 +142,27 @@ func (c *call) cast() error {
 	return nil
 }
 
-// squeeze drops height and width of a 1 x 1 map.
 func (c *call) squeeze() error {
-	if err := c.inputs(1, 2); err != nil {
-		return err
-	}
-	v, err := c.value(0)
+	v, w, err := c.seenInput(0)
 	if err != nil {
 		return err
 	}
-	axes, err := c.axes(1, v.rank)
+	kept, err := c.squeezed(c.dims(v))
 	if err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
-		return err
+	if len(kept) == 0 || kept[0] != 0 {
+		return fmt.Errorf("tensor %q: %w: a Squeeze of the batch; axes say which others go", c.input(0), ErrUnsupported)
 	}
-	t := c.shapeOf(v)
-	if !v.order.spatial(axes) || t.h != 1 || t.w != 1 {
-		return fmt.Errorf("tensor %q: %w: only height and width of a 1 x 1 map are squeezed", c.input(0), ErrUnsupported)
+	out := view{first: w.first}
+	for _, a := range kept[1:] {
+		out.axes = append(out.axes, w.axes[a-1])
 	}
-	c.view(v, 2)
+	c.look(0, v, out)
 	return nil
 }
 
-// unsqueeze gives a vector a height and width.
 func (c *call) unsqueeze() error {
-	if err := c.inputs(1, 2); err != nil {
-		return err
-	}
 	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
 		axes, err := c.axes(1, 4)
 		if err != nil {
@@ -158,24 +177,26 @@ func (c *call) unsqueeze() error {
 		c.view(v, 4)
 		return nil
 	}
-	v, err := c.value(0)
+	v, w, err := c.seenInput(0)
 	if err != nil {
 		return err
 	}
-	axes, err := c.axes(1, 4)
+	from, err := c.unsqueezed(len(w.axes) + 1)
 	if err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
-		return err
+	if from[0] != 0 {
+		return fmt.Errorf("tensor %q: %w: an axis before the batch", c.input(0), ErrUnsupported)
 	}
-	t := c.shapeOf(v)
-	at := slices.IndexFunc([]order{nchw, nhwc}, func(o order) bool { return o.spatial(axes) })
-	if v.rank != 2 || at < 0 || t.h != 1 || t.w != 1 {
-		return fmt.Errorf("tensor %q: %w: only N x C becomes N x C x 1 x 1 or N x 1 x 1 x C", c.input(0), ErrUnsupported)
+	out := view{first: w.first}
+	for _, a := range from[1:] {
+		if a == added {
+			out.axes = append(out.axes, nil)
+		} else {
+			out.axes = append(out.axes, w.axes[a-1])
+		}
 	}
-	v.order = []order{nchw, nhwc}[at]
-	c.view(v, 4)
+	c.look(0, v, out)
 	return nil
 }
 
@@ -184,21 +205,28 @@ func (c *call) transpose() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	v, err := c.padded(0)
+	v, err := c.reading(0)
 	if err != nil {
 		return err
 	}
-	perm, err := c.permutation(v.rank)
+	w := c.viewOf(v)
+	perm, err := c.permutation(len(w.axes) + 1)
 	if err != nil {
 		return err
 	}
 	if perm[0] != 0 {
 		return fmt.Errorf("attribute \"perm\": %w: %v moves the batch", ErrAttribute, perm)
 	}
-	if v.rank == 4 {
+	if v.pad != nil { // which goes by the map's own axes
 		v.order = order{v.order[perm[1]-1], v.order[perm[2]-1], v.order[perm[3]-1]}
+		c.view(v, 4)
+		return nil
 	}
-	c.view(v, v.rank)
+	out := view{first: w.first}
+	for _, a := range perm[1:] {
+		out.axes = append(out.axes, w.axes[a-1])
+	}
+	c.look(0, v, out)
 	return nil
 }
 

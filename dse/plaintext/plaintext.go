@@ -1,7 +1,7 @@
-// Package plaintext is what every text that people write passes through before it is read: labels, arrivals, traces,
-// links, clients, boards, configurations. Spreadsheets and editors put a byte order mark before it, end lines with
-// CR LF, or write UTF-16; keys stand there twice; numbers have leading zeros that YAML takes for octal. What has one
-// meaning is read, the rest is refused by name, for all readers alike.
+// Package plaintext cleans every text that people write before a parser reads it: labels, arrivals, traces, links,
+// clients, boards, configurations. Editors and spreadsheets add a byte order mark, CR LF line ends or UTF-16. Files
+// contain duplicate keys, and numbers with leading zeros that YAML reads as octal. Text with one meaning is accepted;
+// all else is a named error, the same for all readers.
 package plaintext
 
 import (
@@ -18,28 +18,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Errors that are wrapped by what is refused.
+// Errors of this package.
 var (
 	ErrEncoding = errors.New("the text is not UTF-8")
-	ErrTwice    = errors.New("a key stands there twice")
-	ErrNumber   = errors.New("a number may be octal or not")
+	ErrTwice    = errors.New("duplicate key")
+	ErrNumber   = errors.New("a number is ambiguous: octal or decimal")
 )
 
 // mark is the byte order mark of UTF-8.
 const mark = "\ufeff"
 
-// reader hands a text on without its mark and with LF at the end of every line.
+// reader removes the byte order mark and ends every line with LF.
 type reader struct {
 	from *bufio.Reader
 	line int
-	err  error // what was found at the start
+	err  error // error found at the start
 }
 
-// NewReader reads r as UTF-8 without a byte order mark; CR LF and a CR alone become LF. Other encodings are refused.
+// NewReader reads r as UTF-8 without a byte order mark. CR LF and a lone CR become LF. Other encodings are errors.
 func NewReader(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	t := &reader{from: b, line: 1}
-	head, _ := b.Peek(4) // a text that is shorter, or cannot be read, is found out by Read
+	head, _ := b.Peek(4) // Read reports a shorter or unreadable text
 	zero := func(i int) bool { return i < len(head) && head[i] == 0 }
 	switch {
 	case bytes.HasPrefix(head, []byte(mark)):
@@ -78,7 +78,7 @@ func (t *reader) Read(p []byte) (int, error) {
 		case err != nil:
 			t.err = err
 		case c == utf8.RuneError && size == 1:
-			t.err = fmt.Errorf("%w: line %d holds a byte that no UTF-8 has (Latin-1, a code page?); save it as UTF-8", ErrEncoding, t.line)
+			t.err = fmt.Errorf("%w: line %d has a byte that is not UTF-8 (Latin-1, a code page?); save it as UTF-8", ErrEncoding, t.line)
 		case c == 0:
 			t.err = fmt.Errorf("%w: line %d holds a zero byte", ErrEncoding, t.line)
 		case c == '\r':
@@ -91,7 +91,7 @@ func (t *reader) Read(p []byte) (int, error) {
 			n += utf8.EncodeRune(p[n:], c)
 		}
 		if n > 0 && t.from.Buffered() == 0 {
-			return n, nil // do not wait for more than there is
+			return n, nil // return what is there rather than wait
 		}
 	}
 	if n > 0 {
@@ -103,11 +103,11 @@ func (t *reader) Read(p []byte) (int, error) {
 	return 0, t.err
 }
 
-// Clean is NewReader for a text that is in memory.
+// Clean is NewReader for a text in memory.
 func Clean(data []byte) ([]byte, error) { return io.ReadAll(NewReader(bytes.NewReader(data))) }
 
-// JSON is Clean for JSON; it refuses keys that stand twice in one object too, of which encoding/json takes the last
-// without a word. What is no JSON is left to the reader.
+// JSON is Clean for JSON. It also rejects duplicate keys in an object, since encoding/json silently takes the last
+// one. Invalid JSON is left to the parser.
 func JSON(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -120,8 +120,8 @@ func checkJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	type object struct {
-		keys  map[string]bool // nil: an array
-		value bool            // a value comes next, not a key
+		keys  map[string]bool // nil for an array
+		value bool            // a value follows, not a key
 	}
 	var open []object
 	for {
@@ -153,10 +153,10 @@ func checkJSON(data []byte) error {
 	}
 }
 
-// octal is a number that YAML 1.1 reads as octal and people as decimal.
+// octal matches a number that YAML 1.1 reads as octal and people as decimal.
 var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-// YAML is Clean for YAML; it refuses whole numbers with leading zeros too. What is no YAML is left to the reader.
+// YAML is Clean for YAML. It also rejects whole numbers with leading zeros. Invalid YAML is left to the parser.
 func YAML(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -191,7 +191,7 @@ func checkNode(n *yaml.Node) error {
 	return nil
 }
 
-// Columns finds columns by name in the first row of a CSV; one that is not there is -1, one that is there twice an error.
+// Columns finds columns by name in the first row of a CSV. A missing column is -1; a duplicate is an error.
 func Columns(head []string, names ...string) ([]int, error) {
 	at := make([]int, len(names))
 	for k, name := range names {

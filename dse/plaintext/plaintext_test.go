@@ -47,7 +47,7 @@ func TestReader(t *testing.T) {
 func TestCheckJSON(t *testing.T) {
 	for in, says := range map[string]string{
 		`{"a": {"b": 1}, "b": [{"a": 1}, {"a": 2}]}`: "", `[1, "a", "a"]`: "", `{"a": "a", "b": "a"}`: "", `{`: "", `]`: "", ``: "",
-		"{\"a\": 1,\n\"a\": 2}": `line 2: a key stands there twice: "a"`, `{"x": [{"k": [], "k": {}}]}`: `"k"`,
+		"{\"a\": 1,\n\"a\": 2}": `line 2: duplicate key: "a"`, `{"x": [{"k": [], "k": {}}]}`: `"k"`,
 	} {
 		err := checkJSON([]byte(in))
 		if says == "" != (err == nil) || err != nil && (!errors.Is(err, ErrTwice) || !strings.Contains(err.Error(), says)) {
@@ -59,7 +59,7 @@ func TestCheckJSON(t *testing.T) {
 func TestCheckYAML(t *testing.T) {
 	for in, says := range map[string]string{
 		"a: 10\nb: 0x10\nc: 0.5\nd: 0\ne: '010'\nf: 1_000\n": "", "a: [": "", "a: 2026-01-02": "",
-		"a: 1\nb: 010\n": "line 2: a number may be octal or not: 010; write 10", "a:\n  - {c: -007}\n": "write 7", "a: 00": "write 0", "a: 1\n---\nb: 01\n": "write 1",
+		"a: 1\nb: 010\n": "line 2: a number is ambiguous: octal or decimal: 010; write 10", "a:\n  - {c: -007}\n": "write 7", "a: 00": "write 0", "a: 1\n---\nb: 01\n": "write 1",
 	} {
 		err := checkYAML([]byte(in))
 		if says == "" != (err == nil) || err != nil && (!errors.Is(err, ErrNumber) || !strings.Contains(err.Error(), says)) {

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-npu/sluice/dse/images"
 )
 
-// Info is what a bundle remembers of the images that its ranges come from.
+// Info is what a bundle records about its calibration images.
 type Info struct {
 	Preprocess images.Preprocess
 	From       string   // images, fashion-mnist or noise
-	Images     int      // how many
-	Digest     string   // SHA-256 of what the network saw, by element
-	Floats     bool     // they were the network's input already
-	Missing    bool     // there were none: the ranges come from noise
-	Classes    []string // names in the order of the logits, nil where they are not known
-	Logits     int      // classes that the last exit tells apart
+	Images     int      // number of images
+	Digest     string   // SHA-256 of the calibration inputs, by element
+	Floats     bool     // the files held the network's input, not pictures
+	Missing    bool     // there were no images: the ranges come from noise
+	Classes    []string // names in the order of the logits; nil if unknown
+	Logits     int      // number of classes of the last exit
 }
 
 // Keys of bundle.Meta.
@@ -28,13 +28,13 @@ const (
 	keyDigest     = "calibration_sha256"
 	keyFloats     = "calibration_floats"
 	keyPreprocess = "preprocess"
-	keyClasses    = "classes" // .0, .1 ...: names by lines, as many as a value holds
+	keyClasses    = "classes" // with suffix .0, .1 ...: names, one a line, as many as one value holds
 )
 
-// Warning says what a missing calibration means; every output that rests on it shows it.
+// Warning is shown by every output of a network without calibration.
 const Warning = "not calibrated: its ranges come from noise, so its results mean nothing; name images with --calibrate"
 
-// Text says in a few words where the ranges come from.
+// Text describes in a few words where the ranges come from.
 func (i *Info) Text() string {
 	switch {
 	case i.From == "":
@@ -45,7 +45,7 @@ func (i *Info) Text() string {
 	return fmt.Sprintf("%d images (%s), |input| up to %.4g", i.Images, i.From, i.Preprocess.Range)
 }
 
-// Fashion tells that the images were Fashion-MNIST's, so its test set may stand in where no other is named.
+// Fashion reports whether the images were Fashion-MNIST's. Its test set is then the default for evaluation.
 func (i *Info) Fashion() bool { return i.From == fashion }
 
 func (i *Info) meta() (map[string]string, error) {
@@ -68,7 +68,7 @@ func (i *Info) meta() (map[string]string, error) {
 	return meta, nil
 }
 
-// chunks joins names by lines, none longer than a value of Meta may be.
+// chunks joins names by line feeds into values within Meta's limit.
 func chunks(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -81,8 +81,7 @@ func chunks(names []string) []string {
 	return out
 }
 
-// Of reads what a bundle remembers. One that was made without this package's help remembers nothing, and
-// its From is empty.
+// Of reads what a bundle records. From is empty for a bundle that this package did not make.
 func Of(b *bundle.Bundle) (Info, error) {
 	var i Info
 	if n := len(b.Network.Exits); n > 0 {

@@ -1,11 +1,9 @@
-// Package recipe goes from what a user names, a network, images, a design, to a bundle: alike for every
-// command, so that one network with one set of images has one bundle hash, whoever makes it and wherever
-// its files lie.
+// Package recipe compiles a network and its images for a design to a bundle. All commands use it, so that the same
+// network and images give the same bundle hash, wherever the files are.
 //
-// The bundle carries what it was made with: the hash of the network's file, how pixels become its input,
-// the images that its ranges come from (their number and the hash of what the network saw) and the names
-// of the classes. A network without images of its own takes noise; Info.Missing says so, and every
-// output repeats it.
+// The bundle records its provenance: the hash of the network's file, the preprocessing of pixels, the number and hash
+// of the calibration images, and the names of the classes. Without images the ranges come from noise; Info.Missing
+// says so, and every output repeats it.
 package recipe
 
 import (
@@ -31,18 +29,17 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrRecipe is what Make refuses of the recipe itself.
-var ErrRecipe = errors.New("the recipe is wrong")
+// ErrRecipe is wrapped by errors about the recipe itself.
+var ErrRecipe = errors.New("invalid recipe")
 
-// Import are the flags that say how the file of a network is read: every command that reads one has them, and has them
-// from here.
+// Import holds the flags for reading a network's file. Every command that reads one embeds it.
 type Import struct {
 	Exits     string    `from:"network" placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
 	InputSide onnx.Side `from:"network" placeholder:"PIXELS|HxW" help:"Height and width of the input, as 224 or 480x640, in place of the model's own, as where it leaves them open."`
 }
 
-// Flags are a command's flags about a network of the user's own; kong fills them in. The tag from says that nothing
-// reads them where no network is compiled.
+// Flags are a command's flags about a user's own network, filled in by kong. The tag "from" marks flags that are read
+// only if a network is compiled.
 type Flags struct {
 	Import
 	Calibrate  string    `from:"network" placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG, PNG, WebP and BMP files, .npy or IDX. Without, networks of one's own take noise."`
@@ -56,41 +53,41 @@ type Flags struct {
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
 
-// Recipe is everything that a bundle depends on, beside the design.
+// Recipe is everything that a bundle depends on, except the design.
 type Recipe struct {
 	Flags
-	Network string // a name of the zoo, or an ONNX file
-	Seed    uint64 // of weights that the network lacks, and of noise
-	Images  int    // to calibrate with; 0: as many as some 64 GMAC are, 8 to 512
-	Data    string // folder of Fashion-MNIST, which the zoo's trained networks are calibrated with
+	Network string // a name in the zoo, or an ONNX file
+	Seed    uint64 // for missing weights and for noise
+	Images  int    // number of calibration images; 0: about 64 GMAC worth, 8 to 512
+	Data    string // Fashion-MNIST's folder, for the zoo's trained networks
 }
 
 const (
 	autoMACs   = 64e9
 	autoLeast  = 8
 	autoMost   = 512
-	noise      = 2 // images
+	noise      = 2 // number of noise images
 	maxImages  = 60000
 	fashion    = "fashion-mnist"
 	noClasses  = 1 << 16
 	classChunk = bundle.MaxString
 )
 
-// Own tells whether a network is a file of the user's, not the zoo's.
+// Own reports whether a network is a user's file, not one of the zoo.
 func Own(network string) bool {
 	return strings.HasSuffix(network, ".onnx") || strings.ContainsRune(network, os.PathSeparator)
 }
 
-// Own tells whether the network is a file of the user's, not the zoo's.
+// Own reports whether the recipe's network is a user's file.
 func (r *Recipe) Own() bool { return Own(r.Network) }
 
-// Trained are the zoo's networks that have learned something, of Fashion-MNIST.
+// Trained reports whether the network is one that the zoo trained on Fashion-MNIST.
 func (r *Recipe) Trained() bool { return r.Network == "fashion" || r.Network == "tiny" }
 
 // Graph imports the network.
 func (r *Recipe) Graph() (*graph.Graph, error) { return r.Import.Graph(r.Network, r.Seed) }
 
-// Graph imports a network; weights that it lacks are drawn from seed.
+// Graph imports a network. Missing weights are drawn from seed.
 func (i *Import) Graph(network string, seed uint64) (*graph.Graph, error) {
 	o, err := i.options(seed)
 	if err != nil {
@@ -104,13 +101,14 @@ func (i *Import) Graph(network string, seed uint64) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := quant.Averages(g); err != nil { // before any work: no design and no numbers change it
+	if err := quant.Averages(g); err != nil { // check this first: it does not depend on design or weights
 		return nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
 	return g, nil
 }
 
-// Survey says what stands between a network and a bundle: operators, and layers that no build of the hardware has.
+// Survey lists what prevents a network from being compiled: operators, and layers that no build of the hardware
+// supports.
 func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	o, err := i.options(1)
 	if err != nil {
@@ -134,12 +132,12 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	return s, nil
 }
 
-// mappable refuses what the quantiser and the compiler do whatever the weights, the images and the design.
+// mappable returns the errors of quantiser and compiler that do not depend on weights, images or design.
 func mappable(g *graph.Graph) error {
 	if err := quant.Averages(g); err != nil {
 		return err
 	}
-	d, err := configs.Load("zc706") // any that is large; what does not fit it is no fault of the network's
+	d, err := configs.Load("zc706") // any large design: that the network does not fit it is not the network's fault
 	if err != nil {
 		return err
 	}
@@ -156,7 +154,7 @@ func mappable(g *graph.Graph) error {
 	return nil
 }
 
-// Tensors are the names of those that --exits says are exits, none where it is not given.
+// Tensors returns the names of the exit tensors that --exits gives, nil without the flag.
 func (i *Import) Tensors() ([]string, error) {
 	if i.Exits == "" {
 		return nil, nil
@@ -193,13 +191,13 @@ func (r *Recipe) count(g *graph.Graph) (int, error) {
 	return int(min(max(autoMACs/macs, autoLeast), autoMost)), nil
 }
 
-// Calibration are the images whose ranges a network takes, and what to remember of them.
+// Calibration holds the calibration images and the record of them.
 type Calibration struct {
 	Info
 	Set *images.Set
 }
 
-// Calibration reads what the ranges come from.
+// Calibration opens the calibration images.
 func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	p, err := r.preprocess(g)
 	if err != nil {
@@ -221,7 +219,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	in := Shape(g)
 	switch {
 	case r.Calibrate != "":
-		// What the ranges come from needs no classes; names of folders are a help where they can be those of the logits.
+		// Calibration needs no classes, but folder names are used if they can be the names of the logits.
 		if c.Set, err = images.Open(r.Calibrate, in, p, images.Options{Max: n, Labels: "none"}); err != nil {
 			return nil, err
 		}
@@ -254,8 +252,8 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	return c, nil
 }
 
-// Notes say what the user should know of the images, those of the evaluation included where there are such, and of
-// what is taken for granted of the network's exits. A sentence each.
+// Notes returns what the user should know about the images, and about assumptions on the network's exits. Each note
+// is a sentence.
 func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	notes := c.Set.Notes()
 	if !c.Missing {
@@ -283,7 +281,7 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	return slices.Compact(notes)
 }
 
-// Noise are inputs that mean nothing: evenly distributed from -limit to limit.
+// Noise returns inputs with uniform noise from -limit to limit.
 func Noise(in images.Shape, n int, seed uint64, limit float64) [][]float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([][]float32, n)
@@ -309,7 +307,7 @@ func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
 	return r.MakeFrom(g, c, d)
 }
 
-// MakeFrom is Make with the network and the images read already.
+// MakeFrom is Make with the network and the images already read.
 func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	q, err := c.Quantise(g)
 	if err != nil {
@@ -318,12 +316,12 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 	return r.MakeOf(q, c, d)
 }
 
-// Quantise takes the network to integers.
+// Quantise converts the network to integers.
 func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, quant.Options{InputRange: c.Preprocess.Range})
 }
 
-// MakeOf is MakeFrom with the network in integers already.
+// MakeOf is MakeFrom with the network already quantised.
 func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
@@ -332,7 +330,7 @@ func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bu
 	return compile.Compile(q, d, compile.Options{Meta: meta})
 }
 
-// Meta is what the bundle says of where it comes from.
+// Meta returns the bundle's record of its provenance.
 func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	meta, err := i.meta()
 	if err != nil {
@@ -349,7 +347,7 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	return meta, nil
 }
 
-// fileHash is the SHA-256 of a file.
+// fileHash returns the SHA-256 of a file.
 func fileHash(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -363,7 +361,7 @@ func fileHash(path string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// Evaluation opens labelled or unlabelled images as a bundle's network wants them.
+// Evaluation opens images, labelled or not, preprocessed for the bundle's network.
 func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*images.Set, error) {
 	if o.Classes == nil {
 		o.Classes = i.Classes
@@ -382,7 +380,7 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	return s, nil
 }
 
-// Pixels refuses pictures where the bundle knows floats only.
+// Pixels rejects pictures if the bundle accepts floats only.
 func (i *Info) Pixels(s *images.Set, path string) error {
 	if i.Floats && !s.Floats && len(i.Preprocess.Mean)+len(i.Preprocess.Std) == 0 {
 		return fmt.Errorf("%s: %w: the network was calibrated with floats, so nothing says how pixels become its input; compile it with --mean and --std", path, images.ErrPreprocess)

@@ -226,7 +226,7 @@ func TestEvaluate(t *testing.T) {
 		t.Errorf("%+v", rep)
 	}
 	for _, x := range rep.Exits {
-		if x.AgreeFloat < 0.9 || !(x.WorstFloat < 0.005) || !(x.MeanFloat <= x.WorstFloat) {
+		if *x.AgreeFloat < 0.9 || !(x.WorstFloat < 0.005) || !(x.MeanFloat <= x.WorstFloat) {
 			t.Errorf("exit %s: %+v", x.Name, x)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package report draws what a search of the design space found: one HTML page that needs nothing but
-// itself (data, style and script are inline; it works offline), and the same pictures as SVG files.
+// Package report draws the results of a design space search: one HTML page that works offline (data, style and script
+// are inline), and the same pictures as SVG files.
 package report
 
 import (
@@ -24,7 +24,7 @@ var files embed.FS
 // ErrData says that there is nothing to draw.
 var ErrData = errors.New("nothing to draw")
 
-// Data is all that the page shows.
+// Data is everything that the page shows.
 type Data struct {
 	Title     string `json:"title"`
 	Label     string `json:"label"` // estimated
@@ -43,7 +43,7 @@ type Data struct {
 	Points    []Dot                `json:"points"`
 	Best      Dot                  `json:"best"`
 	Ranks     []RankRow            `json:"ranks"`
-	Design    configs.Design       `json:"design"` // that the layers below are of
+	Design    configs.Design       `json:"design"` // design of Layers
 	Resources resource.Estimate    `json:"resources"`
 	Used      map[string]float64   `json:"used"`
 	Peak      float64              `json:"peak_gops"`
@@ -52,10 +52,10 @@ type Data struct {
 	Ablation  []search.AblationRow `json:"ablation"`
 }
 
-// MarshalJSON writes lists that hold nothing as [], which the page's script can walk; a board without published designs
-// has no ranks.
+// MarshalJSON writes empty lists as [], so that the page's script can iterate over them. A board without published
+// designs has no ranks.
 func (d *Data) MarshalJSON() ([]byte, error) {
-	type plain Data // without this method
+	type plain Data // the same type without this method
 	p := plain(*d)
 	if p.Ranks == nil {
 		p.Ranks = []RankRow{}
@@ -66,7 +66,7 @@ func (d *Data) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Dot is a design in the picture of the space.
+// Dot is one design in the picture of the design space.
 type Dot struct {
 	TR     int               `json:"TR"`
 	TP     int               `json:"TP"`
@@ -86,7 +86,7 @@ type RankRow struct {
 	Text string `json:"text"`
 }
 
-// Layer is a layer at every batch size.
+// Layer is one layer at all batch sizes.
 type Layer struct {
 	Name    string         `json:"name"`
 	Segment int            `json:"segment"`
@@ -97,7 +97,7 @@ type Layer struct {
 	At      [abi.BMax]Cell `json:"at"`
 }
 
-// Cell is a layer at one batch size: its FBCB entry and its time.
+// Cell is one layer at one batch size: its FBCB entry and its time.
 type Cell struct {
 	K        string         `json:"k"`
 	S        int            `json:"s"`
@@ -105,13 +105,13 @@ type Cell struct {
 	Order    bool           `json:"order"`
 	TileB    int            `json:"tile_b"`
 	TileRows int            `json:"tile_rows"`
-	KeepIn   bool           `json:"keep_in,omitempty"`  // what it reads is on chip
-	KeepOut  bool           `json:"keep_out,omitempty"` // what it writes stays there
+	KeepIn   bool           `json:"keep_in,omitempty"`  // its input is on chip
+	KeepOut  bool           `json:"keep_out,omitempty"` // its output stays on chip
 	Util     float64        `json:"util"`
 	Time     cost.Breakdown `json:"time"`
 }
 
-// Dots are the designs of a sweep, those of its front marked.
+// Dots returns the designs of a sweep and marks those on its Pareto front.
 func Dots(r *search.Result) (all []Dot, best Dot) {
 	key := func(p search.Point) [3]int { return [3]int{p.TR, p.TP, p.TC} }
 	front := map[[3]int]bool{}
@@ -158,7 +158,7 @@ func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, e
 	return out, nil
 }
 
-// check refuses data that a page could not show.
+// check rejects data that the page cannot show.
 func (d *Data) check() error {
 	if len(d.Points) == 0 || len(d.Layers) == 0 {
 		return fmt.Errorf("%w: %d designs, %d layers", ErrData, len(d.Points), len(d.Layers))
@@ -179,7 +179,7 @@ func HTML(w io.Writer, d *Data) error {
 		}
 		text[name] = string(b)
 	}
-	// json.Marshal escapes <, > and &, so that no string can end the script element
+	// json.Marshal escapes <, > and &, so no string can end the script element
 	data, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

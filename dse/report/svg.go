@@ -21,16 +21,16 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// theme is the colours of a picture.
+// theme holds the colours of a picture.
 type theme struct {
-	suffix                  string // of file names
+	suffix                  string // suffix of file names
 	paper, ink, soft, faint color.Color
-	lines                   []color.Color // of categories
-	low, high               color.RGBA    // ends of scales
+	lines                   []color.Color // colours of categories
+	low, high               color.RGBA    // ends of colour scales
 }
 
-// Colours are told apart with every common kind of colour vision (Okabe and Ito); on black, black and the darkest blue
-// are lighter.
+// These colours suit all common kinds of colour vision (Okabe and Ito). On dark pages black and the darkest blue are
+// lighter.
 var (
 	light = theme{
 		"", color.White,
@@ -63,7 +63,7 @@ func colours(hex ...string) (out []color.Color) {
 	return out
 }
 
-// SVGs are the pictures by file name, each for light and for dark slides.
+// SVGs returns the pictures by file name, each for light and for dark slides.
 func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -85,14 +85,14 @@ func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	return out, nil
 }
 
-// picture is a plot, and beside it, where it covers nothing, its legend.
+// picture is a plot with its legend beside it.
 type picture struct {
 	*plot.Plot
 	t             *theme
 	key           plot.Legend
-	side          vg.Length // width of the legend's place
+	side          vg.Length // width of the legend
 	width, height vg.Length
-	scale         *plotter.ColorBar // in the legend's place
+	scale         *plotter.ColorBar // colour scale in place of a legend
 	scaleName     string
 }
 
@@ -115,7 +115,7 @@ func (t *theme) picture(title, x, y string, width, height, side vg.Length) *pict
 	return p
 }
 
-// ticks are at steps of 1, 2 or 5 times a power of ten, each with its number.
+// ticks places numbered ticks at steps of 1, 2 or 5 times a power of ten.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
@@ -134,7 +134,7 @@ func (ticks) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// thousands is a number with its thousands apart.
+// thousands formats a number with separated thousands.
 func thousands(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	whole, rest, _ := strings.Cut(text, ".")
@@ -266,10 +266,10 @@ func (d *Data) rooflineSVG(t *theme) (*picture, error) {
 	return p, nil
 }
 
-// rowHeight is that of a layer with its name.
+// rowHeight is the height of one layer with its name.
 const rowHeight = 3.4 * vg.Millimeter
 
-// names of the layers, the first on top, short enough to stand beside an axis.
+// names returns the layers' names, first on top, shortened to fit beside an axis.
 func (d *Data) names() []string {
 	const most = 34
 	var out []string
@@ -283,7 +283,7 @@ func (d *Data) names() []string {
 	return out
 }
 
-// byLayer makes the vertical axis the layers'.
+// byLayer puts the layers on the vertical axis.
 func (p *picture) byLayer(d *Data) {
 	p.NominalY(d.names()...)
 	p.Y.Tick.Label.Color = p.t.ink
@@ -319,7 +319,7 @@ func (d *Data) layersSVG(t *theme) (*picture, error) {
 	return p, nil
 }
 
-// bounds are what binds any layer at any batch size.
+// bounds returns what limits any layer at any batch size.
 func (d *Data) bounds() []string {
 	seen := map[string]bool{}
 	for _, l := range d.Layers {
@@ -335,7 +335,7 @@ func (d *Data) bounds() []string {
 	return out
 }
 
-// utilGrid is utilisation in percent, batch size across, layers down.
+// utilGrid is utilisation in percent: batch size across, layers down.
 type utilGrid struct{ d *Data }
 
 func (g utilGrid) Dims() (c, r int) { return abi.BMax, len(g.d.Layers) }
@@ -345,7 +345,7 @@ func (g utilGrid) Z(c, r int) float64 {
 func (utilGrid) X(c int) float64 { return float64(c + 1) }
 func (utilGrid) Y(r int) float64 { return float64(r) }
 
-// ramp is a scale between two colours.
+// ramp is a colour scale between two colours.
 type ramp struct {
 	low, high color.RGBA
 	min, max  float64
@@ -376,7 +376,7 @@ type fixed []color.Color
 
 func (f fixed) Colors() []color.Color { return f }
 
-// steps of a colour scale.
+// steps of a colour scale
 const steps = 64
 
 func (d *Data) heatSVG(t *theme) (*picture, error) {
@@ -401,18 +401,18 @@ func batches() plot.ConstantTicks {
 	return at
 }
 
-// curve names a row of the ablation.
+// curve is a row of the ablation and its label.
 type curve struct {
 	Law    string        `json:"law"`
 	Scheme search.Scheme `json:"scheme"`
 }
 
-// shown are the rows that a picture tells apart: six, since nobody follows more. All are in the page's table.
+// shown lists the rows in the picture. More than six curves cannot be told apart; the page's table has all rows.
 var shown = []curve{
 	{"rtl", search.Serial}, {"rtl", search.RBatch}, {"rtl", search.Fluid}, {"rtl", search.Stackable}, {"rtl", search.Ours}, {"paper", search.Stackable},
 }
 
-// dashes tell curves apart where colours do not.
+// dashes distinguish curves without colour.
 var dashes = [][]vg.Length{
 	nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}, {vg.Points(12), vg.Points(4)}, {vg.Points(1), vg.Points(5)},
 }

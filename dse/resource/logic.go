@@ -17,26 +17,26 @@ import (
 // Law is the fitted law of LUTs and registers of one family.
 type Law struct {
 	Family string
-	Fitted int // runs that it was fitted on, of either family
+	Fitted int // runs that it was fitted on, of both families
 	Held   int // runs of its family that it was not fitted on
-	// Largest relative errors on those.
+	// Largest relative errors on the held runs.
 	LUTBand, FFBand float64
 
-	coef [][2][]float64 // of parts, LUT and FF
+	coef [][2][]float64 // of parts: coefficients of LUT and FF
 }
 
-// calc says what one feature of a design is of a family.
+// calc computes one feature of a design for a family.
 type calc func(family string, d configs.Design) float64
 
-// part is what grows with sizes of its own: units of npu_core as the netlist's names tell them, and the
-// features that their LUTs and registers are linear in.
+// part is a group of npu_core's units whose LUTs and registers are linear in the same features. Units are named as in
+// the netlist.
 type part struct {
 	name  string
-	alone string   // its module, where it is fitted on runs of that alone
-	units []string // of whole runs; less what parts of their modules alone say
+	alone string   // its module, if it is fitted on runs of that module alone
+	units []string // units of whole runs, without parts that are fitted alone
 	lut   []calc
 	ff    []calc
-	regs  calc // registers that are counted off the RTL
+	regs  calc // registers that are counted from the RTL
 }
 
 func flag(b bool) float64 {
@@ -48,22 +48,22 @@ func flag(b bool) float64 {
 
 func one(string, configs.Design) float64 { return 1 }
 
-// of makes a feature of a size that is the same for every family.
+// of makes a feature from a size that is the same for every family.
 func of(f func(d configs.Design) int) calc {
 	return func(_ string, d configs.Design) float64 { return float64(f(d)) }
 }
 
-// gear is a shifter of a gearbox: each bit that it holds has a multiplexer a bit of the count of words
-// that come, or go, in a cycle.
+// gear is a shifter of a gearbox: each bit held has one multiplexer input for each bit of the count of words per
+// cycle.
 func gear(held, words int) float64 { return float64(held) * math.Log2(float64(words)) }
 
-// ringBits are those of an address in the weights ring.
+// ringBits is the width of an address in the weights ring.
 func ringBits(d configs.Design) int { return log2(d.WRingBeats * d.AXIBytes / d.WideBytes()) }
 
-// averaged are the words of the pool unit that are ever multiplied.
+// averaged is the number of words of the pool unit that are multiplied.
 func averaged(d configs.Design) int { return min(d.Drain, d.PoolMuls()) }
 
-// The words that gearboxes hold.
+// Words that the gearboxes hold.
 func residualWords(d configs.Design) int { return d.WideBytes() + d.Drain }
 func feedWords(d configs.Design) int     { return d.WideBytes() + max(8, d.WLoad*d.TP) }
 func outWords(d configs.Design) int      { return 2*max(d.Drain, d.WideBytes()/2) + d.WideBytes()/2 }
@@ -72,13 +72,13 @@ func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
 
-// lanes are the bits of pe_array's inputs: each is delayed by a shift register, where it is that long, and
-// chosen among what k and s can make of it.
+// lanes is the width of pe_array's inputs. Each bit is delayed by a shift register, if it is long enough, and
+// selected by k and s.
 func lanes(_ string, d configs.Design) float64 {
 	first, second := d.TP/2, d.TP-d.TP/2
 	n := d.TP - 2
 	if d.Stack {
-		n += d.TP + first + 2*second // windows of pairs; first and second halves of odd PEs, second of even ones
+		n += d.TP + first + 2*second // pairs of windows: first and second halves of odd PEs, second halves of even ones
 	}
 	if d.Fluid {
 		n += d.TP - 2
@@ -91,9 +91,9 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * abi.DataBits)
 }
 
-// parts are units that are fitted on runs of their modules alone, then the others, fitted on the units of
-// whole runs. Where two units meet, LUTs count with either: the drain's choice among accumulators is
-// what the array alone does not explain, and so is the core's with the ports.
+// parts lists first the units that are fitted on runs of their module alone, then those fitted on whole runs. Where
+// two units meet, LUTs may count with either: the drain's selection of accumulators is what the array's own runs do
+// not explain, and the core has the ports' share.
 var parts = []part{
 	{
 		name: "array", alone: topArray,
@@ -105,15 +105,15 @@ var parts = []part{
 		},
 		ff: []calc{
 			one,
-			func(_ string, d configs.Design) float64 { return flag(d.Fluid) }, // lanes that are no shift register yet
+			func(_ string, d configs.Design) float64 { return flag(d.Fluid) }, // lanes that are too short for a shift register
 			func(_ string, d configs.Design) float64 { return float64(d.TP) * (1 + flag(d.Stack)) },
 			func(_ string, d configs.Design) float64 { return float64(log2(d.TR)) * flag(d.Stack) },
-			// lanes that only some PEs take: series 7 has the others' last register in DSPs
+			// lanes that only some PEs use: series 7 has the last register of the others in DSPs
 			func(family string, d configs.Design) float64 {
 				return float64(d.TP) * flag((d.Stack || d.Fluid) && family == boards.Series7)
 			},
 		},
-		// the shadow weights; UltraScale+ has them in DSPs
+		// shadow weights; UltraScale+ has them in DSPs
 		regs: func(family string, d configs.Design) float64 {
 			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7)
 		},
@@ -144,7 +144,7 @@ var parts = []part{
 		ff:  []calc{one, of(elementBits), of(configs.Design.WideBytes), of(func(d configs.Design) int { return d.Drain })},
 	},
 	{
-		// what is left of npu_core: its registers, and the choice among requests and writers
+		// the rest of npu_core: its registers, and the arbitration of requests and writers
 		name: "core", units: []string{"core", "read", "write", "act"},
 		lut: []calc{one, of(func(d configs.Design) int { return max(d.Drain, d.WideBytes()/2) })},
 		ff:  []calc{one},
@@ -182,10 +182,10 @@ var parts = []part{
 		lut: []calc{of(configs.Design.NB), of(averaged), of(func(d configs.Design) int { return d.Drain - averaged(d) })},
 		ff:  []calc{one},
 		regs: func(family string, d configs.Design) float64 {
-			const sum, kept, wide, product = 29, 37, 48, 43 // bits of the unit's words
+			const sum, kept, wide, product = 29, 37, 48, 43 // widths of the unit's words in bits
 			lanes := d.NB() * (sum + kept)
 			words := d.Drain*(3*sum+abi.DataBits) + averaged(d)*(wide-sum)
-			if family == boards.UltraScalePlus { // series 7 has products in DSPs
+			if family == boards.UltraScalePlus { // series 7 has these products in DSPs
 				words += d.PoolMuls() * product
 			}
 			return float64(lanes + words)
@@ -198,12 +198,11 @@ var parts = []part{
 	},
 }
 
-// elementBits are those of an address in a half of the activation buffer.
+// elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 
-// cells is what a group of memories takes of LUTs and registers beside blocks: LUTs that are memory, with
-// the registers behind their read ports, which block RAM has inside, and multiplexers behind rows of blocks and
-// behind the memories that a deep one is made of.
+// cells returns the LUTs and registers of a group of memories besides its blocks: LUT RAM, registers behind its read
+// ports (block RAM has these inside), and multiplexers behind rows of blocks and behind the parts of a deep memory.
 func (m Memory) cells(family string) (memory, mux, regs float64) {
 	parts := m.parts(family)
 	n := float64(m.Count)
@@ -217,8 +216,8 @@ func (m Memory) cells(family string) (memory, mux, regs float64) {
 	return memory, mux + n*muxLUTs(len(parts), m.Width), regs
 }
 
-// muxLUTs is what the multiplexer behind rows of blocks takes, with the rows' write enables: yosys' count
-// for banks of 3 to 15 rows, a bit.
+// muxLUTs is the cost of the multiplexer and write enables of 3 to 15 rows of blocks, fitted to yosys' count for one
+// bit.
 func muxLUTs(rows, width int) float64 {
 	bit := 0.4 * float64(rows)
 	switch {
@@ -234,11 +233,11 @@ func muxLUTs(rows, width int) float64 {
 	return bit * float64(width)
 }
 
-// bound is what a law without runs is said to miss by.
+// bound is the error that a law without runs claims.
 const bound = 1
 
-// Fit fits the law on those runs that are there for it and takes the bands of a family from the runs it
-// is held to. All must be of one RTL and tool.
+// Fit fits the law on the runs with role fit, and takes a family's bands from its held runs. All runs must be of one
+// RTL and tool.
 func Fit(family string, runs []Run, want Sources) (Law, error) {
 	l := Law{Family: family}
 	for i := range parts {
@@ -267,8 +266,8 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 	return l, err
 }
 
-// ffOff is the relative error of registers. An array of UltraScale+ has its own in DSPs but for a hundred or
-// two, so there the error counts against the registers of the whole design, as the law has them.
+// ffOff is the relative error of registers. On UltraScale+ the array's registers are in DSPs, except for one or two
+// hundred, so the error is relative to the registers of the whole design.
 func (l Law) ffOff(r Run, ff float64) float64 {
 	if r.Family == boards.UltraScalePlus && r.Top == topArray {
 		_, whole := l.logic(r.Family, topWhole, r.Design)
@@ -277,10 +276,10 @@ func (l Law) ffOff(r Run, ff float64) float64 {
 	return off(ff, r.Used.FF)
 }
 
-// off is a relative error.
+// off is the relative error.
 func off(estimate float64, counted int) float64 { return estimate/float64(counted) - 1 }
 
-// fitPart fits a part on what its units have in each run, without what is known of them.
+// fitPart fits a part to its units in each run, without what is already counted.
 func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 	p := parts[i]
 	var used []Run
@@ -322,7 +321,7 @@ func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 	return x, nil
 }
 
-// memoryOf says whether a memory's multiplexers and registers are among a part's cells.
+// memoryOf reports whether a memory's multiplexers and registers are among a part's cells.
 func memoryOf(name string, p part) bool {
 	switch name {
 	case accumulators:
@@ -337,7 +336,7 @@ func memoryOf(name string, p part) bool {
 	return false
 }
 
-// dot is what the coefficients make of a design: LUTs and registers.
+// dot applies coefficients to a design and returns LUTs and registers.
 func dot(x [2][]float64, p part, family string, d configs.Design) (lut, ff float64) {
 	for i, f := range p.lut {
 		lut += x[0][i] * f(family, d)
@@ -351,7 +350,7 @@ func dot(x [2][]float64, p part, family string, d configs.Design) (lut, ff float
 	return lut, ff
 }
 
-// logic is the law: of npu_top or of the array alone.
+// logic evaluates the law for npu_top or for the array alone.
 func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
 	for i, x := range l.coef {
 		alone := parts[i].alone
@@ -371,8 +370,8 @@ func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// leastSquares is that of relative errors, no feature costing less than nothing: the best of all sets of
-// features whose solution has no negative.
+// leastSquares minimises relative errors with non-negative coefficients: it takes the best set of features whose
+// solution has no negative one.
 func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	var best []float64
 	bestErr := math.Inf(1)
@@ -398,7 +397,7 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 		}
 		var x, rest mat.VecDense
 		if err := x.SolveVec(a, b); err != nil {
-			continue // these runs cannot tell these features apart
+			continue // these runs cannot separate these features
 		}
 		if mat.Min(&x) < 0 {
 			continue
@@ -419,14 +418,14 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	return best, nil
 }
 
-// hardware is what of a design is in hardware: runs of the same are runs of this design.
+// hardware removes what does not change the hardware: two runs with the same result are runs of one design.
 func hardware(d configs.Design) configs.Design {
 	d.Name, d.Reason, d.Board, d.ClockMHz, d.DRAM = "", "", "", 0, configs.DRAM{}
 	return d
 }
 
-// lawOf is the law of a family that knows nothing of a design: its own runs, of the whole or of its array, are left
-// out, so that neither its estimate is fitted on it nor the band beside it is its own error.
+// lawOf returns the family's law without any run of this design or its array, so that neither the estimate nor its
+// band comes from the design's own synthesis.
 func lawOf(family string, d configs.Design) Law {
 	known := without()
 	if !known.runs[hardware(d)] {
@@ -437,7 +436,7 @@ func lawOf(family string, d configs.Design) Law {
 	key := lawKey{family, hardware(d)}
 	l, ok := known.laws[key]
 	if !ok {
-		l, _ = fitted(family, nil, d) // as for laws
+		l, _ = fitted(family, nil, d) // errors: see laws
 		known.laws[key] = l
 	}
 	return l
@@ -448,7 +447,7 @@ type lawKey struct {
 	design configs.Design
 }
 
-// leftOut are the designs that there are runs of, and the laws without those.
+// leftOut are the designs with runs, and the laws fitted without them.
 type leftOut struct {
 	runs map[configs.Design]bool
 	mu   sync.Mutex
@@ -457,7 +456,7 @@ type leftOut struct {
 
 var without = sync.OnceValue(func() *leftOut {
 	out := &leftOut{runs: map[configs.Design]bool{}, laws: map[lawKey]Law{}}
-	runs, _ := Stored() // what is wrong with them, Calibration says
+	runs, _ := Stored() // Calibration reports errors
 	for _, r := range runs {
 		out.runs[hardware(r.Design)] = true
 	}
@@ -468,13 +467,13 @@ var without = sync.OnceValue(func() *leftOut {
 var laws = sync.OnceValue(func() map[string]Law {
 	out := map[string]Law{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
-		out[family], _ = fitted(family, nil) // what is wrong with the runs, Calibration says to who asks
+		out[family], _ = fitted(family, nil) // Calibration reports errors to its caller
 	}
 	return out
 })
 
-// stale tells whether the stored runs are of other RTL than this program was built beside, or cannot be used: then
-// nothing says how far the law is off.
+// stale reports, by family, whether the stored runs are of other RTL than this program's, or unusable. The law's
+// error is then unknown.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -486,7 +485,7 @@ var stale = sync.OnceValue(func() map[string]bool {
 
 func calibrated(family string) Law { return laws()[family] }
 
-// fitted is Fit on the stored runs but those of some designs.
+// fitted fits the law on the stored runs, without those of some designs.
 func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	runs, err := Stored()
 	if err != nil {
@@ -497,8 +496,8 @@ func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	}), want)
 }
 
-// Calibration is the law of a family, and what is wrong with the runs it was fitted on: too few, or
-// not of the RTL at root ("": the RTL that this program was built beside). Runs of the designs named are left out.
+// Calibration returns a family's law, and an error if its runs are too few or not of the RTL at root ("": the RTL
+// embedded in this program). Runs of the designs in leave are not used.
 func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	want, err := sourcesAt(root)
 	if err != nil {
@@ -507,7 +506,7 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	return fitted(family, want, leave...)
 }
 
-// sourcesAt is what runs must be of, by the RTL at root, or by that built in.
+// sourcesAt returns the sources that runs must be of, from the RTL at root or the embedded one.
 func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error
@@ -526,7 +525,7 @@ func sourcesAt(root string) (Sources, error) {
 	return want, errors.Join(errs...)
 }
 
-// Stale names the stored runs that are of other RTL than that at root, or of another tool.
+// Stale names the stored runs of other RTL than that at root, or of another tool.
 func Stale(root string) ([]string, error) {
 	runs, err := Stored()
 	if err != nil {
@@ -545,5 +544,5 @@ func Stale(root string) ([]string, error) {
 	return names, nil
 }
 
-// Tool is the yosys that the flow is written for.
+// Tool is the yosys version that the flow is written for.
 const Tool = "Yosys 0.23 (git sha1 7ce5011c24b)"

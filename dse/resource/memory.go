@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Memory is a group of equal memories of the RTL, all with one write and one read port.
+// Memory is a group of equal memories of the RTL, each with one write and one read port.
 type Memory struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
@@ -21,7 +21,7 @@ type Memory struct {
 
 // Memories lists every memory of npu_top for a design, as the RTL names it.
 func Memories(d configs.Design) []Memory {
-	wide := d.WideBytes() // a beat of the clients of memory
+	wide := d.WideBytes() // a beat of the memory clients
 	wideBits, lanes := wide*8, wide/d.AXIBytes
 	nb := d.NB()
 	spot := log2(wide / 2) // a word of a wide beat
@@ -67,18 +67,18 @@ const (
 	weightsRing  = "weights ring"
 	bankBits     = 16
 	resBeats     = 256 // res_loader's BEATS
-	maxOut       = 16  // axi_read's and axi_write's bursts on their way, a stripe's most beats
+	maxOut       = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
 )
 
-// log2 is the bits of an index below n.
+// log2 is the width of an index below n.
 func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
 
-// Blocks is what one memory takes.
+// Blocks counts the blocks of one memory.
 type Blocks struct {
 	BRAM18 int `json:"bram18"`
 	BRAM36 int `json:"bram36"`
 	URAM   int `json:"uram"`
-	LUTRAM int `json:"lutram"` // LUTs that are memory
+	LUTRAM int `json:"lutram"` // LUTs used as memory
 }
 
 func (b *Blocks) add(c Blocks) {
@@ -91,15 +91,15 @@ func (b *Blocks) add(c Blocks) {
 // half is the block RAM in units of 18 Kibit.
 func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 
-// ram is one kind of memory block as yosys' libraries describe it (share/yosys/xilinx: lutrams_xc5v,
-// lutrams_xcu, brams_xc4v, urams), for one write and one read port.
+// ram is one kind of memory block with one write and one read port, as in yosys' libraries (share/yosys/xilinx:
+// lutrams_xc5v, lutrams_xcu, brams_xc4v, urams).
 type ram struct {
-	kind   int     // yosys keeps the cheapest way of each kind
-	abits  int     // address bits where words are narrowest
-	widths []int   // of words, each twice as many bits as the one before and a bit of address less
-	bytes  int     // what a write enable covers; 0: a word
-	cost   float64 // of a block
-	scale  float64 // the share of cost that counts the bits in use, not blocks
+	kind   int     // yosys keeps the cheapest mapping of each kind
+	abits  int     // address bits at the narrowest width
+	widths []int   // word widths; each doubles the one before and has an address bit less
+	bytes  int     // bits of a write enable; 0: a word
+	cost   float64 // cost of a block
+	scale  float64 // share of cost that scales with the bits in use
 	block  Blocks
 }
 
@@ -109,7 +109,7 @@ const (
 	huge
 )
 
-// rams are the blocks of a family, in the order of the libraries, by which ties are decided.
+// rams are the blocks of a family in the order of the libraries, which decides ties.
 var rams = map[string][]ram{
 	boards.Series7: slices.Concat([]ram{
 		{distributed, 7, []int{1}, 0, 8, 8, Blocks{LUTRAM: 4}}, // RAM128X1D
@@ -118,7 +118,7 @@ var rams = map[string][]ram{
 		{distributed, 6, []int{3}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM64M
 		{distributed, 5, []int{6}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM32M
 	}, bram, []ram{
-		// two blocks as one of 64 Ki bits, which saves the multiplexer behind deep memories
+		// two blocks as one of 64 Kibit, without the multiplexer of a deep memory
 		{blockRAM, 16, []int{1}, 9, 513, 0, Blocks{BRAM36: 2}},
 	}),
 	boards.UltraScalePlus: slices.Concat([]ram{
@@ -135,13 +135,12 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// What yosys counts beside blocks: a bit of a multiplexer behind rows of blocks, a row's write
-// enable, and a read port of its own.
+// Further costs in yosys: one bit of a multiplexer behind rows of blocks, a row's write enable, and an own read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
-// place is memory_libmap's choice among the word widths of one kind of block: a word is padded to whole
-// bytes, rows of blocks cover the words, and blocks are filled across the ends of rows: in a block of 72
-// bits lie four rows of 16. The best cost so far is kept without its fraction, as there.
+// place is memory_libmap's choice of word width for one kind of block. A word is padded to whole bytes, and rows of
+// blocks cover the words. Blocks are filled across rows: a block of 72 bits holds four rows of 16. As in yosys, the
+// best cost is kept without its fraction.
 func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
 	best := -1
 	for i, unit := range r.widths {
@@ -164,15 +163,14 @@ func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
 	return b, inRows, cost
 }
 
-// Place says what yosys 0.23 makes of one memory of words x width bits with one write and one read port:
-// the cheapest way of each kind of block, then the cheapest of those and of registers, one a bit
-// (testdata has its answers).
+// Place returns how yosys 0.23 builds a memory of words x width bits with one write and one read port: the cheapest
+// mapping of each kind of block, then the cheapest of those and of plain registers (testdata has yosys' answers).
 func Place(family string, words, width int) Blocks {
 	b, _ := place(family, words, width)
 	return b
 }
 
-// place is Place and how many rows of blocks the words are spread over.
+// place is Place, and the number of rows of blocks.
 func place(family string, words, width int) (best Blocks, rows int) {
 	if words < 1 || width < 1 {
 		return Blocks{}, 0
@@ -194,8 +192,8 @@ func place(family string, words, width int) (best Blocks, rows int) {
 	return best, rows
 }
 
-// Place is what a memory takes of a family's blocks by yosys' rule or by Vivado's, whichever is more. Vivado extends
-// depths to a power of two on 7 series (AMD AR 61995), and its URAM is 4K x 72 whatever the width.
+// Place returns the blocks of a memory by yosys' rule or by Vivado's, whichever needs more. Vivado extends depths to
+// a power of two on series 7 (AMD AR 61995), and its URAM is always 4K x 72.
 func (m Memory) Place(family string) Blocks {
 	b := Blocks{}
 	for _, p := range m.parts(family) {
@@ -217,9 +215,9 @@ func (m Memory) Place(family string) Blocks {
 	return b
 }
 
-// parts are the memories that the RTL makes of one: more than one of a bank of activations whose words are no power
-// of two (hw/rtl/ram_deep), each a power of two, the largest first, the least of 1,024 words. Where blocks of URAM
-// are what it lies in, it is one, four words to a row (hw/rtl/ram_fold).
+// parts returns the memories that the RTL builds for one. A bank of activations whose depth is no power of two is
+// split into powers of two, the largest first and none below 1,024 words (hw/rtl/ram_deep). In URAM it is one memory
+// with four words to a row (hw/rtl/ram_fold).
 func (m Memory) parts(family string) []Memory {
 	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || inURAM(family, m.Words, m.Width) {
 		return []Memory{m}
@@ -235,11 +233,11 @@ func (m Memory) parts(family string) []Memory {
 	return list
 }
 
-// folded is how many words lie in a row of a folded memory.
+// folded is the number of words in a row of a folded memory.
 const folded = 4
 
-// Folds tells whether the law takes a design's activation buffer for folded on a family: where yosys would lay its
-// banks in URAM, as boards.Board.Folds has it of a board.
+// Folds reports whether the law folds a design's activation buffer on a family: if yosys would map its banks to URAM
+// (see boards.Board.Folds).
 func Folds(family string, d configs.Design) bool {
 	return inURAM(family, d.ABufWords, bankBits)
 }

@@ -1,7 +1,7 @@
-// Package resource is the law of resources: what a design takes of a device. DSPs and memories follow
-// from the structure of the RTL and from how yosys builds memories, and are exact where yosys is the
-// judge; where Vivado would take more blocks for a memory, its rule counts. LUTs and registers are a linear law over the sizes of the parts, fitted on stored runs of
-// yosys, with the error it had on runs it was not fitted on beside every estimate.
+// Package resource estimates the device resources of a design. DSPs and memories follow from the RTL's structure and
+// yosys' rules, and match yosys exactly; where Vivado needs more blocks for a memory, its rule counts. LUTs and
+// registers follow a linear law over the sizes of the parts, fitted on stored yosys runs. Every estimate has a band:
+// the law's error on runs that it was not fitted on.
 package resource
 
 import (
@@ -16,21 +16,21 @@ import (
 // ErrBudget says that a design does not fit its board.
 var ErrBudget = errors.New("does not fit the board")
 
-// Estimate is what a design takes. Label says what the numbers are.
+// Estimate is the resources of a design. Label says how they were obtained.
 type Estimate struct {
 	DSP    int     `json:"dsp"`
-	BRAM36 float64 `json:"bram36"` // blocks of 36 Kibit; two of 18 Kibit count one
+	BRAM36 float64 `json:"bram36"` // blocks of 36 Kibit; two of 18 Kibit count as one
 	URAM   int     `json:"uram"`
 	LUT    Banded  `json:"lut"` // logic, memory and shift registers
 	FF     Banded  `json:"ff"`
 	Label  string  `json:"label"` // estimated
 }
 
-// Banded is an estimate and the largest relative error that its law had on runs it was not fitted on.
+// Banded is an estimate with the largest relative error of its law on held runs.
 type Banded struct {
 	Value int     `json:"value"`
-	Band  float64 `json:"band"` // 0.05: five percent to either side; 1: nothing says how far it is off
-	// Stale says why: the runs are of other RTL than this program was built beside.
+	Band  float64 `json:"band"` // 0.05: plus or minus five percent; 1: unknown
+	// Stale: the runs are of other RTL than this program was built with.
 	Stale bool `json:"stale"`
 }
 
@@ -44,8 +44,7 @@ func (b Banded) String() string {
 	return fmt.Sprintf("%d +-%.1f%%", b.Value, 100*b.Band)
 }
 
-// Of is the law: what design d takes on board b. Where d itself has been synthesised, law and bands are those
-// of the other runs.
+// Of estimates design d on board b. If d itself has been synthesised, its own runs are not used.
 func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d, Memory.Place)
 	l := lawOf(b.Family, d)
@@ -58,7 +57,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	return e
 }
 
-// memories is the exact part of the law, by a rule of how a memory lies in blocks.
+// memories is the exact part of the law, under a rule for mapping memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
 	e := Estimate{DSP: d.MACs() + d.PoolMuls(), Label: "estimated"}
 	if d.Stub {
@@ -74,7 +73,7 @@ func memories(family string, d configs.Design, place func(Memory, string) Blocks
 	return e
 }
 
-// Short is a resource of which a design needs more than there is. It wraps ErrBudget.
+// Short is a resource that a design exceeds. It wraps ErrBudget.
 type Short struct {
 	What, Device string
 	Need, Have   float64
@@ -86,7 +85,7 @@ func (s *Short) Error() string {
 
 func (*Short) Unwrap() error { return ErrBudget }
 
-// Least is the estimate with LUTs and registers at the lower edge of their bands: 0 where nothing says how far they are off.
+// Least is the estimate with LUTs and registers at the lower edge of their bands, or 0 if the band is unknown.
 func (e Estimate) Least() Estimate {
 	for _, v := range []*Banded{&e.LUT, &e.FF} {
 		v.Value = int(float64(v.Value) * (1 - v.Band))
@@ -94,8 +93,8 @@ func (e Estimate) Least() Estimate {
 	return e
 }
 
-// Check refuses a design that the board cannot hold; the error names every resource that is short.
-// LUTs and registers are judged by the estimate itself, not by the edge of its band.
+// Check returns an error that names every resource that the design exceeds. LUTs and registers count with the
+// estimate, not with the edge of its band.
 func (e Estimate) Check(b boards.Board) error {
 	var errs []error
 	over := func(what string, need, have float64) {
@@ -112,16 +111,15 @@ func (e Estimate) Check(b boards.Board) error {
 }
 
 const (
-	// unit is the step of the activation buffer's banks, and the least part of one: the words of 16 bits in a block of
-	// 18 Kibit.
+	// unit is the step of the activation buffer's banks, and their least depth: the 16-bit words in a block of 18
+	// Kibit.
 	unit = 1024
-	// maxWords is the deepest bank that a configuration may name.
+	// maxWords is the deepest bank that a configuration allows.
 	maxWords = 1 << 16
 )
 
-// FillABuf is d with the deepest activation buffer, in steps of 1,024 words, that fits beside all
-// other memories and has at most so many words a bank (0: any); the error says what is short where not even
-// the smallest does.
+// FillABuf returns d with the deepest activation buffer, in steps of 1,024 words, that fits beside all other memories
+// and has at most the given words a bank (0: no limit). The error says what is short if not even the smallest fits.
 func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
 	if most == 0 || most > maxWords {
 		most = maxWords
@@ -148,8 +146,8 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 		ErrBudget, banks, unit, float64(half+banks*p.half())/2, uram+banks*p.URAM, b.Device, b.BRAM36, b.URAM)
 }
 
-// Ring is the beats of d's weights ring, halved until it takes no more URAM than the board has: where the
-// device has none, yosys builds large memories of it all the same.
+// Ring returns the beats of d's weights ring, halved until it fits the board's URAM: yosys maps large memories to
+// URAM even on devices without it.
 func Ring(b boards.Board, d configs.Design) int {
 	for ; d.WRingBeats > 32; d.WRingBeats /= 2 {
 		uram := 0
@@ -165,7 +163,7 @@ func Ring(b boards.Board, d configs.Design) int {
 	return d.WRingBeats
 }
 
-// bankOf is what is taken by a bank of the activation buffer.
+// bankOf returns the blocks of one bank of the activation buffer.
 func bankOf(family string, words int) Blocks { return banksOf[family][words/unit] }
 
 var banksOf = func() map[string][]Blocks {
@@ -178,7 +176,7 @@ var banksOf = func() map[string][]Blocks {
 	return out
 }()
 
-// Utilisation is the share of the board's resources that an estimate takes: 0..1, by name.
+// Utilisation is the share of each of the board's resources, 0..1 by name.
 func (e Estimate) Utilisation(b boards.Board) map[string]float64 {
 	share := func(n, of float64) float64 {
 		if of == 0 {

@@ -24,16 +24,16 @@ var (
 //go:embed runs
 var stored embed.FS
 
-// What runs are of: everything, or the array alone.
+// Scope of a run: the whole NPU, or the array alone.
 const (
 	topWhole = "npu_top"
 	topArray = "pe_array"
 )
 
-// Run is a synthesis as hw/syn writes it (summary.json), as far as the law needs it.
+// Run is a synthesis by hw/syn (summary.json), reduced to what the law reads.
 type Run struct {
-	Role    string         `json:"-"` // roleFit or roleHeld, by its folder
-	name    string         // of its file
+	Role    string         `json:"-"` // roleFit or roleHeld, from its folder
+	name    string         // name of its file
 	Config  string         `json:"config"`
 	Design  configs.Design `json:"design"`
 	Family  string         `json:"family"`
@@ -41,21 +41,21 @@ type Run struct {
 	Tool    string         `json:"tool"`
 	Sources string         `json:"sources_sha256"`
 	Used    Used           `json:"resources"`
-	// Of npu_top: by unit of npu_core, without memories in LUTs. Only those of a run that is fitted on
-	// count, each by the hash of its own RTL; one whose RTL has changed since is not there.
+	// Units of npu_core, without LUT memories, in a run of npu_top that is fitted on. Each has the hash of its own
+	// RTL; a unit whose RTL has changed since is missing.
 	Units map[string]Cells `json:"units,omitempty"`
 }
 
-// Cells is what one unit has of a netlist.
+// Cells counts the cells of one unit in the netlist.
 type Cells struct {
 	LUT int `json:"lut"`
 	SRL int `json:"srl"`
 	FF  int `json:"ff"`
-	// over the RTL of its module and those below
+	// hash of the RTL of its module and those below
 	Sources string `json:"sources_sha256,omitempty"`
 }
 
-// modules are those of npu_core's units, as the netlist names them; what is in no unit counts with core.
+// modules are npu_core's units as the netlist names them. All other cells count with core.
 var modules = map[string]string{
 	"abuf": "act_buffer", "act": "act_loader", "array": "pe_array", "drain": "drain", "fbcb": "fbcb", "fetch": "layer_fetch",
 	"gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
@@ -63,14 +63,14 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
-// between is what npu_core has between its units, as the netlist names it: the unit it counts with, which grows
-// with the same sizes, and its module.
+// between lists logic of npu_core between its units, by its name in the netlist: the unit it counts with, since both
+// grow with the same sizes, and its module.
 var between = map[string]struct{ unit, module string }{
 	"words": {"out", "spill"},
 	"start": {"core", "npu_start"}, "output": {"core", "npu_output"}, "counters": {"core", "npu_counters"},
 }
 
-// UnitOf is the unit that an instance of npu_core or npu_top counts with.
+// UnitOf returns the unit that an instance in npu_core or npu_top counts with.
 func UnitOf(instance string) (string, error) {
 	if b, ok := between[instance]; ok {
 		return b.unit, nil
@@ -81,8 +81,8 @@ func UnitOf(instance string) (string, error) {
 	return instance, nil
 }
 
-// UnitSources is the hash over the RTL in the repository at root that a unit is made of ("": the RTL that this program
-// was built beside). What is left of npu_core is made of its own file alone, and of what counts with it.
+// UnitSources is the hash of a unit's RTL in the repository at root ("": the embedded RTL). For core it covers
+// npu_core's own file and what counts with it.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
 	var hash string
@@ -105,7 +105,7 @@ func UnitSources(root, unit string) (string, error) {
 	return hash, err
 }
 
-// sourcesOf is the hash over the RTL that a module is made of, at root or built in.
+// sourcesOf is the hash of a module's RTL, at root or embedded.
 func sourcesOf(root, module string) (string, error) {
 	if root == "" {
 		return syn.Built(module)
@@ -115,7 +115,7 @@ func sourcesOf(root, module string) (string, error) {
 
 const coreModule = "npu_core"
 
-// Used is what yosys counted.
+// Used is yosys' count of cells.
 type Used struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"`
@@ -127,16 +127,16 @@ type Used struct {
 	FF     int `json:"ff"`
 }
 
-// LUTs is what a device's LUTs are counted against.
+// LUTs is the number that a device's LUTs limit.
 func (u Used) LUTs() int { return u.LUT + u.LUTRAM + u.SRL }
 
-// What a stored run is for.
+// Roles of a stored run.
 const (
 	roleFit  = "fit"  // the law is fitted on it
-	roleHeld = "held" // the law is held to it, and has its bands from it
+	roleHeld = "held" // the law's error is measured on it
 )
 
-// Stored reads the runs that come with the package, sorted by role and name.
+// Stored reads the package's runs, sorted by role and name.
 func Stored() ([]Run, error) {
 	var runs []Run
 	for _, role := range []string{roleFit, roleHeld} {
@@ -165,14 +165,14 @@ func Stored() ([]Run, error) {
 	return runs, nil
 }
 
-// Source is what a run was made of.
+// Source identifies what a run was made from.
 type Source struct{ Tool, Sources string }
 
-// Sources says by module what runs must be of.
+// Sources gives the required source of each module.
 type Sources map[string]Source
 
-// Fresh refuses runs that are not all of one tool and one RTL of their module: want's, or where it has
-// none the first run's. Of a run that is fitted on by units, each unit counts.
+// Fresh rejects runs of different tools or different RTL of a module. The reference is want or, for a module that it
+// lacks, the first run. In a run that is fitted on by units, every unit counts.
 func Fresh(runs []Run, want Sources) error {
 	var errs []error
 	of := maps.Clone(want)

@@ -1,6 +1,6 @@
-// Package testvec turns a bundle into test vectors (sim/VECTORS.md): the memory image, the register
-// writes of a driver, one start a segment, and after each the slots as golden leaves them. The same
-// file is played by the RTL, its netlist, the HLS kernel and a board.
+// Package testvec converts a bundle to test vectors (sim/VECTORS.md): the memory image, a driver's register writes,
+// one start for each segment, and after each start the slots as golden computes them. RTL, netlist, HLS kernel and
+// boards play the same file.
 package testvec
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// Slots is how many slots the vectors use: the largest batch may lie anywhere among them.
+// Slots is the number of slots in the vectors: the largest batch may lie anywhere among them.
 const Slots = 2 * abi.BMax
 
 // MaxBatch is the largest batch of a start; StartLimit bounds its cycles.
@@ -25,19 +25,19 @@ const (
 	StartLimit = 4 << 20
 )
 
-// ErrBase is wrapped where the NPU cannot reach what would lie there.
+// ErrBase says that the NPU cannot reach the memory at that base address.
 var ErrBase = errors.New("no base address")
 
-// Layout says where things lie in the NPU's memory.
+// Layout places the data in the NPU's memory.
 type Layout struct {
 	Base  uint64 // lowest address, 64-byte aligned
 	Limit uint64 // cycles a start may take
-	Apart bool   // a start for every layer, none of which keeps its tensor on chip, rather than for every segment
+	Apart bool   // one start for each layer, with no tensor kept on chip, instead of one for each segment
 }
 
 func align(x uint64) uint64 { return (x + 63) &^ 63 }
 
-// Load writes descriptors, weights and the FBCB and checks that the hardware is the bundle's.
+// Load writes descriptors, weights and FBCB, and checks the hardware's hashes.
 func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, err error) {
 	desc := make([]byte, 0, len(b.Layers)*abi.DescBytes)
 	for l := range b.Layers {
@@ -86,7 +86,7 @@ func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, 
 	return records, slots, nil
 }
 
-// Start runs layers first..last for the samples in the given slots and expects it to end well.
+// Start runs layers first..last for the samples in the given slots and expects success.
 func Start(first, last int, table []int, limit uint64) []vectors.Record {
 	records := []vectors.Record{
 		vectors.RegWrite{Off: abi.RegLayers, Val: uint32(first) | uint32(last)<<8},
@@ -104,7 +104,7 @@ func Start(first, last int, table []int, limit uint64) []vectors.Record {
 	)
 }
 
-// FromBundle loads the bundle and runs every segment for a batch of random inputs in random slots.
+// FromBundle loads the bundle and runs every segment with a batch of random inputs in random slots.
 func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vectors.Record, error) {
 	prog, err := golden.New(b)
 	if err != nil {
@@ -117,7 +117,7 @@ func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vecto
 	table := rng.Perm(Slots)[:batch]
 	memory := make([][]byte, Slots)
 	for i := range memory {
-		// what no tensor covers must stay as it is
+		// bytes outside all tensors must not change
 		memory[i] = make([]byte, b.Slot.Stride)
 		for j := range memory[i] {
 			memory[i][j] = byte(rng.Uint32())

@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/images"
 )
 
-// DefaultData is where Debian's package dataset-fashion-mnist puts the images.
+// DefaultData is the folder of Debian's package dataset-fashion-mnist.
 const DefaultData = "/usr/share/datasets/fashion-mnist"
 
-// What ReadIDX and FashionMNIST refuse.
+// Errors of ReadIDX and FashionMNIST.
 var (
 	ErrIDX         = images.ErrFormat
 	ErrDataMissing = errors.New("the data set is missing")
@@ -26,8 +26,8 @@ type Images struct {
 	Labels []int
 }
 
-// FashionMNIST reads the first max images (all where max is 0) of Fashion-MNIST's test set, or of
-// its training set, from the folder dir (DefaultData where empty).
+// FashionMNIST reads the first max images (0: all) of the test or the training set from the folder dir ("":
+// DefaultData).
 func FashionMNIST(dir string, train bool, max int) (*Images, error) {
 	if dir == "" {
 		dir = DefaultData
@@ -39,8 +39,7 @@ func FashionMNIST(dir string, train bool, max int) (*Images, error) {
 	return ReadIDX(filepath.Join(dir, prefix+"-images-idx3-ubyte.gz"), filepath.Join(dir, prefix+"-labels-idx1-ubyte.gz"), max)
 }
 
-// ReadIDX reads the first max images (all where max is 0) and their labels from two
-// gzip-compressed IDX files.
+// ReadIDX reads the first max images (0: all) and their labels from two gzip-compressed IDX files.
 func ReadIDX(images, labels string, max int) (*Images, error) {
 	pixels, dims, err := readIDX(images, 3, max)
 	if err != nil {
@@ -66,8 +65,7 @@ func ReadIDX(images, labels string, max int) (*Images, error) {
 	return read, nil
 }
 
-// readIDX reads the first max items of a file whose header must have the given rank, and returns
-// the header's sizes.
+// readIDX reads the first max items of a file whose header has the given rank, and returns the header's sizes.
 func readIDX(path string, rank, max int) ([]byte, []int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

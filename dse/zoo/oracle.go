@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// ErrPython says that onnxruntime cannot be asked here.
+// ErrPython says that onnxruntime is not available.
 var ErrPython = errors.New("a Python with onnxruntime is missing")
 
 //go:embed oracle.py
@@ -29,11 +29,11 @@ var idxPy []byte
 const (
 	oracleMagic   = "SLOR"
 	oracleVersion = 1
-	maxLogits     = 1 << 16 // of an exit
+	maxLogits     = 1 << 24 // of an exit, which may be a map
 )
 
-// Python finds the interpreter that `make setup` prepares: SLUICE_PYTHON, or the one of the repository
-// around the working directory or around this program.
+// Python finds the interpreter of `make setup`: SLUICE_PYTHON, or the one in the repository around the working
+// directory or around this program.
 func Python() (string, error) {
 	if path := os.Getenv("SLUICE_PYTHON"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -62,7 +62,7 @@ func Python() (string, error) {
 	return "", fmt.Errorf("%w: `make setup` in the repository builds one, SLUICE_PYTHON names another", ErrPython)
 }
 
-// Model is a network's ONNX file.
+// Model returns a network's ONNX file.
 func Model(name string) ([]byte, error) {
 	if err := known(name); err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func Model(name string) ([]byte, error) {
 	return content, nil
 }
 
-// Oracle runs a model in onnxruntime and answers the logits, by exit and image. Exits are tensors' names,
-// nil the model's outputs in its order; inputs are H x W x C, and the model takes them so where channelsLast says it. Data that lie outside the model are beside it, or in folder
-// where that is not "".
+// Oracle runs a model in onnxruntime and returns the logits by exit and image. Exits are tensor names; nil means the
+// model's outputs in order. Inputs are H x W x C; channelsLast says that the model has that layout too. External data
+// are beside the model, or in folder unless that is "".
 func Oracle(ctx context.Context, python, model, folder string, exits []string, channelsLast bool, h, w, c int, inputs [][]float32) ([][][]float32, error) {
 	dir, err := os.MkdirTemp("", "sluice-oracle-")
 	if err != nil {

@@ -184,8 +184,7 @@ def infer_by(session: onnxruntime.InferenceSession, images: np.ndarray, exits: l
             part.append(output[:real])
     found = [np.concatenate(part) for part in parts]
     for i, (output, logits) in enumerate(zip(wanted, found)):
-        if logits.ndim == 4 and 1 == logits.shape[2] and 1 in (logits.shape[1], logits.shape[3]):  # channels first or last
-            logits = logits.reshape(len(logits), -1)
+        logits = logits.reshape(len(logits), -1)  # a map as it lies in the file
         if logits.dtype in FLOATS.values():
             logits = logits.astype(np.float32)
         found[i] = logits

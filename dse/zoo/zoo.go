@@ -1,6 +1,6 @@
-// Package zoo holds the networks that come with Sluice, and the reader of the images they are
-// measured on. The networks are trained and exported by the Python programs in this folder; those
-// of structure.py have shapes but no weights, which are drawn from a seed on loading.
+// Package zoo holds the networks that come with Sluice, and the reader of their evaluation images. The Python
+// programs in this folder train and export them. Networks of structure.py have no weights; loading draws them from a
+// seed.
 package zoo
 
 import (
@@ -34,12 +34,12 @@ func Names() []string {
 	return names
 }
 
-// Load imports a network by name; seed fills in weights where the network has none.
+// Load imports a network by name. Missing weights are drawn from seed.
 func Load(name string, seed uint64) (*graph.Graph, error) {
 	return LoadWith(name, onnx.Options{WeightSeed: seed})
 }
 
-// LoadWith imports a network by name, which becomes the graph's: some of its exits, another input.
+// LoadWith imports a network by name with options: fewer exits, another input.
 func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 	if err := known(name); err != nil {
 		return nil, err

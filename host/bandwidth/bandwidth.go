@@ -1,17 +1,17 @@
-// Package bandwidth estimates what a client's link carries: the harmonic mean of the rates of its
-// transfers over the past second (Jellyfish, section V). The samples come from whoever times transfers:
-// a runtime that serves requests, or a capture of packets (package capture).
+// Package bandwidth estimates the throughput of a client's link: the harmonic mean of the rates of its transfers over
+// the last second (Jellyfish, section V). Samples come from a runtime that times transfers, or from captured packets
+// (package capture).
 package bandwidth
 
 import "slices"
 
-// Time is in ns, on whatever clock the samples have.
+// Time is in ns, on the clock of the samples.
 type Time = int64
 
-// Window is over how long the mean is taken.
+// Window is the span of the mean.
 const Window Time = 1_000_000_000
 
-// most bounds the samples that are kept: those of a client that sends a thousand requests a second.
+// most limits the samples kept: enough for a thousand requests a second.
 const most = 1024
 
 type sample struct {
@@ -19,15 +19,14 @@ type sample struct {
 	rate float64 // bits a second
 }
 
-// Estimator is one link's. The zero value knows nothing.
+// Estimator estimates one link. The zero value is ready for use.
 type Estimator struct {
-	samples []sample // in order of time
+	samples []sample // sorted by time
 	last    float64
 }
 
-// Add takes in that a transfer which ended at that time had a rate of so many bits a second: those of
-// several connections may be told out of order. What is no positive number, or ended a window before the
-// last one, is left out.
+// Add records a transfer that ended at a time with a rate in bits a second. Transfers may arrive out of order. A rate
+// that is not positive, and a transfer that ended a window before the newest, are ignored.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {
@@ -45,7 +44,7 @@ func (e *Estimator) Add(at Time, rate float64) {
 	e.last = e.mean()
 }
 
-// forget drops what is older than the window.
+// forget drops samples older than the window.
 func (e *Estimator) forget(now Time) {
 	k := 0
 	for k < len(e.samples) && e.samples[k].at <= now-Window {
@@ -62,8 +61,8 @@ func (e *Estimator) mean() float64 {
 	return float64(len(e.samples)) / sum
 }
 
-// Rate is the estimate in bits a second: of the second before now, or, where no transfer ended in it, the
-// last there was; 0 where none ever was.
+// Rate is the estimate in bits a second over the second before now. If no transfer ended in it, it is the last one
+// known, or 0.
 func (e *Estimator) Rate(now Time) float64 {
 	if e.forget(now); len(e.samples) > 0 {
 		e.last = e.mean()
@@ -71,7 +70,7 @@ func (e *Estimator) Rate(now Time) float64 {
 	return e.last
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns an independent copy.
 func (e *Estimator) Clone() Estimator {
 	return Estimator{append([]sample(nil), e.samples...), e.last}
 }

@@ -20,7 +20,7 @@ import (
 
 const version = "0.1.0"
 
-// Exit codes (design/commands).
+// Exit codes.
 const (
 	codeOK = iota
 	codeCheck
@@ -50,7 +50,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// Code is the exit code that an error of this package brings.
+// Code returns the exit code for an error of this package.
 func Code(err error) int {
 	if c := (*coded)(nil); errors.As(err, &c) {
 		return c.code
@@ -58,7 +58,7 @@ func Code(err error) int {
 	return codeInput
 }
 
-// Main runs the command with its arguments, and gives its exit code.
+// Main runs the command and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

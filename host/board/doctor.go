@@ -37,17 +37,17 @@ Example:
   sluice board doctor --board zc706 --clock-mhz 150`
 }
 
-// line is one thing that was looked at.
+// line is the result of one check.
 type line struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // ok, WRONG, or - where nothing can be said
+	State string `json:"state"` // ok, WRONG, or - if unknown
 	Text  string `json:"text"`
 }
 
-// doctor collects.
+// doctor collects the results.
 type doctor struct {
 	doctorCmd
-	sys, proc, dev string // where they are mounted
+	sys, proc, dev string // mount points
 	mem            peeker
 	lines          []line
 }
@@ -106,7 +106,7 @@ func (c *doctorCmd) Run(e *env) error {
 	return nil
 }
 
-// look fills the lines; its error is the flags'.
+// look runs the checks. Its error is about the flags.
 func (d *doctor) look(ctx context.Context) error {
 	around := pl{peeker: d.mem}
 	if d.Board != "" {
@@ -130,7 +130,7 @@ func (d *doctor) look(ctx context.Context) error {
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
 	if b := &around.board; err == nil && d.Board != "" && (u.Addr != b.Registers.Base || u.Bytes != int64(b.Registers.Bytes)) {
-		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; not looking further, since a read where no design is hangs the processor",
+		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; stopping here, since a read where no design is hangs the processor",
 			u.Path, u.Bytes, u.Addr, b.Name, b.Registers.Bytes, b.Registers.Base)
 	}
 	if !d.say("uio", err, fmt.Sprintf("%s: %d bytes of registers at %#x", u.Path, u.Bytes, u.Addr)) {
@@ -192,7 +192,8 @@ func (d *doctor) look(ctx context.Context) error {
 	return nil
 }
 
-// machine says which it is, and whether it is the board's: physical addresses mean something else on another.
+// machine identifies the machine and reports whether it is the board's: elsewhere physical addresses mean something
+// else.
 func (d *doctor) machine(b *boards.Board) bool {
 	at := filepath.Join(d.proc, "device-tree")
 	model, err := os.ReadFile(filepath.Join(at, "model"))
@@ -205,15 +206,15 @@ func (d *doctor) machine(b *boards.Board) bool {
 	is := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 	switch {
 	case missing != nil:
-		err = fmt.Errorf("%w: is this a board? %s is compatible with %s; not looking further", missing, b.Name, want)
+		err = fmt.Errorf("%w: is this a board? %s is compatible with %s; stopping here", missing, b.Name, want)
 	case !slices.Contains(is, want):
-		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: not looking further, since this machine's addresses are others",
+		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: stopping here, since this machine's addresses are others",
 			strings.TrimRight(string(model), "\x00"), strings.Join(is, ", "), want, b.Name)
 	}
 	return d.say("machine", err, fmt.Sprintf("%s (its family is that of %s; which board it is, it does not say to a program)", strings.TrimRight(string(model), "\x00"), b.Name))
 }
 
-// judge says what surrounds the PL: of a simulated NPU only what was read.
+// judge records the state around the PL. For a simulated NPU it records the readings only.
 func (d *doctor) judge(name string, err error, found string) bool {
 	if hidden(err) {
 		d.open(name, "cannot be looked at: %v (a kernel with DEVMEM, and root)", err)
@@ -229,8 +230,8 @@ func (d *doctor) judge(name string, err error, found string) bool {
 	return d.say(name, err, found)
 }
 
-// configured tells whether the PL is, as far as can be seen; where it is not, a read from it would hang
-// the processor.
+// configured reports whether the PL is configured, as far as that can be read. A read from an empty PL would hang the
+// processor.
 func (d *doctor) configured() bool {
 	found, err := configured(d.sys)
 	switch {
@@ -244,7 +245,7 @@ func (d *doctor) configured() bool {
 	return true
 }
 
-// surroundings are the PL's clock and reset; false where an access would never be answered.
+// surroundings checks the PL's clock and reset. It returns false if an access to the PL would never be answered.
 func (d *doctor) surroundings(p *pl) bool {
 	if d.Board == "" {
 		d.open("pl-clock", "without --board clock, reset and register port of the PL are not looked at")
@@ -258,7 +259,7 @@ func (d *doctor) surroundings(p *pl) bool {
 	return d.judge("pl-port", err, found) && reset && clock
 }
 
-// refused reads and clears ACCESS: whether the NPU has refused an access since that was done last.
+// refused reads and clears ACCESS: whether the NPU rejected an access since the last clear.
 func refused(bus *uio.Bus) (bool, error) {
 	v, err := bus.ReadReg(abi.RegAccess)
 	if err != nil || v&abi.RegAccessRefusedMask == 0 {
@@ -267,8 +268,8 @@ func refused(bus *uio.Bus) (bool, error) {
 	return true, bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask)
 }
 
-// rate is what the NPU's TIME counts a second of this machine's, over a stretch that makes a look's own
-// time small.
+// rate returns the ticks of the NPU's TIME in a second of this machine. The interval is long, so that the reads
+// themselves do not matter.
 func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	c0, err := bus.Time()
 	if err != nil {
@@ -283,7 +284,7 @@ func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	return float64(c1-c0) / time.Since(t0).Seconds(), nil
 }
 
-// time holds TIME to the clock.
+// time compares TIME with the clock.
 func (d *doctor) time(bus *uio.Bus) {
 	hz, err := rate(bus, 200*time.Millisecond)
 	found := fmt.Sprintf("TIME counts %.3f MHz", hz/1e6)
@@ -303,7 +304,7 @@ func (d *doctor) time(bus *uio.Bus) {
 	d.say("clock", err, found)
 }
 
-// interrupt is the line of /proc/interrupts.
+// interrupt returns the line of /proc/interrupts.
 func interrupt(path, name string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

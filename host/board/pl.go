@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// peeker reads registers of the processing system, 32 bits each.
+// peeker reads 32-bit registers of the processing system.
 type peeker interface {
 	peek(addr uint64) (uint32, error)
 }
 
-// devMem reads them through /dev/mem: nothing else shows an application the ports of the PL.
+// devMem reads them through /dev/mem: an application has no other way to see the PL's ports.
 type devMem string
 
 func (path devMem) peek(addr uint64) (uint32, error) {
@@ -38,7 +38,7 @@ func (path devMem) peek(addr uint64) (uint32, error) {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&m[addr%page]))), nil
 }
 
-// errPL is wrapped by what is wrong around the PL.
+// errPL is wrapped by errors about the PL's surroundings.
 var errPL = errors.New("the PL")
 
 // Registers of the processing systems: UG585, appendix B (Zynq-7000); UG1087 (UltraScale+).
@@ -59,10 +59,10 @@ const (
 	mpFPD    = 0xFD615000 // FPD_SLCR.afi_fs: widths of HPM0 (bits 9:8) and HPM1 (11:10)
 	mpLPD    = 0xFF419000 // LPD_SLCR.afi_fs: that of HPM0_LPD (9:8)
 	mpAFI    = 0xFD380000 // AFIFM2, that of HP0; 0x10000 apart
-	afiWrite = 0x14       // the write channel's register behind the read channel's
+	afiWrite = 0x14       // offset from the read channel's register to the write channel's
 )
 
-// pl reads what surrounds the PL of a board. The first failing peek ends it.
+// pl reads the surroundings of a board's PL. The first failed peek ends it.
 type pl struct {
 	peeker
 	board boards.Board
@@ -82,7 +82,7 @@ func (p *pl) read(addr uint64) uint32 {
 
 func (p *pl) zynq() bool { return p.board.Family == boards.Series7 }
 
-// clock is the frequency in MHz that the processing system gives the PL; 0 where it stands still.
+// clock returns the PL clock's frequency in MHz, 0 if it is stopped.
 func (p *pl) clock() (mhz float64, err error) {
 	ratio := func(mul, div0, div1 uint32) float64 {
 		if div0 == 0 || div1 == 0 {
@@ -121,7 +121,7 @@ func (p *pl) clock() (mhz float64, err error) {
 	return mhz / float64(div), p.err
 }
 
-// stands says that a read from the PL would never be answered, for want of a clock.
+// stands returns an error if the PL has no clock, so that a read would never be answered.
 func (p *pl) stands(name string) error {
 	return fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
 }
@@ -133,7 +133,7 @@ func (p *pl) clockName() string {
 	return "PL0"
 }
 
-// awake: an access to the PL is answered, whatever is in it: its clock runs, and it is out of reset.
+// awake returns an error unless the PL answers accesses: its clock runs and it is out of reset.
 func (p *pl) awake() error {
 	mhz, err := p.clock()
 	if err == nil && mhz == 0 {
@@ -146,13 +146,13 @@ func (p *pl) awake() error {
 	return err
 }
 
-// hidden: what cannot be looked at is neither right nor wrong.
+// hidden reports whether the error only says that a register cannot be read.
 func hidden(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
 }
 
-// Awake fails where an access to the PL of this machine would hang the processor, whatever is in it. Nil also where
-// that cannot be seen: without DEVMEM in the kernel or without root, or on a machine that is none of the families.
+// Awake returns an error if an access to this machine's PL would hang the processor. It returns nil if that cannot be
+// read: without DEVMEM in the kernel, without root, or on another machine.
 func Awake() error { return awake("/proc", devMem("/dev/mem")) }
 
 func awake(proc string, mem peeker) error {
@@ -179,8 +179,8 @@ func awake(proc string, mem peeker) error {
 	return nil
 }
 
-// Surroundings holds clock and reset of this machine's PL to a board; found is what was read. What cannot be seen is
-// no error.
+// Surroundings compares clock and reset of this machine's PL with a board file; found describes the readings. An
+// unreadable register is no error.
 func Surroundings(b boards.Board) (found []string, err error) {
 	return surroundings(b, devMem("/dev/mem"))
 }
@@ -197,10 +197,10 @@ func surroundings(b boards.Board, mem peeker) (found []string, err error) {
 	return found, err
 }
 
-// compatible is how device trees name the machines of a family.
+// compatible is the name of a family's machines in device trees.
 var compatible = map[string]string{boards.Series7: "xlnx,zynq-7000", boards.UltraScalePlus: "xlnx,zynqmp"}
 
-// checkClock holds the clock to the board's file.
+// checkClock compares the clock with the board file.
 func (p *pl) checkClock() (found string, err error) {
 	mhz, err := p.clock()
 	want := p.board.Clocks.PLMHz
@@ -217,7 +217,7 @@ func (p *pl) checkClock() (found string, err error) {
 	return found, err
 }
 
-// checkReset: out of reset, and level shifters on.
+// checkReset checks that reset is off and the level shifters are on.
 func (p *pl) checkReset() (found string, err error) {
 	if p.zynq() {
 		reset, shifters := p.read(zynqReset), p.read(zynqShifters)
@@ -239,7 +239,7 @@ func (p *pl) checkReset() (found string, err error) {
 	return found, err
 }
 
-// checkMaster holds the master that the registers are behind to 32 bits. A Zynq-7000's has no other width.
+// checkMaster checks that the port to the registers is 32 bits wide. A Zynq-7000 has no other width.
 func (p *pl) checkMaster() (found string, err error) {
 	name, bits := p.board.Registers.Port, 32
 	if !p.zynq() {
@@ -258,7 +258,7 @@ func (p *pl) checkMaster() (found string, err error) {
 	return fmt.Sprintf("%s %d bit", name, bits), errors.Join(p.err, err)
 }
 
-// width of an AFI's channel by the code in its register.
+// width decodes the width of an AFI channel.
 func (p *pl) width(code uint32) int {
 	if p.zynq() {
 		return 64 >> (code & 1)
@@ -266,7 +266,7 @@ func (p *pl) width(code uint32) int {
 	return 128 >> (code & 3)
 }
 
-// checkAFI holds the first n memory ports to the design's width in bits.
+// checkAFI checks that the first n memory ports have the design's width in bits.
 func (p *pl) checkAFI(n, bits int) (found string, err error) {
 	if n > len(p.board.Ports.Names) {
 		return "", fmt.Errorf("the design has %d memory ports, %s %d", n, p.board.Name, len(p.board.Ports.Names))

@@ -47,8 +47,8 @@ Example:
   sluice board serve --label measured --clock-mhz 150 --policy fluid -n 64`
 }
 
-// dying kills this process in the middle, without a chance to clean up, as the kernel would; its last start is
-// made a long one, of all layers and the largest batch, so that the next process still finds it.
+// dying kills this process at a start, as the kernel would, without any cleanup. The start is a long one, of all
+// layers and the largest batch, so that the next process finds it running.
 type dying struct {
 	*uio.Bus
 	left   int
@@ -85,17 +85,17 @@ type serveDoc struct {
 	Rate    float64 `json:"rate"`
 	SLO     int64   `json:"slo_ns"`
 	engine.Summary
-	Differ     int         `json:"results_differ"` // from golden, of those with a result
+	Differ     int         `json:"results_differ"` // results that differ from golden
 	Results    int         `json:"results"`
-	Interrupts uint64      `json:"interrupts"` // the kernel told of
-	Stale      uint64      `json:"stale"`      // of them, without a cause
-	Starts     uint64      `json:"starts"`     // as the NPU counts
-	Ended      uint64      `json:"ended"`      // starts ended, as the NPU counts
-	Abandoned  bool        `json:"abandoned"`  // a start of an earlier process still ran
-	Ticks      uint64      `json:"ticks"`      // cycles of the NPU's TIME over the run
+	Interrupts uint64      `json:"interrupts"` // that the kernel counted
+	Stale      uint64      `json:"stale"`      // of these, without a cause
+	Starts     uint64      `json:"starts"`     // counted by the NPU
+	Ended      uint64      `json:"ended"`      // ended starts, counted by the NPU
+	Abandoned  bool        `json:"abandoned"`  // a start of an earlier process was still running
+	Ticks      uint64      `json:"ticks"`      // ticks of the NPU's TIME during the run
 	Wall       int64       `json:"wall_ns"`
 	Differing  []differing `json:"differing,omitempty"`
-	Why        string      `json:"why,omitempty"` // of the first error
+	Why        string      `json:"why,omitempty"` // first error
 }
 
 type differing struct {
@@ -136,7 +136,7 @@ func (c *serveCmd) Run(e *env) error {
 	return nil
 }
 
-// latency is the average, of what has ended with a result.
+// latency is the average over requests with a result.
 func latency(doc *serveDoc) string {
 	if doc.Results == 0 {
 		return "-"

@@ -33,7 +33,7 @@ Example:
   sluice board start`
 }
 
-// Marks that what watches the console can wait for.
+// Marks on the console that a watching program waits for.
 const (
 	markEnd  = "SLUICE-END"
 	markDone = "SLUICE-DONE"
@@ -69,7 +69,7 @@ func (c *startCmd) Run(e *env) error {
 // started is what the kernel's command line asks for.
 type started struct {
 	label, clock, board string
-	runs                [][]string // none: what the image does by itself
+	runs                [][]string // none: the image's default
 	reset               bool
 }
 
@@ -104,8 +104,8 @@ func parse(line string) (o started, err error) {
 	return o, err
 }
 
-// all runs them in order. By itself the image serves only where doctor found nothing wrong: on an empty PL
-// the first access would hang the processor.
+// all runs them in order. By default the image serves only if doctor found no fault: on an empty PL the first access
+// would hang the processor.
 func (o *started) all(out io.Writer, run func(args []string) int) error {
 	runs := o.runs
 	if runs == nil {
@@ -144,7 +144,7 @@ func (o *started) all(out io.Writer, run func(args []string) int) error {
 	return nil
 }
 
-// child runs this program. A signal that ends it counts as 128 and its number, as in a shell.
+// child runs this program again. A signal counts as exit code 128 plus its number, as in a shell.
 func child(e *env, args []string) int {
 	if args[0] == "sluice" {
 		args = args[1:]
@@ -181,10 +181,10 @@ func insert(path string) error {
 	return nil
 }
 
-// reset ends the machine's run, after the console has been written.
+// reset restarts the machine after the console has been written.
 func reset() {
 	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
-	time.Sleep(time.Second / 2)                           // what the UART's own FIFO holds
+	time.Sleep(time.Second / 2)                           // drain the UART's own FIFO
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Target says which NPU of this machine, and what figures of it are called.
+// Target selects an NPU of this machine and the label of its figures.
 type Target struct {
 	UIO      string // name of the UIO device
 	Label    string // simulated or measured
 	ClockMHz float64
 
-	over func(*uio.Bus) npu.Bus // between bus and driver; a test's
+	over func(*uio.Bus) npu.Bus // wraps the bus in tests
 	sys  string                 // where sysfs is mounted; "": /sys
 	dev  string                 // devtmpfs; "": /dev
 	pl   func() error           // whether the PL answers; nil: Awake
 }
 
-// Open finds the NPU, holds it to the bundle and loads it.
+// Open finds the NPU, checks it against the bundle and loads the bundle.
 func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
 	switch {
 	case !(t.ClockMHz > 0 && t.ClockMHz < 10_000):
@@ -34,7 +34,7 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 		return nil, nil, &coded{codeUsage, fmt.Errorf("--label %q: expected measured (a board) or simulated (QEMU)", t.Label)}
 	}
 	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
-	// The NPU that is simulated needs no PL; and not every kernel has a manager to ask.
+	// A simulated NPU needs no PL, and not every kernel has an FPGA manager.
 	if t.Label == "measured" {
 		if _, err := configured(t.sys); err != nil && !errors.Is(err, bitstreams.ErrManager) {
 			return nil, nil, &coded{codeDevice, err}
@@ -65,8 +65,8 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	return d, bus, nil
 }
 
-// configured gives the FPGA manager's name and what it says of the PL; its error is ErrManager's where there
-// is none, or says what to do where the PL is not configured: a read from it would hang the processor.
+// configured returns the FPGA manager's name and its state of the PL. The error is ErrManager's without a manager. If
+// the PL is not configured the error says what to do, since a read from it would hang the processor.
 func configured(sys string) (found string, err error) {
 	m := bitstreams.Manager{Sys: sys}
 	state, err := m.State()
@@ -75,13 +75,13 @@ func configured(sys string) (found string, err error) {
 	}
 	name := m.Says("name")
 	if state != "operating" {
-		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); not looking further, since a read from an empty PL hangs the processor", name, state)
+		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); stopping here, since a read from an empty PL hangs the processor", name, state)
 	}
 	return name + ": " + state, nil
 }
 
-// Clock is the NPU's TIME as an engine's clock. Of an NPU that does not answer it stands still, and its
-// watchdog says so.
+// Clock makes the NPU's TIME an engine's clock. If the NPU does not answer, the clock stops and its watchdog reports
+// it.
 func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	return func() engine.Time {
 		cycles, err := bus.Time()
@@ -92,7 +92,7 @@ func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	}
 }
 
-// needs is the memory that a bundle takes with the driver's usual number of slots.
+// needs is the memory that a bundle takes with the driver's default number of slots.
 func needs(b *bundle.Bundle) int64 {
 	const page = 4096
 	up := func(n int64) int64 { return (n + page - 1) / page * page }

@@ -1,6 +1,6 @@
-// Package capacity says what a design serves: requests arrive at random, and the engine serves them on the soft device in
-// virtual time, with the latencies that the search's law gives the design. It stands in host because it drives host's
-// engine and policies; dse's search takes it as two functions (search.Service) and knows nothing of it.
+// Package capacity finds the request rate that a design sustains. The engine serves random arrivals on the soft
+// device in virtual time, with the design's latencies from the search's law. The package is in host because it uses
+// host's engine and policies; dse's search calls it through two functions (search.Service).
 package capacity
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Flags say what is served where that is what makes a design good. The tags law and objective are those of dse sweep.
+// Flags describe the load that designs are judged by. The tags law and objective are those of dse sweep.
 type Flags struct {
 	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
 	SLO           float64  `law:"rtl" objective:"goodput,rate,cheapest" name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
@@ -39,46 +39,46 @@ type Flags struct {
 var paperExits = []float64{0.051, 0.169, 0.09, 0.69}
 
 var (
-	// ErrFlags says which flag of an arrival process is impossible.
+	// ErrFlags names the flag of an arrival process that is out of range.
 	ErrFlags = errors.New("bad arrival process")
-	// ErrShort is wrapped where so few requests arrive that they show nothing of what can be held for long.
+	// ErrShort says that the requests are too few to show a sustained rate.
 	ErrShort = errors.New("too few requests")
-	// ErrFast is wrapped where the highest rate that is looked at holds: a higher one may.
-	ErrFast = errors.New("the highest rate that is looked at holds")
+	// ErrFast says that the highest rate tried is sustained, so a higher one may be.
+	ErrFast = errors.New("the highest rate tried is sustained")
 )
 
-// Rates that are looked at, requests a second.
+// Rates that are tried, in requests a second.
 const (
 	leastRate = 0.01
 	mostRate  = 1e5
 )
 
-// manySLOs is how many times the time to the deadline arrivals must last: those of a shorter time may all be in time
-// whatever the rate, as the queue has not filled yet.
+// manySLOs is how many SLOs the arrivals must last. In a shorter run all requests may be on time at any rate, since
+// the queue has not filled.
 const manySLOs = 10
 
-// Service is a simulation by the engine and the soft device in virtual time. The device serves networks of the
-// same segments whose exits are drawn from the exit rates and whose latency tables are the design's; it
-// computes nothing else.
+// Service simulates with the engine and the soft device in virtual time. The device serves stand-in networks with the
+// same segments, exits drawn from the exit rates, and the design's latency tables. It computes nothing else.
 type Service struct {
 	flags     *Flags
 	objective search.Objective
 	w         *search.Workload
 	stands    []*bundle.Bundle // by network
 	draws     []draw           // by seed
-	rates     []float64        // shares that leave at each exit
+	rates     []float64        // share of requests that leave at each exit
 	slo       int64
 }
 
-// draw is what a seed's requests are: of which network, and where they leave.
+// draw holds a seed's requests: their networks and exits.
 type draw struct {
 	seed  uint64
 	part  []int
 	exit  []int
-	count [][]int // of requests, by network and exit
+	count [][]int // number of requests by network and exit
 }
 
-// ExitRates are those given, or by network the paper's for four exits and else all at the last.
+// ExitRates returns the given rates. The default is the paper's for networks with four exits, else the last exit for
+// all.
 func ExitRates(w *search.Workload, given []float64) []float64 {
 	if len(given) > 0 {
 		return given
@@ -93,7 +93,7 @@ func ExitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// Service simulates what the flags say of a workload; given are the exit rates of the command line.
+// Service simulates a workload under the flags; given are the exit rates of the command line.
 func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
 	rates := ExitRates(w, given)
 	if err := f.check(objective); err != nil {
@@ -116,7 +116,7 @@ func (f *Flags) Service(w *search.Workload, objective search.Objective, given []
 	return s, nil
 }
 
-// check refuses flags that no arrivals have.
+// check rejects flags that describe no arrival process.
 func (f *Flags) check(objective search.Objective) error {
 	switch {
 	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
@@ -142,7 +142,7 @@ func (f *Flags) check(objective search.Objective) error {
 	return nil
 }
 
-// checkRates refuses exit rates that are no shares, or do not add up to 1 in each network.
+// checkRates rejects exit rates that are no shares or do not add up to 1 in each network.
 func checkRates(w *search.Workload, rates []float64) error {
 	if len(rates) != w.Segments {
 		return fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", ErrFlags, len(rates), w.Segments)
@@ -162,7 +162,7 @@ func checkRates(w *search.Workload, rates []float64) error {
 	return nil
 }
 
-// Search is what a search asks.
+// Search returns the functions that a search calls.
 func (s *Service) Search() *search.Service {
 	f := s.flags
 	asked := []search.Param{
@@ -179,7 +179,7 @@ func (s *Service) Search() *search.Service {
 	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}
 }
 
-// draw takes a seed's requests.
+// draw draws a seed's requests.
 func (s *Service) draw(seed uint64, rates []float64) draw {
 	d := draw{seed: seed}
 	for _, p := range s.w.Parts {
@@ -204,12 +204,12 @@ func (s *Service) draw(seed uint64, rates []float64) draw {
 	return d
 }
 
-// enough is how many requests show what is held for long at a rate.
+// enough is the number of requests that shows a sustained rate.
 func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// ShortError is ErrShort of a design; n requests show what it holds.
+// ShortError is ErrShort for a design; n requests would be enough.
 type ShortError struct {
 	n    int
 	text string
@@ -221,7 +221,8 @@ func (e *ShortError) Error() string {
 
 func (*ShortError) Unwrap() error { return ErrShort }
 
-// Shortest is the ShortError of the designs that a sweep stopped at which asks for most requests, nil where none was short.
+// Shortest returns, from the designs that stopped a sweep, the ShortError with the most requests. It is nil if there
+// is none.
 func Shortest(err error) (most *ShortError) {
 	switch x := err.(type) {
 	case *ShortError:
@@ -239,14 +240,14 @@ func Shortest(err error) (most *ShortError) {
 	return nil
 }
 
-// rate is the k-th of those that are looked at.
+// rate is the k-th rate tried.
 func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
 
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
-// most is a bound on what a device with these latencies, or with longer ones, can do: whatever the policy, a request
-// takes the time of its segments in the fullest batch, and all that are in time fit between the first arrival and
-// the last deadline.
+// most is an upper bound on the rate with these latencies or longer ones. Under any policy a request takes at least
+// the time of its segments in the fullest batch, and all requests on time fit between the first arrival and the last
+// deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
@@ -258,15 +259,15 @@ func (s *Service) most(ns search.Cycles) (float64, bool) {
 	return math.Inf(1), true
 }
 
-// top is the highest rate that may hold.
+// top is the highest rate that may be sustained.
 func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	lo, hi := int(math.Ceil(s.steps(leastRate))), int(math.Floor(s.steps(mostRate)))
 	n := sort.Search(hi-lo+1, func(i int) bool { return !s.sustains(s.rate(lo+i), ns) || !s.mayHold(s.rate(lo+i), ns) })
 	return lo + n - 1, n > 0
 }
 
-// sustains tells whether a device with these latencies can keep up with a rate for ever: whatever the policy, a request
-// that leaves where those drawn do takes the time of its segments in the fullest batch.
+// sustains reports whether a device with these latencies can keep up with a rate for ever, under any policy: each
+// request takes at least the time of its segments, up to its exit, in the fullest batch.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {
@@ -281,7 +282,7 @@ func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	return rate*work/float64(n) <= 1e9*(1+1e-9)
 }
 
-// perSample is the least time of the device, in ns, that a segment takes of a request, over sizes of batches.
+// perSample is the least device time, in ns, of a segment for one request, over batch sizes.
 func perSample(ns search.Cycles, segment int) float64 {
 	least := math.Inf(1)
 	for b := range abi.BMax {
@@ -290,11 +291,11 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold tells whether so few requests could miss their deadlines at a rate.
+// mayHold reports whether few enough requests could miss their deadlines at a rate.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
-		work  float64 // ns of the device
-		alone int64   // ns from start to end
+		work  float64 // device time in ns
+		alone int64   // time from start to end in ns
 		at    [2]int
 	}
 	var kinds []kind
@@ -314,7 +315,7 @@ func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	for _, d := range s.draws {
 		times, err := load.Poisson(rate, s.flags.N, d.seed)
 		if err != nil {
-			return true // said where it is simulated
+			return true // the simulation reports it
 		}
 		room, served := float64(times[len(times)-1]-times[0]+s.slo), 0
 		for _, k := range kinds {
@@ -336,8 +337,8 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		v.Value = v.Goodput
 		return v, err
 	}
-	// by halves, as if what holds at a rate held at lower ones: between the lowest rate and the one that is too
-	// high for sure. What does not hold at the rate to beat is not looked at further.
+	// Bisect between the lowest rate and the first impossible one, assuming that a rate below a sustained one is
+	// sustained too. A design that fails at the rate to beat is not examined further.
 	lo, hi := int(math.Ceil(s.steps(leastRate)))-1, 0
 	top, ok := s.top(ns)
 	if hi = top + 1; !ok {
@@ -368,7 +369,7 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 	return best, s.trust(best, lo, top)
 }
 
-// trust refuses a rate of which the requests show too little, and one that is the highest that is looked at.
+// trust rejects a rate that the requests do not show, and the highest rate tried.
 func (s *Service) trust(best search.Served, k, top int) error {
 	if best.Value == 0 {
 		return nil
@@ -383,7 +384,7 @@ func (s *Service) trust(best search.Served, k, top int) error {
 	return nil
 }
 
-// At simulates a design at a rate, with every seed.
+// At simulates a design at a rate with every seed.
 func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
 	var missed, good []float64
 	for _, d := range s.draws {
@@ -394,8 +395,8 @@ func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (searc
 		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
 	}
 	var v search.Served
-	v.Violations, v.CI95 = experiments.Interval(missed)
-	v.Goodput, v.GCI95 = experiments.Interval(good)
+	v.Violations, v.CI95 = frame.Interval(missed)
+	v.Goodput, v.GCI95 = frame.Interval(good)
 	v.Holds = v.Upper() <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
 }

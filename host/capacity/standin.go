@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// exitTheta parts the two confidences that exiter shows.
+// exitTheta separates the two confidences of exiter.
 const exitTheta = 0.8
 
-// exiter is the numerics of the stand-in: its input says at which exit it becomes sure.
+// exiter computes the stand-in: its input gives the exit at which it becomes confident.
 type exiter struct{}
 
 func (exiter) NewSlot() []byte { return make([]byte, 2) }
@@ -34,7 +34,7 @@ func (exiter) Logits(slot []byte, exit int) ([]int16, error) {
 	return []int16{0, 0}, nil
 }
 
-// standIn is the smallest network of so many segments, on the smallest design.
+// standIn returns the smallest network with a number of segments, on the smallest design.
 func standIn(name string, segments int) (*bundle.Bundle, error) {
 	g := &graph.Graph{Name: name, Tensors: []graph.Tensor{{Name: "input", H: 1, W: 1, C: 1}}}
 	conv := func(name string, in graph.TensorID, channels, segment int) graph.TensorID {
@@ -72,7 +72,7 @@ func standIn(name string, segments int) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("stand-in network: %w", err)
 	}
 	for i := range b.Network.Exits {
-		b.Network.Exits[i].Frac = 10 // logits of 32 and 0: sure, or undecided
+		b.Network.Exits[i].Frac = 10 // logits of 32 and 0: confident, or undecided
 	}
 	return b, nil
 }

@@ -1,5 +1,4 @@
-// Package cli is what the commands have in common: how an error is shown, what a program is called with
-// nothing says, its version, completion by the shell, and progress.
+// Package cli holds what the commands share: errors, exit codes, version, shell completion and progress.
 package cli
 
 import (
@@ -20,13 +19,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// released is the version of a program whose build names no tag: `go test`, `go run`, a commit between two tags.
+// released is the version of a build without a tag: `go test`, `go run`, a commit between two tags.
 const released = "0.1.0"
 
-// pseudo ends the version that Go gives a commit without a tag of its own.
+// pseudo matches the end of a pseudo-version, which Go gives a commit without a tag.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
-// Version of the programs and of their documents: the tag that they were built from.
+// Version of the programs and their documents: the tag that they were built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -35,9 +34,9 @@ func Version() string {
 	return versionOf(info.Main.Version)
 }
 
-// versionOf is the version that documents carry, of the main module's as Go stamps it.
+// versionOf converts the version that Go stamps into the main module.
 func versionOf(stamp string) string {
-	tag, _, _ := strings.Cut(stamp, "+") // +dirty: the revision says so too
+	tag, _, _ := strings.Cut(stamp, "+") // "+dirty" is also in the revision
 	v, ok := strings.CutPrefix(tag, "v")
 	if !ok || pseudo.MatchString(v) {
 		return released
@@ -45,10 +44,10 @@ func versionOf(stamp string) string {
 	return v
 }
 
-// Completion is a command that prints how a shell learns the program's commands and flags.
+// Completion prints the shell code that completes the program's commands and flags.
 type Completion struct{ kongcompletion.Completion }
 
-// Help shows the usual one, and an example.
+// Help is the help text with an example.
 func (*Completion) Help() string {
 	return `Prints the line that makes a shell complete this program's commands and flags; with --code, what that
 line runs.
@@ -57,7 +56,7 @@ Example:
   source <(` + "`which sluice`" + ` completion -c bash)`
 }
 
-// Complete answers the shell where it asks, and tells whether it did: there is nothing else to do then.
+// Complete answers a shell's completion request and reports whether there was one. The program then ends.
 func Complete(p *kong.Kong) (asked bool) {
 	if os.Getenv("COMP_LINE") != "" {
 		kongcompletion.Register(p, kongcompletion.WithExitFunc(func(int) { asked = true }))
@@ -65,7 +64,7 @@ func Complete(p *kong.Kong) (asked bool) {
 	return asked
 }
 
-// VersionCmd is a command that says what this program is.
+// VersionCmd prints the program's version.
 type VersionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
@@ -73,7 +72,7 @@ type VersionCmd struct {
 // Help shows an example.
 func (*VersionCmd) Help() string { return "Example:\n  sluice version" }
 
-// VersionDoc is what a program says of itself.
+// VersionDoc describes a program.
 type VersionDoc struct {
 	Schema   string `json:"schema"`
 	Program  string `json:"program"`
@@ -130,16 +129,16 @@ type ErrorDoc struct {
 	Code    int    `json:"code"` // the exit code
 }
 
-// Streams are a program's outputs. Stdout knows whether anything was written to it.
+// Streams are a program's outputs.
 type Streams struct {
 	Program string
 	Stdout  *Counted
 	Stderr  io.Writer
-	JSON    bool // errors are JSON
+	JSON    bool // print errors as JSON
 }
 
-// Counted counts the bytes that pass. What would command a terminal, out of somebody's file, does not: it
-// is written as Shown says.
+// Counted counts the bytes written and escapes terminal control characters with Shown: they may come from a user's
+// file.
 type Counted struct {
 	W io.Writer
 	N int64
@@ -154,8 +153,7 @@ func (c *Counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Shown is the text as a terminal may have it: control characters but line feed and tab, and those that turn
-// the direction of writing, as \u001b.
+// Shown escapes control characters, except line feed and tab, and bidirectional controls as \u001b.
 func Shown(text string) string {
 	if !strings.ContainsFunc(text, commands) {
 		return text
@@ -163,7 +161,7 @@ func Shown(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if commands(r) {
-			fmt.Fprintf(&b, `\u%04x`, r) // within JSON it means the same
+			fmt.Fprintf(&b, `\u%04x`, r) // the same in JSON
 		} else {
 			b.WriteRune(r)
 		}
@@ -171,12 +169,12 @@ func Shown(text string) string {
 	return b.String()
 }
 
-// commands tells whether a terminal does something at the character, other than to show it.
+// commands reports whether a terminal acts on the character.
 func commands(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// New wraps a program's outputs; args say whether errors are to be JSON, also where they do not parse.
+// New wraps a program's outputs. It finds --json in args itself, so that errors about args are JSON too.
 func New(program string, args []string, stdout, stderr io.Writer) *Streams {
 	return &Streams{
 		Program: program, Stdout: &Counted{W: stdout}, Stderr: stderr,
@@ -184,15 +182,15 @@ func New(program string, args []string, stdout, stderr io.Writer) *Streams {
 	}
 }
 
-// Fail shows an error. With --json, stdout holds one document whatever happens: the error's where there is
-// no other; then it stands on stderr.
+// Fail prints an error. With --json, stdout holds exactly one document: the error goes to stdout if nothing was
+// written yet, else to stderr.
 func (s *Streams) Fail(code int, err error, hint string) int {
 	if s.JSON {
 		w := io.Writer(s.Stdout)
 		if s.Stdout.N > 0 {
 			w = s.Stderr
 		}
-		// Nothing is left to be told to where stdout is closed.
+		// If stdout is closed, nobody reads the error.
 		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version(), s.Program, err.Error(), code})
 		return code
 	}

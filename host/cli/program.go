@@ -21,16 +21,16 @@ import (
 const (
 	OK     = iota
 	Check  // a check failed
-	Usage  // the command line
-	Input  // a file, or what it holds
-	Device // what serves
+	Usage  // wrong command line
+	Input  // bad file or content
+	Device // device failure
 	Tool   // a tool or data set is missing
-	Fault  // of the program itself
+	Fault  // internal error
 
-	Interrupted = 130 // as shells say it
+	Interrupted = 130 // as in shells
 )
 
-// Error is an error that says with which exit code the program ends.
+// Error is an error with an exit code.
 type Error struct {
 	Code int
 	err  error // nil: the user has been told
@@ -44,10 +44,10 @@ func (e *Error) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap is the error without its code.
+// Unwrap returns the error without its code.
 func (e *Error) Unwrap() error { return e.err }
 
-// Coded gives err an exit code unless it has one already.
+// Coded gives err an exit code unless it has one.
 func Coded(code int, err error) error {
 	var c *Error
 	if err == nil || errors.As(err, &c) {
@@ -56,36 +56,36 @@ func Coded(code int, err error) error {
 	return &Error{code, err}
 }
 
-// Errorf is fmt.Errorf with an exit code; one that a wrapped error has already is kept.
+// Errorf is fmt.Errorf with an exit code. The code of a wrapped error wins.
 func Errorf(code int, format string, args ...any) error {
 	return Coded(code, fmt.Errorf(format, args...))
 }
 
-// Told ends a program with an exit code whose reason the user has been told.
+// Told ends a program with an exit code when the reason has been printed.
 func Told(code int) error { return &Error{Code: code} }
 
-// Env is what a command may use of the world around it.
+// Env is what a command gets from its program.
 type Env struct {
 	Ctx            context.Context // lives as long as the program
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
-	JSON           bool         // documents go to stdout, in place of text
-	Given          []*kong.Flag // those of the command line, whatever their values
+	JSON           bool         // print documents to stdout instead of text
+	Given          []*kong.Flag // flags on the command line
 }
 
-// Has tells whether a flag stands on the command line.
+// Has reports whether a flag is on the command line.
 func (e *Env) Has(name string) bool {
 	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
 }
 
-// Choice is what the command line chose among several. A flag's tag of the choice's name lists, by commas, what reads
-// the flag; a flag without the tag is read by all.
+// Choice is a selection on the command line, such as a device. A flag's tag with the name Tag lists the options that
+// read the flag, separated by commas. A flag without the tag is read by all.
 type Choice struct {
 	Tag, Chosen string
-	Text        map[string]string // how each is written; nil: --TAG NAME
+	Text        map[string]string // how each option is written; nil: --TAG NAME
 }
 
-// reads tells whether one of the readers was chosen: "cheapest" is every "cheapest by ...".
+// reads reports whether one of the readers was chosen: "cheapest" matches every "cheapest by ...".
 func (c Choice) reads(readers []string) bool {
 	return slices.ContainsFunc(readers, func(r string) bool { return r == c.Chosen || strings.HasPrefix(c.Chosen, r+" by ") })
 }
@@ -101,8 +101,8 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread is a usage error where a flag was given that what was chosen does not read: what it says would be believed
-// and not be so.
+// Unread returns a usage error if the command line has a flag that the choice ignores: the user would believe that it
+// has an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -120,7 +120,7 @@ func (e *Env) Unread(choices ...Choice) error {
 	return Errorf(Usage, "%s", strings.Join(all, "; "))
 }
 
-// Header are the keys that every JSON document has.
+// Header holds the keys of every JSON document.
 type Header struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"`
@@ -128,17 +128,17 @@ type Header struct {
 	Label   string `json:"label"` // simulated | synthesised | measured | estimated
 }
 
-// NewHeader is the header of a document of this version.
+// NewHeader returns the header of a document of this version.
 func NewHeader(schema string, seed uint64, label string) Header {
 	return Header{schema, Version(), seed, label}
 }
 
-// Progress shows how far something is. set tells how far it is; done ends it, also half way.
+// Progress shows progress. set reports the current step; done ends it, also early.
 func (e *Env) Progress(name string, total int) (set func(int), done func()) {
 	return Progress(e.Ctx, e.Stderr, name, total)
 }
 
-// Output writes the document to FOLDER/summary.json (where folder is not empty) and, if asked, to stdout.
+// Output writes the document to FOLDER/summary.json (unless folder is "") and optionally to stdout.
 func (e *Env) Output(doc any, folder string, toStdout bool) error {
 	if folder != "" {
 		folder = filepath.Join(folder, "summary.json")
@@ -146,7 +146,7 @@ func (e *Env) Output(doc any, folder string, toStdout bool) error {
 	return e.Document(doc, folder, toStdout)
 }
 
-// Document writes the document to a file (where path is not empty) and, if asked, to stdout.
+// Document writes the document to a file (unless path is "") and optionally to stdout.
 func (e *Env) Document(doc any, path string, toStdout bool) error {
 	text, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -168,8 +168,8 @@ func (e *Env) Document(doc any, path string, toStdout bool) error {
 	return nil
 }
 
-// WriteFile writes a file, and its folder, so that no reader sees half of it. What is there and no regular file, as a
-// terminal or a pipe, is written to as it is.
+// WriteFile writes a file and its folder atomically. A path that is no regular file, such as a terminal or a pipe, is
+// written directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -192,32 +192,32 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Cleanup() // nothing where it has been renamed
+	defer f.Cleanup() // does nothing after the rename
 	if err := write(f); err != nil {
 		return err
 	}
 	return f.CloseAtomicallyReplace()
 }
 
-// Program is a command line and what surrounds it.
+// Program is a command line program.
 type Program struct {
 	Name, About string
-	Commands    any             // kong's grammar; its commands' Run take an *Env
+	Commands    any             // kong's grammar; each command has Run(*Env)
 	Vars        kong.Vars       // of the help texts
 	Setup       func(*Env)      // before the command runs
-	Code        func(error) int // exit code of an error that has none; 0: Input
+	Code        func(error) int // exit code for an error without one; 0: Input
 }
 
-// Main reads the command line, runs the command and shows its error. It gives the exit code.
+// Main parses the command line, runs the command and prints its error. It returns the exit code.
 func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		args = []string{"--help"} // what there is, and no error
+		args = []string{"--help"} // without arguments: show the help, no error
 	}
 	out := New(p.Name, args, stdout, stderr)
 	exited := -1
 	parser, err := kong.New(p.Commands,
 		kong.Name(p.Name), kong.Description(p.About), p.Vars, kong.Vars{"version": p.Name + " " + Version()},
-		kong.WithHyphenPrefixedParameters(true), // a number below zero is a value
+		kong.WithHyphenPrefixedParameters(true), // a negative number is a value
 		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) {
 			if exited < 0 {

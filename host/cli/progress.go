@@ -13,14 +13,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Where there is no terminal, a line says how far something is: the first once it has taken a while, so
-// that quick things say nothing.
+// Without a terminal, progress is printed as lines. The first comes after a while, so that quick commands print none.
 const (
 	firstLine = 5 * time.Second
 	nextLine  = 20 * time.Second
 )
 
-// Terminal tells whether w is one.
+// Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -29,8 +28,8 @@ func Terminal(w io.Writer) bool {
 	return term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows how far something of total steps is: a bar on a terminal, elsewhere a line now and then,
-// each with the time that is left. set may be called by several goroutines; done ends it, also half way.
+// Progress shows the progress of total steps with the remaining time: a bar on a terminal, else occasional lines.
+// Several goroutines may call set. done ends it, also early.
 func Progress(ctx context.Context, w io.Writer, name string, total int) (set func(int), done func()) {
 	if total < 1 {
 		return func(int) {}, func() {}

@@ -1,6 +1,6 @@
-// Package drawn is a device without a network: it is known beforehand where requests leave (drawn from
-// rates) or what they show at every exit (read off images), and times come from the latency table.
-// It is in virtual time alone, one launch at a time; copies and loads take no time.
+// Package drawn is a device without a network. Exits are known beforehand: drawn from rates, or computed from
+// confidences that images showed. Times come from the latency table. It runs in virtual time, one launch at a time;
+// copies and loads take no time.
 package drawn
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Dev is the device. Its reports share memory: each is good until the next launch.
+// Dev is the device. Its reports share memory: each is valid until the next launch.
 type Dev struct {
 	table *sched.Table
 	info  device.Info
@@ -23,17 +23,17 @@ type Dev struct {
 	seed  uint64
 	exits []device.ExitResult // by exit
 
-	// Or: what so many requests show.
+	// Or: the confidence of a request at the end of a segment.
 	show     func(id device.RequestID, segment int) float32
 	requests int
-	shown    []device.ExitResult // by place in the batch and segment
+	shown    []device.ExitResult // by position in the batch and segment
 
-	work *device.Work // under way
+	work *device.Work // in progress
 	due  device.Time
 	ev   device.Event
 }
 
-// CheckRates refuses shares that are no distribution over so many exits (sched.ErrRates).
+// CheckRates rejects rates that are no distribution over the exits (sched.ErrRates).
 func CheckRates(rates []float64, exits int) error {
 	if len(rates) != exits {
 		return fmt.Errorf("%w: %d of them for %d exits", sched.ErrRates, len(rates), exits)
@@ -41,11 +41,10 @@ func CheckRates(rates []float64, exits int) error {
 	return sched.CheckRates(rates)
 }
 
-// New makes a device of the table's B_max (or bMax, where that is positive and smaller) whose requests
-// leave at exits drawn from rates, the shares that leave at each exit; they must add up to one
-// (sched.ErrRates). Where a request leaves depends on the seed and its id alone, so every policy sees
-// the same requests, of which there may be any number. Of thresholds one above 1 alone is looked at,
-// with which nobody leaves before the last exit.
+// New makes a device whose requests leave at exits drawn from rates, the share of requests per exit, which must add
+// up to one (sched.ErrRates). B_max is the table's, or bMax if that is positive and smaller. The exit depends on seed
+// and request id only, so every policy sees the same requests, in any number. A threshold has no effect unless it is
+// above 1: then nobody leaves before the last exit.
 func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, error) {
 	if err := CheckRates(rates, table.Segments()); err != nil {
 		return nil, fmt.Errorf("device of drawn exits: %w", err)
@@ -62,17 +61,17 @@ func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, erro
 	return d, nil
 }
 
-// Known says what requests 1..Requests show.
+// Known describes requests 1..Requests.
 type Known struct {
 	Requests int
-	// Show is the confidence at the end of a segment: negative where no exit stands.
+	// Show is the confidence at the end of a segment; negative if there is no exit.
 	Show  func(id device.RequestID, segment int) float32
-	MACs  []int64 // of one sample, by segment, are reported; nil where they are not known
-	Slots int     // samples it can hold; 0: 4 B_max
+	MACs  []int64 // of one sample by segment, for reports; nil if unknown
+	Slots int     // samples that it can hold; 0: 4 B_max
 }
 
-// NewKnown makes a device whose requests show what is known of them: they leave where that reaches
-// their threshold, or at the last segment.
+// NewKnown makes a device with known confidences: a request leaves where its confidence reaches its threshold, or at
+// the last segment.
 func NewKnown(table *sched.Table, k Known) *Dev {
 	d := &Dev{show: k.Show, requests: k.Requests, macs: k.MACs}
 	d.init(table, 0)
@@ -110,7 +109,7 @@ func (d *Dev) Exit(id device.RequestID) int {
 	return len(d.upTo) - 1
 }
 
-// draw is a number below 2^53: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) at seed and id.
+// draw returns a number below 2^53 for seed and id, by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 func (d *Dev) draw(id device.RequestID) uint64 {
 	z := d.seed*0xd1342543de82ef95 + uint64(id)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -121,7 +120,7 @@ func (d *Dev) draw(id device.RequestID) uint64 {
 // Info implements device.Device.
 func (d *Dev) Info() device.Info { return d.info }
 
-// Begin implements device.Device: copies and loads take no time.
+// Begin implements device.Device. Copies and loads take no time.
 func (d *Dev) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
 	if w.Kind != device.Run && w.Kind != device.Reset {
 		if w.Kind == device.Copy && d.show != nil && (w.Request == 0 || uint64(w.Request) > uint64(d.requests)) {
@@ -130,7 +129,7 @@ func (d *Dev) Begin(_ context.Context, now device.Time, w *device.Work) (bool, e
 		return true, nil
 	}
 	if d.work != nil {
-		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
+		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is in progress", device.ErrRequest, w.ID, d.work.ID)
 	}
 	if w.Kind == device.Reset {
 		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)
@@ -171,7 +170,7 @@ func (d *Dev) Take(now device.Time) *device.Event {
 	return &d.ev
 }
 
-// byRates lets requests leave where their draws say.
+// byRates makes requests leave as drawn.
 func (d *Dev) byRates(l *device.Launch) {
 	last, results, exits := len(d.upTo)-1, d.rep.Results, d.exits[l.First:]
 	for i, id := range l.Requests {
@@ -179,7 +178,7 @@ func (d *Dev) byRates(l *device.Launch) {
 		for s < l.Last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			s++
 		}
-		r := &results[i] // field by field: a literal would be put together elsewhere and copied
+		r := &results[i] // by field: a literal would be built elsewhere and copied
 		r.Request, r.Exits, r.Taken = id, exits[:s+1-l.First], s
 		if s < last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			r.Taken = -1
@@ -187,7 +186,7 @@ func (d *Dev) byRates(l *device.Launch) {
 	}
 }
 
-// asKnown lets requests leave by what they show.
+// asKnown makes requests leave by their confidences.
 func (d *Dev) asKnown(l *device.Launch) {
 	n := d.table.Segments()
 	d.rep.Stats.MACs = 0
@@ -208,7 +207,7 @@ func (d *Dev) asKnown(l *device.Launch) {
 	}
 }
 
-// Abort implements device.Device: it lets go at exits alone.
+// Abort implements device.Device. It cannot stop before an exit.
 func (*Dev) Abort(device.Time, device.WorkID, bool) {}
 
 // Release implements device.Device.

@@ -1,13 +1,13 @@
-// Exits drawn for a number of requests that is known.
+// Exits drawn for a known number of requests.
 
 package drawn
 
 import "math/rand/v2"
 
-// exitStream tells the exits of a seed apart from its arrivals (load) and its schedules.
+// exitStream separates a seed's exits from its arrivals (load) and schedules.
 const exitStream = 0x736c756963650003
 
-// Exits draws the exit of each of n requests; equal seeds give every policy equal exits.
+// Exits draws the exit of each of n requests. Equal seeds give every policy equal exits.
 func Exits(rates []float64, n int, seed uint64) []uint8 {
 	rng := rand.New(rand.NewPCG(seed, exitStream))
 	out := make([]uint8, n)

@@ -21,9 +21,8 @@ type byTable struct {
 	// look is before when no waiting request can be too late: the queue need not be searched until then.
 	look Time
 	// batch is the largest that the policy has launched.
-	batch      int
-	priorities bool      // some task has had one
-	ahead      []aheadOf // storage of ahead
+	batch int
+	ahead []aheadOf // storage of ahead
 }
 
 // service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
@@ -64,12 +63,14 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
-// busyFor is how long that device of a network which is free first still runs what has been launched, by the table.
-func (c *core) busyFor(network string) Time {
+// busyFor is how long that device of a task's network which is free for it first still runs what has been launched, by
+// the table: where the policy preempts for it, that of the same and of higher levels.
+func (c *core) busyFor(in *sched.Task) Time {
+	_, preempts := c.cfg.Policy.(sched.Interrupting)
 	first := never
 	for i := range c.st.Devices {
 		v := &c.st.Devices[i]
-		if v.Down || v.Member(network) == nil {
+		if v.Down || v.Member(in.Network) == nil {
 			continue
 		}
 		left := Time(0)
@@ -78,16 +79,17 @@ func (c *core) busyFor(network string) Time {
 			if h == nil || len(l.Requests) == 0 {
 				continue
 			}
-			t := h.Table
-			from := l.Reached + 1
-			if from > l.Last { // it waits to be merged
-				continue
-			}
-			took := Time(0)
+			from, last, took := l.Reached+1, l.Last, Time(0)
 			if l.Phase == sched.Running {
 				took = c.now - l.Since
 			}
-			for s := from; s <= l.Last; s++ {
+			if preempts && l.Level() < in.Priority { // it is halted at its next exit
+				if last = from; l.Phase == sched.Halted {
+					continue
+				}
+			}
+			t := h.Table
+			for s := from; s <= min(last, l.Last); s++ { // none where it waits to be merged
 				n := min(remain(c.traffic(l.Network), from, s, len(l.Requests)), t.MaxBatch())
 				left += t.At(s, s, n)
 			}
@@ -116,10 +118,13 @@ func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
 	a.ahead = a.ahead[:0]
 	for i := range q.Len() {
 		r := q.At(i)
-		if r.Deadline > in.Deadline && q.Ordered() && !a.priorities {
-			break // and so has everybody behind it
+		if r.Priority < in.Priority { // and so has everybody behind it
+			break
 		}
-		if r.Priority < in.Priority || r.Priority == in.Priority && r.Deadline > in.Deadline {
+		if r.Priority == in.Priority && r.Deadline > in.Deadline {
+			if q.Ordered() { // and so have all others of this level
+				break
+			}
 			continue
 		}
 		k := slices.IndexFunc(a.ahead, func(w aheadOf) bool { return w.network == r.Network })
@@ -144,7 +149,6 @@ func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
 // deadline allows.
 func (c *core) hopeless(in *sched.Task) error {
 	a := &c.byTable
-	a.priorities = a.priorities || in.Priority != 0
 	if !a.on || in.Deadline == 0 {
 		return nil
 	}
@@ -154,7 +158,7 @@ func (c *core) hopeless(in *sched.Task) error {
 	}
 	list, n := c.ahead(in)
 	before := samples - 1 // of its own network
-	ready := c.now + c.busyFor(in.Network)
+	ready := c.now + c.busyFor(in)
 	for _, w := range list {
 		if w.network == in.Network {
 			before += w.n
@@ -214,10 +218,9 @@ func (c *core) giveUpIn(q *sched.Queue) {
 			i++
 		case r.Deadline-takes >= c.now:
 			c.byTable.look = min(c.byTable.look, r.Deadline-full+1)
-			if q.Ordered() {
-				return
+			if i++; q.Ordered() { // all others of this level have later deadlines
+				i = q.Level(i - 1)
 			}
-			i++
 		default:
 			network = "" // the next batch is smaller
 			c.giveUpOne(c.reqs.get(uint64(r.ID)), tooLate)

@@ -214,7 +214,7 @@ func (c *core) ran(l *launch, s int, how fate) {
 }
 
 func (c *core) trace(l *launch, s int, how fate) {
-	c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
+	c.span(Span{Device: l.Device, Launch: l.ID, Network: l.Network, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
 }
 
 // stopped takes in that a launch's work has ended otherwise than at its exit.

@@ -44,6 +44,8 @@ type task struct {
 	worst  Ending
 	reqs   []*request
 	ticket *Ticket // of whoever opened it; nil: nobody waits
+
+	older, newer *task // those that came before and after it and have not ended
 }
 
 type launch struct {
@@ -129,6 +131,8 @@ type core struct {
 	devs     []dev
 	reqs     index[request] // not ended, or still in a running segment
 	tasks    index[task]
+	oldest   *task // of tasks, which are a list too, in the order in which they came
+	newest   *task
 	live     []*launch // a few at most
 	doom     []*launch // that run on and are in nobody's view
 	jobs     []*job
@@ -424,20 +428,12 @@ func (c *core) close() error {
 // go; what they still answer frees their slots.
 func (c *core) stop(why error) {
 	c.shut = true
-	var left []*task
-	for _, t := range c.tasks.vals {
-		if t != nil {
-			left = append(left, t)
-		}
+	c.st.Queue = sched.Queue{} // at once: hundreds of thousands may wait, and nobody is asked any more
+	for i := range c.st.Devices {
+		c.st.Devices[i].Queue = sched.Queue{}
 	}
-	slices.SortFunc(left, func(a, b *task) int {
-		if a.reqs[0].ID < b.reqs[0].ID {
-			return -1
-		}
-		return 1
-	})
-	for _, t := range left {
-		c.takeBack(t, Errored, why.Error())
+	for c.oldest != nil {
+		c.takeBack(c.oldest, Errored, why.Error())
 	}
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy {

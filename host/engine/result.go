@@ -97,6 +97,7 @@ type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
 	Launch   device.LaunchID    `json:"launch"`
+	Network  string             `json:"-"` // of a launch
 	Segment  int                `json:"segment"`
 	Start    Time               `json:"start_ns"`
 	End      Time               `json:"end_ns"`

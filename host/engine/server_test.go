@@ -100,9 +100,9 @@ func running(t testing.TB, s *engine.Server) (stop context.CancelFunc, end func(
 	}
 }
 
-// ticking is serial, takes its time for a decision, and asks for a timer every millisecond.
+// ticking takes its time for a decision, and asks for a timer every millisecond.
 type ticking struct {
-	sched.Serial
+	sched.Policy
 	cost  time.Duration
 	asked sched.Time
 	came  atomic.Int64
@@ -121,7 +121,7 @@ func (p *ticking) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 		p.asked = now + 1_000_000
 		buf = append(buf, sched.Action{Kind: sched.Wait, Until: p.asked})
 	}
-	return p.Serial.Decide(now, s, ev, buf)
+	return p.Policy.Decide(now, s, ev, buf)
 }
 
 // flood submits tasks from n goroutines until the server takes no more; stopped waits for them.
@@ -144,35 +144,77 @@ func flood(s *engine.Server, n int) (stopped func()) {
 // Whatever is submitted, timers come, a hang is noticed and Run ends with its context. The bounds are generous:
 // where submitters go first, none of these comes before they let go.
 func TestSubmittersStarveNobody(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	p := &ticking{cost: 50 * time.Microsecond}
-	dev := &steady{takes: 100_000}
-	hung := make(chan time.Time, 1)
-	s := steadyServer(t, dev, p, func(c *engine.Config) { c.Observer = hangs{seen: hung} })
-	stop, end := running(t, s)
-	stopped := flood(s, 500)
-	time.Sleep(300 * time.Millisecond)
-	came := p.came.Load()
-	dev.hang.Store(true)
-	select {
-	case at := <-hung:
-		t.Logf("hang noticed after %v", at.Sub(time.Unix(0, dev.hung.Load())))
-	case <-time.After(5 * time.Second):
-		t.Error("a hang was not noticed within 5 s")
+	for name, cost := range map[string]time.Duration{"serial": 50 * time.Microsecond, "edf": 0, "clockwork": 0, "fluid+": 0} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			p := &ticking{Policy: named(t, name), cost: cost}
+			dev := &steady{takes: 100_000}
+			hung := make(chan time.Time, 1)
+			s := steadyServer(t, dev, p, func(c *engine.Config) { c.Observer = hangs{seen: hung} })
+			stop, end := running(t, s)
+			stopped := flood(s, 500)
+			time.Sleep(300 * time.Millisecond)
+			came := p.came.Load()
+			dev.hang.Store(true)
+			select {
+			case at := <-hung:
+				t.Logf("hang noticed after %v", at.Sub(time.Unix(0, dev.hung.Load())))
+			case <-time.After(5 * time.Second):
+				t.Error("a hang was not noticed within 5 s")
+			}
+			if came < 10 || time.Duration(p.worst.Load()) > 2*time.Second {
+				t.Errorf("%d timers of a millisecond came in 0.3 s, the latest %v late", came, time.Duration(p.worst.Load()))
+			}
+			began := time.Now()
+			stop()
+			if _, err := end(); !errors.Is(err, context.Canceled) {
+				t.Errorf("Run: %v", err)
+			}
+			if d := time.Since(began); d > 5*time.Second {
+				t.Errorf("Run ended %v after its context", d)
+			}
+			t.Logf("timers %v late at most, Run ended %v after its context", time.Duration(p.worst.Load()), time.Since(began))
+			stopped()
+		})
 	}
-	if came < 10 || time.Duration(p.worst.Load()) > 2*time.Second {
-		t.Errorf("%d timers of a millisecond came in 0.3 s, the latest %v late", came, time.Duration(p.worst.Load()))
+}
+
+// BenchmarkRunEnds is how long after its context Run ends, and how late a timer comes, with 1,000 submitters.
+func BenchmarkRunEnds(b *testing.B) {
+	for _, name := range []string{"serial", "edf", "clockwork", "fluid", "fluid+"} {
+		b.Run(name, func(b *testing.B) {
+			var took time.Duration
+			var late, pending int64
+			for range b.N {
+				p := &ticking{Policy: named(b, name)}
+				s := steadyServer(b, &steady{takes: 100_000}, p, nil)
+				stop, end := running(b, s)
+				stopped := flood(s, 1000)
+				time.Sleep(time.Second)
+				began := time.Now()
+				stop()
+				res, err := end()
+				if !errors.Is(err, context.Canceled) {
+					b.Fatal(err)
+				}
+				took, late = max(took, time.Since(began)), max(late, p.worst.Load())
+				pending = max(pending, int64(res.Stream.Endings[engine.Errored]))
+				stopped()
+			}
+			b.ReportMetric(float64(took.Microseconds())/1000, "ms-to-end")
+			b.ReportMetric(float64(late)/1e6, "ms-timer-late")
+			b.ReportMetric(float64(pending), "pending-at-end")
+		})
 	}
-	began := time.Now()
-	stop()
-	if _, err := end(); !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v", err)
+}
+
+func named(tb testing.TB, name string) sched.Policy {
+	tb.Helper()
+	p, err := sched.New(name, sched.Options{})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("Run ended %v after its context", d)
-	}
-	t.Logf("timers %v late at most, Run ended %v after its context", time.Duration(p.worst.Load()), time.Since(began))
-	stopped()
+	return p
 }
 
 type hangs struct {
@@ -309,7 +351,7 @@ func TestCancelsAreLinear(t *testing.T) {
 // where it says so, and only there.
 func TestSubmitKeepsItsWord(t *testing.T) {
 	dev := &steady{takes: 1000}
-	s := steadyServer(t, dev, &ticking{cost: 20 * time.Microsecond}, nil)
+	s := steadyServer(t, dev, &ticking{Policy: sched.Serial{}, cost: 20 * time.Microsecond}, nil)
 	_, end := running(t, s)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -84,7 +84,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	if ticket != nil {
 		ticket.admit(samples, len(seen.Passed))
 	}
-	c.tasks.put(t.ID, t)
+	c.enlist(t)
 	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
 	deadline := t.Deadline
 	if deadline == 0 {
@@ -133,6 +133,34 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 		return refused, nil
 	}
 	return nil, c.ask()
+}
+
+// enlist adds a task that has come.
+func (c *core) enlist(t *task) {
+	c.tasks.put(t.ID, t)
+	t.older, t.newer = c.newest, nil
+	if c.newest == nil {
+		c.oldest = t
+	} else {
+		c.newest.newer = t
+	}
+	c.newest = t
+}
+
+// delist takes out a task that has ended.
+func (c *core) delist(t *task) {
+	c.tasks.drop(t.ID)
+	if t.older == nil {
+		c.oldest = t.newer
+	} else {
+		t.older.newer = t.newer
+	}
+	if t.newer == nil {
+		c.newest = t.older
+	} else {
+		t.newer.older = t.older
+	}
+	t.older, t.newer = nil, nil
 }
 
 // input makes a request's input, on the goroutine that copies it.
@@ -202,7 +230,9 @@ func (c *core) unqueue(r *request) {
 	if r.waits {
 		q, r.waits = &c.st.Devices[r.dev].Queue, false
 	}
-	q.Remove(r.ID)
+	if !c.shut {
+		q.Remove(r.ID)
+	}
 }
 
 // requeue puts a request back into the queue, as it came.
@@ -282,7 +312,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	if t.left--; t.left > 0 {
 		return
 	}
-	c.tasks.drop(t.ID)
+	c.delist(t)
 	c.taskEnded(&t.Task, t.worst)
 	if t.ticket != nil {
 		t.ticket.finish()
@@ -328,7 +358,7 @@ func (c *core) landed(r *request) {
 // recycle keeps a task and its requests for later ones when nobody can see them any more: the
 // fields stay as they are until the next arrival, which is another event.
 func (c *core) recycle(t *task) {
-	if t.left > 0 || t.flying > 0 {
+	if t.left > 0 || t.flying > 0 || c.shut { // shut: no task comes any more
 		return
 	}
 	for _, r := range t.reqs {

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
@@ -126,15 +124,5 @@ func TestTuner(t *testing.T) {
 	}
 	if _, err := experiments.NewTuner(exits, labels[1:], []int64{1, 1}); !errors.Is(err, experiments.ErrSetup) {
 		t.Errorf("labels missing: %v", err)
-	}
-}
-
-func TestInterval(t *testing.T) {
-	mean, half := experiments.Interval([]float64{1, 2, 3})
-	if mean != 2 || half == nil || math.Abs(*half-2.4841377) > 1e-6 { // 4.302653 * 1 / sqrt(3)
-		t.Errorf("%v, %v", mean, half)
-	}
-	if d := cmp.Diff((*float64)(nil), func() *float64 { _, h := experiments.Interval([]float64{4}); return h }()); d != "" {
-		t.Error(d)
 	}
 }

@@ -5,29 +5,14 @@ package experiments
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
-
-// Row is one number of a bench (keys as design/commands pins them).
-type Row struct {
-	Bench     string   `json:"bench,omitempty"`
-	Setting   string   `json:"setting"`
-	Policy    string   `json:"policy"`
-	Metric    string   `json:"metric"`
-	Ours      float64  `json:"ours"`      // mean over the seeds
-	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
-	Published *float64 `json:"published"` // null: the paper has no such number
-	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting
-}
 
 // RatesConfig is what Rates runs.
 type RatesConfig struct {
@@ -119,7 +104,7 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 }
 
 // Rows averages points over their seeds: goodput, violation rate, latencies, busy share.
-func Rows(prefix string, points []RatePoint) []Row {
+func Rows(prefix string, points []RatePoint) []frame.Row {
 	metrics := []struct {
 		name string
 		of   func(*RatePoint) float64
@@ -134,7 +119,7 @@ func Rows(prefix string, points []RatePoint) []Row {
 		{"calls", func(p *RatePoint) float64 { return float64(p.Summary.Calls) }},
 		{"preemptions", func(p *RatePoint) float64 { return float64(p.Summary.Preemptions) }},
 	}
-	var rows []Row
+	var rows []frame.Row
 	for i := 0; i < len(points); {
 		j := i
 		for j < len(points) && points[j].Rate == points[i].Rate && points[j].Policy == points[i].Policy {
@@ -145,24 +130,12 @@ func Rows(prefix string, points []RatePoint) []Row {
 			for k := i; k < j; k++ {
 				v = append(v, m.of(&points[k]))
 			}
-			mean, half := Interval(v)
-			rows = append(rows, Row{
+			mean, half := frame.Interval(v)
+			rows = append(rows, frame.Row{
 				Setting: fmt.Sprintf("%s/%.2f", prefix, points[i].Rate), Policy: points[i].Policy, Metric: m.name, Ours: mean, CI95: half, HeldOut: true,
 			})
 		}
 		i = j
 	}
 	return rows
-}
-
-// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for
-// fewer than two values.
-func Interval(v []float64) (float64, *float64) {
-	mean, sd := stat.MeanStdDev(v, nil)
-	if len(v) < 2 {
-		return mean, nil
-	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
-	half := t * sd / math.Sqrt(float64(len(v)))
-	return mean, &half
 }

@@ -24,19 +24,19 @@ type Config struct {
 	Name     string
 	Params   sim.Params
 	Mode     Mode
-	MaxBatch int // 0: 32
-	Places   int // 0: 16
-	Slots    int // 0: 4 MaxBatch Places
+	MaxBatch int // 0 means 32
+	Places   int // 0 means 16
+	Slots    int // 0 means 4 MaxBatch Places
 	SyncNs   int64
-	// Neighbours: partitions are of units beside each other, as a driver gives them.
+	// Neighbours: a partition consists of neighbouring units, as a driver makes them.
 	Neighbours bool
 }
 
-// Preemption is one time that best-effort work was put aside for a real-time launch.
+// Preemption is one stop of best-effort work for a real-time launch.
 type Preemption struct {
-	At, Gone sim.Time // asked for; nothing of it was on the device any more
+	At, Gone sim.Time // time of the request; time when the device was free of it
 	Streams  int      // best-effort launches that were put aside
-	Host     sim.Time // of it, until the host queues were empty: the longest of those launches
+	Host     sim.Time // time until the host queues were empty: the longest of those launches
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -49,39 +49,39 @@ type Device struct {
 	slots    map[device.RequestID]bool
 	halted   map[device.LaunchID]*held
 
-	flows    []*flow // launches, in the order in which they began
-	streams  []int   // free ones
-	copies   int     // the stream of inputs
+	flows    []*flow // launches in the order of their start
+	streams  []int   // free streams
+	copies   int     // stream of inputs
 	jobs     []*job
 	idleJobs []*job
 	copying  map[*job]*device.Work
 
-	out    []outcome // events that are due, in order
+	out    []outcome // pending events in order
 	given  outcome
 	events []sim.Event
 	pads   []sched.Padding
 	heads  [][]sched.Version
-	rest   []sched.Version // of kernels with blocks done
+	rest   []sched.Version // of kernels with some blocks done
 	owners []*flow
-	since  sim.Time // of the preemption under way; -1: none
+	since  sim.Time // start of the preemption in progress; -1: none
 	aside  int
 	host   sim.Time
 
-	// Preemptions are all so far.
+	// Preemptions lists all so far.
 	Preemptions []Preemption
-	// Padded counts best-effort kernels whose last block ran beside a real-time one; Ran all of them.
+	// Padded counts best-effort kernels whose last block ran beside a real-time kernel, Ran all kernels.
 	Padded, Ran int
-	// Again counts kernels that were run again after a kill, Kills those that were stopped.
+	// Again counts kernels repeated after a kill, Kills those that were stopped.
 	Again, Kills int
-	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
+	// Sums, if not nil, receives the checksum of a launch's memory at its end.
 	Sums map[device.LaunchID]uint64
-	// Heard, where it is set, hears of every order of the launching thread.
+	// Heard, if set, receives every order of the launching thread.
 	Heard func(Order)
-	// Probe, where it is set, listens to the device.
+	// Probe, if set, observes the device.
 	Probe Probe
 }
 
-// flow is a launch under way.
+// flow is a launch in progress.
 type flow struct {
 	work   *device.Work
 	net    *loaded
@@ -89,36 +89,36 @@ type flow struct {
 	rt     bool
 	sms    sim.Set // of its units
 	mem    *sim.Memory
-	first  int // batch at the beginning
+	first  int // batch at the start
 	reqs   []device.RequestID
-	at     []int // places of reqs in the launch
+	at     []int // index of each request in the launch
 	prog   *batched
 	seg    int
-	next   int     // kernel to be launched
-	done   int     // kernels that have ended
-	inGPU  int     // kernels launched and not ended
-	begun  partial // of kernel next: the blocks that were launched beside real-time kernels
-	ended  partial // of kernel done: those that have ended
+	next   int     // next kernel to launch
+	done   int     // ended kernels
+	inGPU  int     // kernels launched but not ended
+	begun  partial // blocks of kernel next that were launched beside real-time kernels
+	ended  partial // blocks of kernel done that have ended
 
-	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
+	syncAt   sim.Time // when the host has the segment's result; 0: not yet
 	killed   bool     // a kernel of it was stopped
 	evicting bool     // its stream is being emptied
-	lost     bool     // a real-time kernel that it padded did not end: it waits until none of its kernels is on the device
+	lost     bool     // a real-time kernel that it padded was killed: it waits until none of its kernels is on the device
 	aside    bool     // put aside for a real-time launch
-	again    bool     // with kernels on the device: it has to be taken up again
-	stopping bool     // Abort was asked for
-	gone     bool     // its last event is out
-	ready    sim.Time // not before this
-	began    sim.Time // its segment
+	again    bool     // it had kernels on the device and must resume
+	stopping bool     // an abort was requested
+	gone     bool     // its last event was sent
+	ready    sim.Time // earliest start
+	began    sim.Time // start of its segment
 }
 
-// partial is the first blocks of a kernel in one of its versions, which the other blocks have to keep to.
+// partial is the first blocks of a kernel in one of its versions; the other blocks must use the same.
 type partial struct {
 	blocks  int
 	version int
 }
 
-// partial is a part of a kernel and those before it, which end in front of a block.
+// partial converts a part and the kernels before it, which end before block upTo.
 func (b *batched) partial(p *sim.Part, upTo int) partial {
 	v := 0
 	for p.As != &b.as[p.Kernel][v] {
@@ -127,14 +127,14 @@ func (b *batched) partial(p *sim.Part, upTo int) partial {
 	return partial{upTo, v}
 }
 
-// job is an item on the GPU and whose kernels are in it.
+// job is an item on the GPU with the flows of its kernels.
 type job struct {
 	sim.Item
 	flows []*flow
 	index int
 }
 
-// New is an idle device.
+// New returns an idle device.
 func New(cfg Config) (*Device, error) {
 	if cfg.MaxBatch == 0 {
 		cfg.MaxBatch = 32
@@ -279,7 +279,7 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	return nil
 }
 
-// realTime is how many real-time launches are under way.
+// realTime is the number of real-time launches in progress.
 func (d *Device) realTime() (n int) {
 	for _, f := range d.flows {
 		if f.rt {
@@ -289,7 +289,7 @@ func (d *Device) realTime() (n int) {
 	return n
 }
 
-// putAside makes way for a real-time launch.
+// putAside stops best-effort launches for a real-time launch.
 func (d *Device) putAside(now sim.Time) {
 	m := &d.cfg.Mode
 	if !m.Hold {
@@ -334,7 +334,7 @@ func (d *Device) evict(f *flow) {
 	d.take()
 }
 
-// away is whether nothing of the launch is on the device.
+// away reports whether nothing of the launch is on the device.
 func (d *Device) away(f *flow) bool {
 	if d.cfg.Mode.Evict || f.stopping {
 		return !f.evicting
@@ -342,7 +342,7 @@ func (d *Device) away(f *flow) bool {
 	return f.inGPU == 0 || d.gpu.Drained(f.stream)
 }
 
-// settle notes when all that was put aside is off the device.
+// settle records when everything that was put aside has left the device.
 func (d *Device) settle(now sim.Time) {
 	if d.since < 0 {
 		return
@@ -356,7 +356,7 @@ func (d *Device) settle(now sim.Time) {
 	d.since = -1
 }
 
-// launch gives the GPU what may go there now.
+// launch starts what may start now.
 func (d *Device) launch(now sim.Time) {
 	m := &d.cfg.Mode
 	rt := d.realTime()
@@ -374,7 +374,7 @@ func (d *Device) launch(now sim.Time) {
 			}
 		}
 	}
-	ahead := false // a real-time launch stands before
+	ahead := false // a real-time launch comes first
 	for _, f := range d.flows {
 		first := !ahead
 		ahead = ahead || f.rt
@@ -398,10 +398,10 @@ func (d *Device) launch(now sim.Time) {
 	}
 }
 
-// end is behind the last kernel of the flow's segment.
+// end is the index after the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part is the flow's next kernel, all of it.
+// part is the whole next kernel of the flow.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++
@@ -436,14 +436,14 @@ func (d *Device) submit(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// hear tells of an order.
+// hear reports an order.
 func (d *Device) hear(o Order) {
 	if d.Heard != nil {
 		d.Heard(o)
 	}
 }
 
-// pad launches a real-time kernel with what may run beside it.
+// pad launches a real-time kernel with kernels beside it.
 func (d *Device) pad(f *flow) {
 	j := d.job()
 	rt := &f.prog.heads[f.next]
@@ -492,8 +492,8 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head is what a best-effort launch offers to pad with: the versions of its next kernel, or the one that has
-// blocks done already.
+// head returns what a best-effort launch offers for padding: all versions of its next kernel, or only the version of
+// which blocks are done.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]
 	if b := f.begun; b.blocks > 0 {
@@ -505,9 +505,8 @@ func (d *Device) head(f *flow) []sched.Version {
 	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
-// beside is Orion's rule: a best-effort kernel may run next to the real-time kernel on the device where
-// one of the two is bound by the memory and the other is not, it takes less time, and fewer SMs than
-// there are. What is no kernel takes none, and goes.
+// beside is Orion's rule: a best-effort kernel may run next to a real-time kernel if exactly one of both is
+// memory-bound, and the best-effort one takes less time and not all SMs. Copies use no SM and always may.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
 	if k.Kind != kernel.Compute {
@@ -526,7 +525,7 @@ func (d *Device) beside(f *flow) bool {
 	return true
 }
 
-// bound is whether a kernel asks for more than half of the DRAM's bandwidth when it runs alone.
+// bound reports whether a kernel alone uses more than half of the DRAM bandwidth.
 func (d *Device) bound(k *kernel.Kernel) bool {
 	waves := float64((k.Blocks + d.p.SMs - 1) / d.p.SMs)
 	return float64(k.Bytes) > 0.5*d.p.Bandwidth*k.BlockNs*max(1, waves*k.Issue)

@@ -29,7 +29,7 @@ func (d *Device) Next() (sim.Time, bool) {
 	return t, t != sim.Never
 }
 
-// due is when something happens inside.
+// due is the time of the next internal event.
 func (d *Device) due() sim.Time {
 	t := d.gpu.Next()
 	for _, f := range d.flows {
@@ -58,7 +58,7 @@ func (d *Device) Take(now sim.Time) *device.Event {
 	}
 }
 
-// advance takes everything in until now.
+// advance processes everything until now.
 func (d *Device) advance(now sim.Time) {
 	for t := d.due(); t <= now; t = d.due() {
 		d.step(t)
@@ -69,7 +69,7 @@ func (d *Device) advance(now sim.Time) {
 	}
 }
 
-// step goes to the next instant at which something happens.
+// step advances to the next time at which something happens.
 func (d *Device) step(t sim.Time) {
 	if d.Probe != nil {
 		d.Probe.Advancing(t)
@@ -88,7 +88,7 @@ func (d *Device) step(t sim.Time) {
 	d.launch(now)
 }
 
-// take reads the GPU's events.
+// take handles the GPU's events.
 func (d *Device) take() {
 	for i := 0; i < len(d.events); i++ {
 		e := d.events[i]
@@ -131,7 +131,7 @@ func (d *Device) take() {
 					d.Probe.Killed(f.work.ID, e.At-e.Item.Began)
 				}
 			}
-			// Its own stream's eviction knows nothing of kernels that padded another's.
+			// The eviction of its own stream does not cover kernels that padded another's.
 			f.lost = f.lost || p > 0 && e.Kind != sim.Done
 			if f.lost && f.inGPU == 0 && !f.evicting {
 				f.lost = false
@@ -144,7 +144,7 @@ func (d *Device) take() {
 	d.events = d.events[:0]
 }
 
-// ended tells the probe of a kernel.
+// ended reports a kernel to the probe.
 func (d *Device) ended(f *flow, part *sim.Part, took sim.Time) {
 	if d.Probe == nil {
 		return
@@ -157,10 +157,10 @@ func (d *Device) ended(f *flow, part *sim.Part, took sim.Time) {
 	d.Probe.Ended(end)
 }
 
-// evicted: the flow's stream is empty.
+// evicted is called when a flow's stream is empty.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	if f.inGPU == 0 || d.cfg.Mode.Boolean { // else some pad another's kernels, which ends them; a boolean believes all gone
+	if f.inGPU == 0 || d.cfg.Mode.Boolean { // otherwise some of its kernels still pad another's; with a boolean mark the host believes that all have left
 		f.lost = false
 		d.back(f)
 	}
@@ -168,10 +168,10 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 	d.stopped(now, f)
 }
 
-// back: nothing of the flow is on the device any more; from where on it goes is known.
+// back is called when nothing of the flow is on the device and its next kernel is known.
 func (d *Device) back(f *flow) {
 	from := f.done
-	// Whoever stops for good leaves no kernel with a part of its blocks done.
+	// An aborted launch must not leave a kernel with part of its blocks done.
 	f.killed = f.killed || f.stopping && f.ended.blocks > 0
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]
@@ -189,7 +189,7 @@ func (d *Device) back(f *flow) {
 	}
 }
 
-// passed ends a segment: who is sure enough leaves.
+// passed ends a segment: confident requests leave.
 func (d *Device) passed(now sim.Time, f *flow) {
 	f.syncAt = 0
 	l := &f.work.Launch

@@ -7,56 +7,56 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Mode is what the launching thread does about launches of priority (real-time ones) beside others
-// (best-effort ones). Every scheme is a choice of these; none has code of its own.
+// Mode is how the launching thread treats priority (real-time) launches beside best-effort ones. Every published
+// scheme is a combination of these options; none has code of its own.
 type Mode struct {
 	Name     string
 	Priority bool // real-time streams have the GPU's stream priority
-	// Hold: no best-effort kernel is launched by itself while a real-time launch is there; a real-time
-	// one begins when the best-effort streams are off the device.
+	// Hold: no best-effort kernel is launched alone while there is a real-time launch, and a real-time launch starts
+	// when no best-effort kernel is on the device.
 	Hold  bool
-	Evict bool // to that end queued kernels end themselves and host queues are emptied; else they are awaited
-	// Together: real-time launches run beside one another, and at once; else one after the other, when the
-	// device is free of best-effort ones.
+	Evict bool // queued kernels leave at once and host queues are emptied; else they are awaited
+	// Together: real-time launches start at once and run concurrently; else one after another, when no best-effort
+	// kernel is on the device.
 	Together bool
-	Kill     bool // and running blocks are stopped
+	Kill     bool // running blocks are stopped too
 	Reclaim  bool // host queues are emptied one kernel at a time
-	Queue    int  // kernels a device queue holds; 0: the GPU's own
-	// Pad: best-effort kernels run beside real-time ones, in one launch, on the SMs that those leave.
+	Queue    int  // capacity of a device queue in kernels; 0: the GPU's own
+	// Pad: best-effort kernels run in the launch of a real-time kernel, on the SMs that it leaves free.
 	Pad      bool
 	Versions int // versions of a kernel to choose from; 0: 1
-	// Beside: a best-effort kernel is launched next to real-time ones where the profiles differ and it
-	// is short and small, one at a time (after Orion, EuroSys 2024).
+	// Beside: a best-effort kernel is launched next to real-time ones if their profiles differ and it is short and
+	// small, one at a time (after Orion, EuroSys 2024).
 	Beside bool
-	// Naive breaks, for tests that show what a mechanism is for.
-	Boolean bool // the mark that queued kernels look at is a boolean, not an epoch
-	Alone   bool // every kernel is run again alone, idempotent or not
+	// Deliberate faults, for tests that show what a mechanism is for.
+	Boolean bool // queued kernels look at a boolean, not an epoch
+	Alone   bool // every kernel is repeated alone, idempotent or not
 }
 
-// Standing is what a launching thread knows of a launch when it asks what may be launched of it.
+// Standing is what the launching thread knows about a launch when it decides its turn.
 type Standing struct {
 	RealTime   bool // it has priority
-	First      bool // no launch of priority stands before it
-	Others     int  // launches of priority on the device, itself among them
-	Preempting bool // best-effort work is on its way off the device
+	First      bool // no earlier launch of priority is waiting
+	Others     int  // priority launches on the device, including this one
+	Preempting bool // best-effort work is leaving the device
 }
 
-// Turn is what a launching thread does with a launch.
+// Turn is what the launching thread does with a launch.
 type Turn uint8
 
 // Turns.
 const (
 	Waits   Turn = iota
-	Submits      // its kernels, by themselves
-	Pads         // its kernels, each with what may run beside it
-	Besides      // one of its kernels, where the one of priority bears it
+	Submits      // launch its kernels alone
+	Pads         // launch its kernels, each with kernels beside it
+	Besides      // launch one of its kernels, if the priority kernel allows it
 )
 
-// Turn is the mode's rule, for every device alike.
+// Turn is the mode's rule, for real and simulated devices.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting || !s.First):
-		// the device is not free of the others yet, or one of its own kind is there: one at a time
+		// others are still on the device, or another priority launch is: one at a time
 		return Waits
 	case s.RealTime && m.Pad:
 		return Pads
@@ -68,29 +68,29 @@ func (m *Mode) Turn(s Standing) Turn {
 	return Waits
 }
 
-// Order is what a launching thread did.
+// Order is an action of the launching thread.
 type Order struct {
 	Did    Did
 	Launch device.LaunchID
-	Kernel int      // launched, counted from the network's first; or from which on it goes on
-	Beside []Beside // what pads it
+	Kernel int      // index in the network; for TakenUp, where it resumes
+	Beside []Beside // kernels that pad it
 }
 
-// Beside is a best-effort kernel in a launch of priority.
+// Beside is a best-effort kernel in a priority launch.
 type Beside struct {
 	Launch device.LaunchID
 	Kernel int
-	SMs    int // that it was given
+	SMs    int // SMs assigned to it
 }
 
-// Did is what.
+// Did is the kind of an Order.
 type Did uint8
 
-// What a launching thread does.
+// Actions of a launching thread.
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp // where kernels of it are left: whether the host has seen the exit of one that has run to its end is no order
+	TakenUp // only if kernels of it remain: that the host saw the exit of a finished launch is no order
 )
 
 // Modes of the publications.

@@ -11,39 +11,38 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Network is what a simulated GPU serves: kernels by batch size, and where requests leave.
+// Network is what a simulated GPU serves: kernels by batch size, and the exits of requests.
 type Network struct {
 	Name string
-	// Program for a batch: the same kernels whatever the batch, with other grids.
+	// Program for a batch: the same kernels for every batch, with different grids.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions of a program's kernels to pad with, by kernel; nil: the program's own.
+	// Versions of a program's kernels for padding, by kernel; nil: only the program's own.
 	Versions func(batch int) ([][]kernel.Kernel, error)
-	// Exit is what a request shows at the end of a segment.
+	// Exit is the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
 	Input int64 // bytes
-	// Whole: its kernels pad with all of their blocks or not at all, as host/gpu/cuda's do: a launch there takes no
-	// block offset.
+	// Whole: kernels pad with all blocks or not at all, as in host/gpu/cuda, where a launch has no block offset.
 	Whole bool
 }
 
-// ArtefactModule is the kind of artefact that a GPU loads; its Data is a *Network.
+// ArtefactModule is the kind of artefact that a GPU loads. Its Data is a *Network.
 const ArtefactModule = "module"
 
 // loaded is a network on the device.
 type loaded struct {
 	*Network
 	max     int
-	pads    bool       // kernels are profiled: somebody will ask what runs beside what
-	batches []*batched // by batch - 1, made when first asked for
+	pads    bool       // profile its kernels for padding
+	batches []*batched // by batch - 1, made on first use
 	entries []int      // idem.Entries
 }
 
 type batched struct {
 	*sim.Program
-	heads []sched.Version   // what padding is told of each kernel
-	all   [][]sched.Version // with all versions; the kernels themselves in kernels
+	heads []sched.Version   // a kernel's versions as padding sees them
+	all   [][]sched.Version // all versions; the kernels themselves are in kernels
 	as    [][]kernel.Kernel
-	until []float64 // ns alone to the end of each kernel; nil: not asked for yet
+	until []float64 // ns alone until the end of each kernel; nil: not computed yet
 }
 
 func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {
@@ -113,10 +112,10 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 	return b, nil
 }
 
-// restorable is whether the program can be taken up again when kernel k is stopped inside.
+// restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part is the share of the program's time alone that its first n kernels take.
+// part is the share of the first n kernels in the program's time alone.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -131,7 +130,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took is what a kernel or a copy takes alone, from when the command processor has it.
+// took is the time of a kernel or copy alone, from when the command processor has it.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {
@@ -148,7 +147,7 @@ func took(k *kernel.Kernel, p *sim.Params) float64 {
 	return max(1, ns)
 }
 
-// fits refuses a kernel no block of which any multiprocessor can hold: it would wait for ever.
+// fits rejects a kernel whose blocks fit on no SM: it would wait for ever.
 func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 	if k.Kind != kernel.Compute || p.SM.Of(k) > 0 {
 		return nil
@@ -157,7 +156,7 @@ func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 		kernel.ErrProgram, network, i, k.Name, k.Threads, k.Regs, k.Shared, p.SM.Threads, p.SM.Regs, p.SM.Shared)
 }
 
-// Heads are the versions of a kernel that none dominates, with their profiles: what padding chooses from.
+// Heads returns a kernel's Pareto-optimal versions with profiles: the choices for padding.
 func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles []sched.Version) {
 	all := make([]sched.Version, len(as))
 	for i := range as {
@@ -175,14 +174,14 @@ func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles
 	return kernels, profiles
 }
 
-// Profile is what a kernel takes alone on the GPU, as an offline profiler would find: it is run there.
+// Profile runs a kernel alone on the GPU, as an offline profiler would.
 func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {
 		return v
 	}
 	v.Occupancy = p.SM.Of(k)
-	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // all blocks draw on the DRAM at the same time
+	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // all blocks share the DRAM
 	v.FullNs = int64(k.BlockNs * max(1, float64(v.Occupancy)*k.Issue))
 	alone := *p
 	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0
@@ -204,7 +203,7 @@ func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	return v
 }
 
-// sms is the SMs of units.
+// sms returns the SMs of units.
 func (d *Device) sms(u device.Units) (s sim.Set) {
 	if u.Empty() {
 		return sim.All(d.p.SMs)

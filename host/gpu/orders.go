@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// refuse is a failure of one launch alone.
+// refuse returns an error that fails only its launch.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %s", device.ErrRequest, fmt.Sprintf(format, a...))}
 }
@@ -43,7 +43,7 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping, f.gone = true, true // nothing more is told of it, however its last kernel ends
+			f.stopping, f.gone = true, true // its last kernel produces no further event
 			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
 			d.take()
 			d.remove(f)
@@ -62,14 +62,14 @@ func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
 	}
 	f := d.flows[i]
 	f.stopping = true
-	_ = kill // a GPU always lets go between kernels, and at once where it can
+	_ = kill // a GPU always stops between kernels, and at once if it can
 	if f.inGPU > 0 && !f.evicting {
 		d.evict(f)
 	}
 	d.stopped(now, f)
 }
 
-// stopped ends a launch that was asked to stop and has left the device.
+// stopped ends an aborted launch that has left the device.
 func (d *Device) stopped(now sim.Time, f *flow) {
 	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
 		return
@@ -100,7 +100,7 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 	d.remove(f)
 }
 
-// remove forgets a flow and gives its stream back.
+// remove drops a flow and frees its stream.
 func (d *Device) remove(f *flow) {
 	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
 	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
@@ -108,13 +108,13 @@ func (d *Device) remove(f *flow) {
 	d.launch(d.gpu.Now())
 }
 
-// held is what of a launch that was stopped stays on the device.
+// held is what stays on the device of an aborted launch.
 type held struct {
 	mem *sim.Memory
-	n   int // batch that it was made for
+	n   int // batch that it was built for
 }
 
-// Segments is how many segments a network that is loaded has.
+// Segments is the number of segments of a loaded network.
 func (d *Device) Segments(network string) (int, error) {
 	net := d.networks[network]
 	if net == nil {

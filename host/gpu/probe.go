@@ -6,20 +6,20 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// Probe listens to a device, for figures that the device itself has no use for. Its methods are called while
-// the device works: they may ask Progress and Usage, and nothing else.
+// Probe observes a device for figures that the device itself does not need. The device calls its methods while it
+// works; they may call Progress and Usage only.
 type Probe interface {
-	// Advancing is called before time passes: what Progress and Usage say holds until then.
+	// Advancing is called before time passes: Progress and Usage are constant until then.
 	Advancing(until sim.Time)
-	// Ended is called when a kernel, or a part of its blocks, has run to its end.
+	// Ended is called when a kernel, or a part of its blocks, has ended.
 	Ended(e KernelEnd)
-	// Killed is called when a kernel of a launch was stopped, so long after it began.
+	// Killed is called when a kernel was stopped, with the time since it began.
 	Killed(launch device.WorkID, after sim.Time)
-	// Resumed is called when a launch goes on after a kill: from kernel from, where ended had ended.
+	// Resumed is called when a launch resumes after a kill at kernel from; ended kernels had ended.
 	Resumed(launch device.WorkID, from, ended int)
 }
 
-// KernelEnd is a kernel, or a part of its blocks, that has run to its end.
+// KernelEnd is the end of a kernel, or of a part of its blocks.
 type KernelEnd struct {
 	Launch   device.WorkID
 	RealTime bool
@@ -27,17 +27,17 @@ type KernelEnd struct {
 	Kernel   *kernel.Kernel
 	From     int // its first block
 	Took     sim.Time
-	Alone    sim.Time // when it was profiled; 0: it was not
+	Alone    sim.Time // its profiled time; 0: not profiled
 }
 
-// Progress is how far a launch under way has come.
+// Progress is the progress of a launch.
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // of its time alone, that of the kernels that have ended
+	Share    float64 // share of ended kernels in its time alone
 }
 
-// Progress tells of the launches under way, in the order in which they began.
+// Progress returns the launches in progress, in the order of their start.
 func (d *Device) Progress() []Progress {
 	all := make([]Progress, len(d.flows))
 	for i, f := range d.flows {
@@ -46,5 +46,5 @@ func (d *Device) Progress() []Progress {
 	return all
 }
 
-// Usage is the share of multiprocessors with a block on them, from the start until now.
+// Usage is the average share of SMs with a block on them, since the start.
 func (d *Device) Usage() float64 { return d.gpu.Usage() }

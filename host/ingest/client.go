@@ -14,29 +14,29 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Size is a frame that a camera can make.
+// Size is a frame size that a camera offers.
 type Size struct{ Side, Bytes int }
 
-// Camera is a client: it sends a frame every so often, no larger than it was advised, nor than what its link
-// carries by the time of the next.
+// Camera is a client. It sends frames at a rate. A frame is no larger than advised, nor than the link can carry until
+// the next.
 type Camera struct {
 	Client   int
 	Rate     int    // frames a second
-	Sizes    []Size // the smallest first
+	Sizes    []Size // smallest first
 	Headroom float64
-	// Arrive, where set, shapes the link: when so many bytes that begin at a time have been carried. Else
-	// the link is what it is.
+	// Arrive, if set, shapes the link: the time at which bytes have arrived that begin at a time. Without it the link
+	// is the real one.
 	Arrive func(begins Time, bytes int64) Time
 }
 
-// Sent is what became of a camera's frames.
+// Sent is the outcome of a camera's frames.
 type Sent struct {
 	Frames  int
 	Bytes   int64
-	Endings map[sched.Ending]int // of those that were answered
+	Endings map[sched.Ending]int // of answered frames
 }
 
-// Run sends frames over a connection for so long, waits for the answers, and closes it.
+// Run sends frames over a connection for a duration, waits for the answers, and closes it.
 func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent, error) {
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -102,7 +102,7 @@ func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent
 	return out, heard
 }
 
-// size is that of the next frame: the smallest, while nothing is known of the link.
+// size is the next frame's size: the smallest while the link's rate is unknown.
 func (m *Camera) size(advised int, rate float64) Size {
 	best := m.Sizes[0]
 	for _, s := range m.Sizes {
@@ -113,7 +113,7 @@ func (m *Camera) size(advised int, rate float64) Size {
 	return best
 }
 
-// write sends a frame, packet by packet where its link is shaped.
+// write sends a frame, packet by packet if the link is shaped.
 func (m *Camera) write(ctx context.Context, c net.Conn, start time.Time, begins Time, text []byte) error {
 	if m.Arrive == nil {
 		_, err := c.Write(text)

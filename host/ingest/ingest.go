@@ -1,12 +1,12 @@
-// Package ingest takes clients' frames in over a network, in real time: it times what each took to come, so
-// that whoever serves it knows what the client's link carried (sched.Task.Link), and answers with what
-// became of it and how large the next ones had better be.
+// Package ingest receives clients' frames over a network in real time. It times the transfer of each, so that the
+// scheduler knows the rate of the client's link (sched.Task.Link), and answers with the result and the advised size
+// of the next frames.
 //
-// A client sends frames one after another over a connection, and may send the next before it has an answer.
-// All numbers are big-endian, of 32 bits:
+// A client sends frames one after another over a connection, and may send the next before it has an answer. All
+// numbers are big-endian, of 32 bits:
 //
-//	frame   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
-//	answer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
+// \tframe   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
+// \tanswer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
 //
 // Endings are sched's, in their order: 1 is on time. A client that has closed its side still gets its answers.
 package ingest
@@ -24,28 +24,28 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Time is ns on the clock of whoever serves.
+// Time is ns on the server's clock.
 type Time = sched.Time
 
-// ErrFrame is the error of what is no frame.
+// ErrFrame says that the data are no frame.
 var ErrFrame = errors.New("frame")
 
-// Sizes of what is on the wire.
+// Sizes on the wire.
 const (
 	headBytes   = 20
 	answerBytes = 20
 )
 
-// Bounds of what a client may do.
+// Limits for a client.
 const (
 	mostWaited  = time.Minute      // from a frame's creation until it is sent
-	mostSilence = 30 * time.Second // inside a frame
-	mostPending = 1024             // answers that a client has not read
+	mostSilence = 30 * time.Second // pause within a frame
+	mostPending = 1024             // unread answers
 )
 
-// What of a transfer is not timed: the initial burst of a shaped link (Jellyfish, section V), ten packets of
-// a large frame, two of a small one; four must be left, as package capture has it. Of what came faster than it
-// can be timed it is the whole.
+// Bytes of a transfer that are not timed: the initial burst of a shaped link (Jellyfish, section V), ten packets of a
+// large frame, two of a small one. Four must remain, as in package capture. A transfer too fast to be timed counts as
+// a whole.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -53,21 +53,20 @@ const (
 	leastRest = 4 * packet
 )
 
-// Config is what a gate needs of whoever serves.
+// Config configures a gate.
 type Config struct {
 	SLO     []Time // by client, from a frame's creation
-	Network string // what is asked for
-	Bytes   int    // of a frame at most
+	Network string // the network for the tasks
+	Bytes   int    // largest frame
 	Now     func() Time
-	// Submit hands a task in; it is called from several goroutines at the same time. The task's id is its
-	// own, and that of its answer.
+	// Submit submits a task. Several goroutines call it. The gate chooses the task's id, which Answer uses.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
 }
 
-// Answer is what a client is told of a frame.
+// Answer is the result of a frame.
 type Answer struct {
 	Ending sched.Ending
-	Class  int // -1: none
+	Class  int // -1 if there is none
 }
 
 // Gate is the server's side.
@@ -77,10 +76,10 @@ type Gate struct {
 	mu      sync.Mutex
 	id      uint64
 	waiting map[uint64]ticket
-	side    []int // by client: what it was advised
+	side    []int // advised side by client
 }
 
-// ticket is where an answer goes.
+// ticket says where an answer goes.
 type ticket struct {
 	conn   *conn
 	number uint32
@@ -90,22 +89,21 @@ type ticket struct {
 type conn struct {
 	net.Conn
 	answers chan [answerBytes]byte
-	// Under the gate's lock: how many frames have no answer yet, whether there will be no more frames, and
-	// whether answers go nowhere (nobody has read them, or the connection has ended).
+	// Under the gate's lock: frames without an answer; whether more frames may come; whether answers are dropped,
+	// since nobody reads them or the connection has ended.
 	left    int
 	ended   bool
 	lost    bool
-	settled chan struct{} // closed when it has ended and has nothing left
+	settled chan struct{} // closed when the connection has ended and all is answered
 }
 
-// NewGate makes one.
+// NewGate makes a gate.
 func NewGate(cfg Config) *Gate {
 	return &Gate{cfg: cfg, waiting: map[uint64]ticket{}, side: make([]int, len(cfg.SLO))}
 }
 
-// Serve takes connections until ctx ends, and closes the listener; or until the listener was closed and all
-// clients have hung up. bad hears why a connection was ended that
-// did not end by itself; it may be nil.
+// Serve accepts connections until ctx ends, then closes the listener; or until the listener was closed and all
+// clients have disconnected. bad receives the reason when the server ends a connection; it may be nil.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -134,7 +132,7 @@ func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error
 	}
 }
 
-// connection takes a client's frames in.
+// connection receives a client's frames.
 func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	c := &conn{Conn: n, answers: make(chan [answerBytes]byte, mostPending), settled: make(chan struct{})}
 	var writer sync.WaitGroup
@@ -167,7 +165,7 @@ func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	}
 }
 
-// end is that there will be no more frames.
+// end records that no more frames will come.
 func (g *Gate) end(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +174,7 @@ func (g *Gate) end(c *conn) {
 	}
 }
 
-// hangUp is that nobody is told any more; what has been told already is still written.
+// hangUp drops further answers. Queued ones are still written.
 func (g *Gate) hangUp(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,7 +182,7 @@ func (g *Gate) hangUp(c *conn) {
 	close(c.answers)
 }
 
-// frame takes one in; io.EOF where the client has ended before it.
+// frame receives a frame; io.EOF if the client has ended before it.
 func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) error {
 	var head [headBytes]byte
 	_ = c.SetReadDeadline(time.Time{})
@@ -222,7 +220,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	created := max(0, began-waited.Nanoseconds())
 	t := &sched.Task{
 		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: m.rate(),
-		// What comes too late is still heard of: whoever sent it is there, on a slow link.
+		// A late frame is still reported: its client is there, on a slow link.
 		Deadline: max(created+g.cfg.SLO[client], arrived+1),
 	}
 	g.mu.Lock()
@@ -237,8 +235,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	return nil
 }
 
-// Answer tells a client what became of a task; of one that is not known, or that was answered, nothing. It
-// does not wait.
+// Answer sends a task's result to its client. It ignores unknown and answered tasks, and does not block.
 func (g *Gate) Answer(task uint64, a Answer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -269,7 +266,7 @@ func (g *Gate) Answer(task uint64, a Answer) {
 	}
 }
 
-// Advise is how large a client's next frames had better be; it comes with the next answer.
+// Advise sets the size of a client's next frames; it is sent with the next answer.
 func (g *Gate) Advise(client, side int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -278,12 +275,12 @@ func (g *Gate) Advise(client, side int) {
 	}
 }
 
-// meter times a transfer, its head included.
+// meter times a transfer including its header.
 type meter struct {
 	began, at   Time
 	skip, total int64
-	from        Time  // when what is not timed had come
-	base        int64 // what had come then
+	from        Time  // when the untimed bytes had arrived
+	base        int64 // bytes that had arrived then
 }
 
 func newMeter(began Time, bytes int64) meter {
@@ -294,7 +291,7 @@ func newMeter(began Time, bytes int64) meter {
 	return m
 }
 
-// took is so many more bytes at a time.
+// took records n more bytes at a time.
 func (m *meter) took(at Time, n int64) {
 	if m.total += n; m.base == 0 && m.total >= m.skip {
 		m.from, m.base = at, m.total
@@ -302,8 +299,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate is in bits a second: behind what is skipped; of what came at once, of all of it, in a microsecond at
-// least; 0: the frame is too short to say.
+// rate is in bits a second, after the untimed bytes. If all came at once it covers the whole frame in at least a
+// microsecond. 0: the frame is too short.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

@@ -1,4 +1,4 @@
-// DNN selection by simulated annealing (algorithm 2).
+// Selection of networks by simulated annealing (algorithm 2).
 
 package jellyfish
 
@@ -8,21 +8,21 @@ import (
 	"slices"
 )
 
-// Choice is what a selection found.
+// Choice is the result of a selection.
 type Choice struct {
 	Nets    []int // a network for each worker, in descending order
 	Mapping Mapping
-	Tried   int // sets that clients were mapped to
+	Tried   int // number of sets for which clients were mapped
 }
 
-// Selector chooses networks; previous are those that the workers have, in any order, empty at the start.
-// The answer follows from the arguments.
+// Selector chooses networks. previous are the workers' current ones in any order, empty at the start. Equal arguments
+// give equal results.
 type Selector interface {
 	Name() string
 	Select(p *Problem, previous []int, seed uint64) Choice
 }
 
-// start is the set that a search begins with: the previous one, or the smallest networks.
+// start is the first set of a search: the previous one, or the smallest networks.
 func start(p *Problem, previous []int) []int {
 	nets := make([]int, p.Workers)
 	copy(nets, previous)
@@ -38,10 +38,10 @@ func descend(nets []int) {
 	slices.Reverse(nets)
 }
 
-// Annealing is algorithm 2, with the listing's lines 11 to 13 outside of line 9's condition (within it,
-// nothing worse would ever be accepted), and a worse neighbour accepted with exp(-|difference|/T).
+// Annealing is algorithm 2, with two corrections: lines 11 to 13 are outside of the condition in line 9, since
+// otherwise no worse set would ever be accepted, and a worse set is accepted with probability exp(-|difference|/T).
 type Annealing struct {
-	T0, Least, Alpha float64 // zero: 0.0125, 0.0005, 0.99
+	T0, Least, Alpha float64 // zero means 0.0125, 0.0005, 0.99
 }
 
 // Name implements Selector.
@@ -49,8 +49,8 @@ func (Annealing) Name() string { return "annealing" }
 
 // Modes of algorithm 2.
 const (
-	degrade = iota // until everybody is mapped: every worker's network stays or becomes one smaller
-	upgrade        // everybody being mapped: or one larger, too
+	degrade = iota // until every client is mapped: a network stays or becomes one smaller
+	upgrade        // once every client is mapped: it may also become one larger
 )
 
 // Select implements Selector.
@@ -94,7 +94,7 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 	return best
 }
 
-// constants are those of section IV-C where none are given.
+// constants fills in the defaults of section IV-C.
 func (a Annealing) constants() Annealing {
 	if a.T0 == 0 {
 		return Annealing{0.0125, 0.0005, 0.99}
@@ -102,12 +102,12 @@ func (a Annealing) constants() Annealing {
 	return a
 }
 
-// accept is whether a neighbour is gone on from that is better by diff: a worse one by chance.
+// accept decides whether to continue from a neighbour that is better by diff; a worse one is accepted at random.
 func accept(diff, t float64, rng *rand.Rand) bool {
 	return diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64()
 }
 
-// metric is what a mode looks at.
+// metric is what a mode maximises.
 func metric(m *Mapping, mode, clients int) float64 {
 	if mode == degrade {
 		return float64(m.Mapped) / float64(max(1, clients))

@@ -1,4 +1,4 @@
-// A zoo out of a file: profiles that somebody measured.
+// A zoo from a file of measured profiles.
 
 package jellyfish
 
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/names"
 )
 
-// Bounds of what a file may say.
+// Limits of a file.
 const (
 	mostNets  = 255
 	mostBatch = 255
@@ -28,7 +28,7 @@ const (
 // columns are those before the latencies.
 func columns() []string { return []string{"name", "side", "bytes", "accuracy"} }
 
-// Named is the zoo with this name: synthetic, or that of a file.
+// Named returns a zoo by name: synthetic, or from a file.
 func Named(name string) (Zoo, error) {
 	if name == "synthetic" {
 		return Synthetic(1), nil
@@ -41,10 +41,9 @@ func Named(name string) (Zoo, error) {
 	return ReadZoo(name, f)
 }
 
-// ReadZoo reads profiles: CSV with the header name,side,bytes,accuracy,b1,b2,... and a line a network: the
-// side of its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such
-// frames (0..1), and the 99th percentile of its time in ms at batch 1, 2, .... NewZoo says what becomes of
-// them; name stands in errors.
+// ReadZoo reads profiles as CSV with the header name,side,bytes,accuracy,b1,b2,... A line is a network: the side of
+// its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such frames (0..1), and
+// the 99th percentile of its time in ms at batch 1, 2, .... NewZoo processes them; name is for errors.
 func ReadZoo(name string, r io.Reader) (Zoo, error) {
 	c := csv.NewReader(plaintext.NewReader(r))
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
@@ -91,7 +90,7 @@ func ReadZoo(name string, r io.Reader) (Zoo, error) {
 	return z, nil
 }
 
-// net is a line.
+// net parses a line.
 func net(row, head []string) (n Net, err error) {
 	if len(row) != len(head) {
 		return n, fmt.Errorf("%d fields, expected %d", len(row), len(head))

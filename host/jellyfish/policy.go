@@ -1,5 +1,5 @@
-// Jellyfish on the engine: an outer policy that decides every half second which networks the workers run
-// and who is served where, and an inner one for each worker.
+// Jellyfish on the engine: an outer policy decides every half second which networks the workers run and who serves
+// which client; each worker has an inner policy.
 
 package jellyfish
 
@@ -13,74 +13,73 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Registered is what a client says of itself when it comes.
+// Registered is what a client declares.
 type Registered struct {
 	Rate int  // requests a second
 	SLO  Time // end to end
 }
 
-// Options are a scheduler's.
+// Options configure the scheduler.
 type Options struct {
 	Zoo     Zoo
 	Clients []Registered // by sched.Task.Client
-	Select  Selector     // nil: Search
-	Budget  Budget       // nil: Aligned
-	// Advise: clients are told the size of the network that they are mapped to. Without, they send what
-	// they like, and Budget must know what that is.
+	Select  Selector     // nil means Search
+	Budget  Budget       // nil means Aligned
+	// Advise: clients are told the size of their network. Otherwise they send any size, and Budget must know it.
 	Advise   bool
-	Prefetch int  // networks that a worker has loaded, the current one included; 0: 5
-	Every    Time // between decisions; 0: 0.5 s
-	Cost     Time // of a decision, in virtual time; 0: 10 ms
+	Prefetch int  // networks that a worker has loaded, including the current one; 0: 5
+	Every    Time // interval between decisions; 0: 0.5 s
+	Cost     Time // virtual time of a decision; 0: 10 ms
 	Seed     uint64
 }
 
-// Counts are what a scheduler has done.
+// Counts count the scheduler's actions.
 type Counts struct {
 	Decisions int
-	Changes   int // of a worker's network
-	Hits      int // that were loaded already
+	Changes   int // changes of a worker's network
+	Hits      int // to a network that was already loaded
 	Unmapped  int // requests of clients that no network had room for
-	Late      int // requests that workers dropped because they were too late
+	Late      int // requests that workers dropped as too late
 }
 
-// Policy is the outer policy. The clients it knows of are those that have sent something lately.
+// Policy is the outer policy. It knows the clients that have sent something recently.
 type Policy struct {
 	o Options
 	learned
 	ids []device.RequestID
 }
 
-// learned is what it has learned and decided.
+// learned is its state.
 type learned struct {
 	clients  []client
 	workers  []worker
 	planning bool
-	due      Time // of the next decision
+	due      Time // time of the next decision
 	counts   Counts
 }
 
 type client struct {
 	link    bandwidth.Estimator
-	seen    Time // when its last request came; -1: never
-	decided bool // the last decision knew it
+	seen    Time // time of its last request; -1: never
+	decided bool // included in the last decision
 	at      int  // its worker; -1: none
 	size    int  // the network whose size it was told; -1: none
 }
 
 type worker struct {
-	want  int // the network it is to run
-	have  int // the one it runs
-	batch int // the largest batch; 0: what the network has
-	// The network that is being loaded or unloaded, -1 where none is, and since when.
+	want  int // network that it should run
+	have  int // network that it runs
+	batch int // largest batch; 0: the network's
+	// Network that is being loaded or unloaded (-1: none), and the start of that.
 	moving  int
 	loading bool
 	since   Time
 }
 
-// gone is after how long a client that sends nothing is forgotten.
+// gone is the time after which a silent client is dropped.
 const gone = 2_000_000_000
 
-// New makes the policy for that many devices: an outer and, for each device, an inner one.
+// New makes the policy for a number of devices: one outer policy, and an inner one for each device.
 func New(o Options, devices int) (*sched.Nested, *Policy, error) {
 	if len(o.Zoo) == 0 || len(o.Clients) == 0 || devices < 1 {
 		return nil, nil, fmt.Errorf("%w: %d networks, %d clients, %d workers", ErrClients, len(o.Zoo), len(o.Clients), devices)
@@ -121,7 +120,7 @@ func New(o Options, devices int) (*sched.Nested, *Policy, error) {
 // Name implements sched.Policy.
 func (p *Policy) Name() string { return "jellyfish-" + p.o.Select.Name() }
 
-// Counts are what it has done so far.
+// Counts returns the counts so far.
 func (p *Policy) Counts() Counts { return p.counts }
 
 // Snapshot implements sched.Keeper.
@@ -144,22 +143,22 @@ func (p *Policy) Restore(snapshot any) {
 	p.learned = s
 }
 
-// decision is what a plan finds.
+// decision is the result of a plan.
 type decision struct {
-	clients []int // those it was made for
-	at      []int // by these: their worker, or -1
-	devices []int // the workers that were there
-	nets    []int // by these
+	clients []int // clients at the start of the plan
+	at      []int // worker of each, or -1
+	devices []int // workers at the start of the plan
+	nets    []int // network of each
 	batch   []int
 }
 
-// plan is one decision on the way.
+// plan is a decision in progress.
 type plan struct {
 	o       *Options
 	clients []int
 	known   []Client
 	devices []int
-	have    []int // networks, by device
+	have    []int // current networks by device
 	seed    uint64
 }
 
@@ -170,14 +169,14 @@ func (n *plan) Cost() Time { return n.o.Cost }
 func (n *plan) Find(context.Context) any {
 	p, err := NewProblem(n.o.Zoo, n.known, len(n.devices), n.o.Budget)
 	if err != nil {
-		return nil // rates and SLOs have been looked at, so that this cannot be
+		return nil // cannot happen: rates and SLOs were checked
 	}
 	c := n.o.Select.Select(p, n.have, n.seed)
 	d := &decision{clients: n.clients, devices: n.devices, nets: make([]int, len(n.devices)), batch: make([]int, len(n.devices))}
 	to := Match(n.have, c.Nets)
 	for i, k := range to {
 		d.nets[k], d.batch[k] = c.Nets[i], c.Mapping.Batch[i]
-		if d.batch[k] == 0 { // it serves nobody, and needs no other network for that
+		if d.batch[k] == 0 { // it serves nobody, so its network need not change
 			d.nets[k] = n.have[k]
 		}
 	}
@@ -218,7 +217,7 @@ func (p *Policy) Decide(now Time, s *sched.State, ev *sched.Event, buf []sched.A
 	return p.assign(s, buf)
 }
 
-// plan begins a decision where it is time: every half second, or when somebody comes.
+// plan starts a decision every half second, or when a new client comes.
 func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) []sched.Action {
 	if p.planning {
 		return buf
@@ -255,7 +254,7 @@ func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) 
 	return append(buf, sched.Action{Kind: sched.MakePlan, Plan: n}, sched.Action{Kind: sched.Wait, Until: p.due})
 }
 
-// decided carries a decision out.
+// decided applies a decision.
 func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sched.Action {
 	p.counts.Decisions++
 	for i, k := range d.devices {
@@ -289,11 +288,11 @@ func hosts(d *sched.DeviceView, network string) bool {
 	return slices.ContainsFunc(d.Hosted, func(h sched.Hosted) bool { return h.Network == network })
 }
 
-// lost is after how long a load that has not come is asked for again: it has failed, or went with a reset.
+// lost is the time after which a load is repeated: it failed, or a reset removed it.
 const lost = 15_000_000_000
 
-// load moves a worker to the network it is to run as soon as that is there, and has the neighbours
-// loaded, one at a time; what is further away goes.
+// load switches a worker to its new network once that is loaded, and loads the neighbouring networks, one at a time.
+// Networks further away are unloaded.
 func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sched.Action {
 	d, w := &s.Devices[k], &p.workers[k]
 	if d.Down {
@@ -326,7 +325,7 @@ func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sch
 	return buf
 }
 
-// used tells whether something runs or waits on a network.
+// used reports whether a request runs or waits on a network.
 func used(d *sched.DeviceView, network string) bool {
 	for _, l := range d.Launches {
 		if l.Network == network {
@@ -341,7 +340,7 @@ func used(d *sched.DeviceView, network string) bool {
 	return false
 }
 
-// assign gives the requests that wait to their clients' workers, and drops those of clients without.
+// assign assigns pending requests to their clients' workers, and drops those of clients without a worker.
 func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	for k := range p.workers {
 		d := &s.Devices[k]
@@ -368,7 +367,7 @@ func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	return buf
 }
 
-// worker is the one of a request's client; -1: none, or none yet.
+// worker is the worker of a request's client; -1: none yet.
 func (p *Policy) worker(r *sched.Request) int {
 	if r.Client < 0 || r.Client >= len(p.clients) {
 		return -1
@@ -376,8 +375,8 @@ func (p *Policy) worker(r *sched.Request) int {
 	return p.clients[r.Client].at
 }
 
-// inner serves what was assigned to one worker: at once, in batches up to the size that was decided, and
-// drops lazily what would come too late (section III-B).
+// inner serves the requests of one worker at once, in batches up to the decided size, and lazily drops those that
+// would be late (section III-B).
 type inner struct {
 	p *Policy
 	k int

@@ -1,4 +1,4 @@
-// What is to be decided: clients, workers, and what each network would mean for each client.
+// One decision: clients, workers, and what each network means for each client.
 
 package jellyfish
 
@@ -8,38 +8,38 @@ import (
 	"slices"
 )
 
-// Client is what the scheduler knows of a client.
+// Client describes a client to the scheduler.
 type Client struct {
 	Rate      int     // requests a second, rounded up
 	SLO       Time    // end to end
-	Bandwidth float64 // bits a second, as estimated; 0: not known, so nothing is sure to come in time
+	Bandwidth float64 // estimate in bits a second; 0: unknown, so no request is sure to be in time
 }
 
-// Budget is what of a client's SLO is left on the server for a network: L_ij of equation 5.
+// Budget is the time that a client's SLO leaves on the server for a network: L_ij of equation 5.
 type Budget func(c *Client, zoo Zoo, net int) Time
 
-// Aligned is a client that sends frames of the network's size, or of the largest size that its link
-// carries without a queue, where that is smaller (section III-A): O_i - s/W_i.
+// Aligned is the budget of a client that sends frames of the network's size, or, if smaller, the largest size that
+// its link sustains without a queue (section III-A): O_i - s/W_i.
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
-// Planned is Aligned for clients that plan to use another share of what their links carry than Headroom.
+// Planned is Aligned with another share of the link than Headroom.
 func Planned(headroom float64) Budget {
 	return func(c *Client, zoo Zoo, net int) Time {
 		return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained(headroom))].Bytes))
 	}
 }
 
-// Fixed is a client that sends frames of one network's size, whatever serves it.
+// Fixed is the budget of a client that sends frames of one network's size to any network.
 func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
 
-// Share is a static share of the SLO for computing, whatever the network does.
+// Share gives computing a fixed share of the SLO.
 func Share(of float64) Budget {
 	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
 }
 
-// carry is how long so many bytes take over the link.
+// carry is the time that bytes take over the link.
 func (c *Client) carry(bytes int64) Time {
 	if c.Bandwidth <= 0 {
 		return c.SLO
@@ -47,29 +47,29 @@ func (c *Client) carry(bytes int64) Time {
 	return Time(min(float64(c.SLO), float64(bytes)*8e9/c.Bandwidth))
 }
 
-// Headroom is the share of what its link carries that a client plans to use (assumed): with all of it, a
-// queue that has once come about, when a link became slower, would never go away.
+// Headroom is the share of its link that a client plans to use (assumed). If it were 1, a queue that formed while the
+// link was slow would never drain.
 const Headroom = 0.9
 
-// sustained is how many bytes a frame may have so that one is through when the next comes.
+// sustained is the largest frame that the link carries before the next one comes.
 func (c *Client) sustained(headroom float64) int64 {
 	return int64(headroom * c.Bandwidth / 8 / float64(c.Rate))
 }
 
-// Problem is one decision (P1 of section IV-A): a network for each of Workers, a worker for each client.
+// Problem is one decision (P1 of section IV-A): a network for each worker, a worker for each client.
 type Problem struct {
 	Zoo     Zoo
 	Clients []Client
 	Workers int
 
-	h      int       // step of the rates
-	weight []int     // by client: its rate in steps
-	total  int       // of the weights
+	h      int       // unit of the rates
+	weight []int     // by client: its rate in units
+	total  int       // sum of the weights
 	widest int       // the largest room
-	sum    int       // of the rates
-	most   [][]uint8 // by network and client: the largest batch that the client's budget allows; 0: none
-	room   [][]int   // by network and batch (the batch of one first): steps that it serves at up to that batch
-	order  [][]int32 // by network: the clients in descending order of their budgets
+	sum    int       // sum of the rates
+	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: none
+	room   [][]int   // by network and batch - 1: units that it serves in batches up to that size
+	order  [][]int32 // by network: clients in descending order of their budgets
 }
 
 // NewProblem prepares a decision.
@@ -129,16 +129,16 @@ func NewProblem(zoo Zoo, clients []Client, workers int, budget Budget) (*Problem
 	return p, nil
 }
 
-// Step is the unit that rates are counted in, in requests a second.
+// Step is the unit of rates, in requests a second.
 func (p *Problem) Step() int { return p.h }
 
-// Weight is a client's rate in steps.
+// Weight is a client's rate in units.
 func (p *Problem) Weight(client int) int { return p.weight[client] }
 
-// Most is the largest batch of a network that a client's budget allows; 0: none.
+// Most is the largest batch of a network within a client's budget; 0: none.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room is how many steps a network serves in batches of up to that size, or all that there are.
+// Room is the number of units that a network serves in batches up to a size, at most the total.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {
@@ -148,15 +148,15 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Mapping is who is served where.
+// Mapping assigns clients to workers.
 type Mapping struct {
-	Worker   []int   // by client: the index of its network in the set it was mapped to; -1: unmapped
-	Batch    []int   // by index in that set: the largest batch that all its clients' budgets allow; 0: nobody is there
-	Mapped   int     // clients that are (O1)
-	Accuracy float64 // of all requests, an unmapped client's counting as wrong (equation 1 over the sum of rates; O2)
+	Worker   []int   // by client: index of its network in the set; -1: unmapped
+	Batch    []int   // by index in the set: largest batch within the budgets of all its clients; 0: no client
+	Mapped   int     // number of mapped clients (O1)
+	Accuracy float64 // over all requests; those of an unmapped client count as wrong (equation 1 over the sum of rates; O2)
 }
 
-// better tells whether a mapping is: more clients first, then accuracy.
+// better compares mappings: more clients first, then accuracy.
 func (m *Mapping) better(o *Mapping) bool {
 	return m.Mapped > o.Mapped || m.Mapped == o.Mapped && m.Accuracy > o.Accuracy+1e-12
 }
@@ -166,10 +166,10 @@ func (m *Mapping) copy(o *Mapping) {
 	m.Mapped, m.Accuracy = o.Mapped, o.Accuracy
 }
 
-// Kind is what a worker is asked to be: a network, for clients whose budgets allow at least that batch.
+// Kind is a worker's configuration: a network for clients whose budgets allow at least that batch.
 type Kind struct{ Net, Least int }
 
-// Plain are networks for all clients.
+// Plain returns networks for all clients.
 func Plain(nets []int) []Kind {
 	kinds := make([]Kind, len(nets))
 	for i, j := range nets {
@@ -178,25 +178,25 @@ func Plain(nets []int) []Kind {
 	return kinds
 }
 
-// Tie says which of several client sets of the same rate is taken (the publication: any).
+// Tie chooses among client sets with equal sums of rates (the publication: any).
 type Tie uint8
 
-// Ties.
+// Choices.
 const (
-	Ample Tie = iota // those of ample budgets: the batch stays large
-	Tight            // those of tight budgets: who is left can be served in larger batches elsewhere
+	Ample Tie = iota // clients with ample budgets: the batch stays large
+	Tight            // clients with tight budgets: the others can be served elsewhere in larger batches
 )
 
-// Mapper maps clients to sets of networks; it keeps buffers, so each goroutine needs its own.
+// Mapper maps clients to sets of networks. It has buffers, so each goroutine needs its own.
 type Mapper struct {
 	p     *Problem
 	words int
-	reach []uint64 // by row: the sums of rates that can be reached, a bit each
+	reach []uint64 // by row: reachable sums of rates, one bit each
 	rows  []int32  // by row: its client
 	free  []bool
 }
 
-// NewMapper makes one.
+// NewMapper makes a Mapper.
 func NewMapper(p *Problem) *Mapper {
 	words := p.widest/64 + 1
 	return &Mapper{
@@ -205,8 +205,8 @@ func NewMapper(p *Problem) *Mapper {
 	}
 }
 
-// Map is MapClients of algorithm 1: the networks, in descending order of accuracy, take one after the
-// other the clients with the largest sum of rates. kinds must be in descending order of networks.
+// Map is MapClients of algorithm 1: the networks, in descending order of accuracy, each take the clients with the
+// largest sum of rates. kinds must be in descending order of networks.
 func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	p := m.p
 	out.Worker, out.Batch = out.Worker[:0], out.Batch[:0]
@@ -231,9 +231,8 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	}
 }
 
-// take is FindOptimalClients of algorithm 1: over all batch sizes at once, those free clients that a
-// network can serve in time and whose rates have the largest sum. Rates are weights and values, so a
-// row of the matrix is a set of sums: a bit each.
+// take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the free clients that a network can serve
+// in time with the largest sum of rates. Weights equal values, so a row of the matrix is a set of sums, one bit each.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))

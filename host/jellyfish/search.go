@@ -1,4 +1,4 @@
-// DNN selection by search: ours.
+// Selection of networks by our own search.
 
 package jellyfish
 
@@ -8,27 +8,26 @@ import (
 	"slices"
 )
 
-// Search is an annealing, too, of more than networks. For each worker it also chooses the least batch that a
-// client's budget must allow there (a Kind): without that, one client with a tight budget halves what a
-// network serves, and algorithm 1 takes it whenever the sum of rates is the same. A step changes one worker,
-// or two against each other, in place of all at once; which of equal client sets is taken (Tie), and
-// whether the largest network is the first to take its clients or the last, is drawn for each step: the
-// largest sum for the largest network may be what the others cannot do without. It begins at the previous
-// set or at the best of equal networks, whichever is better, cools down over all the steps it has, and ends
-// with a climb: one worker's kind after the other is replaced as long as that gains.
+// Search is simulated annealing with more freedom than the publication's. For each worker it also chooses the least
+// batch that a client's budget must allow (a Kind): otherwise a single client with a tight budget halves what a
+// network serves, and algorithm 1 takes it whenever the sum of rates is equal. A step changes one worker, or
+// exchanges two, instead of all at once. Each step draws which of equal client sets is taken (Tie), and whether the
+// largest network takes its clients first or last, since the largest sum for the largest network may be what the
+// others need. It starts at the previous set or at the best of equal networks, cools down over all its steps, and
+// ends with a climb: each worker's kind in turn is replaced while that gains.
 type Search struct {
-	Work int // mappings tried times workers times clients; 0: 1,200,000, some 6 ms
+	Work int // mappings times workers times clients; 0: 1,200,000, about 6 ms
 }
 
 // Name implements Selector.
 func (Search) Name() string { return "search" }
 
-// walk is a search under way.
+// walk is a search in progress.
 type walk struct {
 	p      *Problem
 	m      *Mapper
 	rng    *rand.Rand
-	floors [][]int // by network: the batches that make a difference as a least one
+	floors [][]int // by network: the least batches that make a difference
 	kinds  []Kind  // of the best
 	best   Choice
 	next   []Kind
@@ -71,8 +70,8 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 	return w.best
 }
 
-// try maps to next, and keeps it where it is better than the best. Of sets of the same worth the first
-// found stays, which is the previous one where that is among them.
+// try maps next, and keeps it if it is better than the best. Among equal sets the first found stays, so a previous
+// set stays.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {
@@ -89,7 +88,7 @@ func (w *walk) try(tie Tie, last bool) bool {
 		return false
 	}
 	w.best.Mapping.copy(&w.then)
-	if last { // a choice stands in descending order
+	if last { // a Choice is in descending order
 		slices.Reverse(w.best.Mapping.Batch)
 		for i, k := range w.best.Mapping.Worker {
 			if k >= 0 {
@@ -106,7 +105,7 @@ func (w *walk) try(tie Tie, last bool) bool {
 	return true
 }
 
-// both tries both ties, and where that leaves somebody out both orders.
+// both tries both ties, and both orders if a client is left out.
 func (w *walk) both() bool {
 	won := w.try(Ample, false)
 	won = w.try(Tight, false) || won
@@ -117,12 +116,12 @@ func (w *walk) both() bool {
 	return won
 }
 
-// worth puts clients before accuracy.
+// worth ranks clients before accuracy.
 func (w *walk) worth(m *Mapping) float64 {
 	return 10*float64(m.Mapped)/float64(len(w.p.Clients)) + m.Accuracy
 }
 
-// cool anneals over so many steps, from the publication's first temperature to its last.
+// cool anneals over a number of steps, from the publication's first temperature to its last.
 func (w *walk) cool(steps int) {
 	now, worth := slices.Clone(w.kinds), w.worth(&w.best.Mapping)
 	const first, last = 0.0125, 0.0005
@@ -142,7 +141,7 @@ func (w *walk) cool(steps int) {
 	}
 }
 
-// move makes a worker's network one or two larger or smaller, or asks for another least batch.
+// move makes a worker's network up to two larger or smaller, or changes its least batch.
 func (w *walk) move(i, by int) {
 	k := &w.next[i]
 	if w.rng.IntN(3) == 0 {
@@ -157,7 +156,7 @@ func (w *walk) move(i, by int) {
 	}
 }
 
-// climb replaces the best set's kinds, one after the other, by better ones.
+// climb replaces the best set's kinds, one after another, with better ones.
 func (w *walk) climb(limit int) bool {
 	won := false
 	for i := range w.kinds {

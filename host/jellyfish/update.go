@@ -1,11 +1,11 @@
-// DNN update (section IV-D): which worker gets which network of a new set, and what is loaded beforehand.
+// Update of networks (section IV-D): which worker gets which network of a new set, and what to load in advance.
 
 package jellyfish
 
 import "slices"
 
-// Match gives the networks of a new set, in descending order, to the workers that have the old ones, so
-// that the distances are small: both sorted, element by element. at[i] is the worker of nets[i].
+// Match assigns the networks of a new set, in descending order, to the workers with the old ones at small distances:
+// both sorted, element by element. at[i] is the worker of nets[i].
 func Match(old, nets []int) (at []int) {
 	for w := range nets {
 		at = append(at, w)
@@ -14,8 +14,8 @@ func Match(old, nets []int) (at []int) {
 	return at
 }
 
-// Neighbours are the networks that a worker which runs net has loaded, n of them: the nearest ones, net
-// itself first, of two as near the smaller one, which is needed sooner when a link gets worse.
+// Neighbours returns the n networks that a worker with net keeps loaded: the nearest ones, net first. At equal
+// distance the smaller one comes first, since it is needed sooner when a link gets worse.
 func Neighbours(zoo, net, n int) []int {
 	out := []int{net}
 	for d := 1; len(out) < min(n, zoo); d++ {

@@ -1,10 +1,9 @@
-// Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic
-// Edge Networks" (RTSS 2022): which networks the workers run, and which client is served by which of
-// them, so that every client's deadline holds with the network it has. Zoo and Problem are its inputs,
-// Map its section IV-B, Annealing its section IV-C, Match and Neighbours its section IV-D; Search is
-// ours. Policy puts them on the engine.
+// Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic Edge
+// Networks" (RTSS 2022). It decides which networks the workers run and which worker serves which client, so that
+// every client's deadline holds. Zoo and Problem are its inputs, Map is section IV-B, Annealing section IV-C, Match
+// and Neighbours section IV-D; Search is ours. Policy connects them to the engine.
 //
-// Everything here is deterministic and knows no clock: what is random takes a seed.
+// The package is deterministic and has no clock; random choices take a seed.
 package jellyfish
 
 import (
@@ -17,29 +16,28 @@ import (
 // Time is in ns.
 type Time = int64
 
-// ErrZoo is the error of a zoo from which nothing can be chosen.
+// ErrZoo says that a zoo offers no choice.
 var ErrZoo = errors.New("zoo")
 
-// ErrClients is the error of clients that cannot be served at all.
+// ErrClients says that no network can serve some clients.
 var ErrClients = errors.New("clients")
 
 // Net is a member of the zoo.
 type Net struct {
 	Name     string
-	Side     int     // of its square input, in pixels
-	Accuracy float64 // 0..1, of frames of its own size
-	Bytes    int64   // of a frame of its size, compressed
-	P99      []Time  // by batch, the batch of one first
+	Side     int     // side of its square input, in pixels
+	Accuracy float64 // 0..1, on frames of its own size
+	Bytes    int64   // compressed frame of its size
+	P99      []Time  // by batch - 1
 }
 
-// Zoo is functionally equivalent networks, the smallest first; accuracy, frame and latency all grow.
+// Zoo is networks for one task, smallest first. Accuracy, frame size and latency increase.
 type Zoo []Net
 
-// NewZoo sorts nets by size and leaves out whoever is beaten: by a smaller one that is no less accurate, or
-// by a larger one that is more accurate and at no batch slower (what its smaller frames save is given up:
-// clients send frames that are smaller than their network where their link wants it). Of those left it gives
-// a larger one, or a larger batch, at least the latency of a smaller one (section VI-A: measured p99 need
-// not be monotone, the algorithms need it).
+// NewZoo sorts nets by size and drops dominated ones: a smaller net is no less accurate, or a larger one is more
+// accurate and at no batch slower. (The smaller frames of the dropped net are no loss: a client sends smaller frames
+// than its network's if its link requires it.) Latencies are then made monotone: a larger net or batch gets at least
+// the latency of a smaller one. Measured p99 need not be monotone (section VI-A), but the algorithms require it.
 func NewZoo(nets []Net) (Zoo, error) {
 	sorted := slices.Clone(nets)
 	slices.SortStableFunc(sorted, func(a, b Net) int { return a.Side - b.Side })
@@ -86,7 +84,7 @@ func NewZoo(nets []Net) (Zoo, error) {
 	return z, nil
 }
 
-// quick is whether nothing of a takes longer than in b.
+// quick reports whether nothing of a takes longer than in b.
 func quick(a, b []Time) bool {
 	for i := range a {
 		if a[i] > b[i] {
@@ -96,9 +94,9 @@ func quick(a, b []Time) bool {
 	return true
 }
 
-// The constants of Synthetic's latency in ms, through the four p99 that the publication's text gives:
-// 23 ms for network 0 at batch 1 and 32 ms at batch 4, 33 ms for network 3 at batch 3 (90 frames a
-// second), 31 ms for network 9 at batch 1 (32 frames a second).
+// Constants of Synthetic's latency in ms. They match the four p99 in the publication's text: network 0 has 23 ms at
+// batch 1 and 32 ms at batch 4, network 3 has 33 ms at batch 3 (90 frames a second), network 9 has 31 ms at batch 1
+// (32 frames a second).
 const (
 	fixedMs   = 20.0
 	perFrame  = 2.572373503171968
@@ -134,12 +132,12 @@ func Synthetic(slower float64) Zoo {
 	}
 	z, err := NewZoo(nets)
 	if err != nil {
-		panic(err) // the rule above
+		panic(err) // the rule above satisfies NewZoo
 	}
 	return z
 }
 
-// Largest is the largest network whose frames have at most so many bytes; 0 where none has.
+// Largest is the largest network whose frames have at most so many bytes, or 0.
 func (z Zoo) Largest(bytes int64) int {
 	for j := len(z) - 1; j > 0; j-- {
 		if z[j].Bytes <= bytes {

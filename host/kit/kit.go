@@ -1,6 +1,5 @@
-// Package kit is what a board is given to serve and to test itself with: a bundle, some inputs, and
-// what the golden executor says of each at every exit. It is made on a workstation (sluice kit) and
-// goes into a board's image.
+// Package kit is a board's test data: a bundle, inputs, and the golden executor's result for each input at every
+// exit. A workstation makes it (sluice kit), and it goes into a board's image.
 package kit
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// ErrKit is wrapped by every refusal of a kit's contents.
+// ErrKit is wrapped by errors about a kit's content.
 var ErrKit = errors.New("bad kit")
 
 // Files of a kit's folder.
@@ -31,12 +30,12 @@ const (
 	maxImage = 1 << 16
 )
 
-// Kit is a bundle and images with their golden results.
+// Kit is a bundle and inputs with golden results.
 type Kit struct {
 	Bundle *bundle.Bundle
-	Inputs [][]int16             // as the device takes them
-	Exits  [][]device.ExitResult // by image and exit: what golden says
-	Labels []int                 // right classes; -1 where unknown
+	Inputs [][]int16             // in the device's format
+	Exits  [][]device.ExitResult // golden results by input and exit
+	Labels []int                 // true classes; -1 if unknown
 }
 
 type document struct {
@@ -51,7 +50,7 @@ type image struct {
 	Logits [][]int16 `json:"logits"` // by exit
 }
 
-// Write makes a folder.
+// Write writes a kit's folder.
 func Write(dir string, k *Kit) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("write kit: %w", err)
@@ -81,7 +80,7 @@ func Write(dir string, k *Kit) error {
 	return nil
 }
 
-// Read reads a folder; the images must be for its bundle.
+// Read reads a folder and checks that its images fit its bundle.
 func Read(dir string) (*Kit, error) {
 	b, err := bundle.ReadFile(filepath.Join(dir, BundleFile))
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package links is clients' networks: what a link carries over time, by a rule or out of a file, and
-// when a transfer over it has ended. Times are ns, rates bits a second, both whole numbers, so a run is the
-// same on every machine.
+// Package links models clients' networks: a link's rate over time, from a rule or a file, and when a transfer ends.
+// Times are in ns and rates in bits a second, both integers, so a run is the same on every machine.
 package links
 
 import (
@@ -24,36 +23,36 @@ import (
 // Time is in ns.
 type Time = int64
 
-// ErrTrace is the error of a trace that is none.
+// ErrTrace is wrapped by errors about a trace.
 var ErrTrace = errors.New("trace of a link")
 
 // second is the step of a trace.
 const second Time = 1_000_000_000
 
-// Longest is how long a trace may be.
+// Longest is the longest trace.
 const Longest = maxValues * second
 
-// Bounds of what is accepted.
+// Limits of a file.
 const (
 	maxValues = 1 << 20 // 12 days
 	minMbits  = 0.001
 	maxMbits  = 1e6
 )
 
-// Trace is what a link carries: a rate each second, from the beginning again at its end.
+// Trace is a link's rate in each second; it repeats from the start.
 type Trace struct {
 	Name string
 	Bits []int64 // a second
 }
 
-// Rate is what the link carries at a time, from 0 on.
+// Rate is the link's rate at a time from 0 on.
 func (t *Trace) Rate(at Time) int64 {
 	return t.Bits[max(0, at)/second%int64(len(t.Bits))]
 }
 
-// Arrive is when a transfer of so many bytes that begins at a time has ended.
+// Arrive is the end of a transfer of some bytes that begins at a time.
 func (t *Trace) Arrive(start Time, bytes int64) Time {
-	if bytes > 1<<30 { // bits times ns would be beyond an int64
+	if bytes > 1<<30 { // bits times ns would overflow an int64
 		half := bytes / 2
 		return t.Arrive(t.Arrive(start, half), bytes-half)
 	}
@@ -73,7 +72,7 @@ func (t *Trace) Arrive(start Time, bytes int64) Time {
 	}
 }
 
-// carried is what fits into a part of a second.
+// carried is the number of bits in a part of a second.
 func carried(rate int64, ns Time) int64 {
 	if rate < math.MaxInt64/second {
 		return rate * ns / second
@@ -102,7 +101,7 @@ func Steps() *Trace {
 	return t
 }
 
-// Stats are what is stated of a measured trace, in Mbit/s.
+// Stats are the published statistics of a measured trace, in Mbit/s.
 type Stats struct{ Least, Most, Mean float64 }
 
 // WiFi and LTE are the statistics of the publication's two measured traces.
@@ -111,16 +110,15 @@ func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 // LTE is of a downlink trace halved for the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
-// Memory is the correlation of one second with the next (assumed: half is forgotten after 7 s).
+// Memory is the correlation of one second with the next (assumed: half is lost after 7 s).
 const Memory = 0.9
 
-// Draw makes a trace of so many seconds with just these statistics: a normal process with a memory (of 0 to
-// below 1, as Memory), its values spread over the range by a beta distribution of that mean, stretched to both
-// ends.
+// Draw makes a trace of some seconds with exactly these statistics. It is a normal process with the given memory (0
+// to below 1, see Memory), mapped to a beta distribution with that mean, stretched to both ends of the range.
 func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
 	share := (s.Mean - s.Least) / (s.Most - s.Least)
-	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // as uneven as 2, 2 is at the middle
+	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // as uneven as Beta(2, 2) in the middle
 	v := make([]float64, max(seconds, 3))
 	z := rng.NormFloat64()
 	least, most := math.Inf(1), math.Inf(-1)
@@ -129,7 +127,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// A power that bends the values between the ends until their mean is the stated one.
+	// Raise the values between the ends to a power that gives the stated mean.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
@@ -152,7 +150,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 	return t
 }
 
-// Named is a trace by its name: steps, wifi, lte (drawn, of 600 s, with a memory), or a file.
+// Named returns a trace by name: steps, wifi, lte (drawn, of 600 s, with a memory), or a file.
 func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	switch name {
 	case "steps":
@@ -170,8 +168,8 @@ func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	return Read(name, f)
 }
 
-// Read takes a file with one value a line, in Mbit/s, one a second. Empty lines and what stands behind
-// a # are left out. A second may be 0, an outage, but not all of them.
+// Read reads a file with one rate in Mbit/s a line, for one second each. Empty lines and text after # are ignored. A
+// rate may be 0, an outage, but not all of them.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
 	lines := bufio.NewScanner(plaintext.NewReader(r))

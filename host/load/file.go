@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxFile and maxLine bound what is read, in bytes.
+// maxFile and maxLine are the largest sizes, in bytes.
 const (
 	maxFile = 256 << 20
 	maxLine = 256
@@ -127,7 +127,7 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 	if len(text) > maxFile {
 		return fail("the file is longer than %d bytes", maxFile)
 	}
-	// Token by token, so that an error knows its line and an array of any length costs its own size.
+	// By token, so that an error has its line and memory depends on the actual length.
 	expect := func(want json.Delim) error {
 		t, err := d.Token()
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package load says when requests arrive: at random (Process), from a file of arrivals, from a
-// published trace, or when an earlier one has ended (closed loop). Everything random comes from a PCG of math/rand/v2 with the seed given,
-// so equal seeds give equal arrivals on any machine.
+// Package load makes arrival times: at random (Process), from a file, from a published trace, or after an earlier
+// request has ended (closed loop). Random numbers come from a PCG of math/rand/v2 with a given seed, so equal seeds
+// give equal arrivals on any machine.
 package load
 
 import (
@@ -11,30 +11,30 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Time is ns since the run began.
+// Time is ns since the start of the run.
 type Time = sched.Time
 
-// Bounds of what is accepted.
+// Limits.
 const (
 	MaxArrivals = 10_000_000
 	MaxTime     = Time(400 * 24 * 3600 * 1e9) // 400 days, in ns
 	MaxRate     = 1e8                         // arrivals per second
 )
 
-// What is wrong with arrivals. Every error about them wraps ErrLoad; the others say more.
+// Errors about arrivals. All wrap ErrLoad.
 var (
 	ErrLoad     = errors.New("arrivals")
 	ErrUnsorted = errors.New("not in order of time")
 	ErrNegative = errors.New("a time before 0")
-	ErrRate     = errors.New("an absurd rate")
+	ErrRate     = errors.New("a rate out of range")
 	ErrSLO      = errors.New("impossible SLO")
 )
 
-// burst is how many arrivals Check looks at together: a few at one instant are a burst, a thousand
-// in less than burst/MaxRate are a mistake in the unit of time.
+// burst is the number of arrivals that Check compares with MaxRate. A few at one time are a burst; a thousand in less
+// than burst/MaxRate mean a wrong unit of time.
 const burst = 1000
 
-// CheckRate refuses rates, in arrivals per second, that are not positive or beyond MaxRate.
+// CheckRate rejects rates, in arrivals per second, that are not positive or above MaxRate.
 func CheckRate(rate float64) error {
 	if !(rate > 0 && rate <= MaxRate) {
 		return fmt.Errorf("%w: %w: %g arrivals per second, expected more than 0 and at most %g", ErrLoad, ErrRate, rate, MaxRate)
@@ -42,7 +42,7 @@ func CheckRate(rate float64) error {
 	return nil
 }
 
-// CheckSLO refuses an SLO, in ns, that nothing can meet: zero, negative, or beyond MaxTime.
+// CheckSLO rejects an SLO, in ns, that is not positive or above MaxTime.
 func CheckSLO(slo Time) error {
 	if slo <= 0 || slo > MaxTime {
 		return fmt.Errorf("%w: %d ns, expected 1..%d", ErrSLO, slo, MaxTime)
@@ -50,13 +50,12 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream tells the sequences of one seed apart: arrivals here, other uses take other numbers.
+// stream separates the random sequences of one seed: arrivals here, other numbers elsewhere.
 const stream = 0x736c756963650001
 
-// Poisson gives n arrival times of a Poisson process of rate arrivals per second: the gaps are
-// exponential with mean 1/rate, drawn from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models in
-// other units than ns may well have rates beyond MaxRate: whoever takes a rate from outside asks
-// CheckRate, as Process.Times does.
+// Poisson returns n arrival times of a Poisson process with rate arrivals per second. Gaps are exponential with mean
+// 1/rate, from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models with another unit than ns may use rates above
+// MaxRate; for rates from outside use CheckRate, as Process.Times does.
 func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return nil, fmt.Errorf("%w: %w: %g arrivals per second", ErrLoad, ErrRate, rate)
@@ -64,7 +63,7 @@ func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
 	return Process{Kind: KindPoisson}.draw(rate, n, seed)
 }
 
-// Check refuses times that are negative, absurd or not in order.
+// Check rejects times that are negative, too large or not in order.
 func Check(times []Time) error {
 	if err := order(times); err != nil {
 		return fmt.Errorf("%w: %w", ErrLoad, err)
@@ -77,7 +76,7 @@ func Check(times []Time) error {
 	return nil
 }
 
-// order refuses times that are negative, beyond MaxTime or not in order.
+// order rejects times that are negative, above MaxTime or not in order.
 func order(times []Time) error {
 	last := Time(0)
 	for i, t := range times {
@@ -89,7 +88,7 @@ func order(times []Time) error {
 	return nil
 }
 
-// next refuses a time that cannot follow the one before.
+// next rejects a time that cannot follow the last one.
 func next(last, t Time) error {
 	switch {
 	case t < 0:
@@ -102,11 +101,11 @@ func next(last, t Time) error {
 	return nil
 }
 
-// Open is an open loop: a task at every time, whatever became of those before. Task i has id i+1.
+// Open is an open loop: a task at every time, independent of earlier ones. Task i has id i+1.
 type Open struct {
 	Times  []Time
 	Task   func(i int, at Time) sched.Task // ID is set by Open
-	Cancel map[int]Time                    // by index: when the client takes the task back, at or after its arrival
+	Cancel map[int]Time                    // by index: when the client cancels the task, at or after its arrival
 
 	next    int
 	pending []sched.Item
@@ -141,10 +140,10 @@ func (o *Open) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (*Open) Ended(Time, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// Closed is a closed loop: each client sends its next task Think ns after its last one has ended.
+// Closed is a closed loop: each client sends its next task Think ns after its last one ended.
 type Closed struct {
 	Clients int
-	Tasks   int  // in all
+	Tasks   int  // total
 	Think   Time // ns
 	Task    func(i, client int, at Time) sched.Task
 
@@ -158,7 +157,7 @@ func (c *Closed) item(client int, at Time) sched.Item {
 	return sched.Item{At: at, Task: &t}
 }
 
-// Next implements sched.Source: every client's first task, at time 0.
+// Next implements sched.Source: it returns every client's first task, at time 0.
 func (c *Closed) Next() (sched.Item, bool) {
 	if c.sent >= c.Clients || c.sent >= c.Tasks {
 		return sched.Item{}, false

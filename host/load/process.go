@@ -1,4 +1,4 @@
-// Random arrival processes with a given mean rate, and their names on the command line.
+// Random arrival processes with a mean rate, and their command-line names.
 
 package load
 
@@ -23,7 +23,7 @@ const (
 	KindDay      Kind = "day"      // Poisson with a rate that follows a sine over Day
 )
 
-// Process is an arrival process but for its rate. Fields that its kind does not use are zero.
+// Process is an arrival process without its rate. Fields of other kinds are zero.
 type Process struct {
 	Kind Kind
 
@@ -39,7 +39,7 @@ type Process struct {
 	Day   float64 // day: seconds of a period
 }
 
-// parameters are the fields that a kind has, by their names on the command line, with defaults.
+// parameters returns the fields of a kind by command-line name, and sets their defaults.
 func (p *Process) parameters() map[string]*float64 {
 	switch p.Kind {
 	case KindPoisson:
@@ -56,9 +56,9 @@ func (p *Process) parameters() map[string]*float64 {
 	return nil
 }
 
-// ParseProcess reads a kind and, behind colons, its parameters: poisson, gamma:cv=2,
-// markov:high=4:share=0.1:dwell=2, periodic:jitter=0.2, day:depth=0.8:day=600. What is left out has
-// a default: cv=2, high=4, share=0.1, dwell=2, jitter=0, depth=0.8, day=600.
+// ParseProcess parses a kind with its parameters after colons: poisson, gamma:cv=2, markov:high=4:share=0.1:dwell=2,
+// periodic:jitter=0.2, day:depth=0.8:day=600. Defaults: cv=2, high=4, share=0.1, dwell=2, jitter=0, depth=0.8,
+// day=600.
 func ParseProcess(text string) (Process, error) {
 	kind, rest, more := strings.Cut(text, ":")
 	p := Process{Kind: Kind(kind)}
@@ -86,7 +86,7 @@ func ParseProcess(text string) (Process, error) {
 	return p, p.Check()
 }
 
-// String is what ParseProcess reads.
+// String returns the text that ParseProcess parses.
 func (p Process) String() string {
 	params := p.parameters()
 	names := make([]string, 0, len(params))
@@ -101,7 +101,7 @@ func (p Process) String() string {
 	return s
 }
 
-// Check refuses parameters that describe no process.
+// Check rejects parameters that describe no process.
 func (p Process) Check() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w: process %s: %s", ErrLoad, p.Kind, fmt.Sprintf(format, a...))
@@ -138,8 +138,8 @@ func (p Process) Check() error {
 	return nil
 }
 
-// Times gives n arrival times, in ns and in order, of the process at a mean rate per second. All
-// kinds draw from rand.NewPCG(seed, 0x736c756963650001).
+// Times returns n sorted arrival times, in ns, of the process at a mean rate per second. All kinds draw from
+// rand.NewPCG(seed, 0x736c756963650001).
 func (p Process) Times(rate float64, n int, seed uint64) ([]Time, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (p Process) Times(rate float64, n int, seed uint64) ([]Time, error) {
 	return p.draw(rate, n, seed)
 }
 
-// draw is Times without a look at the rate, which must be positive and finite.
+// draw is Times without a check of the rate, which must be positive and finite.
 func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 	if n < 0 || n > MaxArrivals {
 		return nil, fmt.Errorf("%w: %d arrivals, expected 0..%d", ErrLoad, n, MaxArrivals)
@@ -166,13 +166,13 @@ func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 		out[i] = Time(at)
 	}
 	if p.Kind == KindPeriodic {
-		slices.Sort(out) // neighbours displaced against each other may have changed places
+		slices.Sort(out) // displaced neighbours may have changed places
 	}
 	return out, nil
 }
 
-// source gives the function from one arrival's time, in ns, to the next one's. Conversions of
-// products forbid fused multiply-adds, so that arrivals are equal on every machine.
+// source returns a function from one arrival time, in ns, to the next. Products are converted explicitly to forbid
+// fused multiply-adds, so that arrivals are equal on every machine.
 func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	mean := 1e9 / rate
 	switch p.Kind {
@@ -198,7 +198,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 				if isHigh {
 					r = high
 				}
-				// What is left of a gap when the rate changes is drawn again: gaps have no memory.
+				// When the rate changes, the rest of the gap is drawn anew: exponential gaps have no memory.
 				if t := at + float64(rng.ExpFloat64()/r*1e9); t <= until {
 					return t
 				}
@@ -216,7 +216,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 		top := rate * (1 + p.Depth)
 		day := p.Day * 1e9
 		return func(at float64) float64 {
-			for { // thinning: candidates at the top rate, each kept with the share that its time has
+			for { // thinning: candidates at the highest rate, kept with the probability of their time
 				at += float64(rng.ExpFloat64() / top * 1e9)
 				if float64(rng.Float64()*(1+p.Depth)) <= 1+float64(p.Depth*math.Sin(2*math.Pi*math.Mod(at/day, 1))) {
 					return at
@@ -227,8 +227,8 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	return func(at float64) float64 { return at + float64(rng.ExpFloat64()/rate*1e9) }
 }
 
-// gamma draws from the gamma distribution of this shape and scale 1 (Marsaglia and Tsang, "A simple
-// method for generating gamma variables", 2000).
+// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, "A simple method for
+// generating gamma variables", 2000).
 func gamma(rng *rand.Rand, shape float64) float64 {
 	boost := 1.0
 	if shape < 1 {

@@ -35,19 +35,19 @@ import (
 // Stream is one client of a trace.
 type Stream struct {
 	Name     string
-	Network  string // the model it asks for; empty where the trace does not say
+	Network  string // requested model; empty if unknown
 	Priority int
-	Batch    int     // samples a request; 0: the trace does not say
-	Closed   bool    // sends its next request when the last one has ended: no times
-	Deadline Time    // from its arrival, that a request has; 0: the trace does not say
-	Rate     float64 // per second, of a stream that is drawn (DISB's periodic and poisson)
-	Times    []Time  // in order
+	Batch    int     // samples a request; 0: unknown
+	Closed   bool    // closed loop: it has no times
+	Deadline Time    // relative to the arrival; 0: unknown
+	Rate     float64 // per second, for a drawn stream (DISB's periodic and poisson)
+	Times    []Time  // sorted
 }
 
-// Trace is what a reader found. Times count from the first moment of the trace.
+// Trace is what a reader found. Times are relative to the start of the trace.
 type Trace struct {
 	Format   string
-	Duration Time // as the file states it, or up to the last arrival
+	Duration Time // from the file, or until the last arrival
 	Streams  []Stream
 	Skipped  int // lines without a usable time: still waiting, or begun before the trace
 }
@@ -58,8 +58,7 @@ type Arrival struct {
 	Stream int // index in Trace.Streams
 }
 
-// Arrivals are the arrivals of all streams that have times, in order; equal times in the order of
-// the streams.
+// Arrivals returns the arrivals of all streams with times, sorted; at equal times in the order of streams.
 func (t *Trace) Arrivals() []Arrival {
 	var out []Arrival
 	for i := range t.Streams {
@@ -79,7 +78,7 @@ func (t *Trace) Arrivals() []Arrival {
 	return out
 }
 
-// Times are the times of Arrivals.
+// Times returns the times of Arrivals.
 func (t *Trace) Times() []Time {
 	var out []Time
 	for i := range t.Streams {
@@ -89,8 +88,8 @@ func (t *Trace) Times() []Time {
 	return out
 }
 
-// Rescale stretches times so that their mean rate, in arrivals per second, becomes rate; the first
-// one moves to 0. The shape, bursts and lulls, stays.
+// Rescale stretches times to a mean rate, in arrivals per second, and moves the first to 0. Bursts and lulls keep
+// their relative shape.
 func Rescale(times []Time, rate float64) ([]Time, error) {
 	if err := CheckRate(rate); err != nil {
 		return nil, err
@@ -132,8 +131,8 @@ func Formats() []string {
 	return out
 }
 
-// TraceFile reads a file in a format. The seed places what the format leaves open: arrivals inside
-// a minute, and DISB's drawn loads.
+// TraceFile reads a file in a format. The seed determines what the format leaves open: arrivals within a minute, and
+// DISB's drawn loads.
 func TraceFile(format, path string, seed uint64) (*Trace, error) {
 	read := formats[format]
 	if read == nil {
@@ -147,8 +146,8 @@ func TraceFile(format, path string, seed uint64) (*Trace, error) {
 	return read(path, f, seed)
 }
 
-// DISB reads a workload file of DISB or REEF. Periodic and poisson loads get times up to the
-// workload's duration; continuous ones are closed loops.
+// DISB reads a workload file of DISB or REEF. Periodic and poisson loads get times until the workload's duration;
+// continuous ones are closed loops.
 func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	text, err := readAll(name, r)
 	if err != nil {
@@ -257,7 +256,7 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// Ten standard deviations more than the mean: what is beyond the end is cut.
+	// Ten standard deviations above the mean; arrivals after the end are dropped.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err
@@ -266,14 +265,13 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	return times[:i], nil
 }
 
-// AzureLLM reads a trace of LLM requests of 2023. Tokens are not kept: a request here has a fixed
-// size.
+// AzureLLM reads a trace of LLM requests of 2023. It ignores tokens, since requests here have a fixed size.
 func AzureLLM(name string, r io.Reader) (*Trace, error) {
 	var first time.Time
 	t := &Trace{Format: "azure-llm", Streams: []Stream{{Name: "llm"}}}
 	s := &t.Streams[0]
 	err := table(name, r, []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, func(row []string) error {
-		at, err := time.Parse("2006-01-02 15:04:05", row[0]) // a fraction may follow the seconds
+		at, err := time.Parse("2006-01-02 15:04:05", row[0]) // seconds may have a fraction
 		if err != nil {
 			return fmt.Errorf("TIMESTAMP: expected 2006-01-02 15:04:05.0000000, found %q", row[0])
 		}
@@ -290,11 +288,11 @@ func AzureLLM(name string, r io.Reader) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// AzureFunctions reads a trace of function invocations of 2021, one stream a function. A request
-// arrives its duration before it ends; what began before the trace is skipped.
+// AzureFunctions reads a trace of function invocations of 2021, one stream for each function. A request arrives its
+// duration before its end. One that began before the trace is skipped.
 func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: "azure-functions"}
-	type function struct{ app, name string } // the name is one only within its app
+	type function struct{ app, name string } // a name is unique only within its app
 	streams := map[function]int{}
 	var apps []string
 	n := 0
@@ -332,8 +330,8 @@ func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// AzureMinutes reads invocations a minute of 2019, one stream a function. The invocations of a
-// minute are spread over it at random: the file does not say more.
+// AzureMinutes reads invocations per minute of 2019, one stream for each function. Arrivals within a minute are
+// random, since the file does not give them.
 func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 	t := &Trace{Format: "azure-minutes"}
 	rng := rand.New(rand.NewPCG(seed, stream))
@@ -378,7 +376,7 @@ func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// scope puts the app before the name of each stream that has its name with others of other apps.
+// scope prefixes a stream's name with its app if another app has a function of that name.
 func (t *Trace) scope(apps []string) {
 	first, shared := map[string]int{}, map[string]bool{}
 	for i := range t.Streams {
@@ -396,9 +394,8 @@ func (t *Trace) scope(apps []string) {
 	}
 }
 
-// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and
-// tasks arrive at their start time, pods at their creation. The tables are not in order of time; the
-// first arrival is time 0.
+// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and tasks arrive at
+// their start, pods at their creation. The tables are not sorted by time; the first arrival is time 0.
 func Alibaba(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: "alibaba", Streams: []Stream{{Name: "cluster"}}}
 	s := &t.Streams[0]
@@ -412,7 +409,7 @@ func Alibaba(name string, r io.Reader) (*Trace, error) {
 			if column >= 0 {
 				return nil
 			}
-			switch len(row) { // as published: without a header
+			switch len(row) { // published without a header
 			case 6: // job_name,inst_id,user,status,start_time,end_time
 			case 10: // job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type
 			default:
@@ -453,11 +450,11 @@ func Alibaba(name string, r io.Reader) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// add appends a time that must be in order.
+// add appends a time, which must be in order.
 func (s *Stream) add(at Time) error {
 	last := Time(0)
 	if n := len(s.Times); n > 0 {
-		if at < 0 { // counted from the first
+		if at < 0 { // relative to the first
 			return fmt.Errorf("%d ns before the first arrival: %w", -at, ErrUnsorted)
 		}
 		last = s.Times[n-1]
@@ -472,7 +469,7 @@ func (s *Stream) add(at Time) error {
 	return nil
 }
 
-// finish refuses a trace without an arrival and sets its duration.
+// finish rejects a trace without an arrival and sets its duration.
 func finish(t *Trace, name string, err error) (*Trace, error) {
 	if err != nil {
 		return nil, err
@@ -490,7 +487,7 @@ func finish(t *Trace, name string, err error) (*Trace, error) {
 	return t, nil
 }
 
-// rows calls f with every line of a CSV file; line 0 is the first. Errors get the line's number.
+// rows calls f with every line of a CSV file, from line 0. It adds the line number to errors.
 func rows(name string, r io.Reader, f func(line int, row []string) error) error {
 	c := csv.NewReader(plaintext.NewReader(&bounded{r: r, left: maxFile}))
 	c.ReuseRecord, c.FieldsPerRecord = true, -1
@@ -509,7 +506,7 @@ func rows(name string, r io.Reader, f func(line int, row []string) error) error 
 	}
 }
 
-// table calls f with every line behind a header.
+// table calls f with every line after a header.
 func table(name string, r io.Reader, header []string, f func(row []string) error) error {
 	return rows(name, r, func(line int, row []string) error {
 		if line == 0 {
@@ -525,7 +522,7 @@ func table(name string, r io.Reader, header []string, f func(row []string) error
 	})
 }
 
-// bounded reads at most so many bytes, and then says so.
+// bounded is a reader with a limit, beyond which it returns an error.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -541,7 +538,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readAll reads a text of JSON.
+// readAll reads JSON text.
 func readAll(name string, r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(&bounded{r: r, left: maxFile})
 	if err == nil {
@@ -553,7 +550,7 @@ func readAll(name string, r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// place says in which line a JSON error stands, and what was expected there in JSON's words, not in Go's.
+// place adds the line to a JSON error and describes what was expected in JSON's terms.
 func place(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -575,7 +572,7 @@ func place(text []byte, err error) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
-// meant is what JSON calls what is read into such a value.
+// meant is the JSON name of a value's type.
 func meant(k reflect.Kind) string {
 	switch k {
 	case reflect.Struct:

@@ -1,5 +1,5 @@
-// Package names says which names out of files are taken: they go into tables, errors and file names, where a
-// line break, an escape or half a character would say something else than they do.
+// Package names checks names from files before they are used in tables, errors and file names. A line break, an
+// escape sequence or an incomplete character would make such text misleading.
 package names
 
 import (
@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is whether all of a text is characters that can be printed. Bytes that are no UTF-8 are none: ranged
-// over, they would be replacement characters, which can be.
+// Printable reports whether a text has only printable characters. Invalid UTF-8 is not printable; it must be checked
+// first, since ranging over it gives replacement characters, which are.
 func Printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -1,5 +1,5 @@
-// Accesses that are refused without a word: a build with QUIET answers them OKAY, and its register ACCESS alone,
-// one bit, tells that there was one.
+// Silently refused accesses. A build with QUIET answers refused accesses with OKAY; only one bit in its register
+// ACCESS shows that there was one.
 
 package npu
 
@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// group writes registers in order that all have to be taken before anything is done with them. On a build that is
-// quiet it costs one read behind them.
+// group writes registers that must all be accepted before they are used, in order. On a quiet build this costs one
+// extra read.
 func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	if err := d.regs(pairs...); err != nil || !d.build.Quiet {
 		return err
@@ -20,8 +20,8 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	if marked, err := d.refused(); err != nil || !marked {
 		return err
 	}
-	// The mark may be of before, and somebody else's. What is written again one by one tells: it changes nothing that
-	// was taken, and FBCB_DATA has its FBCB_ADDR in front.
+	// The mark may be older, from another access. Writing the registers again one by one shows which is refused: that
+	// changes no accepted value, and FBCB_DATA follows its FBCB_ADDR.
 	if err := d.bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	return nil
 }
 
-// refused reads ACCESS. A mark stays: whoever looks next is to see that there was one.
+// refused reads ACCESS. It leaves the mark for the next reader.
 func (d *Driver) refused() (bool, error) {
 	v, err := d.bus.ReadReg(abi.RegAccess)
 	return v&abi.RegAccessRefusedMask != 0, err
@@ -56,7 +56,7 @@ func (d *Driver) refusal(off, v uint32) error {
 	case abi.RegDescBaseHi, abi.RegWeightBaseHi, abi.RegSlotBaseHi:
 		name += " (the memory lies beyond the addresses of this build)"
 	case abi.RegFBCBData:
-		at, err := d.bus.ReadReg(abi.RegFBCBAddr) // what is refused does not advance it
+		at, err := d.bus.ReadReg(abi.RegFBCBAddr) // a refused write does not advance it
 		if err != nil {
 			return err
 		}
@@ -66,11 +66,11 @@ func (d *Driver) refusal(off, v uint32) error {
 	return fmt.Errorf("%s: %w: %w", name, ErrRefused, &BusError{Write: true, Off: off, Val: v, Resp: RespOKAY})
 }
 
-// startLook is how many cycles a start may take before a build that is quiet is asked whether it was taken. Most
-// ends come before, and cost no look.
+// startLook is the number of cycles after which a quiet build is asked whether it accepted a start. Most starts end
+// earlier, and cost no read.
 const startLook = 1 << 20
 
-// wait waits for a start's interrupt, for limit cycles at most, but not for that of a START that was refused.
+// wait waits for a start's interrupt, at most limit cycles, and fails early if START was refused.
 func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err error) {
 	if !d.build.Quiet {
 		return d.bus.WaitIRQ(ctx, limit)
@@ -89,8 +89,8 @@ func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err err
 	return cycles + more, err
 }
 
-// taken is nil where START was: then the hardware runs, or has raised a cause. ACCESS says only why it was not, since
-// others may leave marks while a start runs.
+// taken returns nil if START was accepted: the hardware runs or has raised a cause. ACCESS only gives the reason if
+// it was not, since others may leave marks while a start runs.
 func (d *Driver) taken() error {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil || status&abi.RegStatusBusyMask != 0 {

@@ -20,11 +20,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// CosimOpts say what to simulate. The zero value of what is not said is the default.
+// CosimOpts selects the simulation. Zero fields take their default.
 type CosimOpts struct {
-	Binary    string // of sim/build.sh; FindCosim knows where
+	Binary    string // from sim/build.sh; see FindCosim
 	DRAMBytes int64  // default 64 MiB
-	Base      uint64 // address of the first byte of DRAM as the NPU sees it
+	Base      uint64 // address of the first byte of DRAM, as the NPU sees it
 
 	BytesPerCycle float64 // of the memory, default 8
 	Latency       int     // cycles of the memory, default 100
@@ -32,17 +32,17 @@ type CosimOpts struct {
 	Trace string // FST file, for Cosim.Trace; needs a --trace build
 }
 
-// CosimKind is what a process simulates.
+// CosimKind is the kind of hardware that a process simulates.
 type CosimKind string
 
 // Kinds of processes.
 const (
 	CosimRTL   CosimKind = "rtl"   // the NPU's RTL
-	CosimShell CosimKind = "shell" // its RTL around the HLS kernel, which counts no MACs
-	CosimHLS   CosimKind = "hls"   // that kernel's C-simulation, in which no time passes and nothing is counted
+	CosimShell CosimKind = "shell" // its RTL around the HLS kernel; MACs are not counted
+	CosimHLS   CosimKind = "hls"   // C-simulation of that kernel, without time and counters
 )
 
-// CosimInfo is what the process says of itself.
+// CosimInfo is the process's description of itself.
 type CosimInfo struct {
 	Kind                CosimKind
 	ABIHash, DesignHash uint64
@@ -50,8 +50,8 @@ type CosimInfo struct {
 	CanTrace            bool
 }
 
-// Fits tells whether a process simulates this program's registers and that design; its error says how to
-// build one that does, build and configs being as FindCosim takes them.
+// Fits checks that a process simulates this program's registers and that design. The error says how to build one that
+// does; build and configs are as for FindCosim.
 func (i *CosimInfo) Fits(build string, design uint64, configs ...string) error {
 	what, got, want := "ABI hash", i.ABIHash, uint64(abi.Hash)
 	if got == want {
@@ -63,18 +63,18 @@ func (i *CosimInfo) Fits(build string, design uint64, configs ...string) error {
 	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build, here(), configs))
 }
 
-// FaultKind is what a Fault does.
+// FaultKind is the effect of a Fault.
 type FaultKind uint8
 
 // Kinds of faults.
 const (
-	FaultSLVERR FaultKind = 1 // answered SLVERR; a read from beat Beat on, a write not carried out
+	FaultSLVERR FaultKind = 1 // answered SLVERR; a read from beat Beat on, a write is dropped
 	FaultDECERR FaultKind = 2 // the same with DECERR
-	FaultNever  FaultKind = 3 // a read stops before beat Beat, a write is never answered
+	FaultNever  FaultKind = 3 // a read stops before beat Beat; a write is never answered
 	FaultDelay  FaultKind = 4 // Delay cycles are added
 )
 
-// FaultDir is the direction a Fault acts on.
+// FaultDir is the direction that a Fault affects.
 type FaultDir uint8
 
 // Directions.
@@ -87,36 +87,36 @@ const (
 // AnyPort makes a Fault match every port.
 const AnyPort = 0xFF
 
-// Fault is a rule of the simulated memory: what happens to the bursts it matches.
+// Fault is a rule of the simulated memory for the bursts that it matches.
 type Fault struct {
 	Port      uint8 // or AnyPort
 	Dir       FaultDir
 	Kind      FaultKind
 	Beat      uint8
-	First     uint32 // the first matching burst it acts on, from 1; 0 counts as 1
-	Count     uint32 // how many; 0: all from then on
+	First     uint32 // first matching burst affected, from 1; 0 means 1
+	Count     uint32 // number of bursts; 0: all from then on
 	Delay     uint32 // cycles
 	Low, High uint64 // matches bursts that touch Low..High; both zero: all
 }
 
-// PortStats count what went through one memory port since the last hard reset.
+// PortStats counts the traffic of a memory port since the last hard reset.
 type PortStats struct {
 	ReadBursts, ReadBeats, WriteBursts, WriteBeats, WriteBytes uint64
 }
 
-// Cosim is the bus of a co-simulation process that it starts and ends.
+// Cosim is the bus of a co-simulation process, which it starts and ends.
 type Cosim struct {
 	info CosimInfo
 	mem  []byte
 	base uint64
 
-	life  context.Context // of the process
-	until context.Context // of register accesses; nil: life alone
+	life  context.Context // life of the process
+	until context.Context // limits register accesses; nil: only life does
 	conn  net.Conn
 	cmd   *exec.Cmd
 	errs  *tail
 
-	link  chan struct{} // holds one token: whoever took it may write and read
+	link  chan struct{} // holds one token; its holder may write and read
 	tag   uint32
 	slice uint64 // cycles of one RUN message
 
@@ -124,28 +124,28 @@ type Cosim struct {
 	ending   error
 
 	closed atomic.Bool
-	cycles atomic.Uint64 // of the last answer
+	cycles atomic.Uint64 // as of the last answer
 }
 
 const (
-	// answerTime is the processor time that one answer may take, far beyond any slice of a run. Wall
-	// time says nothing: a machine may be busy, a process halted.
+	// answerTime is the processor time allowed for an answer, far above any slice of a run. Wall time would not do: a
+	// machine may be busy, or a process stopped.
 	answerTime  = 2 * time.Minute
-	pollTime    = time.Second // how often a silent process is looked at
+	pollTime    = time.Second // interval of checks on a silent process
 	quitTimeout = 5 * time.Second
-	lastWords   = time.Second // from the end of a socket to that of its process
+	lastWords   = time.Second // time from the end of a socket to that of its process
 	sliceTarget = 20 * time.Millisecond
 	minSlice    = 1 << 12
 	maxSlice    = 1 << 24
 )
 
-// ErrNoCosim says that a configuration's co-simulation process has not been built.
+// ErrNoCosim says that a configuration's co-simulation has not been built.
 var ErrNoCosim = errors.New("there is no simulator")
 
-// FindCosim is the co-simulation process of a build: a configuration's name, with -stub, -trace, -check or -hls behind
-// it for those. SLUICE_COSIM names it, or sim/build.sh has put it into build/cosim below the root of the
-// repository around the working directory or around this program. Where there is none, the error says how to build it;
-// configs are what the user has named configurations by, among them a file that this one may come from.
+// FindCosim returns the co-simulation of a build: a configuration's name, optionally followed by -stub, -trace,
+// -check or -hls. SLUICE_COSIM names it, or sim/build.sh has put it in build/cosim of the repository around the
+// working directory or around this program. If there is none, the error says how to build it; configs are the user's
+// names of configurations, including files, that it may come from.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -180,7 +180,7 @@ func FindCosim(build string, configs ...string) (string, error) {
 	return "", fmt.Errorf("%w: %w", ErrNoCosim, missing)
 }
 
-// repository is the first folder from dir upwards that holds a Go module.
+// repository returns the nearest folder from dir upwards with a Go module.
 func repository(dir string) (string, bool) {
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -192,8 +192,8 @@ func repository(dir string) (string, bool) {
 	}
 }
 
-// buildLine is the command, from the repository's root, that makes a build. A configuration that is none of hw/configs
-// is named by its file: one of configs, else only the name is known here.
+// buildLine is the command for a build, run at the repository's root. A configuration outside hw/configs is named by
+// its file, if it is in configs.
 func buildLine(build, root string, configs []string) string {
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
 		return "SLUICE_CHECK=1 " + buildLine(config, root, configs)
@@ -209,7 +209,7 @@ func buildLine(build, root string, configs []string) string {
 	return "sim/build.sh " + files.Quoted(configFile(build, root, configs))
 }
 
-// here is the root of the repository around the working directory; "" where there is none.
+// here is the repository's root around the working directory, or "".
 func here() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -224,7 +224,7 @@ func configFile(name, root string, configs []string) string {
 		if filepath.Base(c) != name+".yaml" {
 			continue
 		}
-		// the line is one for the root, the file's name one from the working directory
+		// the command runs at the root, but the file's name is relative to the working directory
 		if dir, err := os.Getwd(); err == nil && dir != root && !filepath.IsAbs(c) {
 			return filepath.Join(dir, c)
 		}
@@ -246,8 +246,8 @@ func configFile(name, root string, configs []string) string {
 	return name + ".yaml"
 }
 
-// OpenCosim starts a process and shakes hands with it. The DRAM is anonymous memory that both map.
-// When the context ends, so does whatever is asked of the process; Close is still due.
+// OpenCosim starts a process and shakes hands with it. Both map the DRAM as anonymous memory. When the context ends,
+// requests to the process end too; Close is still needed.
 func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 	c, err := openCosim(ctx, o)
 	if err != nil {
@@ -286,7 +286,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 
 	c = &Cosim{life: ctx, mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}, link: make(chan struct{}, 1)}
 	c.link <- struct{}{}
-	// The process sees the socket as 3 and the memory as 4.
+	// The process has the socket as 3 and the memory as 4.
 	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
 	if o.Trace != "" {
 		args = append(args, "--trace", o.Trace)
@@ -297,7 +297,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), unmap(mem))
 	}
-	theirs.Close() // so that the process's end is noticed
+	theirs.Close() // so that the end of the process is noticed
 	if err := c.greet(o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -318,27 +318,27 @@ func (c *Cosim) greet(o CosimOpts) error {
 	}
 	switch c.info.Kind {
 	case CosimRTL, CosimShell, CosimHLS:
-	default: // what it counts is not known
+	default: // it has no known counters
 		return fmt.Errorf("%w: the simulator calls itself %q, expected %s, %s or %s", ErrHardware, c.info.Kind, CosimRTL, CosimShell, CosimHLS)
 	}
 	return c.SetMemory(o.BytesPerCycle, o.Latency)
 }
 
-// Info is what the process says of itself.
+// Info returns the process's description of itself.
 func (c *Cosim) Info() CosimInfo { return c.info }
 
-// Cycles is the clock's count since the last hard reset, as of the last call.
+// Cycles is the clock since the last hard reset, as of the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until makes register accesses, and what else takes no context, end with ctx too until done is called. The accesses
-// and these calls must not be concurrent.
+// Until makes register accesses, and other calls without a context, end with ctx too, until done is called. It must
+// not be called concurrently with them.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx
 	return func() { c.until = before }
 }
 
-// short is the context of a call that takes none.
+// short is the context of a call without one.
 func (c *Cosim) short() context.Context {
 	if c.until != nil {
 		return c.until
@@ -346,8 +346,8 @@ func (c *Cosim) short() context.Context {
 	return c.life
 }
 
-// call sends a request and reads its answer; an error answer becomes a *CosimError. It ends with the
-// context, and the link goes on: an answer that comes later belongs to nobody and is thrown away.
+// call sends a request and reads its answer; an error answer becomes a *CosimError. It ends with the context. The
+// link stays usable: a late answer is dropped.
 func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer, error) {
 	select {
 	case <-c.link:
@@ -395,7 +395,7 @@ func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer
 			return answer{}, fmt.Errorf("co-simulation: %w", err)
 		}
 		c.cycles.Store(a.cycles)
-		if a.op == opEvent || int32(a.tag-c.tag) < 0 { // nobody's, or to a request that was given up
+		if a.op == opEvent || int32(a.tag-c.tag) < 0 { // an event, or the answer to an abandoned request
 			continue
 		}
 		if a.op != op || a.tag != c.tag {
@@ -408,15 +408,15 @@ func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer
 	}
 }
 
-// waiting is a call that has no answer yet.
+// waiting is a call without an answer.
 type waiting struct {
 	c     *Cosim
 	ctx   context.Context
 	asked bool
-	began time.Duration // processor time of the process when the call was first looked at
+	began time.Duration // processor time of the process at the first check
 }
 
-// on tells whether to wait on after an error of the connection, with another deadline; nil: yes.
+// on decides after a connection error whether to wait on, with a new deadline; nil: yes.
 func (w *waiting) on(err error) error {
 	c := w.c
 	switch {
@@ -442,21 +442,21 @@ func (w *waiting) on(err error) error {
 	if err := c.conn.SetDeadline(time.Now().Add(pollTime)); err != nil {
 		return fmt.Errorf("co-simulation: %w", err)
 	}
-	return errors.Join(w.ctx.Err(), c.life.Err()) // one that has just ended may have set its deadline before
+	return errors.Join(w.ctx.Err(), c.life.Err()) // an ended context may have set its deadline earlier
 }
 
-// wait answers how the process ended, to whoever asks; all that it has printed is there then.
+// wait returns how the process ended; all its output is available then.
 func (c *Cosim) wait() error {
 	c.waitOnce.Do(func() { c.ending = c.cmd.Wait() })
 	return c.ending
 }
 
-// gone says why the process does not answer, in its own words where it left some.
+// gone explains why the process does not answer, with its last output if there is any.
 func (c *Cosim) gone(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
 	}
-	// its socket ends before its last words have been read
+	// its socket ends before its last output has been read
 	ended := make(chan struct{})
 	go func() { c.wait(); close(ended) }()
 	select {
@@ -496,8 +496,8 @@ func (c *Cosim) WriteReg(off, v uint32) error {
 // DRAM implements Bus. The memory is unmapped by Close.
 func (c *Cosim) DRAM() ([]byte, uint64) { return c.mem, c.base }
 
-// WaitIRQ implements Bus. The run is cut into slices, so that a context that ends is noticed; the
-// cycles do not depend on where the cuts are.
+// WaitIRQ implements Bus. It runs in slices, so that the end of a context is noticed; cycles do not depend on the
+// slices.
 func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
 	for {
@@ -514,7 +514,7 @@ func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	}
 }
 
-// Step advances the clock by exactly n cycles, whatever the interrupt line does.
+// Step advances the clock by exactly n cycles, even if the interrupt line is high.
 func (c *Cosim) Step(n uint64) error {
 	for n > 0 {
 		done, _, err := c.run(c.short(), n, true)
@@ -572,7 +572,7 @@ func (c *Cosim) AddFault(f Fault) error {
 	return nil
 }
 
-// ClearFaults removes all rules; bursts already lost stay lost until a hard reset.
+// ClearFaults removes all rules. Lost bursts stay lost until a hard reset.
 func (c *Cosim) ClearFaults() error {
 	if _, err := c.call(c.short(), opClearFaults); err != nil {
 		return fmt.Errorf("clear faults: %w", err)
@@ -580,19 +580,19 @@ func (c *Cosim) ClearFaults() error {
 	return nil
 }
 
-// MemoryTiming is how fast the simulated memory is.
+// MemoryTiming is the speed of the simulated memory.
 type MemoryTiming struct {
 	BytesPerCycle             float64
 	ReadLatency, WriteLatency int // cycles
-	Reads, Writes             int // bursts that a port takes before the first is answered, 1..256
+	Reads, Writes             int // outstanding bursts of a port, 1..256
 }
 
-// SetMemory changes the memory's bandwidth and its latency (of reads and of writes).
+// SetMemory sets the memory's bandwidth and latency (of reads and writes).
 func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
 	return c.SetTiming(MemoryTiming{BytesPerCycle: bytesPerCycle, ReadLatency: latency, WriteLatency: latency, Reads: 16, Writes: 16})
 }
 
-// SetTiming changes all of the memory's timing.
+// SetTiming sets the memory's timing.
 func (c *Cosim) SetTiming(t MemoryTiming) error {
 	q16 := math.Round(t.BytesPerCycle * 65536)
 	if !(q16 >= 1 && q16 <= math.MaxUint32) || min(t.ReadLatency, t.WriteLatency) < 0 || max(t.ReadLatency, t.WriteLatency) > math.MaxInt32 ||
@@ -606,10 +606,10 @@ func (c *Cosim) SetTiming(t MemoryTiming) error {
 	return nil
 }
 
-// Said is the end of what the process has printed; all of that is there once Close has answered.
+// Said is the last output of the process, complete after Close.
 func (c *Cosim) Said() string { return c.errs.String() }
 
-// Stats are the counts of one memory port.
+// Stats returns the counts of a memory port.
 func (c *Cosim) Stats(port int) (PortStats, error) {
 	a, err := c.call(c.short(), opStats, uint32(port))
 	if err != nil {
@@ -630,13 +630,13 @@ func (c *Cosim) Trace(on bool) error {
 	return nil
 }
 
-// Close ends the process and unmaps the memory; what waits for an answer ends with ErrClosed.
+// Close ends the process and unmaps the memory; pending calls end with ErrClosed.
 func (c *Cosim) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.conn.SetDeadline(time.Now()) // what waits lets go of the link
-	<-c.link                       // for good: closed is looked at before
+	c.conn.SetDeadline(time.Now()) // pending calls release the link
+	<-c.link                       // never returned: closed is checked before
 	defer func() { c.link <- struct{}{} }()
 	errClose := c.conn.Close() // the process ends when its socket closes
 	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })
@@ -650,7 +650,7 @@ func (c *Cosim) Close() error {
 	return errors.Join(errClose, errWait, unmap(mem))
 }
 
-// tail keeps the end of what a process prints.
+// tail keeps the end of a process's output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

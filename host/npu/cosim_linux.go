@@ -1,4 +1,4 @@
-// What the co-simulation asks of Linux: memory and a socket that two processes share, and a process's clock.
+// Linux parts of the co-simulation: shared memory, a shared socket, and a process's clock.
 
 package npu
 
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedMemory is memory that a process can be given, mapped.
+// sharedMemory makes and maps memory that can be passed to a process.
 func sharedMemory(n int64) (*os.File, []byte, error) {
 	fd, err := unix.MemfdCreate("sluice-dram", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -45,7 +45,7 @@ func socketpair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// processTime is the processor time that a process has used.
+// processTime is the processor time used by a process.
 func processTime(pid int) (time.Duration, error) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // the clock of a process: clock_getcpuclockid(3)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// errLinux: the simulator is given its memory and its socket as Linux's memfd and SOCK_SEQPACKET.
-var errLinux = errors.New("the co-simulation runs on Linux alone")
+// errLinux: the simulator needs Linux's memfd and SOCK_SEQPACKET.
+var errLinux = errors.New("the co-simulation runs on Linux only")
 
 func sharedMemory(int64) (*os.File, []byte, error) { return nil, nil, errLinux }
 

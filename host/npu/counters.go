@@ -24,14 +24,14 @@ func (d *Driver) readCounters() (c [abi.CntCount]uint64, err error) {
 	return c, nil
 }
 
-// Counters are the hardware's counters after the last launch, by index (abi.Cnt...).
+// Counters returns the hardware's counters after the last launch, by index (abi.Cnt...).
 func (d *Driver) Counters() [abi.CntCount]uint64 {
 	d.hw.Lock()
 	defer d.hw.Unlock()
 	return d.counters
 }
 
-// ns is cycles as time, rounded down; the product may exceed 64 bits.
+// ns converts cycles to time, rounded down; the product may exceed 64 bits.
 func (d *Driver) ns(cycles uint64) int64 {
 	hi, lo := bits.Mul64(cycles, 1e9)
 	if hi >= uint64(d.opts.ClockHz) {
@@ -41,7 +41,7 @@ func (d *Driver) ns(cycles uint64) int64 {
 	return int64(min(q, 1<<63-1))
 }
 
-// cycles is time as cycles, rounded up.
+// cycles converts time to cycles, rounded up.
 func (d *Driver) cycles(ns int64) uint64 {
 	hi, lo := bits.Mul64(uint64(ns), uint64(d.opts.ClockHz))
 	if hi >= 1e9 {

@@ -10,36 +10,35 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Opts of a driver. ClockHz must be set; what else is zero takes its default.
+// Opts of a driver. ClockHz is required; other zero fields take their default.
 type Opts struct {
 	Name    string // "npu"
 	Label   string // "simulated": simulated | synthesised | measured
 	ClockHz int64
-	// Slots a network has: samples it can hold at the same time, 2 B_max at least (the default is
-	// 4 B_max), 64 at most.
+	// Slots of a network, the samples that it holds at a time: at least 2 B_max (default 4 B_max), at most 64.
 	Slots int
-	// Watchdog is the register of that name: cycles without progress on the memory ports after
-	// which the hardware gives a start up (default 100,000).
+	// Watchdog is the register of that name: cycles without progress on the memory ports after which the hardware
+	// aborts a start (default 100,000).
 	Watchdog uint32
-	// CycleLimit bounds one start (default 2^40 cycles): past it the hardware counts as hung.
+	// CycleLimit is the most cycles of a start (default 2^40); after it the hardware counts as hung.
 	CycleLimit uint64
 }
 
 const (
 	maxSlots     = 64
-	resetLimit   = 1 << 20 // cycles a soft reset may take
+	resetLimit   = 1 << 20 // most cycles of a soft reset
 	defaultLimit = 1 << 40
 )
 
-// Build is what the hardware says of itself.
+// Build is the hardware's description of itself.
 type Build struct {
 	ABIHash, DesignHash uint64
 	TR, TP, TC          int
 	NAXI, AXIBytes      int
 	MaxBurst            int
-	Stub                bool // the MACs are left out: cycles are right, numbers are not
+	Stub                bool // no MACs: cycles are right, results are not
 	Stack, Fluid        bool
-	Quiet               bool // a refused access answers OKAY: ACCESS alone tells
+	Quiet               bool // a refused access is answered OKAY and shows in ACCESS only
 }
 
 // Driver is an NPU as a device.Blocking.
@@ -50,21 +49,21 @@ type Driver struct {
 	mem   []byte
 	base  uint64
 
-	hw       sync.Mutex // registers and interrupt; held over a launch
-	active   *network   // whose FBCB and base addresses the hardware holds
+	hw       sync.Mutex // registers and interrupt; held during a launch
+	active   *network   // the network whose FBCB and base addresses the hardware holds
 	counters [abi.CntCount]uint64
-	behind   bool  // a launch ended between its segments: counters are older than what ran
+	behind   bool  // a launch ended between segments: the counters are out of date
 	failed   error // why the device must be reset
 
-	mu     sync.Mutex // what follows, and mem where hw is not held; never held while waiting
+	mu     sync.Mutex // the fields below, and mem unless hw is held; never held while waiting
 	closed bool       // changed with both locks held
 	nets   map[string]*network
 	live   map[device.RequestID]*sample
 	free   regions
 }
 
-// New looks at the hardware behind a bus and refuses what it does not know. The driver owns the bus
-// from here on, also where it answers an error.
+// New identifies the hardware behind a bus and rejects unknown hardware. The driver owns the bus from here on, even
+// if New fails.
 func New(bus Bus, o Opts) (*Driver, error) {
 	d, err := open(bus, o)
 	if err != nil {
@@ -111,7 +110,7 @@ func open(bus Bus, o Opts) (*Driver, error) {
 	return d, nil
 }
 
-// identify reads the registers that say what this is.
+// identify reads the identification registers.
 func (d *Driver) identify() error {
 	var v [9]uint32
 	for i, off := range []uint32{
@@ -152,7 +151,7 @@ func (d *Driver) identify() error {
 	return nil
 }
 
-// Build is what the hardware says of itself.
+// Build returns the hardware's description of itself.
 func (d *Driver) Build() Build { return d.build }
 
 // Info implements device.Blocking.
@@ -163,7 +162,7 @@ func (d *Driver) Info() device.Info {
 	}
 }
 
-// until binds register accesses to a context, on a bus where they may wait.
+// until binds register accesses to a context, on a bus where they may block.
 func (d *Driver) until(ctx context.Context) (done func()) {
 	if w, ok := d.bus.(Waiter); ok {
 		return w.Until(ctx)
@@ -181,7 +180,7 @@ func (d *Driver) regs(pairs ...[2]uint32) error {
 	return nil
 }
 
-// program writes what no network changes and reads the counters; the hardware must be idle.
+// program writes the registers that no network changes and reads the counters. The hardware must be idle.
 func (d *Driver) program() error {
 	err := d.group("interrupts, watchdog and slots",
 		[2]uint32{abi.RegIRQEnable, abi.RegIRQEnableDoneMask | abi.RegIRQEnableErrorMask},
@@ -206,13 +205,13 @@ func (d *Driver) usable() error {
 	return nil
 }
 
-// Close implements device.Blocking: it waits for a launch that runs.
+// Close implements device.Blocking. It waits for a running launch.
 func (d *Driver) Close() error {
 	d.hw.Lock()
 	defer d.hw.Unlock()
 	d.mu.Lock()
 	was := d.closed
-	d.closed = true // from here on nobody touches the memory
+	d.closed = true // from here on nobody uses the memory
 	d.mu.Unlock()
 	if was {
 		return nil

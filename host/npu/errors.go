@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of the driver; those that an engine acts on are the contract's. What the hardware itself
-// reports is an *HWError, what its register bus refuses a *BusError (with ErrRefused where it answered OKAY).
+// Errors of the driver; those that an engine handles are in package device. An error from the hardware is an
+// *HWError. A refused register access is a *BusError, with ErrRefused if it was answered OKAY.
 var (
 	ErrHardware = errors.New("not an NPU that this driver knows")
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrMemory   = device.ErrMemory
-	ErrRefused  = errors.New("refused, as ACCESS tells") // by a build that answers OKAY all the same
+	ErrRefused  = errors.New("refused, as ACCESS tells") // by a build that answers OKAY
 	ErrHang     = device.ErrHang
 	ErrReset    = device.ErrReset
 	ErrClosed   = fmt.Errorf("%w: closed", device.ErrGone)
 )
 
-// HWError is a start that ended with an error, as the registers ERROR and ERROR_ADDR tell it.
+// HWError is a start that ended with an error, from the registers ERROR and ERROR_ADDR.
 type HWError struct {
 	Code  abi.ErrCode
 	Layer int
@@ -29,7 +29,7 @@ type HWError struct {
 	Addr  uint32 // low 32 bits of the address of a bus or range error
 }
 
-// Error names the code and where it happened.
+// Error names the code and the place.
 func (e *HWError) Error() string {
 	s := fmt.Sprintf("hardware error %v in layer %d", e.Code, e.Layer)
 	if e.bus() {
@@ -46,8 +46,8 @@ func (e *HWError) bus() bool {
 	return false
 }
 
-// Is matches a code, wherever it happened: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). What the
-// hardware's own watchdog ends is a hang, ErrHang.
+// Is matches a code at any place: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). A start ended by the hardware's
+// watchdog is a hang, ErrHang.
 func (e *HWError) Is(target error) bool {
 	if target == ErrHang {
 		return e.Code == abi.ErrWatchdog

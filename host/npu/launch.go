@@ -1,4 +1,4 @@
-// A launch: segment by segment, each a start and an interrupt.
+// A launch: a start and an interrupt for each segment.
 
 package npu
 
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Run implements device.Blocking: segment by segment, with the requests that have not left.
+// Run implements device.Blocking: one segment after another, with the requests that have not left.
 func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := d.launch(ctx, l)
 	if err != nil {
@@ -40,7 +40,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 		}
 	}
 	rep := &device.Report{Results: make([]device.Result, len(l.Requests))}
-	active := make([]int, len(l.Requests)) // positions in the launch of those still in the batch
+	active := make([]int, len(l.Requests)) // indices of requests still in the batch
 	for i, id := range l.Requests {
 		rep.Results[i] = device.Result{Request: id, Taken: -1}
 		active[i] = i
@@ -61,7 +61,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
 		if err := ctx.Err(); err != nil {
-			d.behind = seg > l.First // registers may go with the context: the next launch reads them
+			d.behind = seg > l.First // registers may be unreachable after ctx: the next launch reads them
 			return nil, err
 		}
 		table := make([]int, len(active))
@@ -107,7 +107,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	return rep, nil
 }
 
-// batch checks a launch and looks its slots up.
+// batch checks a launch and looks up its slots.
 func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,21 +128,21 @@ func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 			return nil, nil, fmt.Errorf("%w: request %d has no slot of this network", ErrRequest, id)
 		}
 		if slices.Contains(l.Requests[:i], id) {
-			return nil, nil, fmt.Errorf("%w: request %d is in the batch twice", ErrRequest, id)
+			return nil, nil, fmt.Errorf("%w: duplicate request %d in the batch", ErrRequest, id)
 		}
 		slots[i] = s.slot
 	}
 	return n, slots, nil
 }
 
-// start runs one segment to its interrupt, for limit cycles at most. What leaves the hardware in doubt
-// is kept in d.failed.
+// start runs one segment until its interrupt, at most limit cycles. Errors that leave the hardware's state unknown
+// are kept in d.failed.
 func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit uint64) (cycles uint64, err error) {
 	w := [][2]uint32{
 		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
 		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
 	}
-	// Entries beyond the batch are written too: a start must not depend on the one before.
+	// Entries beyond the batch are written too, so that a start does not depend on the one before.
 	for i := range abi.RegSlotTableCount {
 		s := 0
 		if i < len(slots) {
@@ -177,7 +177,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 			d.failed = err
 			return cycles, err
 		}
-		d.counters, err = d.readCounters() // they belong to nobody
+		d.counters, err = d.readCounters() // they belong to no launch
 		if err != nil {
 			d.failed = err
 		}
@@ -189,7 +189,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 	return cycles, nil
 }
 
-// finish reads the status after an interrupt and lowers the line.
+// finish reads the status after an interrupt and clears the line.
 func (d *Driver) finish() (uint32, error) {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Measure starts layers first..last of a loaded network once, for a batch in slots 0..batch-1,
-// whatever those hold, and returns what the hardware counted. Cycles do not depend on data, so this
-// is how a layer is timed alone; a slot of a live request is spoiled by it.
+// Measure starts layers first..last of a loaded network once, on slots 0..batch-1 with any content, and returns the
+// counters. Cycles do not depend on data, so this times a layer alone. It overwrites the slots of live requests.
 func (d *Driver) Measure(ctx context.Context, network string, first, last, batch int) (c [abi.CntCount]uint64, err error) {
 	d.hw.Lock()
 	defer d.hw.Unlock()

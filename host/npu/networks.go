@@ -1,4 +1,4 @@
-// Networks on the device: where their descriptors, weights and slots lie, and which one the hardware holds.
+// Networks on the device: where descriptors, weights and slots are, and which network the hardware holds.
 
 package npu
 
@@ -15,21 +15,21 @@ type network struct {
 	b      *bundle.Bundle
 	hash   uint64
 	at     region
-	weight int64 // offsets into memory
+	weight int64 // offsets in memory
 	slots  int64
 	taken  []bool
 	live   int
 }
 
-// activate gives the hardware a network's FBCB, base addresses and hash.
+// activate writes a network's FBCB, base addresses and hash to the hardware.
 func (d *Driver) activate(n *network) error {
 	d.active = nil
 	addr := func(lo uint32, off int64) [][2]uint32 {
 		a := d.base + uint64(off)
 		return [][2]uint32{{lo, uint32(a)}, {lo + 4, uint32(a >> 32)}}
 	}
-	// What lies behind a base wraps where the build's addresses end, which no register tells: the last byte must be
-	// one that a base could have.
+	// Addresses beyond the build's width wrap, and no register reports the width: the last byte's address must be
+	// writable as a base.
 	var w [][2]uint32
 	last := d.base + uint64(n.at.start+n.at.size) - 1
 	if hi := uint32(last >> 32); hi != uint32((d.base+uint64(n.at.start))>>32) {
@@ -56,9 +56,8 @@ func (d *Driver) activate(n *network) error {
 	return nil
 }
 
-// Load implements device.Blocking: descriptors and weights go to memory, the FBCB into the hardware.
-// Several networks may be loaded; one that is there already under the same name is replaced,
-// unless it holds samples.
+// Load implements device.Blocking: descriptors and weights go to memory, the FBCB to the hardware. Several networks
+// may be loaded. A network of the same name is replaced, unless it holds samples.
 func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
 	fail := func(err error) error { return fmt.Errorf("load %s on %s: %w", b.Network.Name, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
@@ -109,8 +108,7 @@ func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
 	return nil
 }
 
-// place reserves memory for a network and enters it; one of the same name that holds no samples
-// makes room.
+// place reserves memory for a network and adds it. A network of the same name without samples is removed.
 func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +121,7 @@ func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, er
 	align := func(v int64) int64 { return (v + regionAlign - 1) / regionAlign * regionAlign }
 	weights := align(int64(len(b.Weights)))
 	size := align(descs) + weights + int64(d.opts.Slots)*b.Slot.Stride
-	free := d.free.clone() // what is there now stays unless the new one fits
+	free := d.free.clone() // the old one stays unless the new one fits
 	if old != nil {
 		free.give(old.at)
 	}
@@ -143,7 +141,7 @@ func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, er
 	return n, nil
 }
 
-// Unload implements device.Unloader: a network that holds no samples gives its memory back.
+// Unload implements device.Unloader: a network without samples frees its memory.
 func (d *Driver) Unload(_ context.Context, network string) error {
 	fail := func(err error) error { return fmt.Errorf("unload %s from %s: %w", network, d.opts.Name, err) }
 	d.hw.Lock()

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// Tally counts what Play did.
+// Tally counts the actions of Play.
 type Tally struct {
 	Records, Registers, Runs int
 	Bytes                    int64
 	Cycles                   uint64
 }
 
-// Mismatch is the first record of a file of test vectors that the hardware did not follow.
+// Mismatch is the first record of a vector file that the hardware did not match.
 type Mismatch struct {
 	Record int // from 0
 	What   string
@@ -25,8 +25,7 @@ type Mismatch struct {
 // Error says which record and what differed.
 func (m *Mismatch) Error() string { return fmt.Sprintf("record %d: %s", m.Record, m.What) }
 
-// Play plays test vectors (sim/VECTORS.md) on a bus, up to the first mismatch, which is answered as
-// a *Mismatch.
+// Play plays test vectors (sim/VECTORS.md) on a bus until the first mismatch, which it returns as a *Mismatch.
 func Play(ctx context.Context, b Bus, records []vectors.Record) (Tally, error) {
 	var t Tally
 	for i, r := range records {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The messages of sim/PROTOCOL.md: 64 bytes each way, little-endian.
+// Messages of sim/PROTOCOL.md: 64 bytes in each direction, little-endian.
 const (
 	cosimMagic   = 0x43504E53
 	cosimVersion = 1
@@ -40,7 +40,7 @@ type CosimError struct {
 	Text   string
 }
 
-// Error is the status and the process's own words.
+// Error is the status and the process's message.
 func (e *CosimError) Error() string {
 	name := fmt.Sprintf("status %d", e.Status)
 	if e.Status < uint32(len(cosimStatus)) {
@@ -49,7 +49,7 @@ func (e *CosimError) Error() string {
 	return fmt.Sprintf("co-simulation: %s: %s", name, e.Text)
 }
 
-// request puts little-endian words behind an operation and a tag.
+// request appends little-endian words to an operation and a tag.
 func request(op cosimOp, tag uint32, payload ...uint32) []byte {
 	b := make([]byte, 0, messageBytes)
 	b = binary.LittleEndian.AppendUint32(b, uint32(op))

@@ -2,7 +2,7 @@ package npu
 
 import "slices"
 
-// regions hands out stretches of memory, lowest first.
+// regions allocates ranges of memory, lowest first.
 type regions struct {
 	size int64
 	used []region // by start
@@ -12,7 +12,7 @@ type region struct{ start, size int64 }
 
 const regionAlign = 4096
 
-// take reserves size bytes; false where there is no gap that long.
+// take reserves size bytes; false if there is no gap that long.
 func (r *regions) take(size int64) (region, bool) {
 	if size <= 0 || size > r.size {
 		return region{}, false

@@ -1,4 +1,4 @@
-// Resets: a soft one, and a hard one where that does not help.
+// Resets: a soft one, and a hard one if that fails.
 
 package npu
 
@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Reset implements device.Blocking: a soft reset and, where that does not help, a hard one, after
-// which every register is written again. Samples and networks stay.
+// Reset implements device.Blocking: a soft reset, or else a hard one, after which every register is written again.
+// Samples and networks stay.
 func (d *Driver) Reset(ctx context.Context) error {
 	d.hw.Lock()
 	defer d.hw.Unlock()
@@ -46,7 +46,7 @@ func (d *Driver) softReset(ctx context.Context) error {
 		return err
 	}
 	if status&abi.RegStatusBusyMask != 0 {
-		// The abandoned start ends with an error, and that with an interrupt.
+		// The aborted start ends with an error and an interrupt.
 		if _, err := d.bus.WaitIRQ(ctx, resetLimit); err != nil {
 			return err
 		}
@@ -60,8 +60,7 @@ func (d *Driver) softReset(ctx context.Context) error {
 	if err := d.program(); err != nil {
 		return err
 	}
-	// The registers of the network have kept their values, but the failure may have struck while
-	// they were being written.
+	// The network's registers keep their values, but the failure may have occurred while they were written.
 	if n := d.active; n != nil {
 		return d.activate(n)
 	}

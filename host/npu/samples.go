@@ -1,4 +1,4 @@
-// Samples: slots, their inputs, and what exits left there.
+// Samples: slots, their inputs, and the results of exits.
 
 package npu
 
@@ -17,7 +17,7 @@ type sample struct {
 	slot int
 }
 
-// Admit implements device.Blocking. It may be called while a launch runs.
+// Admit implements device.Blocking. It may be called during a launch.
 func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
 	fail := func(err error) error { return fmt.Errorf("admit request %d on %s: %w", id, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
@@ -60,7 +60,7 @@ func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID,
 	return nil
 }
 
-// sync makes memory agree between CPU and NPU where the bus is not coherent.
+// sync synchronises memory between CPU and NPU if the bus is not coherent.
 func (d *Driver) sync(off, n int64, dir Direction) error {
 	if s, ok := d.bus.(Syncer); ok {
 		return s.Sync(off, n, dir)
@@ -68,13 +68,13 @@ func (d *Driver) sync(off, n int64, dir Direction) error {
 	return nil
 }
 
-// slot is a slot's memory.
+// slot returns a slot's memory.
 func (d *Driver) slot(n *network, i int) []byte {
 	at := n.slots + int64(i)*n.b.Slot.Stride
 	return d.mem[at : at+n.b.Slot.Stride]
 }
 
-// Slot is the memory of a request's slot, nil where it has none, up to Close; for comparing.
+// Slot is the memory of a request's slot until Close, nil without a slot; for comparisons.
 func (d *Driver) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *Driver) Slot(id device.RequestID) []byte {
 	return nil
 }
 
-// Release implements device.Blocking. A request must not be released while a launch holds it.
+// Release implements device.Blocking. A request in a launch must not be released.
 func (d *Driver) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample is a batch that has ended: what it ran beside, as a predictor is told of it, what it used
-// itself, and how many times longer than alone it took.
+// Sample is an ended batch: what it ran beside, as told to a predictor, its own use, and its time relative to its
+// time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int
 	Actual      float64
 }
 
-// linearSize is the weights of Linear: a constant, the others' resources, the batch's own.
+// linearSize is the number of Linear's weights: a constant, the others' use, the batch's own use.
 const linearSize = 1 + 2*Resources
 
-// Linear is a slowdown that is linear in what both sides use, fitted once (gpulets, section 4).
+// Linear is a slowdown that is linear in the use of both sides, fitted once (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {
@@ -29,10 +29,10 @@ func (s *Sample) row(out []float64) {
 	}
 }
 
-// ErrFit is samples that determine nothing.
+// ErrFit says that the samples do not determine the model.
 var ErrFit = errors.New("fit of a linear interference model")
 
-// ridge keeps weights of resources that nobody uses, or that all use alike, at zero.
+// ridge keeps the weights of resources at zero that nobody uses, or all use equally.
 const ridge = 1e-6
 
 // Fit is least squares over the samples.
@@ -63,8 +63,8 @@ func Fit(samples []Sample) (*Linear, error) {
 	return l, nil
 }
 
-// FitModel is equations 4 and 5 with the least Huber loss over the samples, all of them at once: what the
-// equations can say of them, whatever steps a model that learns batch by batch would take.
+// FitModel fits equations 4 and 5 to all samples at once with the least Huber loss. It is the best that the equations
+// can do, independent of the steps of a model that learns batch by batch.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)
@@ -100,7 +100,7 @@ func FitModel(samples []Sample) (*Model, error) {
 	}
 	begin := NewModel()
 	r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
-	if r == nil { // else what it came to: a line search may end where nothing is gained any more
+	if r == nil { // otherwise use its result: a line search may end when nothing improves
 		return nil, fmt.Errorf("%w: %w", ErrFit, err)
 	}
 	m := at(r.X)
@@ -108,10 +108,10 @@ func FitModel(samples []Sample) (*Model, error) {
 	return m, nil
 }
 
-// fitSteps are more than it takes.
+// fitSteps are more than a fit needs.
 const fitSteps = 500
 
-// Interference is how many times longer than alone the batch takes: 1 at least.
+// Interference is the predicted time relative to the time alone, at least 1.
 func (l *Linear) Interference(others, own Use) float64 {
 	s := Sample{Others: others, Own: own}
 	var x [linearSize]float64

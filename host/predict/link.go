@@ -1,21 +1,21 @@
-// The link to the host (Strait, equations 2 and 3): transfers follow one another, so a batch's input
-// waits until those before it are through. What a transfer really took moves the estimates behind it,
-// and a transfer's own estimate (NUMA and root complexes make other speeds than the profile's).
+// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for those
+// before it. The actual time of a transfer corrects the estimates of the following ones, and the link's speed, since
+// NUMA and root complexes make it differ from the profile.
 
 package predict
 
-// scaleMemory is over how many transfers the link's speed is averaged.
+// scaleMemory is the number of transfers over which the speed is averaged.
 const scaleMemory = 16
 
-// Link is what is known of one device's upstream transfers. The zero value is an idle link as profiled.
+// Link is the state of one device's uploads. The zero value is an idle link with the profiled speed.
 type Link struct {
-	free  Time    // when what was sent so far will be through
-	last  Time    // when a transfer really ended last
-	slow  float64 // actual over profiled time, lately; 0: none yet
+	free  Time    // expected end of all transfers so far
+	last  Time    // actual end of the last transfer
+	slow  float64 // recent ratio of actual to profiled time; 0: unknown
 	count int
 }
 
-// Takes is how long a transfer that is profiled at so many ns takes, by what was seen.
+// Takes is the expected time of a transfer with a profiled time in ns.
 func (l *Link) Takes(profiled Time) Time {
 	if l.count == 0 {
 		return profiled
@@ -23,17 +23,17 @@ func (l *Link) Takes(profiled Time) Time {
 	return Time(float64(profiled) * l.slow)
 }
 
-// Delay is equation 2: how long a transfer that is asked for now waits before it begins.
+// Delay is equation 2: the wait of a transfer requested now.
 func (l *Link) Delay(now Time) Time { return max(0, l.free-now) }
 
-// Send is equation 3: a transfer is asked for; when it will be through.
+// Send is equation 3: it records a requested transfer and returns its expected end.
 func (l *Link) Send(now, profiled Time) Time {
 	l.free = max(now, l.free) + l.Takes(profiled)
 	return l.free
 }
 
-// Sent takes in that a transfer asked for at a time and expected to end at another has ended: all those
-// behind it come as much sooner or later.
+// Sent records the end of a transfer, with its request time and expected end. The expected ends of all later
+// transfers shift by the difference.
 func (l *Link) Sent(asked, profiled, expected, actual Time) {
 	l.free += actual - expected
 	if began := max(asked, l.last); profiled > 0 && actual > began {

@@ -9,19 +9,19 @@ import (
 	"math"
 )
 
-// Parameters of the model, by place in Params.
+// Parameters of the model, by index in Params.
 const (
 	pK       = iota               // scaling factor k
 	pLogB                         // natural logarithm of the base b
 	pC                            // additive constant C
-	pOther                        // weight of each resource of the others, Resources of them
+	pOther                        // weight of each resource of the others
 	pCompute = pOther + Resources // weight of the batch's own compute
-	pMemory  = pCompute + 1       // and memory
-	pCoeff   = pMemory + 1        // coefficient by priority, Priorities of them
+	pMemory  = pCompute + 1       // weight of its own memory
+	pCoeff   = pMemory + 1        // coefficient of each priority
 	nParams  = pCoeff + Priorities
 )
 
-// Priorities are how many the model tells apart: low and high.
+// Priorities is the number of priorities in the model: low and high.
 const Priorities = 2
 
 // Params are the model's parameters.
@@ -32,22 +32,21 @@ const (
 	Rate  = 0.0075
 	Beta1 = 0.7
 	Beta2 = 0.9
-	Delta = 0.5 // Huber: beyond this an error counts linearly
+	Delta = 0.5 // Huber loss: a larger error counts linearly
 	tiny  = 1e-8
 )
 
-// maxExponent keeps the slowdown finite while the parameters are still wrong: e^6 is some four hundredfold.
+// maxExponent keeps the slowdown finite while the parameters are still wrong: e^6 is about four hundred.
 const maxExponent = 6
 
-// Model is equations 4 and 5 with Adam. NewModel makes one; equal updates make equal models.
+// Model is equations 4 and 5, trained with Adam. Equal updates give equal models.
 type Model struct {
 	P     Params
 	m, v  Params // Adam's moments
 	steps int64
 }
 
-// NewModel begins with a slowdown that is rather too large: what is refused wrongly costs less than what
-// makes others late.
+// NewModel starts with a slowdown that is rather too large: a wrong rejection costs less than making others late.
 func NewModel() *Model {
 	m := &Model{}
 	m.P[pK], m.P[pLogB], m.P[pC] = 1, 1, -1
@@ -61,17 +60,17 @@ func NewModel() *Model {
 	return m
 }
 
-// Null is a model that expects no interference, whoever runs beside; to be used frozen.
+// Null is a model that predicts no interference. It must not be updated.
 func Null() *Model {
 	m := NewModel()
 	m.P[pK], m.P[pC] = 0, 0
 	return m
 }
 
-// place is where a priority's coefficient stands.
+// place is the index of a priority's coefficient.
 func place(priority int) int { return pCoeff + min(max(priority, 0), Priorities-1) }
 
-// value is equations 4 and 5, and what the gradient needs of it.
+// value computes equations 4 and 5 and the terms of the gradient.
 func (p *Params) value(others, own *Use, priority int) (intf, i, power, pressure float64, bent bool) {
 	compute, memory := own.self()
 	pressure = p[pCompute]*compute + p[pMemory]*memory
@@ -87,14 +86,14 @@ func (p *Params) value(others, own *Use, priority int) (intf, i, power, pressure
 	return 1 + i*p[place(priority)], i, power, pressure, bent
 }
 
-// Interference is how many times longer than alone a batch takes that uses so much itself, beside
-// others that use so much: 1 at least.
+// Interference is the predicted time relative to the time alone of a batch with its own use, beside the others' use.
+// It is at least 1.
 func (m *Model) Interference(others, own Use, priority int) float64 {
 	intf, _, _, _, _ := m.P.value(&others, &own, priority)
 	return max(1, intf)
 }
 
-// Gradient is that of the slowdown (not held at 1) by every parameter, beside it.
+// Gradient is the gradient of the slowdown (without the bound of 1) in every parameter, and the slowdown.
 func (m *Model) Gradient(others, own Use, priority int) (intf float64, g Params) {
 	p := &m.P
 	intf, i, power, pressure, bent := p.value(&others, &own, priority)
@@ -114,7 +113,7 @@ func (m *Model) Gradient(others, own Use, priority int) (intf float64, g Params)
 	return intf, g
 }
 
-// Huber is the loss of an error, and its derivative.
+// Huber is the Huber loss of an error, and its derivative.
 func Huber(e float64) (loss, slope float64) {
 	if a := math.Abs(e); a > Delta {
 		return Delta * (a - Delta/2), math.Copysign(Delta, e)
@@ -122,8 +121,7 @@ func Huber(e float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// Update takes in what a batch's slowdown was: one step of Adam on the Huber loss. What is no number
-// teaches nothing.
+// Update learns from a batch's slowdown: one step of Adam on the Huber loss. It ignores values that are not finite.
 func (m *Model) Update(others, own Use, priority int, actual float64) {
 	intf, g := m.Gradient(others, own, priority)
 	_, slope := Huber(intf - actual)
@@ -141,8 +139,7 @@ func (m *Model) Update(others, own Use, priority int, actual float64) {
 	m.bound()
 }
 
-// bound keeps the parameters where the equations mean what they are to mean: the slowdown grows with
-// pressure, whatever presses.
+// bound limits the parameters so that the slowdown grows with every kind of pressure.
 func (m *Model) bound() {
 	p := &m.P
 	p[pK] = min(max(p[pK], 1e-3), 50)
@@ -151,7 +148,7 @@ func (m *Model) bound() {
 	for i := range Resources {
 		p[pOther+i] = min(max(p[pOther+i], 0), 20)
 	}
-	for _, i := range []int{pCompute, pMemory} { // what uses much itself may be disturbed less
+	for _, i := range []int{pCompute, pMemory} { // a batch with much own use may suffer less
 		p[i] = min(max(p[i], -20), 20)
 	}
 	for i := range Priorities {
@@ -159,10 +156,10 @@ func (m *Model) bound() {
 	}
 }
 
-// ErrCheckpoint is a checkpoint that is refused.
+// ErrCheckpoint is wrapped by errors about a checkpoint.
 var ErrCheckpoint = errors.New("checkpoint of an interference model")
 
-// version of the checkpoint's form.
+// version is the checkpoint's format.
 const version = "sluice-interference/1"
 
 type checkpoint struct {
@@ -173,7 +170,7 @@ type checkpoint struct {
 	Square []float64 `json:"square"`
 }
 
-// Save writes what was learned.
+// Save writes the model's state.
 func (m *Model) Save(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -183,10 +180,10 @@ func (m *Model) Save(w io.Writer) error {
 	return nil
 }
 
-// maxCheckpoint is the most bytes that one may have.
+// maxCheckpoint is the largest size of a checkpoint in bytes.
 const maxCheckpoint = 1 << 16
 
-// Load reads it again; from names the file in errors. A model from it goes on as the saved one would.
+// Load reads a saved model; from is the name for errors. The model continues exactly as the saved one would.
 func Load(from string, r io.Reader) (*Model, error) {
 	fail := func(format string, a ...any) (*Model, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrCheckpoint, from, fmt.Sprintf(format, a...))

@@ -15,22 +15,22 @@
 // Nothing here reads a clock, and nothing allocates but Fit and checkpoints.
 package predict
 
-// Time is ns since the run began.
+// Time is ns since the start of the run.
 type Time = int64
 
-// Resources are what a device's work is measured by.
+// Resources of a device.
 const (
 	L1      = iota // level-1 cache
 	L2             // level-2 cache
 	DRAM           //
 	Tensor         // tensor cores
 	FMA            // multiply-add pipes
-	Threads        // room for threads: what of it is taken
+	Threads        // resident threads
 	Resources
 )
 
-// Use is the share, 0..1, of each resource that something keeps busy; of several batches together it
-// may be more. What a device does not have, or nobody measured, is zero.
+// Use is the busy share, 0..1, of each resource; a sum over batches may exceed 1. It is zero for a resource that the
+// device lacks or that was not measured.
 type Use [Resources]float64
 
 // Plus is the sum.
@@ -41,7 +41,7 @@ func (u Use) Plus(o Use) Use {
 	return u
 }
 
-// Minus is the difference, zero at least: sums of floating-point numbers leave crumbs.
+// Minus is the difference, at least zero: floating-point sums leave small remainders.
 func (u Use) Minus(o Use) Use {
 	for i := range u {
 		u[i] = max(0, u[i]-o[i])
@@ -66,24 +66,24 @@ func (u Use) Peak() float64 {
 	return p
 }
 
-// self is what of its own use says how sensitive a batch is: compute and memory. The publication takes
-// tensor cores and the L2 cache; a device where these are not known has the FMA pipes and the DRAM.
+// self returns the part of a batch's own use that determines its sensitivity: compute and memory. The publication
+// uses tensor cores and the L2 cache; a device without these has the FMA pipes and the DRAM.
 func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }
 
-// Exposure is what a batch runs beside, over time. The zero value has not begun.
+// Exposure is the use of the others beside a batch, over time. The zero value has not begun.
 type Exposure struct {
-	Began Time // when the batch began to run
+	Began Time // start of the batch
 	since Time
 	now   Use
-	sum   Use // of use times ns
+	sum   Use // integral over ns
 }
 
-// Begin starts the clock.
+// Begin starts the measurement.
 func (e *Exposure) Begin(now Time, others Use) { *e = Exposure{Began: now, since: now, now: others} }
 
-// Change takes in that from now on it runs beside others than before.
+// Change records a change of the others' use.
 func (e *Exposure) Change(now Time, others Use) {
 	if dt := now - e.since; dt > 0 {
 		e.sum = e.sum.Plus(e.now.Times(float64(dt)))
@@ -92,7 +92,7 @@ func (e *Exposure) Change(now Time, others Use) {
 	e.now = others
 }
 
-// Mean is the time-weighted average until now; of no time at all, what is there.
+// Mean is the time-weighted average until now; for zero time, the present use.
 func (e *Exposure) Mean(now Time) Use {
 	all := now - e.Began
 	if all <= 0 {
@@ -101,5 +101,5 @@ func (e *Exposure) Mean(now Time) Use {
 	return e.sum.Plus(e.now.Times(float64(max(0, now-e.since)))).Times(1 / float64(all))
 }
 
-// Now is what it runs beside.
+// Now is the present use of the others.
 func (e *Exposure) Now() Use { return e.now }

@@ -1,6 +1,6 @@
 //go:build !static
 
-// What all pictures share: colours, styles of lines, ticks, and names beside the ends of curves.
+// Shared by all pictures: colours, line styles, ticks, and names at the ends of curves.
 
 package report
 
@@ -23,10 +23,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Draws says that this program can draw.
+// Draws: this build can draw.
 const Draws = true
 
-// hues are Okabe and Ito's colours, which stay apart with every common kind of colour vision.
+// hues are the colours of Okabe and Ito, which suit all common kinds of colour vision.
 var hues = [...]color.RGBA{
 	{A: 0xFF},                            // black
 	{R: 0xE6, G: 0x9F, B: 0x00, A: 0xFF}, // orange
@@ -44,16 +44,16 @@ var (
 	faint = color.RGBA{R: 0xE6, G: 0xE6, B: 0xE6, A: 0xFF} // the grid
 )
 
-// night is a colour of a picture, and what replaces it on a dark page.
+// night maps the colours of a picture to those on a dark page.
 var night = map[color.RGBA]string{paper: "#14181D", ink: "#E7EAEE", grey: "#4A535D", faint: "#2B333C", hues[0]: "#FFFFFF", hues[5]: "#3C9BE0", hues[4]: "#2FC79B"}
 
-// dashes tell curves apart where colours do not.
+// dashes distinguish curves without colour.
 var dashes = [...][]vg.Length{nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}}
 
-// mostNamed is how many curves of a picture have a colour and a name; nobody follows more.
+// mostNamed is how many curves get a colour and a name; more cannot be told apart.
 const mostNamed = 6
 
-// Sizes of a picture; the names of the curves stand to the right of them.
+// Sizes of a picture. Names of curves are to the right of the plot.
 const (
 	pictureWidth  = 18 * vg.Centimeter
 	pictureHeight = 10 * vg.Centimeter
@@ -61,10 +61,10 @@ const (
 	nameHeight    = 12 // points
 )
 
-// name stands beside the end of a curve.
+// name is the label at the end of a curve.
 type name struct {
 	text string
-	end  plotter.XY // of its curve
+	end  plotter.XY // end of its curve
 	line draw.LineStyle
 }
 
@@ -91,7 +91,7 @@ func newCanvas(title, x, y string) *canvas {
 	return c
 }
 
-// curve draws a line; one without a text is grey.
+// curve draws a line; without a text it is grey.
 func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error {
 	line, err := plotter.NewLine(pts)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error
 	return nil
 }
 
-// write draws the curves, each name beside the end of its curve or as close as the others leave room.
+// write draws the curves, each name at the end of its curve or as close as the other names allow.
 func (c *canvas) write(w io.Writer) error {
 	svg := vgsvg.NewWith(vgsvg.UseWH(pictureWidth, pictureHeight))
 	all := draw.New(svg)
@@ -134,7 +134,8 @@ func (c *canvas) write(w io.Writer) error {
 	return err
 }
 
-// spread are the heights of the names, which are sorted from the top: those of the ends, moved apart by a line of text.
+// spread returns the heights of the names, which are sorted from the top: those of the curves' ends, moved apart to
+// the height of a line of text.
 func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Length {
 	at := make([]vg.Length, len(names))
 	roof := high
@@ -150,7 +151,7 @@ func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Le
 	return at
 }
 
-// darkToo adds to an SVG the colours that a dark page has it in.
+// darkToo adds to an SVG its colours on a dark page.
 func darkToo(svg []byte) []byte {
 	var style bytes.Buffer
 	style.WriteString("<style>@media (prefers-color-scheme: dark) {")
@@ -170,7 +171,7 @@ func darkToo(svg []byte) []byte {
 
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
-// ticks are at steps of 1, 2 or 5 times a power of ten, each with its number.
+// ticks places numbered ticks at steps of 1, 2 or 5 times a power of ten.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.

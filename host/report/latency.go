@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// LatencySVG draws, a line a run, the share of all its requests that had a result within a latency;
-// what a policy refuses, drops or fails never does, so its line ends below 1. The SLO, in ns, is a
-// dashed line; 0 leaves it out.
+// LatencySVG draws for each run the share of all its requests that had a result within a latency. Rejected, dropped
+// and failed requests have none, so a curve may end below 1. The SLO, in ns, is a dashed line; 0 omits it.
 func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 	most := float64(slo) / 1e6
 	var all []plotter.XYs
@@ -49,10 +48,10 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 		c.X.Label.Text += fmt.Sprintf(" (upright: the SLO, %.3g)", x)
 	}
 	for i, r := range runs {
-		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no more come
+		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no further results
 		style := draw.LineStyle{Color: grey, Width: vg.Points(1)}
 		name := ""
-		if back := len(runs) - 1 - i; back < mostNamed { // the last are what a run is about
+		if back := len(runs) - 1 - i; back < mostNamed { // the last runs are the important ones
 			style = draw.LineStyle{Color: hues[(len(hues)-1-back)%len(hues)], Width: vg.Points(1.6), Dashes: dashes[back%len(dashes)]}
 			name = r.Policy
 		}

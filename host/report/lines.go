@@ -1,6 +1,6 @@
 //go:build !static
 
-// Pictures of a metric along a parameter, a line a policy.
+// Pictures of a metric over a parameter, with a curve for each policy.
 
 package report
 
@@ -15,8 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// LinesSVG writes the picture: at most six curves with a colour and a name, the others grey. Points that are not finite, or
-// not positive on a logarithmic scale, are left out.
+// LinesSVG writes the picture: at most six curves with a colour and a name, the others grey. Points that are not
+// finite, or not positive on a logarithmic scale, are omitted.
 func LinesSVG(w io.Writer, p Picture) error {
 	c, err := lines(p)
 	if err == nil {
@@ -28,7 +28,7 @@ func LinesSVG(w io.Writer, p Picture) error {
 	return nil
 }
 
-// lines is the picture, not yet drawn.
+// lines prepares the picture without drawing it.
 func lines(p Picture) (*canvas, error) {
 	c := newCanvas(p.Title, p.X, p.Y)
 	if p.Log {
@@ -37,7 +37,7 @@ func lines(p Picture) (*canvas, error) {
 		c.Y.Min = 0
 	}
 	named, drawn := 0, 0
-	for _, faintly := range []bool{true, false} { // the named ones on top of the grey ones
+	for _, faintly := range []bool{true, false} { // named curves are drawn over grey ones
 		for _, s := range p.Series {
 			if len(s.X) != len(s.Y) || s.CI != nil && len(s.CI) != len(s.Y) {
 				return nil, fmt.Errorf("%s has %d places, %d values, %d intervals", s.Name, len(s.X), len(s.Y), len(s.CI))
@@ -81,12 +81,12 @@ func lines(p Picture) (*canvas, error) {
 		}
 	}
 	if drawn == 0 {
-		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // nothing to draw: axes alone
+		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // no points: only axes
 	}
 	return c, nil
 }
 
-// points are what can be drawn of a line, and their intervals.
+// points are the points of a curve that can be drawn, with their intervals.
 func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 	for j, y := range s.Y {
 		if math.IsNaN(y) || math.IsInf(y, 0) || p.Log && y <= 0 {
@@ -99,7 +99,7 @@ func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 		low := half
 		if p.Log { // a bar must not reach zero
 			low = min(half, y*0.99)
-		} else if y >= 0 { // nor leave the frame where nothing is negative
+		} else if y >= 0 { // nor leave the frame if all values are positive
 			low = min(half, y)
 		}
 		pts = append(pts, plotter.XY{X: s.X[j], Y: y})

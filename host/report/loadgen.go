@@ -1,4 +1,4 @@
-// MLPerf LoadGen's rules for the server scenario, as a verdict on a run.
+// A run judged by the rules of MLPerf LoadGen's server scenario.
 
 package report
 
@@ -9,32 +9,30 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// ServerRules are the rules of LoadGen's server scenario (mlcommons/inference, mlperf.conf and the
-// rules' section on early stopping). Zero fields take MLPerf's values: percentile 0.99, 600 s,
-// confidence 0.99.
+// ServerRules are the rules of LoadGen's server scenario (mlcommons/inference, mlperf.conf and the rules' section on
+// early stopping). A zero field takes MLPerf's value: percentile 0.99, 600 s, confidence 0.99.
 type ServerRules struct {
 	Target      int64   // latency bound in ns
-	Percentile  float64 // share of the queries that must meet it
-	MinDuration int64   // ns from the first arrival to the last end
+	Percentile  float64 // share of queries that must meet it
+	MinDuration int64   // least time in ns from the first arrival to the last end
 	Confidence  float64 // of early stopping
 }
 
-// LoadGen is the verdict.
+// LoadGen is the result.
 type LoadGen struct {
 	Valid        bool   `json:"valid"`
 	Queries      int    `json:"queries"`
 	Overlatency  int    `json:"overlatency"`   // later than the target, or without a result
-	MinQueries   int    `json:"min_queries"`   // that early stopping asks for with so many over the target; 0: no number helps
-	LatencyMet   bool   `json:"latency_met"`   // the percentile itself meets the target
+	MinQueries   int    `json:"min_queries"`   // needed for early stopping with that many over the target; 0: no number is enough
+	LatencyMet   bool   `json:"latency_met"`   // the percentile meets the target
 	DurationMet  bool   `json:"duration_met"`  // the run was long enough
-	EarlyStopMet bool   `json:"early_stop_ok"` // there were enough queries for the confidence
-	Why          string `json:"why,omitempty"` // of what is not met
+	EarlyStopMet bool   `json:"early_stop_ok"` // enough queries for the confidence
+	Why          string `json:"why,omitempty"` // reason for a failure
 }
 
-// MinPassing is how many queries of n in all early stopping asks for with t of them over the
-// target: the smallest n at which a system that misses the target with probability 1-p shows at most
-// t misses with probability 1-c or less. MLPerf's own minima for t = 1 are 662 (p = 0.99) and 64
-// (p = 0.9).
+// MinPassing is the number of queries that early stopping needs with t of them over the target: the smallest n at
+// which a system that misses the target with probability 1-p shows at most t misses with probability at most 1-c.
+// MLPerf's minima for t = 1 are 662 (p = 0.99) and 64 (p = 0.9).
 func MinPassing(t int, p, c float64) int {
 	ok := func(n int) bool {
 		// P(Binomial(n, 1-p) <= t) = I_p(n-t, t+1)
@@ -57,8 +55,8 @@ func MinPassing(t int, p, c float64) int {
 	return hi
 }
 
-// Server judges a run by the latencies, in ns, of the queries that had a result, the number of all
-// queries, and how long it took.
+// Server judges a run by the latencies, in ns, of queries with a result, the number of all queries, and the run's
+// duration.
 func Server(r ServerRules, latencies []int64, queries int, duration int64) LoadGen {
 	if r.Percentile == 0 {
 		r.Percentile = 0.99

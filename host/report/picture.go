@@ -1,22 +1,22 @@
-// What a picture shows, apart from drawing it.
+// The content of a picture, without drawing.
 
 package report
 
-// Series is a line: Y at X, with half of its interval where CI is not nil.
+// Series is a curve: Y over X, with half intervals if CI is not nil.
 type Series struct {
 	Name string
 	X, Y []float64
 	CI   []float64
-	Hue  int  // colour: lines of a family share one
+	Hue  int  // colour: curves of a family share one
 	Dash int  // solid, dashed, dotted, both
-	Bold bool // what the picture is about
-	// Faint is a line for comparison, grey and without a name.
+	Bold bool // a main curve of the picture
+	// Faint is a curve for comparison, grey and without a name.
 	Faint bool `json:",omitempty"`
 }
 
 // Picture is what is drawn.
 type Picture struct {
 	Title, X, Y string
-	Log         bool // Y on a logarithmic scale, for values that explode beyond capacity
+	Log         bool // logarithmic Y axis, for values that grow without bound above capacity
 	Series      []Series
 }

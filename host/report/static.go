@@ -1,6 +1,6 @@
 //go:build static
 
-// A board's program draws nothing: the drawing library and its fonts would take 3.4 MB of an image's 16.
+// A board's program does not draw: the drawing library and its fonts would take 3.4 MB of an image's 16.
 
 package report
 
@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Draws says that this program cannot draw.
+// Draws: this build cannot draw.
 const Draws = false
 
 var errStatic = errors.New("this sluice was built without pictures (-tags static): draw from summary.json on a workstation")
 
-// LinesSVG says that it cannot.
+// LinesSVG returns an error.
 func LinesSVG(io.Writer, Picture) error { return errStatic }
 
-// LatencySVG says that it cannot.
+// LatencySVG returns an error.
 func LatencySVG(io.Writer, int64, ...*engine.Result) error { return errStatic }

@@ -1,4 +1,4 @@
-// Tables for people.
+// Tables as text.
 
 package report
 
@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns; the first column is set to the left, the others to the right.
+// Table is text in columns; the first is left-aligned, the others right-aligned.
 type Table struct {
 	Head []string
 	Rows [][]string
@@ -18,7 +18,7 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Write writes the table, a line a row.
+// Write writes the table, one row a line.
 func (t *Table) Write(w io.Writer) error {
 	width := make([]int, 0, len(t.Head))
 	all := append([][]string{t.Head}, t.Rows...)
@@ -47,7 +47,7 @@ func (t *Table) Write(w io.Writer) error {
 	return nil
 }
 
-// Ns says a time in the unit that suits it.
+// Ns formats a time in a suitable unit.
 func Ns(ns int64) string {
 	switch {
 	case ns < 0:
@@ -62,10 +62,10 @@ func Ns(ns int64) string {
 	return fmt.Sprintf("%.1f s", float64(ns)/1e9)
 }
 
-// Percent says a share.
+// Percent formats a share.
 func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-// Bytes says a size in decimal units.
+// Bytes formats a size in decimal units.
 func Bytes(n uint64) string {
 	switch {
 	case n < 10_000:

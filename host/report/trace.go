@@ -1,5 +1,5 @@
-// Package report turns the results of runs into what people look at: a Chrome trace that opens in
-// Perfetto, a picture of latency distributions, tables.
+// Package report presents the results of runs: a Chrome trace for Perfetto, pictures of latency distributions, and
+// tables.
 package report
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// traceEvent is one entry of the Trace Event Format ("JSON Object Format"); times in microseconds.
+// traceEvent is an entry of the Trace Event Format ("JSON Object Format"), with times in microseconds.
 type traceEvent struct {
 	Name  string         `json:"name"`
 	Phase string         `json:"ph"`
@@ -25,13 +25,13 @@ type traceEvent struct {
 }
 
 const (
-	deviceTID  = 1   // + device
-	requestTID = 100 // async spans lie on tracks of their own, by id
+	deviceTID  = 1   // plus the device's index
+	requestTID = 100 // async spans have tracks of their own, by id
 )
 
-// Trace writes one process a run: a thread a device with every segment (named by segment and batch,
-// which is also what Perfetto colours by) and an instant for every preemption and merge, and an
-// async span a request, from its arrival to its end, with the wait inside it.
+// Trace writes one process for each run. It has a thread for each device with every segment (named by segment and
+// batch, which determines the colour in Perfetto), an instant for every preemption and merge, and an async span for
+// each request from arrival to end, with its wait inside.
 func Trace(w io.Writer, runs ...*engine.Result) error {
 	events := []traceEvent{}
 	us := func(t engine.Time) float64 { return float64(t) / 1e3 }

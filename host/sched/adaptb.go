@@ -40,7 +40,7 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 		}
 		limit := bMax(a.BMax, d, t)
 		n := Head(&s.Queue, oldest.Network, taken, limit)
-		if due := oldest.Arrived + a.timeout(oldest, t.At(0, t.Segments()-1, limit)); n < limit && now < due {
+		if due := a.due(&s.Queue, taken, n, t.At(0, t.Segments()-1, limit)); n < limit && now < due {
 			return append(buf, Action{Kind: Wait, Until: due}) // further devices would wait for the same request
 		}
 		buf = whole(buf, i, oldest.Network, t, n)
@@ -55,6 +55,15 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 // company saves less than one. The settings of the publication (an SLO of some five times one request
 // alone) are far below. A timeout that is a parameter (SLO) is kept as it is.
 const patientBatches = 100
+
+// due is when the first of n requests from a place on, the oldest of each level, has waited for T_timeout.
+func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
+	due := Never
+	for i := from; i < from+n; i = q.Level(i) {
+		due = min(due, q.At(i).Arrived+a.timeout(q.At(i), full))
+	}
+	return due
+}
 
 // timeout is T_timeout of a request, where a full batch takes so long.
 func (a AdaptB) timeout(r *Request, full Time) Time {

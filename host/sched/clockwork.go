@@ -5,6 +5,8 @@
 // queue, and one that has missed it at size 1 is given up. A size whose queue holds fewer requests
 // than it needs is passed over.
 //
+// A batch holds somebody of the highest level that waits: the largest size without one is not taken.
+//
 // For one size the latest start and the deadline order requests alike, so one order serves all
 // queues: size b's queue is what of it has deadline >= now + T(b).
 
@@ -16,6 +18,7 @@ type Clockwork struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 
 	pick picks
+	fit  []int // who makes up a batch, by place in the order of deadlines
 }
 
 // Name is the policy's name on the command line.
@@ -25,47 +28,48 @@ func (*Clockwork) Name() string { return "clockwork" }
 func (*Clockwork) Mapping() string { return MappingR }
 
 // Decide serves every idle device, and gives up what no device can serve in time. Where deadlines
-// are in the order of arrival it costs O(B_max^2 + dropped) a device.
+// are in the order of arrival it costs O(B_max^2 + dropped) a device, else O(N_Q) more.
 func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
-	p.pick.reset()
+	p.pick.reset(&s.Queue)
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if !d.idle() {
 			continue
 		}
-		first, ok := p.pick.next(&s.Queue, none)
-		for ; ok; first, ok = p.pick.next(&s.Queue, first) {
-			r := s.Queue.At(first.at)
+		first, r, ok := p.pick.next(0)
+		for ; ok; first, r, ok = p.pick.next(first + 1) {
 			if alone := quickest(s, r.Network); alone < 0 || now+alone <= r.Deadline {
 				break
 			}
-			p.pick.take(&s.Queue, first)
+			p.pick.take(first)
 			buf = append(buf, Action{Kind: Drop, Request: r.ID})
 		}
 		if !ok {
 			break
 		}
-		network := s.Queue.At(first.at).Network
-		if t := d.Table(network); t != nil {
-			buf = p.dispatch(now, s, i, network, t, first, buf)
+		if t := d.Table(r.Network); t != nil {
+			buf = p.dispatch(now, i, d, r, t, first, buf)
 		}
 	}
 	return buf
 }
 
-func (p *Clockwork) dispatch(now Time, s *State, dev int, network string, t *Table, first place, buf []Action) []Action {
+func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, head *Request, t *Table, first int, buf []Action) []Action {
 	from := len(p.pick.ids)
-	for b := bMax(p.BMax, &s.Devices[dev], t); b >= 1; b-- {
+	for b := bMax(p.BMax, d, t); b >= 1; b-- {
 		end := now + t.At(0, t.Segments()-1, b)
-		for c, ok := first, true; ok && len(p.pick.ids)-from < b; c, ok = p.pick.next(&s.Queue, c) {
-			if r := s.Queue.At(c.at); r.Network == network && end <= r.Deadline {
-				p.pick.take(&s.Queue, c)
+		p.fit = p.fit[:0]
+		for i, r, ok := p.pick.next(first); ok && len(p.fit) < b && (len(p.fit) > 0 || r.Priority == head.Priority); i, r, ok = p.pick.next(i + 1) {
+			if r.Network == head.Network && end <= r.Deadline {
+				p.fit = append(p.fit, i)
 			}
 		}
-		if len(p.pick.ids)-from == b {
-			return chosen(buf, dev, network, t.Segments()-1, p.pick.ids[from:])
+		if len(p.fit) == b {
+			for _, i := range p.fit {
+				p.pick.take(i)
+			}
+			return chosen(buf, dev, head.Network, t.Segments()-1, p.pick.ids[from:])
 		}
-		p.pick.ids = p.pick.ids[:from]
 	}
 	return buf
 }

@@ -45,20 +45,18 @@ func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 			}
 		}
 		for ; free > 0; free-- {
-			best := -1
-			for j := range min(q.Len(), 64) {
-				if r := q.At(j); taken>>j&1 == 0 && d.Table(r.Network) != nil && (best < 0 || r.Priority > q.At(best).Priority) {
-					best = j
-				}
+			first := 0 // that has not been taken and that the device serves
+			for first < min(q.Len(), 64) && (taken>>first&1 != 0 || d.Table(q.At(first).Network) == nil) {
+				first++
 			}
-			if best < 0 {
+			if first == min(q.Len(), 64) {
 				break
 			}
-			taken |= 1 << best
-			r := q.At(best)
+			taken |= 1 << first
+			r := q.At(first)
 			buf = append(buf, Action{
 				Kind: Launch, Device: i, Network: r.Network, Last: d.Table(r.Network).Segments() - 1,
-				Requests: p.ids[best : best+1], Priority: r.Priority,
+				Requests: p.ids[first : first+1], Priority: r.Priority,
 			})
 		}
 	}

@@ -19,27 +19,27 @@ func (*EDF) Name() string { return "edf" }
 func (*EDF) Mapping() string { return MappingR }
 
 // Decide serves every idle device. It costs O(B_max) a device where deadlines are in the order of
-// arrival, else O(N_Q) a request taken.
+// arrival, else O(N_Q).
 func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
-	e.pick.reset()
+	e.pick.reset(&s.Queue)
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if !d.idle() {
 			continue
 		}
-		first, ok := e.pick.next(&s.Queue, none)
+		at, r, ok := e.pick.next(0)
 		if !ok {
 			break
 		}
-		network := s.Queue.At(first.at).Network
+		network := r.Network
 		t := d.Table(network)
 		if t == nil {
 			continue
 		}
 		limit := bMax(e.BMax, d, t)
 		from := len(e.pick.ids)
-		for c := first; ok && len(e.pick.ids)-from < limit && s.Queue.At(c.at).Network == network; c, ok = e.pick.next(&s.Queue, c) {
-			e.pick.take(&s.Queue, c)
+		for ; ok && len(e.pick.ids)-from < limit && r.Network == network; at, r, ok = e.pick.next(at + 1) {
+			e.pick.take(at)
 		}
 		buf = chosen(buf, i, network, t.Segments()-1, e.pick.ids[from:])
 	}

@@ -66,45 +66,46 @@ func (f Fluid) dispatch(s *State, dev, taken int, buf []Action) ([]Action, int) 
 func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	top := d.Launches[len(d.Launches)-1]
-	if top.Phase == Running {
-		return buf, taken
-	}
-	base, rem, slack := top, len(top.Requests), top.Slack(now)
-	if len(d.Launches) > 1 { // top fills up the batch below it
-		if top.Reached < top.Last {
-			return buf, taken // no nested preemption
-		}
-		base = d.Launches[len(d.Launches)-2]
-		rem += len(base.Requests)
-		slack = min(slack, base.Slack(now))
-		buf = merge(buf, top.ID, base.ID)
-	}
-	t := d.Table(base.Network)
-	if t == nil {
+	t := d.Table(top.Network)
+	if top.Phase == Running || t == nil {
 		return buf, taken
 	}
 	last := t.Segments() - 1
-	n := f.incr(s, d, t, base, rem, slack, taken)
-	switch {
-	case n > 0:
+	base, rem, slack, level := top, len(top.Requests), top.Slack(now), top.Level()
+	n := 0
+	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
+		if top.Reached < top.Last { // no nested preemption, but by a higher level
+			buf, n = interrupt(s, dev, top, level, taken, f.BMax, buf)
+			if n == 0 && top.Phase == Halted {
+				buf = resume(buf, top.ID, top.Last)
+			}
+			return buf, taken + n
+		}
+		base = d.Launches[len(d.Launches)-2]
+		rem += len(base.Requests)
+		slack, level = min(slack, base.Slack(now)), max(level, base.Level())
+		buf = merge(buf, top.ID, base.ID)
+	}
+	if n = f.incr(s, d, t, base, rem, slack, taken, level); n > 0 {
 		if base.Phase != Halted {
 			buf = preempt(buf, base.ID)
 		}
-		buf = upTo(buf, dev, base.Network, base.Reached, n)
-		taken += n
-	case base.Phase == Halted || base.Reached == base.Last:
+		return upTo(buf, dev, base.Network, base.Reached, n), taken + n
+	}
+	buf, n = interrupt(s, dev, base, level, taken, f.BMax, buf)
+	if n == 0 && (base.Phase == Halted || base.Reached == base.Last) {
 		buf = resume(buf, base.ID, last)
 	}
-	return buf, taken
+	return buf, taken + n
 }
 
 // incr is B_incr, or 0 where the batch is to go on as it is.
-func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken int) int {
+func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken, level int) int {
 	i, last, limit := base.Reached, t.Segments()-1, bMax(f.BMax, d, t)
 	if rem == 0 || rem >= limit || i < 0 || i >= last {
 		return 0
 	}
-	n := Head(&s.Queue, base.Network, taken, limit-rem)
+	n := atLeast(&s.Queue, base.Network, taken, min(limit-rem, d.free()), level)
 	if n == 0 {
 		return 0
 	}

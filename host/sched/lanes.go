@@ -3,6 +3,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -96,13 +97,7 @@ func (l *lanes) sort(q *Queue, fcfs bool, keep func(*Request) bool) []*lane {
 		if !fcfs && a.priority != b.priority {
 			return b.priority - a.priority
 		}
-		switch {
-		case a.came[0] < b.came[0]:
-			return -1
-		case a.came[0] > b.came[0]:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(a.came[0], b.came[0]), cmp.Compare(a.ids[0], b.ids[0]))
 	})
 	return l.order
 }

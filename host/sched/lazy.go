@@ -60,7 +60,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 		room := bMax(l.BMax, d, t)
 		n := Head(&s.Queue, network, taken, room)
 		if !l.Idle { // someone must start, whatever its slack
-			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken))
+			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken, anyLevel))
 		}
 		buf = whole(buf, i, network, t, n)
 		taken += n
@@ -81,15 +81,20 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 		return buf, taken
 	}
 	// Merge with whoever stands at the same boundary; with several, all the way down.
+	rem := len(top.Requests)
 	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
+		if rem += len(d.Launches[k-1].Requests); rem > bMax(l.BMax, d, t) { // one of them was interrupted
+			break
+		}
 		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
 		k--
 	}
 	base := d.Launches[k]
 	last := t.Segments() - 1
-	places, deadline, rest := 0, never, Time(0)
+	places, deadline, rest, level := 0, never, Time(0), anyLevel
 	for _, v := range d.Launches {
 		places += v.Began
+		level = max(level, v.Level())
 		for i := range v.Requests {
 			deadline = min(deadline, v.Requests[i].Deadline)
 		}
@@ -99,30 +104,30 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	}
 	n := 0
 	if base.Reached >= 0 && base.Reached < last {
-		n = l.newcomers(now, s, t, base.Network, deadline, rest, bMax(l.BMax, d, t)-places, taken)
+		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
 	stop := last // or where the next sub-batch below waits
-	if k > 0 && d.Launches[k-1].Network == base.Network {
+	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}
-	switch {
-	case n > 0:
+	if n > 0 {
 		if base.Phase != Halted {
 			buf = preempt(buf, base.ID)
 		}
-		buf = upTo(buf, dev, base.Network, base.Reached, n)
-		taken += n
-	case base.Phase == Halted || base.Reached == base.Last:
+		return upTo(buf, dev, base.Network, base.Reached, n), taken + n
+	}
+	buf, n = interrupt(s, dev, base, level, taken, l.BMax, buf)
+	if n == 0 && (base.Phase == Halted || base.Reached == base.Last) {
 		buf = resume(buf, base.ID, stop)
 	}
-	return buf, taken
+	return buf, taken + n
 }
 
 // newcomers is how many waiting requests may start beside members whose earliest deadline and
 // remaining times, one after the other, are given.
-func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken int) int {
+func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken, level int) int {
 	n := 0
-	for m := Head(&s.Queue, network, taken, room); n < m; n++ {
+	for m := atLeast(&s.Queue, network, taken, room, level); n < m; n++ {
 		deadline = min(deadline, s.Queue.At(taken+n).Deadline)
 		rest += t.Alone()
 		if deadline-now-rest < 0 {

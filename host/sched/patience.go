@@ -15,6 +15,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -27,8 +28,22 @@ const (
 
 // patience remembers who was let go.
 type patience struct {
-	off   []device.RequestID // still waiting, as far as known; in the order of the queue
-	total int64              // ever
+	off   []letOff // still waiting, as far as known; in the order of the queue
+	total int64    // ever
+}
+
+// letOff is a request that was let go.
+type letOff struct {
+	level int
+	id    device.RequestID
+}
+
+func (o letOff) compare(r *Request) int {
+	return cmp.Or(cmp.Compare(r.Priority, o.level), cmp.Compare(o.id, r.ID))
+}
+
+func (w *patience) has(id device.RequestID) bool {
+	return slices.ContainsFunc(w.off, func(o letOff) bool { return o.id == id })
 }
 
 // takes is the time that a request which is begun now is expected to take. The batch is chosen later:
@@ -60,33 +75,38 @@ func (p *Plus) stands(now Time, q *plan, r *Request) bool {
 // endures tells whether a request can be let go a while longer.
 func endures(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
 
-// next is the network of the request to be served next; false where nobody waits that this answer
-// has not given away.
-func (p *Plus) next(now Time, s *State) (string, bool) {
-	network, found := "", false
+// next is the request to be served next; nil where nobody waits that this answer has not given away.
+func (p *Plus) next(now Time, s *State) *Request {
+	first, to := (*Request)(nil), 0
 	for i := 0; i < s.Queue.Len(); i++ {
+		if i >= to {
+			if first != nil { // who stands back does so within a level
+				break
+			}
+			to = s.Queue.Level(i)
+		}
 		r := s.Queue.At(i)
 		if slices.Contains(p.given, r.ID) {
 			continue
 		}
-		if !slices.Contains(p.wait.off, r.ID) && (r.Deadline >= now || !p.stands(now, p.known(r.Network), r)) {
-			return r.Network, true
+		if !p.wait.has(r.ID) && (r.Deadline >= now || !p.stands(now, p.known(r.Network), r)) {
+			return r
 		}
-		if !found {
-			network, found = r.Network, true
+		if first == nil {
+			first = r
 		}
-		i = s.Queue.skip(i, now)
+		i = s.Queue.skip(i, to, now)
 	}
-	return network, found
+	return first
 }
 
-// skip is the place behind i, beyond those near the head, in front of which all deadlines are before
-// that time, less one.
-func (q *Queue) skip(i int, before Time) int {
+// skip is the place behind i, beyond those near the head, in front of which all deadlines of a level that ends at a place
+// are before that time, less one.
+func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i
 	}
-	lo, hi := i+1, q.n
+	lo, hi := i+1, end
 	for lo < hi {
 		if mid := (lo + hi) / 2; q.At(mid).Deadline < before {
 			lo = mid + 1
@@ -97,58 +117,74 @@ func (q *Queue) skip(i int, before Time) int {
 	return lo - 1
 }
 
-// pick appends to given up to limit requests for the plan's network, in the order in which they are
-// to be served, up to the first for another network, and tells where they begin. It lets requests
+// pick appends to given up to limit requests for the plan's network, of that level and above, in the order in which they
+// are to be served, up to the first for another network, and tells where they begin. It lets requests
 // go, or gives them up (Refuse).
-func (p *Plus) pick(now Time, s *State, q *plan, limit int, buf []Action) ([]Action, int) {
-	n := s.Queue.Len()
+func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
+	n, from, more := s.Queue.Len(), len(p.given), true
 	p.soonest = never
 	begun := now + q.takes(n)
-	buf, from, first := p.patient(now, s, q, limit, begun, buf)
-	for i := first; i >= 0 && i < n && len(p.given)-from < limit; i++ { // those who stand back, behind the others
+	for lo, hi := 0, 0; lo < n && more && len(p.given)-from < limit && s.Queue.At(lo).Priority >= least; lo = hi {
+		hi = s.Queue.Level(lo)
+		buf, from, more = p.pickLevel(now, s, q, lo, hi, from, limit, begun, buf)
+	}
+	return buf, from
+}
+
+// pickLevel picks among those of a level, who wait at the places lo to hi; more: those of the next level may be picked
+// behind them.
+func (p *Plus) pickLevel(now Time, s *State, q *plan, lo, hi, from, limit int, begun Time, buf []Action) ([]Action, int, bool) {
+	had := len(p.given) - from
+	buf, from, first, more := p.patient(now, s, q, lo, hi, from, limit, begun, buf)
+	for i := first; i >= 0 && i < hi && len(p.given)-from < limit; i++ { // those who stand back, behind the others
 		r := s.Queue.At(i)
-		if r.Deadline >= begun || r.Network != q.network || !p.stands(now, q, r) || slices.Contains(p.wait.off, r.ID) || slices.Contains(p.given[:from], r.ID) {
+		if r.Deadline >= begun || r.Network != q.network || !p.stands(now, q, r) || p.wait.has(r.ID) || slices.Contains(p.given[:from], r.ID) {
 			continue
 		}
 		p.give(r, begun)
 	}
 	// Who was let go: when nobody else waits, and where so many wait that only full batches keep up.
-	if len(p.given) > from && n <= guardBatches*q.b {
-		return buf, from
-	}
-	for i := 0; i < n && len(p.given)-from < limit && len(p.wait.off) > 0; i++ {
-		if r := s.Queue.At(i); r.Network == q.network && slices.Contains(p.wait.off, r.ID) && !slices.Contains(p.given, r.ID) {
-			p.give(r, begun)
+	if len(p.given)-from == had || s.Queue.Len() > guardBatches*q.b {
+		for i := lo; i < hi && len(p.given)-from < limit && len(p.wait.off) > 0; i++ {
+			if r := s.Queue.At(i); r.Network == q.network && p.wait.has(r.ID) && !slices.Contains(p.given, r.ID) {
+				p.give(r, begun)
+			}
 		}
 	}
-	return buf, from
+	for i := lo; i < hi && more && len(p.given) == from; i++ { // somebody stands back for another network
+		more = slices.Contains(p.given, s.Queue.At(i).ID)
+	}
+	return buf, from, more
 }
 
 // patient picks in the order of arrival but for those that it lets go, gives up, or finds standing
 // back, of whom it tells the first one's place (-1: nobody stands back).
-func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf []Action) ([]Action, int, int) {
-	from, first, at, i, n := len(p.given), -1, 0, 0, s.Queue.Len()
-	for ; i < n && len(p.given)-from < limit; i++ {
+func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, begun Time, buf []Action) ([]Action, int, int, bool) {
+	first, at, i := -1, 0, lo
+	if lo > 0 {
+		at = p.wait.behind(s.Queue.At(lo).Priority + 1)
+	}
+	for ; i < hi && len(p.given)-from < limit; i++ {
 		r := s.Queue.At(i)
-		for at < len(p.wait.off) && p.wait.off[at] < r.ID {
+		for at < len(p.wait.off) && p.wait.off[at].compare(r) < 0 {
 			if first >= 0 {
 				at++ // may be among those who were not looked at
 				continue
 			}
 			p.wait.off = slices.Delete(p.wait.off, at, at+1) // served or gone
 		}
-		off := at < len(p.wait.off) && p.wait.off[at] == r.ID
+		off := at < len(p.wait.off) && p.wait.off[at].id == r.ID
 		switch missed := r.Deadline < begun; {
 		case from > 0 && slices.Contains(p.given[:from], r.ID):
 			continue
 		case !off && r.Network != q.network:
 			if r.Deadline >= now || !p.stands(now, p.known(r.Network), r) {
-				return buf, from, first
+				return buf, from, first, false
 			}
 			if first < 0 { // it stands back, as next found
 				first = i
 			}
-			i = s.Queue.skip(i, now)
+			i = s.Queue.skip(i, hi, now)
 			continue
 		case off && (r.Network != q.network || endures(now, r)):
 			at++
@@ -164,20 +200,33 @@ func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf [
 			if first < 0 {
 				first = i
 			}
-			i = s.Queue.skip(i, begun)
+			i = s.Queue.skip(i, hi, begun)
 			continue
 		case missed && p.lets(now, q, r):
-			p.wait.off = slices.Insert(p.wait.off, at, r.ID)
+			p.wait.off = slices.Insert(p.wait.off, at, letOff{r.Priority, r.ID})
 			p.wait.total++
 			at++
 			continue
 		}
 		p.give(r, begun)
 	}
-	if i == n && first < 0 {
-		p.wait.off = p.wait.off[:at]
+	if i == hi && first < 0 {
+		end := len(p.wait.off)
+		if hi < s.Queue.Len() {
+			end = max(at, p.wait.behind(s.Queue.At(lo).Priority))
+		}
+		p.wait.off = slices.Delete(p.wait.off, at, end)
 	}
-	return buf, from, first
+	return buf, from, first, true
+}
+
+// behind is how many were let go of this level and above.
+func (w *patience) behind(level int) int {
+	n := 0
+	for n < len(w.off) && w.off[n].level >= level {
+		n++
+	}
+	return n
 }
 
 // lets tells whether a request that is late anyway may be let go.

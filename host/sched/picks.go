@@ -1,64 +1,98 @@
-// Picking requests from the queue in the order of their deadlines.
+// Picking requests from the queue in the order of their levels and deadlines.
 
 package sched
 
 import (
-	"slices"
+	"cmp"
 
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// place is a request's place in the order of (deadline, place in the queue).
+// place is a request's place in the order of (level, deadline, place in the queue).
 type place struct {
+	level    int
 	deadline Time
 	at       int
+	taken    bool // given away by this answer
 }
 
-// none stands before every request.
-var none = place{-1 << 63, -1}
-
-// picks are the requests that one answer gives away. The buffer is kept between answers.
-type picks struct{ ids []device.RequestID }
-
-func (p *picks) reset() { p.ids = p.ids[:0] }
-
-// next is the first request behind prev, in the order of deadlines, that has not been given away.
-func (p *picks) next(q *Queue, prev place) (place, bool) {
-	for {
-		c, ok := q.after(prev)
-		if !ok || len(p.ids) == 0 || !slices.Contains(p.ids, q.At(c.at).ID) {
-			return c, ok
-		}
-		prev = c
-	}
+// picks are the queue's requests in this order, as far as an answer looks at them, and those that it gives away. The
+// buffers are kept between answers.
+type picks struct {
+	q      *Queue
+	sorted []place
+	heap   []place // the others, where the queue has another order; made when the second is asked for
+	ids    []device.RequestID
 }
 
-func (p *picks) take(q *Queue, c place) { p.ids = append(p.ids, q.At(c.at).ID) }
+func (p *picks) reset(q *Queue) {
+	p.q, p.sorted, p.heap, p.ids = q, p.sorted[:0], p.heap[:0], p.ids[:0]
+}
 
-// after is the request behind prev in the order of (deadline, place).
-func (q *Queue) after(prev place) (place, bool) {
-	if q.Ordered() {
-		i := prev.at + 1
-		if i >= q.n {
-			return none, false
+// next is the first request from the i-th on, in this order, that has not been given away; false: there is
+// none.
+func (p *picks) next(i int) (int, *Request, bool) {
+	for ; i < p.q.Len(); i++ {
+		if i == len(p.sorted) {
+			p.sorted = append(p.sorted, p.least())
 		}
-		return place{q.At(i).Deadline, i}, true
+		if c := &p.sorted[i]; !c.taken {
+			return i, p.q.At(c.at), true
+		}
 	}
-	best, found := none, false
-	for k := range q.rings {
-		g := &q.rings[k]
-		for i := range g.n {
-			c := place{g.at(i).Deadline, g.first - q.base + i}
-			if c.behind(prev) && (!found || best.behind(c)) {
-				best, found = c, true
+	return i, nil, false
+}
+
+func (p *picks) take(i int) {
+	c := &p.sorted[i]
+	c.taken = true
+	p.ids = append(p.ids, p.q.At(c.at).ID)
+}
+
+// least is the request behind those that are sorted.
+func (p *picks) least() place {
+	i := len(p.sorted)
+	if p.q.Ordered() {
+		return place{deadline: p.q.At(i).Deadline, at: i}
+	}
+	if i == 0 {
+		for k := range p.q.rings {
+			g := &p.q.rings[k]
+			for j := range g.n {
+				r := g.at(j)
+				p.heap = append(p.heap, place{level: r.Priority, deadline: r.Deadline, at: g.first - p.q.base + j})
 			}
 		}
+		for j := len(p.heap)/2 - 1; j >= 0; j-- {
+			p.sink(j)
+		}
 	}
-	return best, found
+	first, last := p.heap[0], len(p.heap)-1
+	p.heap[0], p.heap = p.heap[last], p.heap[:last]
+	p.sink(0)
+	return first
 }
 
-func (c place) behind(o place) bool {
-	return c.deadline > o.deadline || c.deadline == o.deadline && c.at > o.at
+// sink puts the i-th of the heap below those that go before it.
+func (p *picks) sink(i int) {
+	for {
+		down := 2*i + 1
+		if down >= len(p.heap) {
+			return
+		}
+		if down+1 < len(p.heap) && p.heap[down+1].before(p.heap[down]) {
+			down++
+		}
+		if !p.heap[down].before(p.heap[i]) {
+			return
+		}
+		p.heap[i], p.heap[down] = p.heap[down], p.heap[i]
+		i = down
+	}
+}
+
+func (c place) before(o place) bool {
+	return cmp.Or(cmp.Compare(o.level, c.level), cmp.Compare(c.deadline, o.deadline), cmp.Compare(c.at, o.at)) < 0
 }
 
 // chosen launches these requests up to an exit.

@@ -92,7 +92,7 @@ func (p *Plus) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 		switch {
 		case d.Down:
 		case len(d.Launches) == 0:
-			buf = p.dispatch(now, s, i, buf)
+			buf, _ = p.dispatch(now, s, i, d.MaxBatch, anyLevel, buf)
 		default:
 			buf = p.atExit(now, s, i, buf)
 		}
@@ -100,30 +100,33 @@ func (p *Plus) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
+// dispatch launches up to limit of those to be served next, of that level and above, through the whole network, and
+// tells whether it has.
+func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
-	network, ok := p.next(now, s)
-	if !ok {
-		return buf
+	r := p.next(now, s)
+	if r == nil || r.Priority < least {
+		return buf, false
 	}
+	network := r.Network
 	t := d.Table(network)
 	if t == nil {
-		return buf
+		return buf, false
 	}
 	q := p.plan(s, d, network, t)
 	before := len(p.given)
-	buf, from := p.pick(now, s, q, 2*q.b, buf)
+	buf, from := p.pick(now, s, q, 2*q.b, least, buf)
 	m := len(p.given) - from
 	switch {
 	case m == 0 && from > before: // all of them were given up, but others may wait
-		return p.dispatch(now, s, dev, buf)
+		return p.dispatch(now, s, dev, limit, least, buf)
 	case m == 0:
-		return buf
+		return buf, false
 	}
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)
 	best, n := math.Inf(1), 1
-	for c := min(m, q.b); c >= 1; c-- { // from the largest: it wins a tie
+	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest: it wins a tie
 		time, left := q.rest[q.cell(0, c)], wait-float64(c)
 		cost := time - mul(float64(c), q.pace)
 		if !guard {
@@ -134,57 +137,71 @@ func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
 		}
 	}
 	p.keep(from + n)
-	return chosen(buf, dev, network, t.Segments()-1, p.given[from:])
+	return chosen(buf, dev, network, t.Segments()-1, p.given[from:]), true
 }
 
 func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	d := &s.Devices[dev]
 	top := d.Launches[len(d.Launches)-1]
-	if top.Phase == Running {
-		return buf
-	}
-	base, rem := top, len(top.Requests)
-	if len(d.Launches) > 1 { // top fills up the batch below it
-		if top.Reached < top.Last {
-			return buf // no nested preemption
-		}
-		base = d.Launches[len(d.Launches)-2]
-		rem += len(base.Requests)
-		buf = merge(buf, top.ID, base.ID)
-	}
-	t := d.Table(base.Network)
-	if t == nil {
+	t := d.Table(top.Network)
+	if top.Phase == Running || t == nil {
 		return buf
 	}
 	last := t.Segments() - 1
+	base, rem, level := top, len(top.Requests), top.Level()
+	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
+		if top.Reached < top.Last { // no nested preemption, but by a higher level
+			return p.interrupt(now, s, dev, top, level, top.Last, buf)
+		}
+		base = d.Launches[len(d.Launches)-2]
+		rem += len(base.Requests)
+		level = max(level, base.Level())
+		buf = merge(buf, top.ID, base.ID)
+	}
 	from := len(p.given)
 	if base.Reached >= 0 && base.Reached < last && rem > 0 {
 		q := p.plan(s, d, base.Network, t)
 		if rem < q.b {
-			buf, from = p.pick(now, s, q, 2*q.b, buf)
-			p.keep(from + p.incr(now, s, q, base, top, rem, from))
+			buf, from = p.pick(now, s, q, 2*q.b, level, buf)
+			p.keep(from + p.incr(now, s, q, base, top, rem, min(q.b-rem, d.free()), from))
 		}
 	}
-	switch {
-	case len(p.given) > from:
+	if len(p.given) > from {
 		if base.Phase != Halted {
 			buf = preempt(buf, base.ID)
 		}
-		buf = chosen(buf, dev, base.Network, base.Reached, p.given[from:])
-	case base.Phase == Halted || base.Reached == base.Last:
-		buf = resume(buf, base.ID, last)
+		return chosen(buf, dev, base.Network, base.Reached, p.given[from:])
+	}
+	return p.interrupt(now, s, dev, base, level, last, buf)
+}
+
+// interrupt serves those of a higher level in place of a launch, or has it go on.
+func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last int, buf []Action) []Action {
+	d := &s.Devices[dev]
+	halted := l.Phase == Halted
+	if r := p.next(now, s); r != nil && r.Priority > level && d.free() > 0 && d.Table(r.Network) != nil {
+		if !halted {
+			buf, halted = preempt(buf, l.ID), true
+		}
+		var served bool
+		if buf, served = p.dispatch(now, s, dev, d.free(), level+1, buf); served {
+			return buf
+		}
+	}
+	if halted || l.Reached == l.Last {
+		buf = resume(buf, l.ID, last)
 	}
 	return buf
 }
 
 // incr is B_incr: how many of the requests given from there on are to run to the exit that base has
 // reached, 0 where the batch is to go on as it is.
-func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, from int) int {
+func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, room, from int) int {
 	i := base.Reached + 1
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)
 	best, n := math.Inf(1), 0
-	for c := 0; c <= min(len(p.given)-from, q.b-rem); c++ {
+	for c := 0; c <= min(len(p.given)-from, room); c++ {
 		fill := q.fill[q.cell(i, c)]
 		merged := float64(rem) + mul(float64(c), q.stay[i])
 		rest, held := q.between(i, merged)
@@ -288,7 +305,7 @@ func (p *Plus) known(network string) *plan {
 type learned struct {
 	eased   []easing
 	plans   []plan
-	off     []device.RequestID
+	off     []letOff
 	total   int64
 	soonest Time
 }

@@ -1,9 +1,11 @@
-// The queue: requests that wait, oldest first. It is a list of small rings, so taking from the head or from the
-// end costs nothing that depends on the length, and removing elsewhere moves the rest of one ring.
+// The queue: requests that wait, those of a higher level (Priority) first, oldest first within a level. It is a list of
+// small rings, so taking from the head or from the end costs nothing that depends on the length, and removing elsewhere
+// moves the rest of one ring.
 
 package sched
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -30,13 +32,13 @@ type Queue struct {
 	base  int // place of the oldest: the places of a queue begin anywhere
 	n     int
 	hint  int // the ring looked into last: mostly the next place is there too
-	turn  int // neighbours of which the older one has the later deadline
+	turn  int // neighbours of one level of which the older one has the later deadline
 }
 
 // Len is N_Q.
 func (q *Queue) Len() int { return q.n }
 
-// At is the i-th oldest request, 0 <= i < Len.
+// At is the i-th request, 0 <= i < Len.
 func (q *Queue) At(i int) *Request {
 	if g := &q.rings[0]; i < g.n {
 		return g.at(i)
@@ -51,26 +53,46 @@ func (q *Queue) At(i int) *Request {
 	return q.rings[k].at(i)
 }
 
-// find is the ring in which the i-th oldest request stands, and its place there.
+// find is the ring in which the i-th request stands, and its place there.
 func (q *Queue) find(i int) (k, at int) {
 	i += q.base
 	k = sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].first > i })
 	return k, i - q.rings[k].first
 }
 
-// Ordered tells whether the order of arrival is the order of deadlines.
+// Ordered tells whether within each level the order of arrival is the order of deadlines.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
 
 // turns is 1 where requests i and i+1 both wait and their deadlines stand against their order.
 func (q *Queue) turns(i int) int {
-	if i < 0 || i+1 >= q.n || q.At(i).Deadline <= q.At(i+1).Deadline {
+	if i < 0 || i+1 >= q.n || !inverted(q.At(i), q.At(i+1)) {
 		return 0
 	}
 	return 1
 }
 
-// Push appends a request.
+func inverted(a, b *Request) bool { return a.Deadline > b.Deadline && a.Priority == b.Priority }
+
+// Level is the place behind the last request that has the level of the one at place i.
+func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
+
+// below is the place of the first request with a lower priority.
+func (q *Queue) below(priority int) int {
+	last := len(q.rings) - 1
+	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // nearly always: there is one level
+		return q.n
+	}
+	k := sort.Search(last, func(k int) bool { return q.rings[k].at(q.rings[k].n-1).Priority < priority })
+	g := &q.rings[k]
+	return g.first - q.base + sort.Search(g.n, func(i int) bool { return g.at(i).Priority < priority })
+}
+
+// Push puts a request behind all others of its level.
 func (q *Queue) Push(r *Request) {
+	if i := q.below(r.Priority); i < q.n {
+		q.insert(i, r)
+		return
+	}
 	if len(q.rings) == 0 || q.rings[len(q.rings)-1].n == ringSize {
 		q.add(len(q.rings), q.base+q.n)
 	}
@@ -93,18 +115,20 @@ func (q *Queue) add(k, first int) {
 }
 
 // Insert puts a request that comes back (a retry) where its arrival belongs: behind every waiting
-// request that arrived earlier, or at the same time with a smaller id.
+// request of its level that arrived earlier, or at the same time with a smaller id.
 func (q *Queue) Insert(r *Request) {
-	i := 0
-	for ; i < q.n; i++ {
-		if next := q.At(i); next.Arrived > r.Arrived || next.Arrived == r.Arrived && next.ID > r.ID {
-			break
+	for i := range q.n {
+		next := q.At(i)
+		if cmp.Or(cmp.Compare(r.Priority, next.Priority), cmp.Compare(next.Arrived, r.Arrived), cmp.Compare(next.ID, r.ID)) > 0 {
+			q.insert(i, r)
+			return
 		}
 	}
-	if i == q.n {
-		q.Push(r)
-		return
-	}
+	q.Push(r)
+}
+
+// insert puts a request in front of the i-th.
+func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)
 	if q.rings[k].n == ringSize { // its second half becomes a ring of its own
@@ -171,7 +195,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 		return Request{}, false
 	}
 	q.turn -= q.turns(i-1) + q.turns(i)
-	if i > 0 && i+1 < q.n && q.At(i-1).Deadline > q.At(i+1).Deadline {
+	if i > 0 && i+1 < q.n && inverted(q.At(i-1), q.At(i+1)) {
 		q.turn++
 	}
 	k, at := q.find(i)
@@ -195,13 +219,15 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 	return r, true
 }
 
-// place is where the request with this id stands, -1: nowhere. Ids grow with the order of arrival, but for some that
-// came back.
+// place is where the request with this id stands, -1: nowhere. Within a level ids grow with the order of arrival, but for
+// some that came back.
 func (q *Queue) place(id device.RequestID) int {
-	if q.n > 0 {
-		k := sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].at(0).ID > id })
+	for from := 0; from < q.n; from = q.Level(from) {
+		level := q.At(from).Priority
+		behind := func(r *Request) bool { return r.Priority < level || r.Priority == level && r.ID > id }
+		k := sort.Search(len(q.rings)-1, func(k int) bool { return behind(q.rings[k+1].at(0)) })
 		g := &q.rings[k]
-		if i := sort.Search(g.n, func(i int) bool { return g.at(i).ID >= id }); i < g.n && g.at(i).ID == id {
+		if i := sort.Search(g.n, func(i int) bool { return behind(g.at(i)) }) - 1; i >= 0 && g.at(i).ID == id {
 			return g.first - q.base + i
 		}
 	}

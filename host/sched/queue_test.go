@@ -16,14 +16,18 @@ func TestQueueIsASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q sched.Queue
 		var want []sched.Request
-		next := 0
+		next, levels := 0, rapid.IntRange(1, 3).Draw(t, "levels")
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
 			case 0, 1:
 				next++
-				r := sched.Request{ID: device.RequestID(next), Arrived: int64(next / 2), Deadline: rapid.Int64Range(0, 5).Draw(t, "deadline")}
+				r := sched.Request{
+					ID: device.RequestID(next), Arrived: int64(next / 2), Deadline: rapid.Int64Range(0, 5).Draw(t, "deadline"),
+					Priority: rapid.IntRange(0, levels-1).Draw(t, "level"),
+				}
 				q.Push(&r)
 				want = append(want, r)
+				slices.SortStableFunc(want, func(a, b sched.Request) int { return cmp.Compare(b.Priority, a.Priority) })
 			case 2:
 				r, ok := q.Pop()
 				if ok != (len(want) > 0) || ok && r.ID != want[0].ID {
@@ -54,8 +58,10 @@ func TestQueueIsASlice(t *testing.T) {
 			if q.Len() != len(want) {
 				t.Fatalf("length %d, want %d", q.Len(), len(want))
 			}
-			if got, want := q.Ordered(), slices.IsSortedFunc(want, func(a, b sched.Request) int { return cmp.Compare(a.Deadline, b.Deadline) }); got != want {
-				t.Fatalf("ordered by deadline: %v, want %v", got, want)
+			if got, want := q.Ordered(), slices.IsSortedFunc(want, func(a, b sched.Request) int {
+				return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Deadline, b.Deadline))
+			}); got != want {
+				t.Fatalf("ordered by level and deadline: %v, want %v", got, want)
 			}
 			for i := range want {
 				if q.At(i).ID != want[i].ID {

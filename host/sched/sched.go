@@ -28,8 +28,8 @@ type Task struct {
 	Network  string
 	Created  Time
 	Arrived  Time
-	Deadline Time // absolute; 0: none
-	Priority int
+	Deadline Time      // absolute; 0: none
+	Priority int       // its level: higher ones go first (levels.go)
 	Theta    float32   // exit threshold, the same at every exit; 0: all leave at the first
 	Thetas   []float32 // by exit, in place of Theta where it is not nil
 	Samples  int
@@ -46,7 +46,7 @@ type Request struct {
 	Network  string
 	Arrived  Time
 	Deadline Time // absolute; Never: it was given none (HasDeadline)
-	Priority int
+	Priority int  // its level: higher ones go first (levels.go)
 	Theta    float32
 	Thetas   []float32 // shared with the task; read only
 	Link     float64   // the task's

@@ -48,7 +48,7 @@ func requests(from, to int, deadline int64) []sched.Request {
 
 func state(table *sched.Table, launches []*sched.LaunchView, queued ...sched.Request) *sched.State {
 	s := &sched.State{Devices: []sched.DeviceView{{
-		MaxBatch: 8, Places: 1, Hosted: []sched.Hosted{{Network: "n", Table: table}}, Launches: launches,
+		MaxBatch: 8, Places: 1, Slots: 32, Hosted: []sched.Hosted{{Network: "n", Table: table}}, Launches: launches,
 	}}}
 	for _, r := range queued {
 		s.Queue.Push(&r)

@@ -88,12 +88,10 @@ func coded(err error) *Error {
 		return refuse(Cancelled, "the client has gone: %v", err)
 	case is(engine.ErrAdmitted):
 		return exhausted(retryAfter, "%v", err)
-	case is(engine.ErrClosed), is(device.ErrGone):
+	case is(engine.ErrClosed), is(engine.ErrNetwork), is(device.ErrGone):
 		return &Error{Code: Unavailable, Text: err.Error(), cause: errClosed}
 	case is(engine.ErrSamples), is(device.ErrRequest):
 		return refuse(Invalid, "%v", err)
-	case is(engine.ErrNetwork):
-		return refuse(NotFound, "%v", err)
 	}
 	return refuse(Internal, "%v", err)
 }

@@ -1,4 +1,4 @@
-// A model: a bundle on a device of its own, under a policy of its own, served by an engine.Server.
+// A model: a bundle on a device, with settings of its own.
 
 package serve
 
@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,21 +17,21 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Opener opens a device with the bundle loaded.
+// Opener opens a device with the bundle loaded. Further bundles of the same design may be loaded on it.
 type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
 
-// Opened is a device of a model. The model closes it.
+// Opened is a device of one model or of several. The server closes it.
 type Opened struct {
 	Device   device.Device
 	Watchdog engine.Watchdog
-	// Timely: the device takes about what the bundle's table says, so that requests whose deadline it cannot meet are
+	// Timely: the device takes about what the bundles' tables say, so that requests whose deadline it cannot meet are
 	// refused as they come. A simulation of hardware is slower by far.
 	Timely bool
 }
 
 // Settings are a model's, as they stand in NAME.yaml beside NAME.sluice. What is left out is the server's default.
 type Settings struct {
-	Policy     string    `yaml:"policy"`     // fluid
+	Policy     string    `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
 	BMax       int       `yaml:"b_max"`      // largest batch; 0: the device's
 	Queue      int       `yaml:"queue"`      // requests that wait or run at a time; 1024
 	SLO        Duration  `yaml:"slo"`        // of requests that name none; 0: none
@@ -102,35 +102,23 @@ func (s Settings) check() error {
 
 func (s *Settings) thetaAt(exit int) float32 { return s.Theta[min(exit, len(s.Theta)-1)] }
 
-// tasks is what a model needs of an engine.Server.
-type tasks interface {
-	Open(ctx context.Context, c *engine.Call) (*engine.Ticket, error)
-	Now() engine.Time
-}
-
 // Model is a bundle that is served.
 type Model struct {
 	name, version string
+	network       string // its name on the device, where each of a model's versions has its own
 	hash          uint64
 	net           *bundle.Network
 	table         *sched.Table
 	set           Settings
-	info          device.Info
 	classes       int // of every exit; 0: they differ, and there are no logits as an output
 	watch         *watch
-	core          tasks
-	server        *engine.Server
-	device        device.Device
+	on            *shared
 	queued        atomic.Int64
-	lost          atomic.Bool // the device is gone
-	ended         chan struct{}
-	ran           error // why the engine has ended; read after ended
-	closing       sync.Once
 }
 
-// open makes a model ready. It ends with ctx, or by close.
-func open(ctx context.Context, o *Options, name, version string, b *bundle.Bundle, set Settings) (*Model, error) {
-	set = set.over(o.Defaults).filled()
+// open makes a model ready: it is on a device, and has answered once.
+func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Model, error) {
+	set = set.over(s.opts.Defaults).filled()
 	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("load model %s: %w", name, err) }
 	if err := set.check(); err != nil {
 		return fail(err)
@@ -138,16 +126,14 @@ func open(ctx context.Context, o *Options, name, version string, b *bundle.Bundl
 	if n := len(set.Theta); n != 1 && n != len(b.Network.Exits) {
 		return fail(fmt.Errorf("%d thresholds for %d exits: expected 1 or %d", n, len(b.Network.Exits), len(b.Network.Exits)))
 	}
-	table, err := sched.NewTable(b.Latency, b.Network.Name)
-	if err != nil {
-		return fail(err)
-	}
-	policy, err := sched.New(set.Policy, sched.Options{BMax: set.BMax})
-	if err != nil {
-		return fail(err)
-	}
-	m := &Model{name: name, version: version, net: &b.Network, table: table, set: set, ended: make(chan struct{})}
+	m := &Model{name: name, version: version, set: set, network: fmt.Sprintf("%s:%s#%d", name, version, s.loads.Add(1))}
+	var err error
 	if m.hash, err = b.Hash(); err != nil {
+		return fail(err)
+	}
+	b = renamed(b, m.network)
+	m.net = &b.Network
+	if m.table, err = sched.NewTable(b.Latency, m.network); err != nil {
 		return fail(err)
 	}
 	m.classes = b.Network.Exits[0].Classes
@@ -156,39 +142,48 @@ func open(ctx context.Context, o *Options, name, version string, b *bundle.Bundl
 			m.classes = 0
 		}
 	}
-	opened, err := o.Open(ctx, b)
-	if err != nil {
+	if err := s.devices.join(s.ctx, &s.opts, m, b); err != nil {
 		return fail(err)
 	}
-	dev := opened.Device
-	m.device, m.info = dev, dev.Info()
 	m.watch = newWatch(m)
-	m.server, err = engine.NewServer(engine.Config{
-		Devices:  []device.Device{dev},
-		Networks: []engine.Network{{Name: b.Network.Name, Tables: []*sched.Table{table}}},
-		Policy:   policy, Inputs: engine.NoInputs, Observer: m.watch, Watchdog: opened.Watchdog, ByTable: opened.Timely,
-	})
-	if err != nil {
-		return fail(errors.Join(err, dev.Close()))
+	if err := m.warm(s.ctx); err != nil {
+		return fail(errors.Join(err, s.devices.leave(m)))
 	}
-	m.core = m.server
-	go func() {
-		defer close(m.ended)
-		_, m.ran = m.server.Run(ctx)
-	}()
+	m.on.watch(m)
 	return m, nil
 }
 
-// close ends the model when its requests have ended.
-func (m *Model) close() error {
-	var err error
-	m.closing.Do(func() {
-		m.server.Drain()
-		<-m.ended
-		err = errors.Join(m.ran, m.device.Close())
+// renamed is the bundle with another name of its network, under which a device knows it.
+func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
+	c := *b
+	c.Latency = slices.Clone(b.Latency)
+	for i := range c.Latency {
+		if c.Latency[i].Network == b.Network.Name {
+			c.Latency[i].Network = network
+		}
+	}
+	c.Network.Name = network
+	return &c
+}
+
+// warm has one input of zeros go through every segment.
+func (m *Model) warm(ctx context.Context) error {
+	never := make([]float32, len(m.net.Exits))
+	for i := range never {
+		never[i] = 2 // no confidence is above it
+	}
+	zeros := make([]int16, m.net.InH*m.net.InW*m.net.InC)
+	t, err := m.on.server.Open(ctx, &engine.Call{
+		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never},
+		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("close model %s: %w", m.name, err)
+	if err != nil {
+		return fmt.Errorf("warm it up: %w", err)
+	}
+	defer context.AfterFunc(ctx, t.Cancel)()
+	<-t.Done()
+	if r := t.Outcomes()[0].Record; r.Ending != engine.OnTime {
+		return fmt.Errorf("warm it up: its first request ended as %s: %s", r.Ending, r.Why)
 	}
 	return nil
 }
@@ -196,15 +191,8 @@ func (m *Model) close() error {
 // lostDevice begins the reason of requests that no device is left for: the engine knows no other way to say so.
 const lostDevice = "no device is left"
 
-// alive tells whether the engine runs and has a device.
-func (m *Model) alive() bool {
-	select {
-	case <-m.ended:
-		return false
-	default:
-		return !m.lost.Load()
-	}
-}
+// alive tells whether the model's device answers.
+func (m *Model) alive() bool { return m.on.alive() }
 
 func (m *Model) inputName() string { return "input" }
 
@@ -231,10 +219,10 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if n := m.queued.Add(1); n > int64(m.set.Queue) {
 		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
 	}
-	ticket, err := m.core.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
+	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
 		if errors.Is(err, device.ErrGone) {
-			m.lost.Store(true)
+			m.on.lost.Store(true)
 		}
 		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
 	}
@@ -249,6 +237,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		}
 	}
 	<-ticket.Done()
+	m.watch.ended(task.Deadline > 0, ticket.Outcomes())
 	if lost != nil {
 		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
 	}
@@ -295,7 +284,7 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			return nil, refuse(Cancelled, "%s: the client has gone", r.Model)
 		}
 		if !m.alive() || strings.HasPrefix(rec.Why, lostDevice) {
-			m.lost.Store(true)
+			m.on.lost.Store(true)
 			return nil, refuse(Unavailable, "%s: its device is lost%s", r.Model, why)
 		}
 		return nil, refuse(Internal, "%s: sample %d ended as %s%s", r.Model, i, rec.Ending, why)

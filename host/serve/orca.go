@@ -39,7 +39,8 @@ type load struct {
 type mark struct {
 	at            time.Time
 	ended, failed uint64
-	busy          map[*Model]uint64 // ns
+	queued        int64
+	busy          map[*shared]uint64 // ns
 }
 
 type loadReport struct {
@@ -57,16 +58,18 @@ func (l *load) count(code codes.Code) {
 }
 
 // report is the newest report.
-func (l *load) report(now time.Time, models func() []*Model) loadReport {
+func (l *load) report(now time.Time, models func() []*Model, devices func() []*shared) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.marks); n > 0 && l.latest.text != "" && now.Sub(l.marks[n-1].at) < loadEvery {
 		return l.latest
 	}
-	open := models()
-	m := mark{now, l.ended.Load(), l.failed.Load(), make(map[*Model]uint64, len(open))}
-	for _, o := range open {
-		m.busy[o] = o.watch.busy()
+	m := mark{at: now, ended: l.ended.Load(), failed: l.failed.Load(), busy: map[*shared]uint64{}}
+	for _, o := range models() {
+		m.queued += o.queued.Load()
+	}
+	for _, on := range devices() {
+		m.busy[on] = on.busy()
 	}
 	for len(l.marks) > 1 && now.Sub(l.marks[0].at) > loadWindow {
 		l.marks = l.marks[1:]
@@ -83,21 +86,20 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := max(n.at.Sub(m.at).Seconds(), 1e-3)
 	r := &orca.OrcaLoadReport{
 		RpsFractional: float64(n.ended-m.ended) / s, Eps: float64(n.failed-m.failed) / s,
-		Utilization: map[string]float64{}, NamedMetrics: map[string]float64{"queued": 0},
+		Utilization: map[string]float64{}, NamedMetrics: map[string]float64{"queued": float64(n.queued)},
 	}
-	for o, busy := range n.busy {
-		share := min(1, float64(busy-m.busy[o])/1e9/s)
-		if !o.alive() {
+	for on, busy := range n.busy {
+		share := min(1, float64(busy-m.busy[on])/1e9/s)
+		if !on.alive() {
 			share = 1 // there is no room on a device that is gone
 		}
-		r.Utilization[o.name] = max(r.Utilization[o.name], share)
+		r.Utilization[on.name] = share
 		r.ApplicationUtilization = max(r.ApplicationUtilization, share)
-		r.NamedMetrics["queued"] += float64(o.queued.Load())
 	}
 	return r
 }
 
-// written is a report in both forms. The header's has no names of models, which may hold what a header must not.
+// written is a report in both forms. The header's has no names of devices, which may hold what a header must not.
 func written(r *orca.OrcaLoadReport) loadReport {
 	binary, err := proto.Marshal(r)
 	if err != nil {
@@ -109,7 +111,7 @@ func written(r *orca.OrcaLoadReport) loadReport {
 
 // reportHeader gives the report to the answer of a request over HTTP.
 func (s *Server) reportHeader(h http.Header) {
-	h.Set(loadMetrics, s.load.report(time.Now(), s.opened).text)
+	h.Set(loadMetrics, s.load.report(time.Now(), s.opened, s.devices.list).text)
 }
 
 // reportTrailer gives it to the answer of a call.
@@ -118,5 +120,5 @@ func (s *Server) reportTrailer(ctx context.Context, method string) {
 		return
 	}
 	// it fails where the answer has gone already
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s.opened).binary))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s.opened, s.devices.list).binary))
 }

@@ -13,21 +13,21 @@ import (
 // TestLoadReport: shares and rates are those of the last second, a device that is gone has no room, and a report is made
 // anew at most ten times a second.
 func TestLoadReport(t *testing.T) {
-	fast, slow := &Model{name: "fast", ended: make(chan struct{})}, &Model{name: "slow", ended: make(chan struct{})}
-	fast.watch, slow.watch = &watch{m: fast}, &watch{m: slow}
-	both := func() []*Model { return []*Model{fast, slow} }
+	fast, slow := &shared{name: "fast", ended: make(chan struct{})}, &shared{name: "slow", ended: make(chan struct{})}
+	m := &Model{}
+	models, both := func() []*Model { return []*Model{m} }, func() []*shared { return []*shared{fast, slow} }
 	now := time.Now()
 	var l load
-	l.report(now, both) // from here on
+	l.report(now, models, both) // from here on
 	step := func(took time.Duration, requests int, code codes.Code, busy time.Duration) *orca.OrcaLoadReport {
 		t.Helper()
 		now = now.Add(took)
-		fast.watch.st.Busy += uint64(busy)
+		fast.st.Busy += uint64(busy)
 		for range requests {
 			l.count(code)
 		}
 		r := &orca.OrcaLoadReport{}
-		if err := proto.Unmarshal([]byte(l.report(now, both).binary), r); err != nil {
+		if err := proto.Unmarshal([]byte(l.report(now, models, both).binary), r); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -44,11 +44,11 @@ func TestLoadReport(t *testing.T) {
 	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)           // the marks before have gone out of the window
 	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)           // a client's mistake is no failure
 	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 0, 0) // a long segment counts when it has ended
-	slow.queued.Store(3)
+	m.queued.Store(3)
 	close(slow.ended)
 	r := step(500*time.Millisecond, 0, codes.OK, 0)
 	expect(r, 1, 0, 0)
 	if r.Utilization["slow"] != 1 || r.NamedMetrics["queued"] != 3 {
-		t.Errorf("%v: expected that the slow model has no room, and a queue of 3", r)
+		t.Errorf("%v: expected that the slow device has no room, and a queue of 3", r)
 	}
 }

@@ -141,7 +141,7 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 	if err != nil {
 		return sched.Task{}, err
 	}
-	t := sched.Task{Network: m.net.Name, Samples: samples}
+	t := sched.Task{Network: m.network, Samples: samples}
 	if t.Thetas, err = m.thresholds(r.Params); err != nil {
 		return sched.Task{}, err
 	}
@@ -149,7 +149,7 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 	if t.Priority, err = m.priority(r.Params); err != nil {
 		return sched.Task{}, err
 	}
-	now := m.core.Now()
+	now := m.on.server.Now()
 	t.Created, t.Arrived = now, now
 	if within > 0 {
 		t.Deadline = now + within.Nanoseconds()

@@ -102,7 +102,7 @@ func (s *Server) Unload(name string) error {
 			return nil
 		}
 		s.opts.Log.Info("model unloaded", "model", name, "version", version)
-		return m.close()
+		return s.devices.leave(m)
 	})
 }
 
@@ -153,9 +153,9 @@ func (s *Server) loadVersion(name, version string) error {
 		s.opts.Log.Error("model not loaded", "model", name, "version", version, "err", err)
 		return refuse(Internal, "%v", err)
 	}
-	s.opts.Log.Info("model loaded", "model", name, "version", version, "device", m.info.Name, "policy", m.set.Policy, "hash", fmt.Sprintf("%016x", m.hash))
+	s.opts.Log.Info("model loaded", "model", name, "version", version, "device", m.on.name, "policy", m.set.Policy, "hash", fmt.Sprintf("%016x", m.hash))
 	if old != nil {
-		return old.close()
+		return s.devices.leave(old)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *Server) read(name, version, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(s.ctx, &s.opts, name, version, b, set)
+	return s.open(name, version, b, set)
 }
 
 // maxSettings bounds a file of settings.

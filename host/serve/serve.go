@@ -100,6 +100,8 @@ type Server struct {
 	book     book
 	rates    rates
 	load     load
+	devices  devices
+	loads    atomic.Uint64
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version
@@ -171,7 +173,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, m := range open {
-		err = errors.Join(err, m.close())
+		err = errors.Join(err, s.devices.leave(m))
 	}
 	s.stop()
 	<-done
@@ -210,11 +212,17 @@ func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) err
 		if err != nil && s.ctx.Err() != nil && ctx.Err() == nil {
 			return nil, m, refuse(Unavailable, "%s: the server has stopped before the request ended: ask another one", r.Model)
 		}
-		next, gone := s.model(r.Model, r.Version)
-		if !errors.Is(err, errClosed) || gone != nil || next == m {
+		if !errors.Is(err, errClosed) {
 			return a, m, err
 		}
-		m = next // it was loaded again between the two
+		next, gone := s.model(r.Model, r.Version)
+		switch {
+		case gone != nil: // unloaded between the two
+			return nil, m, gone
+		case next == m:
+			return nil, m, err
+		}
+		m = next // loaded again between the two
 	}
 	return nil, nil, err
 }

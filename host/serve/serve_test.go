@@ -261,6 +261,7 @@ func TestExitsArriveEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := s.Take().Devices[0].Batches
 	for i := range 10 {
 		if err := st.Send(question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")})); err != nil {
 			t.Fatal(err)
@@ -273,8 +274,8 @@ func TestExitsArriveEarly(t *testing.T) {
 			}
 			a := r.InferResponse
 			exits, final = append(exits, exitOf(a)), a.Parameters["triton_final_response"].GetBoolParam()
-			if m := s.Take().Models[0]; len(exits) == 1 && m.Samples != uint64(i) {
-				t.Errorf("request %d: exit 0 came when %d samples had ended: expected %d", i, m.Samples, i)
+			if d := s.Take().Devices[0]; len(exits) == 1 && d.Batches != before+uint64(2*i+1) {
+				t.Errorf("request %d: exit 0 came when %d segments had ended: expected %d", i, d.Batches-before, 2*i+1)
 			}
 		}
 		if !slices.Equal(exits, []int{0, 1, 1}) {
@@ -475,7 +476,7 @@ func TestReload(t *testing.T) {
 	for i := range answers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := s.ModelInfer(t.Context(), question(64, nil)); err != nil {
+				if _, err := s.ModelInfer(t.Context(), question(8, nil)); err != nil {
 					t.Errorf("while the model is loaded again: %v", err)
 					return
 				}
@@ -483,7 +484,7 @@ func TestReload(t *testing.T) {
 			}
 		})
 	}
-	for range 60 {
+	for range 30 {
 		if _, err := s.RepositoryModelLoad(t.Context(), &oip.RepositoryModelLoadRequest{ModelName: "tiny"}); err != nil {
 			t.Error(err)
 		}

@@ -110,6 +110,13 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(gauge, "sluice_snapshot", "Number of the snapshot that these figures are of.", float64(c.p.Number))
 	send(gauge, "sluice_draining", "1 while the server drains.", truth[c.p.Draining])
 	send(count, "sluice_requests_unknown_total", "Requests that reached no model.", float64(c.p.Unknown))
+	for i := range c.p.Devices {
+		d := &c.p.Devices[i]
+		send(gauge, "sluice_device_ready", "1 where the device answers.", truth[d.Ready], "device", d.Name, "label", d.Label, "design", d.Design, "policy", d.Policy)
+		send(count, "sluice_device_busy_seconds_total", "Time in which the device ran segments.", float64(d.Busy)/1e9, "device", d.Name)
+		send(count, "sluice_device_faults_total", "Failures of the device.", float64(d.Faults), "device", d.Name)
+		send(count, "sluice_device_hangs_total", "Those of them that were hangs.", float64(d.Hangs), "device", d.Name)
+	}
 	for i := range c.p.Models {
 		m := &c.p.Models[i]
 		of := []string{"model", m.Name, "version", m.Version}
@@ -120,7 +127,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		for exit, n := range m.Exits {
 			send(count, "sluice_exits_total", "Samples by the exit taken.", float64(n), with("exit", strconv.Itoa(exit))...)
 		}
-		send(gauge, "sluice_model_ready", "1 where the model answers.", truth[m.Ready], with("device", m.Device, "label", m.Label, "policy", m.Policy)...)
+		send(gauge, "sluice_model_ready", "1 where the model answers.", truth[m.Ready], with("device", m.Device)...)
 		send(gauge, "sluice_queued", "Requests that wait or run.", float64(m.Queued), of...)
 		send(count, "sluice_deadlines_met_total", "Requests with a deadline that were answered in time.", float64(m.Met), of...)
 		send(count, "sluice_deadlines_missed_total", "Requests with a deadline that were answered late.", float64(m.Missed), of...)
@@ -128,9 +135,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		for size, d := range m.Sizes {
 			send(count, "sluice_batch_size_total", "Segments that ran, by the size of their batch.", float64(d.Count), with("size", strconv.Itoa(size))...)
 		}
-		send(count, "sluice_device_busy_seconds_total", "Time in which the device ran segments.", float64(m.Busy)/1e9, of...)
-		send(count, "sluice_device_faults_total", "Failures of the device.", float64(m.Faults), of...)
-		send(count, "sluice_device_hangs_total", "Those of them that were hangs.", float64(m.Hangs), of...)
+		send(count, "sluice_busy_seconds_total", "Time in which the device ran segments of the model.", float64(m.Busy)/1e9, of...)
 		buckets, sum := map[float64]uint64{}, uint64(0)
 		for k, b := range c.p.Bounds {
 			sum += m.Latency[k]

@@ -5,6 +5,7 @@ package serve
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,9 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // bounds are the upper bounds of the latency histograms, in seconds; beyond the last one is +Inf.
@@ -35,9 +34,10 @@ func (d *Durations) add(t time.Duration) {
 
 // Batch is a segment that ran on a device.
 type Batch struct {
+	Model   string      `json:"model"` // name:version
 	Segment int         `json:"segment"`
 	Size    int         `json:"size"`
-	Start   engine.Time `json:"start_ns"` // on the model's clock
+	Start   engine.Time `json:"start_ns"` // on the device's clock
 	End     engine.Time `json:"end_ns"`
 	Failed  bool        `json:"failed"`
 }
@@ -50,16 +50,30 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
+// DeviceState is what a snapshot has of a device.
+type DeviceState struct {
+	Name    string      `json:"name"`
+	Label   string      `json:"label"`
+	Design  string      `json:"design"`
+	Policy  string      `json:"policy"`
+	Models  []string    `json:"models"` // on it, name:version
+	Ready   bool        `json:"ready"`
+	Now     engine.Time `json:"now_ns"` // on its clock
+	Batches uint64      `json:"batches"`
+	Busy    uint64      `json:"busy_ns"`
+	Faults  uint64      `json:"faults"`
+	Hangs   uint64      `json:"hangs"`
+	Fault   string      `json:"fault,omitempty"` // the last one
+	Last    []Batch     `json:"last"`            // batches, the newest at the end
+}
+
 // ModelState is what a snapshot has of a model.
 type ModelState struct {
 	Name     string            `json:"name"`
 	Version  string            `json:"version"`
 	Ready    bool              `json:"ready"`
-	Device   string            `json:"device"`
-	Label    string            `json:"label"`
-	Policy   string            `json:"policy"`
+	Device   string            `json:"device"` // its name among Devices
 	SLO      engine.Time       `json:"slo_ns"`
-	Now      engine.Time       `json:"now_ns"`   // on the model's clock
 	Queued   int64             `json:"queued"`   // waiting or running
 	Requests map[string]uint64 `json:"requests"` // by code
 	Met      uint64            `json:"deadlines_met"`
@@ -71,25 +85,21 @@ type ModelState struct {
 	Fail     Durations         `json:"fail"`
 	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
 	Compute  Durations         `json:"compute"` // of answers: in segments
-	Pending  int64             `json:"pending"` // queued, and no segment has begun; a request of several samples counts by its samples
 	Batches  uint64            `json:"batches"`
-	Sizes    map[int]Durations `json:"sizes"` // batches by size
-	Busy     uint64            `json:"busy_ns"`
-	Faults   uint64            `json:"faults"`
-	Hangs    uint64            `json:"hangs"`
-	Fault    string            `json:"fault,omitempty"` // the last one
-	Last     []Batch           `json:"last"`            // batches, the newest at the end
+	Sizes    map[int]Durations `json:"sizes"`   // batches by size
+	Busy     uint64            `json:"busy_ns"` // the device with them
 }
 
 // Snapshot is the state of a server at one moment.
 type Snapshot struct {
-	Number   uint64       `json:"number"`
-	At       time.Time    `json:"at"`
-	Draining bool         `json:"draining"`
-	Bounds   []float64    `json:"bounds"` // in seconds
-	Models   []ModelState `json:"models"`
-	Refused  []Refusal    `json:"refused"` // the last ones, the newest at the end
-	Unknown  uint64       `json:"unknown"` // requests that reached no model
+	Number   uint64        `json:"number"`
+	At       time.Time     `json:"at"`
+	Draining bool          `json:"draining"`
+	Bounds   []float64     `json:"bounds"` // in seconds
+	Devices  []DeviceState `json:"devices"`
+	Models   []ModelState  `json:"models"`
+	Refused  []Refusal     `json:"refused"` // the last ones, the newest at the end
+	Unknown  uint64        `json:"unknown"` // requests that reached no model
 }
 
 const (
@@ -105,103 +115,59 @@ func keep[T any](list []T, v T, n int) []T {
 	return append(list, v)
 }
 
-// watch counts one model. It is the engine's observer.
+// watch counts one model.
 type watch struct {
-	engine.Deaf
-	m    *Model
-	mu   sync.Mutex
-	st   ModelState
-	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
-	done map[uint64]spent                   // tasks of which a sample has its result: that of the slowest one
+	m  *Model
+	mu sync.Mutex
+	st ModelState
 }
 
-type spent struct{ wait, run time.Duration }
-
 func newWatch(m *Model) *watch {
-	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, done: map[uint64]spent{}, st: ModelState{
-		Name: m.name, Version: m.version, Device: m.info.Name, Label: m.info.Label, Policy: m.set.Policy, SLO: int64(m.set.SLO),
+	return &watch{m: m, st: ModelState{
+		Name: m.name, Version: m.version, Device: m.on.name, SLO: int64(m.set.SLO),
 		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{},
 	}}
 }
 
-// Ended implements engine.Observer.
-func (w *watch) Ended(r *engine.Record, _ *device.ExitResult) {
+// ended counts the samples of a request.
+func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	run := w.runs[r.ID]
-	delete(w.runs, r.ID)
-	if (r.Ending == engine.OnTime || r.Ending == engine.Late) && time.Duration(r.Latency()) >= w.done[r.Task].wait+w.done[r.Task].run {
-		w.done[r.Task] = spent{time.Duration(r.Latency()) - run, run}
+	worst := engine.OnTime
+	for i := range outcomes {
+		r := &outcomes[i].Record
+		if r.Exit >= 0 && r.Exit < len(w.st.Exits) {
+			w.st.Samples++
+			w.st.Exits[r.Exit]++
+		}
+		worst = max(worst, r.Ending)
 	}
-	if r.Exit >= 0 && r.Exit < len(w.st.Exits) {
-		w.st.Samples++
-		w.st.Exits[r.Exit]++
-	}
-}
-
-// TaskEnded implements engine.Observer.
-func (w *watch) TaskEnded(_ engine.Time, t *sched.Task, how engine.Ending) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	took := w.done[t.ID]
-	delete(w.done, t.ID)
-	if how == engine.OnTime || how == engine.Late {
-		w.st.Queue.add(took.wait)
-		w.st.Compute.add(took.run)
-	}
-	if t.Deadline == 0 {
-		return
-	}
-	switch how {
-	case engine.OnTime:
+	switch {
+	case !deadline:
+	case worst == engine.OnTime:
 		w.st.Met++
-	case engine.Late:
+	case worst == engine.Late:
 		w.st.Missed++
 	}
 }
 
-// Step implements engine.Observer.
-func (w *watch) Step(s *engine.Step) {
-	if s.Kind != sched.Launch.String() {
-		return
-	}
+// took counts a request that has its answer: how long it waited and ran.
+func (w *watch) took(t spent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, id := range s.Requests {
-		w.runs[id] += 0
-	}
+	w.st.Queue.add(t.wait)
+	w.st.Compute.add(t.run)
 }
 
-// Span implements engine.Observer.
-func (w *watch) Span(s *engine.Span) {
-	if s.Segment < 0 {
-		return
-	}
+// batch counts a segment that ran.
+func (w *watch) batch(size int, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	took := time.Duration(s.End - s.Start)
 	w.st.Batches++
 	w.st.Busy += uint64(max(0, took))
-	for _, id := range s.Requests {
-		w.runs[id] += took
-	}
-	d := w.st.Sizes[len(s.Requests)]
+	d := w.st.Sizes[size]
 	d.add(took)
-	w.st.Sizes[len(s.Requests)] = d
-	w.st.Last = keep(w.st.Last, Batch{s.Segment, len(s.Requests), s.Start, s.End, s.Failed}, lastBatches)
-}
-
-// Fault implements engine.Observer.
-func (w *watch) Fault(f *engine.Fault) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.st.Faults++
-	if f.Hang {
-		w.st.Hangs++
-	}
-	if f.Err != nil {
-		w.st.Fault = f.Err.Error()
-	}
+	w.st.Sizes[size] = d
 }
 
 // answered counts a request, however it ended.
@@ -218,31 +184,15 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.st.Latency[i]++
 }
 
-// busy is for how long the device has run segments, in ns.
-func (w *watch) busy() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.st.Busy
-}
-
 // state is a copy.
 func (w *watch) state() ModelState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st := w.st
-	st.Requests, st.Sizes = clone(st.Requests), clone(st.Sizes)
-	st.Exits, st.Latency, st.Last = slices.Clone(st.Exits), slices.Clone(st.Latency), append([]Batch{}, st.Last...)
-	st.Ready, st.Queued, st.Now = w.m.alive(), w.m.queued.Load(), w.m.core.Now()
-	st.Pending = max(0, st.Queued-int64(len(w.runs)))
+	st.Requests, st.Sizes = maps.Clone(st.Requests), maps.Clone(st.Sizes)
+	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
+	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
 	return st
-}
-
-func clone[K comparable, V any](m map[K]V) map[K]V {
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // book is what the server has of all requests, and the newest snapshot.
@@ -306,7 +256,10 @@ func (s *Server) opened() (open []*Model) {
 
 // Take makes the next snapshot.
 func (s *Server) Take() *Snapshot {
-	p := &Snapshot{At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Models: []ModelState{}}
+	p := &Snapshot{At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
+	for _, on := range s.devices.list() {
+		p.Devices = append(p.Devices, on.state())
+	}
 	for _, m := range s.opened() {
 		p.Models = append(p.Models, m.watch.state())
 	}

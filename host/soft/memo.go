@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Memo keeps what inputs show at every exit. Devices may share one; the zero value is empty.
+// Memo caches the logits of inputs at every exit. Devices may share one; the zero value is empty.
 type Memo struct {
 	mu sync.Mutex
 	m  map[key][]device.ExitResult
@@ -37,8 +37,8 @@ func (m *Memo) get(k key, compute func() ([]device.ExitResult, error)) ([]device
 	return e, nil
 }
 
-// Fill computes the exits of all inputs with the given number of workers and returns them in the
-// order of the inputs; done, where set, is told how many are finished. executor nil: golden.
+// Fill computes the exits of all inputs with a number of workers and returns them in order. done, if set, receives
+// the number of finished inputs. A nil executor means golden.
 func (m *Memo) Fill(
 	ctx context.Context, b *bundle.Bundle, inputs [][]int16, workers int,
 	executor func(*bundle.Bundle) (Executor, error), done func(int),

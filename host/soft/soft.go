@@ -1,10 +1,8 @@
-// Package soft is a device without hardware: the golden executor's numerics, the bundle's latency
-// table as its clock, the law of cycles for its counts. Exits, logits and results are bit for bit
-// those of the hardware.
+// Package soft is a device without hardware: it has the golden executor's results, the bundle's latency table as its
+// clock, and the cycle law's counts. Exits, logits and results equal the hardware's bit for bit.
 //
-// Its times are those of the table: a launch whose batch stays the same takes T[first][last][batch];
-// where samples leave, each stretch of segments with one batch size is taken from the table by
-// itself. Reports are labelled estimated.
+// A launch whose batch does not change takes T[first][last][batch]. If samples leave, each run of segments with the
+// same batch size takes its own entry. Reports are labelled estimated.
 package soft
 
 import (
@@ -24,15 +22,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Errors; those that an engine acts on are the contract's.
+// Errors; those that an engine handles are in package device.
 var (
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrTable    = errors.New("the latency table is not complete")
 )
 
-// Executor is the numerics of a bundle on one sample's slot: *golden.Program, or a test's own. It
-// is safe for concurrent use.
+// Executor computes a bundle on one sample's slot: *golden.Program, or a test's own. It is safe for concurrent use.
 type Executor interface {
 	NewSlot() []byte
 	SetInput(slot []byte, image []int16) error
@@ -44,12 +41,12 @@ func goldenExecutor(b *bundle.Bundle) (Executor, error) { return golden.New(b) }
 
 // Options of a device. The zero value is a full device that computes everything.
 type Options struct {
-	// Memo, where set, keeps the logits of every input seen, at every exit. They depend on nothing
-	// but the input, so sweeps compute each image once, and theta may differ from request to request.
+	// Memo, if set, caches the logits of every input at every exit. They depend on the input only, so sweeps compute
+	// each image once, with any thresholds.
 	Memo *Memo
-	// Slots is the number of samples it holds; 0: 4 B_max.
+	// Slots is the number of samples that it holds; 0: 4 B_max.
 	Slots int
-	// Executor makes the numerics of a bundle; nil: the golden executor.
+	// Executor makes a bundle's executor; nil: golden's.
 	Executor func(*bundle.Bundle) (Executor, error)
 }
 
@@ -61,7 +58,7 @@ type Dev struct {
 	mu    sync.Mutex
 	nets  map[string]*net
 	slots map[device.RequestID]*sample
-	found map[device.RequestID][]device.ExitResult // prepared, and not admitted yet
+	found map[device.RequestID][]device.ExitResult // prepared but not yet admitted
 }
 
 // span is a cell of the latency table.
@@ -79,8 +76,8 @@ type sample struct {
 	net *net
 	in  []int16
 	key key
-	mem []byte // the slot; nil where the memo serves, or found
-	// found is what it shows at every exit, where that was prepared.
+	mem []byte // the slot; nil if memo or found is used
+	// found is the prepared result at every exit.
 	found []device.ExitResult
 	done  int // segments computed in mem
 }
@@ -149,7 +146,7 @@ func (d *Dev) Load(_ context.Context, b *bundle.Bundle) error {
 	return nil
 }
 
-// law counts what the law of cycles says of one start.
+// law returns the cycle law's counts for one start.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {
@@ -197,7 +194,7 @@ func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, inpu
 	return nil
 }
 
-// Prepare implements device.Estimator: it computes every exit.
+// Prepare implements device.Estimator. It computes every exit.
 func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, input []int16) error {
 	d.mu.Lock()
 	n := d.nets[network]
@@ -251,7 +248,7 @@ func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error)
 		active[i] = i
 	}
 	final := len(n.b.Network.Exits) - 1
-	since, batch := l.First, len(active) // the stretch of segments with one batch size
+	since, batch := l.First, len(active) // first segment of the run with one batch size
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		if err := ctx.Err(); err != nil {
 			return fail(err)
@@ -285,7 +282,7 @@ func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error)
 	return rep, nil
 }
 
-// segment is what a sample of a batch shows at the exit of seg.
+// segment returns a sample's result at the exit of seg.
 func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 	if s.found != nil {
 		return s.found[seg], nil
@@ -297,7 +294,7 @@ func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 		}
 		return exits[seg], nil
 	}
-	// A launch that starts over (after a reset) finds its input intact.
+	// A launch that starts over after a reset needs the original input.
 	if seg == 0 {
 		s.done = 0
 	}
@@ -336,8 +333,7 @@ func (d *Dev) Unload(_ context.Context, network string) error {
 	return nil
 }
 
-// Slot is the memory of a request's slot itself, nil where there is none or the memo serves; for
-// comparing.
+// Slot is the memory of a request's slot for comparisons, nil if there is none or the memo is used.
 func (d *Dev) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -347,7 +343,7 @@ func (d *Dev) Slot(id device.RequestID) []byte {
 	return nil
 }
 
-// Reset implements device.Blocking; there is nothing to recover.
+// Reset implements device.Blocking. There is nothing to reset.
 func (*Dev) Reset(context.Context) error { return nil }
 
 // Close implements device.Blocking.
@@ -364,7 +360,7 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}, nil
 }
 
-// all computes every exit of an input in a slot of its own.
+// all computes every exit of an input in its own slot.
 func all(b *bundle.Bundle, x Executor, in []int16) ([]device.ExitResult, error) {
 	mem := x.NewSlot()
 	if err := x.SetInput(mem, in); err != nil {

@@ -1,7 +1,6 @@
-// Package abi is the Go face of what hardware and software share: register offsets, the layer
-// descriptor, the FBCB entry, operators, error codes and counters. All of it is generated from
-// abi.yaml by ./gen; REFERENCE.md is the same for people. Values are in the units the reference
-// page states: elements of 16 bits, bytes, cycles.
+// Package abi defines what hardware and software share: register offsets, the layer descriptor, the FBCB entry,
+// operators, error codes and counters. ./gen generates it from abi.yaml; REFERENCE.md is the same for people and
+// states the units: elements of 16 bits, bytes, cycles.
 package abi
 
 import "fmt"
@@ -16,7 +15,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Valid tells whether the hardware knows the operator.
+// Valid reports whether the hardware supports the operator.
 func (o Op) Valid() bool { return int(o) < len(opNames) }
 
 // String is the code's name in abi.yaml.
@@ -27,7 +26,7 @@ func (e ErrCode) String() string {
 	return fmt.Sprintf("ErrCode(%d)", uint8(e))
 }
 
-// Doc says what the code means.
+// Doc describes the code.
 func (e ErrCode) Doc() string {
 	if int(e) < len(errDocs) {
 		return errDocs[e]
@@ -35,12 +34,10 @@ func (e ErrCode) Doc() string {
 	return "unknown to this build"
 }
 
-// CounterLo is the offset of the low word of counter i; reading it latches the high word, which
-// stands 4 bytes on.
+// CounterLo is the offset of the low word of counter i. Reading it latches the high word, 4 bytes further.
 func CounterLo(i int) uint32 { return CntBase + 8*uint32(i) }
 
-// FBCBAddr is the value of register FBCB_ADDR that points at the entry of (layer, batch).
-// batch is 1..BMax.
+// FBCBAddr is the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.
 func FBCBAddr(layer, batch int) uint32 {
 	return uint32(layer)<<RegFBCBAddrLayerLSB&RegFBCBAddrLayerMask |
 		uint32(batch-1)<<RegFBCBAddrBatchLSB&RegFBCBAddrBatchMask
@@ -64,16 +61,16 @@ func ErrCodes() []ErrCode {
 	return all
 }
 
-// Register is a register, or an array of them 4 bytes apart, as the register map describes it.
+// Register is a register, or an array of registers 4 bytes apart.
 type Register struct {
 	Name               string
 	Offset, Count      uint32
-	Mask               uint32 // bits there are
+	Mask               uint32 // existing bits
 	Readable, Writable bool
-	BusyOK             bool // may be written while a start runs
+	BusyOK             bool // writable while a start runs
 }
 
-// RegisterAt is the register at a byte offset, a word of a counter too; false where there is none.
+// RegisterAt is the register at a byte offset, including words of counters; false if there is none.
 func RegisterAt(off uint32) (Register, bool) {
 	if off%4 != 0 {
 		return Register{}, false
@@ -89,8 +86,8 @@ func RegisterAt(off uint32) (Register, bool) {
 	return Register{}, false
 }
 
-// Refused tells, from the register map alone, whether the hardware answers an access with SLVERR;
-// busy is whether a start runs. What a value means is the hardware's to judge.
+// Refused reports whether, by the register map, the hardware answers an access with SLVERR; busy says that a start
+// runs. The hardware may reject values too.
 func Refused(off uint32, write bool, value uint32, busy bool) bool {
 	r, ok := RegisterAt(off)
 	switch {

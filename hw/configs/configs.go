@@ -1,6 +1,6 @@
-// Package configs holds the named configurations of the NPU: one YAML file a design, embedded. A
-// Design carries the parameters of npu_top, the clock and the DRAM it is judged with; Hash names
-// what is in hardware and is what the DESIGN_HASH registers answer.
+// Package configs holds the named configurations of the NPU, one embedded YAML file each. A Design has the parameters
+// of npu_top, and the clock and DRAM that it is evaluated with. Hash covers what is in hardware and is the value of
+// the DESIGN_HASH registers.
 package configs
 
 import (
@@ -27,15 +27,15 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// maxFile bounds what is read from a file named by the user.
+// maxFile limits the size of a user's file.
 const maxFile = 64 << 10
 
-// Design is one configuration of the hardware. The symbols are the paper's: an array of TC
-// processing elements, each TP wide, with accumulators TR rows deep.
+// Design is one configuration of the hardware, in the paper's symbols: TC processing elements, each TP wide, with
+// accumulators TR rows deep.
 type Design struct {
 	Name   string `yaml:"name" json:"name"`
-	Reason string `yaml:"reason" json:"reason"` // why this configuration exists
-	Board  string `yaml:"board" json:"board"`   // its name, or empty: simulated only
+	Reason string `yaml:"reason" json:"reason"` // purpose of this configuration
+	Board  string `yaml:"board" json:"board"`   // its name; empty: simulated only
 
 	TR int `yaml:"TR" json:"TR"` // rows of an accumulator bank
 	TP int `yaml:"TP" json:"TP"` // width of a PE's MAC tree
@@ -45,27 +45,27 @@ type Design struct {
 	AXIBytes int `yaml:"axi_bytes" json:"axi_bytes"` // bytes of a beat
 	MaxBurst int `yaml:"max_burst" json:"max_burst"` // beats of the longest burst
 
-	WLoad      int `yaml:"w_load" json:"w_load"`           // PEs whose weights are loaded per cycle
-	Drain      int `yaml:"drain" json:"drain"`             // words post-processed per cycle
+	WLoad      int `yaml:"w_load" json:"w_load"`           // PEs that receive weights in a cycle
+	Drain      int `yaml:"drain" json:"drain"`             // words that are post-processed in a cycle
 	ABufWords  int `yaml:"abuf_words" json:"abuf_words"`   // words of one bank of one half of the activation buffer
 	WRingBeats int `yaml:"wring_beats" json:"wring_beats"` // beats of the weights ring
 	CMax       int `yaml:"c_max" json:"c_max"`             // most output channels of a layer
 
 	Stack bool `yaml:"stack" json:"stack"` // Stackable PEs: k = 1/2, 2
 	Fluid bool `yaml:"fluid" json:"fluid"` // sample groups: s = 2
-	Stub  bool `yaml:"stub" json:"stub"`   // MACs left out, all control kept
+	Stub  bool `yaml:"stub" json:"stub"`   // no MACs, all control
 
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
 }
 
-// DRAM is the memory a design is judged with.
+// DRAM is the memory that a design is evaluated with.
 type DRAM struct {
 	BytesPerCycle float64 `yaml:"bytes_per_cycle" json:"bytes_per_cycle"`
 	LatencyCycles int     `yaml:"latency_cycles" json:"latency_cycles"`
 }
 
-// tags are the YAML types of the keys. The library would round 7.5 to 7 and take null for anything.
+// tags are the YAML types of the keys. The library would round 7.5 to 7 and accept null for anything.
 var tags = []struct {
 	key      string
 	tags     []string
@@ -98,7 +98,7 @@ var tags = []struct {
 func Names() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
-		return nil // an embedded root can always be read
+		return nil // the embedded root can always be read
 	}
 	var names []string
 	for _, e := range entries {
@@ -108,8 +108,7 @@ func Names() []string {
 	return names
 }
 
-// Load reads an embedded configuration by name, or a file where the argument holds a slash or
-// ends in .yaml.
+// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml.
 func Load(nameOrPath string) (Design, error) {
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
 		f, err := os.Open(nameOrPath)
@@ -138,8 +137,8 @@ func Load(nameOrPath string) (Design, error) {
 	return d, err
 }
 
-// Parse reads and validates one configuration; file is for messages. Unknown, repeated and missing
-// keys are refused.
+// Parse reads and validates a configuration; file is used in messages. Unknown, duplicate and missing keys are
+// errors.
 func Parse(file string, text []byte) (Design, error) {
 	var d Design
 	text, err := plaintext.YAML(text)
@@ -185,7 +184,7 @@ func Parse(file string, text []byte) (Design, error) {
 	return d, nil
 }
 
-// FieldError says which parameter of a design is out of range.
+// FieldError names a parameter that is out of range.
 type FieldError struct {
 	Field string // the YAML key
 	Value any
@@ -198,7 +197,7 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP is the widest chain that the RTL builds.
+// MaxTP is the longest chain that the RTL supports.
 const MaxTP = 16
 
 // findings are *FieldErrors.
@@ -210,8 +209,8 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
-// OwnName refuses a design that goes by the name of an embedded configuration and has other parameters in hardware, or of
-// something else that is built: both would lie in the same place.
+// OwnName rejects a design that has the name of an embedded configuration but other hardware parameters, or the name
+// of another build output: both would use the same path.
 func (d Design) OwnName() error {
 	for _, taken := range []string{"runtime", "hls-process"} {
 		if d.Name == taken || strings.HasPrefix(d.Name, taken+"-") {
@@ -232,8 +231,8 @@ func (d Design) OwnName() error {
 	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", d.Name)}
 }
 
-// Elaborates checks that the RTL of the whole NPU does with these parameters: Validate, and the conditions
-// between them at which npu_top would stop. Parts of it may be synthesised alone with others.
+// Elaborates checks that the RTL of the whole NPU accepts these parameters: Validate, and the conditions between
+// parameters that npu_top checks. Single modules may be synthesised with other values.
 func (d Design) Elaborates() error {
 	if err := d.Validate(); err != nil {
 		return err
@@ -243,7 +242,7 @@ func (d Design) Elaborates() error {
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	f.want(d.AXIBytes <= 2*d.NB(), "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", 2*d.NB()))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
-	// of a TC that is no multiple of 4 no number does
+	// if TC is no multiple of 4, no number works
 	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
 	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
 	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
@@ -251,7 +250,7 @@ func (d Design) Elaborates() error {
 	return errors.Join(f...)
 }
 
-// drains says what drain may be.
+// drains describes the allowed values of drain.
 func (d Design) drains() string {
 	if d.TC < 4 || d.TC%4 != 0 {
 		return "an even number that divides TC / 2"
@@ -259,15 +258,15 @@ func (d Design) drains() string {
 	return fmt.Sprintf("an even number that divides TC / 2 = %d", d.TC/2)
 }
 
-// Folded checks that banks of the activation buffer can be folded, as they are on boards whose part has URAM
-// (boards.Board.Folds): ram_fold takes whole rows alone.
+// Folded checks that banks of the activation buffer can be folded, as on boards with URAM (boards.Board.Folds):
+// ram_fold needs whole rows.
 func (d Design) Folded() error {
 	var f findings
 	f.want(d.ABufWords%4 == 0, "abuf_words", d.ABufWords, "a multiple of 4, as more than 8192 lie in the board's URAM, four to a row")
 	return errors.Join(f...)
 }
 
-// ForHLS checks that the kernel in HLS can be built with these parameters: Elaborates, and what it asks for beside the RTL.
+// ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.
 func (d Design) ForHLS() error {
 	if err := d.Elaborates(); err != nil {
 		return err
@@ -280,8 +279,8 @@ func (d Design) ForHLS() error {
 	return errors.Join(f...)
 }
 
-// Validate checks every parameter. The error joins one *FieldError a parameter that is wrong. Parts of the NPU are
-// synthesised with a TP, TC, w_load or drain that the whole does not take; what is told is what the whole takes.
+// Validate checks every parameter. The error joins a *FieldError for each wrong one. It accepts values of TP, TC,
+// w_load and drain that only single modules support; its messages state what the whole NPU supports.
 func (d Design) Validate() error {
 	var errs findings
 	want := errs.want
@@ -295,7 +294,7 @@ func (d Design) Validate() error {
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
 	want(d.TP >= 2 && d.TP <= 64, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
-	// a row of a layer has no more words than there are sums, and words are counted in 24 bits
+	// a layer's row has at most as many words as there are sums, and words are counted in 24 bits
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
@@ -305,7 +304,7 @@ func (d Design) Validate() error {
 	in("abuf_words", d.ABufWords, 16, 1<<16)
 	want(pow2(d.WRingBeats) && d.WRingBeats >= 16 && d.WRingBeats <= 1<<16, "wring_beats", d.WRingBeats,
 		"a power of two in 16..65536")
-	// where the last tile of channels ends is counted in 16 bits, and a tile has up to 2*TC of them
+	// the end of the last tile of channels is counted in 16 bits, and a tile has up to 2*TC channels
 	in("c_max", d.CMax, 16, 1<<16-2*d.TC)
 	want(d.ClockMHz > 0 && d.ClockMHz <= 10000, "clock_mhz", d.ClockMHz, "more than 0, at most 10000")
 	want(d.DRAM.BytesPerCycle > 0 && d.DRAM.BytesPerCycle <= 1024, "dram.bytes_per_cycle", d.DRAM.BytesPerCycle,
@@ -322,13 +321,13 @@ func (d Design) NB() int {
 	return 1 << bits.Len(uint(2*d.TP-1))
 }
 
-// ABufElems is what one half of the activation buffer holds, in elements of 16 bits.
+// ABufElems is the capacity of one half of the activation buffer, in elements of 16 bits.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
 
-// LeastPoolMuls is the multipliers of the pool unit where fewer than 20 words leave the drain a cycle.
+// LeastPoolMuls is the number of multipliers of the pool unit if fewer than 20 words leave the drain in a cycle.
 const LeastPoolMuls = 4
 
-// PoolMuls is the multipliers of the pool unit, of 25 x 18 bits: a DSP each, beside the array's.
+// PoolMuls is the number of 25 x 18 bit multipliers of the pool unit: a DSP each, in addition to the array's.
 func (d Design) PoolMuls() int {
 	if d.Drain >= 20 {
 		return 2 * LeastPoolMuls
@@ -336,8 +335,8 @@ func (d Design) PoolMuls() int {
 	return LeastPoolMuls
 }
 
-// WideBytes is what the clients of memory take in a cycle: a beat of every port, as npu_core.sv
-// works it out (no more than the activation buffer takes in a cycle, or a burst holds).
+// WideBytes is what the memory clients take in a cycle, as in npu_core.sv: a beat of every port, at most what the
+// activation buffer takes in a cycle or a burst holds.
 func (d Design) WideBytes() int {
 	lanes := 1
 	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= 2*d.NB() {
@@ -346,14 +345,14 @@ func (d Design) WideBytes() int {
 	return lanes * d.AXIBytes
 }
 
-// leastRing is the beats of a ring that holds two requests for weights, as weight_fetch.sv asks for: of 16
-// wide beats, or of 256 bytes where those are wider than 16.
+// leastRing is the number of beats of a ring for two weight requests, as weight_fetch.sv requires: of 16 wide beats,
+// or of 256 bytes if a beat is wider than 16 bytes.
 func (d Design) leastRing() int {
 	wide := d.WideBytes()
 	return 2 * min(16, 256/wide) * (wide / d.AXIBytes)
 }
 
-// MACs is what the array multiplies in a cycle.
+// MACs is the array's multiplications per cycle.
 func (d Design) MACs() int { return d.TP * d.TC }
 
 type param struct {
@@ -361,7 +360,7 @@ type param struct {
 	value int
 }
 
-// params are npu_top's, in one order.
+// params lists npu_top's parameters in a fixed order.
 func (d Design) params() []param {
 	flag := func(b bool) int {
 		if b {
@@ -387,8 +386,8 @@ func (d Design) params() []param {
 	}
 }
 
-// Hash is the design hash: the first 64 bits of SHA-256 over the parameters that are in hardware.
-// Name, reason, board, clock and DRAM do not count; a stub is another design than the full one.
+// Hash is the design hash: the first 64 bits of SHA-256 over the hardware parameters. It excludes name, reason,
+// board, clock and DRAM, and includes stub.
 func (d Design) Hash() uint64 {
 	var b strings.Builder
 	b.WriteString("sluice-design/1\n")
@@ -399,8 +398,8 @@ func (d Design) Hash() uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// VerilatorParams are the flags that give npu_top this design's parameters, one an argument
-// (the apostrophe of DESIGN_HASH needs quoting where a shell reads them).
+// VerilatorParams returns the flags that set npu_top's parameters, one an argument. The apostrophe of DESIGN_HASH
+// must be quoted for a shell.
 func (d Design) VerilatorParams() []string {
 	var out []string
 	for _, p := range d.params() {
@@ -409,12 +408,12 @@ func (d Design) VerilatorParams() []string {
 	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
 }
 
-// LUTRAMBanks says whether the HLS kernel's accumulators, two halves a PE, lie in LUTs rather than in block RAM, of
-// which each would fill a quarter of 18 Kibit or less.
+// LUTRAMBanks reports whether the HLS kernel's accumulators, two halves for each PE, are in LUTs: in block RAM each
+// would fill at most a quarter of 18 Kibit.
 func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
 
-// CPPHeader is a C++14 header with this design's parameters as constants of namespace sluice_design,
-// for the NPU in HLS. cosimBeats is what co-simulation of the vendor's tool puts behind a pointer.
+// CPPHeader is a C++14 header for the HLS kernel with this design's parameters as constants in namespace
+// sluice_design. cosimBeats is the depth of a pointer in the vendor's co-simulation.
 func (d Design) CPPHeader(cosimBeats int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "// Code generated by hwconfig -cpp from the configuration %s; DO NOT EDIT.\n", d.Name)

@@ -324,7 +324,7 @@ func TestParseRefused(t *testing.T) {
 		"key twice":     {"TR: 256", "TR: 256\nTR: 256", "already defined"},
 		"not a number":  {"TR: 256", "TR: many", "many"},
 		"fraction":      {"TR: 256", "TR: 256.5", "256.5"},
-		"octal":         {"TR: 256", "TR: 0256", "line 4: a number may be octal or not: 0256"},
+		"octal":         {"TR: 256", "TR: 0256", "line 4: a number is ambiguous: octal or decimal: 0256"},
 		"UTF-16":        {"", "\xff\xfe", "UTF-16"},
 		"null":          {"stack: true", "stack: null", "stack"},
 		"null stub":     {"stub: false", "stub: null", "stub"},

@@ -1,5 +1,5 @@
-// Package prefix copies the NPU's RTL with a prefix to the name of every module and package, for projects that have a
-// fifo of their own and take sources, not packaged IP.
+// Package prefix copies the NPU's RTL with a prefix on every module and package name, for projects that add sources
+// instead of packaged IP and have modules of the same names.
 package prefix
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// List is the name of the list of files, packages first; a path in it counts from the list's own folder (-F).
+// List is the name of the file list, packages first, with paths relative to its folder (-F).
 const List = "files.f"
 
 // Errors of a copy.
@@ -26,15 +26,15 @@ var (
 
 var legal = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-// ListHead is what a List begins with, before its prefix: so does no other's.
+// ListHead starts a List, before its prefix, and no other file.
 const ListHead = "// The NPU's sources with the prefix "
 
-// top is the one module that others instantiate.
+// top is the only module that others instantiate.
 const top = "npu_top"
 
-// Files are the copies by name: those of hw/rtl/files.f and hw/xilinx, a file each called as its module is, the List of
-// them, and what else is given, in which npu_top and the packages are the NPU's and a fifo is the project's own. What is
-// bound to a module that no given file defines is bound to the NPU's.
+// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their
+// List, and the user's files. In the latter npu_top and the packages are renamed to the NPU's, and other modules are
+// the project's own. A bind to a module that no user file defines is a bind to the NPU's.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -44,7 +44,7 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	ours, offered := map[string]bool{}, map[string]bool{top: true}
-	taken, bound := map[string]bool{top: true}, map[string]bool{} // names that no given file may define; that are bound to
+	taken, bound := map[string]bool{top: true}, map[string]bool{} // names that no user file may define; targets of bind
 	for _, name := range rtl {
 		m := module(name)
 		ours[m], bound[m], taken[prefix+m] = true, true, true
@@ -86,13 +86,13 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 
 func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// A word, and what words are not looked for in: comments, strings, names behind a dot (ports, members) or a dollar sign.
+// A word, and text without words to rename: comments, strings, names after a dot (ports, members) or a dollar sign.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
-// Rename puts prefix before the names of ours where the text defines, instantiates or asks one: behind module, package
-// or the colon of their end, before #( or an instance and its ports, before ::; and before those of bound behind bind.
-// Signals, ports and instances that are called as a module is keep their names, and so does everything in comments,
-// strings and macros.
+// Rename prefixes the names in ours where the text defines, instantiates or refers to them: after module, package or
+// the colon of their end; before #( or an instance with ports; before ::. It also prefixes the names in bound after
+// bind. Signals, ports and instances with a module's name keep it, and so does everything in comments, strings and
+// macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {
@@ -126,7 +126,7 @@ type word struct {
 	text string
 }
 
-// words are those of a text without its comments.
+// words are the words of a text without its comments.
 func words(text []byte) []word {
 	var list []word
 	for _, m := range token.FindAllIndex(text, -1) {
@@ -138,13 +138,13 @@ func words(text []byte) []word {
 	return list
 }
 
-// defined are the modules and packages that a text defines.
+// defined lists the modules and packages that a text defines.
 func defined(text []byte) []string {
 	var names []string
 	before := ""
 	for _, w := range words(text) {
 		if w.text == "automatic" || w.text == "static" {
-			continue // may stand between
+			continue // may come between
 		}
 		if before == "module" || before == "macromodule" || before == "package" {
 			names = append(names, w.text)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Device is what a part offers.
+// Device is the resources of a part.
 type Device struct {
 	Part   string
 	Family string // of synth.sh
@@ -19,8 +19,8 @@ type Device struct {
 	FF     int
 }
 
-// DeviceOf says which part a board carries; ok is false where the configuration names no board, or one that
-// is not among boards: whoever has its file asks Part.
+// DeviceOf is the part of a board in package boards; ok is false for an unknown board or none. For a user's board
+// file use Part.
 func DeviceOf(board string) (d Device, ok bool) {
 	if !slices.Contains(boards.Names(), board) {
 		return Device{}, false
@@ -29,12 +29,12 @@ func DeviceOf(board string) (d Device, ok bool) {
 	return Part(b), err == nil
 }
 
-// Part is a board's.
+// Part is a board's part.
 func Part(b boards.Board) Device {
 	return Device{Part: b.Device, Family: b.Family, DSP: b.DSP, BRAM: b.BRAM36, URAM: b.URAM, LUT: b.LUT, FF: b.FF}
 }
 
-// Fits gives every reason why resources are more than the device's.
+// Fits returns an error for every resource that exceeds the device.
 func (d Device) Fits(r Resources) error {
 	var errs []error
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Name is the file name of a run's result, without its ending, and of its folder in build/syn.
+// Name is the name of a run's result file, without its ending, and of its folder in build/syn.
 func (r Run) Name() string {
 	if r.Top == "npu_top" {
 		return r.Config + "-" + r.Family
@@ -21,7 +21,7 @@ func (r Run) Name() string {
 	return r.Config + "-" + r.Family + "-" + r.Top
 }
 
-// Store writes a run into a folder of results, without its memories, and gives the file's path.
+// Store writes a run to a folder of results, without its memories, and returns the path.
 func Store(dir string, r Run) (string, error) {
 	r.Memories = nil
 	text, err := json.MarshalIndent(r, "", "  ")
@@ -38,7 +38,7 @@ func Store(dir string, r Run) (string, error) {
 	return path, nil
 }
 
-// LoadRun reads a summary or a result; keys it does not know are refused.
+// LoadRun reads a summary or a result. Unknown keys are errors.
 func LoadRun(path string) (Run, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -54,8 +54,8 @@ func LoadRun(path string) (Run, error) {
 	return r, nil
 }
 
-// Results reads all results of a folder, sorted by name. One that contradicts itself, or that would
-// not have been accepted, is an error; how old one is is not looked at.
+// Results reads all results of a folder, sorted by name. An inconsistent or invalid one is an error; an outdated one
+// is not.
 func Results(dir string) ([]Run, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -87,11 +87,12 @@ func Results(dir string) ([]Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// variants are what overheads.sh makes of a configuration: without sample groups, without Stackable PEs, without both.
+// variants are the builds of overheads.sh for a configuration: without sample groups, without Stackable PEs, without
+// both.
 var variants = []string{"-nofluid", "-nostack", "-plain"}
 
-// Current says whether a result is of the RTL at root, and of its configuration as it is there; one that is not there
-// is a user's own, and is what it was.
+// Current reports whether a result is of the RTL and the configuration at root. A configuration that does not exist
+// there is a user's own, and counts as current.
 func (r Run) Current(root string) (bool, error) {
 	hash, err := SourcesIn(root, r.Top)
 	if err != nil {
@@ -111,7 +112,7 @@ func (r Run) Current(root string) (bool, error) {
 	return hash == r.Sources && d.Hash() == r.Design.Hash(), nil
 }
 
-// Overhead is what sample groups (fluid) and Stackable PEs (stack) cost in LUTs.
+// Overhead is the cost of sample groups (fluid) and Stackable PEs (stack) in LUTs.
 type Overhead struct {
 	Config       string  `json:"config"`
 	Family       string  `json:"family"`
@@ -120,22 +121,22 @@ type Overhead struct {
 	Fluid        int     `json:"lut_fluid"`
 	Stack        int     `json:"lut_stack"`
 	Both         int     `json:"lut_both"`
-	FluidLUTs    int     `json:"fluid"` // what leaving it out of both saves
+	FluidLUTs    int     `json:"fluid"` // saved by leaving it out of both
 	StackLUTs    int     `json:"stack"`
 	FluidOfPlain float64 `json:"fluid_of_plain"` // shares of the LUTs with neither
 	StackOfPlain float64 `json:"stack_of_plain"`
 	FluidOfPart  float64 `json:"fluid_of_part"` // shares of the device's LUTs; 0 without a board
 	StackOfPart  float64 `json:"stack_of_part"`
-	Mixed        bool    `json:"mixed_rtl"` // the four are not of the same RTL: a difference of them is not the mechanism's alone
+	Mixed        bool    `json:"mixed_rtl"` // the four runs are of different RTL, so a difference is not the mechanism's alone
 }
 
-// Overheads finds designs that were synthesised with and without Stackable PEs and sample groups.
+// Overheads finds designs synthesised with and without Stackable PEs and sample groups.
 func Overheads(runs []Run) []Overhead {
 	type key struct {
 		design      configs.Design
 		family, top string
 	}
-	type four [2][2]*Run // stack, fluid
+	type four [2][2]*Run // indexed by stack, fluid
 	groups := map[key]*four{}
 	bit := map[bool]int{true: 1}
 	var order []key

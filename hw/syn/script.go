@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Script runs one of this folder's scripts from the root of the repository and gives the folder that it names last.
+// Script runs one of this folder's scripts at the repository's root and returns the folder in its last line.
 func Script(ctx context.Context, root, script string, env []string, stderr io.Writer, args ...string) (dir string, err error) {
 	cmd := exec.CommandContext(ctx, script, args...)
 	cmd.Dir = root
@@ -28,4 +28,14 @@ func Script(ctx context.Context, root, script string, env []string, stderr io.Wr
 		dir = filepath.Join(root, dir)
 	}
 	return dir, nil
+}
+
+// Tools returns an error if a tool of the scripts is missing.
+func Tools() error {
+	for _, tool := range []string{"yosys", "bash"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is missing: install the package %[1]s", tool)
+		}
+	}
+	return nil
 }

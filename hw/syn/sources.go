@@ -16,19 +16,19 @@ import (
 
 var (
 	svComment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
-	// a parameter, or a type: the last word
+	// a parameter or a type: the name is the last word
 	svDeclared = regexp.MustCompile(`(?s)^(?:localparam\b[^=]*\b(\w+) ?=.*|typedef\b.*\b(\w+))$`)
 	svWord     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// Sources are those of the files that module top is made of (one module or package a file, which
-// carries its name) and a hash over them. Comments and spacing do not count, nor does what a package declares
-// and no module of top's names: an address that is new, or the hash of the whole description, is nothing to an array.
+// Sources returns the files that module top consists of (one module or package a file, of the same name) and a hash
+// over them. Comments and spacing do not count, and neither do a package's declarations that no module uses: a new
+// address, or the description's hash, does not change the array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
 	return sources(disk{}, files, top)
 }
 
-// disk reads files by any path, as the caller names them.
+// disk reads files by any path.
 type disk struct{}
 
 // Open implements fs.FS.
@@ -81,10 +81,10 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 // SourcesIn is Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
-// Built is Sources for the RTL that this program was built beside.
+// Built is Sources for the RTL that this program was built with.
 func Built(top string) (string, error) { return inTree(hw.RTL, top) }
 
-// BuiltAlone is Built for a module's own file, without those below.
+// BuiltAlone is Built for a module's own file only.
 func BuiltAlone(module string) (string, error) {
 	_, hash, err := sources(hw.RTL, []string{"hw/rtl/" + module + ".sv"}, module)
 	return hash, err
@@ -99,8 +99,8 @@ func inTree(tree fs.FS, top string) (string, error) {
 	return hash, err
 }
 
-// usedOf is a package without the declarations that no module asks for, by name or for another of its
-// declarations. Where it holds more than parameters and types it is left whole.
+// usedOf removes a package's declarations that no module uses, directly or through another declaration. A package
+// with more than parameters and types is kept whole.
 func usedOf(pkg, text string, modules map[string]string) string {
 	head, body, found := strings.Cut(text, "package "+pkg+";")
 	body, rest, ended := strings.Cut(body, "endpackage")
@@ -140,7 +140,7 @@ func usedOf(pkg, text string, modules map[string]string) string {
 		}
 		for _, m := range regexp.MustCompile(pkg+`::([A-Za-z_][A-Za-z0-9_]*)`).FindAllStringSubmatch(t, -1) {
 			if _, ok := byName[m[1]]; !ok {
-				return text // a member of an enumeration, or nothing that is read here
+				return text // a member of an enumeration, or unknown syntax
 			}
 			todo = append(todo, m[1])
 		}

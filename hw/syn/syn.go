@@ -1,8 +1,7 @@
-// Package syn reads what yosys 0.23 says about a synthesised design, counts resources, and holds the
-// result to what the design demands: no construct that yosys misunderstands silently, no latch, no
-// large memory in LUTs or registers, one DSP a MAC.
+// Package syn reads yosys 0.23's output for a synthesised design, counts resources, and checks the result: no
+// construct that yosys silently misunderstands, no latch, no large memory in LUTs or registers, one DSP for each MAC.
 //
-// Figures are of synthesis, before placement: a tool that packs LUTs into slices gets to fewer.
+// Figures are before placement: a tool that packs LUTs into slices needs fewer.
 package syn
 
 import (
@@ -17,31 +16,31 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// MaxLUTWords is the deepest memory that may lie in LUTs or registers.
+// MaxLUTWords is the deepest memory allowed in LUTs or registers.
 const MaxLUTWords = 64
 
-// Resources is what a netlist uses. LUTs are counted in three kinds, which a device shares.
+// Resources is a netlist's use. LUTs are counted in three kinds that share a device's LUTs.
 type Resources struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"` // primitives of 18 Kibit
 	BRAM36 int `json:"bram36"` // primitives of 36 Kibit
 	URAM   int `json:"uram"`
-	LUT    int `json:"lut"` // logic, inverters included
+	LUT    int `json:"lut"` // logic, including inverters
 	FF     int `json:"ff"`
 	Carry  int `json:"carry"`  // CARRY4 (series 7) or CARRY8
-	LUTRAM int `json:"lutram"` // LUTs that are memory
-	SRL    int `json:"srl"`    // LUTs that are shift registers
+	LUTRAM int `json:"lutram"` // LUTs used as memory
+	SRL    int `json:"srl"`    // LUTs used as shift registers
 	MuxF   int `json:"muxf"`   // MUXF7, MUXF8, MUXF9
 	Latch  int `json:"latch"`
 }
 
-// LUTs is what the device's LUTs are counted against.
+// LUTs is the number that a device's LUTs limit.
 func (r Resources) LUTs() int { return r.LUT + r.LUTRAM + r.SRL }
 
-// BRAM is the block RAM in units of 36 Kibit, as data sheets count; it may end in a half.
+// BRAM is the block RAM in units of 36 Kibit, as in data sheets; it may be half a unit.
 func (r Resources) BRAM() float64 { return float64(r.BRAM36) + float64(r.BRAM18)/2 }
 
-// cells says what one cell of a type adds.
+// cells is what one cell of a type counts as.
 var cells = map[string]Resources{
 	"DSP48E1": {DSP: 1}, "DSP48E2": {DSP: 1},
 	"RAMB18E1": {BRAM18: 1}, "RAMB18E2": {BRAM18: 1},
@@ -82,8 +81,8 @@ var (
 	statCell   = regexp.MustCompile(`^ {5}(\S+) +(\d+)$`)
 )
 
-// Parse reads the text of yosys' `stat` for a flat design. A cell it does not know, several
-// modules, or counts that do not add up are errors: nothing is left out silently.
+// Parse reads the text of yosys' `stat` for a flat design. An unknown cell, several modules, or inconsistent counts
+// are errors, so that nothing is omitted silently.
 func Parse(text string) (Resources, error) {
 	var r Resources
 	modules, total, sum := 0, -1, 0
@@ -129,8 +128,8 @@ func Parse(text string) (Resources, error) {
 
 var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
 
-// LogicCells is yosys' own estimate of LUTs after packing, in which two small LUTs share one; memories
-// and shift registers are not in it. 0 where the text has none.
+// LogicCells is yosys' own estimate of LUTs after packing small ones in pairs, without memories and shift registers;
+// 0 if the text has none.
 func LogicCells(text string) int {
 	m := statLC.FindStringSubmatch(text)
 	if m == nil {
@@ -138,12 +137,12 @@ func LogicCells(text string) int {
 	}
 	n, err := strconv.Atoi(m[1])
 	if err != nil {
-		return 0 // more digits than an int: no estimate
+		return 0 // too large for an int: no estimate
 	}
 	return n
 }
 
-// Where a memory went.
+// Where a memory is.
 const (
 	InBRAM   = "bram"
 	InURAM   = "uram"
@@ -155,7 +154,7 @@ const (
 type Memory struct {
 	Name  string `json:"name"`
 	Words int    `json:"words"`
-	Width int    `json:"width"` // 0 where it was torn into registers at once
+	Width int    `json:"width"` // 0 if it became registers at once
 	In    string `json:"in"`    // InBRAM, InURAM, InLUTRAM or InFF
 }
 
@@ -167,8 +166,8 @@ var (
 	wordWire  = regexp.MustCompile(`^(.*)\[(\d+)\]$`)
 )
 
-// ParseMemories joins the dump of all memory cells before they are mapped (`dump t:$mem_v2`) with
-// the log, which says what each became; top is the name of the flat module.
+// ParseMemories joins the dump of all memory cells before mapping (`dump t:$mem_v2`) with the log, which says how
+// each was mapped; top is the name of the flat module.
 func ParseMemories(top, dump, log string) ([]Memory, error) {
 	var list []Memory
 	for line := range strings.Lines(dump) {
@@ -227,9 +226,9 @@ func ParseMemories(top, dump, log string) ([]Memory, error) {
 	return list, nil
 }
 
-// TornMemories finds the memories that yosys tore into a register a word before any mapping
-// ("Replacing memory ... with list of registers"), by their wires: each word is one, its index at
-// the end of its name. wires is the text of `select -list w:*`.
+// TornMemories finds memories that yosys replaced by one register for each word before any mapping ("Replacing memory
+// ... with list of registers"). It uses their wires, whose names end with the word's index. wires is the text of
+// `select -list w:*`.
 func TornMemories(wires string) []Memory {
 	words := map[string]int{}
 	sc := bufio.NewScanner(strings.NewReader(wires))
@@ -240,7 +239,7 @@ func TornMemories(wires string) []Memory {
 		}
 		n, err := strconv.Atoi(m[2])
 		if err != nil {
-			continue // no index of a word has more digits than an int
+			continue // too large for the index of a word
 		}
 		name := m[1][strings.IndexByte(m[1], '/')+1:]
 		words[name] = max(words[name], n+1)
@@ -253,7 +252,7 @@ func TornMemories(wires string) []Memory {
 	return list
 }
 
-// badText are texts of yosys' log that mean a wrong netlist although yosys goes on.
+// badText are texts in yosys' log that mean a wrong netlist although yosys continues.
 var badText = []struct{ text, why string }{
 	{"implicitly declared", "a struct construct that yosys 0.23 reads as an undeclared wire"},
 	{"Latch inferred for signal", "a latch"},
@@ -263,7 +262,7 @@ var badText = []struct{ text, why string }{
 	{"found logic loop", "a combinational loop"},
 }
 
-// BadLines are the lines of a log that mean a wrong netlist.
+// BadLines returns the lines of a log that mean a wrong netlist.
 func BadLines(log string) []error {
 	var errs []error
 	seen := map[string]bool{}
@@ -279,14 +278,14 @@ func BadLines(log string) []error {
 	return errs
 }
 
-// Expect is how many DSPs a design must use; Known is false for modules nothing is demanded of.
+// Expect is the number of DSPs that a design must use; Known is false for modules without a requirement.
 type Expect struct {
-	Array int // the array's, one a MAC
+	Array int // the array's, one for each MAC
 	Other int
 	Known bool
 }
 
-// ExpectFor says it for a module of a configuration.
+// ExpectFor is the requirement for a module of a configuration.
 func ExpectFor(d configs.Design, top string) Expect {
 	e := Expect{Array: d.MACs(), Known: true}
 	if d.Stub {
@@ -302,7 +301,7 @@ func ExpectFor(d configs.Design, top string) Expect {
 	return e
 }
 
-// Run is a synthesis as it is stored: what was made from what, with which tool.
+// Run is a stored synthesis: input, result and tool.
 type Run struct {
 	Config     string         `json:"config"`
 	Design     configs.Design `json:"design"`
@@ -313,14 +312,14 @@ type Run struct {
 	Sources    string         `json:"sources_sha256"`
 	Resources  Resources      `json:"resources"`
 	LC         int            `json:"lc"`         // LogicCells
-	PackedDSP  int            `json:"packed_dsp"` // DSPs that hold their sum's register too
+	PackedDSP  int            `json:"packed_dsp"` // DSPs that also contain the register of their sum
 	Memories   []Memory       `json:"memories,omitempty"`
 	CPUSeconds float64        `json:"cpu_seconds"` // of yosys
 	PeakMB     float64        `json:"peak_mb"`     // of yosys
 }
 
-// URAMs is what the run's memories take where a URAM is 4K x 72 and no narrower, which is what other tools
-// than yosys make of them: yosys lays rows of a narrow memory side by side.
+// URAMs is the number of URAMs of the run's memories at a fixed width of 72 bits, as other tools than yosys count:
+// yosys packs rows of a narrow memory side by side.
 func (r Run) URAMs() int {
 	n := 0
 	for _, m := range r.Memories {
@@ -331,7 +330,7 @@ func (r Run) URAMs() int {
 	return n
 }
 
-// Check holds a run to what the design demands and gives every reason against it.
+// Check returns an error for every requirement that the run misses.
 func (r Run) Check() error {
 	var errs []error
 	if r.Resources.Latch > 0 {
@@ -347,8 +346,8 @@ func (r Run) Check() error {
 		if want := e.Array + e.Other; r.Resources.DSP != want {
 			errs = append(errs, fmt.Errorf("%d DSPs, expected %d (%d of the array, %d others)", r.Resources.DSP, want, e.Array, e.Other))
 		}
-		// for UltraScale+ yosys packs neither adder nor register: there the array is made of cells
-		// (the parameter DSP48E2), where the top has it
+		// for UltraScale+ yosys packs neither adder nor register: the array instantiates DSP cells (parameter
+		// DSP48E2) if the top has it
 		if (r.Family == "xc7" || r.Top == "pe_array" || r.PackedDSP != 0) && r.PackedDSP != e.Array {
 			errs = append(errs, fmt.Errorf("%d DSPs hold their accumulation, expected the array's %d: adders went to LUTs", r.PackedDSP, e.Array))
 		}
@@ -363,8 +362,7 @@ func (r Run) Check() error {
 
 var cpuLine = regexp.MustCompile(`CPU: user ([0-9.]+)s system ([0-9.]+)s(?:, MEM: ([0-9.]+) MB peak)?`)
 
-// Cost reads user and system time and the memory at most from the end of a log; 0 where they are
-// not there.
+// Cost reads CPU time and peak memory from the end of a log; 0 if they are missing.
 func Cost(log string) (cpuSeconds, peakMB float64) {
 	all := cpuLine.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {

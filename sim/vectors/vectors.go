@@ -1,5 +1,5 @@
-// Package vectors reads and writes test vectors: one file format that the RTL, the HLS kernel and
-// Go all play (sim/VECTORS.md). It is the format alone; host/npu plays it over a bus.
+// Package vectors reads and writes test vectors, the file format that the RTL, the HLS kernel and Go play
+// (sim/VECTORS.md). host/npu plays it on a bus.
 package vectors
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// Magic begins every file.
+// Magic starts every file.
 const Magic = "SLVEC001"
 
-// MaxFile is the longest file that is read, in bytes.
+// MaxFile is the largest file, in bytes.
 const MaxFile = 1 << 32
 
-// What a reader refuses; every error wraps one of them and says where in the file it was met.
+// Errors of a reader. Every error wraps one of them and has the position in the file.
 var (
 	ErrMagic     = errors.New("not a file of test vectors")
 	ErrTruncated = errors.New("the file ends without an END record")
@@ -33,7 +33,7 @@ var (
 	ErrTooLarge  = errors.New("longer than a file may be")
 )
 
-// Kind is a record's kind as the file carries it.
+// Kind is a record's kind in the file.
 type Kind uint32
 
 // Kinds.
@@ -55,7 +55,7 @@ type Record interface {
 	payload() ([]byte, error)
 }
 
-// MemWrite puts bytes into memory; the address is as the NPU sees it.
+// MemWrite writes memory, at the NPU's address.
 type MemWrite struct {
 	Addr uint64
 	Data []byte // at least one byte
@@ -67,23 +67,22 @@ type MemExpect struct {
 	Data []byte // at least one byte
 }
 
-// RegWrite writes a register; the answer must be OKAY.
+// RegWrite writes a register; the response must be OKAY.
 type RegWrite struct{ Off, Val uint32 }
 
-// RegRefused writes a register; the answer must be an error.
+// RegRefused writes a register; the response must be an error.
 type RegRefused struct{ Off, Val uint32 }
 
 // RegExpect reads a register and compares the bits of Mask.
 type RegExpect struct{ Off, Mask, Val uint32 }
 
-// Run advances the clock until the interrupt is high, or by MaxCycles; then the interrupt must be
-// what ExpectIRQ says.
+// Run advances the clock until the interrupt is high, at most by MaxCycles. Then the interrupt must equal ExpectIRQ.
 type Run struct {
 	MaxCycles uint64
 	ExpectIRQ bool
 }
 
-// Meta is JSON for people and tools; playing ignores it.
+// Meta is JSON for people and tools; a player ignores it.
 type Meta struct{ JSON []byte }
 
 // Kind implements Record.
@@ -143,7 +142,7 @@ func (r Meta) payload() ([]byte, error) {
 	return r.JSON, nil
 }
 
-// Writer writes a file. Close ends it; without Close the file is refused by readers.
+// Writer writes a file. Readers reject a file without Close.
 type Writer struct {
 	w    *bufio.Writer
 	crc  hash.Hash32
@@ -151,7 +150,7 @@ type Writer struct {
 	err  error
 }
 
-// NewWriter begins a file.
+// NewWriter starts a file.
 func NewWriter(w io.Writer) *Writer {
 	x := &Writer{w: bufio.NewWriter(w), crc: crc32.NewIEEE()}
 	x.put([]byte(Magic))
@@ -176,7 +175,7 @@ func (x *Writer) record(kind Kind, payload []byte) {
 	x.put(payload)
 }
 
-// Write appends records. After an error nothing more is written.
+// Write appends records. After an error it writes nothing more.
 func (x *Writer) Write(records ...Record) error {
 	for _, r := range records {
 		p, err := r.payload()
@@ -194,7 +193,7 @@ func (x *Writer) Write(records ...Record) error {
 	return nil
 }
 
-// Close writes the END record. It does not close what is below.
+// Close writes the END record. It does not close the underlying writer.
 func (x *Writer) Close() error {
 	sum := x.crc.Sum32()
 	p, _ := words(sum)
@@ -209,13 +208,13 @@ func (x *Writer) Close() error {
 	return nil
 }
 
-// WriteFile writes a whole file; it is there with all its records or not at all.
+// WriteFile writes a file atomically.
 func WriteFile(path string, records []Record) error {
 	f, err := files.New(path)
 	if err != nil {
 		return fmt.Errorf("write vectors %s: %w", path, err)
 	}
-	defer f.Cleanup() // nothing is left of it after the rename
+	defer f.Cleanup() // does nothing after the rename
 	w := NewWriter(f)
 	if err := w.Write(records...); err != nil {
 		return fmt.Errorf("write vectors %s: %w", path, err)
@@ -243,8 +242,7 @@ func ReadFile(path string) ([]Record, error) {
 	return records, nil
 }
 
-// Read reads a whole file and checks all of it, so that nothing is played of a file that is broken
-// at its end.
+// Read reads and checks a whole file, so that nothing is played from a file that is broken at its end.
 func Read(r io.Reader) ([]Record, error) {
 	x := &reader{r: bufio.NewReader(r), crc: crc32.NewIEEE()}
 	magic, err := x.take(8)
@@ -280,7 +278,7 @@ type reader struct {
 	at  int64
 }
 
-// take reads n bytes. It allocates as they come: a length is not believed before.
+// take reads n bytes. It allocates as they arrive, since the length may be wrong.
 func (x *reader) take(n int64) ([]byte, error) {
 	if x.at+n > MaxFile {
 		return nil, ErrTooLarge

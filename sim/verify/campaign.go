@@ -1,4 +1,4 @@
-// A campaign of faults: whatever happens to an NPU, it says so, and serves the next start.
+// A campaign of faults: after any fault the NPU must report it and serve the next start.
 
 package verify
 
@@ -16,11 +16,11 @@ import (
 
 // Campaign is a number of faults on one configuration.
 type Campaign struct {
-	N        int // faults, at least one of each kind whose ending is known
+	N        int // number of faults, at least one of each kind with a known ending
 	Seed     uint64
-	Only     string // kinds whose name contains this
+	Only     string // only kinds whose name contains this
 	Coverage *Coverage
-	Tally    Tally     // filled; may be nil
+	Tally    Tally     // receives counts; may be nil
 	Progress func(int) // may be nil
 
 	Done, Networks, Starts, HardResets int
@@ -28,24 +28,24 @@ type Campaign struct {
 
 	rig    *Rig
 	rng    *rand.Rand
-	sure   bool      // the fault must strike
-	lost   [4][2]int // answers that never come, by port and direction, since the last hard reset
-	target int       // layer of the descriptor fault that is being drawn
-	addr   span      // its plan's
+	sure   bool      // the fault must take effect
+	lost   [4][2]int // responses that never come, by port and direction, since the last hard reset
+	target int       // layer of the descriptor fault being drawn
+	addr   span      // of its plan
 }
 
 // Tally counts endings by kind of fault and name.
 type Tally map[string]map[string]int
 
-// KindCount is how faults of one kind ended.
+// KindCount counts the endings of one kind.
 type KindCount struct {
 	Name     string         `json:"name"`
-	Directed bool           `json:"directed"` // the ending is known
+	Directed bool           `json:"directed"` // its ending is known
 	N        int            `json:"n"`
 	Endings  map[string]int `json:"endings"`
 }
 
-// Kinds are the kinds that were seen, in the order of their table.
+// Kinds returns the kinds that occurred, in the order of their table.
 func (t Tally) Kinds() []KindCount {
 	var out []KindCount
 	for _, k := range kinds {
@@ -62,16 +62,16 @@ func (t Tally) Kinds() []KindCount {
 	return out
 }
 
-// ErrKind is wrapped where no kind of fault has the name that is asked for.
+// ErrKind says that no kind of fault has the requested name.
 var ErrKind = errors.New("no such kind of fault")
 
-// faultsPerNet is how many faults a network sees.
+// faultsPerNet is the number of faults for a network.
 const faultsPerNet = 4
 
 // maxViolations ends a campaign early.
 const maxViolations = 10
 
-// DirectedKinds is how many kinds have a known ending.
+// DirectedKinds is the number of kinds with a known ending.
 func DirectedKinds() int {
 	n := 0
 	for _, k := range kinds {
@@ -82,8 +82,8 @@ func DirectedKinds() int {
 	return n
 }
 
-// Run runs the campaign on a rig. What the hardware does wrong stands in Violations; an error is of
-// the bus, of the context, or ErrKind.
+// Run runs the campaign on a rig. Wrong behaviour of the hardware is in Violations. An error is the bus's, the
+// context's, or ErrKind.
 func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 	c.rig, c.rng = r, rand.New(rand.NewPCG(c.Seed, 0x736c756963650004))
 	if c.Tally == nil {
@@ -97,7 +97,7 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 			continue
 		}
 		all = append(all, k)
-		if k.wild { // there is more to find
+		if k.wild { // more can go wrong
 			all = append(all, k, k, k)
 		} else {
 			order = append(order, k)
@@ -122,7 +122,7 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 			k = order[i]
 		}
 		err := c.one(ctx, k, i%faultsPerNet == 0)
-		for errors.Is(err, errNoPlace) && !c.sure { // large memories leave little room for some
+		for errors.Is(err, errNoPlace) && !c.sure { // with a large memory some have little room
 			err = c.one(ctx, all[c.rng.IntN(len(all))], false)
 		}
 		if err != nil {
@@ -146,10 +146,10 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 	return nil
 }
 
-// errNoPlace is a kind of fault that no network drawn has a place for.
+// errNoPlace says that no drawn network has room for the kind of fault.
 var errNoPlace = errors.New("no place for the fault")
 
-// reset puts the hardware back to power-on.
+// reset resets the hardware to power-on.
 func (c *Campaign) reset(ctx context.Context) error {
 	c.HardResets++
 	c.lost, c.rig.late = [4][2]int{}, 0
@@ -162,11 +162,11 @@ func (c *Campaign) reset(ctx context.Context) error {
 	if c.rig.net == nil {
 		return nil
 	}
-	c.rig.restore() // descriptors and weights lie where loading writes them
+	c.rig.restore() // descriptors and weights are where load writes them
 	return c.rig.load(ctx)
 }
 
-// one does one fault and the good start after it.
+// one applies one fault and runs the good start after it.
 func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	r := c.rig
 	var p *plan
@@ -214,14 +214,14 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	case !ofBus(e.code) && e.port != 0:
 		return fail("%v names port %d, expected none", e.code, e.port)
 	}
-	// the HLS kernel begins other runs: where one leaves its slot is not the RTL's
+	// the HLS kernel has other runs, so another one may leave its slot first
 	exact := e.code != abi.ErrDescAddress || r.bus.Info().Kind == npu.CosimRTL
 	if want, known := p.addresses(k, e.code); known && exact && (e.addr < want[0] || e.addr > want[1]) {
 		return fail("%v names address %#x, expected %#x..%#x", e.code, e.addr, want[0], want[1])
 	}
 	c.Coverage.hit(covErrors, e.code.String(), 1)
 
-	// The next one, without any help.
+	// The next start, without any reset.
 	next, err := r.run(ctx, r.good(), r.trial.cycles+2*rigWatchdog)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	return nil
 }
 
-// addresses are those that ERROR_ADDR may name beside a code: 0 where the code is of no address.
+// addresses is the range that ERROR_ADDR may have with a code: 0 for a code without an address.
 func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
 	if ofBus(code) || code == abi.ErrDescAddress {
 		return p.addr, !k.wild
@@ -247,7 +247,7 @@ func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
 	return span{}, true
 }
 
-// ofBus tells whether an error is an answer of memory, which a port got.
+// ofBus reports whether an error is a bus response to a port.
 func ofBus(code abi.ErrCode) bool {
 	switch code {
 	case abi.ErrReadSLVERR, abi.ErrReadDECERR, abi.ErrWriteSLVERR, abi.ErrWriteDECERR:
@@ -256,7 +256,7 @@ func ofBus(code abi.ErrCode) bool {
 	return false
 }
 
-// suffer runs the start that the fault strikes and puts everything back. what is a violation.
+// suffer runs the start with the fault and restores everything. what describes a violation.
 func (c *Campaign) suffer(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
 	r := c.rig
 	r.restore()

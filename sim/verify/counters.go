@@ -1,4 +1,4 @@
-// What the counters must say of a start: bytes by the memory's own count, MACs by the layers' sizes.
+// The expected counters of a start: bytes by the memory's own count, MACs by the layers' sizes.
 
 package verify
 
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// macs is the multiply-accumulates of a layer for one sample. MACS leaves out what lies in the padding.
+// macs is a layer's multiply-accumulates for one sample. Counter MACS excludes those in the padding.
 func macs(d *abi.Desc) uint64 {
 	if d.Op != abi.OpGEMM {
 		return 0
@@ -26,19 +26,19 @@ func macs(d *abi.Desc) uint64 {
 	return rows * cols * uint64(d.InC) * uint64(d.OutC)
 }
 
-// counts is what an NPU counts, and the memory's ports, before a start or from then on.
+// counts is the counters of an NPU and of the memory's ports, absolute or as a difference.
 type counts struct {
 	npu   [abi.CntCount]uint64
 	ports []npu.PortStats
 }
 
-// counting is what counts: an NPU's registers and the memory's ports.
+// counting is what has counters: an NPU's registers and the memory's ports.
 type counting interface {
 	ReadReg(offset uint32) (uint32, error)
 	Stats(port int) (npu.PortStats, error)
 }
 
-// count reads all counts.
+// count reads all counters.
 func count(bus counting, ports int) (c counts, err error) {
 	for p := range ports {
 		s, err := bus.Stats(p)
@@ -51,7 +51,7 @@ func count(bus counting, ports int) (c counts, err error) {
 	return c, err
 }
 
-// since is what was counted between b and c.
+// since is the difference between b and c.
 func (c counts) since(b counts) counts {
 	d := counts{ports: make([]npu.PortStats, len(c.ports))}
 	for i := range c.npu {
@@ -67,8 +67,8 @@ func (c counts) since(b counts) counts {
 	return d
 }
 
-// wrong says which counter is not what it must be after so many MACs of a kind of simulator; "" is none. late: the ports
-// may have read for an earlier start too.
+// wrong describes a counter that is wrong after a number of MACs on a kind of simulator, or returns "". late: the
+// ports may have read for an earlier start too.
 func (c *counts) wrong(of npu.CosimKind, beat int, macs uint64, late bool) string {
 	switch of {
 	case npu.CosimHLS:

@@ -1,6 +1,6 @@
-// The coverage table of a run of checks. What can be covered comes from where it is
-// defined: operators, flags and error codes from hw/abi, <k, s> from dse/mapping, ports from the
-// designs under test. Only the shapes of layers that matter are listed here.
+// The coverage table of a run of checks. Bins come from their definitions: operators, flags and error codes from
+// hw/abi, <k, s> from dse/mapping, ports from the designs under test. Only the important shapes of layers are listed
+// here.
 
 package verify
 
@@ -30,13 +30,13 @@ const (
 	covErrors  = "error"
 	covReads   = "read_port"
 	covWrites  = "write_port"
-	covCross   = "cross"       // operator, <k, s>, loop order and how many ports
+	covCross   = "cross"       // operator, <k, s>, loop order and number of ports
 	covStalls  = "stall"       // counters of the NPU
-	covClients = "arbitration" // of the read ports: the client answered > one that waits
+	covClients = "arbitration" // of the read ports: served client > waiting client
 	covPorts   = "port_stall"  // channels that wait for each port
 )
 
-// stalls are the counters of cycles that something waited.
+// stalls are the counters of stall cycles.
 var stalls = []struct {
 	name    string
 	counter int
@@ -55,7 +55,7 @@ var (
 	channels = []string{"ar", "r", "aw", "w"}
 )
 
-// Coverage counts what was seen, by group and bin.
+// Coverage counts events by group and bin.
 type Coverage struct {
 	groups []string
 	bins   map[string][]string
@@ -131,8 +131,8 @@ func (c *Coverage) Checked(d configs.Design) {
 	}
 }
 
-// passing is the bin of a client that is answered while another waits. Descriptors go before everything, so what passes
-// them was asked for earlier; that is rare, and one bin for whoever it was.
+// passing is the bin for a client that is served while another waits. Descriptors have priority, so a client served
+// before them asked earlier. That is rare, so all clients share one bin.
 func passing(pair string) string {
 	if strings.HasSuffix(pair, ">"+clients[0]) {
 		return "any>" + clients[0]
@@ -140,7 +140,7 @@ func passing(pair string) string {
 	return pair
 }
 
-// Heard counts what a build with sim/checkers has said at its end: lines "cover: GROUP BIN COUNT".
+// Heard adds the counts in the final output of a build with sim/checkers: lines "cover: GROUP BIN COUNT".
 func (c *Coverage) Heard(d configs.Design, said string) error {
 	for line := range strings.Lines(said) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "cover: ")
@@ -169,7 +169,7 @@ func (c *Coverage) Heard(d configs.Design, said string) error {
 	return nil
 }
 
-// crossName is a kind of layer on so many ports; pools have neither <k, s> nor an order.
+// crossName is the bin of a kind of layer with a number of ports; pools have neither <k, s> nor an order.
 func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string {
 	if op != abi.OpGEMM {
 		return fmt.Sprintf("%v:%dp", op, d.NAXI)
@@ -177,7 +177,7 @@ func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string 
 	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
 }
 
-// LayersOnly leaves out what layers do not show: error codes, ports and stalls. For a device without bus faults.
+// LayersOnly removes what layers do not show: error codes, ports and stalls. It is for a device without bus faults.
 func (c *Coverage) LayersOnly() {
 	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)
@@ -213,14 +213,14 @@ func (c *Coverage) bin(group, name string) {
 	}
 }
 
-// hit counts n for a bin; what is no bin is not counted.
+// hit adds n to a bin; an unknown bin is ignored.
 func (c *Coverage) hit(group, name string, n uint64) {
 	if _, ok := c.hits[group][name]; ok {
 		c.hits[group][name] += n
 	}
 }
 
-// shape is a property of a layer under an FBCB entry.
+// shape is a property of a layer with an FBCB entry.
 type shape struct {
 	name string
 	is   func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool
@@ -230,13 +230,13 @@ func gemm(l *abi.Desc) bool { return l.Op == abi.OpGEMM }
 
 func groupsOf(e abi.FBCB, batch int) int { return cost.Groups(e, batch) }
 
-// padded: some window reaches beyond the image.
+// padded: some window extends beyond the image.
 func padded(l *abi.Desc) bool {
 	return l.PadT > 0 || l.PadL > 0 ||
 		(int(l.OutH)-1)*int(l.SH)+int(l.KH) > int(l.InH)+int(l.PadT) || (int(l.OutW)-1)*int(l.SW)+int(l.KW) > int(l.InW)+int(l.PadL)
 }
 
-// far: from window to window there are four pixels and more, which take the stride's upper bits.
+// far: the stride is four pixels or more, so it uses the stride's upper bits.
 func far(l *abi.Desc) bool { return l.SH >= 4 && l.OutH > 1 || l.SW >= 4 && l.OutW > 1 }
 
 var shapes = []shape{
@@ -311,7 +311,7 @@ var shapes = []shape{
 	}},
 }
 
-// tilesOfC is the C tiles of a layer.
+// tilesOfC is the number of C tiles of a layer.
 func tilesOfC(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) int {
 	tile := cost.CTile(d, cost.K(e.K), groupsOf(e, batch))
 	return (int(l.OutC) + tile - 1) / tile
@@ -331,7 +331,7 @@ func (c *Coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
 	}
 }
 
-// of are the groups and bins that one layer of a start belongs to.
+// of returns the groups and bins of one layer of a start.
 func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2]string {
 	at := mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}
 	out := [][2]string{{covOps, l.Op.String()}, {covBatches, strconv.Itoa(batch)}, {covCross, crossName(d, l.Op, at, e.Order)}}
@@ -352,7 +352,7 @@ func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2
 	return out
 }
 
-// layersMissing tells whether there is a kind of layer that was not seen.
+// layersMissing reports whether a kind of layer has no hit.
 func (c *Coverage) layersMissing() bool {
 	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes, covCross} {
 		for _, b := range c.bins[g] {
@@ -364,7 +364,7 @@ func (c *Coverage) layersMissing() bool {
 	return false
 }
 
-// Missing are the bins without a hit, as group/bin, in the order of the table.
+// Missing returns the bins without a hit, as group/bin, in the order of the table.
 func (c *Coverage) Missing() []string {
 	out := []string{}
 	for _, g := range c.groups {
@@ -377,7 +377,7 @@ func (c *Coverage) Missing() []string {
 	return out
 }
 
-// share is how many bins were hit, of how many.
+// share returns the number of bins with a hit, and of all bins.
 func (c *Coverage) share() (hit, all int) {
 	for _, g := range c.groups {
 		all += len(c.bins[g])
@@ -385,10 +385,10 @@ func (c *Coverage) share() (hit, all int) {
 	return all - len(c.Missing()), all
 }
 
-// MarshalJSON gives {group: {bin: hits}}.
+// MarshalJSON writes {group: {bin: hits}}.
 func (c *Coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
 
-// Print writes the table: a line a group, and at last what is missing.
+// Print writes the table, a line for each group, then what is missing.
 func (c *Coverage) Print(w io.Writer) error {
 	var s strings.Builder
 	hit, all := c.share()

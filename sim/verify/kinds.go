@@ -1,4 +1,4 @@
-// The kinds of faults there are.
+// The kinds of faults.
 
 package verify
 
@@ -10,28 +10,28 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// plan is one fault to be.
+// plan is a planned fault.
 type plan struct {
-	what  string        // for people
-	codes []abi.ErrCode // the start ends with one of these; nil: with any
-	layer int           // that ERROR names; -1: any
+	what  string        // description
+	codes []abi.ErrCode // possible codes; nil: any
+	layer int           // in ERROR; -1: any
 	port  int
-	addr  span // where ERROR_ADDR lies after an error of the bus, or a tensor that leaves its slot
-	moved bool // outputs may lie elsewhere in their slots
+	addr  span // range of ERROR_ADDR after a bus error or a tensor that leaves its slot
+	moved bool // outputs may be elsewhere in their slots
 
-	before func(*regs) (violation string, err error) // registers and memory, before the start
-	at     uint64                                    // cycle of the start in which during is done
+	before func(*regs) (violation string, err error) // changes registers and memory before the start
+	at     uint64                                    // cycle of the start at which during runs
 	during func() (violation string, err error)
-	after  func() error // puts back what is neither memory nor written by a start
+	after  func() error // restores what is neither in memory nor written by a start
 }
 
-// span is the least and the most of a value.
+// span is a range of values, inclusive.
 type span [2]uint32
 
 // kind is a kind of fault.
 type kind struct {
 	name string
-	wild bool // may end in anything, and may write anything into the batch's own slots
+	wild bool // any ending is allowed, and any write to the batch's slots
 	plan func(*Campaign) *plan
 }
 

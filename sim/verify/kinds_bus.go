@@ -42,10 +42,10 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 			p.port = -1
 		}
 		switch {
-		case fault == npu.FaultDelay: // while others still make progress, it may be in time after all
+		case fault == npu.FaultDelay: // while other ports make progress, it may still be in time
 			f.Delay = rigWatchdog + uint32(c.rng.IntN(rigWatchdog/2))
 			p.codes = append(p.codes, abi.ErrNone)
-		case dir == npu.FaultRead && !c.sure && c.rng.IntN(3) == 0: // the burst may be shorter than that
+		case dir == npu.FaultRead && !c.sure && c.rng.IntN(3) == 0: // the burst may be shorter
 			f.Beat = uint8(1 + c.rng.IntN(min(c.rig.design.MaxBurst, 255)))
 			p.codes = append(p.codes, abi.ErrNone)
 		}
@@ -61,7 +61,7 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 	}
 }
 
-// slow answers do no harm.
+// slow responses are no error.
 func slow(c *Campaign) *plan {
 	dir := []npu.FaultDir{npu.FaultRead, npu.FaultWrite}[c.rng.IntN(2)]
 	port, first, ok := c.burst(dir)
@@ -76,7 +76,7 @@ func slow(c *Campaign) *plan {
 	}
 }
 
-// twoFaults are two errors of the bus, on any ports and directions.
+// twoFaults are two bus errors, on any ports and directions.
 func twoFaults(c *Campaign) *plan {
 	var faults [2]npu.Fault
 	what := "bus faults:"

@@ -1,4 +1,4 @@
-// Faults of what lies in memory or in the FBCB table: descriptors, weights, entries.
+// Faults in memory or in the FBCB table: descriptors, weights, entries.
 
 package verify
 
@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// descriptor is a fault of one descriptor: change does it, on the bytes or on the decoded fields,
-// and says what it did ("": there is no place for it here).
+// descriptor is a fault in one descriptor. change applies it to the bytes or the decoded fields and describes it; ""
+// means that it is not possible here.
 func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		return c.spoil(c.layer(), code, change)
 	}
 }
 
-// spoil is that fault of the descriptor of layer l.
+// spoil applies it to the descriptor of layer l.
 func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) *plan {
 	c.target, c.addr = l, span{}
 	before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
@@ -46,7 +46,7 @@ func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw [
 	}
 }
 
-// moved is a fault after which outputs may lie elsewhere in their slots: what fits is written.
+// moved marks a fault after which outputs may be elsewhere in their slots.
 func moved(f func(*Campaign) *plan) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		p := f(c)
@@ -71,13 +71,13 @@ func reservedBit(c *Campaign, raw []byte, _ *abi.Desc) string {
 	return fmt.Sprintf("bit %d of word %d", i%32, i/32)
 }
 
-// change is one way to spoil a descriptor.
+// change is one way to corrupt a descriptor.
 type change struct {
 	what string
 	do   func()
 }
 
-// pick does one of the changes.
+// pick applies one of the changes.
 func (c *Campaign) pick(all []change) string {
 	if len(all) == 0 {
 		return ""
@@ -102,7 +102,7 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"S_H 16", func() { d.SH = 16 }},
 		{"S_W 255", func() { d.SW = 255 }},
 		{"IN_PIX below IN_C", func() { d.InPix = d.InC - 1 }},
-		{"OUT_PIX below OUT_C", func() { // and the row's bytes with it: nothing else is wrong
+		{"OUT_PIX below OUT_C", func() { // adjust the row's bytes too, so that nothing else is wrong
 			d.OutPix = d.OutC - 1
 			d.OutRowBytes = 2 * uint32(d.OutW) * uint32(d.OutPix)
 		}},
@@ -147,12 +147,12 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// behind is how many windows there are when the last begins behind the input, and the one before it does not.
+// behind is the number of windows at which the last one begins after the input, and the one before does not.
 func behind(in uint16, pad, step uint8) uint16 {
 	return uint16((int(in)+int(pad)+int(step)-1)/int(step) + 1)
 }
 
-// tooLarge makes a size larger than what counts it, or more windows than the input has, everything else as it must be.
+// tooLarge makes a size exceed its counter, or adds more windows than the input has, with everything else consistent.
 func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 	run := uint32(abi.RunBeatsMax) * uint32(c.rig.design.WideBytes())
 	out := func(w, pix uint32) {
@@ -162,7 +162,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = 2 * w * uint32(d.ResPix)
 		}
 	}
-	// an input of so many columns, whose rows are no runs, and windows one apart: nothing else is too large
+	// an input with that many columns, whose rows are no runs, and a stride of one: nothing else is too large
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1
@@ -203,7 +203,7 @@ func badShift(c *Campaign, _ []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// packed are the fields of the weights that a layer's entry reads.
+// packed returns the weight fields that a layer's entry uses.
 func packed(d *abi.Desc, k cost.K) (offset, size *uint32) {
 	switch k {
 	case cost.KHalf:
@@ -230,7 +230,7 @@ func badAlignment(c *Campaign, raw []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// layerOf finds the layer that a descriptor is of.
+// layerOf finds the layer of a descriptor.
 func (c *Campaign) layerOf(raw []byte) int {
 	for l := c.rig.trial.first; l < c.rig.trial.last; l++ {
 		if string(c.rig.image[l*abi.DescBytes:][:abi.DescBytes]) == string(raw) {
@@ -248,7 +248,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
 		}
 	}
-	in := func(offset uint32) func() { // a run is a pixel at least, so it is the first one that leaves
+	in := func(offset uint32) func() { // a run is at least a pixel, so this is the first one that leaves
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{
@@ -256,7 +256,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"OUT_OFFSET, far", out(1<<31 + 2*c.rng.Uint32N(1<<29))},
 		{"OUT_OFFSET, -2", out(^uint32(1))},
 	}
-	if !c.entry(c.target).KeepIn { // else it is not looked at
+	if !c.entry(c.target).KeepIn { // otherwise it is not checked
 		all = append(all,
 			change{"IN_OFFSET", in(stride - 2*uint32(c.rng.IntN(int(d.InC))))},
 			change{"IN_OFFSET, far", in(1<<31 + 2*c.rng.Uint32N(1<<29))})
@@ -273,8 +273,8 @@ func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
 	return "RES_OFFSET"
 }
 
-// residualLeaves is a residual that leaves its slot behind a layer without one: what loads residuals is ahead there, and
-// the error must wait for its layer.
+// residualLeaves is a residual that leaves its slot after a layer without one. The residual loader runs ahead there,
+// and the error must wait for its layer.
 func residualLeaves(c *Campaign) *plan {
 	var at []int
 	layers := c.rig.net.Bundle.Layers
@@ -289,8 +289,8 @@ func residualLeaves(c *Campaign) *plan {
 	return c.spoil(at[c.rng.IntN(len(at))], abi.ErrDescAddress, resLeaves)
 }
 
-// beyond is where the first run that leaves the slot begins, of an output or a residual whose first pixel does: at its
-// offset, or behind it where the pixel has several C tiles and the first one still fits.
+// beyond is the start of the first run that leaves the slot, for an output or residual whose first pixel does. It is
+// the offset itself, or later if the pixel has several C tiles and the first still fits.
 func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	run := int(d.OutC)
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {
@@ -302,7 +302,7 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	return span{offset + 2*uint32(run), offset + uint32(d.OutH)*rowBytes}
 }
 
-// weights is a stream of another length than the layer's, by whole beats.
+// weights is a weight stream that is longer or shorter than the layer's, by whole beats.
 func weights(sign int) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		l := c.layer()
@@ -322,7 +322,7 @@ func weights(sign int) func(*Campaign) *plan {
 			return nil
 		}
 		codes := []abi.ErrCode{abi.ErrDescShape}
-		if c.entry(l).Order { // the ring may not keep so much
+		if c.entry(l).Order { // the ring may not hold that much
 			codes = append(codes, abi.ErrFBCBRange)
 		}
 		return &plan{
@@ -335,7 +335,7 @@ func weights(sign int) func(*Campaign) *plan {
 	}
 }
 
-// fbcb is a fault of one FBCB entry.
+// fbcb is a fault in one FBCB entry.
 func (c *Campaign) fbcb(l int, v uint32, codes []abi.ErrCode, layer int) *plan {
 	batch := len(c.rig.trial.table)
 	write := func(v uint32) error {
@@ -386,7 +386,7 @@ func badEntry(c *Campaign) *plan {
 	return c.fbcb(l, v, []abi.ErrCode{abi.ErrFBCBRange}, l)
 }
 
-// badTile asks for a tile that only memory is too small for.
+// badTile uses a tile that exceeds a memory and no other limit.
 func badTile(c *Campaign) *plan {
 	l := c.layer()
 	d, batch := &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)
@@ -402,7 +402,7 @@ func badTile(c *Campaign) *plan {
 	return c.fbcb(l, v, []abi.ErrCode{abi.ErrTileRange}, l)
 }
 
-// randomDescriptor flips up to four bits, or puts anything into one word.
+// randomDescriptor flips up to four bits or replaces a word.
 func randomDescriptor(c *Campaign) *plan {
 	l := c.layer()
 	raw := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
@@ -427,7 +427,7 @@ func randomDescriptor(c *Campaign) *plan {
 	return p
 }
 
-// randomEntry flips bits of an entry, or draws all of it.
+// randomEntry flips bits of an entry or replaces it.
 func randomEntry(c *Campaign) *plan {
 	l := c.layer()
 	v, err := c.entry(l).Encode()

@@ -1,4 +1,4 @@
-// Faults of registers: of a start, and of accesses in the middle of one.
+// Faults in registers: of a start, and of accesses during one.
 
 package verify
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// start is a fault of the registers of a start.
+// start is a fault in the registers of a start.
 func start(what string, code abi.ErrCode, change func(*regs)) *plan {
 	return &plan{what: what, codes: []abi.ErrCode{code}, layer: -1, port: -1, before: func(g *regs) (string, error) {
 		change(g)
@@ -27,7 +27,7 @@ func (c *Campaign) cycle(room uint64) uint64 {
 	return c.rng.Uint64N(c.rig.trial.cycles - room)
 }
 
-// refused writes a register that must answer an error while busy tells.
+// refused writes a register that must be refused during a start.
 func (c *Campaign) refused(off, v uint32) (string, error) {
 	err := c.rig.bus.WriteReg(off, v)
 	var refused *npu.BusError
@@ -40,7 +40,7 @@ func (c *Campaign) refused(off, v uint32) (string, error) {
 	return "", err
 }
 
-// busyOK are the registers that may be written while a start runs (hw/abi, busy: ok).
+// busyOK are the registers that are writable during a start (hw/abi, busy: ok).
 var busyOK = []uint32{abi.RegScratch0, abi.RegScratch1, abi.RegCtrl, abi.RegIRQStatus, abi.RegIRQEnable}
 
 func whileBusy(c *Campaign) *plan {
@@ -48,7 +48,7 @@ func whileBusy(c *Campaign) *plan {
 	var offs []uint32
 	for len(offs) < writes {
 		off := uint32(4 * c.rng.IntN(0x400))
-		if c.rng.IntN(4) > 0 { // most of them real
+		if c.rng.IntN(4) > 0 { // mostly existing ones
 			off = abi.RegLayers + 4*uint32(c.rng.IntN(int(abi.RegSlotTable+4*abi.RegSlotTableCount-abi.RegLayers)/4))
 		}
 		if !slices.Contains(busyOK, off) {
@@ -78,7 +78,7 @@ func startWhileBusy(c *Campaign) *plan {
 	return c.atWork(fmt.Sprintf("CTRL written with %#x", v), 3, func() (string, error) { return c.refused(abi.RegCtrl, v) })
 }
 
-// atWork does something harmless in the middle of a start.
+// atWork does something harmless during a start.
 func (c *Campaign) atWork(what string, cycles uint64, do func() (string, error)) *plan {
 	p := &plan{what: what, codes: []abi.ErrCode{abi.ErrNone}, layer: -1, port: -1, at: c.cycle(cycles + 16)}
 	p.what += fmt.Sprintf(" in cycle %d", p.at)
@@ -86,7 +86,7 @@ func (c *Campaign) atWork(what string, cycles uint64, do func() (string, error))
 	return p
 }
 
-// registerBits sets bits that registers do not have, before a start.
+// registerBits sets undefined bits of registers before a start.
 func registerBits(c *Campaign) *plan {
 	all := [][2]uint32{
 		{abi.RegLayers, abi.RegLayersMask},

@@ -1,4 +1,4 @@
-// Random layers under any legal FBCB entry, bit for bit.
+// Random layers with any legal FBCB entry, compared bit for bit.
 
 package verify
 
@@ -15,41 +15,41 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Bench is one configuration under random layers.
+// Bench is one configuration for random layers.
 type Bench struct {
 	Design configs.Design
 	Dev    *Shadow
-	Bus    Bus // nil: a device without a memory to draw, ports and stalls to count
+	Bus    Bus // nil: a device without memory timing, ports and stalls
 }
 
-// LayerSlots are the slots that a bench's device needs.
+// LayerSlots is the number of slots that a bench's device needs.
 const LayerSlots = 4 * abi.BMax
 
-// Layers is what random layers have exercised.
+// Layers describes what random layers have exercised.
 type Layers struct {
 	Exercised
-	N        int            `json:"-"` // layers
+	N        int            `json:"-"` // number of layers
 	Networks int            `json:"networks"`
 	Ops      map[string]int `json:"ops"`
 	MACs     int64          `json:"macs"`
 	Memory   Memories       `json:"memory"`
 }
 
-// LayersConfig says how many layers.
+// LayersConfig sets the number of layers.
 type LayersConfig struct {
 	N        int
 	Seed     uint64
-	All      bool // go on until every kind of layer has been seen
+	All      bool // continue until every kind of layer has occurred
 	Coverage *Coverage
 	Progress func(int)
 }
 
-// directed bounds the networks that are drawn for what is still missing, as a multiple of N.
+// directed limits the networks drawn to find missing kinds, as a multiple of N.
 const directed = 8
 
-// RandomLayers spreads random networks over benches, each in a random batch on a memory of its own, and compares all
-// bytes of all slots. After N layers, All goes on with networks that have a kind of layer in some batch which was not
-// seen yet; others are drawn and left. The error wraps ErrMismatch where the hardware is wrong, and then says on what.
+// RandomLayers distributes random networks over benches, each as a random batch with its own memory timing, and
+// compares all bytes of all slots. After N layers, All continues with networks that have a missing kind of layer in
+// some batch. The error wraps ErrMismatch if the hardware is wrong, and identifies the case.
 func RandomLayers(ctx context.Context, benches []*Bench, c LayersConfig) (*Layers, error) {
 	total := &Layers{Ops: map[string]int{}}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
@@ -82,7 +82,7 @@ func RandomLayers(ctx context.Context, benches []*Bench, c LayersConfig) (*Layer
 	return total, nil
 }
 
-// batch draws the batch of a network; 0 where it is to show something new and no batch does.
+// batch draws the batch of a network; 0 if something new is required and no batch shows it.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {
@@ -105,7 +105,7 @@ func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bo
 	return at
 }
 
-// random runs one network, a start a segment. With news, only where it shows something that was not seen.
+// random runs one network, with a start for each segment. With news it runs only if something new occurs.
 func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	net, err := randnet.New(seed, b.Design, randnet.Built())
 	if err != nil {
@@ -129,9 +129,9 @@ func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *d
 	return nil
 }
 
-// run is a network in a batch.
+// run runs a network with a batch.
 func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.Rand, next *device.RequestID, cov *Coverage, total *Layers) error {
-	bun := rename(net.Bundle, "random") // one name: the device replaces the one before
+	bun := rename(net.Bundle, "random") // always the same name: the device replaces the last one
 	if err := b.Dev.Load(ctx, bun); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.
 	return nil
 }
 
-// segment runs one segment of a batch and compares what was counted.
+// segment runs one segment of a batch and checks the counters.
 func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Launch) error {
 	if b.Bus == nil {
 		_, err := b.Dev.Run(ctx, one)
@@ -196,7 +196,7 @@ func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Lau
 	return nil
 }
 
-// count counts the bursts of each port and the cycles that the array and the ports waited.
+// count adds the bursts of each port and the stall cycles of array and ports.
 func (b *Bench) count(cov *Coverage) error {
 	if b.Bus == nil {
 		return nil

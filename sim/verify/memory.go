@@ -1,4 +1,4 @@
-// The memory behind a network under test: drawn, so that nothing that a layer computes can hang on when its data come.
+// The memory of a network under test has random timing, since results must not depend on when data arrive.
 
 package verify
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Bus is what random layers need of a co-simulation's memory and registers, beside the driver.
+// Bus is what random layers need of a co-simulation besides the driver.
 type Bus interface {
 	ReadReg(offset uint32) (uint32, error)
 	Info() npu.CosimInfo
@@ -22,14 +22,14 @@ type Bus interface {
 	ClearFaults() error
 }
 
-// memory is the timing that a network meets. A stall is a rule that answers some bursts late.
+// memory is the timing for a network. A stall is a rule that delays some bursts.
 type memory struct {
 	npu.MemoryTiming
 	stalls []npu.Fault
 }
 
-// drawMemory draws one; the network's seed names it. Bandwidth goes up to a beat a cycle on each port. Half of
-// them take 16 bursts at a time, as the references' controllers do; the others hold addresses back.
+// drawMemory draws the timing from the network's seed. Bandwidth is at most a beat a cycle on each port. Half of the
+// memories accept 16 outstanding bursts, as the boards' controllers do; the others fewer.
 func drawMemory(seed uint64, d configs.Design) memory {
 	rng := rand.New(rand.NewPCG(seed, 0x736c75696365000d))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
@@ -54,7 +54,7 @@ func drawMemory(seed uint64, d configs.Design) memory {
 	return m
 }
 
-// set makes it the memory of a bus.
+// set applies it to a bus.
 func (m *memory) set(bus Bus) error {
 	if err := bus.ClearFaults(); err != nil {
 		return err
@@ -72,12 +72,12 @@ func (m *memory) String() string {
 		m.BytesPerCycle, m.ReadLatency, m.WriteLatency, m.Reads, m.Writes, len(m.stalls))
 }
 
-// Memories is what memories were drawn.
+// Memories describes the drawn memories.
 type Memories struct {
 	Networks      int        `json:"networks"`
 	BytesPerCycle [2]float64 `json:"bytes_per_cycle"` // least and most
 	Latency       [2]int     `json:"latency_cycles"`  // of reads and writes
-	Stalls        int        `json:"stalls"`          // rules
+	Stalls        int        `json:"stalls"`          // number of rules
 }
 
 func (x *Memories) add(m *memory) {

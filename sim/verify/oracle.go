@@ -1,4 +1,4 @@
-// The golden executor against onnxruntime in float.
+// The golden executor compared with onnxruntime in float.
 
 package verify
 
@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// The bounds of the oracle check.
+// Bounds of the comparison.
 const (
 	minAgreement = 0.998
 	maxDelta     = 0.001
 )
 
-// Oracle compares two executors on the same images.
+// Oracle is the comparison of two executors on the same images.
 type Oracle struct {
 	Images    int
-	Agreement float64 // share of images that leave at the same exit
-	Delta     float64 // of the accuracy, ours minus theirs, share
+	Agreement float64 // share of images with the same exit
+	Delta     float64 // our accuracy minus theirs
 }
 
-// CompareOracle compares what two executors show at each exit, by image.
+// CompareOracle compares the outputs of two executors at each exit, by image.
 func CompareOracle(ours, theirs [][]device.ExitResult, labels []int, theta experiments.Theta) Oracle {
 	same, right, rightTheirs := 0, 0, 0
 	for i := range theirs {
@@ -44,7 +44,7 @@ func CompareOracle(ours, theirs [][]device.ExitResult, labels []int, theta exper
 	return Oracle{Images: len(theirs), Agreement: float64(same) / n, Delta: float64(right-rightTheirs) / n}
 }
 
-// Problem says what is beyond the bounds; "" is nothing.
+// Problem describes what exceeds the bounds, or is "".
 func (o Oracle) Problem() string {
 	if o.Agreement >= minAgreement && math.Abs(o.Delta) <= maxDelta+1e-12 {
 		return ""
@@ -53,7 +53,7 @@ func (o Oracle) Problem() string {
 		100*o.Agreement, o.Images, 100*o.Delta, 100*minAgreement, 100*maxDelta)
 }
 
-// ReadOracle reads what dse/zoo/oracle.py writes, by image.
+// ReadOracle reads the output of dse/zoo/oracle.py, by image.
 func ReadOracle(r io.Reader, images, exits int) ([][]device.ExitResult, error) {
 	var head struct {
 		Magic                  [4]byte

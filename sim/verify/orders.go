@@ -1,4 +1,4 @@
-// The same arrivals on two devices: the orders of actions.
+// The order of actions on two devices with the same arrivals.
 
 package verify
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Orders says how the actions and results of a device differ from a reference's by the table.
+// Orders is how a device's actions and results differ from a reference that follows the table.
 type Orders struct {
 	Requests        int `json:"requests"`
 	Actions         int `json:"actions"`
@@ -21,8 +21,8 @@ type Orders struct {
 	MeasuredResults int `json:"measured_results_differ"`
 }
 
-// CompareOrders serves the same arrivals on a reference by the table, and on a device by the table
-// and, unless it has no clock, measured. Where measured, actions may differ.
+// CompareOrders serves the same arrivals on a reference with table times, and on a device with table times and, if it
+// has a clock, measured times. With measured times actions may differ.
 func CompareOrders(ctx context.Context, s *experiments.Setup, dev, ref device.Blocking, pt experiments.Point, clock bool) (Orders, error) {
 	run := func(d device.Blocking, clock engine.Clock) (*engine.Result, error) {
 		q := pt
@@ -56,7 +56,7 @@ func CompareOrders(ctx context.Context, s *experiments.Setup, dev, ref device.Bl
 	return o, nil
 }
 
-// Problem says what must not differ; "" is nothing.
+// Problem describes a forbidden difference, or is "".
 func (o Orders) Problem() string {
 	if o.TableActions+o.TableResults+o.MeasuredResults == 0 {
 		return ""

@@ -1,4 +1,4 @@
-// A rig: an NPU at the level of its registers, under a random network.
+// A rig runs a random network on an NPU at register level.
 
 package verify
 
@@ -21,12 +21,12 @@ import (
 
 const (
 	rigMemory   = 4 << 20
-	rigGuard    = 64 << 10       // memory behind the slots that nobody may write
+	rigGuard    = 64 << 10       // memory behind the slots that must not be written
 	rigBase     = 0x12_3456_0000 // beyond 32 bits
-	rigWatchdog = 20_000         // far above what a start of a rig's network is ever quiet
+	rigWatchdog = 20_000         // much longer than a start here is ever without progress
 )
 
-// Machine is the bus of a rig: what a co-simulation offers.
+// Machine is the bus of a rig, as a co-simulation offers it.
 type Machine interface {
 	npu.Bus
 	npu.HardResetter
@@ -38,23 +38,22 @@ type Machine interface {
 	Stats(port int) (npu.PortStats, error)
 }
 
-// Rig does what a driver would, and nothing to hide a fault behind: the checks of faults and of the
-// stub work on it.
+// Rig does what a driver does, but hides no fault. The checks of faults and of the stub use it.
 type Rig struct {
 	design configs.Design
 	bus    Machine
 	mem    []byte
 
 	net     *randnet.Net
-	records []vectors.Record // load it
+	records []vectors.Record // writes that load the network
 	slots   int              // offset of slot 0 in mem
-	used    int              // bytes of mem that are looked at
-	image   []byte           // of mem[:used] as loaded
+	used    int              // bytes of mem that are checked
+	image   []byte           // mem[:used] after loading
 	trial   trial
-	late    uint64 // cycle until which answers to a start that was given up may come
+	late    uint64 // cycle until which responses to an aborted start may come
 }
 
-// trial is a start that ends well, and what it does.
+// trial is a good start and its result.
 type trial struct {
 	first, last int
 	table       []int
@@ -68,13 +67,13 @@ type trial struct {
 	counters    [abi.CntCount]uint64
 }
 
-// regs are what a start is told.
+// regs are the register values of a start.
 type regs struct {
 	layers, batch uint32
 	table         [abi.RegSlotTableCount]uint32
 }
 
-// ending is how a start ended.
+// ending is the end of a start.
 type ending struct {
 	hangs  bool
 	cycles uint64
@@ -82,7 +81,7 @@ type ending struct {
 	layer  int
 	port   int
 	addr   uint32
-	late   bool // answers to an earlier start may be counted
+	late   bool // responses to an earlier start may be counted
 	counts
 }
 
@@ -96,17 +95,17 @@ func (e ending) String() string {
 	return e.code.String()
 }
 
-// RigMemory is the memory that a rig needs, as options of its bus.
+// RigMemory is the bus options with a rig's memory.
 func RigMemory() npu.CosimOpts { return npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase} }
 
-// NewRig makes a rig of a bus with the memory of RigMemory.
+// NewRig makes a rig on a bus with the memory of RigMemory.
 func NewRig(bus Machine, d configs.Design) *Rig {
 	r := &Rig{design: d, bus: bus}
 	r.mem, _ = bus.DRAM()
 	return r
 }
 
-// small are networks whose starts take some 10,000 cycles, and which fill the accumulators now and then.
+// small are networks whose starts take about 10,000 cycles and sometimes fill the accumulators.
 func small(d configs.Design) randnet.Options {
 	o := randnet.Built()
 	o.MaxMACs, o.MaxSide = 200_000, 16
@@ -116,7 +115,7 @@ func small(d configs.Design) randnet.Options {
 	return o
 }
 
-// attempts bounds what is drawn again because it does not fit.
+// attempts limits redrawing of what does not fit.
 const attempts = 200
 
 // draw loads a random network that fits the memory and draws a start of some of its layers.
@@ -156,8 +155,8 @@ func (r *Rig) load(ctx context.Context) error {
 // stride of the slots, in bytes.
 func (r *Rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
 
-// drawTrial draws layers, batch, slots and what lies in them, lets golden compute the ending, and
-// runs it once: bursts and cycles are what faults aim at.
+// drawTrial draws layers, batch, slots and their content, computes the result with golden, and runs the start once:
+// faults need its bursts and cycles.
 func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	b := r.net.Bundle
 	prog, err := golden.New(b)
@@ -167,7 +166,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	t := trial{table: rng.Perm(testvec.Slots)[:1+rng.IntN(abi.BMax)]}
 	t.first = rng.IntN(len(b.Layers))
 	t.last = t.first + rng.IntN(len(b.Layers)-t.first)
-	// a start does not cut what stays on chip
+	// the start ends with a layer that keeps nothing on chip
 	batch := len(t.table) - 1
 	for b.FBCB[t.first][batch].KeepIn {
 		t.first--
@@ -214,16 +213,16 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// errCheck is the hardware not doing what golden does.
+// errCheck says that the hardware differs from golden.
 var errCheck = errors.New("the hardware differs from its reference")
 
-// where names the trial, so that it can be repeated.
+// where identifies the trial for repetition.
 func (r *Rig) where() string {
 	t := &r.trial
 	return fmt.Sprintf("%s, random network of seed %d, layers %d..%d of %d, slots %v", r.design.Name, r.net.Seed, t.first, t.last, len(r.net.Bundle.Layers), t.table)
 }
 
-// good is what the trial's start is told.
+// good is the register values of the trial's start.
 func (r *Rig) good() regs {
 	t := &r.trial
 	g := regs{
@@ -236,13 +235,13 @@ func (r *Rig) good() regs {
 	return g
 }
 
-// restore puts memory back to what the trial begins with.
+// restore restores the memory at the trial's begin.
 func (r *Rig) restore() {
 	copy(r.mem, r.image)
 	copy(r.mem[r.slots:], r.trial.before)
 }
 
-// run restores memory, starts and waits for the end.
+// run restores memory, starts, and waits for the end.
 func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	r.restore()
 	began, err := r.start(g)
@@ -252,7 +251,7 @@ func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	return r.finish(ctx, began, limit)
 }
 
-// begun is where a start begins: what was counted before it.
+// begun is the state at a start: the counters before it.
 type begun struct {
 	cycle uint64
 	counts
@@ -276,7 +275,7 @@ func (r *Rig) start(g regs) (b begun, err error) {
 	return b, nil
 }
 
-// finish waits for the interrupt of a start and reads how it ended.
+// finish waits for a start's interrupt and reads its ending.
 func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, error) {
 	_, err := r.bus.WaitIRQ(ctx, limit)
 	e := ending{cycles: r.bus.Cycles() - began.cycle, late: began.cycle < r.late}
@@ -315,7 +314,7 @@ func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, er
 	return e, r.bus.WriteReg(abi.RegIRQStatus, abi.RegIRQStatusMask)
 }
 
-// wrong says what is wrong with a start that should have gone well, memory and counters included; "" is nothing.
+// wrong describes what is wrong after a start that should succeed, including memory and counters, or returns "".
 func (r *Rig) wrong(e ending) string {
 	if e.hangs || e.code != abi.ErrNone {
 		return fmt.Sprintf("%v in layer %d, port %d after %d cycles", e, e.layer, e.port, e.cycles)
@@ -325,22 +324,22 @@ func (r *Rig) wrong(e ending) string {
 	if i := differ(r.mem[:r.used], want); i >= 0 {
 		return r.explain(i, want)
 	}
-	// all but the cycle that begins or ends it
+	// all except the cycle that begins or ends it
 	if got := e.npu[abi.CntCyclesBusy]; got > e.cycles || r.bus.Info().Kind != npu.CosimHLS && got+1 < e.cycles {
 		return fmt.Sprintf("%s counts %d in %d cycles", abi.CounterNames[abi.CntCyclesBusy], got, e.cycles)
 	}
 	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.macs, e.late); what != "" {
 		return what
 	}
-	// what is read does not depend on when
+	// the amount read does not depend on timing
 	if got, want := e.npu[abi.CntBytesRead], r.trial.counters[abi.CntBytesRead]; r.trial.cycles > 0 && got != want {
 		return fmt.Sprintf("%s counts %d, at first %d", abi.CounterNames[abi.CntBytesRead], got, want)
 	}
 	return ""
 }
 
-// strayed says where a start that failed wrote what is not its own: with outputs, anything but
-// bytes that its layers write; else anything but slots of the batch.
+// strayed returns where a failed start wrote outside of its area: with outputs, bytes that its layers write; else the
+// slots of the batch.
 func (r *Rig) strayed(begin []byte, outputs bool) string {
 	now := slices.Clone(r.mem[:r.used])
 	for _, s := range r.trial.table {
@@ -365,7 +364,7 @@ func (r *Rig) explain(i int, want []byte) string {
 	return fmt.Sprintf("memory at %s is %#02x, expected %#02x", place, r.mem[i], want[i])
 }
 
-// differ is the first place where a and b differ, or -1.
+// differ is the first index at which a and b differ, or -1.
 func differ(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1

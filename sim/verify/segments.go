@@ -1,4 +1,4 @@
-// Whole segments of a network, bit for bit.
+// Whole segments of a network, compared bit for bit.
 
 package verify
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Segment is what one segment took.
+// Segment is the cost of one segment.
 type Segment struct {
 	Segment int     `json:"segment"`
 	Layers  int     `json:"layers"`
@@ -21,8 +21,8 @@ type Segment struct {
 	Bytes   int64   `json:"slot_bytes"`
 }
 
-// Segments runs one input through all segments of a bundle, one start a segment, and compares all
-// bytes of its slot after each; what was run before an error is answered with it.
+// Segments runs one input through all segments of a bundle, with a start for each, and compares all bytes of its slot
+// after each. On an error it returns the segments before.
 func Segments(ctx context.Context, dev *Shadow, b *bundle.Bundle, input []int16, cov *Coverage, progress func(int)) ([]Segment, error) {
 	if err := dev.Load(ctx, b); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Serving on a device and its reference: under a random schedule, and the orders of actions.
+// Serving on a device and its reference: under a random schedule, and the order of actions.
 
 package verify
 
@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// randomStream tells the draws of a seed here apart from its arrivals.
+// randomStream separates a seed's draws here from its arrivals.
 const randomStream = 0x736c756963650002
 
-// random is a policy that halts, fills and merges at random; it is there to exercise devices.
+// random is a policy that halts, fills and merges at random, to exercise devices.
 type random struct{ rng *rand.Rand }
 
 func (*random) Name() string { return "random" }
@@ -61,7 +61,7 @@ func (r *random) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sche
 		launch(base.Reached, room)
 		return buf
 	}
-	if !halted && base.Reached < base.Last && r.rng.IntN(4) == 0 { // halt and go on, for nothing
+	if !halted && base.Reached < base.Last && r.rng.IntN(4) == 0 { // halt and continue at once, without effect
 		buf = append(buf, sched.Action{Kind: sched.Preempt, Launch: base.ID})
 		halted = true
 	}
@@ -71,7 +71,7 @@ func (r *random) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sche
 	return buf
 }
 
-// strict ends a run at its first failure: nothing is to be retried where devices are compared.
+// strict ends a run at its first failure: a comparison must not retry.
 type strict struct {
 	device.Blocking
 	fail context.CancelCauseFunc
@@ -93,9 +93,8 @@ func (s *strict) Admit(ctx context.Context, network string, id device.RequestID,
 	return err
 }
 
-// Serve puts every image of a setup through a device under a random schedule: batches of 1..B_max,
-// halting, filling up, merging, and an exit threshold of its own for every request. A device that
-// is a Shadow is compared on the way.
+// Serve serves every image of a setup on a device under a random schedule: batches of 1..B_max, halting, filling,
+// merging, and a random threshold for every request. A Shadow compares while it runs.
 func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -1,4 +1,4 @@
-// A device beside its reference, compared byte for byte.
+// A device and its reference, compared byte for byte.
 
 package verify
 
@@ -12,18 +12,18 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Slotted is a device that shows the memory of its slots.
+// Slotted is a device with readable slots.
 type Slotted interface {
 	device.Blocking
 	Slot(device.RequestID) []byte
 }
 
-// Shadow runs everything on two devices and fails where they differ: results, logits, and after
-// every launch all bytes of the slots of all samples that are in the device, halted ones included.
-// The reference's slots begin as copies of the device's, so that what nobody writes is compared too.
+// Shadow runs everything on two devices and fails if they differ: results, logits, and after every launch all bytes
+// of the slots of all samples in the device, including halted ones. The reference's slots start as copies of the
+// device's, so that unwritten bytes are compared too.
 type Shadow struct {
-	Slotted           // the device; its times and counts are what is reported
-	Reference Slotted // computes the same on slots of its own
+	Slotted           // the device; its times and counts are reported
+	Reference Slotted // computes the same in its own slots
 
 	b    *bundle.Bundle
 	live []device.RequestID
@@ -33,9 +33,9 @@ type Shadow struct {
 
 // Exercised counts what was exercised.
 type Exercised struct {
-	Launches int    `json:"launches"` // segments started
+	Launches int    `json:"launches"` // started segments
 	Batches  []int  `json:"batches"`  // starts by B_act - 1
-	Exits    []int  `json:"exits"`    // requests by exit taken
+	Exits    []int  `json:"exits"`    // requests by exit
 	Bytes    uint64 `json:"bytes_compared"`
 	Logits   int    `json:"logits_compared"`
 	Halted   int    `json:"halted"` // samples compared while they were not in the launch
@@ -65,7 +65,7 @@ func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID,
 		s.Slotted.Release(id)
 		return err
 	}
-	// Both have written the input; the rest of the reference becomes what lies in the device.
+	// Both have written the input; copy the rest of the slot to the reference.
 	ref := slices.Clone(s.Reference.Slot(id))
 	copy(s.Reference.Slot(id), s.Slotted.Slot(id))
 	n := &s.b.Network
@@ -139,8 +139,8 @@ func (s *Shadow) result(got, want *device.Result) error {
 	return nil
 }
 
-// Explain names the first element, in the order of execution, at which two slots differ, the layer
-// that writes it and its descriptor. first and last are the segments that were run.
+// Explain names the first element, in order of execution, at which two slots differ, with its layer and descriptor.
+// first and last are the segments that ran.
 func Explain(b *bundle.Bundle, first, last int, got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("a slot of %d bytes, expected %d", len(got), len(want))

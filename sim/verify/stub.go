@@ -1,4 +1,4 @@
-// The build without MACs (ARRAY_STUB) must count what the full one counts.
+// The build without MACs (ARRAY_STUB) must have the same counters as the full one.
 
 package verify
 
@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// CompareStub runs random starts on both builds of a design until n layers are done. The layers, and
-// what was wrong; "" is nothing.
+// CompareStub runs random starts on both builds of a design until n layers are done. It returns the number of layers,
+// and a description of a difference or "".
 func CompareStub(ctx context.Context, full, stub *Rig, n int, seed uint64, progress func(int)) (layers int, wrong string, err error) {
 	axi, err := stub.bus.ReadReg(abi.RegBuildAXI)
 	if err != nil {
@@ -47,7 +47,7 @@ func compareCounters(ctx context.Context, full, stub *Rig, n int, seed uint64, p
 	return layers, "", nil
 }
 
-// follow repeats another rig's trial, cold, and answers what it counts.
+// follow repeats another rig's trial from a cold start and returns its counters.
 func (r *Rig) follow(ctx context.Context, other *Rig) (c [abi.CntCount]uint64, err error) {
 	r.net, r.records, r.slots, r.used, r.image, r.trial = other.net, other.records, other.slots, other.used, other.image, other.trial
 	r.restore()

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -251,7 +251,7 @@ func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	for i := range layers {
 		shares[i] = math.Abs(layers[i].Share())
 	}
-	mean, half := experiments.Interval(shares)
+	mean, half := frame.Interval(shares)
 	switch {
 	case mean <= band:
 		return inside, half

@@ -144,8 +144,8 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		}
 	}
 	doc.Notes = from.Notes(g, set)
-	// Last: where anything fails there is neither.
-	if err := bundle.WriteFile(c.Out, b); err != nil {
+	// The files come last: after an error there is neither.
+	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
 	}
 	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
@@ -306,7 +306,12 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 		head = append(head, "from onnxruntime, mean", "worst")
 	}
 	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
-	share := func(v *float64) string { return fmt.Sprintf("%.2f %%", 100**v) }
+	share := func(v *float64) string {
+		if v == nil {
+			return "-" // of a map
+		}
+		return fmt.Sprintf("%.2f %%", 100**v)
+	}
 	for i := range r.Exits {
 		x := &r.Exits[i]
 		row := []string{x.Name}
@@ -316,7 +321,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 				row = append(row, share(x.Onnxruntime))
 			}
 		}
-		row = append(row, share(&x.AgreeFloat))
+		row = append(row, share(x.AgreeFloat))
 		if r.Oracle {
 			row = append(row, share(x.AgreeOracle))
 		}

@@ -199,9 +199,9 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != cli.Usage || !strings.Contains(stderr, "is a folder") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	// its own earlier output is no input
+	// its own earlier output is no input, and it makes the folder
 	for range 2 {
-		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != cli.OK {
+		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("new/folder/own.sluice")); code != cli.OK {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
 	}

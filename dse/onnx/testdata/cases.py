@@ -464,6 +464,66 @@ def pixels() -> None:
     m.write()
 
 
+def views() -> None:
+    """Maps split, cut and turned: what a compiler sees in another way, and what takes a layer."""
+    ints = lambda m, *v: m.array(v, np.int64)
+    cut = lambda m, x, axis, begin, end, step=1: m.op("Slice", x, ints(m, begin), ints(m, end), ints(m, axis), ints(m, step))
+
+    m = Model("shuffle", [1, 3, 6, 5])
+    y = m.op("Relu", m.conv("input", 3, 8, 3, 3, pads=[1] * 4))
+    for _ in range(2):
+        left, right = cut(m, y, 1, 0, 4), cut(m, y, 1, 4, 8)
+        right = m.op("Relu", m.conv(right, 4, 4, 1, 1))
+        right = m.conv(right, 4, 4, 3, 3, pads=[1] * 4, group=4)
+        right = m.op("Relu", m.conv(right, 4, 4, 1, 1))
+        y = m.op("Concat", left, right, axis=1)
+        y = m.op("Reshape", y, ints(m, 1, 2, 4, 6, 5))
+        y = m.op("Reshape", m.op("Transpose", y, perm=[0, 2, 1, 3, 4]), ints(m, 1, -1, 6, 5))
+    y = m.conv(y, 8, 8, 3, 3, group=4)
+    m.head(y, 8 * 4 * 3)
+    m.write()
+
+    m = Model("focus", [1, 3, 8, 6])
+    parts = [cut(m, cut(m, "input", 2, i, 99, 2), 3, j, 99, 2) for j in (0, 1) for i in (0, 1)]
+    y = m.op("Relu", m.conv(m.op("Concat", *parts, axis=1), 12, 5, 3, 3, pads=[1] * 4))
+    y = m.op("Add", y, cut(m, cut(m, m.conv("input", 3, 5, 1, 1), 2, 1, 5), 3, 2, 5))
+    m.head(y, 5 * 4 * 3)
+    m.write()
+
+    m = Model("split_ways", [1, 4, 6, 6])
+    y = m.op("Relu", m.conv("input", 4, 6, 3, 3, pads=[1] * 4))
+    names = [m.fresh("part") for _ in range(3)]
+    m.nodes.append(helper.make_node("Split", [y, ints(m, 1, 2, 3)], names, axis=1))
+    z = m.op("Concat", m.conv(names[1], 2, 2, 3, 3, pads=[1] * 4), names[0], names[2], names[1], axis=1)
+    rows = [m.fresh("rows") for _ in range(2)]
+    m.nodes.append(helper.make_node("Split", [z], rows, axis=2))
+    y = m.op("Sum", rows[0], m.op("Relu", rows[1]), m.op("MaxPool", z, kernel_shape=[2, 1], strides=[2, 1]))
+    y = m.op("Gather", y, ints(m, 7, 0, 3, 3, 1), axis=1)
+    m.head(y, 5 * 3 * 6)
+    m.write()
+
+    m = Model("dilated", [1, 3, 11, 12])
+    y = m.op("Relu", m.conv("input", 3, 6, 3, 2, dilations=[2, 3], pads=[2, 1, 2, 2]))
+    y = m.op("Relu", m.conv(y, 6, 6, 3, 3, group=6, dilations=[3, 3], pads=[3] * 4, strides=[2, 1]))
+    y = m.conv(y, 6, 4, 3, 3, dilations=[2, 2], pads=[2] * 4)
+    m.head(y, 4 * 6 * 12)
+    m.write()
+
+    m = Model("squeezes", [1, 3, 4, 4])
+    y = m.op("GlobalAveragePool", m.conv("input", 3, 6, 3, 3))
+    y = m.op("Unsqueeze", m.op("Squeeze", y, ints(m, 2, 3)), ints(m, 2))  # N x 6 x 1
+    y = m.op("Relu", m.op("Transpose", y, perm=[0, 2, 1]))
+    y = m.op("Squeeze", y, ints(m, 1))
+    m.head(m.op("Mul", m.op("Unsqueeze", y, ints(m, 2, 3)), m.array(0.5)), 6)
+    m.write()
+
+    m = Model("maps", [1, 3, 6, 4])
+    y = m.op("Relu", m.conv("input", 3, 6, 3, 3, pads=[1] * 4))
+    z = m.op("Relu", m.conv(y, 6, 10, 3, 3, strides=[2, 2], pads=[1] * 4))
+    first = m.op("Transpose", m.op("Reshape", m.conv(y, 6, 6, 1, 1), ints(m, 1, 2, 3, 6, 4)), perm=[0, 1, 3, 4, 2])
+    m.write([first, m.op("Identity", m.conv(z, 10, 4, 1, 1)), m.op("Reshape", m.conv(z, 10, 5, 3, 3, pads=[1] * 4), ints(m, 1, -1, 3, 2))])
+
+
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels, views):
         build()

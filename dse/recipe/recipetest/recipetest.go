@@ -1,5 +1,4 @@
-// Package recipetest makes what somebody comes with who has never seen Sluice: a network with two exits and
-// photographs in a folder for each class.
+// Package recipetest makes a new user's inputs: a network with two exits, and photographs in a folder for each class.
 package recipetest
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Network is the ONNX file of an RGB network of 8 x 8 with two convolutions and a head of four classes after
-// each: exits "early" and "late".
+// Network returns an ONNX file: 8 x 8 RGB, two convolutions, each followed by a head of four classes. The exits are
+// "early" and "late".
 func Network() ([]byte, error) {
 	m := &onnxpb.ModelProto{
 		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
@@ -68,7 +67,7 @@ func Network() ([]byte, error) {
 	return content, nil
 }
 
-// Home fills a folder: own.onnx, and photos/class0 to photos/class3 with three pictures of 12 x 10 each.
+// Home fills a folder with own.onnx, and photos/class0 to photos/class3 with three pictures of 12 x 10 each.
 func Home(dir string) error {
 	content, err := Network()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Open is what a page's file is in chromium after its scripts have run. A machine without a browser skips the test,
-// unless its set-up ran (SLUICE_SETUP): then the browser must be there.
+// Open returns a page's document after chromium has run its scripts. It skips the test on a machine without a
+// browser, unless the set-up ran (SLUICE_SETUP): then a missing browser is a failure.
 func Open(t *testing.T, file string) []byte {
 	t.Helper()
 	browser := ""

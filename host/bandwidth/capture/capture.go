@@ -1,12 +1,11 @@
-// Package capture takes the rates of requests' transfers out of captured packets: of a pcap file, or live
-// from an interface (Linux). A request is what a client sends over TCP until the server answers (any data of
-// the server's is an answer), or until nothing has come for a while; its rate is what the link carried,
-// headers included, behind its first packets: these come in a burst (a token bucket that has filled up, a
-// queue that was empty), and with them a transfer of some hundred packets reads 6 to 10 % too fast.
+// Package capture measures the rates of requests' transfers in captured packets: from a pcap file, or live from an
+// interface (Linux). A request is what a client sends over TCP until the server answers (any data from the server),
+// or until a pause of Config.Gap. Its rate is that of the link, headers included, without the first packets. These
+// come in a burst (a full token bucket, an empty queue); with them the rate of a transfer of some hundred packets
+// reads 6 to 10 % too high.
 //
-// A link may pause within a request (LTE is scheduled in bursts), so that only a pause of Config.Gap ends
-// one that nobody answers; a link on which packets are further apart than that, below 60 kbit/s with the
-// default, is not measured.
+// A link may pause within a request (LTE is scheduled in bursts), so the gap must be long. A link whose packets are
+// further apart, below 60 kbit/s with the default, cannot be measured.
 package capture
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// What is wrong with a capture. Every error about one wraps ErrCapture.
+// Errors about a capture. All wrap ErrCapture.
 var (
 	ErrCapture   = errors.New("capture")
 	ErrTruncated = errors.New("truncated")
@@ -33,38 +32,38 @@ var (
 	ErrFlows     = errors.New("too many connections")
 )
 
-// Bounds of what is accepted.
+// Limits.
 const (
-	maxSnap  = 1 << 20          // bytes of a packet; what a file says that its packets may have is not asked
-	maxFlows = 1 << 16          // connections at the same time
-	maxBack  = 10 * time.Second // that packets may be out of order: several interfaces
-	maxJumps = 16               // times that the clock goes back further: it is set, or one packet's is ahead
-	maxHoles = 256              // of a connection: what has not come yet, though something behind it has
-	maxIdle  = time.Hour        // after which a silent connection is forgotten
-	maxAhead = 1 << 26          // bytes from what was seen last: beyond it is another connection
+	maxSnap  = 1 << 20          // bytes of a packet; a file's own limit is ignored
+	maxFlows = 1 << 16          // concurrent connections
+	maxBack  = 10 * time.Second // how far packets may be out of order, since several interfaces may be captured
+	maxJumps = 16               // larger steps back of the clock, from a clock change or one wrong packet
+	maxHoles = 256              // missing ranges of a connection
+	maxIdle  = time.Hour        // idle time after which a connection is dropped
+	maxAhead = 1 << 26          // bytes beyond the last byte seen; further on is another connection
 )
 
-// Config says what a request is.
+// Config defines a request.
 type Config struct {
 	Port  uint16        // of the server
-	Gap   time.Duration // a pause that ends a request; 0: 200 ms
-	Skip  int64         // first bytes of a request that are left out; 0: ten full packets, or two where that leaves too few; negative: none
-	Least int64         // bytes that must be left; 0: four full packets
+	Gap   time.Duration // pause that ends a request; 0: 200 ms
+	Skip  int64         // bytes at a request's start that do not count; 0: ten full packets, or two if ten leave too few; negative: none
+	Least int64         // bytes that must remain; 0: four full packets
 }
 
-// largest is a full packet on Ethernet. Skip and Least are counted in bytes, since an interface may show
-// several packets as one; a connection's full packet is its largest, but not larger than this.
+// largest is a full packet on Ethernet. Skip and Least count bytes, since an interface may merge packets. A
+// connection's full packet is its largest packet, up to this size.
 const largest = 1514
 
-// Transfer is one request on its way.
+// Transfer is the transfer of one request.
 type Transfer struct {
 	Client     netip.AddrPort
-	Start, End time.Time // its first and its last packet
+	Start, End time.Time // first and last packet
 	Packets    int
 	Bytes      int64   // on the link, headers included
-	Rate       float64 // bits a second, behind the packets that are skipped; 0: too few are left
-	// Short: only two packets were skipped, since the request is short. Where a burst is longer than that
-	// (a token bucket of 10 kB takes a frame of 10 kB whole) the rate is too high, and nothing shows it.
+	Rate       float64 // bits a second, after the skipped packets; 0: too few remain
+	// Short: only two packets were skipped, since the request is short. The rate is too high if the link's burst is
+	// longer (a token bucket of 10 kB passes a frame of 10 kB at once), and the capture cannot show that.
 	Short bool
 }
 
@@ -72,11 +71,11 @@ type Transfer struct {
 type Seen struct {
 	Packets int // all
 	Port    int // to the server's port
-	Unread  int // without TCP that can be read
-	Jumps   int // before which the clock went back
+	Unread  int // without readable TCP
+	Jumps   int // steps back of the clock
 }
 
-// String says it in words.
+// String describes the counts.
 func (s Seen) String() string {
 	text := fmt.Sprintf("%d packets, %d to the port, %d without TCP that can be read", s.Packets, s.Port, s.Unread)
 	if s.Jumps > 0 {
@@ -85,27 +84,27 @@ func (s Seen) String() string {
 	return text
 }
 
-// span is bytes of a connection, from the first to before the last.
+// span is a byte range of a connection, without its end.
 type span struct{ from, to int64 }
 
-// stream is one direction of a connection: what of it has come, wherever it stands in it.
+// stream is one direction of a connection, and the ranges of it that arrived.
 type stream struct {
 	known bool
-	next  int64  // behind all that has come; the sequence number is its low half
-	holes []span // before that, what has not come yet
+	next  int64  // end of what arrived; its low half is a sequence number
+	holes []span // ranges before next that are missing
 }
 
-// begin is a SYN.
+// begin starts a stream at a SYN.
 func (b *stream) begin(seq uint32) { *b = stream{known: true, next: int64(seq)} }
 
-// far is whether a sequence number cannot be this connection's.
+// far reports whether a sequence number cannot belong to this connection.
 func (b *stream) far(seq uint32) bool {
 	d := int32(seq - uint32(b.next))
 	return b.known && (d > maxAhead || d < -maxAhead)
 }
 
-// take takes in n bytes from a sequence number on; whether some of them had not come before. Loopback
-// shows every packet twice, what was lost comes again, and some come late.
+// take records n bytes from a sequence number and reports whether some are new. Loopback captures show every packet
+// twice, and packets are retransmitted or late.
 func (b *stream) take(seq, n uint32) (fresh bool) {
 	if n == 0 {
 		return false
@@ -145,21 +144,21 @@ func (b *stream) take(seq, n uint32) (fresh bool) {
 
 // flow is one connection.
 type flow struct {
-	up, down stream // towards the server, and back
-	full     int64  // its largest packet
+	up, down stream // to the server, and back
+	full     int64  // size of its largest packet
 	now      Transfer
 	long     behind
 	short    behind
 }
 
-// behind is what follows the packets that are skipped.
+// behind measures what follows the skipped packets.
 type behind struct {
-	from time.Time // the last packet that is skipped
-	rest int64     // bytes behind it
+	from time.Time // time of the last skipped packet
+	rest int64     // bytes after it
 }
 
-// take takes in a packet that came at a time, after so many bytes; the first one says when it began,
-// whatever is skipped: when it was sent is not known.
+// take adds a packet that arrived at a time after a number of bytes. The first packet always sets the start: when it
+// was sent is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at
@@ -168,7 +167,7 @@ func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	}
 }
 
-// rate is 0 where too little is behind.
+// rate is 0 if too few bytes remain.
 func (b *behind) rate(end time.Time, least int64) float64 {
 	if took := end.Sub(b.from); b.rest >= least && took > 0 {
 		return float64(b.rest) * 8 / took.Seconds()
@@ -176,14 +175,14 @@ func (b *behind) rate(end time.Time, least int64) float64 {
 	return 0
 }
 
-// Assembler makes transfers of packets.
+// Assembler assembles packets to transfers.
 type Assembler struct {
 	cfg   Config
 	link  uint32
 	each  func(Transfer)
 	flows map[netip.AddrPort]*flow
 	last  time.Time
-	swept time.Time // when it was last looked who has paused
+	swept time.Time // time of the last sweep
 	seen  Seen
 
 	eth     layers.Ethernet
@@ -197,22 +196,21 @@ type Assembler struct {
 	tcp     layers.TCP
 	payload gopacket.Payload
 	parser  *gopacket.DecodingLayerParser
-	six     *gopacket.DecodingLayerParser // where a packet begins with IPv6
+	six     *gopacket.DecodingLayerParser // for packets that begin with IPv6
 	found   []gopacket.LayerType
 }
 
-// Link types of packets that begin with IP: by their numbers in files, which the library's type is too
-// narrow for.
+// Link types of raw IP packets, as numbered in files. The library's type is too narrow for them.
 const (
 	linkRaw   = 101
 	linkRaw12 = 12 // what Linux writes
 	linkRaw14 = 14 // OpenBSD
 	linkIPv4  = 228
 	linkIPv6  = 229
-	linkSLL2  = 276 // behind 20 bytes
+	linkSLL2  = 276 // after 20 bytes
 )
 
-// NewAssembler makes one for packets of a link type; each is called at the end of every request.
+// NewAssembler makes an Assembler for packets of a link type. It calls each at the end of every request.
 func NewAssembler(cfg Config, link uint32, each func(Transfer)) (*Assembler, error) {
 	if cfg.Port == 0 {
 		return nil, fmt.Errorf("%w: no port of the server is given", ErrCapture)
@@ -245,7 +243,7 @@ func (a *Assembler) parse(first gopacket.LayerType) *gopacket.DecodingLayerParse
 	return p
 }
 
-// pppoe is a session's header and PPP's, which the library does not decode in place.
+// pppoe decodes the headers of a PPPoE session and of PPP, which the library cannot decode in place.
 type pppoe struct {
 	layers.BaseLayer
 	next gopacket.LayerType
@@ -275,7 +273,7 @@ func (p *pppoe) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// decode finds the layers of a packet, as far as it can be read.
+// decode finds the layers of a packet, as far as they can be read.
 func (a *Assembler) decode(data []byte) {
 	a.found = a.found[:0]
 	parser := a.parser
@@ -291,12 +289,11 @@ func (a *Assembler) decode(data []byte) {
 	_ = parser.DecodeLayers(data, &a.found)
 }
 
-// Add takes in a packet. Those that are not of the server's port, or cannot be read, are left out: a
-// capture may hold anything.
+// Add processes a packet. It ignores packets of other ports and unreadable ones, since a capture may hold anything.
 func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 	a.seen.Packets++
 	if ci.Timestamp.Before(a.last.Add(-maxBack)) {
-		a.Flush() // nothing is known of what lies between
+		a.Flush() // the time between is unknown
 		back := a.last.Sub(ci.Timestamp)
 		a.last, a.swept = ci.Timestamp, ci.Timestamp
 		if a.seen.Jumps++; a.seen.Jumps > maxJumps {
@@ -322,7 +319,7 @@ func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 			src, dst = addr(a.ip6.SrcIP), addr(a.ip6.DstIP)
 			whole = int(a.ip6.Length)
 		case layers.LayerTypeTCP:
-			if slices.Contains(a.found, layers.LayerTypeIPv6) { // its extensions count as its payload
+			if slices.Contains(a.found, layers.LayerTypeIPv6) { // IPv6 extensions count as payload
 				whole -= len(a.ip6.Payload) - len(a.tcp.Contents) - len(a.tcp.Payload)
 			}
 			if n := whole - 4*int(a.tcp.DataOffset); whole >= 0 && n >= 0 {
@@ -339,7 +336,7 @@ func addr(ip []byte) netip.Addr {
 	return a
 }
 
-// sweep ends the requests that have paused, once in a while.
+// sweep ends the requests that have paused. It runs once in a while.
 func (a *Assembler) sweep() {
 	if a.last.Sub(a.swept) < a.cfg.Gap/4 {
 		return
@@ -397,7 +394,7 @@ func (a *Assembler) tcpPacket(src, dst netip.AddrPort, n uint32, ci gopacket.Cap
 	return nil
 }
 
-// forget drops the connections that have been silent for long; whether there were any.
+// forget drops idle connections and reports whether there were any.
 func (a *Assembler) forget() bool {
 	was := len(a.flows)
 	for k, f := range a.flows {
@@ -408,7 +405,7 @@ func (a *Assembler) forget() bool {
 	return len(a.flows) < was
 }
 
-// data takes in a packet with new bytes.
+// data processes a packet with new bytes.
 func (a *Assembler) data(f *flow, src netip.AddrPort, ci gopacket.CaptureInfo) {
 	n := &f.now
 	if n.Packets > 0 && ci.Timestamp.Sub(n.End) >= a.cfg.Gap {
@@ -432,7 +429,7 @@ func (a *Assembler) data(f *flow, src netip.AddrPort, ci gopacket.CaptureInfo) {
 	n.Bytes += size
 }
 
-// end tells of a request.
+// end reports a request.
 func (a *Assembler) end(f *flow) {
 	n := &f.now
 	if n.Packets == 0 {
@@ -450,10 +447,10 @@ func (a *Assembler) end(f *flow) {
 	*n = Transfer{End: n.End}
 }
 
-// Flush ends the requests that are under way, oldest first.
+// Flush ends all requests in progress, oldest first.
 func (a *Assembler) Flush() { a.flush(func(*flow) bool { return true }) }
 
-// flush ends those under way that a condition holds for, in the order in which they began.
+// flush ends the selected requests in progress, in the order in which they began.
 func (a *Assembler) flush(which func(*flow) bool) {
 	var left []*flow
 	for _, f := range a.flows {
@@ -472,11 +469,11 @@ func (a *Assembler) flush(which func(*flow) bool) {
 	}
 }
 
-// fileHeader is how long a pcap file's header is.
+// fileHeader is the length of a pcap file's header.
 const fileHeader = 24
 
-// Read takes a pcap file; name is for errors. What is not whole is refused, with the packet at which
-// it ends; the transfers before it have been told.
+// Read reads a pcap file; name is for errors. For a truncated file the error names the last packet, and the transfers
+// before it have been reported.
 func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, error) {
 	fail := func(err error) error { return fmt.Errorf("%s: %w", name, err) }
 	b := bufio.NewReader(r)
@@ -495,7 +492,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 		if header[0] == 0xa1 {
 			order = binary.BigEndian
 		}
-		link = order.Uint32(header[20:]) & 0x0fffffff // what stands above says how long check sums are
+		link = order.Uint32(header[20:]) & 0x0fffffff // the upper bits give the length of check sums
 	}
 	p, err := pcapgo.NewReader(b)
 	switch {
@@ -517,7 +514,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 	return a.seen, nil
 }
 
-// file takes a file's packets.
+// file reads the packets of a file.
 func (a *Assembler) file(p *pcapgo.Reader) error {
 	for n := 1; ; n++ {
 		data, ci, err := p.ZeroCopyReadPacketData()

@@ -14,16 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headers is how much of a packet is looked at: Ethernet, two VLANs, PPPoE, IPv6 with extensions and TCP with all options.
+// headers is how much of a packet is captured: Ethernet, two VLANs, PPPoE, IPv6 with extensions and TCP with all
+// options.
 const headers = 14 + 4 + 4 + 8 + 40 + 64 + 60
 
-// Source is an interface that packets are captured from. It needs CAP_NET_RAW.
+// Source captures packets from an interface. It needs CAP_NET_RAW.
 type Source struct {
 	h   *pcapgo.EthernetHandle
 	cfg Config
 }
 
-// Open begins to capture on an interface; packets are kept from then on until Live takes them.
+// Open starts a capture. Packets are buffered until Live reads them.
 func Open(iface string, cfg Config) (*Source, error) {
 	h, err := pcapgo.NewEthernetHandle(iface)
 	if err != nil {
@@ -37,7 +38,7 @@ func Open(iface string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// filter lets the kernel keep headers of IP packets alone.
+// filter makes the kernel capture only the headers of IP packets.
 func (s *Source) filter() error {
 	if err := s.h.SetCaptureLength(headers); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (s *Source) filter() error {
 	return s.h.SetBPF(raw)
 }
 
-// Live tells of transfers until ctx ends, and closes the source.
+// Live reports transfers until ctx ends, then closes the source.
 func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	a, err := NewAssembler(s.cfg, uint32(layers.LinkTypeEthernet), each)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 		return Seen{}, err
 	}
 	err = s.packets(ctx, func(ci gopacket.CaptureInfo, data []byte) error {
-		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // a clock that is set back
+		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // the clock was set back
 			return err
 		}
 		return nil
@@ -75,10 +76,10 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	return a.seen, err
 }
 
-// packets takes packets until ctx ends, and closes the source.
+// packets reads packets until ctx ends, then closes the source.
 func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo, data []byte) error) error {
 	defer s.h.Close()
-	defer context.AfterFunc(ctx, func() { s.h.Close() })() // which ends the read that waits
+	defer context.AfterFunc(ctx, func() { s.h.Close() })() // ends a waiting read
 	for {
 		data, ci, err := s.h.ZeroCopyReadPacketData()
 		if ctx.Err() != nil {

@@ -8,13 +8,13 @@ import (
 	"runtime"
 )
 
-// Source is an interface that packets are captured from, on Linux.
+// Source captures packets from an interface, on Linux only.
 type Source struct{}
 
-// Open refuses: captures are read from files here.
+// Open fails: this system reads captures from files only.
 func Open(iface string, _ Config) (*Source, error) {
 	return nil, fmt.Errorf("%w: interface %s: live captures are for Linux, this is %s; a capture's file is read everywhere", ErrCapture, iface, runtime.GOOS)
 }
 
-// Live is never called: there is no Source.
+// Live is never called, since Open fails.
 func (*Source) Live(context.Context, func(Transfer)) (Seen, error) { return Seen{}, nil }

@@ -26,7 +26,7 @@ type bandwidthCmd struct {
 	Port   uint16        `required:"" help:"The server's TCP port."`
 	Gap    time.Duration `default:"200ms" help:"A pause that ends a request that nobody answers."`
 	Skip   int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
-	Link   string        `placeholder:"FILE" help:"Also write what the clients' estimates are by the second, in Mbit/s a line, as bench jellyfish --link reads it; of the one client there is, or of --client."`
+	Link   string        `placeholder:"FILE" help:"Also write what the clients' estimates are by the second, in Mbit/s a line, as reproduce jellyfish --link reads it; of the one client there is, or of --client."`
 	Client string        `placeholder:"ADDRESS" help:"Whose estimates --link writes."`
 	Out    string        `help:"Folder for summary.json (default: none is written)."`
 	JSON   bool          `name:"json" help:"Print JSON."`
@@ -46,7 +46,7 @@ below 60 kbit/s. What packets there were is said where nothing was measured.
 Example:
   sluice bandwidth requests.pcap --port 8080
   sluice bandwidth --live eth0 --port 8080 --for 30s --json
-  sluice bandwidth requests.pcap --port 8080 --link camera.txt   # then: sluice bench jellyfish --link camera.txt`
+  sluice bandwidth requests.pcap --port 8080 --link camera.txt   # then: sluice reproduce jellyfish --link camera.txt`
 }
 
 type transferDoc struct {

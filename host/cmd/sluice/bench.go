@@ -13,19 +13,16 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/fluid"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/load"
 )
 
 type benchCmd struct {
-	Rates     benchRatesCmd     `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
-	Reef      benchReefCmd      `cmd:"" help:"REEF and its baselines on simulated GPUs, beside the published statements."`
-	Seeb      benchSeebCmd      `cmd:"" help:"SEEB-GPU and its baselines on a simulated GPU, beside the published statements."`
-	GPU       benchCUDACmd      `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
-	Strait    benchStraitCmd    `cmd:"" help:"Strait and its baselines: priorities on shared simulated GPUs, beside the published statements."`
-	Jellyfish benchJellyfishCmd `cmd:"" help:"Jellyfish and its baselines: clients over changing links, beside the published statements."`
-	Compose   benchComposeCmd   `cmd:"" help:"Systems together that were published apart, beside each alone."`
-	Suite     benchSuiteCmd     `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
+	Rates   benchRatesCmd   `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
+	GPU     benchCUDACmd    `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
+	Compose benchComposeCmd `cmd:"" help:"Systems together that were published apart, beside each alone."`
+	Suite   benchSuiteCmd   `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 
 func (*benchCmd) Help() string {
@@ -37,7 +34,7 @@ func (*benchCmd) Help() string {
 
 type benchSuiteCmd struct {
 	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
-	Policies []string `placeholder:"A,B" help:"Only these policies of ${policies} (default: all); statements about others are left out."`
+	Policies []string `placeholder:"A,B" help:"Only these policies of ${policies} (default: all)."`
 	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
 	N        int      `default:"20000" short:"n" help:"Requests a run."`
 	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
@@ -46,7 +43,6 @@ type benchSuiteCmd struct {
 	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
 	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
 	Fresh    bool     `help:"Forget the runs that an interrupted bench left in the folder."`
-	Check    bool     `help:"Exit with 1 where a statement of the publication does not hold."`
 	JSON     bool     `name:"json" help:"Print JSON."`
 }
 
@@ -64,97 +60,90 @@ Example:
 
 type suiteDoc struct {
 	cli.Header
-	Benches    []string                      `json:"benches"`
-	Seeds      []uint64                      `json:"seeds"`
-	N          int                           `json:"n"`
-	Bandwidth  map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
-	Policies   []string                      `json:"policies"`
-	Missing    []string                      `json:"missing_policies"` // published, and not in the registry
-	Rows       []experiments.Row             `json:"rows"`
-	Statements []experiments.Statement       `json:"statements"`
-	Gaps       []experiments.Gap             `json:"not_reproduced"`
+	Benches   []string                      `json:"benches"`
+	Seeds     []uint64                      `json:"seeds"`
+	N         int                           `json:"n"`
+	Bandwidth map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
+	Policies  []string                      `json:"policies"`
+	Missing   []string                      `json:"missing_policies"` // published, and not in the registry
+	Rows      []frame.Row                   `json:"rows"`
 }
 
 // Run implements the command.
 func (c *benchSuiteCmd) Run(e *cli.Env) error {
-	cfg, policies, err := c.chosen()
+	suite, benches, err := c.run(e)
 	if err != nil {
 		return err
 	}
+	doc := &suiteDoc{
+		Header: cli.NewHeader("sluice-bench-suite/1", c.Seeds[0], "estimated"), Seeds: c.Seeds, N: c.N,
+		Bandwidth: fluid.Bandwidths(), Policies: c.Policies, Missing: fluid.Missing(), Rows: suite.Rows,
+	}
+	if len(c.Policies) == 0 {
+		doc.Policies = fluid.Policies()
+	}
+	for i := range benches {
+		doc.Benches = append(doc.Benches, benches[i].Name)
+	}
+	if err := c.page(doc, suite, benches); err != nil {
+		return err
+	}
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	return c.print(e, doc, benches)
+}
+
+// run serves what the command line names.
+func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
+	cfg, err := c.chosen()
+	if err != nil {
+		return nil, nil, err
+	}
 	store, err := c.store()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer store.Close()
 	cfg.Models, cfg.Store = newModelStore(e, c.Build, c.Data), store
 	suite, err := c.suite(e, cfg)
-	if err != nil {
-		return cli.Coded(runCode(err), err)
-	}
-	doc := &suiteDoc{
-		Header: cli.NewHeader("sluice-bench-suite/1", c.Seeds[0], "estimated"), Seeds: c.Seeds, N: c.N,
-		Bandwidth: experiments.Bandwidths(),
-		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
-	}
-	for i := range cfg.Benches {
-		doc.Benches = append(doc.Benches, cfg.Benches[i].Name)
-	}
-	if doc.Statements, err = suite.Statements(e.Ctx); err != nil {
-		return cli.Coded(runCode(err), err)
-	}
-	if err := c.page(doc, suite, cfg.Benches); err != nil {
-		return err
-	}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil {
-		return err
-	}
-	if !c.JSON {
-		if err := c.print(e, doc, cfg.Benches); err != nil {
-			return err
-		}
-	}
-	if failed := failing(doc.Statements); c.Check && failed > 0 {
-		return cli.Errorf(cli.Check, "%d of %d statements do not hold", failed, len(doc.Statements))
-	}
-	return nil
+	return suite, cfg.Benches, cli.Coded(runCode(err), err)
 }
 
 // chosen are the benches and policies of the command line.
-func (c *benchSuiteCmd) chosen() (cfg experiments.SuiteConfig, policies []string, err error) {
+func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 	if err := checkSeeds(c.Seeds); err != nil {
-		return cfg, nil, err
+		return cfg, err
 	}
 	traces, names, err := c.traces(c.Seeds[0])
 	if err != nil {
-		return cfg, nil, cli.Coded(cli.Input, err)
+		return cfg, cli.Coded(cli.Input, err)
 	}
-	var benches []experiments.Bench
+	var benches []fluid.Bench
 	if len(c.Names) > 0 || len(names) == 0 {
-		if benches, err = experiments.Select(c.Names); err != nil {
-			return cfg, nil, cli.Coded(cli.Usage, err)
+		if benches, err = fluid.Select(c.Names); err != nil {
+			return cfg, cli.Coded(cli.Usage, err)
 		}
 	}
 	if len(names) > 0 {
-		benches = append(benches, experiments.TraceBench(names))
+		benches = append(benches, fluid.TraceBench(names))
 	}
-	policies = experiments.Policies()
 	if len(c.Policies) > 0 {
-		policies = c.Policies
-		if benches, err = experiments.Only(benches, policies); err != nil {
-			return cfg, nil, cli.Coded(cli.Usage, err)
+		if benches, err = fluid.Only(benches, c.Policies); err != nil {
+			return cfg, cli.Coded(cli.Usage, err)
 		}
 	}
 	if c.N < 1 || c.Workers < 1 || c.Out == "" {
-		return cfg, nil, cli.Errorf(cli.Usage, "--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out)
+		return cfg, cli.Errorf(cli.Usage, "--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out)
 	}
-	return experiments.SuiteConfig{Benches: benches, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Traces: traces}, policies, nil
+	return fluid.SuiteConfig{Benches: benches, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Traces: traces}, nil
 }
 
 // runsFile is that of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
 // store opens the runs of earlier calls. What an earlier call wrote is not the result of this one until this one has ended.
-func (c *benchSuiteCmd) store() (*experiments.Store, error) {
+func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := programHash()
 	if err != nil {
 		return nil, err
@@ -168,11 +157,11 @@ func (c *benchSuiteCmd) store() (*experiments.Store, error) {
 			return nil, fmt.Errorf("remove an old result: %w", err)
 		}
 	}
-	return experiments.OpenStore(filepath.Join(c.Out, runsFile), program)
+	return fluid.OpenStore(filepath.Join(c.Out, runsFile), program)
 }
 
 // suite makes the runs that the store lacks.
-func (c *benchSuiteCmd) suite(e *cli.Env, cfg experiments.SuiteConfig) (*experiments.Suite, error) {
+func (c *benchSuiteCmd) suite(e *cli.Env, cfg fluid.SuiteConfig) (*fluid.Suite, error) {
 	path := filepath.Join(c.Out, runsFile)
 	if n := cfg.Store.Loaded(); n > 0 {
 		e.Log.Info("going on", "runs_kept", n, "path", path)
@@ -180,7 +169,7 @@ func (c *benchSuiteCmd) suite(e *cli.Env, cfg experiments.SuiteConfig) (*experim
 	set, done := e.Progress("bench "+strings.Join(c.Names, " "), cfg.Runs())
 	defer done()
 	cfg.Progress = func(n, _ int) { set(n) }
-	suite, err := experiments.RunSuite(e.Ctx, cfg)
+	suite, err := fluid.RunSuite(e.Ctx, cfg)
 	if e.Ctx.Err() != nil {
 		e.Log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 	}
@@ -207,16 +196,6 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 		names, traces[name] = append(names, name), times
 	}
 	return traces, names, nil
-}
-
-func failing(s []experiments.Statement) int {
-	n := 0
-	for i := range s {
-		if !s[i].Holds {
-			n++
-		}
-	}
-	return n
 }
 
 // programHash names this program: runs of another one are not taken over.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/compose"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 type benchComposeCmd struct {
@@ -31,9 +31,9 @@ Example:
 
 type composeDoc struct {
 	cli.Header
-	Seeds  []uint64          `json:"seeds"`
-	TimeNs int64             `json:"time_ns"`
-	Rows   []experiments.Row `json:"rows"`
+	Seeds  []uint64    `json:"seeds"`
+	TimeNs int64       `json:"time_ns"`
+	Rows   []frame.Row `json:"rows"`
 }
 
 // Run implements the command.

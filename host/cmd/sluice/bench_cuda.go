@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -406,7 +406,7 @@ func published(shrink int) map[string]float64 {
 		return nil
 	}
 	out := map[string]float64{}
-	for k, v := range gpus.Published("mi50") {
+	for k, v := range reef.Published("mi50") {
 		out[bench.DISB+" "+strings.Join(k[:], " ")] = v
 	}
 	return out

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/fluid"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -40,11 +41,11 @@ type modelStore struct {
 
 	mu     sync.Mutex
 	shapes map[string]*netShape
-	models map[experiments.ModelKey]*experiments.Model
+	models map[fluid.ModelKey]*fluid.Model
 }
 
 func newModelStore(e *cli.Env, build, data string) *modelStore {
-	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[experiments.ModelKey]*experiments.Model{}}
+	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[fluid.ModelKey]*fluid.Model{}}
 }
 
 // netShape is what a table needs of a compiled network; it does not depend on weights, DRAM or mapping.
@@ -54,7 +55,7 @@ type netShape struct {
 	Nodes  []string // by layer: the node that it is a piece of
 	Exits  []bundle.Exit
 
-	images, calibration []experiments.Image // of a trained network
+	images, calibration []fluid.Image // of a trained network
 }
 
 // Real images that a trained network is served with.
@@ -93,7 +94,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 	}
 	sh := newNetShape("", p.bundle)
 	for i, exits := range set.Exits {
-		var x experiments.Image
+		var x fluid.Image
 		for _, e := range exits {
 			x.Confidence, x.Right = append(x.Confidence, e.Confidence), append(x.Right, e.Class == im.Labels[i])
 		}
@@ -105,8 +106,8 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 	return sh, nil
 }
 
-// Model implements experiments.Models.
-func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experiments.Model, error) {
+// Model implements fluid.Models.
+func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.models[k]; m != nil {
@@ -123,7 +124,7 @@ func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experi
 		return nil, cli.Errorf(cli.Input, "%w: a DRAM of %g GB/s", experiments.ErrSetup, k.Bandwidth)
 	}
 	shape := s.shape
-	if k.Network == experiments.RealNetwork {
+	if k.Network == fluid.RealNetwork {
 		shape = s.trained
 	}
 	sh, err := shape(k.Network, k.Backbone, d)
@@ -206,17 +207,17 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.Compile(q, d, compile.Options{Mapping: strategies[experiments.MappingFluid]})
+	return compile.Compile(q, d, compile.Options{Mapping: strategies[fluid.MappingFluid]})
 }
 
-// strategies are the ways of mapping a batch (experiments.Mapping...), as what the FBCB may name.
+// strategies are the ways of mapping a batch (fluid.Mapping...), as what the FBCB may name.
 var strategies = map[string]mapping.Options{
-	experiments.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
-	experiments.MappingR:       mapping.Basic(),
-	experiments.MappingFC:      mapping.Basic(),
-	experiments.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},
-	experiments.MappingNoStack: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}, Orders: []bool{false}},
-	experiments.MappingNoFluid: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.KHalf, S: 1}, {K: cost.K2, S: 1}}, Orders: []bool{false}},
+	fluid.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
+	fluid.MappingR:       mapping.Basic(),
+	fluid.MappingFC:      mapping.Basic(),
+	fluid.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},
+	fluid.MappingNoStack: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}, Orders: []bool{false}},
+	fluid.MappingNoFluid: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.KHalf, S: 1}, {K: cost.K2, S: 1}}, Orders: []bool{false}},
 }
 
 // fullyConnected tells whether a layer is one: its weights are used once a sample.
@@ -234,10 +235,10 @@ func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapp
 		return t.Total, err
 	}
 	switch {
-	case strategy == experiments.MappingFC && !fullyConnected(g):
+	case strategy == fluid.MappingFC && !fullyConnected(g):
 		one, err := choose(1, o) // sample by sample
 		return int64(batch) * one, err
-	case strategy == experiments.MappingP:
+	case strategy == fluid.MappingP:
 		t, err := choose(batch, o)
 		if errors.Is(err, mapping.ErrNoFit) { // two groups are not legal for every layer and batch
 			return choose(batch, mapping.Basic())
@@ -301,13 +302,13 @@ func (sh *netShape) parts(layerwise bool) []part {
 }
 
 // tabulate makes the latency table: one start a part, as the driver does it.
-func tabulate(d configs.Design, sh *netShape, k experiments.ModelKey) (*experiments.Model, error) {
+func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, error) {
 	o, ok := strategies[k.Mapping]
 	if !ok {
 		return nil, fmt.Errorf("%w: no mapping %q", experiments.ErrSetup, k.Mapping)
 	}
 	parts := sh.parts(k.Layerwise)
-	m := &experiments.Model{
+	m := &fluid.Model{
 		Key: k, PeakMACs: float64(d.MACs()) * d.ClockMHz * 1e6, ClockHz: int64(d.ClockMHz * 1e6), TR: d.TR, TP: d.TP, TC: d.TC,
 	}
 	for _, p := range parts {

@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/fluid"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/report"
 )
 
@@ -63,7 +64,7 @@ var columns = []column{
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
 // cell is a row's number as a column shows it.
-func cell(r *experiments.Row, c *column) string {
+func cell(r *frame.Row, c *column) string {
 	if r == nil {
 		return ""
 	}
@@ -71,9 +72,9 @@ func cell(r *experiments.Row, c *column) string {
 }
 
 // rowIndex finds rows by bench, setting, policy and metric.
-type rowIndex map[[4]string]*experiments.Row
+type rowIndex map[[4]string]*frame.Row
 
-func indexRows(rows []experiments.Row) rowIndex {
+func indexRows(rows []frame.Row) rowIndex {
 	at := rowIndex{}
 	for i := range rows {
 		r := &rows[i]
@@ -83,7 +84,7 @@ func indexRows(rows []experiments.Row) rowIndex {
 }
 
 // runTables has a table a setting.
-func runTables(at rowIndex, b *experiments.Bench, columns []column) []report.PageTable {
+func runTables(at rowIndex, b *fluid.Bench, columns []column) []report.PageTable {
 	var out []report.PageTable
 	for _, s := range b.Settings {
 		t := report.PageTable{Caption: s.String(), Strong: map[int]bool{}, Table: report.Table{Head: []string{"policy"}}}
@@ -122,7 +123,7 @@ func runTables(at rowIndex, b *experiments.Bench, columns []column) []report.Pag
 			}
 			t.Table.Add(row...)
 		}
-		if s.Bandwidth == 0 && !experiments.HeldOut(s, "fluid") {
+		if s.Bandwidth == 0 && !fluid.HeldOut(s, "fluid") {
 			t.Caption += " (the bandwidth was fitted to fluid's average here)"
 		}
 		out = append(out, t)
@@ -130,17 +131,19 @@ func runTables(at rowIndex, b *experiments.Bench, columns []column) []report.Pag
 	return out
 }
 
-// lawTables has the rows that come from tables alone: settings down, policies across, a table a
-// metric.
-func lawTables(rows []experiments.Row, b *experiments.Bench) []report.PageTable {
+// lawTables has the rows that are of no setting of a bench, or all (nil): settings down, policies across, a
+// table a metric.
+func lawTables(rows []frame.Row, b *fluid.Bench) []report.PageTable {
 	settings := map[string]bool{}
-	for _, s := range b.Settings {
-		settings[s.String()] = true
+	if b != nil {
+		for _, s := range b.Settings {
+			settings[s.String()] = true
+		}
 	}
 	var metrics []string
-	perMetric := map[string][]experiments.Row{}
+	perMetric := map[string][]frame.Row{}
 	for _, r := range rows {
-		if r.Bench != b.Name || settings[r.Setting] {
+		if b != nil && r.Bench != b.Name || settings[r.Setting] {
 			continue
 		}
 		if perMetric[r.Metric] == nil {
@@ -152,7 +155,7 @@ func lawTables(rows []experiments.Row, b *experiments.Bench) []report.PageTable 
 	for _, m := range metrics {
 		t := report.PageTable{Caption: m, Table: report.Table{Head: []string{"setting"}}}
 		var policies, down []string
-		cells := map[[2]string]string{}
+		shown := map[[2]string]string{}
 		for _, r := range perMetric[m] {
 			if !slices.Contains(policies, r.Policy) {
 				policies = append(policies, r.Policy)
@@ -164,13 +167,13 @@ func lawTables(rows []experiments.Row, b *experiments.Bench) []report.PageTable 
 			if r.Published != nil {
 				text += fmt.Sprintf(" (published %.4g)", *r.Published)
 			}
-			cells[[2]string{r.Setting, r.Policy}] = text
+			shown[[2]string{r.Setting, r.Policy}] = text
 		}
 		t.Table.Head = append(t.Table.Head, policies...)
 		for _, s := range down {
 			row := []string{s}
 			for _, p := range policies {
-				row = append(row, cells[[2]string{s, p}])
+				row = append(row, shown[[2]string{s, p}])
 			}
 			t.Table.Add(row...)
 		}
@@ -179,18 +182,7 @@ func lawTables(rows []experiments.Row, b *experiments.Bench) []report.PageTable 
 	return out
 }
 
-func statementTable(s []experiments.Statement) report.PageTable {
-	t := report.PageTable{Caption: "What the publication says", Strong: map[int]bool{}, Table: report.Table{
-		Head: []string{"statement", "verdict", "rule", "evidence"},
-	}}
-	for i := range s {
-		t.Strong[len(t.Table.Rows)] = s[i].Holds
-		t.Table.Add(s[i].Text, s[i].Verdict(), s[i].Rule, s[i].Evidence)
-	}
-	return t
-}
-
-func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []experiments.Bench) error {
+func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []fluid.Bench) error {
 	at := indexRows(doc.Rows)
 	fmt.Fprintf(e.Stdout, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
 	for i := range benches {
@@ -202,17 +194,6 @@ func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []experiments.B
 				return err
 			}
 		}
-	}
-	if len(doc.Statements) > 0 {
-		fmt.Fprintf(e.Stdout, "\nwhat the publication says (%d of %d hold)\n", len(doc.Statements)-failing(doc.Statements), len(doc.Statements))
-	}
-	for i := range doc.Statements {
-		s := &doc.Statements[i]
-		fmt.Fprintf(e.Stdout, "  %s: %s\n    %s\n    rule: %s\n", s.Verdict(), s.Text, s.Evidence, s.Rule)
-	}
-	fmt.Fprintln(e.Stdout, "\nnot reproduced")
-	for _, g := range doc.Gaps {
-		fmt.Fprintf(e.Stdout, "  %s: %s\n", g.What, g.Why)
 	}
 	if len(doc.Missing) > 0 {
 		fmt.Fprintf(e.Stdout, "\npolicies that the registry lacks: %s\n", strings.Join(doc.Missing, ", "))
@@ -227,46 +208,48 @@ func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []experiments.B
 
 func bandwidthText() string {
 	return fmt.Sprintf("ZC706 %g, ZCU104 %g, fitted to fluid's two published averages (the configurations' %g and %g beside them in table2; throughput at %g and %g)",
-		experiments.ServingBandwidth("zc706"), experiments.ServingBandwidth("zcu104"),
-		experiments.NominalBandwidth("zc706"), experiments.NominalBandwidth("zcu104"),
-		experiments.ThroughputBandwidth("zc706"), experiments.ThroughputBandwidth("zcu104"))
+		fluid.ServingBandwidth("zc706"), fluid.ServingBandwidth("zcu104"),
+		fluid.NominalBandwidth("zc706"), fluid.NominalBandwidth("zcu104"),
+		fluid.ThroughputBandwidth("zc706"), fluid.ThroughputBandwidth("zcu104"))
 }
 
 // page writes the pictures and the page that holds them.
-func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []experiments.Bench) error {
-	at := indexRows(doc.Rows)
+func (c *benchSuiteCmd) page(doc *suiteDoc, suite *fluid.Suite, benches []fluid.Bench) error {
+	sections, err := c.sections(suite, benches)
+	if err != nil {
+		return err
+	}
 	page := report.Page{
 		Title: "sluice bench " + strings.Join(doc.Benches, " "),
 		Lead: []string{
 			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ","), "[]"), doc.Label),
 			"DRAM bandwidth in GB/s: " + bandwidthText() + ".",
 		},
+		Sections: sections,
 	}
-	if len(doc.Statements) > 0 {
-		page.Sections = append(page.Sections, report.Section{ID: "statements", Title: "Statements", Tables: []report.PageTable{statementTable(doc.Statements)}})
-	}
+	return cli.WriteFile(filepath.Join(c.Out, "report.html"), page.Write)
+}
+
+// sections are the tables and pictures of each bench; the pictures are files too.
+func (c *benchSuiteCmd) sections(suite *fluid.Suite, benches []fluid.Bench) (out []report.Section, err error) {
+	at := indexRows(suite.Rows)
 	for i := range benches {
 		b := &benches[i]
-		sec := report.Section{ID: b.Name, Title: b.Title, Tables: slices.Concat(runTables(at, b, append(slices.Clone(columns), judged)), lawTables(doc.Rows, b))}
+		sec := report.Section{ID: b.Name, Title: b.Title, Tables: slices.Concat(runTables(at, b, append(slices.Clone(columns), judged)), lawTables(suite.Rows, b))}
 		for _, p := range suite.Pictures(b) {
 			if !report.Draws {
 				break // the page has its tables
 			}
 			var svg bytes.Buffer
 			if err := report.LinesSVG(&svg, p.Picture); err != nil {
-				return err
+				return nil, err
 			}
 			if err := cli.WriteFile(filepath.Join(c.Out, p.Name+".svg"), func(w io.Writer) error { _, err := w.Write(svg.Bytes()); return err }); err != nil {
-				return err
+				return nil, err
 			}
 			sec.Pictures = append(sec.Pictures, svg.String())
 		}
-		page.Sections = append(page.Sections, sec)
+		out = append(out, sec)
 	}
-	gaps := report.Section{ID: "gaps", Title: "Not reproduced"}
-	for _, g := range doc.Gaps {
-		gaps.Text = append(gaps.Text, g.What+": "+g.Why+".")
-	}
-	page.Sections = append(page.Sections, gaps)
-	return cli.WriteFile(filepath.Join(c.Out, "report.html"), page.Write)
+	return out, nil
 }

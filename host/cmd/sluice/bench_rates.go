@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -51,7 +52,7 @@ type benchDoc struct {
 	Capacity float64                 `json:"serial_capacity"` // requests per second
 	SLO      int64                   `json:"slo_ns"`
 	Theta    experiments.Theta       `json:"theta"`
-	Rows     []experiments.Row       `json:"rows"`
+	Rows     []frame.Row             `json:"rows"`
 	Points   []experiments.RatePoint `json:"points"`
 }
 

@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/fluid"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-func testModels(t *testing.T) (*modelStore, func(experiments.ModelKey) *experiments.Model) {
+func testModels(t *testing.T) (*modelStore, func(fluid.ModelKey) *fluid.Model) {
 	t.Helper()
 	e := &cli.Env{Ctx: context.Background(), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Log: quiet()}
 	s := newModelStore(e, t.TempDir(), "")
-	return s, func(k experiments.ModelKey) *experiments.Model {
+	return s, func(k fluid.ModelKey) *fluid.Model {
 		t.Helper()
 		m, err := s.Model(e.Ctx, k)
 		if err != nil {
@@ -52,7 +52,7 @@ func TestModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := experiments.ModelKey{Network: "tiny", Board: "zc706", Mapping: experiments.MappingFluid}
+	key := fluid.ModelKey{Network: "tiny", Board: "zc706", Mapping: fluid.MappingFluid}
 	m := get(key)
 	last := want.Segments() - 1
 	if m.Table.Segments() != last+1 || m.Table.MaxBatch() != abi.BMax || m.PeakMACs != 896*150e6 {
@@ -102,16 +102,16 @@ func TestModels(t *testing.T) {
 		return get(k).Table.At(0, last, n)
 	}
 	for n := 1; n <= abi.BMax; n++ {
-		fluid := at(experiments.MappingFluid, n)
-		for _, how := range []string{experiments.MappingR, experiments.MappingFC, experiments.MappingP, experiments.MappingNoStack, experiments.MappingNoFluid} {
-			if x := at(how, n); x < fluid {
-				t.Errorf("%s at %d: %d ns, less than what may choose everything, %d", how, n, x, fluid)
+		best := at(fluid.MappingFluid, n)
+		for _, how := range []string{fluid.MappingR, fluid.MappingFC, fluid.MappingP, fluid.MappingNoStack, fluid.MappingNoFluid} {
+			if x := at(how, n); x < best {
+				t.Errorf("%s at %d: %d ns, less than what may choose everything, %d", how, n, x, best)
 			}
 		}
 	}
 	// Convolutions sample by sample: two more samples cost the same wherever no layer is fully
 	// connected, and the batched layers cost less than that.
-	fc := func(n int) int64 { return at(experiments.MappingFC, n) }
+	fc := func(n int) int64 { return at(fluid.MappingFC, n) }
 	if a, b := fc(4)-fc(2), fc(8)-fc(6); math.Abs(float64(a)/float64(b)-1) > 0.05 || fc(8) <= 6*fc(1) || fc(8) >= 8*fc(1) {
 		t.Errorf("FC alone batched: %d, %d, %d ns at 1, 4, 8", fc(1), fc(4), fc(8))
 	}
@@ -186,15 +186,15 @@ func TestPartsFitTheTable(t *testing.T) {
 
 func TestBadModels(t *testing.T) {
 	s, _ := testModels(t)
-	good := experiments.ModelKey{Network: "tiny", Board: "zc706", Mapping: experiments.MappingR}
-	for name, f := range map[string]func(*experiments.ModelKey){
-		"board":     func(k *experiments.ModelKey) { k.Board = "z80" },
-		"network":   func(k *experiments.ModelKey) { k.Network = "lenet" },
-		"mapping":   func(k *experiments.ModelKey) { k.Mapping = "x" },
-		"bandwidth": func(k *experiments.ModelKey) { k.Bandwidth = -1 },
-		"no number": func(k *experiments.ModelKey) { k.Bandwidth = math.NaN() },
-		"too fast":  func(k *experiments.ModelKey) { k.Bandwidth = 1e9 },
-		"trained":   func(k *experiments.ModelKey) { k.Network, k.Backbone = experiments.RealNetwork, true },
+	good := fluid.ModelKey{Network: "tiny", Board: "zc706", Mapping: fluid.MappingR}
+	for name, f := range map[string]func(*fluid.ModelKey){
+		"board":     func(k *fluid.ModelKey) { k.Board = "z80" },
+		"network":   func(k *fluid.ModelKey) { k.Network = "lenet" },
+		"mapping":   func(k *fluid.ModelKey) { k.Mapping = "x" },
+		"bandwidth": func(k *fluid.ModelKey) { k.Bandwidth = -1 },
+		"no number": func(k *fluid.ModelKey) { k.Bandwidth = math.NaN() },
+		"too fast":  func(k *fluid.ModelKey) { k.Bandwidth = 1e9 },
+		"trained":   func(k *fluid.ModelKey) { k.Network, k.Backbone = fluid.RealNetwork, true },
 	} {
 		k := good
 		f(&k)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments/edge"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 	"github.com/sluice-npu/sluice/host/ingest"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/report"

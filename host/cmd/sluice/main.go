@@ -18,8 +18,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/experiments/edge"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -33,6 +33,7 @@ type commands struct {
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
+	Reproduce reproduceCmd `cmd:"" help:"Make a publication's tables and figures, each claim with its verdict and cause."`
 	Bandwidth bandwidthCmd `cmd:"" help:"Say what clients' links carried, from captured packets."`
 	Camera    cameraCmd    `cmd:"" help:"Send clients' frames to sluice run --zoo --listen."`
 	Classify  classifyCmd  `cmd:"" help:"Say what a bundle takes pictures for."`
@@ -83,7 +84,7 @@ func policyNames() kong.Vars {
 	}
 	return kong.Vars{
 		"policies":        strings.Join(sched.Names(), ", "),
-		"gpu_policies":    strings.Join(gpus.Systems(), ", "),
+		"gpu_policies":    strings.Join(reef.Systems(), ", "),
 		"strait_policies": strings.Join(strait.Systems(), ", "),
 		"zoo_policies":    strings.Join(zoo, ", "),
 	}

@@ -31,8 +31,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/edge"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/kit"
 	"github.com/sluice-npu/sluice/host/load"
@@ -488,7 +488,7 @@ func TestHelpNamesPolicies(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	words := strings.FieldsFunc(out.String(), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",.;:()", r) })
-	for _, all := range [][]string{sched.Names(), gpus.Systems(), strait.Systems()} {
+	for _, all := range [][]string{sched.Names(), reef.Systems(), strait.Systems()} {
 		for _, p := range all {
 			if !slices.Contains(words, p) {
 				t.Errorf("policy %s is not in run --help", p)

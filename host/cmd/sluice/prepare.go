@@ -46,10 +46,11 @@ type what struct {
 	Build   string `serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
 
-	file  string // bundle to serve, in place of a network
-	waves string // FST file to write, on cosim
-	board *uioFlags
-	gpu   int // which one, of several
+	file   string // bundle to serve, in place of a network
+	waves  string // FST file to write, on cosim
+	board  *uioFlags
+	gpu    int   // which one, of several
+	memory int64 // of a simulated board, beside what the first bundle needs
 }
 
 const (
@@ -365,7 +366,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	}
 	const slots, spare = 4 * abi.BMax, 1 << 20
 	need := int64(len(p.bundle.Weights)+len(p.bundle.Layers)*abi.DescBytes) + slots*p.bundle.Slot.Stride + spare
-	bus, err := openBus(ctx, p.design, kind, w.Config, npu.CosimOpts{DRAMBytes: max(64<<20, (need+spare-1)/spare*spare), Trace: w.waves})
+	bus, err := openBus(ctx, p.design, kind, w.Config, npu.CosimOpts{DRAMBytes: max(64<<20, (need+spare-1)/spare*spare) + w.memory, Trace: w.waves})
 	if err != nil {
 		return nil, err
 	}

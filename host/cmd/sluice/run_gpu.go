@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -160,7 +160,7 @@ func (c *runCmd) kernelsFrom(style string) string {
 
 // workloadCode is the exit code of a workload that failed.
 func workloadCode(err error) int {
-	if errors.Is(err, gpus.ErrWorkload) || errors.Is(err, engine.ErrConfig) || errors.Is(err, kernel.ErrProgram) {
+	if errors.Is(err, reef.ErrWorkload) || errors.Is(err, engine.ErrConfig) || errors.Is(err, kernel.ErrProgram) {
 		return cli.Input
 	}
 	return runCode(err)
@@ -168,7 +168,7 @@ func workloadCode(err error) int {
 
 // launchers serves the workload under policies that launch its kernels request by request.
 func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program, trace *load.Trace) error {
-	own, err := gpus.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
+	own, err := reef.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}
@@ -207,7 +207,7 @@ func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program
 	return failed
 }
 
-func gpuPolicy(name string, own *gpus.Own, out *gpus.Outcome, res *engine.Result) (gpuPolicyDoc, error) {
+func gpuPolicy(name string, own *reef.Own, out *reef.Outcome, res *engine.Result) (gpuPolicyDoc, error) {
 	d := gpuPolicyDoc{
 		Summary: res.Summary(), Throughput: out.Throughput, GPUPreempted: out.Preemptions,
 		PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,

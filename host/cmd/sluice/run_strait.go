@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -26,7 +26,7 @@ type straitFlags struct {
 	Begin string `serves:"gpu-sim" policy:"strait" placeholder:"FILE" help:"gpu-sim with Strait: the predictor that it begins with (a checkpoint; default: as new)."`
 }
 
-// mostGPUs bounds --gpus.
+// mostGPUs bounds --reef.
 const mostGPUs = 16
 
 // policyKind tells Strait and its baselines, whose server makes batches ("strait"), from the ways to launch kernels
@@ -37,9 +37,9 @@ func policyKind(policies []string) (string, error) {
 		switch {
 		case slices.Contains(strait.Systems(), p):
 			n++
-		case !slices.Contains(gpus.Systems(), p):
+		case !slices.Contains(reef.Systems(), p):
 			return "", cli.Errorf(cli.Usage, "--policy %s: expected %s; or, whose server makes batches, %s",
-				p, strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", "))
+				p, strings.Join(reef.Systems(), ", "), strings.Join(strait.Systems(), ", "))
 		}
 	}
 	switch n {
@@ -49,7 +49,7 @@ func policyKind(policies []string) (string, error) {
 		return "strait", nil
 	}
 	return "", cli.Errorf(cli.Usage, "--policy %s: %s serve requests one by one, and %s in batches: a run each",
-		strings.Join(policies, ","), strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", "))
+		strings.Join(policies, ","), strings.Join(reef.Systems(), ", "), strings.Join(strait.Systems(), ", "))
 }
 
 type straitClassDoc struct {

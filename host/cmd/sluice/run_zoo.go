@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/experiments/edge"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/report"
 )

@@ -24,12 +24,12 @@ import (
 
 type serveCmd struct {
 	Models     []string      `arg:"" placeholder:"DIR|BUNDLE" help:"Bundles, as dse compile writes them, or folders of them: each NAME.sluice is a model, with its settings in NAME.yaml beside it."`
-	Device     string        `default:"soft" help:"Where they run: soft (golden numerics, paced by the bundle's latency table), cosim, hls, uio, cuda or hip, as sluice run has them. Every model opens a device of its own."`
+	Device     string        `default:"soft" help:"Where they run: soft (golden numerics, paced by the bundle's latency table), cosim, hls, uio, cuda or hip, as sluice run has them. Models of one design and policy share it."`
 	HTTP       string        `name:"http" default:"127.0.0.1:8000" help:"Address of REST."`
 	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
 	Triton     bool          `name:"triton-metrics" help:"Show nv_inference_* beside the server's own metrics, as Triton names and counts them."`
-	Policy     string        `default:"fluid" help:"Policy of models that name none: ${policies}."`
+	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
@@ -104,14 +104,15 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	return c.serve(e, s, secure, ports)
 }
 
-// open opens the device of a model.
+// open opens a device with a first model on it.
 func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
-	w := what{Config: b.Design.Name, board: &c.uioFlags}
+	w := what{Config: b.Design.Name, board: &c.uioFlags, memory: 1 << 30}
 	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // a memo would grow with every input
 	if err != nil {
 		return nil, err
 	}
 	o := &serve.Opened{Device: device.Adapt(d), Timely: true}
+	o.Watchdog.Other = 600e9 // a large model takes its time to load
 	if c.Device == "soft" {
 		o.Watchdog.Least = 2e9 // a machine that has too much to do is no device that hangs
 	}

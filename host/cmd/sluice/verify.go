@@ -130,7 +130,7 @@ func loadDesigns(list string) ([]configs.Design, error) {
 		}
 		for _, other := range all {
 			if other.Name == d.Name {
-				return nil, cli.Errorf(cli.Usage, "--config %s: %s stands there twice", list, d.Name)
+				return nil, cli.Errorf(cli.Usage, "--config %s: duplicate %s", list, d.Name)
 			}
 		}
 		all = append(all, d)

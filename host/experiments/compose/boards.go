@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/drawn"
-	"github.com/sluice-npu/sluice/host/experiments/edge"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/links"
 	"github.com/sluice-npu/sluice/host/sched"

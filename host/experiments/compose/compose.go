@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
@@ -35,11 +35,11 @@ type composition struct {
 }
 
 // Run gives a row for every metric of every part.
-func Run(ctx context.Context, c Config) ([]experiments.Row, error) {
+func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1e6 {
 		return nil, errors.New("compositions need seeds, and a millisecond at least")
 	}
-	var rows []experiments.Row
+	var rows []frame.Row
 	exits, err := straitExits(c.Ns)
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func Run(ctx context.Context, c Config) ([]experiments.Row, error) {
 				if slices.ContainsFunc(got[name], math.IsNaN) {
 					continue // there was nothing to measure
 				}
-				mean, ci := experiments.Interval(got[name])
-				rows = append(rows, experiments.Row{Bench: "compose", Setting: k.setting, Policy: p.name, Metric: name, Ours: mean, CI95: ci})
+				mean, ci := frame.Interval(got[name])
+				rows = append(rows, frame.Row{Bench: "compose", Setting: k.setting, Policy: p.name, Metric: name, Ours: mean, CI95: ci})
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 // The README's tables are what `sluice bench compose` wrote into testdata/summary.json.
@@ -21,9 +21,9 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc struct {
-		Seeds  []uint64          `json:"seeds"`
-		TimeNs int64             `json:"time_ns"`
-		Rows   []experiments.Row `json:"rows"`
+		Seeds  []uint64    `json:"seeds"`
+		TimeNs int64       `json:"time_ns"`
+		Rows   []frame.Row `json:"rows"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestReadme(t *testing.T) {
 	if said := fmt.Sprintf("(%d seeds, %d s on the GPU and %d s over links, 95 %% intervals)", len(doc.Seeds), doc.TimeNs/1e9, doc.TimeNs/1e8); !strings.Contains(string(text), said) {
 		t.Errorf("the README does not say %q", said)
 	}
-	cells := map[[3]string]*experiments.Row{}
+	cells := map[[3]string]*frame.Row{}
 	policies := map[string][]string{}
 	for i := range doc.Rows {
 		r := &doc.Rows[i]

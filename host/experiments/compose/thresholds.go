@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/sluice-npu/sluice/host/experiments/edge"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 

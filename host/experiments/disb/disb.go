@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
@@ -44,7 +44,7 @@ type Config struct {
 
 // Names are the workloads', in order.
 func Names() (out []string) {
-	for _, w := range gpus.Workloads() {
+	for _, w := range reef.Workloads() {
 		out = append(out, w.Name)
 	}
 	return out
@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 		drawn[b.Network.Name] = &cuda.Drawn{Bundle: b, Seed: cfg.Seed}
 	}
 	looks := &bench.Looks{Runs: cfg.Looks}
-	all, err := cfg.series(ctx, gpus.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*gpus.Opened, error) {
+	all, err := cfg.series(ctx, reef.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*reef.Opened, error) {
 		return cfg.open(ctx, m, names, drawn, looks)
 	}), nets, away)
 	if err != nil {
@@ -81,18 +81,18 @@ func Foretell(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	for _, b := range nets {
 		all = append(all, cuda.Simulated(b, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} }))
 	}
-	return cfg.series(ctx, gpus.On(cfg.Params, all, nil), nets, preempted)
+	return cfg.series(ctx, reef.On(cfg.Params, all, nil), nets, preempted)
 }
 
 // workloads are those asked for.
-func (c *Config) workloads() ([]gpus.Workload, error) {
-	all := gpus.Workloads()
+func (c *Config) workloads() ([]reef.Workload, error) {
+	all := reef.Workloads()
 	if c.Workloads == nil {
 		return all, nil
 	}
-	var out []gpus.Workload
+	var out []reef.Workload
 	for _, name := range c.Workloads {
-		i := slices.IndexFunc(all, func(w gpus.Workload) bool { return w.Name == name })
+		i := slices.IndexFunc(all, func(w reef.Workload) bool { return w.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("%w: no workload %q; there are %s", device.ErrRequest, name, strings.Join(Names(), ", "))
 		}
@@ -108,8 +108,8 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 		return nil, err
 	}
 	for _, s := range c.Systems {
-		if !slices.Contains(gpus.RealSystems(), s) {
-			return nil, fmt.Errorf("%w: no system %q on a GPU; there are %s", device.ErrRequest, s, strings.Join(gpus.RealSystems(), ", "))
+		if !slices.Contains(reef.RealSystems(), s) {
+			return nil, fmt.Errorf("%w: no system %q on a GPU; there are %s", device.ErrRequest, s, strings.Join(reef.RealSystems(), ", "))
 		}
 	}
 	if c.Ns < 0 || c.Alones < 0 || c.Ns == 0 && c.Alones == 0 {
@@ -144,7 +144,7 @@ const (
 )
 
 // series runs each workload under each system; gone is what its preemptions are of.
-func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {
+func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {
 	all, err := c.workloads()
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle,
 	}
 	systems := c.Systems
 	if systems == nil {
-		systems = gpus.RealSystems()
+		systems = reef.RealSystems()
 	}
 	for _, w := range all {
 		for _, system := range systems {
@@ -228,7 +228,7 @@ func (s *seat) to(post func(device.Event)) {
 const slots = 32
 
 // open opens the GPU with networks loaded.
-func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map[string]*cuda.Drawn, looks *bench.Looks) (_ *gpus.Opened, err error) {
+func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map[string]*cuda.Drawn, looks *bench.Looks) (_ *reef.Opened, err error) {
 	p := c.Params.Params()
 	d, err := cuda.New(cuda.Config{Library: c.Library, NVML: c.NVML, GPU: c.GPU, Mode: m, Params: &p, Through: true, Places: slots / 2, Slots: slots, Spin: c.Spin})
 	if err != nil {
@@ -274,10 +274,10 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}
-	return &gpus.Opened{
+	return &reef.Opened{
 		Device: s, Close: shut,
 		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
-		Said: func() (*gpus.Said, error) {
+		Said: func() (*reef.Said, error) {
 			n, err := d.Counts()
 			if err != nil {
 				return nil, err
@@ -285,7 +285,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			if err := looks.Look(d, names[0], true); err != nil {
 				return nil, err
 			}
-			said := &gpus.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again}
+			said := &reef.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again}
 			for i := range n.Preemptions {
 				said.Gone = append(said.Gone, float64(n.Preemptions[i].Away.Nanoseconds())/1e3)
 			}

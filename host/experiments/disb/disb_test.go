@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
@@ -61,7 +61,7 @@ func TestRun(t *testing.T) {
 		return !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
 	}
 	var never []string
-	for _, system := range gpus.RealSystems() {
+	for _, system := range reef.RealSystems() {
 		if got := away(rows, system); got && !holds(system) {
 			t.Errorf("%s: %d preemptions", system, rows["A "+system+" away"].N)
 		} else if !got && holds(system) {
@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	if len(never) > 0 {
 		t.Errorf("no preemption under %v", never)
 	}
-	for _, system := range gpus.RealSystems() {
+	for _, system := range reef.RealSystems() {
 		key := "A " + system
 		if l, rt := rows[key+" latency"], rows[key+" rt"]; l.N == 0 || l.Least <= 0 || rt.Median <= 0 {
 			t.Errorf("%s: %+v, %+v", key, l, rt)
@@ -108,7 +108,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d values stand beside what was foretold", beside)
 	}
 	// A look on either side of each network alone, and of each system on the network of priority.
-	for network, want := range map[string]int{"vgg19": 1 + len(gpus.RealSystems()), "resnet152": 1} {
+	for network, want := range map[string]int{"vgg19": 1 + len(reef.RealSystems()), "resnet152": 1} {
 		key := "disb " + network
 		before, after, clock := rows[key+" before"], rows[key+" after"], rows[key+" sm clock"]
 		if _, moved := rows[key+" moved by"]; before.N != want || after.N != want || clock.N != 2*want || before.Least < 1 || before.Part != bench.Clocks || !moved {

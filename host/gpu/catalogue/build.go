@@ -1,19 +1,16 @@
-// Package catalogue makes kernel programs of well-known networks from the shapes of their layers, by
-// one stated rule, for GPUs that are simulated. The programs are synthetic: nothing in them was
-// measured. Rule has its numbers. Two of them, Usual and Fill, were set with the compute units in use
-// that REEF's figures 3(b) and 24 show before the eyes, and InRow and Rest with the lengths of groups that
-// its section 6.4 reports: what a bench says of those figures proves nothing of the catalogue, and how
-// much of every other statement hangs on these numbers is for it to say, by halving and doubling them.
+// Package catalogue makes kernel programs of well-known networks from their layer shapes, by one stated rule, for
+// simulated GPUs. The programs are synthetic: nothing in them was measured. Rule holds the rule's numbers. Usual and
+// Fill were set to match the compute units in use in REEF's figures 3(b) and 24, InRow and Rest to match the group
+// lengths in its section 6.4. A bench that reproduces those figures therefore proves nothing. To show how much other
+// results depend on these numbers, a bench halves and doubles them.
 //
-// The rule. A convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N,
-// one block each, of 8 x 8 results a thread where tiles are 64 wide or more, else 4 x 4 or 2 x 4. A
-// block does T_M T_N K MACs at the share of an SM that its threads can keep busy (256 fill one: a wave of
-// 64 on each of its four schedulers)
-// times the tile's efficiency: what its operands' reuse leaves of the peak, tile / (tile + 16) with the
-// harmonic mean of both sides. Everything else (pools, sums, activations, norms, softmax) is bound by
-// memory: 1,024 elements a block of 256 threads, at an SM's share of the DRAM's bandwidth. A kernel
-// moves its input, its weights and its output once. Tensors lie in an arena by first fit while they
-// are alive, so buffers are used again and what a kernel overwrites is as in a real allocator.
+// The rule: a convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N, one block each.
+// A thread computes 8 x 8 results if tiles are 64 wide or more, else 4 x 4 or 2 x 4. A block does T_M T_N K MACs. Its
+// speed is the share of an SM that its threads can keep busy (256 fill one: a wave of 64 on each of four schedulers)
+// times the tile's efficiency, tile / (tile + 16) with the harmonic mean of both sides, which stands for operand
+// reuse. All other kernels (pools, sums, activations, norms, softmax) are bound by memory: 1,024 elements for a block
+// of 256 threads, at an SM's share of the DRAM bandwidth. A kernel moves its input, weights and output once. Tensors
+// are placed in an arena by first fit while they are alive, so buffers are reused as by a real allocator.
 package catalogue
 
 import (
@@ -25,7 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Machine is what of a GPU the rule asks for.
+// Machine is the GPU as far as the rule needs it.
 type Machine struct {
 	MACs      float64 // of one SM, MACs/ns
 	Bandwidth float64 // DRAM, bytes/ns
@@ -33,29 +30,29 @@ type Machine struct {
 	Rule      Rule // zero: DefaultRule
 }
 
-// Rule is the numbers of the catalogue's rule. None was measured.
+// Rule holds the numbers of the catalogue's rule. None was measured.
 type Rule struct {
-	// Usual is how many of the tiles a framework's own choice is among. Compilers favour large tiles:
-	// REEF's figures 3(b) and 24 show kernels that leave a good part of 60 compute units idle at batch 1,
-	// which no choice among all tiles would; that its ResNet-152 and VGG-19 are compiled for images of 64 x 64
-	// was not known when this was set. The smaller ones are there as versions to pad with.
+	// Usual is how many of the tiles a framework chooses among. Compilers favour large tiles: in REEF's figures 3(b)
+	// and 24 kernels leave many of 60 compute units idle at batch 1, which the best of all tiles would not. (When
+	// this was set it was not known that its ResNet-152 and VGG-19 use images of 64 x 64.) The smaller tiles are
+	// versions to pad with.
 	Usual    float64
 	Fill     float64 // threads that keep an SM busy
-	Reuse    float64 // a tile of this size comes to half of the peak
-	Prologue float64 // ns of a block: indices, the first loads' latency
-	Draw     float64 // a memory bound block draws this many times an SM's even share of the DRAM's bandwidth
-	// A buffer that is written over again and again, or given out again at once, would make one group of
-	// a whole network; section 6.4 of REEF reports nine kernels at most and mostly one to three.
-	InRow float64 // kernels in a row that may write over one buffer
-	Rest  float64 // kernels for which bytes that nobody needs any more are left alone
+	Reuse    float64 // a tile of this size reaches half of the peak
+	Prologue float64 // ns of a block for indices and the first loads
+	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
+	// If a buffer were overwritten without limit, or reused at once, a whole network would become one group. Section
+	// 6.4 of REEF reports at most nine kernels and mostly one to three.
+	InRow float64 // kernels in a row that may overwrite one buffer
+	Rest  float64 // kernels for which freed bytes are not reused
 }
 
-// DefaultRule is the rule as it was set.
+// DefaultRule is the rule with its default numbers.
 func DefaultRule() Rule {
 	return Rule{Usual: 4, Fill: 256, Reuse: 16, Prologue: 500, Draw: 2, InRow: 2, Rest: 24}
 }
 
-// rule is the machine's, or the default.
+// rule is the machine's rule or the default.
 func (m *Machine) rule() *Rule {
 	if m.Rule == (Rule{}) {
 		m.Rule = DefaultRule()
@@ -63,17 +60,17 @@ func (m *Machine) rule() *Rule {
 	return &m.Rule
 }
 
-// values are the rule's numbers by name.
+// values returns the rule's numbers by name.
 func (r *Rule) values() map[string]*float64 {
 	return map[string]*float64{
 		"tiles": &r.Usual, "fill": &r.Fill, "reuse": &r.Reuse, "prologue": &r.Prologue, "draw": &r.Draw, "in_row": &r.InRow, "rest": &r.Rest,
 	}
 }
 
-// Keys names the rule's numbers.
+// Keys lists the names of the rule's numbers.
 func (r Rule) Keys() []string { return slices.Sorted(maps.Keys(r.values())) }
 
-// With is the rule with one number another.
+// With returns the rule with one number multiplied by factor.
 func (r Rule) With(key string, factor float64) Rule {
 	if v := r.values()[key]; v != nil {
 		*v *= factor
@@ -82,13 +79,13 @@ func (r Rule) With(key string, factor float64) Rule {
 	return r
 }
 
-// Style is what an inference framework makes of a network.
+// Style is how an inference framework turns layers into kernels.
 type Style struct {
 	Name string
-	// Fused: bias, activation and sum are part of the kernel before them; else kernels of their own.
+	// Fused: bias, activation and sum are part of the preceding kernel; else they are own kernels.
 	Fused bool
-	// InPlace is the share of a network's kernels that read and write one buffer, so that they cannot
-	// be run again alone: of table 1 of REEF where the network stands there, else of all its rows.
+	// InPlace is the share of a network's kernels that read and write one buffer and so cannot be repeated. It is
+	// from REEF's table 1 if the network is there, else the mean of its rows.
 	InPlace map[string]float64
 }
 
@@ -122,7 +119,7 @@ func (s Style) inPlace(network string) float64 {
 // Tile is one implementation of a matrix product.
 type Tile struct{ M, N, Threads, Regs int }
 
-// Tiles from the one that reuses most to the one with the shortest blocks.
+// Tiles, from most reuse to shortest blocks.
 var Tiles = []Tile{{128, 128, 256, 128}, {128, 64, 128, 128}, {64, 64, 64, 128}, {64, 32, 128, 64}, {32, 32, 64, 64}, {32, 16, 64, 40}, {16, 16, 32, 40}}
 
 func (t Tile) efficiency(r *Rule) float64 {
@@ -130,27 +127,27 @@ func (t Tile) efficiency(r *Rule) float64 {
 	return side / (side + r.Reuse)
 }
 
-// tensor is bytes in the arena.
+// tensor is a byte range in the arena.
 type tensor struct {
 	span    kernel.Span
 	c, h, w int
 }
 
-// op is a layer before it becomes kernels.
+// op is a layer before kernels are made of it.
 type op struct {
 	name      string
-	in        []int // tensors; -1: weights alone
+	in        []int // tensors; -1: weights only
 	out       int
-	m, n, k   int     // matrix product; m = 0: none
-	macs      float64 // of what is no matrix product
+	m, n, k   int     // matrix product; m = 0 if it is none
+	macs      float64 // if it is no matrix product
 	weights   int64
-	elements  int64  // memory bound: elements written
-	reads     int64  // memory bound: elements read
-	over      int    // the input it writes over, by its place in `in`; -1: none
-	overFrom  int    // inputs from this place on it could write over: it reads each element as it writes it
-	heads     int    // matrix products of this shape side by side
-	fuse      bool   // part of the kernel before it where the style fuses
-	window    [3]int // height, width, stride; zero: none
+	elements  int64  // elements written, if memory-bound
+	reads     int64  // elements read, if memory-bound
+	over      int    // index in `in` of the input that it overwrites; -1: none
+	overFrom  int    // first index in `in` that it could overwrite: it reads each element when it writes it
+	heads     int    // parallel matrix products of this shape
+	fuse      bool   // part of the preceding kernel if the style fuses
+	window    [3]int // height, width, stride; zero if it has none
 	exitsHere bool
 }
 
@@ -160,9 +157,9 @@ type builder struct {
 	batch   int
 	ops     []op
 	tensors []tensor
-	last    []int // results besides the last layer's, which stay
+	last    []int // results to keep, besides the last layer's
 
-	valid bool // windows lie within the input
+	valid bool // windows are not padded
 
 	exits, blocksInAll, blockAt int
 }
@@ -182,7 +179,7 @@ func (b *builder) size(t int) int64 {
 	return int64(b.batch) * int64(x.c) * int64(x.h) * int64(x.w)
 }
 
-// side is an output's: padded to be input / stride, or not padded at all while valid is set.
+// side is the size of an output: input / stride, or less without padding.
 func (b *builder) side(in, k, stride int) int {
 	if b.valid {
 		return (in-k)/stride + 1
@@ -190,14 +187,14 @@ func (b *builder) side(in, k, stride int) int {
 	return (in + stride - 1) / stride
 }
 
-// conv is a convolution with bias and activation.
+// conv adds a convolution with bias and activation.
 func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	x := b.tensors[in]
 	h, w := b.side(x.h, kh, stride), b.side(x.w, kw, stride)
 	y := b.tensor(out, h, w)
 	name := fmt.Sprintf("conv%dx%d", kh, kw)
 	if groups > 1 && groups == x.c {
-		// a depthwise one reuses nothing across channels
+		// a depthwise convolution has no reuse across channels
 		b.ops = append(b.ops, op{name: "dw" + name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
 	} else {
 		b.ops = append(b.ops, op{
@@ -208,7 +205,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	return b.pointwise("relu", y)
 }
 
-// dense is a matrix product of rows by in features.
+// dense adds a matrix product of rows by in features.
 func (b *builder) dense(in, out int) int {
 	x := b.tensors[in]
 	y := b.tensor(out, x.h, x.w)
@@ -216,7 +213,7 @@ func (b *builder) dense(in, out int) int {
 	return y
 }
 
-// pointwise is a kernel over all elements that may work in place.
+// pointwise adds an elementwise kernel that may work in place.
 func (b *builder) pointwise(name string, in int, more ...int) int {
 	x := b.tensors[in]
 	y := b.tensor(x.c, x.h, x.w)
@@ -226,7 +223,7 @@ func (b *builder) pointwise(name string, in int, more ...int) int {
 	return y
 }
 
-// over is memory bound, not in place, a kernel of its own always: softmax, norms, pools, reshapes.
+// over adds a memory-bound kernel that is never fused or in place: softmax, norms, pools, reshapes.
 func (b *builder) over(name string, in, c, h, w, taps int) int {
 	y := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{in}, out: y, elements: b.size(y), reads: max(b.size(in), b.size(y)*int64(taps))})
@@ -254,7 +251,7 @@ func (b *builder) global(in int) int {
 
 func (b *builder) add(x, y int) int { return b.pointwise("add", x, y) }
 
-// concat by channel is a copy of both.
+// concat joins channels: it copies all inputs.
 func (b *builder) concat(in ...int) int {
 	x := b.tensors[in[0]]
 	c := 0
@@ -266,20 +263,20 @@ func (b *builder) concat(in ...int) int {
 	return y
 }
 
-// product is a matrix product of two activations, heads of them side by side.
+// product adds parallel matrix products of two activations, one a head.
 func (b *builder) product(name string, x, y, heads, m, n, k, c, h, w int) int {
 	out := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{x, y}, out: out, m: b.batch * m, n: n, k: k, heads: heads})
 	return out
 }
 
-// exit ends a segment here: a classifier on the tensor, its result kept.
+// exit ends a segment here with a classifier, whose result is kept.
 func (b *builder) exit(in, classes int) {
 	b.dense(b.global(in), classes)
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// arrange makes of layers what becomes kernels, and gives tensors their bytes.
+// arrange merges layers to kernels and places the tensors.
 func (b *builder) arrange(m *Machine, s Style) {
 	for i := range b.ops {
 		b.ops[i].overFrom = len(b.ops[i].in)
@@ -293,7 +290,7 @@ func (b *builder) arrange(m *Machine, s Style) {
 	b.place(s.inPlace(b.name), m.rule())
 }
 
-// program makes kernels of the layers.
+// program converts the layers to kernels.
 func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 	b.arrange(&m, s)
 	p := &kernel.Program{Name: b.name}
@@ -325,13 +322,13 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 // wordBytes: all networks here run in float32.
 const wordBytes = 4
 
-// kernel is the op on a machine; tile nil: the one with the shortest kernel time.
+// kernel returns the op's kernel on a machine; with tile nil, the tile with the shortest time.
 func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	if o.m == 0 {
 		const perBlock = 1024
 		blocks := int((o.elements + perBlock - 1) / perBlock)
 		bytes := float64(o.elements+o.reads) * wordBytes / float64(blocks)
-		// a block alone on its SM draws what the link of one SM to the memory carries
+		// a block alone on its SM is limited by the SM's link to the memory
 		return kernel.Kernel{
 			Name: o.name, Blocks: blocks, Threads: 256, Regs: 24, Issue: 0.25,
 			BlockNs: m.rule().Prologue + bytes/(m.rule().Draw*m.Bandwidth/float64(m.SMs)),
@@ -361,13 +358,13 @@ func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	}
 }
 
-// waves is about how long the kernel takes alone: SMs filled evenly, blocks on one sharing it.
+// waves estimates the kernel's time alone: blocks spread evenly over SMs and share them.
 func waves(m Machine, k kernel.Kernel) float64 {
 	per := (k.Blocks + m.SMs - 1) / m.SMs
 	return k.BlockNs * max(1, float64(per)*k.Issue)
 }
 
-// fuse makes one kernel of a layer and of what follows it alone.
+// fuse merges a layer with the following layers that only read its result.
 func (b *builder) fuse() {
 	uses := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -390,8 +387,8 @@ func (b *builder) fuse() {
 	b.ops = kept
 }
 
-// place gives every tensor its bytes: first fit while it is alive. As many kernels as the share says,
-// spread evenly over those that can, write over an input that nobody reads after them.
+// place assigns every tensor its bytes, by first fit while it is alive. The given share of kernels, spread evenly
+// over those that can, overwrites an input that no later kernel reads.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -403,7 +400,7 @@ func (b *builder) place(share float64, r *Rule) {
 			b.last = append(b.last, b.ops[i].out)
 		}
 	}
-	// results stay, and the input: a request that is tried again needs it
+	// keep the results, and the input for a retry
 	last[0] = len(b.ops)
 	for _, t := range b.last {
 		last[t] = len(b.ops)

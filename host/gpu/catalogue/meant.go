@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Meant is the network that a workload's name means: one of one's own, else one of the catalogue. Of either the name
-// itself is meant, what stands before "-imagenet", or the only one that begins so.
+// Meant finds the network for a workload's name: first among own, then in the catalogue. It matches the name itself,
+// the part before "-imagenet", or the only network with that prefix.
 func Meant(asked string, own []string) (string, error) {
 	if slices.Contains(own, asked) {
 		return asked, nil

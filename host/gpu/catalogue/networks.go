@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Spec is a program asked for.
+// Spec selects a program.
 type Spec struct {
 	Network string
-	Style   string // "": tvm
-	Batch   int    // 0: 1
-	// Exits: ends of segments with a classifier each, at equal distances in blocks; 0: one, the last.
+	Style   string // "" means tvm
+	Batch   int    // 0 means 1
+	// Exits is the number of segments, each with a classifier, at equal distances in blocks; 0: only the last.
 	Exits int
 	Side  int // of the input image; 0: 224 (YOLOv3 416, Inception-v3 299)
 }
 
-// Program is the kernel program of a network on a machine.
+// Program returns the kernel program of a network on a machine.
 func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	if spec.Style == "" {
 		spec.Style = "tvm"
@@ -34,7 +34,7 @@ func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	return b.program(m, style)
 }
 
-// MACs of one inference of a network, its depthwise layers included.
+// MACs of one inference of a network, including depthwise layers.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})
 	if err != nil {
@@ -48,7 +48,7 @@ func MACs(name string) (float64, error) {
 	return sum, nil
 }
 
-// layers are a network's, in order.
+// layers returns a network's layers in order.
 func layers(spec Spec) (*builder, error) {
 	n, ok := networks[spec.Network]
 	if !ok {
@@ -86,11 +86,11 @@ func Names() []string {
 
 type network struct {
 	channels, side, tokens int
-	blocks                 int // where exits may stand
+	blocks                 int // possible exits
 	make                   func(b *builder, in int)
 }
 
-// networks by the shapes their publications give.
+// networks by the shapes in their publications.
 var networks = map[string]network{
 	"resnet34":    {3, 224, 0, 16, resnet(false, 3, 4, 6, 3)},
 	"resnet50":    {3, 224, 0, 16, resnet(true, 3, 4, 6, 3)},
@@ -110,7 +110,7 @@ var networks = map[string]network{
 	"convnext-b":  {3, 224, 0, 36, convnext},
 }
 
-// block tells the builder that one of the network's blocks ends with t: perhaps an exit stands here.
+// block marks the end of a block of the network: a possible exit.
 func (b *builder) block(t int) {
 	b.blockAt++
 	for e := 1; e < b.exits; e++ {
@@ -295,8 +295,8 @@ func yolo(b *builder, x int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// yoloV8 is version 8 without its post-processing: c channels after the first layer, depth bottlenecks in
-// a block, twice that in the middle ones.
+// yoloV8 is version 8 without post-processing: c channels after the first layer, depth bottlenecks in a block, twice
+// that in the middle ones.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
@@ -342,7 +342,7 @@ func yoloV8(c, depth int) func(*builder, int) {
 	}
 }
 
-// encoder is a transformer of equal layers; head is the size of what it ends with.
+// encoder is a transformer of equal layers; head is the size of its output layer.
 func encoder(layers, width, heads, inner, head int) func(*builder, int) {
 	return func(b *builder, x int) {
 		tokens := b.tensors[x].h
@@ -385,8 +385,8 @@ func convnext(b *builder, x int) {
 	b.exit(x, 1000)
 }
 
-// Versions are other implementations of a program's kernels, by kernel: the matrix products cut into
-// every other tile; nothing where a kernel is bound by memory.
+// Versions returns other implementations of a program's kernels, by kernel: matrix products with each other tile. A
+// memory-bound kernel has none.
 func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
 	if err != nil {

@@ -1,4 +1,4 @@
-// The networks' kernels by what they compute on which tensors, for a GPU that is to run them.
+// The networks' kernels as operations on tensors, for a GPU that runs them.
 
 package catalogue
 
@@ -7,29 +7,29 @@ import (
 	"fmt"
 )
 
-// Place is a tensor in a program's memory: H x W pixels of C elements each, from an element on.
+// Place is a tensor in a program's memory: H x W pixels of C elements, starting at an element.
 type Place struct {
 	At      int64
 	H, W, C int
 }
 
-// Elements is how many it has.
+// Elements is the number of elements.
 func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
 
-// Shape is what a kernel computes.
+// Shape is the operation of a kernel.
 type Shape struct {
 	Name    string
-	Product bool // a matrix product or convolution; else a window's mean, or a pass over all elements where there is no window
+	Product bool // matrix product or convolution; else the mean of a window, or an elementwise pass without a window
 	In, Out Place
-	Add     *Place // added to a product
-	K       int    // elements of a pixel that a product takes
-	// KH, KW and Stride are the window's; 0: none.
+	Add     *Place // added to the product
+	K       int    // elements of a pixel that a product reads
+	// Size and stride of the window; 0 without one.
 	KH, KW, Stride int
-	Pad            bool // the window reaches beyond the tensor
+	Pad            bool // the window extends beyond the tensor
 	Exit           bool // a segment ends here
 }
 
-// Shaped is a program of them.
+// Shaped is a program of shapes.
 type Shaped struct {
 	Name    string
 	In      Place
@@ -37,8 +37,8 @@ type Shaped struct {
 	Memory  int64 // elements
 }
 
-// Shapes are a network's kernels in the order of Program's, on tensors of which every side is divided by shrink:
-// the same kernels over the same buffers, of a fourth power less work where they are convolutions.
+// Shapes returns a network's kernels in Program's order, with each side of the tensors divided by shrink. Buffers are
+// shared in the same way; a convolution has less work by the fourth power of shrink.
 func Shapes(spec Spec, shrink int) (*Shaped, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
 	if err != nil {
@@ -70,7 +70,7 @@ func Shapes(spec Spec, shrink int) (*Shaped, error) {
 			s.K = min(s.In.C, less(o.k))
 		case s.Product:
 			s.K = s.In.C
-		case s.In.C != s.Out.C: // no window's mean keeps channels apart there
+		case s.In.C != s.Out.C: // here the mean of a window cannot keep channels apart
 			o.window = [3]int{}
 		}
 		if o.window[0] > 0 {

@@ -2,11 +2,11 @@ package cuda
 
 import "github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 
-// cleared is what Clear leaves in each word.
+// cleared is the value of each word after Clear.
 const cleared = 0xa5a5a5a5
 
-// Clear takes away what launches of before have left in a network's free slots, so that nothing of it is taken for a
-// result. The device must be at rest.
+// Clear overwrites the free slots of a network, so that no result of an earlier launch can be mistaken for a new one.
+// The device must be idle.
 func (d *Device) Clear(network string) error {
 	return d.ask(func(l *launcher) error {
 		n := l.nets[network]

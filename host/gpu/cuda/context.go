@@ -1,4 +1,4 @@
-// What goes with the context: opened, made anew after a reset, given back.
+// The context and what belongs to it: opened, rebuilt after a reset, released.
 
 package cuda
 
@@ -46,7 +46,7 @@ func (l *launcher) open() error {
 	return nil
 }
 
-// furnish makes what goes with the context.
+// furnish allocates what belongs to the context.
 func (l *launcher) furnish() error {
 	if err := l.lib.SetCurrent(l.main); err != nil {
 		return err
@@ -82,12 +82,12 @@ func (l *launcher) furnish() error {
 	if err = l.warm(); err != nil {
 		return err
 	}
-	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream, nor for its Control
+	if l.cfg.Mode.Hold { // prepare a stream and its Control, so that the first priority launch does not wait for them
 		n, err := l.lane(laneKey{high: true})
 		if err != nil {
 			return err
 		}
-		l.giveBack(n) // before anything can fail: who closes waits for its stream, or leaves its memory to the context
+		l.giveBack(n) // return it before anything can fail, so that close frees it
 		if err := l.lib.Wait(n.stream); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (l *launcher) furnish() error {
 	if !l.cfg.Timed {
 		return nil
 	}
-	l.start, l.met = time.Now(), nil // what began before is on no clock any more
+	l.start, l.met = time.Now(), nil // earlier times do not count after a reset
 	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (l *launcher) furnish() error {
 	return err
 }
 
-// close gives back all there is; the first error counts.
+// close releases everything and returns the first error.
 func (l *launcher) close() (first error) {
 	note := func(err error) {
 		if first == nil && err != nil && l.lost == nil {
@@ -122,12 +122,12 @@ func (l *launcher) close() (first error) {
 	}
 	streams := []driver.Stream{l.copies, l.signals}
 	for _, s := range streams {
-		if s != 0 && l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
+		if s != 0 && l.lost == nil { // after an error, warm-up or measuring kernels may still run
 			note(l.lib.Wait(s))
 		}
 	}
 	for _, n := range l.nets {
-		if first != nil || l.lost != nil { // a stream that nobody waited for may still use them: they go with the context
+		if first != nil || l.lost != nil { // a stream that was not awaited may still use them: they are freed with the context
 			break
 		}
 		for _, at := range []driver.Ptr{n.weights, n.slots} {
@@ -146,24 +146,24 @@ func (l *launcher) close() (first error) {
 		note(l.parts.close())
 	}
 	for _, m := range append(l.limited, l.module) {
-		if m != 0 && first == nil && l.lost == nil { // else a kernel of it may be under way: it goes with the context
+		if m != 0 && first == nil && l.lost == nil { // otherwise its kernels may still run: it is freed with the context
 			note(l.lib.Unload(m))
 		}
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
-			_ = l.lib.Reset(l.dev) // what could not be given back piece by piece; where others hold it, it goes with them
+			_ = l.lib.Reset(l.dev) // resets what could not be freed singly; fails if others hold the context
 		}
 		note(l.lib.SetCurrent(0))
 		if err := l.lib.Release(l.dev); err != nil {
 			note(err)
-			_ = l.lib.Reset(l.dev) // then at least what is in it
+			_ = l.lib.Reset(l.dev) // at least free its content
 		}
 	}
 	return first
 }
 
-// reset destroys all that is in the context and makes it anew. Samples stay, with their inputs.
+// reset destroys everything in the context and rebuilds it. Samples and their inputs are kept.
 func (l *launcher) reset() error {
 	gone := fmt.Errorf("%w: reset", device.ErrReset)
 	if l.lost == nil {
@@ -172,7 +172,7 @@ func (l *launcher) reset() error {
 	l.failAll(&device.Failure{Scope: device.LoseDevice, Err: gone})
 	for _, lanes := range l.lanes {
 		for _, n := range lanes {
-			_ = l.freeLane(n) // pinned memory; the rest goes with the context
+			_ = l.freeLane(n) // pinned memory; the rest is freed with the context
 		}
 	}
 	l.lanes = nil
@@ -180,13 +180,13 @@ func (l *launcher) reset() error {
 		_ = l.parts.close() // each holds the context
 	}
 	err := l.lib.Reset(l.dev)
-	if err == nil { // no handle of before means anything
+	if err == nil { // old handles are invalid
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
 		l.limited, l.proxies = nil, nil
 		for _, n := range l.nets {
 			n.weights, n.slots, n.pages = 0, 0, nil
 		}
-		// The primary context keeps its place, its handle may not.
+		// The primary context stays, but its handle may change.
 		if l.main != 0 {
 			err = l.lib.Release(l.dev)
 		}
@@ -218,7 +218,7 @@ func (l *launcher) reset() error {
 	for err == nil && l.lost == nil && len(l.staged) > 0 {
 		l.step()
 	}
-	if err == nil { // a copy may have shown it
+	if err == nil { // the copy may have failed
 		err = l.lost
 	}
 	if err != nil {

@@ -27,37 +27,36 @@ import (
 // MaxBatch is the most requests of a launch.
 const MaxBatch = kernels.MaxBatch
 
-// Config is a device. The zero value is the first GPU, as a server wants it.
+// Config configures a device. The zero value is the first GPU with a server's settings.
 type Config struct {
 	API      *driver.API // nil: driver.CUDA
-	Library  string      // the driver's file; "": that of the API
-	Kernels  []byte      // what the API loads them from (kernels.Object); nil: the PTX
+	Library  string      // driver file; "": the API's
+	Kernels  []byte      // kernels for the API to load (kernels.Object); nil: the PTX
 	GPU      int
-	Slots    int // samples of a network; 0: 128
-	Places   int // launches at the same time; 0: 8; two fewer than there are hardware queues at most
+	Slots    int // samples of each network; 0: 128
+	Places   int // concurrent launches; 0: 8; at most two fewer than hardware queues
 	Capacity int // kernels of a launch in its stream; 0: 4
-	// NVML is the file of the driver's library for monitoring; "": the system's, and none on the fake.
+	// NVML is the file of the monitoring library; "": the system's, or none on the fake.
 	NVML string
-	// Masks: partitions are masks of streams, not what the driver documents; nil: they are not.
+	// Masks: make partitions with masks of streams, which the driver does not document; nil: do not.
 	Masks *Masks
-	// Drain: a launch that is aborted is awaited to the end of what is in its stream, never killed.
+	// Drain: an aborted launch is awaited to the end of its stream, never killed.
 	Drain bool
-	// Mode is what is done about launches of priority beside others (gpu.ModeOf); no name: priority, which
-	// leaves it to the streams.
+	// Mode says how priority launches treat others (gpu.ModeOf). Without a name it is "priority", which leaves it to
+	// stream priorities.
 	Mode gpu.Mode
-	// Params of the GPU, by which kernels are profiled for padding; needed where Mode pads.
+	// Params of the GPU, for profiling kernels for padding; required if Mode pads.
 	Params *sim.Params
-	// Through: a launch runs on through its exits.
+	// Through: a launch continues past its exits.
 	Through bool
-	// Heard hears of every order, on the launcher's thread.
+	// Heard receives every order, on the launcher's thread.
 	Heard func(gpu.Order)
-	// Spin: the launcher never sleeps while work is under way; for latencies in microseconds.
+	// Spin: the launcher does not sleep while work is in progress; for latencies in microseconds.
 	Spin bool
-	// Timed: preemptions are timed by the GPU's own clock too; a copy more at the exit of a launch that preempted.
+	// Timed: the GPU's own clock times preemptions too. It costs one more copy at the exit of a preempting launch.
 	Timed bool
-	// What breaks, for those who ask whether a check of kills would see it. Boolean: the mark that kernels look at is
-	// taken back soon after it is set, as a boolean would be. Short: a launch goes on one kernel later than it should,
-	// where it should go back over whole kernels.
+	// Deliberate faults that show whether a check of kills works. Boolean: the mark that kernels look at is cleared
+	// soon after it is set, as a boolean would be. Short: a launch resumes one kernel too late.
 	Boolean, Short bool
 }
 
@@ -78,27 +77,26 @@ type Device struct {
 	post func(device.Event)
 	gone chan struct{}
 	ctx  context.Context
-	all  sync.WaitGroup // goroutines that make inputs
+	all  sync.WaitGroup // goroutines that prepare inputs
 
-	// Progress, by work: a counter of what it has moved.
+	// by work: a counter for Progress
 	progress sync.Map
 }
 
-// order is something for the launcher to do.
+// order is a request to the launcher.
 type order struct {
 	work    *device.Work
-	came    time.Time // to Begin: a Run's
-	input   []int16   // of a Copy
-	net     *network  // of a Load
-	err     error     // of making either
+	came    time.Time // time of Begin for a Run
+	input   []int16   // for a Copy
+	net     *network  // for a Load
+	err     error     // error in preparing input or network
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
 	ask     func(*launcher)
 }
 
-// New opens a GPU: its driver, its context, the kernels. An error that wraps driver.ErrMissing says that
-// there is none.
+// New opens a GPU: driver, context and kernels. An error that wraps driver.ErrMissing says that there is no GPU.
 func New(cfg Config) (*Device, error) {
 	if cfg.Slots <= 0 {
 		cfg.Slots = 4 * kernels.MaxBatch
@@ -114,7 +112,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	switch m := &cfg.Mode; {
 	case m.Beside:
-		return nil, fmt.Errorf("%w: mode %s: which kernels bear another beside them is not known of this GPU", device.ErrRequest, m.Name)
+		return nil, fmt.Errorf("%w: mode %s: it needs kernel profiles, which this GPU does not have", device.ErrRequest, m.Name)
 	case m.Pad && cfg.Params == nil:
 		return nil, fmt.Errorf("%w: mode %s pads: the GPU's parameters are expected", device.ErrRequest, m.Name)
 	case cfg.Capacity <= 0 && m.Queue > 0:
@@ -144,7 +142,7 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Found says which GPUs an API finds, in its order, without taking anything of them.
+// Found lists the GPUs of an API in its order, without using them.
 func Found(api *driver.API, library string) (titles []string, err error) {
 	lib, err := driver.Open(api, library)
 	if err != nil {
@@ -171,7 +169,7 @@ func Found(api *driver.API, library string) (titles []string, err error) {
 	return titles, nil
 }
 
-// DriverVersion is the exact one of a GPU's driver, as NVML says it.
+// DriverVersion is the exact version of a GPU's driver, from NVML.
 func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -189,7 +187,7 @@ func DriverVersion(library, nvml string, gpu int) (string, error) {
 	return h.Driver, err
 }
 
-// title is a GPU's name with what its driver serves.
+// title is a GPU's name with the API version of its driver.
 func title(lib *driver.Lib, dev driver.Device) (string, error) {
 	name, err := lib.Name(dev)
 	if err != nil {
@@ -202,7 +200,7 @@ func title(lib *driver.Lib, dev driver.Device) (string, error) {
 // Info implements device.Device.
 func (d *Device) Info() device.Info { return d.info }
 
-// Name is the GPU's, with the driver's version.
+// Name is the GPU's name with the driver's version.
 func (d *Device) Name() string { return d.name }
 
 // Attach implements device.Real.
@@ -226,7 +224,7 @@ func (d *Device) give(o order) {
 	}
 }
 
-// refuse is an error that loses a launch alone.
+// refuse returns an error that fails only its launch.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: "+format, append([]any{device.ErrRequest}, a...)...)}
 }
@@ -234,7 +232,7 @@ func refuse(format string, a ...any) error {
 // Begin implements device.Device.
 func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done bool, err error) {
 	switch w.Kind {
-	case device.Copy: // the input may take its time
+	case device.Copy: // converting the input may take a while
 		d.all.Go(func() {
 			o := order{work: w}
 			o.input, o.err = words(w)
@@ -253,14 +251,14 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 		default:
 			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, k)
 		}
-		d.all.Go(func() { // unpacking takes its time
+		d.all.Go(func() { // unpacking may take a while
 			o := order{work: w}
 			if w.Artefact.Kind == ArtefactDrawn {
 				o.net, o.err = drawn.prepare()
 			} else if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
 				o.net, o.err = prepare(w.Artefact.Bundle)
 			}
-			if o.err == nil && d.cfg.Mode.Pad { // of other batches when they come
+			if o.err == nil && d.cfg.Mode.Pad { // other batches are profiled when they come
 				_, o.err = o.net.profile(1, d.cfg.Params)
 			}
 			if o.err != nil {
@@ -277,7 +275,7 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 	return false, nil
 }
 
-// words are the elements of a copy's input.
+// words returns the elements of a copy's input.
 func words(w *device.Work) ([]int16, error) {
 	in, err := w.Input()
 	if err != nil {
@@ -297,8 +295,8 @@ func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
 // Release implements device.Device.
 func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
 
-// Progress implements device.Progressive: kernels of the work that have ended, and those of others that were in its
-// way, so that who waits for its turn is not taken for one that hangs.
+// Progress implements device.Progressive. It counts ended kernels of the work and of launches that it waits for, so
+// that waiting is not taken for a hang.
 func (d *Device) Progress(id device.WorkID) uint64 {
 	if n, ok := d.progress.Load(id); ok {
 		return n.(*atomic.Uint64).Load()
@@ -306,7 +304,7 @@ func (d *Device) Progress(id device.WorkID) uint64 {
 	return 0
 }
 
-// Close implements device.Device. What runs is stopped.
+// Close implements device.Device. It stops running work.
 func (d *Device) Close() error {
 	d.once.Do(func() { close(d.stop) })
 	err, ok := <-d.closed
@@ -316,7 +314,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// scope makes of a driver's error what the engine acts on.
+// scope converts a driver error to the engine's error scope.
 func scope(err error) error {
 	switch {
 	case err == nil:
@@ -332,5 +330,5 @@ func scope(err error) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: err}
 }
 
-// nap is how long the launcher sleeps between two looks, where it may.
+// nap is the launcher's sleep between two polls.
 const nap = 20 * time.Microsecond

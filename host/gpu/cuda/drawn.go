@@ -1,4 +1,4 @@
-// Programs that no compiler made: descriptors alone, for benchmarks whose networks no NPU can take.
+// Programs without a compiler: descriptors only, for benchmarks with networks that no NPU supports.
 
 package cuda
 
@@ -17,21 +17,21 @@ import (
 // ArtefactDrawn is the kind of artefact whose Data is a *Drawn.
 const ArtefactDrawn = "drawn"
 
-// Drawn is a network of descriptors, whose weights are drawn from a seed. Of the bundle its layers, their names,
-// the network and the slot count.
+// Drawn is a network of descriptors with weights drawn from a seed. Of the bundle it uses layers, names, network and
+// slot.
 type Drawn struct {
 	Bundle *bundle.Bundle
 	Seed   uint64
 
-	once sync.Once // they are drawn once, however often they are loaded
+	once sync.Once // drawn once, even if loaded several times
 	made *network
 	err  error
 }
 
-// ErrDrawn is a program that is refused.
+// ErrDrawn is wrapped by errors about such a program.
 var ErrDrawn = errors.New("program of descriptors")
 
-// prepare is the network with addresses still to come.
+// prepare returns the network without addresses.
 func (d *Drawn) prepare() (*network, error) {
 	if d.once.Do(func() { d.made, d.err = d.draw() }); d.err != nil {
 		return nil, d.err
@@ -41,7 +41,7 @@ func (d *Drawn) prepare() (*network, error) {
 	return &n, nil
 }
 
-// draw draws what the compiler would have packed.
+// draw draws the packed weights.
 func (d *Drawn) draw() (*network, error) {
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrDrawn, d.Bundle.Network.Name, err)
@@ -65,7 +65,7 @@ func (d *Drawn) draw() (*network, error) {
 	})
 }
 
-// check holds what a compiler would have kept: every kernel stays in the slot, and segments follow each other.
+// check enforces what a compiler guarantees: every kernel stays within the slot, and segments are contiguous.
 func (d *Drawn) check() error {
 	b := d.Bundle
 	if len(b.Layers) == 0 || len(b.Names) != len(b.Layers) || len(b.Network.Exits) == 0 || b.Slot.Stride < 2 || b.Slot.Stride%2 != 0 {
@@ -94,14 +94,14 @@ func (d *Drawn) check() error {
 	return nil
 }
 
-// checkLayer holds a layer to bytes that are in the slot.
+// checkLayer checks that a layer stays within the slot.
 func checkLayer(w *abi.Desc, name string, in func(at, n int64) bool) error {
 	l, err := layerOf(w)
 	if err != nil {
 		return err
 	}
 	if l.KH < 1 || l.KW < 1 || l.SH < 1 || l.SW < 1 || l.InC < 1 || l.OutC < 1 || l.OutH < 1 || l.OutW < 1 || l.InH < 1 || l.InW < 1 {
-		return errors.New("a side of no length")
+		return errors.New("a side is 0")
 	}
 	k := l.Kernel(name)
 	for _, s := range append(k.Reads, k.Writes...) {

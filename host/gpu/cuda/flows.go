@@ -1,4 +1,4 @@
-// Launches under way: how each begins, passes its exits, leaves when it has to, and ends.
+// Launches in progress: how each begins, passes its exits, leaves early, and ends.
 
 package cuda
 
@@ -16,47 +16,47 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 )
 
-// state of a flow.
+// state is the state of a flow.
 type state uint8
 
 const (
 	running    state = iota
-	collecting       // its logits are on the way
-	leaving          // what is in its stream is to end
-	asking           // its Control is on the way
+	collecting       // its logits are being copied
+	leaving          // waiting for the end of its stream
+	asking           // its Control is being copied
 )
 
-// flow is a launch under way.
+// flow is a launch in progress.
 type flow struct {
 	work   *device.Work
 	net    *network
 	lane   *lane
 	reqs   []*sample
 	seg    int
-	next   int   // layer to be launched
-	oldest int   // layer whose event is awaited, of those in flight oldest..next-1
-	in     *lane // where those are
+	next   int   // next layer to launch
+	oldest int   // oldest layer in flight, of oldest..next-1
+	in     *lane // the lane in which those are
 	state  state
 	killed bool
-	came   time.Time // to Begin: the launcher may have been busy since
-	began  time.Time // of its segment: when it was taken up, or passed the exit before
-	places []int     // of reqs in the launch
+	came   time.Time // time of Begin, before any wait for the launcher
+	began  time.Time // start of its segment, or of its resumption
+	places []int     // index of each request in the launch
 
 	rt       bool
-	aside    bool      // put aside for a launch of priority
-	aborting bool      // somebody asked for its end
-	cleaning bool      // its Control is being made that of its epoch
-	patience time.Time // from when its limit counts: when it moved last, or what is in its way
+	aside    bool      // put aside for a priority launch
+	aborting bool      // an abort was requested
+	cleaning bool      // its Control is being reset to its epoch
+	patience time.Time // start of its time limit: the last progress of it or of what it waits for
 	moves    *atomic.Uint64
-	ticket   uint64   // as a fly's, of what was given to its stream last
+	ticket   uint64   // driver order of its newest kernel, like fly.ticket
 	met      *meeting // others were on the GPU when it came
-	fled     *meeting // for which it leaves
+	fled     *meeting // the preemption for which it leaves
 }
 
-// last is the segment's last kernel.
+// last is the index of the segment's last kernel.
 func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
-// begin begins a launch, which came some time ago.
+// begin starts a launch that arrived at a given time.
 func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]
@@ -95,8 +95,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 		return err
 	}
 	f.lane, f.in = ln, ln
-	// Nothing orders the writing of its Control and an epoch that another stream writes there: one that came first
-	// would be lost. And where others pad, their kernels look at it.
+	// Two streams write its Control and its epoch in no defined order, so an early epoch could be overwritten. With
+	// padding, kernels of other launches look at it too.
 	if !ln.settled {
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.giveBack(ln)
@@ -116,7 +116,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	return nil
 }
 
-// leave has a launch leave: at once, where its kernels may be killed or it has none on the GPU.
+// leave stops a launch, at once if its kernels may be killed or none is on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
 	if f.state == running && f.oldest == f.next && f.aborting {
 		if err := l.away(f, f.next); err != nil {
@@ -125,7 +125,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
-		return // it ends as soon by itself
+		return // it ends by itself just as soon
 	}
 	if !kill {
 		f.state = leaving
@@ -134,7 +134,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	for i := f.oldest; i < f.next; i++ {
 		if f.net.entries[i] == idem.Never {
 			if f.state == running {
-				f.state = leaving // nothing leads back from there: it is awaited
+				f.state = leaving // it cannot be resumed from there: wait for its end
 			}
 			return
 		}
@@ -150,13 +150,14 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	// Nothing orders the two streams: nobody touches control before this has happened.
+	// The two streams are not ordered, so control must not be touched before this event.
 	if err := l.lib.Record(f.lane.signal, l.signals); err != nil {
 		l.fail(f, err)
 		return
 	}
 	if l.cfg.Boolean {
-		// The kernel that runs is to see it, and those behind it not: how long that is is the GPU's to say.
+		// Give the running kernel time to see the mark before the next kernel starts; only the GPU decides how long
+		// that takes.
 		for up, began := 10*nap>>(l.marks%8), time.Now(); time.Since(began) < up; {
 		}
 		l.marks++
@@ -167,7 +168,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
-// dismiss has all kernels leave that still look, so that a reset meets none but those that hang.
+// dismiss makes all kernels leave that still look, so that a reset stops only those that hang.
 func (l *launcher) dismiss() {
 	for _, f := range l.flows {
 		f.lane.epoch++
@@ -178,7 +179,7 @@ func (l *launcher) dismiss() {
 	time.Sleep(time.Millisecond)
 }
 
-// fail ends a launch with an error of the driver's.
+// fail ends a launch with a driver error.
 func (l *launcher) fail(f *flow, err error) {
 	err = fmt.Errorf("launch %d, segment %d: %w", f.work.Launch.ID, f.seg, err)
 	if driver.Lost(err) {
@@ -188,7 +189,7 @@ func (l *launcher) fail(f *flow, err error) {
 	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
 }
 
-// end ends a launch. What is in its stream is awaited, so that its slots are at rest.
+// end ends a launch after its stream is done, so that nothing uses its slots.
 func (l *launcher) end(f *flow, ev device.Event) {
 	if f.in != f.lane && f.oldest < f.next { // it pads another launch
 		if err := l.lib.Wait(f.in.stream); err != nil {
@@ -204,12 +205,12 @@ func (l *launcher) end(f *flow, ev device.Event) {
 		if err := l.halt(f.lane); err != nil {
 			ev.Err = &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w; its stream cannot be stopped: %w", device.ErrReset, ev.Err, err)}
 			l.lost = ev.Err
-			defer l.failAll(ev.Err) // the others
+			defer l.failAll(ev.Err) // all other launches fail too
 		}
 	case f.killed:
-		f.lane.dirty = l.clean(f.lane) != nil // then whoever has it next is told
+		f.lane.dirty = l.clean(f.lane) != nil // otherwise the next user learns of it
 	}
-	l.land(f.lane) // what is in the stream has ended, or leaves by itself
+	l.land(f.lane) // the stream's content has ended, or leaves by itself
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)
 	l.giveBack(f.lane)
@@ -221,10 +222,10 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	l.tell(ev)
 }
 
-// advance takes one launch as far as it goes now.
+// advance advances one launch as far as possible.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	late := l.late(f) // before a look at the events
+	late := l.late(f) // before the events are polled
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.dismiss()
@@ -288,10 +289,10 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 	return moved, nil
 }
 
-// resume reads in a killed launch's Control from which kernel it is to go on, and counts the kill.
+// resume reads the kernel to resume at from a killed launch's Control, and counts the kill.
 func (l *launcher) resume(f *flow) (kernel int, err error) {
 	control := f.lane.host
-	if f.fled != nil { // else it was told before, by another flag
+	if f.fled != nil { // otherwise another flag stopped it earlier
 		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
 	}
 	word := binary.LittleEndian.Uint32(control[4:])
@@ -308,12 +309,12 @@ func (l *launcher) resume(f *flow) (kernel int, err error) {
 	if l.cfg.Short && kernel < stopped {
 		kernel++
 	}
-	l.counts.Ran -= f.next - stopped // they left
+	l.counts.Ran -= f.next - stopped // these did not run
 	l.counts.Again += f.next - kernel
 	return kernel, nil
 }
 
-// collect has the logits of the segment's exit copied.
+// collect starts the copy of the logits at the segment's exit.
 func (l *launcher) collect(f *flow) error {
 	e, n := &f.net.b.Network.Exits[f.seg], f.lane
 	each := 2 * e.Classes
@@ -342,7 +343,7 @@ func (l *launcher) collect(f *flow) error {
 	return l.lib.Record(n.over, n.stream)
 }
 
-// pass decides at an exit who leaves, and goes on with the others.
+// pass decides at an exit which requests leave, and continues with the others.
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1
@@ -365,11 +366,11 @@ func (l *launcher) pass(f *flow) error {
 		}
 		rep.Results = append(rep.Results, r)
 	}
-	l.land(f.lane) // the copy came behind them
+	l.land(f.lane) // the copy was ordered after them
 	f.lane.settled = true
 	if f.timed() {
 		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
-		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next one
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next launch
 	}
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {
@@ -382,7 +383,7 @@ func (l *launcher) pass(f *flow) error {
 	f.seg++
 	f.state, f.began = running, time.Now()
 	f.patience = f.began
-	if f.aborting { // the exit was faster than the abort
+	if f.aborting { // the exit came before the abort
 		return l.away(f, f.next)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// A network whose kernels work in place, as those of no bundle do: what goes wrong where a launch that was stopped does
-// not go on where it should is seen on it.
+// A network whose kernels work in place, unlike those of any bundle. It shows when a stopped launch resumes at the
+// wrong kernel.
 
 package cuda
 
@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// InPlaceName is that network's.
+// InPlaceName is the network's name.
 const InPlaceName = "in-place"
 
 const (
-	inPlaceRounds   = 8 // even: the last one leaves its result where the input was
+	inPlaceRounds   = 8 // even: the result ends up where the input was
 	inPlaceChannels = 32
 	inPlaceClasses  = 16
-	inPlaceGather   = 4 // pixels a side that the exit's kernels make one of
+	inPlaceGather   = 4 // the exit's kernels reduce this many pixels a side to one
 )
 
-// Kinds of that network's kernels: a round's, in their order, and the exit's.
+// Kinds of its kernels, in their order in a round, then the exit's.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place
@@ -32,7 +32,7 @@ const (
 // InPlaceKinds are all of them.
 var InPlaceKinds = []string{InPlaceMake, InPlaceAdd, InPlaceScale, InPlaceExit}
 
-// InPlaceKind is the kind of a kernel of that network; inPlace: it writes over what it reads.
+// InPlaceKind is the kind of a kernel; inPlace: it overwrites its input.
 func InPlaceKind(kernel int) (kind string, inPlace bool) {
 	if kernel >= 3*inPlaceRounds {
 		return InPlaceExit, false
@@ -40,11 +40,11 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 	return InPlaceKinds[kernel%3], kernel%3 > 0
 }
 
-// InPlace is a network of rounds, of an image of side x side pixels. A round makes one tensor of the other, adds to it
-// in place and scales it in place, so that whoever is stopped in one of these two goes back to its first kernel; and the
-// next round writes over what that read, so that a kernel that runs on half a result destroys what it would be made of
-// again. Every element of the last tensor is in what the exit shows: of sixteen pixels one is made until few are left,
-// since one kernel of a single block that reads them all would take longer than the rounds, and be what most kills hit.
+// InPlace is a network of rounds on an image of side x side pixels. A round computes one tensor from the other, then
+// adds to it and scales it in place. A launch stopped in one of the last two must resume at the round's first kernel.
+// The next round overwrites that kernel's input, so a kernel that runs on half a result destroys what it would be
+// recomputed from. Every element of the last tensor affects the exit. Sixteen pixels are reduced to one repeatedly: a
+// single block reading all of them would run longer than the rounds and take most of the kills.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

@@ -1,4 +1,4 @@
-// Networks on the GPU, and the inputs of requests: slots, and the copies into them.
+// Networks on the GPU and the inputs of requests: slots and copies to them.
 
 package cuda
 
@@ -13,25 +13,25 @@ import (
 type sample struct {
 	net   *network
 	slot  int
-	input []byte // as it lies in the slot, to be copied again after a reset
-	in    bool   // it is there
+	input []byte // as in the slot, for another copy after a reset
+	in    bool   // the copy has ended
 }
 
-// page is pinned memory for an input, and the event of its copy. Both are made with the network: to take pinned
-// memory, or to give it back, stands in the way of all streams.
+// page is pinned memory for an input and the event of its copy. Both are allocated with the network, since allocating
+// and freeing pinned memory blocks all streams.
 type page struct {
 	host  []byte
 	event driver.Event
 }
 
-// staged is a copy under way, from a page.
+// staged is a copy from a page in progress.
 type staged struct {
 	work   *device.Work
 	sample *sample
 	page
 }
 
-// load makes a network servable.
+// load loads a network.
 func (l *launcher) load(name string, n *network) error {
 	if l.nets[name] != nil {
 		return fmt.Errorf("load %s: %w: it is loaded", name, device.ErrRequest)
@@ -46,7 +46,7 @@ func (l *launcher) load(name string, n *network) error {
 	return nil
 }
 
-// install puts a network's weights on the GPU, takes its slots and makes its pages, one a slot.
+// install copies a network's weights to the GPU, and allocates its slots and a page for each.
 func (l *launcher) install(n *network) (err error) {
 	var weights, slots driver.Ptr
 	var host []byte
@@ -55,7 +55,7 @@ func (l *launcher) install(n *network) (err error) {
 		if host != nil && rest {
 			_ = l.lib.FreeHost(host)
 		}
-		if err == nil || !rest { // under a copy it stays until the context goes
+		if err == nil || !rest { // memory used by a copy is freed with the context
 			return
 		}
 		_ = l.freePages(n)
@@ -103,10 +103,10 @@ func (l *launcher) newPage(n *network) (p page, err error) {
 	return p, err
 }
 
-// freePages gives a network's back, all of which are at rest.
+// freePages frees a network's pages, none of which is in use.
 func (l *launcher) freePages(n *network) (first error) {
 	for _, p := range n.pages {
-		if l.lost != nil { // they go with the context
+		if l.lost != nil { // they are freed with the context
 			break
 		}
 		if err := l.lib.FreeEvent(p.event); first == nil {
@@ -130,7 +130,7 @@ func (l *launcher) unload(name string) error {
 			return refuse("unload %s: request %d has a slot", name, id)
 		}
 	}
-	for i := range l.staged { // of a request whose slot was given back
+	for i := range l.staged { // of a request whose slot was freed
 		if l.staged[i].sample.net == n {
 			return refuse("unload %s: an input is on its way", name)
 		}
@@ -145,7 +145,7 @@ func (l *launcher) unload(name string) error {
 	return err
 }
 
-// admit gives a request a slot and begins the copy of its input.
+// admit gives a request a slot and starts the copy of its input.
 func (l *launcher) admit(w *device.Work, input []int16) error {
 	n := l.nets[w.Network]
 	switch {
@@ -169,7 +169,7 @@ func (l *launcher) admit(w *device.Work, input []int16) error {
 	return nil
 }
 
-// stage begins the copy of a sample's input.
+// stage starts the copy of a sample's input.
 func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	c := staged{work: w, sample: s}
 	defer func() {
@@ -179,7 +179,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	}()
 	if free := s.net.pages; len(free) > 0 {
 		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
-	} else if c.page, err = l.newPage(s.net); err != nil { // a slot was given back while its input was on its way
+	} else if c.page, err = l.newPage(s.net); err != nil { // its slot was freed while the input was copied
 		return err
 	}
 	copy(c.host, s.input)
@@ -194,22 +194,22 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-// unstage makes the page of a copy free again, which has ended.
+// unstage returns the page of a finished copy.
 func (l *launcher) unstage(c *staged) {
-	if l.lost == nil { // else it goes with the context
+	if l.lost == nil { // otherwise it is freed with the context
 		c.sample.net.pages = append(c.sample.net.pages, c.page)
 	}
 }
 
-// giveUp is unstage for a copy that may be under way: it is awaited. What cannot be awaited stays until the
-// context goes.
+// giveUp is unstage for a copy that may be in progress, for which it waits. If that fails the page stays until the
+// context is freed.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {
 		l.unstage(c)
 	}
 }
 
-// free takes a request's slot back, where it has one.
+// free frees a request's slot, if it has one.
 func (l *launcher) free(id device.RequestID) {
 	if s := l.samples[id]; s != nil {
 		s.net.free = append(s.net.free, s.slot)
@@ -217,7 +217,7 @@ func (l *launcher) free(id device.RequestID) {
 	}
 }
 
-// drop takes a request's slot back whose input never came.
+// drop frees the slot of a request whose input failed.
 func (l *launcher) drop(c *staged) {
 	if c.work != nil && l.samples[c.work.Request] == c.sample {
 		l.free(c.work.Request)

@@ -1,4 +1,4 @@
-// Lanes: streams, with the memory and the events that a launch needs beside one.
+// Lanes: streams with the memory and events that a launch needs.
 
 package cuda
 
@@ -15,33 +15,33 @@ type laneKey struct {
 	high  bool
 }
 
-// lane is a stream with what a launch needs beside it. One launch uses it at a time.
+// lane is a stream with its memory and events. One launch at a time uses it.
 type lane struct {
 	key     laneKey
 	stream  driver.Stream
 	control driver.Ptr
-	dirty   bool // control could not be cleaned
-	settled bool // control is known to be clean: epochs may be written, and other streams' kernels may look at it
+	dirty   bool // control could not be reset
+	settled bool // control is reset: epochs may be written, and kernels of other streams may look at it
 	epoch   uint32
-	used    uint64 // ticket of when it was given back
+	used    uint64 // ticket at its return
 	ring    []driver.Event
-	given   int   // launches so far; the one of ring[i] is given-1 or so many before it as there are in fly
-	fly     []fly // launches under way, in order
+	given   int   // launches so far: ring[i] belongs to given-1 or an earlier one still in fly
+	fly     []fly // kernels in flight, in order
 	args    driver.Args
-	layer   *kernels.Layer // what args point to
+	layer   *kernels.Layer // args point to it
 	padded  driver.Args
-	roles   *kernels.Roles // what padded point to
-	host    []byte         // pinned: a Control, the epoch on its way where it is copied, then logits
-	over    driver.Event   // of what has been copied into host
-	signal  driver.Event   // of the epoch on its way to control
+	roles   *kernels.Roles // padded points to it
+	host    []byte         // pinned: a Control, the epoch if it is copied, then logits
+	over    driver.Event   // event of the copy to host
+	signal  driver.Event   // event of the epoch's write to control
 }
 
-// fly is a launch under way: the kernel of one flow, with those of others.
+// fly is a kernel in flight: of one flow, with roles of others.
 type fly struct {
 	event  driver.Event
-	ticket uint64                  // of launches, in the order in which they were given to the driver
-	flows  [kernels.MaxRoles]*flow // all but the first pad
-	at     [kernels.MaxRoles]int   // its kernel
+	ticket uint64                  // driver order of launches
+	flows  [kernels.MaxRoles]*flow // all except the first pad
+	at     [kernels.MaxRoles]int   // kernel index of each
 }
 
 // giveBack makes a lane free again.
@@ -50,7 +50,7 @@ func (l *launcher) giveBack(n *lane) {
 	l.lanes[n.key] = append(l.lanes[n.key], n)
 }
 
-// lane is a free one on units.
+// lane returns a free lane on units.
 func (l *launcher) lane(key laneKey) (*lane, error) {
 	if free := l.lanes[key]; len(free) > 0 {
 		n := free[len(free)-1]
@@ -85,7 +85,7 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 	return n, nil
 }
 
-// newLane is one without a stream.
+// newLane returns a lane without a stream.
 func (l *launcher) newLane() (*lane, error) {
 	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	l.made++
@@ -119,7 +119,7 @@ func (l *launcher) newLane() (*lane, error) {
 	return n, nil
 }
 
-// clean makes a lane's Control that of its epoch, in its stream's order.
+// clean resets a lane's Control to its epoch, in stream order.
 func (l *launcher) clean(n *lane) error {
 	n.settled = false
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
@@ -131,13 +131,13 @@ func (l *launcher) clean(n *lane) error {
 	return l.lib.Fill(n.control+16, 0, 2, n.stream)
 }
 
-// loseStream destroys a lane's stream, with nothing in it; all else of the lane stays. Where it cannot be known that
-// nothing is in it, that else is left to the context, which it goes with.
+// loseStream destroys an idle lane's stream and keeps its memory. If the stream may not be idle, the memory is left
+// to be freed with the context.
 func (l *launcher) loseStream(n *lane) (first error) {
 	if n.stream == 0 {
 		return nil
 	}
-	first = l.lib.Wait(n.stream) // nobody promises that destroying it does
+	first = l.lib.Wait(n.stream) // destroying it does not guarantee that
 	if err := l.lib.Wait(l.signals); first == nil {
 		first = err
 	}
@@ -163,9 +163,9 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	l.made--
 	n.args.Free()
 	n.padded.Free()
-	if l.lost != nil { // all of it goes with the context; copies may still be under way
+	if l.lost != nil { // all of it is freed with the context; copies may still be in progress
 		if n.stream != 0 {
-			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // before its partition
+			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // destroy it before its partition
 		}
 		return nil
 	}
@@ -187,8 +187,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// halt has all of a lane's blocks leave, and waits for the streams that they are in: its own, and that of the launch that it
-// pads.
+// halt makes all blocks of a lane leave and waits for their streams: its own and that of the launch it pads.
 func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// launcher is the thread that holds the context, and all that it knows.
+// launcher is the thread that holds the context, with its state.
 type launcher struct {
 	*Device
 	dev    driver.Device
@@ -20,8 +20,8 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	// Proxies are the kernel of several roles under limits of registers, the most first; resident is how many
-	// blocks of the kernel of one layer an SM holds.
+	// Proxies are the kernel of several roles under register limits, highest first. resident is the number of blocks
+	// of the single-layer kernel on an SM.
 	proxies  []proxy
 	limited  []driver.Module
 	resident int
@@ -29,24 +29,24 @@ type launcher struct {
 	most     int
 	parts    *partitions
 
-	copies  driver.Stream // inputs, weights
-	signals driver.Stream // of greatest priority: epochs of what is stopped
-	copied  error         // why they are copied to the GPU; nil: the driver writes words in a stream's order
-	staged  []staged      // copies under way
+	copies  driver.Stream // stream for inputs and weights
+	signals driver.Stream // stream of greatest priority, for epochs of stopped launches
+	copied  error         // why epochs are copied to the GPU; nil: the driver writes words in stream order
+	staged  []staged      // copies in progress
 	lanes   map[laneKey][]*lane
-	made    int // lanes that there are, those in use too
+	made    int // number of lanes, including those in use
 	flows   []*flow
 	nets    map[string]*network
 	samples map[device.RequestID]*sample
-	lost    error // the context is of no use until a reset
-	stuck   bool  // a stream could not be destroyed: partitions go with the context
+	lost    error // the context is unusable until a reset
+	stuck   bool  // a stream could not be destroyed: partitions are freed with the context
 	counts  Counts
-	since   time.Time // of the preemption under way; zero: none is
-	meet    *meeting  // that
+	since   time.Time // start of the preemption in progress, or zero
+	meet    *meeting  // that preemption
 	met     []*meeting
 	tickets uint64
-	marks   int       // that were taken back (Boolean)
-	start   time.Time // from which anchors count
+	marks   int       // marks that were cleared (Boolean)
+	start   time.Time // origin of anchors' times
 	anchor  anchor
 	heads   [][]sched.Version
 	owners  []*flow
@@ -54,7 +54,7 @@ type launcher struct {
 	beds    []pad
 }
 
-// launcher opens the GPU, says whether that went well, and works until it is closed.
+// launcher opens the GPU, reports the result, and works until it is closed.
 func (d *Device) launcher(opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -68,7 +68,7 @@ func (d *Device) launcher(opened chan<- error) {
 		opened <- err
 		return
 	}
-	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // for good: nobody reads it yet
+	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before anybody reads it
 	if l.copied != nil {
 		l.name += fmt.Sprintf(", where epochs are copied (%v)", l.copied)
 	}
@@ -96,7 +96,7 @@ func (d *Device) launcher(opened chan<- error) {
 			switch {
 			case o.ask != nil:
 				o.ask(l)
-			case o.work == nil && o.abort == 0 && o.release == 0: // the run is over
+			case o.work == nil && o.abort == 0 && o.release == 0: // end of the run
 				l.quiet()
 				if !ending {
 					ending = true
@@ -123,7 +123,7 @@ func (d *Device) launcher(opened chan<- error) {
 	}
 }
 
-// quiet waits for what is under way, and forgets it: nobody is there to be told.
+// quiet waits for work in progress and drops it: nobody waits for the results.
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
@@ -141,7 +141,7 @@ func (l *launcher) quiet() {
 	l.staged = nil
 }
 
-// failAll ends all work under way with an error.
+// failAll ends all work in progress with an error.
 func (l *launcher) failAll(err error) {
 	flows, staged := l.flows, l.staged
 	l.quiet()
@@ -149,7 +149,7 @@ func (l *launcher) failAll(err error) {
 		l.answer(f.work, err)
 	}
 	for _, s := range staged {
-		if s.work != nil { // else a reset's own
+		if s.work != nil { // otherwise part of a reset
 			l.answer(s.work, err)
 		}
 	}
@@ -161,7 +161,7 @@ func (l *launcher) tell(ev device.Event) {
 	}
 }
 
-// answer ends work that has nothing to show.
+// answer ends work without results.
 func (l *launcher) answer(w *device.Work, err error) {
 	ev := device.Event{Kind: device.Done, Work: w.ID, Over: true}
 	if err != nil {
@@ -213,8 +213,7 @@ func (l *launcher) obey(o *order) {
 	}
 }
 
-// check notes an error after which the context is of no use, and gives it its scope. Everything else
-// that runs ends with it.
+// check records an error that makes the context unusable and gives it its scope. All other running work ends with it.
 func (l *launcher) check(err error) error {
 	if (driver.Lost(err) || errors.Is(err, errAway)) && l.lost == nil {
 		l.lost = err
@@ -223,14 +222,14 @@ func (l *launcher) check(err error) error {
 	return scope(err)
 }
 
-// step looks once at all that is under way, and says whether anything moved.
+// step polls everything in progress once and reports whether anything moved.
 func (l *launcher) step() (moved bool) {
 	l.settle()
 	for i := 0; i < len(l.staged); i++ {
 		c := &l.staged[i]
 		ok, err := l.lib.Happened(c.event)
 		if err == nil && !ok {
-			break // in order
+			break // copies end in order
 		}
 		one := *c
 		l.staged = slices.Delete(l.staged, i, i+1)
@@ -246,7 +245,7 @@ func (l *launcher) step() (moved bool) {
 		err = l.check(err)
 		if one.work != nil {
 			l.answer(one.work, err)
-		} else if err != nil && l.lost == nil { // a reset's own: an input is missing
+		} else if err != nil && l.lost == nil { // part of a reset: an input is missing
 			l.lost = err
 		}
 		if l.lost != nil {

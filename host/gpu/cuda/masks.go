@@ -10,23 +10,22 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Masks has partitions made by writing a mask into the driver's own structure of a stream. That corrupts the
-// driver's memory where the offset is wrong, so it is done for drivers whose exact version is known alone, and
-// the mask of each TPC is tried before anything is served.
+// Masks makes partitions by writing a mask into the driver's own structure of a stream. A wrong offset corrupts the
+// driver's memory, so the driver's exact version must be known, and the mask of each TPC is tested before serving.
 type Masks struct {
 	Offsets driver.Offsets
-	Driver  string // its exact version, as NVML says it
+	Driver  string // its exact version, from NVML
 }
 
-// streamMasks are those streams: a unit is a TPC, two SMs. Any set of units can be had.
+// streamMasks makes such streams. A unit is a TPC, two SMs; any set of units is possible.
 type streamMasks struct {
 	*partitions
 	offset, width int
-	bits          []int // by unit: some name no TPC, since they count what was left out in making too
+	bits          []int // bit of each unit; bits of TPCs disabled in manufacture are skipped
 }
 
-// newStreamMasks learns which bit is which TPC: with one bit set after the other it looks on which SMs kernels
-// do not run any more. A mask with one bit alone would say it sooner, and hang where that bit names nothing.
+// newStreamMasks finds the bit of each TPC: it sets one bit after the other and probes on which SMs kernels no longer
+// run. Enabling a single bit would be faster, but hangs if the bit stands for nothing.
 func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partitions, error) {
 	offset, ok := m.Offsets[m.Driver]
 	if !ok {
@@ -56,7 +55,7 @@ func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partition
 		}
 		gone := slices.DeleteFunc(slices.Clone(whole), func(sm int) bool { return slices.Contains(left, sm) })
 		if len(gone) == 0 {
-			continue // of a TPC that is not there
+			continue // of a TPC that does not exist
 		}
 		for _, sm := range gone {
 			if other, ok := owner[sm]; ok {
@@ -77,7 +76,7 @@ func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partition
 	return p, nil
 }
 
-// seen says on which SMs kernels run under a mask.
+// seen probes on which SMs kernels run under a mask.
 func (s *streamMasks) seen(m driver.Mask, look look) ([]int, error) {
 	at, err := s.masked(m, 0)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *streamMasks) masked(m driver.Mask, priority int) (driver.Stream, error)
 	return at, nil
 }
 
-// mask disables all but units.
+// mask disables all units but the given ones.
 func (s *streamMasks) mask(u device.Units) driver.Mask {
 	m := driver.Mask{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
 	for i, bit := range s.bits {

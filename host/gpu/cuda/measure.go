@@ -9,28 +9,28 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Facts are what the driver says of a GPU and of the kernels on it.
+// Facts describe a GPU, its driver, and the kernels on it.
 type Facts struct {
 	GPU    string `json:"gpu"`
-	Driver string `json:"driver"` // the API's version that it serves
+	Driver string `json:"driver"` // API version of the driver
 	Bus    string `json:"pci"`
 	Fake   bool   `json:"fake"` // no GPU: nothing was measured
-	// NVML's words on the GPU at rest, before anything is measured; null where there is none of it.
+	// NVML's report on the idle GPU before any measurement; null without NVML.
 	NVML       *driver.Health `json:"nvml"`
 	Capability string         `json:"capability"`
 	SMs        int            `json:"sms"`
 	Units      int            `json:"units"`     // of partitions
-	UnitSMs    int            `json:"unit_sms"`  // the last one may have more
-	ClockKHz   int            `json:"clock_khz"` // the most that an SM does
+	UnitSMs    int            `json:"unit_sms"`  // the last unit may have more
+	ClockKHz   int            `json:"clock_khz"` // most of an SM
 	MemoryKHz  int            `json:"memory_khz"`
 	Memory     uint64         `json:"memory_bytes"`
-	Registers  map[string]int `json:"registers"` // a thread, by kernel
+	Registers  map[string]int `json:"registers"` // per thread, by kernel
 	Signals    string         `json:"signals"`   // how kernels are told to leave: SignalsWritten or SignalsCopied
-	// WhyCopied is what the driver answered where it writes no words.
+	// WhyCopied is the driver's error if it cannot write words.
 	WhyCopied string `json:"why_copied,omitempty"`
 }
 
-// Facts asks the driver.
+// Facts reads them.
 func (d *Device) Facts() (f Facts, err error) {
 	err = d.ask(func(l *launcher) error {
 		f, err = l.facts()
@@ -75,7 +75,7 @@ func (l *launcher) facts() (f Facts, err error) {
 	return f, nil
 }
 
-// Health is what NVML says of the GPU now; nil: it is not there, or says nothing.
+// Health is NVML's current report on the GPU; nil if not available.
 func (d *Device) Health() (h *driver.Health, err error) {
 	err = d.ask(func(l *launcher) error {
 		bus, err := l.lib.Bus(l.dev)
@@ -87,7 +87,7 @@ func (d *Device) Health() (h *driver.Health, err error) {
 	return h, err
 }
 
-// health is NVML's words, where it is there; on the fake that of tests alone.
+// health is NVML's report; on the fake only with the fake NVML of tests.
 func (l *launcher) health(bus string) *driver.Health {
 	if l.cfg.NVML == "" && l.lib.Fake() {
 		return nil
@@ -99,8 +99,8 @@ func (l *launcher) health(bus string) *driver.Health {
 	return &h
 }
 
-// Timed is what a layer's kernel took alone, between two events. A single launch (Profile) has the host's time in it, from
-// the first event to when the GPU has the kernel; many of them (Pace) do not.
+// Timed is the time of a layer's kernel alone, between two events. With single launches (Profile) it includes the
+// host's launch time; with many (Pace) it does not.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -108,8 +108,8 @@ type Timed struct {
 	Ns     []int64 // by run
 }
 
-// Profile runs the kernels of a network that is loaded one by one, n times each, for a batch on units. The
-// samples are whatever lies in free slots.
+// Profile runs the kernels of a loaded network one by one, n times each, for a batch on units. The inputs are the
+// content of free slots.
 func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
 	if !d.info.Legal(u) {
 		return nil, refuse("units %v of %d", u, d.info.Units)
@@ -121,8 +121,8 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 	return out, err
 }
 
-// Pace is Profile for a batch of one on the whole GPU without the host's time: each run is of paceLaunches launches that
-// are all with the driver before the first begins, divided by their number.
+// Pace is Profile for a batch of one on the whole GPU without the host's time: a run is paceLaunches launches, all
+// queued before the first begins, divided by their number.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
 		out, err = l.profile(network, 1, n, device.Units{}, true)
@@ -132,11 +132,11 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 }
 
 const (
-	paceLaunches = 16      // of a kernel, one behind the other
-	paceNs       = 200_000 // for which a kernel before them stands in their way: longer than giving them to the driver takes
+	paceLaunches = 16      // launches of a kernel in a row
+	paceNs       = 200_000 // time of a blocking kernel before them: longer than it takes to queue them
 )
 
-// profile times a network's kernels; paced: as Pace does.
+// profile times a network's kernels; paced selects Pace's way.
 func (l *launcher) profile(network string, batch, n int, u device.Units, paced bool) (out []Timed, err error) {
 	net := l.nets[network]
 	switch {
@@ -185,7 +185,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 			}
 		}()
 		stand = before.run
-		if each = paceLaunches; l.lib.Fake() { // whose kernels are slow, and wait where tests have them wait
+		if each = paceLaunches; l.lib.Fake() { // its kernels are slow, and tests can make them wait
 			each = 2
 		}
 	}
@@ -213,7 +213,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 	return out, nil
 }
 
-// between times so many launches of a lane's layer between two events, in ms.
+// between times launches of a lane's layer between two events, in ms.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err
@@ -232,14 +232,14 @@ func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (
 	return l.lib.Elapsed(at[0], at[1])
 }
 
-// Copied is what copies of some bytes took, between two events.
+// Copied is the time of copies of some bytes, between two events.
 type Copied struct {
 	Bytes    int
 	Up, Down []int64 // ns by run
 }
 
-// Copies times copies to the GPU and back, n times each; beside: while a kernel on all SMs
-// draws on the memory, from before the first copy to behind the last.
+// Copies times copies to the GPU and back, n times each. With beside, a kernel on all SMs uses the memory during all
+// copies.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -313,12 +313,12 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 }
 
 const (
-	streamBytes = 256 << 20 // that contend's kernel goes over: several times the L2, which would answer in the memory's place
+	streamBytes = 256 << 20 // memory that contend's kernel reads: several times the L2
 	streamNs    = 5e9       // after which it ends by itself
-	streamSlots = 16        // blocks of it an SM: a thread has one load under way, and an SM of 2048 threads bears so many
+	streamSlots = 16        // its blocks per SM: a thread has one load in flight, and an SM of 2048 threads holds this many blocks
 )
 
-// contend keeps the GPU's memory busy from all SMs, until what it gives back is called.
+// contend uses the GPU's memory from all SMs until the returned function is called.
 func (l *launcher) contend() (quiet func() error, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryStream)
 	if err != nil {
@@ -329,7 +329,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return nil, err
 	}
 	bytes := uint64(streamBytes)
-	if l.lib.Fake() { // its memory is the host's, and slow to come
+	if l.lib.Fake() { // its memory is the host's, and slow
 		bytes = 1 << 20
 	}
 	at, host, free, err := l.scratch(int(bytes)+256, ln.stream)
@@ -359,7 +359,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return err
 	}
 	if err = l.lib.Fill(at+driver.Ptr(bytes), 0, 1, ln.stream); err == nil {
-		err = l.lib.Wait(ln.stream) // the signal must not come before
+		err = l.lib.Wait(ln.stream) // the mark must not come before
 	}
 	if err == nil {
 		err = l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a)

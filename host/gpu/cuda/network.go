@@ -18,29 +18,29 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// network is a bundle on the GPU: the same slots, descriptors and numbers as on the NPU, weights unpacked.
+// network is a bundle on the GPU: slots, descriptors and numbers as on the NPU, weights unpacked.
 type network struct {
 	b       *bundle.Bundle
-	layers  []kernels.Layer // one a kernel, all but what a launch adds
-	entries []int           // by layer: from which a stopped segment is taken up; idem.Never: it is awaited
-	blob    []byte          // weights and biases, as they lie on the GPU
-	at      []int           // by layer: of its weights in blob; its bias follows
+	layers  []kernels.Layer // one per kernel, without the fields that a launch sets
+	entries []int           // by layer: where a segment stopped there resumes; idem.Never: wait for its end
+	blob    []byte          // weights and biases, as on the GPU
+	at      []int           // by layer: offset of its weights in blob; its bias follows
 	weights driver.Ptr
 	slots   driver.Ptr
-	free    []int  // slots, the last first
-	pages   []page // for inputs on their way
+	free    []int  // free slots; the last is taken first
+	pages   []page // for inputs being copied
 
 	versions map[int]*versions // by batch
 }
 
-// versions are what padding is told of each kernel at one batch, and of how many tiles a block is in each.
+// versions are a network's kernels at one batch as padding sees them, with the tiles per block of each version.
 type versions struct {
 	heads []sched.Version // of the kernel itself
 	all   [][]sched.Version
 	each  [][]int
 }
 
-// alignment of what lies in blob.
+// alignment of data in blob.
 const alignment = 256
 
 // prepare unpacks a bundle.
@@ -114,7 +114,7 @@ func (n *network) place(weights, slots driver.Ptr) {
 	}
 }
 
-// profile is what padding is told of a network's kernels at a batch.
+// profile returns a network's kernels at a batch as padding sees them.
 func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 	if n.versions == nil {
 		n.versions = map[int]*versions{}
@@ -132,14 +132,14 @@ func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 	}
 	known.Lock()
 	defer known.Unlock()
-	if v := known.of[profiled{b: n.b, batch: batch, params: *params}]; v != nil { // loaded before
+	if v := known.of[profiled{b: n.b, batch: batch, params: *params}]; v != nil { // profiled before
 		n.versions[batch] = v
 		return v, nil
 	}
 	v := &versions{}
 	for i := range p.Kernels {
 		head := gpu.Profile(&p.Kernels[i], params)
-		head.Whole = true // a launch takes no block offset
+		head.Whole = true // a launch has no block offset
 		v.heads = append(v.heads, head)
 		as, all := gpu.Heads(append([]kernel.Kernel{p.Kernels[i]}, more[i]...), params)
 		each := make([]int, len(as))
@@ -159,7 +159,7 @@ func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 	return v, nil
 }
 
-// profiled is what kernels' profiles depend on. Those of bundles that are loaded again are known.
+// profiled is what kernel profiles depend on. Profiles are kept for bundles that are loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
@@ -171,9 +171,8 @@ var known = struct {
 	of map[profiled]*versions
 }{of: map[profiled]*versions{}}
 
-// Program is a bundle's kernels for a batch as a simulated GPU runs them. Their times are estimated: of
-// products, one multiplication of 16 by 16 bits a lane and clock and as much again to fetch what they
-// multiply.
+// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated: for products, one 16 by 16
+// bit multiplication per lane and clock, and as much again to load the operands.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {
@@ -189,7 +188,7 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 	return out, p.Check()
 }
 
-// kernelOf is a layer for a batch, so many tiles a block.
+// kernelOf is a layer for a batch with a number of tiles per block.
 func kernelOf(l *kernels.Layer, name string, batch, each int) kernel.Kernel {
 	l.Grid(batch, each)
 	k := l.Kernel(name)
@@ -199,8 +198,8 @@ func kernelOf(l *kernels.Layer, name string, batch, each int) kernel.Kernel {
 	return k
 }
 
-// Versions are those of a bundle's kernels beside Program's: each of fewer blocks that take longer, which need
-// fewer SMs to run at the same time.
+// Versions returns versions of a bundle's kernels besides Program's: fewer, longer blocks, which need fewer SMs at a
+// time.
 func Versions(b *bundle.Bundle, batch int) (out [][]kernel.Kernel, err error) {
 	for i := range b.Layers {
 		l, err := layerOf(&b.Layers[i])
@@ -220,14 +219,14 @@ func Versions(b *bundle.Bundle, batch int) (out [][]kernel.Kernel, err error) {
 // maxEach is the most tiles of a block.
 const maxEach = 64
 
-// What the kernels are taken to need where no GPU says: registers as ptxas gives them for sm_90.
+// Assumptions without a GPU: registers as ptxas reports them for sm_90.
 const (
 	registers = 64
 	clockGHz  = 1.5
 )
 
-// Simulated is a bundle as a network of the simulated GPU: its kernels by Program; what requests show at
-// exits is the caller's to say.
+// Simulated is a bundle as a network of the simulated GPU, with Program's kernels. The caller says what requests show
+// at exits.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
@@ -244,7 +243,7 @@ func flag(b bool) int32 {
 	return 0
 }
 
-// layerOf is a descriptor as the kernels read it.
+// layerOf converts a descriptor to the kernels' format.
 func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	l := kernels.Layer{
 		InOffset: d.InOffset, OutOffset: d.OutOffset, ResOffset: d.ResOffset,
@@ -268,7 +267,7 @@ func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	return l, nil
 }
 
-// image lays an input out as it lies in a slot: rows of pixels with what stands between them zero.
+// image lays out an input as in a slot: rows of pixels, with zeros between them.
 func (n *network) image(in []int16) ([]byte, error) {
 	w := &n.b.Network
 	if want := w.InH * w.InW * w.InC; len(in) != want {
@@ -283,7 +282,7 @@ func (n *network) image(in []int16) ([]byte, error) {
 	return out, nil
 }
 
-// imageBytes is the length of an input as it lies in a slot.
+// imageBytes is the length of an input in a slot.
 func (n *network) imageBytes() int {
 	w := &n.b.Network
 	return 2 * w.InH * w.InW * w.InPix
@@ -291,8 +290,8 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// What a lane's pinned memory holds: a Control, an epoch, and the logits of most launches; who needs more takes it
-// once.
+// Content of a lane's pinned memory: a Control, an epoch, and the logits of most launches. A launch that needs more
+// reallocates it.
 const (
 	epochAt   = controlBytes
 	logitsAt  = epochAt + 8

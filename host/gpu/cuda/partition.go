@@ -9,30 +9,29 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// partitions makes streams that stay on units: how the GPU is divided, and the way that the driver has to do
-// it. A unit is the least that is given away.
+// partitions makes streams that stay on units. A unit is the smallest part of the GPU that can be assigned.
 type partitions struct {
 	units      int // 0: the GPU cannot be divided
 	each       int // SMs of a unit
 	last       int // SMs of the last one
 	total      int // SMs of the GPU
-	alike      int // SMs that the probe takes for one
+	alike      int // SMs that the probe counts as one
 	neighbours bool
 	lib        *driver.Lib
 	way        way
 }
 
-// way is one to divide a GPU: green contexts, masks of CUs, masks of streams.
+// way is a way to divide a GPU: green contexts, CU masks, stream masks.
 type way interface {
-	// stream is a new one on units, never on none.
+	// stream makes a stream on a non-empty set of units.
 	stream(u device.Units, priority int) (driver.Stream, error)
-	// back makes the GPU's own context the thread's again, where a stream has left another.
+	// back makes the GPU's own context current again.
 	back() error
-	// close gives the partitions back, whose streams are gone.
+	// close frees the partitions, whose streams are gone.
 	close() error
 }
 
-// newPartitions asks the GPU how it can be divided, by what its driver offers.
+// newPartitions finds out how the driver can divide the GPU.
 func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, masks *Masks, look look) (p *partitions, err error) {
 	total, err := lib.Attribute(dev, driver.Multiprocessors)
 	if err != nil {
@@ -62,7 +61,7 @@ func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, mask
 	return p, nil
 }
 
-// sms is how many SMs units have; of the empty set: all.
+// sms is the number of SMs of units; the empty set means all.
 func (p *partitions) sms(u device.Units) int {
 	if u.Empty() {
 		return p.total
@@ -74,10 +73,10 @@ func (p *partitions) sms(u device.Units) int {
 	return n
 }
 
-// look says on which SMs kernels of a stream run.
+// look returns the SMs on which a stream's kernels run.
 type look func(s driver.Stream) ([]int, error)
 
-// stream is a new stream on units, or on the whole GPU. The context is the thread's again afterwards.
+// stream makes a stream on units or on the whole GPU. Afterwards the thread's own context is current.
 func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error) {
 	if u.Empty() {
 		return p.lib.NewStream(priority)
@@ -103,9 +102,9 @@ func (p *partitions) close() error {
 	return p.way.close()
 }
 
-// greens are green contexts. A unit is a set of one split of the whole GPU, which share no SM: fifteen of eight
-// on an H100 or H200 and what is left, twelve. Several units are one partition where the driver merges sets of
-// a split; where it does not, neighbours are cut out of the GPU anew, and are looked at before they are used.
+// greens are green contexts. A unit is a set of one split of the whole GPU; sets are disjoint. On an H100 or H200
+// there are fifteen of eight SMs and one of the other twelve. Several units make one partition if the driver merges
+// sets of a split. Otherwise neighbouring units are split off the GPU anew, and probed before use.
 type greens struct {
 	*partitions
 	dev   driver.Device
@@ -116,7 +115,7 @@ type greens struct {
 	green map[device.Units]driver.Green
 	made  []driver.Green // all, in order
 	seen  map[int][]int  // SMs by unit
-	away  bool           // a partition's context is the thread's
+	away  bool           // a partition's context is current
 }
 
 func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (*partitions, error) {
@@ -145,7 +144,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
 	p.last = p.each
 	switch n := int(rest.SMs); {
-	case n >= p.each: // enough for one of its own
+	case n >= p.each: // enough for a unit of its own
 		g.sets = append(g.sets, []driver.Resource{rest})
 		p.last = n
 	case n > 0 && !p.neighbours:
@@ -156,7 +155,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	return p, nil
 }
 
-// context is a green context of units, of exactly the SMs that they are.
+// context returns a green context with exactly the SMs of units.
 func (p *greens) context(u device.Units) (driver.Green, error) {
 	if g, ok := p.green[u]; ok {
 		return g, nil
@@ -203,8 +202,7 @@ func (p *greens) context(u device.Units) (driver.Green, error) {
 	return g, nil
 }
 
-// cut takes neighbours out of the GPU in two steps: what stands before them is split off, then they are. A
-// driver that rounds a size up is refused.
+// cut splits off neighbours in two steps: what is before them, then they. A driver that rounds sizes up is rejected.
 func (p *greens) cut(first, want int) (driver.Resource, error) {
 	of := p.all
 	if first > 0 {
@@ -230,8 +228,8 @@ func (p *greens) cut(first, want int) (driver.Resource, error) {
 	return of, err
 }
 
-// proven looks where a partition runs that has been cut by itself: where its units run, or it is refused, since
-// somebody else has what it takes.
+// proven probes where a partition runs that was cut separately. It is rejected unless it runs exactly on its units:
+// other SMs belong to others.
 func (p *greens) proven(g driver.Green, u device.Units) error {
 	var want []int
 	for i := range p.units {
@@ -260,7 +258,7 @@ func (p *greens) proven(g driver.Green, u device.Units) error {
 	return nil
 }
 
-// runs says on which SMs a context's kernels run.
+// runs returns the SMs on which a context's kernels run.
 func (p *greens) runs(g driver.Green) ([]int, error) {
 	s, err := p.in(g, 0)
 	if err != nil {
@@ -289,7 +287,7 @@ func (p *greens) stream(u device.Units, priority int) (driver.Stream, error) {
 	return p.in(g, priority)
 }
 
-// in is a new stream in a green context.
+// in makes a stream in a green context.
 func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	c, err := p.lib.Context(g)
 	if err != nil {
@@ -306,7 +304,7 @@ func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	return s, err
 }
 
-// errAway is a thread whose context is not its own any more.
+// errAway says that the thread's context could not be restored.
 var errAway = errors.New("the launcher's context could not be made current again")
 
 func (p *greens) back() error {
@@ -331,8 +329,8 @@ func (p *greens) close() (err error) {
 	return err
 }
 
-// cuMasks are streams that have been given a mask of CUs for good: a unit is a CU, or what must be given with
-// it. Any set of units can be had.
+// cuMasks makes streams with a fixed mask of CUs. A unit is a CU, or several that must be set together; any set of
+// units is possible.
 type cuMasks struct {
 	*partitions
 	step int
@@ -359,8 +357,7 @@ func (p *cuMasks) mask(u device.Units) []uint32 {
 	return out
 }
 
-// A stream with a mask has no priority of its own: what of launches of priority is left to the hardware is not
-// done on partitions of this way.
+// A stream with a mask has no priority, so partitions of this kind cannot prioritise launches in hardware.
 func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
 	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
 }

@@ -1,16 +1,16 @@
-// When a launch hangs: when neither it nor what is in its way has moved for as long as it may take.
+// Detects hangs: neither a launch nor what it waits for has moved within its time limit.
 
 package cuda
 
 import "time"
 
-// ticket is the next one.
+// ticket returns the next number.
 func (l *launcher) ticket() uint64 {
 	l.tickets++
 	return l.tickets
 }
 
-// since is the ticket of the oldest that is with the driver for a flow; waits: nothing is.
+// since is the ticket of a flow's oldest kernel in flight; waits: it has none.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.oldest == f.next {
 		return f.ticket, f.state == running && !f.cleaning
@@ -25,8 +25,8 @@ func (f *flow) since() (ticket uint64, waits bool) {
 	return f.ticket, false
 }
 
-// inTheWay tells whether f cannot be expected to move before g has: f waits for its turn and g is on the GPU or has
-// priority, or both are there, on the same units, and g came first or has priority.
+// inTheWay reports whether f can only move after g: f waits and g is on the GPU or has priority, or both are on the
+// same units and g came first or has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.oldest < g.next
 	mine, waits := f.since()
@@ -42,8 +42,7 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 	return its < mine || g.rt && !f.rt
 }
 
-// late tells whether a launch hangs. What is in its way may take as long as it may itself: that is found to hang by
-// its own limit.
+// late reports whether a launch hangs. What it waits for has its own time limit, and is found to hang by that.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

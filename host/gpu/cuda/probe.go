@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Where is what a partition was seen to be.
+// Where is where a partition was seen to run.
 type Where struct {
 	Units device.Units
-	Want  int   // SMs that it should have, or pairs of CUs where the GPU does not tell them apart
-	SMs   []int // those on which its blocks ran, in order
+	Want  int   // SMs it should have; pairs of CUs if the GPU does not distinguish them
+	SMs   []int // SMs on which its blocks ran, sorted
 }
 
-// Probe runs blocks on units, many more than there are SMs, and says where they ran: what a partition is
-// by measurement, whatever the driver says of it.
+// Probe runs many more blocks on units than there are SMs, and reports the SMs that they ran on. It measures a
+// partition independently of what the driver claims.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)
@@ -32,17 +32,17 @@ func (d *Device) Probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// Costs are what the host pays for, in ns of the launcher's thread.
+// Costs are the host's costs, in ns of the launcher's thread.
 type Costs struct {
 	N         int
-	Launch    time.Duration // a kernel given to a stream, with its event
-	Query     time.Duration // an event looked at
-	Signal    time.Duration // an epoch written
-	Partition time.Duration // a partition made, with a stream
-	Switch    time.Duration // a kernel given to another partition's stream than the one before
+	Launch    time.Duration // launching a kernel with its event
+	Query     time.Duration // polling an event
+	Signal    time.Duration // writing an epoch
+	Partition time.Duration // making a partition with a stream
+	Switch    time.Duration // launching a kernel on another partition's stream than the last
 }
 
-// Costs measures, over n calls each.
+// Costs measures them over n calls each.
 func (d *Device) Costs(n int) (c Costs, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.costs(n)
@@ -51,7 +51,7 @@ func (d *Device) Costs(n int) (c Costs, err error) {
 	return c, err
 }
 
-// ask has the launcher do something and waits for it. The device must be at rest.
+// ask runs a function on the launcher and waits for it. The device must be idle.
 func (d *Device) ask(f func(*launcher) error) error {
 	done := make(chan error, 1)
 	d.give(order{ask: func(l *launcher) {
@@ -74,16 +74,16 @@ func (d *Device) ask(f func(*launcher) error) error {
 }
 
 const (
-	probeBlocks = 8 // an SM
+	probeBlocks = 8 // per SM
 	probeNs     = 20_000
 	whereBytes  = 32
 )
 
-// whereArgs are the kernel's.
+// whereArgs are the kernel's arguments.
 type whereArgs struct{ out, spin uint64 }
 
-// scratch is memory on both sides for what a stream does. free waits for that; memory that cannot be known
-// to be at rest stays until the context goes.
+// scratch allocates memory on both sides for use by a stream. free waits for the stream; if that fails, the memory
+// stays until the context is freed.
 func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []byte, free func() error, err error) {
 	if at, err = l.lib.Alloc(bytes); err != nil {
 		return 0, nil, nil, err
@@ -115,7 +115,7 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// runsOn runs blocks in a stream, many more than the GPU has SMs, and says on which they ran.
+// runsOn runs many more blocks in a stream than the GPU has SMs, and returns the SMs that they ran on.
 func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
 	if err != nil {
@@ -132,18 +132,18 @@ func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	return slices.Compact(sms), nil
 }
 
-// ran is what a block of the kernel that asks where it runs says: the SM, and the clock's values at begin and end.
+// ran is the report of a block: its SM, and the clock at its begin and end.
 type ran struct {
 	sm         int
 	begin, end uint64
 }
 
-// standing is the kernel that asks where it runs, for so many blocks of a stream's: each stands there for some ns of the
-// GPU's clock.
+// standing is a prepared launch of the reporting kernel with a number of blocks. Each spins for some ns of the GPU's
+// clock.
 type standing struct {
-	run  func() error // any number of times
-	at   driver.Ptr   // what the blocks say
-	host []byte       // for that
+	run  func() error // may be called repeatedly
+	at   driver.Ptr   // the blocks' reports
+	host []byte       // for reading them
 	free func() error
 }
 
@@ -171,7 +171,7 @@ func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, er
 	}, nil
 }
 
-// where runs so many blocks in a stream, each for spin ns of the GPU's clock.
+// where runs blocks in a stream, each for spin ns of the GPU's clock.
 func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
 	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {
@@ -198,8 +198,8 @@ func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err erro
 	return all, nil
 }
 
-// costs launches layers of no outputs: a batch of one whose tensor is empty has no blocks, so a kernel of
-// one block that leaves at once, being of another epoch, stands for one.
+// costs launches layers without outputs. A launch needs at least one block, so the kernel has one block that leaves
+// at once because its epoch differs.
 func (l *launcher) costs(n int) (c Costs, err error) {
 	c.N = n
 	whole, err := l.lane(laneKey{})
@@ -207,7 +207,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		return c, err
 	}
 	back := func(n *lane) {
-		if err != nil { // kernels of another epoch may be under way
+		if err != nil { // kernels of another epoch may be running
 			n.dirty = l.halt(n) != nil
 		}
 		l.giveBack(n)

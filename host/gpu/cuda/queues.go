@@ -1,5 +1,5 @@
-// Streams and the hardware's queues behind them: where streams share one, an order to leave waits behind the kernels
-// that are to leave. So there are never more streams than queues.
+// Streams and hardware queues. Where streams share a queue, an order to leave waits behind the kernels that must
+// leave, so there are never more streams than queues.
 
 package cuda
 
@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// ownStreams are those beside the lanes': copies and signals.
+// ownStreams are the streams besides the lanes': copies and signals.
 const ownStreams = 2
 
-// enoughQueues refuses a device that would have more launches under way than there are queues for their streams.
+// enoughQueues rejects a device with more concurrent launches than queues for their streams.
 func enoughQueues(lib *driver.Lib, places int) error {
 	queues, name, err := lib.Queues()
 	if err != nil {
@@ -26,10 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room makes room for one more stream: where all queues are taken, the lane that nobody has used for the longest time
-// loses its own, the one that is kept ready for launches of priority last. That lane is given back, to have another:
-// what else it has stays, since to take or to give back memory of either side stands in the way of all streams.
-// nil: there is room.
+// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream; the
+// lane reserved for priority launches comes last. That lane is returned for reuse with its memory, since allocating
+// and freeing memory blocks all streams. nil: there is room.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

@@ -1,4 +1,4 @@
-// How kernels are told to leave: an epoch that comes to the GPU's memory while they run.
+// How kernels are told to leave: an epoch is written to the GPU's memory while they run.
 
 package cuda
 
@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Ways in which an epoch comes to the GPU (Facts.Signals).
+// Ways to write an epoch (Facts.Signals).
 const (
-	SignalsWritten = "written" // by the driver, in a stream's order (cuStreamWriteValue32)
-	SignalsCopied  = "copied"  // by a copy of four bytes, behind other copies to the GPU: that takes longer
+	SignalsWritten = "written" // by the driver in stream order (cuStreamWriteValue32)
+	SignalsCopied  = "copied"  // by a copy of four bytes, after other copies to the GPU: slower
 )
 
-// trySignals finds out how, before anybody relies on it: not every driver writes words in a stream's order, and
-// whoever learns that by the first launch that is to leave has none that does.
+// trySignals finds the way in advance. Not every driver writes words in stream order, and the first launch to be
+// stopped needs a way that works.
 func (l *launcher) trySignals() (err error) {
 	at, host, free, err := l.scratch(8, l.signals)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *launcher) trySignals() (err error) {
 	return nil
 }
 
-// signals says how, in Facts' words.
+// signalling is the way, as in Facts.
 func (l *launcher) signalling() string {
 	if l.copied != nil {
 		return SignalsCopied
@@ -62,15 +62,15 @@ func (l *launcher) signalling() string {
 	return SignalsWritten
 }
 
-// signal has the kernels in a lane's stream see its epoch, of which all others leave.
+// signal shows a lane's kernels its epoch; kernels of other epochs leave.
 func (l *launcher) signal(n *lane) error { return l.write(n.control, n.epoch, n.host[epochAt:]) }
 
-// write has kernels see a word; from is pinned memory that nobody else uses until that has happened.
+// write writes a word that kernels see. from is pinned memory that nobody else uses until then.
 func (l *launcher) write(to driver.Ptr, v uint32, from []byte) error {
 	if l.copied == nil {
 		return l.lib.WriteWord(to, v, l.signals)
 	}
-	// An earlier one may still be read: then it comes twice.
+	// An earlier write may still read it; then the new word arrives twice.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(from))), v)
 	return l.lib.CopyIn(to, from[:4], l.signals)
 }

@@ -1,4 +1,4 @@
-// The spans of a preemption: what the host saw, and, where the device is Timed, what the GPU's own clock says.
+// The time spans of a preemption: by the host's clock and, if the device is Timed, by the GPU's.
 
 package cuda
 
@@ -11,55 +11,55 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Preemption is a launch of priority that found others on the GPU.
+// Preemption is a priority launch that found others on the GPU.
 type Preemption struct {
-	// Its arrival is when Begin was called: what it waits for the launcher's thread is in all that counts from there.
+	// Arrival is the call of Begin; spans from arrival include the wait for the launcher's thread.
 
-	// Away is from its arrival to when the host knew that no kernel of others was on the GPU any more: where they
-	// were killed, when their Control had been copied and seen; where they were awaited, when their events were.
+	// Away is from arrival until the host knew that no kernel of others was on the GPU: for killed launches, their
+	// Control was copied and read; for awaited ones, their events had happened.
 	Away time.Duration
-	// First is by the GPU's clock, from its arrival to its first block, whether others were killed or awaited; Timed
+	// First is from arrival to its first block, by the GPU's clock, for killed and awaited launches. Only Timed
 	// devices have it.
 	First time.Duration
-	// Gone and Began are by the GPU's clock, from when the flag was given to the driver to the last block of
-	// others gone, and to the first block of the one of priority; Timed devices that kill have them. Neither is
-	// shorter than it was; Clock says by how much they may be too long.
+	// Gone and Began are by the GPU's clock, from the driver call with the flag to the end of the last block of
+	// others, and to the first priority block. Only Timed devices that kill have them. They are never too short;
+	// Clock says how much too long they may be.
 	Gone, Began time.Duration
-	// Whole is from its arrival to its end.
+	// Whole is from arrival to completion.
 	Whole time.Duration
 }
 
-// What stands in the place of a span.
+// Values in place of a span.
 const (
-	Unknown    = time.Duration(-1) // nothing was seen of it
-	Impossible = time.Duration(-2) // both clocks together say what cannot have been
+	Unknown    = time.Duration(-1) // it was not observed
+	Impossible = time.Duration(-2) // it contradicts both clocks
 )
 
-// Clock is what spans by the GPU's clock are worth.
+// Clock is the accuracy of spans by the GPU's clock.
 type Clock struct {
-	Step time.Duration // the least step that was seen of the GPU's timer
-	// Late is by how much a span may be too long: the widest of the anchors, and a step.
+	Step time.Duration // least observed step of the GPU's timer
+	// Late is by how much a span may be too long: the widest anchor plus a step.
 	Late time.Duration
-	// Impossible counts the spans that are: of a block that began or was gone before the flag was given or the launch came, or later than
-	// the host saw it, or while the clocks went apart as no two clocks drift.
+	// Impossible counts impossible spans: a block began or left before the flag or the launch, or after the host saw
+	// it, or the clocks drifted further than clocks do.
 	Impossible int
 }
 
-// meeting is a preemption as it was seen.
+// meeting is a preemption as observed.
 type meeting struct {
 	arrived, flagged, away, over time.Time
-	gone, began                  uint64 // ns of the GPU's clock
-	kernel                       int    // of the one of priority, that is timed
+	gone, began                  uint64 // GPU clock in ns
+	kernel                       int    // index of the timed priority kernel
 	timed                        bool
 }
 
-// timed is whether a flow's segment has the kernel whose begin is asked for.
+// timed reports whether a flow's segment contains the timed kernel.
 func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor ties both clocks: the GPU's showed a value no later than host, and no earlier than width (and a step of its
-// own) before that. gpu 0: there is none.
+// anchor relates the clocks: the GPU's showed a value no later than host, and no earlier than width (plus one of its
+// steps) before that. gpu 0: no anchor.
 type anchor struct {
 	host, width time.Duration // host: since launcher.start
 	gpu         uint64
@@ -71,8 +71,8 @@ type sighting struct {
 	gpu  uint64
 }
 
-// anchorOf is what a run of the clock's kernel says: none of its values was taken before its launch, and none after
-// it was seen. A run whose values go back, or of which nothing was seen, says nothing.
+// anchorOf derives an anchor from a run of the clock kernel: its values were taken after its launch and before they
+// were seen. A run that goes back, or shows nothing, gives none.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -88,7 +88,7 @@ func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	return a
 }
 
-// narrower is the better one of two anchors.
+// narrower returns the narrower of two anchors.
 func narrower(a, b anchor) anchor {
 	if a.gpu == 0 || b.gpu != 0 && b.width < a.width {
 		return b
@@ -97,12 +97,13 @@ func narrower(a, b anchor) anchor {
 }
 
 const (
-	anchorTries = 8      // runs of the clock's kernel for an anchor: who was off the processor in one is not in all
+	anchorTries = 8      // runs for an anchor: not all of them lose the processor
 	anchorNs    = 50_000 // of each
-	stepBlocks  = 8      // that look at the timer's step
+	stepBlocks  = 8      // that measure the timer's step
 )
 
-// anchored has the GPU write its clock to the host's memory, several times over, and takes the narrowest look.
+// anchored runs the kernel that writes the GPU's clock to host memory several times, and returns the narrowest
+// anchor.
 func (l *launcher) anchored() (best anchor, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryClock)
 	if err != nil {
@@ -130,14 +131,14 @@ func (l *launcher) anchored() (best anchor, err error) {
 			return best, err
 		}
 		best = narrower(best, anchorOf(launched, l.sightings(word)))
-		if err := l.lib.Wait(l.copies); err != nil { // what it writes late is no value of the next run's
+		if err := l.lib.Wait(l.copies); err != nil { // so that a late write is not taken for the next run's
 			return best, err
 		}
 	}
 	return best, nil
 }
 
-// sightings are the values that the clock's kernel writes to a word, until it writes no more.
+// sightings are the values that the clock kernel writes to a word until it ends.
 func (l *launcher) sightings(word *uint64) (all []sighting) {
 	last := uint64(0)
 	for began := time.Now(); time.Since(began) < time.Second; {
@@ -158,7 +159,7 @@ func (l *launcher) sightings(word *uint64) (all []sighting) {
 	return all
 }
 
-// timerStep is the least step of the GPU's timer that blocks see who wait for it to move.
+// timerStep is the least step of the GPU's timer, seen by blocks that wait for it to move.
 func (l *launcher) timerStep() (least time.Duration, err error) {
 	all, err := l.where(l.copies, stepBlocks, 1)
 	for i, b := range all {
@@ -169,20 +170,20 @@ func (l *launcher) timerStep() (least time.Duration, err error) {
 	return least, err
 }
 
-// clocks are both between two anchors.
+// clocks relates both clocks between two anchors.
 type clocks struct {
 	start         time.Time
 	before, after anchor
 	step          time.Duration
 }
 
-// late is by how much a moment may be too late.
+// late is by how much a time may be too late.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + c.step }
 
-// apart is how far the clocks may go from each other in a time: no two drift by more than a thousandth.
+// apart is the largest drift of the clocks in a time: a thousandth.
 func apart(d time.Duration) time.Duration { return d / 1000 }
 
-// steady is whether both clocks went on alike, as far as the anchors say.
+// steady reports whether the drift between the anchors is within that.
 func (c *clocks) steady() bool {
 	if c.after.gpu < c.before.gpu {
 		return false
@@ -191,16 +192,17 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment is the latest at which the GPU's clock can have shown a value. The drift between the anchors is taken to be even.
+// moment is the latest time at which the GPU's clock can have shown a value. Drift between the anchors is assumed
+// even.
 func (c *clocks) moment(gpu uint64) time.Time {
-	rate := 1.0 // ns of the host's a ns of the GPU's
+	rate := 1.0 // host ns per GPU ns
 	if d := c.after.gpu - c.before.gpu; d > 0 {
 		rate = float64(c.after.host-c.before.host) / float64(d)
 	}
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span is from a moment of the host's to a value of the GPU's clock, which the host knew of by some time.
+// span is from a host time to a value of the GPU's clock; known is when the host had seen it.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -212,7 +214,7 @@ func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration
 	return at.Sub(from)
 }
 
-// of is what a preemption took.
+// of returns a preemption's spans.
 func (c *clocks) of(m *meeting) Preemption {
 	p := Preemption{Unknown, Unknown, Unknown, Unknown, Unknown}
 	if !m.away.IsZero() {
@@ -230,7 +232,7 @@ func (c *clocks) of(m *meeting) Preemption {
 	return p
 }
 
-// spans makes of what was seen since the last time what it took, between an anchor of then and one of now.
+// spans computes the spans observed since the last call, between the last anchor and a new one.
 func (l *launcher) spans() (err error) {
 	c := clocks{start: l.start, before: l.anchor, step: l.counts.Clock.Step}
 	if l.cfg.Timed {
@@ -244,7 +246,7 @@ func (l *launcher) spans() (err error) {
 	return nil
 }
 
-// reckon adds what was seen between two anchors.
+// reckon adds what was observed between two anchors.
 func (n *Counts) reckon(c *clocks, met []*meeting) {
 	if len(met) > 0 && c.before.gpu != 0 && c.after.gpu != 0 {
 		n.Clock.Late = max(n.Clock.Late, c.late())

@@ -9,9 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Sync is a GPU behind one blocking call, which device.Adapt makes a device of for virtual time: what
-// drives an NPU drives it, launch after launch, and time is what the launches took. Launches beside each
-// other, and stopping one, are Device's.
+// Sync is a GPU behind one blocking call, for device.Adapt in virtual time. Launches run one after another, as on an
+// NPU, and time is what they took. Only Device runs launches concurrently and stops them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc
@@ -44,7 +43,7 @@ func (s *Sync) post(ev device.Event) {
 	}
 }
 
-// do begins work and waits for its end, or for ctx, when a launch is killed.
+// do starts work and waits for its end, or for ctx, which kills the launch.
 func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
 	c := make(chan device.Event, 1)
 	s.mu.Lock()
@@ -79,10 +78,10 @@ func (s *Sync) Info() device.Info {
 	return info
 }
 
-// Units are those that a launch can be confined to, one after the other as any other launch.
+// Units is the number of units that a launch can be confined to. Launches still run one after another.
 func (s *Sync) Units() int { return s.d.Info().Units }
 
-// Device is the GPU.
+// Device returns the GPU.
 func (s *Sync) Device() *Device { return s.d }
 
 // Load implements device.Blocking.

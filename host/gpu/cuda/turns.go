@@ -1,5 +1,4 @@
-// What is launched when: the rules of gpu.Mode, which the simulated GPU follows too, and padding by
-// sched.Pad.
+// The order of launches: the rules of gpu.Mode, as on the simulated GPU, and padding by sched.Pad.
 
 package cuda
 
@@ -15,23 +14,23 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Counts are what the launcher did.
+// Counts count what the launcher did.
 type Counts struct {
-	Ran    int // kernels that have ended
-	Padded int // of them: beside one of priority, in its launch
-	Roles  int // the most kernels of one launch
-	// Proxies are the launches of several kernels, by the registers a thread of what they ran as.
+	Ran    int // ended kernels
+	Padded int // of these, run beside a priority kernel in its launch
+	Roles  int // most kernels in one launch
+	// Proxies counts launches of several kernels, by the registers per thread of the variant used.
 	Proxies map[int]int
 	Kills   int // launches stopped inside a kernel
-	Stopped int // the kernel of its network that the last of them was stopped in
-	Again   int // kernels run again after that
-	// Preemptions are those by launches of priority that found others on the GPU.
+	Stopped int // index of the kernel that the last of them was stopped in
+	Again   int // kernels repeated after a kill
+	// Preemptions lists priority launches that found others on the GPU.
 	Preemptions []Preemption
-	// Clock is what their spans by the GPU's clock are worth, on devices that are Timed.
+	// Clock is the accuracy of their spans by the GPU's clock, on Timed devices.
 	Clock Clock
 }
 
-// Counts are those so far. The device must be at rest.
+// Counts returns the counts so far. The device must be idle.
 func (d *Device) Counts() (c Counts, err error) {
 	err = d.ask(func(l *launcher) error {
 		if err := l.spans(); err != nil {
@@ -50,7 +49,7 @@ func (l *launcher) hear(o gpu.Order) {
 	}
 }
 
-// realTime is how many launches of priority are under way.
+// realTime is the number of priority launches in progress.
 func (l *launcher) realTime() (n int) {
 	for _, f := range l.flows {
 		if f.rt {
@@ -60,7 +59,7 @@ func (l *launcher) realTime() (n int) {
 	return n
 }
 
-// putAside makes way for a launch of priority.
+// putAside stops other launches for a priority launch.
 func (l *launcher) putAside(rt *flow) {
 	m := &l.cfg.Mode
 	if !m.Hold {
@@ -79,21 +78,21 @@ func (l *launcher) putAside(rt *flow) {
 		if l.since.IsZero() {
 			l.since = time.Now()
 			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed}
-			if len(l.met) >= 1<<16 { // nobody asks for them
+			if len(l.met) >= 1<<16 { // nobody reads them
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}
 			rt.met, l.met = l.meet, append(l.met, l.meet)
 		}
 		if m.Kill && !l.cfg.Drain {
-			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // it has failed
+			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // it failed and was removed
 				i--
 			}
 		}
 	}
 }
 
-// settle notes when nothing that was put aside is on the GPU any more, and takes it up when no launch of
-// priority is left.
+// settle records when nothing that was put aside is on the GPU any more, and resumes it when no priority launch is
+// left.
 func (l *launcher) settle() {
 	if !l.since.IsZero() {
 		away := true
@@ -118,15 +117,15 @@ func (l *launcher) settle() {
 	}
 }
 
-// away is called when nothing of a launch that was to leave is on the GPU: it ends, where somebody asked for
-// that, or goes on at a kernel when it is its turn.
+// away is called when nothing of a leaving launch is on the GPU. The launch ends if it was aborted; otherwise it
+// resumes at a kernel when it is its turn.
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {
 		l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
 		return nil
 	}
-	// Beyond the last kernel all has run: it passes.
+	// Everything has run: the launch passes its exit.
 	f.state, f.next, f.oldest = running, at, at
 	if !f.killed {
 		return nil
@@ -138,7 +137,7 @@ func (l *launcher) away(f *flow, at int) error {
 	return l.lib.Record(f.lane.over, f.lane.stream)
 }
 
-// look takes in which launches of a lane have ended.
+// look polls which kernels of a lane have ended.
 func (l *launcher) look(n *lane) (moved bool, err error) {
 	for len(n.fly) > 0 {
 		ok, err := l.lib.Happened(n.fly[0].event)
@@ -151,7 +150,7 @@ func (l *launcher) look(n *lane) (moved bool, err error) {
 	return moved, nil
 }
 
-// land takes in that all launches of a lane have ended.
+// land records that all kernels of a lane have ended.
 func (l *launcher) land(n *lane) {
 	for len(n.fly) > 0 {
 		l.landed(n)
@@ -160,7 +159,7 @@ func (l *launcher) land(n *lane) {
 
 func (l *launcher) landed(n *lane) {
 	one, now := &n.fly[0], time.Now()
-	for _, o := range l.flows { // before it is no one's way any more
+	for _, o := range l.flows { // before it stops blocking others
 		for _, f := range one.flows {
 			if f != nil && (f == o || l.inTheWay(f, o)) {
 				o.patience = now
@@ -180,7 +179,7 @@ func (l *launcher) landed(n *lane) {
 	n.fly = n.fly[:len(n.fly)-1]
 }
 
-// push launches what is a flow's turn.
+// push launches kernels of a flow if it is its turn.
 func (l *launcher) push(f *flow) error {
 	if f.aside || f.cleaning || f.next > f.last() || f.oldest < f.next && f.in != f.lane {
 		return nil
@@ -211,7 +210,7 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args makes a layer that of a flow's next kernel, so many tiles a block.
+// args sets a layer to a flow's next kernel, with each tiles per block.
 func (f *flow) args(k *kernels.Layer, each int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -221,14 +220,14 @@ func (f *flow) args(k *kernels.Layer, each int) {
 	k.Grid(len(f.reqs), each)
 }
 
-// pad is a kernel beside one of priority.
+// pad is a kernel that runs beside a priority kernel.
 type pad struct {
 	flow *flow
-	each int // tiles of a block
-	sms  int // that it was given
+	each int // tiles per block
+	sms  int // SMs assigned to it
 }
 
-// launch gives a flow's stream its next kernel, with the next ones of other flows beside it or without.
+// launch queues a flow's next kernel, with kernels of other flows beside it if there are any.
 func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
 	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket(), flows: [kernels.MaxRoles]*flow{f}, at: [kernels.MaxRoles]int{f.next}}
@@ -261,7 +260,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, args); err != nil {
 		return err
 	}
-	// From here on it is under way, whatever else fails.
+	// From here on the kernel counts as in flight, whatever else fails.
 	n.given++
 	n.fly = append(n.fly, one)
 	f.next++
@@ -276,7 +275,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects what pads a flow's next kernel, of the best-effort launches in their order.
+// beside selects best-effort kernels, in order of launches, to pad a flow's next kernel.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Kernels made ready: each is run once, and that of several roles is loaded under several limits of registers.
+// Warm-up: each kernel runs once, and the kernel of several roles is loaded under several register limits.
 
 package cuda
 
@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// proxy is the kernel of several roles under one limit of registers.
+// proxy is the kernel of several roles under one register limit.
 type proxy struct {
 	function  driver.Function
-	registers int // of a thread
-	resident  int // blocks that an SM holds
+	registers int // per thread
+	resident  int // blocks on an SM
 }
 
-// limits of registers a thread under which the kernel of several roles is loaded; 0: none. Without one ptxas takes 56
-// or 64, by GPU, so that only lower limits let an SM hold more blocks.
+// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 56 or 64,
+// depending on the GPU, so only lower limits allow more blocks on an SM.
 var limits = []int{0, 48, 40, 32}
 
-// proxy is the one with the most registers under which as many blocks are on an SM at the same time as a launch
-// has for each, or as the kernel of one layer bears there.
+// proxy returns the variant with the most registers that still holds on an SM as many blocks as the launch has for
+// it, or as the single-layer kernel does.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first
@@ -33,7 +33,7 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
-// warm runs every kernel once, with nothing to do: the driver may put the loading of one off until then.
+// warm runs every kernel once without work: the driver may load a kernel at its first launch only.
 func (l *launcher) warm() (err error) {
 	at, _, free, err := l.scratch(1<<10, l.copies)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *launcher) warm() (err error) {
 	if err := l.lib.Fill(at, 0, 1<<8, l.copies); err != nil {
 		return err
 	}
-	// A block of another epoch than Control's leaves at once.
+	// A block leaves at once if its epoch differs from Control's.
 	roles := new(kernels.Roles)
 	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
 	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
@@ -87,7 +87,7 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 	return run(f)
 }
 
-// loadProxies loads the kernel of several roles under all limits that let an SM hold more blocks than the one
+// loadProxies loads the kernel of several roles under each limit that allows more blocks on an SM than the one
 // before.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	held := func(registers int) int {
@@ -121,7 +121,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 			return err
 		}
 		if x.resident = held(x.registers); x.resident <= most {
-			continue // fewer registers for nothing
+			continue // fewer registers without more blocks
 		}
 		most = x.resident
 		if err := run(x.function); err != nil {

@@ -1,10 +1,8 @@
-// Package idem finds where a program that was stopped inside a kernel can be taken up again (REEF,
-// section 4.4): from the kernel itself where it can be run twice, else from the first kernel of the
-// smallest group before it that can.
+// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at the kernel
+// itself if it can be repeated, else at the first kernel of the smallest group before it that can.
 //
-// A group of consecutive kernels can be run again, wherever in it the first try ended, if no byte that
-// it needs from before the group is written in it: what it reads first, it never overwrites. Inside one
-// kernel no order of reads and writes is known between blocks, so a byte that a kernel both reads and
+// A group of consecutive kernels can be repeated, wherever it was stopped, if it never overwrites a byte that it
+// reads from before the group. Blocks of a kernel run in no defined order, so a byte that a kernel both reads and
 // writes counts as read first.
 package idem
 
@@ -14,11 +12,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Never stands for a kernel from which nothing leads back: not even the program from its first kernel
-// can be run again, since it writes over its own input. Such a kernel must be waited for.
+// Never marks a kernel after which nothing can be repeated, not even the whole program, since it overwrites the
+// program's input. Such a kernel must be awaited.
 const Never = -1
 
-// Entries says, by kernel, from which kernel on the program is taken up when that one was killed.
+// Entries returns for each kernel where the program resumes if that kernel is killed.
 func Entries(p *kernel.Program) []int {
 	out := make([]int, len(p.Kernels))
 	for i := range p.Kernels {
@@ -27,9 +25,9 @@ func Entries(p *kernel.Program) []int {
 	return out
 }
 
-// entry walks back from kernel i, adding predecessors until the group can be run again.
+// entry walks back from kernel i, adding predecessors until the group can be repeated.
 func entry(ks []kernel.Kernel, i int) int {
-	var needs, writes spans // bytes read before any write of the group, and bytes written in it
+	var needs, writes spans // bytes read before the group writes them, and bytes written by it
 	for first := i; first >= 0; first-- {
 		k := &ks[first]
 		w := union(nil, k.Writes)
@@ -42,7 +40,7 @@ func entry(ks []kernel.Kernel, i int) int {
 	return Never
 }
 
-// Idempotent counts the kernels that can be run again alone.
+// Idempotent counts the kernels that can be repeated alone.
 func Idempotent(p *kernel.Program) (n int) {
 	for i := range p.Kernels {
 		if entry(p.Kernels[i:i+1], 0) == 0 {
@@ -52,10 +50,10 @@ func Idempotent(p *kernel.Program) (n int) {
 	return n
 }
 
-// spans are disjoint and in order.
+// spans are disjoint and sorted.
 type spans []kernel.Span
 
-// union is all bytes of a and b; b may overlap and lie in any order.
+// union is all bytes of a and b. Spans of b may overlap and be unsorted.
 func union(a spans, b []kernel.Span) spans {
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, func(x, y kernel.Span) int {
@@ -99,7 +97,7 @@ func subtract(a, b spans) spans {
 	return out
 }
 
-// meet is whether a and b share a byte.
+// meet reports whether a and b share a byte.
 func meet(a, b spans) bool {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/names"
 )
 
-// Bounds of a list.
+// Limits of a list.
 const (
 	maxFile    = 64 << 20 // bytes
 	maxKernels = 100_000
@@ -40,7 +40,7 @@ func columns() []string {
 
 func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
 
-// ReadCSV reads networks, in the order in which they stand; name is the file's, for errors.
+// ReadCSV reads networks in order; name is the file's, for errors.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	c := csv.NewReader(plaintext.NewReader(limited))
@@ -114,7 +114,7 @@ func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	return out, nil
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(row []string) (k Kernel, exit bool, err error) {
 	whole := func(column int, most int64) int64 {
 		if row[column] == "" {

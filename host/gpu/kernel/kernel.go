@@ -1,6 +1,6 @@
-// Package kernel says what a GPU runs: kernels as grids of blocks with what a block takes of a
-// streaming multiprocessor (SM; on AMD a compute unit), what the kernel moves in DRAM, and which bytes
-// it reads and writes; and programs, the kernels of a network in the order of their stream.
+// Package kernel describes what a GPU runs. A kernel is a grid of blocks, with the resources of a streaming
+// multiprocessor (SM; AMD: compute unit) that a block takes, the DRAM traffic, and the bytes read and written. A
+// program is a network's kernels in stream order.
 package kernel
 
 import (
@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// ErrProgram is a program that no GPU could run.
+// ErrProgram says that no GPU could run a program.
 var ErrProgram = errors.New("kernel program")
 
-// Kind is what carries an operation out.
+// Kind is the type of an operation.
 type Kind uint8
 
 // Kinds.
@@ -19,7 +19,7 @@ const (
 	Compute Kind = iota // blocks on SMs
 	Upload              // a copy from host memory, on the link
 	Fetch               // a copy to host memory, on the link
-	Memset              // bytes written in DRAM, at the speed that it has to give
+	Memset              // writes in DRAM, at DRAM speed
 )
 
 // Span is the bytes [From, To) of a program's memory.
@@ -29,26 +29,26 @@ type Span struct{ From, To int64 }
 type Kernel struct {
 	Name    string
 	Kind    Kind
-	Blocks  int     // of the grid; Compute only, as the next four
+	Blocks  int     // blocks of the grid; this and the next four for Compute only
 	Threads int     // of a block
-	Regs    int     // of a thread, 32 bit each
-	Shared  int     // bytes of shared memory of a block
-	Issue   float64 // share of an SM's issue slots that a block which is alone there takes, in (0, 1]
-	BlockNs float64 // ns that a block takes where it has an SM and the DRAM to itself
-	Bytes   int64   // DRAM traffic of the whole kernel, or what a copy moves
-	Reads   []Span  // bytes whose value from before the kernel it uses
+	Regs    int     // per thread, 32 bits each
+	Shared  int     // shared memory per block in bytes
+	Issue   float64 // share in (0, 1] of an SM's issue slots that a block alone there uses
+	BlockNs float64 // ns of a block that has an SM and the DRAM to itself
+	Bytes   int64   // DRAM traffic of the whole kernel, or bytes copied
+	Reads   []Span  // bytes whose earlier value it uses
 	Writes  []Span
 }
 
-// Program is what a network is to a GPU: its kernels in order, and after which of them it exits.
+// Program is a network's kernels in order, with the kernels after which it exits.
 type Program struct {
 	Name    string
-	Memory  int64 // bytes that spans may name
+	Memory  int64 // bytes that spans may address
 	Kernels []Kernel
-	Exits   []int // the last kernel of each segment, rising; the last is the program's last
+	Exits   []int // last kernel of each segment, ascending; the last is the program's last
 }
 
-// Check says what of a program cannot be.
+// Check returns an error if the program is impossible.
 func (p *Program) Check() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w %s: %s", ErrProgram, p.Name, fmt.Sprintf(format, a...))
@@ -88,13 +88,13 @@ func (p *Program) Check() error {
 	return nil
 }
 
-// Occupancy is what of an SM a kernel's blocks are bounded by.
+// Occupancy holds the limits of an SM on concurrent blocks.
 type Occupancy struct {
 	Threads, Blocks, Regs, Shared int // of one SM
-	RegUnit                       int // registers are given to a block by this many; 0: one by one
+	RegUnit                       int // registers are allocated to a block in this unit; 0: one by one
 }
 
-// Of is how many blocks of k one SM holds at the same time.
+// Of is the number of blocks of k that fit on an SM at a time.
 func (o Occupancy) Of(k *Kernel) int {
 	n := min(o.Blocks, o.Threads/k.Threads)
 	if r := o.BlockRegs(k); r > 0 {
@@ -106,7 +106,7 @@ func (o Occupancy) Of(k *Kernel) int {
 	return n
 }
 
-// BlockRegs is what a block takes of the registers of an SM.
+// BlockRegs is the number of registers that a block takes.
 func (o Occupancy) BlockRegs(k *Kernel) int {
 	r := k.Regs * k.Threads
 	if o.RegUnit > 1 {

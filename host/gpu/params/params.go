@@ -1,8 +1,7 @@
-// Package params holds what is known of GPUs: a file each, every value with its source or the word
-// assumed (or measured, on that GPU, by stated means), or the word fitted, where a published result was
-// turned into it: a statement about that result proves nothing. A value that is published for one GPU is
-// assumed of the others. What nobody publishes is assumed once, here, before anything is compared with a
-// publication; comparisons say which rows stand when such a value is halved and doubled.
+// Package params holds the parameters of GPUs, one file each. Every value has a source: a publication; "measured", on
+// that GPU with stated means; "assumed"; or "fitted", derived from a published result, so that reproducing that
+// result proves nothing. A value published for one GPU is assumed for others. Assumptions are made once, here, before
+// any comparison with a publication; comparisons say which results hold when an assumed value is halved and doubled.
 package params
 
 import (
@@ -24,30 +23,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrFile is a parameter file that is refused.
+// ErrFile is wrapped by errors about a parameter file.
 var ErrFile = errors.New("GPU parameter file")
 
 //go:embed *.yaml
 var files embed.FS
 
-// Value is a number with where it comes from.
+// Value is a number with its source.
 type Value struct {
 	Value  float64 `yaml:"value"`
 	Source string  `yaml:"source"`
 }
 
-// Assumed is whether nobody published or measured it.
+// Assumed reports whether the value was neither published nor measured.
 func (v Value) Assumed() bool { return strings.HasPrefix(v.Source, "assumed") }
 
-// File is a GPU.
+// File describes a GPU.
 type File struct {
 	Name   string           `yaml:"name"`
 	Values map[string]Value `yaml:"values"`
-	// Rule is how the catalogue's programs are made for it.
+	// Rule is the rule for the catalogue's programs on it.
 	Rule catalogue.Rule `yaml:"-"`
 }
 
-// keys are all that a file says, and no other: what it is, its least and its largest value.
+// keys are all keys of a file: meaning, least and largest value.
 var keys = map[string]struct{ least, most float64 }{
 	"sms": {1, sim.MaxUnits}, "sms_per_unit": {1, 16}, "clock_ghz": {0.1, 10}, "lanes_per_sm": {1, 1024},
 	"threads_per_sm": {32, 8192}, "blocks_per_sm": {1, 128}, "registers_per_sm": {1024, 1 << 20},
@@ -58,7 +57,7 @@ var keys = map[string]struct{ least, most float64 }{
 	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
 }
 
-// whole is whether a value counts something.
+// whole reports whether a value is a whole number.
 func whole(key string) bool {
 	return !strings.HasSuffix(key, "_ns") && !strings.HasSuffix(key, "_ghz") && key != "pad_share"
 }
@@ -72,12 +71,12 @@ func Names() (names []string) {
 	return names
 }
 
-// IsFile is whether a name is a file's: what ends in .yaml or .yml.
+// IsFile reports whether a name is a file's: it ends in .yaml or .yml.
 func IsFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// Of is a GPU by name, or by a file.
+// Of loads a GPU by name or from a file.
 func Of(name string) (*File, error) {
 	if IsFile(name) {
 		raw, err := os.ReadFile(name)
@@ -93,12 +92,12 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
-// Is is whether a GPU of which a driver tells the name is this one: the name has the file's as words.
+// Is reports whether a GPU name from a driver is this GPU: it contains the file's name as words.
 func (f *File) Is(gpu string) bool {
 	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
 }
 
-// Find is the file of a GPU of which a driver tells the name; nil: there is none.
+// Find returns the file for a GPU name from a driver, nil if there is none.
 func Find(gpu string) (*File, error) {
 	for _, name := range Names() {
 		if f, err := Of(name); err != nil || f.Is(gpu) {
@@ -108,7 +107,7 @@ func Find(gpu string) (*File, error) {
 	return nil, nil
 }
 
-// Read reads a file; from names it in errors.
+// Read reads a file; from is the name for errors.
 func Read(from string, raw []byte) (*File, error) {
 	fail := func(format string, a ...any) (*File, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrFile, from, fmt.Sprintf(format, a...))
@@ -155,7 +154,7 @@ func Read(from string, raw []byte) (*File, error) {
 	return f, nil
 }
 
-// Write writes the file as Read takes it.
+// Write writes the file in Read's format.
 func (f *File) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)
 	if err := e.Encode(f); err != nil {
@@ -164,7 +163,7 @@ func (f *File) Write(w io.Writer) error {
 	return e.Close()
 }
 
-// Assumed lists the keys that nobody published or measured.
+// Assumed lists the keys of values that were neither published nor measured.
 func (f *File) Assumed() (out []string) {
 	for k, v := range f.Values {
 		if v.Assumed() {
@@ -175,10 +174,10 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
-// programs is what begins the names of the catalogue's numbers among those that may be another.
+// programs prefixes the names of the catalogue's numbers.
 const programs = "programs/"
 
-// Uncertain lists what may be another than it is here: what is assumed of the GPU, and of the programs.
+// Uncertain lists assumed values: of the GPU, and of the programs.
 func (f *File) Uncertain() []string {
 	out := f.Assumed()
 	for _, k := range f.Rule.Keys() {
@@ -187,7 +186,7 @@ func (f *File) Uncertain() []string {
 	return out
 }
 
-// With is the file with one value another.
+// With returns the file with one value multiplied by factor.
 func (f *File) With(key string, factor float64) *File {
 	g := &File{Name: f.Name, Values: map[string]Value{}, Rule: f.Rule}
 	if k, ok := strings.CutPrefix(key, programs); ok {
@@ -205,7 +204,7 @@ func (f *File) With(key string, factor float64) *File {
 	return g
 }
 
-// Params are the simulated GPU's.
+// Params returns the parameters of the simulated GPU.
 func (f *File) Params() sim.Params {
 	v := func(k string) float64 { return f.Values[k].Value }
 	n := func(k string) int { return int(math.Round(v(k))) }
@@ -223,10 +222,10 @@ func (f *File) Params() sim.Params {
 	}
 }
 
-// SyncNs is how long the host takes to learn what a segment gave.
+// SyncNs is the time until the host has a segment's result.
 func (f *File) SyncNs() int64 { return int64(math.Round(f.Values["sync_ns"].Value)) }
 
-// Machine is what the catalogue's rule asks for.
+// Machine returns what the catalogue's rule needs.
 func (f *File) Machine() catalogue.Machine {
 	v := func(k string) float64 { return f.Values[k].Value }
 	return catalogue.Machine{MACs: v("lanes_per_sm") * v("clock_ghz"), Bandwidth: v("dram_bytes_per_ns"), SMs: int(math.Round(v("sms"))), Rule: f.Rule}

@@ -1,13 +1,13 @@
-// Package sim is a GPU in virtual time: streams with host and device queues, a command processor that
-// begins kernels in the order of their stream, a block scheduler that puts blocks on multiprocessors
-// under their occupancy, DRAM bandwidth and the link to the host as shared queues, eviction and kills.
+// Package sim is a GPU in virtual time. It has streams with host and device queues, a command processor that begins
+// kernels in stream order, a scheduler that places blocks on multiprocessors within their occupancy, shared DRAM
+// bandwidth and host link, eviction and kills.
 //
-// Contention is nothing but these: blocks on one SM share its issue slots, kernels share the DRAM by
-// max-min fairness, a block that finds no room waits. Every figure comes from Params or from the
-// kernel; there are no formulas of interference.
+// Contention comes from these only: blocks on one SM share its issue slots, kernels share the DRAM by max-min
+// fairness, and a block without room waits. Every figure comes from Params or from the kernel; there is no formula
+// for interference.
 //
-// SMs with equal contents are kept as one class, so that the cost of an event grows with how different
-// the SMs are, and not with how many. Equal calls give equal results on every machine.
+// SMs with equal contents are kept as one class, so the cost of an event depends on how different the SMs are, not on
+// their number. Equal calls give equal results on every machine.
 package sim
 
 import (
@@ -23,14 +23,14 @@ type Part struct {
 	Program *Program
 	Kernel  int
 	Memory  *Memory
-	As      *kernel.Kernel // another version of it, or the same for another batch; nil: the program's
-	On      Set            // SMs that its blocks may go to, within the stream's mask; none: all of them
-	// From is its first block, Blocks how many of them; 0: all that are left. Parts of one kernel go in the order
-	// of their blocks, each when the one before it has ended.
+	As      *kernel.Kernel // another version, or another batch; nil: the program's own
+	On      Set            // SMs that its blocks may use, within the stream's mask; none: all
+	// From is its first block, Blocks the number; 0: all that are left. Parts of one kernel run in block order, each
+	// after the one before has ended.
 	From, Blocks int
 }
 
-// UpTo is behind the part's last block, and whether that is the kernel's.
+// UpTo is the index after the part's last block, and whether that is the kernel's end.
 func (p *Part) UpTo() (block int, last bool) {
 	all := p.kernel().Blocks
 	if p.Blocks == 0 || p.From+p.Blocks >= all {
@@ -39,19 +39,19 @@ func (p *Part) UpTo() (block int, last bool) {
 	return p.From + p.Blocks, false
 }
 
-// Item is one launch into a stream: a kernel, a copy, or a padded kernel, whose parts begin and end as
-// one. It is the caller's, and the GPU's between Launch and its event.
+// Item is one launch in a stream: a kernel, a copy, or a padded kernel whose parts begin and end together. It belongs
+// to the GPU from Launch until its event, else to the caller.
 type Item struct {
 	Parts []Part
-	Tag   uint64 // the caller's own
-	Began Time   // its first block; -1: none yet
+	Tag   uint64 // for the caller's use
+	Began Time   // start of its first block; -1: not yet
 
 	epoch uint64
 	ready Time
-	turn  uint64 // in a hardware queue
+	turn  uint64 // order in a hardware queue
 }
 
-// kernel is what the part takes on the GPU.
+// kernel is the part's kernel as run.
 func (p *Part) kernel() *kernel.Kernel {
 	if p.As != nil {
 		return p.As
@@ -59,34 +59,34 @@ func (p *Part) kernel() *kernel.Kernel {
 	return &p.Program.Kernels[p.Kernel]
 }
 
-// EventKind is what happened to an item or a stream.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Events.
 const (
-	Done    EventKind = iota // the item has ended, its writes are in memory
-	Killed                   // the item was stopped, its writes are spoilt where a block of it had begun
+	Done    EventKind = iota // the item has ended and its writes are in memory
+	Killed                   // the item was stopped; its writes are corrupt if a block had begun
 	Dropped                  // the item had not begun and will not
-	Evicted                  // the stream is empty of all that was in it when Evict was called
+	Evicted                  // everything in the stream at the call of Evict is gone
 )
 
-// Event is what Advance tells.
+// Event is reported by Advance.
 type Event struct {
 	At     Time
 	Kind   EventKind
 	Stream int
-	Item   *Item // nil with Evicted
+	Item   *Item // nil for Evicted
 }
 
-// GPU is a simulated one. It is no use to several goroutines at once.
+// GPU is a simulated GPU. It is not safe for concurrent use.
 type GPU struct {
 	p       Params
 	now     Time
 	streams []stream
-	active  []*run // with blocks to place or running, in the order of placing
+	active  []*run // runs with blocks to place or running, in placing order
 	classes []*class
 	links   [2]link
-	sets    []*set  // memsets under way
+	sets    []*set  // memsets in progress
 	shared  [][]int // streams by hardware queue; nil: every stream has its own
 	turn    uint64
 	seq     uint64
@@ -94,39 +94,39 @@ type GPU struct {
 	spareRuns    []*run
 	spareClasses []*class
 	spareSets    []*set
-	nextBlock    Time // when the next block ends; Never
+	nextBlock    Time // end of the next block, or Never
 	parts        []*part
-	busy         float64 // ns times SMs with a block on them
-	apart        bool    // every SM a class of its own, for tests
+	busy         float64 // integral over time of SMs with a block on them
+	apart        bool    // keep every SM as its own class, for tests
 }
 
 type headState uint8
 
 const (
 	idle    headState = iota
-	fetched           // the command processor has the head; at `at` it begins
+	fetched           // the command processor has the head, which begins at `at`
 	running           // the head is on the SMs or on a link
 )
 
-// stream is in order: its head is with the command processor or running, the rest waits.
+// stream runs in order: its head is fetched or running, the rest waits.
 type stream struct {
 	priority int
 	mask     Set
-	hardware int // queue; -1: one of its own
+	hardware int // hardware queue; -1: its own
 	epoch    uint64
-	host     fifo // launched
-	device   fifo // where the command processor sees it
-	moving   Time // when the head of host will be in device; Never
-	hostFree Time // when the launching thread has done what it was asked
+	host     fifo // launched items
+	device   fifo // items that the command processor sees
+	moving   Time // when the head of host arrives in device, or Never
+	hostFree Time // when the launching thread is free
 	state    headState
-	at       Time // fetched: when it begins
+	at       Time // start, if fetched
 	run      *run
-	killAt   Time // when the running head is stopped; Never
-	asleep   bool // the thread that moves them: the device queue was full
+	killAt   Time // when the running head is stopped, or Never
+	asleep   bool // the transfer thread sleeps: the device queue was full
 	paused   bool // nothing moves from host to device
-	evicting bool // until what was there is gone
-	quietAt  Time // evicting: not told before this
-	stale    int  // how many the command processor has ended in a row
+	evicting bool // until the old items are gone
+	quietAt  Time // earliest time of the Evicted event
+	stale    int  // items that the command processor has dropped in a row
 }
 
 // run is an item on the SMs.
@@ -136,11 +136,11 @@ type run struct {
 	priority int
 	seq      uint64
 	parts    []part
-	live     int // blocks on SMs and to be placed
+	live     int // blocks on SMs or to be placed
 	begun    bool
-	regs     int // of a block: the largest of the parts
+	regs     int // per block: the largest of the parts
 	shared   int
-	slow     float64 // BlockNs is longer by this
+	slow     float64 // factor on BlockNs
 }
 
 type part struct {
@@ -148,30 +148,30 @@ type part struct {
 	k      *kernel.Kernel
 	on     Set
 	left   int     // blocks to be placed
-	sum    uint64  // what it read
+	sum    uint64  // checksum of what it read
 	stream float64 // bytes/ns of a block at full speed
 	demand float64
 	share  float64
 }
 
-// class is the SMs that hold the same.
+// class is the SMs with the same content.
 type class struct {
 	sms                   Set
 	n                     int
-	threads, regs, shared int // taken, of each SM
+	threads, regs, shared int // used on each SM
 	blocks                int
 	residents             []resident
 }
 
-// resident is per blocks of a part on each SM of a class, begun together.
+// resident is a number of blocks of a part on each SM of a class, begun together.
 type resident struct {
 	p    *part
 	per  int
-	left float64 // ns of work
+	left float64 // remaining work in ns
 	rate float64
 }
 
-// set is a memset: it takes of the DRAM's bandwidth what is its share, and of no SM anything.
+// set is a memset. It uses its share of the DRAM bandwidth and no SM.
 type set struct {
 	part
 	item   *Item
@@ -179,7 +179,7 @@ type set struct {
 	left   float64 // bytes
 }
 
-// link is one direction of the link to the host, first come first served.
+// link is one direction of the host link, first come first served.
 type link struct {
 	items  []copying
 	freeAt Time
@@ -192,7 +192,7 @@ type copying struct {
 	sum    uint64
 }
 
-// New is an idle GPU.
+// New returns an idle GPU.
 func New(p Params) (*GPU, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -205,14 +205,13 @@ func New(p Params) (*GPU, error) {
 	return g, nil
 }
 
-// Params are what it was made with.
+// Params returns the parameters.
 func (g *GPU) Params() Params { return g.p }
 
 // Now is the time that Advance has reached.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream makes one more stream, on the hardware queues in turn. Higher priorities have their blocks placed
-// first.
+// Stream adds a stream, on the next hardware queue in turn. Blocks of higher priority are placed first.
 func (g *GPU) Stream(priority int) int {
 	s := g.CopyStream()
 	g.streams[s].priority = priority
@@ -224,22 +223,22 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream makes a stream for copies alone: it has a copy engine's queue to itself.
+// CopyStream adds a stream for copies, with a copy engine's queue of its own.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
 }
 
-// Mask confines kernels of the stream that begin from now on to these SMs.
+// Mask confines kernels of the stream that begin later to these SMs.
 func (g *GPU) Mask(s int, sms Set) { g.streams[s].mask = sms.and(All(g.p.SMs)) }
 
-// Prioritise changes a stream's priority for kernels that begin from now on.
+// Prioritise sets a stream's priority for kernels that begin later.
 func (g *GPU) Prioritise(s, priority int) { g.streams[s].priority = priority }
 
-// Capacity changes how many kernels a device queue holds.
+// Capacity sets the capacity of the device queues in kernels.
 func (g *GPU) Capacity(n int) { g.p.Queue = max(1, n) }
 
-// Launch puts an item behind what is in the stream.
+// Launch appends an item to a stream.
 func (g *GPU) Launch(s int, it *Item) {
 	st := &g.streams[s]
 	st.hostFree = max(st.hostFree, g.now) + g.p.LaunchNs
@@ -248,43 +247,41 @@ func (g *GPU) Launch(s int, it *Item) {
 	g.move(st)
 }
 
-// Idle is whether nothing is in the stream.
+// Idle reports whether the stream is empty.
 func (g *GPU) Idle(s int) bool {
 	st := &g.streams[s]
 	return st.state == idle && st.host.len() == 0 && st.device.len() == 0
 }
 
-// Pause keeps what is in the stream's host queue there, or lets it go on; what is on its way to the
-// device queue arrives.
+// Pause holds items in the stream's host queue, or releases them. Items in transfer still arrive.
 func (g *GPU) Pause(s int, on bool) {
 	st := &g.streams[s]
 	st.paused = on
 	g.move(st)
 }
 
-// Drained is whether nothing of the stream is on the device, or on its way there.
+// Drained reports whether nothing of the stream is on the device or in transfer.
 func (g *GPU) Drained(s int) bool {
 	st := &g.streams[s]
 	return st.state == idle && st.device.len() == 0 && st.moving == Never
 }
 
-// Queued is how many items wait in the stream's host queue and in its device queue, the one that runs
-// left out.
+// Queued is the number of items waiting in the stream's host and device queues, without the running one.
 func (g *GPU) Queued(s int) (host, device int) {
 	st := &g.streams[s]
 	return st.host.len(), st.device.len()
 }
 
-// Eviction is how a stream is emptied.
+// Eviction is the way to empty a stream.
 type Eviction struct {
-	Kill    bool // the running kernel is stopped, where the GPU can; else it ends by itself
-	Reclaim bool // the host waits until the memory of what it drops is given back
-	Forgive bool // the mark that kernels look at is a boolean, taken back at once: what is in the device queue runs
+	Kill    bool // stop the running kernel if the GPU can; else it is awaited
+	Reclaim bool // the host waits until the memory of dropped items is freed
+	Forgive bool // kernels look at a boolean that is cleared at once, so kernels in the device queue run
 }
 
-// Evict empties the stream of everything launched so far. What is in the host queue is dropped here and
-// appended to buf; the device queue's kernels end themselves as they are fetched, the running one is
-// killed or awaited; at last comes Evicted. What is launched from now on goes behind that.
+// Evict empties the stream of everything launched so far. Items in the host queue are dropped here and appended to
+// buf. Kernels in the device queue leave as they are fetched. The running kernel is killed or awaited. Evicted comes
+// last. Later launches queue behind.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st := &g.streams[s]
 	cost := g.p.ResetNs
@@ -302,7 +299,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
 	st.hostFree = max(st.hostFree, g.now) + cost
 	if st.state == fetched && !how.Forgive {
-		// the command processor has it in hand, and it ends itself
+		// the command processor has it, and it leaves by itself
 		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
 	}
 	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
@@ -311,7 +308,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	return g.settle(s, buf)
 }
 
-// Next is when something happens next; Never.
+// Next is the time of the next event, or Never.
 func (g *GPU) Next() Time {
 	t := g.nextBlock
 	for i := range g.streams {
@@ -332,7 +329,7 @@ func (g *GPU) Next() Time {
 	return t
 }
 
-// empty is whether nothing of before the eviction is left.
+// empty reports whether everything from before the eviction is gone.
 func (st *stream) empty() bool {
 	if st.state == running || st.state == fetched && st.device.head().epoch != st.epoch {
 		return false
@@ -340,8 +337,8 @@ func (st *stream) empty() bool {
 	return st.device.len() == 0 || st.device.head().epoch == st.epoch
 }
 
-// Advance goes on to a time and appends what has happened until then. It stops after the first instant
-// at which something did, so that the caller may answer before time goes on: call it until Now is to.
+// Advance advances to a time and appends the events until then. It stops after the first time with an event, so that
+// the caller may react before time goes on: call it until Now is to.
 func (g *GPU) Advance(to Time, buf []Event) []Event {
 	had := len(buf)
 	for len(buf) == had {
@@ -356,7 +353,7 @@ func (g *GPU) Advance(to Time, buf []Event) []Event {
 	return buf
 }
 
-// pass lets time go by in which nothing ends.
+// pass lets time pass in which nothing ends.
 func (g *GPU) pass(t Time) {
 	if dt := float64(t - g.now); dt > 0 {
 		for _, c := range g.classes {
@@ -374,7 +371,7 @@ func (g *GPU) pass(t Time) {
 	}
 }
 
-// step takes what is due now.
+// step handles what is due now.
 func (g *GPU) step(buf []Event) []Event {
 	changed := false
 	if g.nextBlock <= g.now {
@@ -422,7 +419,7 @@ func (g *GPU) step(buf []Event) []Event {
 	return buf
 }
 
-// settle tells that an eviction has come to its end.
+// settle reports the end of an eviction.
 func (g *GPU) settle(s int, buf []Event) []Event {
 	st := &g.streams[s]
 	if st.evicting && st.empty() && st.quietAt <= g.now {
@@ -432,8 +429,8 @@ func (g *GPU) settle(s int, buf []Event) []Event {
 	return buf
 }
 
-// move begins to bring the host queue's head to the device queue, where there is room: the head that
-// runs keeps its place in the ring.
+// move starts the transfer of the host queue's head to the device queue, if that has room. The running head still
+// occupies a place.
 func (g *GPU) move(st *stream) {
 	taken := st.device.len()
 	if st.state == running {
@@ -453,8 +450,8 @@ func (g *GPU) move(st *stream) {
 	}
 }
 
-// fetch gives the device queue's head to the command processor; of streams that share a hardware queue
-// the head that came first, when the one before it has ended.
+// fetch gives the device queue's head to the command processor. Of streams that share a hardware queue, the earliest
+// head is next, once the one before has ended.
 func (g *GPU) fetch(st *stream) {
 	if st.hardware >= 0 {
 		st = g.front(st.hardware)
@@ -475,8 +472,7 @@ func (g *GPU) fetch(st *stream) {
 	st.at = g.now + cost
 }
 
-// front is the stream whose head is the first of a hardware queue; nil: there is none, or one before it
-// has not ended.
+// front is the stream whose head is first in a hardware queue; nil if there is none, or one before it has not ended.
 func (g *GPU) front(hardware int) (first *stream) {
 	for _, s := range g.shared[hardware] {
 		st := &g.streams[s]
@@ -490,7 +486,7 @@ func (g *GPU) front(hardware int) (first *stream) {
 	return first
 }
 
-// begin takes the fetched head from the device queue: it ends itself, or its blocks may be placed.
+// begin starts the fetched head: it leaves by itself, or its blocks may be placed.
 func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st := &g.streams[s]
 	it := st.device.pop()
@@ -589,9 +585,9 @@ func (g *GPU) kill(s int, buf []Event) []Event {
 	return g.headDone(s, it, Killed, buf)
 }
 
-// endBlocks takes blocks off whose work is done, and ends the runs that have none left.
+// endBlocks removes blocks whose work is done, and ends runs without blocks.
 func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
-	const none = 1e-6 // ns of work that rounding leaves
+	const none = 1e-6 // ns of work below rounding error
 	ended := false
 	for _, c := range g.classes {
 		c.drop(func(re *resident) bool {
@@ -639,8 +635,8 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 	return buf, true
 }
 
-// place puts blocks on SMs: by priority, then in the order in which kernels began; one to each SM, the
-// least filled first. A kernel with blocks left over keeps later ones off the SMs it may use.
+// place puts blocks on SMs by priority, then in the order in which kernels began, one to each SM, the least filled
+// first. A kernel with unplaced blocks keeps later kernels off the SMs that it may use.
 func (g *GPU) place() {
 	var held Set
 	for _, r := range g.active {
@@ -661,12 +657,12 @@ func (g *GPU) place() {
 	}
 }
 
-// layer puts one block of p on each of the least filled SMs that have room for it; false: none has.
+// layer puts one block of p on each of the least filled SMs with room, and reports whether there was one.
 func (g *GPU) layer(r *run, p *part, on Set) bool {
 	least := math.MaxInt
 	var to Set
 	for _, c := range g.classes {
-		if c.threads > least || !g.fits(c, r, p.k) { // most are full: ask them first
+		if c.threads > least || !g.fits(c, r, p.k) { // most SMs are full: check that first
 			continue
 		}
 		if s := c.sms.and(on); s != (Set{}) {
@@ -714,7 +710,7 @@ func (g *GPU) put(c *class, p *part) {
 	c.residents = append(c.residents, resident{p: p, per: 1, left: work})
 }
 
-// split makes a class of its own of some SMs of c.
+// split makes a separate class of some SMs of c.
 func (g *GPU) split(c *class, sms Set) *class {
 	d := g.newClass()
 	residents := append(d.residents[:0], c.residents...)
@@ -727,7 +723,7 @@ func (g *GPU) split(c *class, sms Set) *class {
 	return d
 }
 
-// merge makes one class of those that hold the same.
+// merge merges classes with equal content.
 func (g *GPU) merge() {
 	if g.apart {
 		return
@@ -745,7 +741,7 @@ func (g *GPU) merge() {
 	}
 }
 
-// drop takes residents off.
+// drop removes residents.
 func (c *class) drop(gone func(*resident) bool) {
 	keep := c.residents[:0]
 	for i := range c.residents {
@@ -763,8 +759,8 @@ func (c *class) drop(gone func(*resident) bool) {
 	c.residents = keep
 }
 
-// rates gives every block its speed: its SM's issue slots shared among the SM's blocks, and the DRAM
-// shared among kernels, each getting what it asks for or an equal share of what is left.
+// rates sets the speed of every block: an SM's issue slots are shared among its blocks, and the DRAM among kernels by
+// max-min fairness.
 func (g *GPU) rates() {
 	g.parts = g.parts[:0]
 	for _, r := range g.active {
@@ -816,7 +812,7 @@ func (g *GPU) rates() {
 	}
 }
 
-// Busy is the share of SMs with a block on them, and of threads with room taken.
+// Busy is the share of SMs with a block on them, and the share of threads in use.
 func (g *GPU) Busy() (sms, threads float64) {
 	for _, c := range g.classes {
 		if len(c.residents) > 0 {
@@ -827,7 +823,7 @@ func (g *GPU) Busy() (sms, threads float64) {
 	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
 }
 
-// Usage is the share of SMs with a block on them, over all the time until now.
+// Usage is the average share of SMs with a block on them since the start.
 func (g *GPU) Usage() float64 { return g.busy / float64(max(1, g.now)) / float64(g.p.SMs) }
 
 func (g *GPU) newRun() *run {
@@ -839,7 +835,7 @@ func (g *GPU) newRun() *run {
 	return &run{}
 }
 
-// retire gives a run's memory back.
+// retire frees a run's memory.
 func (g *GPU) retire(r *run) {
 	i := slices.Index(g.active, r)
 	g.active = slices.Delete(g.active, i, i+1)
@@ -856,7 +852,7 @@ func (g *GPU) newClass() *class {
 	return &class{}
 }
 
-// fifo is a ring.
+// fifo is a ring buffer.
 type fifo struct {
 	items []*Item
 	from  int

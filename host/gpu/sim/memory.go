@@ -6,18 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Memory is what one run of a program has in DRAM, as checksums: one for every stretch of bytes that no
-// span of the program divides. A kernel that ends leaves in what it writes a checksum of itself and of
-// what it read; a kernel that is killed leaves there something that nobody else ever leaves. So equal
-// checksums mean that every byte came about as in an undisturbed run.
+// Memory is the DRAM of one run as checksums, one for every byte range that no span of the program divides. A kernel
+// that ends writes a checksum of itself and of its input. A killed kernel writes a unique value. So equal checksums
+// mean that every byte was computed as in an undisturbed run.
 type Memory struct {
 	layout *layout
 	cells  []uint64
-	spoilt uint64 // writes that were cut off, to tell them apart
-	opened uint64 // what the kernel read whose first blocks alone have run
+	spoilt uint64 // number of corrupt writes, to make them unique
+	opened uint64 // input of a kernel of which only the first blocks have run
 }
 
-// layout is a program's: which cells each kernel reads and writes.
+// layout is the cells that each kernel reads and writes.
 type layout struct {
 	cells         int
 	reads, writes [][]int32 // by kernel
@@ -54,13 +53,13 @@ func newLayout(p *kernel.Program) *layout {
 	return l
 }
 
-// Program is a kernel program made ready for runs of it.
+// Program is a kernel program prepared for runs.
 type Program struct {
 	*kernel.Program
 	layout *layout
 }
 
-// Load makes a program ready; it refuses one that cannot be.
+// Load prepares a program. It rejects an impossible one.
 func Load(p *kernel.Program) (*Program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -68,21 +67,21 @@ func Load(p *kernel.Program) (*Program, error) {
 	return &Program{p, newLayout(p)}, nil
 }
 
-// Memory is memory for one run; input tells inputs apart.
+// Memory returns memory for one run; input identifies the input.
 func (p *Program) Memory(input uint64) *Memory {
 	m := &Memory{layout: p.layout, cells: make([]uint64, p.layout.cells)}
 	m.Fill(input)
 	return m
 }
 
-// Fill puts the memory back to where a run with this input begins.
+// Fill resets the memory to the start of a run with this input.
 func (m *Memory) Fill(input uint64) {
 	for i := range m.cells {
 		m.cells[i] = mix(input, uint64(i))
 	}
 }
 
-// Sum is a checksum of all of it.
+// Sum is a checksum of all cells.
 func (m *Memory) Sum() (sum uint64) {
 	for _, c := range m.cells {
 		sum = mix(sum, c)
@@ -90,7 +89,7 @@ func (m *Memory) Sum() (sum uint64) {
 	return sum
 }
 
-// Undisturbed is the checksum of the memory after the first n kernels, each run once.
+// Undisturbed is the checksum after the first n kernels, each run once.
 func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	m := p.Memory(input)
 	for k := range n {
@@ -99,7 +98,7 @@ func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	return m.Sum()
 }
 
-// read is the checksum of a kernel that begins now.
+// read is the checksum of the input of a kernel that begins.
 func (m *Memory) read(k int) uint64 {
 	sum := uint64(k) + 1
 	for _, c := range m.layout.reads[k] {
@@ -108,14 +107,14 @@ func (m *Memory) read(k int) uint64 {
 	return sum
 }
 
-// write leaves what kernel k, having read sum, writes.
+// write writes the output of kernel k, which has read sum.
 func (m *Memory) write(k int, sum uint64) {
 	for _, c := range m.layout.writes[k] {
 		m.cells[c] = mix(sum, uint64(c))
 	}
 }
 
-// spoil leaves what kernel k writes when it is killed with some of its blocks begun.
+// spoil writes what kernel k leaves when it is killed after some blocks began.
 func (m *Memory) spoil(k int, sum uint64) {
 	m.spoilt++
 	for _, c := range m.layout.writes[k] {
@@ -123,7 +122,7 @@ func (m *Memory) spoil(k int, sum uint64) {
 	}
 }
 
-// begin is read for blocks of kernel k: those behind its first ones go on with what these read.
+// begin is read for a part of kernel k: later parts use the input of the first.
 func (m *Memory) begin(k int, rest bool) uint64 {
 	if rest {
 		return m.opened
@@ -131,8 +130,8 @@ func (m *Memory) begin(k int, rest bool) uint64 {
 	return m.read(k)
 }
 
-// end is write for blocks of kernel k: what it writes is there when its last block has ended, until then
-// it is a mixture that nobody may read.
+// end is write for a part of kernel k. Its output is valid when its last block has ended; until then it is a mixture
+// that nobody may read.
 func (m *Memory) end(k int, sum uint64, last bool) {
 	if last {
 		m.write(k, sum)
@@ -142,7 +141,7 @@ func (m *Memory) end(k int, sum uint64, last bool) {
 	m.spoil(k, sum)
 }
 
-// mix is one step of a checksum whose order counts.
+// mix is one step of a checksum in which order counts.
 func mix(a, b uint64) uint64 {
 	h := (a ^ (b + 0x9e3779b97f4a7c15 + a<<6 + a>>2)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

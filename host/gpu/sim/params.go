@@ -9,42 +9,41 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Time is ns since the run began.
+// Time is ns since the start of the run.
 type Time = int64
 
-// Never is a time that does not come.
+// Never is after all other times.
 const Never Time = math.MaxInt64
 
-// ErrParams is a parameter file that describes no GPU.
+// ErrParams says that parameters describe no GPU.
 var ErrParams = errors.New("GPU parameters")
 
-// Params are a GPU's. Every one is a cost or a size of one mechanism; none stands for what several
-// mechanisms give together.
+// Params are the parameters of a GPU. Each is a cost or size of a single mechanism.
 type Params struct {
 	SMs       int // multiprocessors (AMD: compute units)
-	Unit      int // SMs of a unit that masks name (a TPC has 2; 1 on AMD)
+	Unit      int // SMs of a unit in masks (a TPC has 2; AMD: 1)
 	SM        kernel.Occupancy
 	Bandwidth float64 // DRAM, bytes/ns
 	Up, Down  float64 // link to and from the host, bytes/ns
-	LinkNs    int64   // a copy's set-up
+	LinkNs    int64   // set-up of a copy
 
-	LaunchNs   int64 // host: from one launch of a stream to the next
-	TransferNs int64 // host queue to device queue, each kernel
-	WakeNs     int64 // host: the transferring thread, when a device queue that was full has room again
+	LaunchNs   int64 // host: between two launches in a stream
+	TransferNs int64 // host queue to device queue, per kernel
+	WakeNs     int64 // host: transfer thread, when a full device queue has room again
 	DispatchNs int64 // command processor: from the head of a device queue to its first block
-	Queue      int   // kernels that a device queue holds
-	Hardware   int   // queues that the command processor looks at, which streams share; 0: each has its own
+	Queue      int   // capacity of a device queue in kernels
+	Hardware   int   // hardware queues, shared by streams; 0: each stream has its own
 
-	ResetNs   int64   // host queue: its head taken away
-	ReclaimNs int64   // host queue: each kernel's memory given back, where that is waited for
-	EvictNs   int64   // device queue: the first kernel that ends itself
+	ResetNs   int64   // host queue: dropping its content
+	ReclaimNs int64   // host queue: freeing each kernel's memory, if that is awaited
+	EvictNs   int64   // device queue: the first kernel that leaves
 	EvictEach int64   // device queue: each further one
-	KillNs    int64   // running blocks stopped; 0: they cannot be
-	RestartNs int64   // host: before the first kernel of a program that is taken up again
-	PadShare  float64 // share of a padded kernel's time that the padding's own code takes
+	KillNs    int64   // stopping running blocks; 0: not possible
+	RestartNs int64   // host: before the first kernel of a resumed program
+	PadShare  float64 // share of the padding's own code in a padded kernel's time
 }
 
-// Check says what of the parameters cannot be.
+// Check returns an error if the parameters are impossible.
 func (p *Params) Check() error {
 	for _, c := range []struct {
 		name string
@@ -73,7 +72,7 @@ const MaxUnits = 320
 // Set is a set of SMs.
 type Set [MaxUnits / 64]uint64
 
-// All is the first n.
+// All is the first n SMs.
 func All(n int) (s Set) {
 	for i := range n {
 		s[i/64] |= 1 << (i % 64)
@@ -103,7 +102,7 @@ func (s Set) Without(o Set) Set {
 	return s
 }
 
-// Len is how many SMs are in the set.
+// Len is the number of SMs in the set.
 func (s Set) Len() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -111,7 +110,7 @@ func (s Set) Len() (n int) {
 	return n
 }
 
-// First is the lowest n of the set.
+// First is the lowest n SMs of the set.
 func (s Set) First(n int) (out Set) {
 	for i, w := range s {
 		for ; w != 0 && n > 0; n-- {

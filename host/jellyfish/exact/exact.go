@@ -1,6 +1,6 @@
-// Package exact finds the best that problem P1 of Jellyfish (section IV-A) has: by branch and bound where
-// that ends within a number of nodes, else as a proven upper bound by Lagrangian relaxation. Selections
-// are measured against it; it is too slow to schedule with.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly by branch and bound, or gives a proven upper
+// bound by Lagrangian relaxation if that takes too many nodes. It is the reference for selections, and too slow for
+// scheduling.
 package exact
 
 import (
@@ -13,27 +13,27 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 
-// ErrSize is the error of a problem that is too large to look at.
+// ErrSize says that a problem is too large.
 var ErrSize = errors.New("exact: problem too large")
 
-// Answer is what was found. Accuracy is that of jellyfish.Mapping.
+// Answer is the solution. Accuracy is as in jellyfish.Mapping.
 type Answer struct {
-	Accuracy float64 // of the best selection, everybody being mapped; or, where not Proved, an upper bound of it
-	Proved   bool    // it is reached
+	Accuracy float64 // of the best selection that maps all clients; an upper bound if not Proved
+	Proved   bool    // Accuracy is reached
 	Nodes    int
 }
 
-// kind is a network at a batch: what a worker can be.
+// kind is a network at a batch: a possible configuration of a worker.
 type kind struct {
 	net, batch int
 	value      float64 // accuracy
 	room       int
-	fits       uint64 // clients whose budgets allow it, of the first 64
-	who        []int  // all of those
-	load       int    // their weights
+	fits       uint64 // clients whose budgets allow it, among the first 64
+	who        []int  // all of these clients
+	load       int    // their total weight
 }
 
-// set is of clients.
+// set is a set of clients.
 type set [3]uint64
 
 func (s *set) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
@@ -44,7 +44,7 @@ type solver struct {
 	total    int
 	widest   int // the largest weight
 	everyone uint64
-	best     float64 // sum of accuracy and weight
+	best     float64 // best sum of accuracy times weight
 	nodes    int
 	limit    int
 	over     bool
@@ -54,12 +54,12 @@ type solver struct {
 	inside   []uint64
 }
 
-// eps is what sums of accuracy times weight may differ by and be the same.
+// eps is the tolerance for sums of accuracy times weight.
 const eps = 1e-9
 
-// Solve finds the best selection that maps everybody. found is the accuracy of one that is known to be
-// possible (0: none is), limit the number of nodes and of assignments after which a bound is given in
-// its place. With more than 64 clients or 4 workers it is always a bound; there are at most 192 clients.
+// Solve finds the best selection that maps all clients. found is the accuracy of a known selection (0: none). limit
+// is the number of nodes and assignments after which a bound is returned. With more than 64 clients or 4 workers the
+// result is always a bound; at most 192 clients are allowed.
 func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
 	if len(p.Clients) > len(set{})*64 || len(p.Clients) == 0 {
 		return Answer{}, fmt.Errorf("%w: %d clients, expected 1..%d", ErrSize, len(p.Clients), len(set{})*64)
@@ -102,11 +102,11 @@ func newSolver(p *jellyfish.Problem) *solver {
 				}
 			}
 			k.room = min(k.room, k.load)
-			// A larger batch that fits as many, or one with as much room that fits more, is the better one.
+			// A larger batch for as many clients, or one with as much room for more, dominates.
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
-			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch fits whom a larger one does
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch fits all clients of a larger one
 				s.kinds = s.kinds[:n-1]
 			}
 			s.kinds = append(s.kinds, k)
@@ -123,7 +123,7 @@ func (s *solver) weigh(set uint64) int {
 	return sum
 }
 
-// branch chooses the worker at, of the kinds from on.
+// branch chooses the worker at, among kinds from on.
 func (s *solver) branch(at, from int) {
 	for k := from; k < len(s.kinds) && !s.over; k++ {
 		if s.nodes++; s.nodes > s.limit {
@@ -142,9 +142,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above is an upper bound for the first n workers as chosen and the others of kinds from on: sums of
-// loads over the workers in descending order of accuracy can exceed neither their room nor the weight
-// of the clients that fit any of them. Negative: not everybody can be mapped.
+// above is an upper bound with the first n workers as chosen and the others of kinds from on. Sums of loads over the
+// workers, in descending order of accuracy, can exceed neither their room nor the weight of the clients that fit any
+// of them. It is negative if not all clients can be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -176,8 +176,8 @@ func (s *solver) above(n, from int) float64 {
 	return value
 }
 
-// assign maps everybody to the chosen kinds, as well as that goes: over the clients, all vectors of loads
-// that can be reached, the load of the kind with the most room following from the others'.
+// assign maps all clients to the chosen kinds in the best way. It enumerates, client by client, the reachable vectors
+// of loads; the load of the kind with the most room follows from the others.
 func (s *solver) assign() {
 	implied := 0
 	for i, k := range s.chosen {
@@ -185,7 +185,7 @@ func (s *solver) assign() {
 			implied = i
 		}
 	}
-	// A dimension has room for one step too many, which is masked out.
+	// A dimension has one step too many, which is masked out.
 	var stride [4]int
 	size := 1
 	for i, k := range s.chosen {
@@ -232,7 +232,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each goes through all vectors of loads.
+// each visits all vectors of loads.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {
@@ -258,14 +258,14 @@ func zeroed(v []uint64, n int) []uint64 {
 	return v
 }
 
-// bound is an upper bound of the sum of accuracy and weight: with a price for each client, every worker
-// takes whatever kind and clients pay best, and what all prices add up to is paid back. It holds for any
-// prices; subgradient steps find low ones.
+// bound is an upper bound of the sum of accuracy times weight. With a price for each client, every worker takes the
+// kind and clients that pay best, and the sum of prices is added back. It holds for any prices; subgradient steps
+// lower it.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)
 	for i := range price {
-		price[i] = target / float64(s.total) * float64(s.p.Weight(i)) // as if everybody's were the same
+		price[i] = target / float64(s.total) * float64(s.p.Weight(i)) // start with equal prices
 	}
 	least, since, scale := float64(1<<60), 0, 1.0
 	at := slices.Clone(price)
@@ -296,7 +296,7 @@ func (s *solver) bound(target float64, steps int) float64 {
 		if flat || sum-target < eps {
 			break
 		}
-		step := scale * (sum - target) / max(norm, 1) // far prices would leave nothing of the sum but rounding
+		step := scale * (sum - target) / max(norm, 1) // a price that is far off would leave only rounding errors
 		for i := range price {
 			price[i] -= step * slope[i]
 		}
@@ -304,7 +304,7 @@ func (s *solver) bound(target float64, steps int) float64 {
 	return least
 }
 
-// dearest is the kind and the clients that pay the most at these prices, 0 where none pays.
+// dearest is the kind and the clients that pay most at these prices; 0 if none pays.
 func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
 	var with []set
@@ -333,11 +333,11 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is up to how many clients all ways of parting them are looked at (3^16/2 for pairs of sets).
+// partitions is the most clients for which all partitions are tried (3^16/2 for pairs of sets).
 const partitions = 16
 
-// partition is the best sum of accuracy and weight over all ways of giving all clients to four workers:
-// of two workers for every set of clients, then of two pairs.
+// partition is the best sum of accuracy times weight over all assignments of clients to four workers: first of two
+// workers for every set of clients, then of two pairs.
 func (s *solver) partition() float64 {
 	full := 1<<len(s.p.Clients) - 1
 	alone, pair := make([]float64, full+1), make([]float64, full+1)
@@ -355,7 +355,7 @@ func (s *solver) partition() float64 {
 		low := set & -set
 		rest := set ^ low
 		best := alone[set]
-		for part := rest; ; part = (part - 1) & rest { // with low: the one worker's
+		for part := rest; ; part = (part - 1) & rest { // including low: a single worker
 			best = max(best, alone[part|low]+alone[rest^part])
 			if part == 0 {
 				break

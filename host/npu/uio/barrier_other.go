@@ -2,8 +2,7 @@
 
 package uio
 
-// No board here has another processor; the package builds elsewhere for its tests, whose memory is
-// coherent.
+// Boards have other processors than this one. It builds for the package's tests, whose memory is coherent.
 func storeBarrier() {}
 
 func loadBarrier() {}

@@ -17,24 +17,24 @@ import (
 
 var nativeEndian = binary.NativeEndian
 
-// memory is what the NPU and this process share.
+// memory is shared by the NPU and this process.
 type memory struct {
 	path string
 	addr uint64
-	// reserved: the device tree says where it is
+	// reserved: the device tree gives its place
 	reserved bool
 	bytes    []byte
 	file     *os.File
-	clean    func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
-	drain    func(*syncArgs) error // the same, where it is write-combined and behind an outer cache
+	clean    func(*syncArgs) error // SLUICE_DMA_SYNC for cached memory
+	drain    func(*syncArgs) error // the same for write-combined memory behind an outer cache
 }
 
-// outer tells of a cache outside the cores: the PL310 of a Zynq-7000. Stores to write-combined memory may wait
-// in its store buffer, which a DSB of this process does not drain; the kernel's barrier does.
+// outer: there is a cache outside the cores, the PL310 of a Zynq-7000. Stores to write-combined memory may wait in
+// its store buffer, which only the kernel's barrier drains, not a DSB of this process.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory of our module (boards/kernel/sluice_dma.c) or, where that is not there, of
-// u-dma-buf under the same name.
+// openMemory maps the memory of our module (boards/kernel/sluice_dma.c), or of u-dma-buf under the same name if that
+// is missing.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {
@@ -56,7 +56,7 @@ func openMemory(o Opts) (*memory, error) {
 	}
 	theirs := filepath.Join(o.Sys, "class", "u-dma-buf", o.Memory)
 	if _, err := os.Stat(theirs); err == nil {
-		// 2: what is opened with O_SYNC is mapped write-combined. Only root may write it, and need not where it is so.
+		// 2: memory opened with O_SYNC is mapped write-combined. Only root may set it, if it is not set already.
 		attribute := filepath.Join(theirs, "sync_mode")
 		if mode, err := line(attribute); err != nil || mode != "2" {
 			if err := os.WriteFile(attribute, []byte("2"), 0); err != nil {
@@ -136,7 +136,7 @@ func barrier(dir npu.Direction) {
 }
 
 func (m *memory) close() error {
-	if m.file == nil { // a test's
+	if m.file == nil { // in tests
 		return nil
 	}
 	return errors.Join(unix.Munmap(m.bytes), m.file.Close())

@@ -53,21 +53,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of opening; each message says what to do.
+// Errors of Open; each says what to do.
 var (
 	ErrNoDevice   = errors.New("no such device")
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
-	ErrStuck      = errors.New("the NPU does not come to rest")
+	ErrStuck      = errors.New("the NPU does not become idle")
 	ErrBusy       = errors.New("another process uses it")
 )
 
-// Opts say which NPU. What is zero takes its default.
+// Opts selects the NPU. Zero fields take their default.
 type Opts struct {
 	Name   string // of the UIO device, the device tree's node name (default "npu")
 	Memory string // of the memory's device (default Name + "-memory")
-	Bytes  int64  // of memory that are needed at least
-	// Sys and Dev are where sysfs and devtmpfs are mounted (default /sys, /dev).
+	Bytes  int64  // least size of the memory
+	// Sys and Dev are the mount points of sysfs and devtmpfs (default /sys, /dev).
 	Sys, Dev string
 }
 
@@ -80,14 +80,14 @@ type Bus struct {
 	stale  atomic.Uint64
 
 	mu      sync.Mutex // registers
-	running bool       // a start may run: nothing has shown its end yet
+	running bool       // a start may be running: its end has not been seen
 	found   bool       // Open found a start of an earlier process
 	closed  bool
 }
 
 const regBytes = 0x1000
 
-// registers are Device memory: 32 bits at a multiple of 4, nothing else. Tests have their own.
+// registers are Device memory: only aligned accesses of 32 bits. Tests have their own.
 type registers interface {
 	load(off uint32) uint32
 	store(off, v uint32)
@@ -107,8 +107,8 @@ func (m mapped) store(off, v uint32) {
 
 func (m mapped) close() error { return unix.Munmap(m) }
 
-// Open finds an NPU and brings it to rest: a start that an earlier process has left running is
-// abandoned, so that it cannot write into memory that is given to others now.
+// Open finds an NPU and makes it idle: it aborts a start of an earlier process, which could write to memory that
+// others use now.
 func Open(ctx context.Context, o Opts) (*Bus, error) {
 	b, err := open(ctx, o)
 	if err != nil {
@@ -181,7 +181,7 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	return b, b.begin(ctx)
 }
 
-// begin brings the NPU to rest, and the caches in step with the memory.
+// begin makes the NPU idle and cleans the caches.
 func (b *Bus) begin(ctx context.Context) error {
 	if err := b.rest(ctx); err != nil || b.mem.clean == nil {
 		return err
@@ -189,8 +189,8 @@ func (b *Bus) begin(ctx context.Context) error {
 	return b.Sync(0, int64(len(b.mem.bytes)), npu.ToDevice)
 }
 
-// own takes the device for this process, until the file is closed: two that drive one NPU would reset and
-// overwrite each other.
+// own locks the device for this process until the file is closed: two processes on one NPU would reset and overwrite
+// each other.
 func own(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -209,13 +209,14 @@ func own(f *os.File) error {
 	return nil
 }
 
-// Claim is an NPU that is this process's, its registers not touched: for who is about to take it from the PL.
+// Claim is an NPU locked for this process, with its registers untouched, for a caller that is about to remove it from
+// the PL.
 type Claim struct {
 	file  *os.File
 	bytes int64
 }
 
-// Hold claims an NPU, until Close. One that another process uses is ErrBusy.
+// Hold locks an NPU until Close. If another process uses it, the error is ErrBusy.
 func Hold(o Opts) (*Claim, error) {
 	d, err := Find(o)
 	if err != nil {
@@ -231,10 +232,10 @@ func Hold(o Opts) (*Claim, error) {
 	return &Claim{f, d.Bytes}, nil
 }
 
-// Close gives it back.
+// Close unlocks it.
 func (c *Claim) Close() error { return c.file.Close() }
 
-// Busy tells whether a start runs, and touches nothing. The PL must be configured.
+// Busy reports whether a start is running, without touching anything else. The PL must be configured.
 func (c *Claim) Busy() (bool, error) {
 	if c.bytes < regBytes {
 		return false, fmt.Errorf("%w: the registers of %s are %d bytes, expected %d", ErrSize, c.file.Name(), c.bytes, regBytes)
@@ -251,7 +252,7 @@ func (c *Claim) Busy() (bool, error) {
 	return r.load(abi.RegStatus)&abi.RegStatusBusyMask != 0, nil
 }
 
-// opening names what a refused open means.
+// opening explains a refused open.
 func opening(err error, hint string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -262,7 +263,7 @@ func opening(err error, hint string) error {
 	return err
 }
 
-// Device is a UIO device as sysfs describes it.
+// Device is a UIO device, from sysfs.
 type Device struct {
 	Path  string // /dev/uio0
 	Name  string
@@ -270,7 +271,7 @@ type Device struct {
 	Bytes int64
 }
 
-// Find looks a device up by name. More than one of the name is an error, so is none.
+// Find finds a device by name. No device and several devices are errors.
 func Find(o Opts) (Device, error) {
 	o = o.defaults()
 	class := filepath.Join(o.Sys, "class", "uio")
@@ -282,7 +283,7 @@ func Find(o Opts) (Device, error) {
 	var others []string
 	for _, e := range entries {
 		name, err := line(filepath.Join(class, e.Name(), "name"))
-		if err != nil { // another driver's that has none, or one that goes just now
+		if err != nil { // another driver's device without a name, or one being removed
 			others = append(others, e.Name()+" (no name)")
 			continue
 		}
@@ -315,7 +316,7 @@ func Find(o Opts) (Device, error) {
 	return found[0], nil
 }
 
-// line is the one line of a small file.
+// line reads a file of one line.
 func line(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -365,7 +366,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 	if b.closed {
 		return npu.ErrClosed
 	}
-	// Whether a start runs matters only where its end has not been seen; then STATUS knows.
+	// Whether a start is running matters only if its end has not been seen; STATUS knows.
 	busy := b.running && abi.Refused(off, true, v, true) && b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0
 	if abi.Refused(off, true, v, busy) {
 		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}
@@ -380,7 +381,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 // DRAM implements npu.Bus.
 func (b *Bus) DRAM() (window []byte, base uint64) { return b.mem.bytes, b.mem.addr }
 
-// Mapping says how the memory is mapped.
+// Mapping is how the memory is mapped.
 func (b *Bus) Mapping() string {
 	if b.mem.clean != nil {
 		return "cached"
@@ -399,15 +400,14 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 	return nil
 }
 
-// Interrupts says how many interrupts the kernel has told of, and how many of them found no cause
-// raised.
+// Interrupts is the number of interrupts that the kernel counted, and of those without a raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved tells whether the memory is what the device tree reserves, at an address of the board's choice, and not
-// u-dma-buf's, which may lie anywhere.
+// Reserved reports whether the memory is reserved in the device tree, at a known address, and not from u-dma-buf,
+// which may be anywhere.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
-// Abandoned tells whether Open found a start that an earlier process had left running.
+// Abandoned reports whether Open found a running start of an earlier process.
 func (b *Bus) Abandoned() bool { return b.found }
 
 // Time is the NPU's free-running count of cycles.
@@ -426,12 +426,11 @@ func (b *Bus) time() uint64 {
 }
 
 const (
-	look     = 100 * time.Millisecond // between looks at the NPU's clock while no interrupt comes
-	standing = 2 * time.Second        // of a clock that counts at least thousands of cycles a second
+	look     = 100 * time.Millisecond // interval of reads of the NPU's clock while no interrupt comes
+	standing = 2 * time.Second        // time after which an unchanged clock counts as stopped
 )
 
-// WaitIRQ implements npu.Bus. The limit counts in TIME; a clock that stands still is an error of its
-// own.
+// WaitIRQ implements npu.Bus. The limit is in ticks of TIME; a stopped clock has an error of its own.
 func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	began, err := b.Time()
 	if err != nil {
@@ -470,7 +469,7 @@ func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	}
 }
 
-// state is TIME, and whether a cause is raised that the line is enabled for.
+// state is TIME, and whether an enabled cause is raised.
 func (b *Bus) state() (now uint64, raised bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -485,7 +484,7 @@ func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err er
 	one := [4]byte{}
 	nativeEndian.PutUint32(one[:], 1)
 	if _, err := b.irq.Write(one[:]); err != nil {
-		if errors.Is(err, unix.EIO) { // uio_write knows no other reason
+		if errors.Is(err, unix.EIO) { // the only reason in uio_write
 			return false, fmt.Errorf("%w: %s has no interrupt: its node in the device tree needs interrupts (and interrupt-parent): %w", npu.ErrNoIRQ, b.irq.Name(), err)
 		}
 		return false, fmt.Errorf("unmask: %w", closedErr(err))
@@ -513,10 +512,10 @@ func closedErr(err error) error {
 	return err
 }
 
-// rest abandons what runs.
+// rest aborts a running start.
 func (b *Bus) rest(ctx context.Context) error {
 	if id := b.regs.load(abi.RegID); id != abi.ID {
-		b.running = false // nothing of ours
+		b.running = false // not a start of this process
 		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
 	}
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {
@@ -537,8 +536,7 @@ func (b *Bus) rest(ctx context.Context) error {
 	return nil
 }
 
-// Close implements npu.Bus. A start that still runs is abandoned first: its memory is about to
-// belong to nobody.
+// Close implements npu.Bus. It aborts a running start first, since the memory will be freed.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

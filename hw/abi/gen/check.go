@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	addrBits    = 12 // byte address of the register space
+	addrBits    = 12 // width of a byte address in the register space
 	counterSize = 8
 )
 
 var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
-// reserved are the words a lower-case field name must not be, in SystemVerilog or C++.
+// reserved words of SystemVerilog and C++ cannot be lower-case field names.
 var reserved = strings.Fields(`
 alias always and assert assign assume auto begin bind bit bool break buf byte case cell char class
 clocking config const constraint context continue cover cross deassign default define defparam
@@ -31,7 +31,7 @@ struct super supply0 supply1 switch table tagged task template this throughout t
 timeunit tran tri type typedef typename union unique unsigned until untyped use var vectored virtual
 void wait wand weak while wildcard wire with within wor xnor xor`)
 
-// names refuses a bad or repeated name; what says whose.
+// names rejects bad and duplicate names; what is their kind, for errors.
 type names struct {
 	p    *parser
 	what string
@@ -50,7 +50,7 @@ func (n *names) add(name string, line int) {
 	n.seen[name] = line
 }
 
-// check refuses whatever would make the generated files contradict themselves.
+// check rejects descriptions from which contradicting files would be generated.
 func (p *parser) check(s *spec) {
 	if s.schema != "sluice-abi/1" {
 		p.fail(1, "schema: expected sluice-abi/1, found %q", s.schema)
@@ -128,7 +128,7 @@ func (p *parser) checkRegisters(s *spec) {
 	}
 }
 
-// checkValues wants 0, 1, 2 ... in this order, none left out.
+// checkValues requires the values 0, 1, 2 ... in order without gaps.
 func (p *parser) checkValues(what string, list []value, bits int64) {
 	ns := p.names(what)
 	for i, v := range list {
@@ -142,7 +142,7 @@ func (p *parser) checkValues(what string, list []value, bits int64) {
 	}
 }
 
-// checkFields wants fields of one word ascending, apart and inside it.
+// checkFields requires the fields of a word to be ascending, disjoint and inside the word.
 func (p *parser) checkFields(what string, fields []field, width int64) {
 	ns := p.names("field of " + what)
 	end, prev := int64(0), ""
@@ -160,7 +160,7 @@ func (p *parser) checkFields(what string, fields []field, width int64) {
 	}
 }
 
-// checkMembers refuses names that cannot be members of a struct in SystemVerilog.
+// checkMembers rejects names that cannot be struct members in SystemVerilog.
 func (p *parser) checkMembers(what string, fields []field) {
 	for _, f := range fields {
 		if strings.HasPrefix(f.name, "RSVD") || slices.Contains(reserved, strings.ToLower(f.name)) {
@@ -210,8 +210,8 @@ func (p *parser) checkDescriptor(s *spec) {
 	}
 }
 
-// checkIdentifiers refuses two generated identifiers of one name (a register FBCB with a field
-// ADDR_LSB against a register FBCB_ADDR, two names that differ only in their underscores).
+// checkIdentifiers rejects two generated identifiers with the same name: a register FBCB with a field ADDR_LSB and a
+// register FBCB_ADDR, or names that differ in underscores only.
 func (p *parser) checkIdentifiers(s *spec) {
 	for what, ids := range map[string][]ident{"SystemVerilog": svIdents(s), "Go": goIdents(s)} {
 		seen := map[string]bool{}
@@ -224,14 +224,14 @@ func (p *parser) checkIdentifiers(s *spec) {
 	}
 }
 
-// ident is a generated identifier and the line that caused it.
+// ident is a generated identifier and the line that it comes from.
 type ident struct {
 	name string
 	line int
 }
 
-// canonical is the description without docs, limits, comments and order: one line a fact, sorted. What
-// changes the meaning changes it; nothing else does.
+// canonical is the description without docs, limits, comments and order: one fact a line, sorted. It changes exactly
+// if the meaning changes.
 func canonical(s *spec) string {
 	var l []string
 	add := func(format string, args ...any) { l = append(l, fmt.Sprintf(format, args...)) }

@@ -134,5 +134,5 @@ func emitCPP(s *spec) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fieldConst keeps the field MAGIC apart from the constant DESC_MAGIC.
+// fieldConst separates the field MAGIC from the constant DESC_MAGIC.
 func fieldConst(f field) string { return "F_" + f.name }

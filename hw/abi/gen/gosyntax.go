@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// words are spelt so wherever they stand in a Go name; every other word is capitalised.
+// words have a fixed spelling in Go names; all other words are capitalised.
 var words = map[string]string{
 	"ABI": "ABI", "AXI": "AXI", "FBCB": "FBCB", "GEMM": "GEMM", "ID": "ID", "IRQ": "IRQ",
 	"TR": "TR", "TP": "TP", "TC": "TC", "MAC": "MAC", "MACS": "MACs", "ABUF": "ABuf",
 	"WRING": "WRing", "CMAX": "CMax", "KWC": "KWC", "SLVERR": "SLVERR", "DECERR": "DECERR",
 }
 
-// camel turns BUILD_TR into BuildTR and W_OFFSET_1 into WOffset1.
+// camel converts BUILD_TR to BuildTR and W_OFFSET_1 to WOffset1.
 func camel(name string) string {
 	var b strings.Builder
 	for _, w := range strings.Split(name, "_") {
@@ -76,7 +76,7 @@ func goIdents(s *spec) []ident {
 	return ids
 }
 
-// goType is the smallest type that holds a field, and the bits of that type.
+// goType is the smallest type that holds a field, and its bits.
 func goType(f field) (string, int64) {
 	if f.name == "OP" {
 		return "Op", 8
@@ -262,7 +262,7 @@ func unpackField(f field, word string) string {
 	}
 }
 
-// reservedWords has ones, word by word, where no field stands.
+// reservedWords returns a mask for each word with ones outside all fields.
 func reservedWords(fields []field, n int64) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -274,7 +274,7 @@ func reservedWords(fields []field, n int64) []uint32 {
 	return out
 }
 
-// number prints small numbers in decimal, others in hexadecimal.
+// number formats small numbers in decimal, others in hexadecimal.
 func number(v int64) string {
 	if v <= 1024 && v != 0xD5 {
 		return fmt.Sprint(v)

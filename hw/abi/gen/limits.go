@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// emitLimits is beside emitCPP, because what C++ shares with the RTL is built anew with the RTL.
+// emitLimits is separate from emitCPP: whatever includes that file is rebuilt when the RTL's interface changes.
 func emitLimits(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -22,7 +22,7 @@ type spec struct {
 	ops       []value
 	desc      []field
 	fbcb      []field
-	limits    []constant // not of the hash
+	limits    []constant // not part of the hash
 	errors    []value
 
 	hash uint64 // first 64 bits of SHA-256 of canonical()
@@ -46,13 +46,13 @@ type register struct {
 	offset    int64
 	access    string // ro, rw, w1c, wo
 	busyOK    bool
-	count     int64 // registers of this name, one after another
-	bits      int64 // significant bits where there are no fields
+	count     int64 // consecutive registers of this name
+	bits      int64 // significant bits, if there are no fields
 	fields    []field
 	line      int
 }
 
-// field is a run of bits: of a register, of a descriptor word, of an FBCB entry.
+// field is a range of bits of a register, a descriptor word or an FBCB entry.
 type field struct {
 	name, doc string
 	word      int64 // descriptor only
@@ -72,7 +72,7 @@ type counter struct {
 	line      int
 }
 
-// constant looks a constant up by name.
+// constant finds a constant by name.
 func (s *spec) constant(name string) (int64, bool) {
 	for _, c := range s.constants {
 		if c.name == name {
@@ -82,7 +82,7 @@ func (s *spec) constant(name string) (int64, bool) {
 	return 0, false
 }
 
-// mask has ones where the register has bits.
+// mask has ones at the register's bits.
 func (r register) mask() uint32 {
 	if len(r.fields) == 0 {
 		return fieldMask(0, r.bits)
@@ -98,8 +98,8 @@ func fieldMask(lsb, bits int64) uint32 {
 	return uint32((uint64(1)<<bits - 1) << lsb)
 }
 
-// parser walks the YAML tree by hand: every key is either read or refused, and every complaint
-// knows its line. The first hundred complaints are kept.
+// parser walks the YAML tree itself: every key is either read or rejected, and every error has its line. It keeps the
+// first hundred errors.
 type parser struct {
 	file string
 	errs []error
@@ -111,7 +111,7 @@ func (p *parser) fail(line int, format string, args ...any) {
 	}
 }
 
-// parse reads and checks a description. Nothing is accepted in part.
+// parse reads and checks a description. It returns a description only if there is no error.
 func parse(file string, text []byte) (*spec, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
@@ -133,7 +133,7 @@ func parse(file string, text []byte) (*spec, error) {
 	return s, nil
 }
 
-// object is one YAML mapping whose keys are taken one by one.
+// object is a YAML mapping whose keys are read one by one.
 type object struct {
 	p    *parser
 	line int
@@ -157,7 +157,7 @@ func (p *parser) object(n *yaml.Node, what string) *object {
 	return o
 }
 
-// take removes a key; nil where it is missing, which is a failure only if required.
+// take removes a key. A missing key gives nil, and is an error if required.
 func (o *object) take(key string, required bool) *yaml.Node {
 	n, ok := o.keys[key]
 	if !ok {
@@ -190,7 +190,7 @@ func (o *object) num(key string, required bool, def int64) int64 {
 	if n == nil {
 		return def
 	}
-	// Base 0 takes 0x and decimal; a leading zero would mean octal and is refused.
+	// Base 0 accepts 0x and decimal. A leading zero would mean octal and is rejected.
 	v, err := strconv.ParseInt(n.Value, 0, 64)
 	octal := len(n.Value) > 1 && n.Value[0] == '0' && n.Value[1] >= '0' && n.Value[1] <= '9'
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || octal {
@@ -226,7 +226,7 @@ func (o *object) list(key string, required bool, each func(*yaml.Node)) {
 	}
 }
 
-// done refuses the keys nobody took.
+// done rejects unread keys.
 func (o *object) done() {
 	for k, n := range o.keys {
 		o.p.fail(n.Line, "%s: unknown key %q", o.what, k)

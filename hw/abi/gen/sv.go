@@ -144,7 +144,7 @@ func access(r register) string {
 	return r.access
 }
 
-// svStruct writes a packed struct from the highest bit down, gaps as fields rsvd_<word>_<lsb>.
+// svStruct writes a packed struct from the highest bit down, with gaps as fields rsvd_<word>_<lsb>.
 func svStruct(w func(string, ...any), name string, fields []field, words int64) {
 	var lines []string
 	gap := func(word, from, to int64) {

@@ -6,13 +6,13 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/prefix"
 )
 
@@ -33,57 +33,43 @@ Example: go run ./hw/vivado/ip/cmd/boardip -board zc706 -config small -out build
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("hwprefix", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	name := fs.String("prefix", "", "what names begin with: a letter, then letters, digits and _")
-	out := fs.String("out", "", "folder to write to; made where it is not there")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case *name == "" || *out == "":
-		fs.Usage()
-		return 2
-	}
-	more := map[string][]byte{}
-	for _, f := range fs.Args() {
-		text, err := os.ReadFile(f)
-		if err == nil && more[filepath.Base(f)] != nil {
-			err = fmt.Errorf("%s: there are two of that name", f)
+	t := cli.NewFlagTool("hwprefix", usage, stderr)
+	name := t.String("prefix", "", "what names begin with: a letter, then letters, digits and _")
+	out := t.String("out", "", "folder to write to; made where it is not there")
+	return t.Main(args, func() error {
+		if *name == "" || *out == "" {
+			return cli.Told(cli.Usage)
+		}
+		more := map[string][]byte{}
+		for _, f := range t.Args() {
+			text, err := os.ReadFile(f)
+			if err == nil && more[filepath.Base(f)] != nil {
+				err = fmt.Errorf("%s: duplicate file name", f)
+			}
+			if err != nil {
+				return err
+			}
+			more[filepath.Base(f)] = text
+		}
+		files, err := prefix.Files(*name, more)
+		if errors.Is(err, prefix.ErrPrefix) {
+			return cli.Errorf(cli.Usage, "-prefix: %w", err)
 		}
 		if err != nil {
-			fmt.Fprintln(stderr, "hwprefix:", err)
-			return 3
+			return err
 		}
-		more[filepath.Base(f)] = text
-	}
-	files, err := prefix.Files(*name, more)
-	switch {
-	case errors.Is(err, prefix.ErrPrefix):
-		fmt.Fprintln(stderr, "hwprefix: -prefix:", err)
-		return 2
-	case err != nil:
-		fmt.Fprintln(stderr, "hwprefix:", err)
-		return 3
-	}
-	if err := free(*out, files, fs.Args()); err != nil {
-		fmt.Fprintln(stderr, "hwprefix: -out:", err)
-		return 3
-	}
-	if err := write(*out, files); err != nil {
-		fmt.Fprintln(stderr, "hwprefix:", err)
-		return 1
-	}
-	fmt.Fprintf(stdout, "%d files of SystemVerilog, listed in %s\n", len(files)-1, filepath.Join(*out, prefix.List))
-	return 0
+		if err := free(*out, files, t.Args()); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+		if err := write(*out, files); err != nil {
+			return cli.Coded(cli.Check, err)
+		}
+		_, err = fmt.Fprintf(stdout, "%d files of SystemVerilog, listed in %s\n", len(files)-1, filepath.Join(*out, prefix.List))
+		return err
+	})
 }
 
-// free refuses a folder where something would be written over that the list of an earlier call does not name.
+// free rejects a folder with a file that would be overwritten and is not in an earlier call's list.
 func free(dir string, files map[string][]byte, given []string) error {
 	list := filepath.Join(dir, prefix.List)
 	written := map[string]bool{}
@@ -114,7 +100,7 @@ func free(dir string, files map[string][]byte, given []string) error {
 	return nil
 }
 
-// write leaves the list for last: where it is there, so is everything in it.
+// write writes the list last: if it exists, so do all files in it.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -1,5 +1,6 @@
-// Package route reads what an open place and route says of a module on another maker's part, and holds it against a
-// core whose clock on Xilinx' parts is published: nets and fan-out as a router has them, beside the tables of hw/syn/timing.
+// Package route reads reports of an open place-and-route tool for another vendor's part, and compares a module with a
+// core whose clock on Xilinx parts is published. Its nets and fan-out are a router's, unlike the tables of
+// hw/syn/timing.
 package route
 
 import (
@@ -15,27 +16,27 @@ import (
 	"slices"
 )
 
-// ErrRoute is what a report, a netlist or a stored result that is not understood is refused with.
+// ErrRoute is wrapped by errors about reports, netlists and stored results.
 var ErrRoute = errors.New("route")
 
-// Label says what these figures are.
+// Label is the label of these figures.
 const Label = "routed on ECP5, an estimate for Xilinx parts"
 
-// Device is the part that hw/syn/route.sh takes, out of context.
+// Device is the part in hw/syn/route.sh, out of context.
 const Device = "LFE5U-85F-8 CABGA756"
 
-// Run is the longest path from register to register of one placement.
+// Run is the longest register-to-register path of one placement.
 type Run struct {
 	Seed      int     `json:"seed"`
 	NS        float64 `json:"ns"`
-	LogicNS   float64 `json:"logic_ns"` // of it cells, with clock to output and setup
+	LogicNS   float64 `json:"logic_ns"` // its cells, with clock to output and setup
 	RoutingNS float64 `json:"routing_ns"`
-	Fanout    int     `json:"fanout"` // most loads of any net of the path
+	Fanout    int     `json:"fanout"` // largest fan-out of a net in the path
 	From      string  `json:"from"`
 	To        string  `json:"to"`
 }
 
-// Result is what is known of a module.
+// Result is the runs of a module.
 type Result struct {
 	Schema  int    `json:"schema"`
 	Label   string `json:"label"`
@@ -44,34 +45,34 @@ type Result struct {
 	Device  string `json:"device"`
 	Yosys   string `json:"yosys"`
 	Nextpnr string `json:"nextpnr"`
-	Sources string `json:"sources"` // hash of the RTL it is made of, as hw/syn has it
-	LUTs    int    `json:"luts"`    // LUT4s, of carry chains and LUT RAMs too
+	Sources string `json:"sources"` // hash of its RTL, as in hw/syn
+	LUTs    int    `json:"luts"`    // LUT4s, including carry chains and LUT RAMs
 	FFs     int    `json:"ffs"`
 	Runs    []Run  `json:"runs"` // by seed
 }
 
-// NS is the median of the runs, the lower one of two.
+// NS is the median of the runs; of two, the lower.
 func (r *Result) NS() float64 { return r.Typical().NS }
 
-// Typical is the run that has it.
+// Typical is the median run.
 func (r *Result) Typical() Run {
 	runs := slices.SortedFunc(slices.Values(r.Runs), func(a, b Run) int { return cmp.Compare(a.NS, b.NS) })
 	return runs[(len(runs)-1)/2]
 }
 
-// Spread are the shortest and the longest of the runs.
+// Spread is the shortest and the longest of the runs.
 func (r *Result) Spread() (least, most float64) {
 	by := func(a, b Run) int { return cmp.Compare(a.NS, b.NS) }
 	return slices.MinFunc(r.Runs, by).NS, slices.MaxFunc(r.Runs, by).NS
 }
 
-// Ratio is by how much a module's longest path is longer than the core's.
+// Ratio is a module's longest path over the core's.
 func Ratio(r, core *Result) float64 { return r.NS() / core.NS() }
 
-// Slack is by how much a ratio may grow: about what one placement differs from the next.
+// Slack is the allowed growth of a ratio: about the difference between two placements.
 const Slack = 0.15
 
-// Gate says why a result may not be: against the core it is longer than what is stored is against the stored core.
+// Gate returns an error if a result's ratio to the core is larger than the stored one.
 func Gate(stored, storedCore, now, nowCore *Result) error {
 	was, is := Ratio(stored, storedCore), Ratio(now, nowCore)
 	if is > was*(1+Slack) {
@@ -80,7 +81,7 @@ func Gate(stored, storedCore, now, nowCore *Result) error {
 	return nil
 }
 
-// loads are the inputs of cells behind each net of yosys' netlist, by name. nextpnr keeps the names.
+// loads is the fan-out of each net of yosys' netlist, by name. nextpnr keeps the names.
 func loads(text []byte, module string) (map[string]int, error) {
 	type port struct {
 		Bits []json.RawMessage `json:"bits"`
@@ -127,7 +128,7 @@ func loads(text []byte, module string) (map[string]int, error) {
 	return byName, nil
 }
 
-// Read reads nextpnr's report of one placement of a module, and the netlist that was placed.
+// Read reads nextpnr's report of a module's placement, with the netlist that was placed.
 func Read(report, netlist []byte, module string) (run Run, luts, ffs int, err error) {
 	var doc struct {
 		Paths []struct {
@@ -172,7 +173,7 @@ func Read(report, netlist []byte, module string) (run Run, luts, ffs int, err er
 				switch s.Type {
 				case "routing":
 					run.RoutingNS += s.Delay
-					run.Fanout = max(run.Fanout, behind[s.Net]) // nets that packing has made are not there: within a cell
+					run.Fanout = max(run.Fanout, behind[s.Net]) // nets inside a packed cell are not listed
 				case "clk-to-q", "logic", "setup":
 					run.LogicNS += s.Delay
 				default:
@@ -192,10 +193,10 @@ func Read(report, netlist []byte, module string) (run Run, luts, ffs int, err er
 
 func round(ns float64) float64 { return math.Round(ns*1000) / 1000 }
 
-// Name is the file of a result.
+// Name is the file name of a result.
 func Name(config, module string) string { return config + "-" + module + ".json" }
 
-// Load reads a stored result; keys it does not know and figures that cannot be are refused.
+// Load reads a stored result. Unknown keys and impossible figures are errors.
 func Load(path string) (*Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -222,7 +223,7 @@ func Load(path string) (*Result, error) {
 	return &r, nil
 }
 
-// Store writes a result into its folder.
+// Store writes a result to its folder.
 func Store(dir string, r *Result) error {
 	r.Schema, r.Label, r.Device = 1, Label, Device
 	text, err := json.MarshalIndent(r, "", "  ")

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// A kind is a type of cell: how its outputs come to be and where paths end at its inputs.
+// A kind is a type of cell: how its outputs arise and where paths end at its inputs.
 type kind struct {
 	class  class
 	family string // of parts that have it; empty: all
@@ -37,7 +37,7 @@ func kindOf(t string) *kind {
 	case "MUXF9":
 		return &kind{mux, "xcup"}
 	case "CARRY4":
-		return &kind{carry, ""} // yosys maps to it for either family
+		return &kind{carry, ""} // yosys uses it for both families
 	case "CARRY8":
 		return &kind{carry, "xcup"}
 	case "FDRE", "FDSE", "FDCE", "FDPE", "FDRE_1", "FDSE_1", "FDCE_1", "FDPE_1":
@@ -64,7 +64,7 @@ func kindOf(t string) *kind {
 	return nil
 }
 
-// level tells whether a way through the cell counts as a LUT level.
+// level reports whether a path through the cell counts as a LUT level.
 func (k *kind) level() bool {
 	return k.class == lut || k.class == mux || k.class == lutram || k.class == shift
 }
@@ -79,13 +79,13 @@ func (k *kind) clock(port string) bool {
 	return false
 }
 
-// An arc is one way to an output: from the clock (from < 0), or from an input pin.
+// An arc is a path to an output: from the clock (from < 0), or from an input pin.
 type arc struct {
 	from  int32 // pin
 	delay float64
 }
 
-// arcs appends the ways to output pin out of cell c.
+// arcs appends the arcs to output pin out of cell c.
 func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	clock := func(d float64) { list = append(list, arc{-1, d}) }
 	from := func(d float64, ok func(p *pin) bool) {
@@ -99,13 +99,13 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	switch c.k.class {
 	case lut:
 		from(t.LUT, any)
-	case inverter, buffer: // fit has made LUTs of the inverters that are none's part
+	case inverter, buffer: // fit has turned the inverters that no other cell absorbs into LUTs
 		from(0, any)
 	case mux:
 		from(t.Mux, any)
 	case carry:
 		sum := out.port == "O"
-		// a carry comes from the cell below, or into a chain out of the fabric
+		// a carry comes from the cell below, or from the fabric into a chain
 		carried := func(p *pin) bool {
 			d := n.driver[p.net]
 			return p.port == "CI" && d >= 0 && n.pins[d].cell != portCell && n.cells[n.pins[d].cell].k.class == carry
@@ -173,7 +173,7 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	return list
 }
 
-// readAddress tells whether a LUT RAM's output follows a port that addresses it.
+// readAddress reports whether a port is the read address of a LUT RAM's output.
 func readAddress(kind, out, in string) bool {
 	if strings.HasPrefix(out, "DO") && len(out) == 3 { // RAM32M: DOA by ADDRA
 		return in == "ADDR"+out[2:]
@@ -187,7 +187,7 @@ func readAddress(kind, out, in string) bool {
 	return strings.HasPrefix(in, "A") || strings.HasPrefix(in, "DPRA")
 }
 
-// setup is what an input pin needs before the clock; ok is false where no path ends.
+// setup is an input pin's setup time; ok is false if no path ends there.
 func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 	if c.k.clock(p.port) {
 		return 0, false
@@ -274,7 +274,7 @@ func (n *Netlist) wire(t *Table, to *pin) float64 {
 	switch {
 	case from == carry && c.k.class == carry && to.port == "CI":
 		return 0
-	case c.k.class == mux && to.port != "S": // fit has put a LUT before those that none lies beside
+	case c.k.class == mux && to.port != "S": // fit has put a LUT before those without an adjacent one
 		return 0
 	case c.k.class == dsp && (to.port == "PCIN" || to.port == "ACIN" || to.port == "BCIN"):
 		return 0
@@ -282,7 +282,7 @@ func (n *Netlist) wire(t *Table, to *pin) float64 {
 		return t.NetLocal
 	case c.k.class == ff && to.port == "D" && (from == lut || from == carry || from == mux || from == lutram):
 		switch {
-		case n.regs[to.net] > 1: // one of them lies beside it, whichever
+		case n.regs[to.net] > 1: // exactly one of them is adjacent
 		case f <= 2:
 			return t.NetLocal
 		default:

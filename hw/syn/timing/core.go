@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 )
 
-// CoreModule is the core that estimates are held against.
+// CoreModule is the reference core for the estimates.
 const CoreModule = "picorv32_axi"
 
-// Published is what Vivado reaches with it (TWO_CYCLE_ALU), in ns by table, by the README of picorv32.
+// Published is Vivado's delay of the core (TWO_CYCLE_ALU), in ns by table, from picorv32's README.
 func Published(grade string) (ns float64, ok bool) {
 	ns, ok = map[string]float64{"k7-2": 2.4, "usp-2": 1.4}[grade]
 	return ns, ok
 }
 
-// Core makes of the package's picorv32.v the core that the published figures are of.
+// Core configures the package's picorv32.v as in the published figures.
 func Core(text []byte) ([]byte, error) {
 	const off, on = "TWO_CYCLE_ALU = 0", "TWO_CYCLE_ALU = 1"
 	if !bytes.Contains(text, []byte(off)) || !bytes.Contains(text, []byte("module "+CoreModule+" ")) {
@@ -25,7 +25,7 @@ func Core(text []byte) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte(off), []byte(on)), nil
 }
 
-// WriteCore writes that core below a root, from the package's file, and gives its path from there.
+// WriteCore writes that core below a root and returns its path from there.
 func WriteCore(root, from string) (rtl string, err error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Fit makes of the mapped netlist what a fabric has of it. yosys writes cells that no part has, and nets that none can
-// route: an inverter is a LUT of its own but where something beside it takes the inversion, and the data inputs of
-// wide multiplexers come out of the LUT beside them and from nowhere else.
+// Fit adapts the mapped netlist to the fabric. yosys writes cells that no part has and nets that cannot be routed. An
+// inverter becomes a LUT unless an adjacent cell absorbs the inversion. The data inputs of a wide multiplexer must
+// come from the LUT beside it.
 //
-// The netlist itself stays as it is: whether a register takes an inversion depends on the family.
+// The original netlist is unchanged, since absorption depends on the family.
 func (n *Netlist) fit(family string) *Netlist {
 	f := *n
 	f.cells, f.pins, f.driver = slices.Clone(n.cells), slices.Clone(n.pins), slices.Clone(n.driver)
@@ -23,13 +23,13 @@ func (n *Netlist) fit(family string) *Netlist {
 			f.invert(int32(i), family)
 		}
 	}
-	takers := make([]int32, len(f.driver)) // by net: multiplexers that have it for data
+	takers := make([]int32, len(f.driver)) // by net: number of multiplexers with it as data
 	for i := range f.pins {
 		if p := &f.pins[i]; p.net >= 0 && f.muxData(p) {
 			takers[p.net]++
 		}
 	}
-	for i := range n.pins { // as many as there were: what is added needs nothing
+	for i := range n.pins { // original pins only: added ones are already correct
 		if p := &f.pins[i]; p.net >= 0 && f.muxData(p) {
 			f.feed(int32(i), takers[p.net] > 1)
 		}
@@ -38,7 +38,7 @@ func (n *Netlist) fit(family string) *Netlist {
 	return &f
 }
 
-// connect takes a pin to another net; -1 leaves it open.
+// connect moves a pin to another net; -1 leaves it open.
 func (n *Netlist) connect(at, net int32) {
 	p := &n.pins[at]
 	if p.net >= 0 {
@@ -58,8 +58,8 @@ func (n *Netlist) connect(at, net int32) {
 	}
 }
 
-// invert finds who takes the inversion of cell i: the LUT before it where that drives nothing else, those behind it
-// that can; what is left over makes it a LUT.
+// invert finds cells that absorb the inversion of cell i: the LUT before it if that drives nothing else, or the cells
+// after it that can. For the others it becomes a LUT.
 func (n *Netlist) invert(i int32, family string) {
 	c := &n.cells[i]
 	in, out := int32(-1), int32(-1)
@@ -97,11 +97,11 @@ func (n *Netlist) invert(i int32, family string) {
 	}
 }
 
-// inverts tells whether a cell takes the inversion of what comes in at a port. LUTs do, in their table. Of registers
-// the clock alone can be inverted in the slice, set and reset too on UltraScale+ (UG474; UG574, where project U-Ray
-// finds the bits RST_ABCDINV and RST_EFGHINV; project X-Ray finds CLKINV and nothing else on series 7), never D and
-// never the enable. Of block RAM, URAM and DSP it is what the primitive has an IS_..._INVERTED for (UG473, UG573,
-// UG479, UG579; yosys' cells_sim.v has the same as `invertible_pin`).
+// inverts reports whether a cell can invert an input port. LUTs can, in their table. Of a register's inputs only the
+// clock can be inverted in the slice; on UltraScale+ set and reset too (UG474; UG574, where project U-Ray finds the
+// bits RST_ABCDINV and RST_EFGHINV; project X-Ray finds only CLKINV on series 7); D and enable never. Block RAM, URAM
+// and DSP can where the primitive has an IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys'
+// cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true
@@ -122,16 +122,16 @@ func (c *cell) inverts(port, family string) bool {
 	return false
 }
 
-// muxData tells whether a pin is one of the data inputs of a wide multiplexer.
+// muxData reports whether a pin is a data input of a wide multiplexer.
 func (n *Netlist) muxData(p *pin) bool {
 	return !p.out && p.cell != portCell && n.cells[p.cell].k.class == mux && p.port != "S"
 }
 
-// feed gives a data input of a wide multiplexer what the slice has before it: MUXF7 the LUT beside it, MUXF8 the
-// MUXF7, MUXF9 the MUXF8. Where that is none, or one that other multiplexers have too, a LUT is passed to get there,
-// and the multiplexers between: which of several has the LUT beside it is the placer's choice, so none is taken to.
+// feed connects a data input of a wide multiplexer to the cell before it in the slice: MUXF7 to its LUT, MUXF8 to the
+// MUXF7, MUXF9 to the MUXF8. If there is none, or other multiplexers use it too, a LUT and the multiplexers between
+// are inserted. Which of several has the adjacent LUT is the placer's choice, so none is assumed to.
 func (n *Netlist) feed(at int32, shared bool) {
-	before := func(c *cell) int { return int(c.kind[4] - '6') } // multiplexers, itself among them
+	before := func(c *cell) int { return int(c.kind[4] - '6') } // number of multiplexers, including itself
 	p := &n.pins[at]
 	need, have := before(&n.cells[p.cell]), 0
 	if d := n.driver[p.net]; d >= 0 && n.pins[d].cell != portCell && !shared {
@@ -150,7 +150,7 @@ func (n *Netlist) feed(at int32, shared bool) {
 	}
 }
 
-// pass puts a cell that changes nothing before an input pin.
+// pass inserts a cell that passes its input before an input pin.
 func (n *Netlist) pass(at int32, kind string) {
 	net, c := int32(len(n.driver)), int32(len(n.cells))
 	from := n.pins[at].net
@@ -164,11 +164,11 @@ func (n *Netlist) pass(at int32, kind string) {
 	n.connect(in+1, net)
 }
 
-// count finds how many cells each net has behind it, and how many registers take it in.
+// count counts the cells and the registers behind each net.
 func (n *Netlist) count() {
 	n.fanout, n.regs = make([]int32, len(n.driver)), make([]int32, len(n.driver))
 	for b, loads := range n.loads {
-		slices.Sort(loads) // the pins of a cell stand together
+		slices.Sort(loads) // the pins of a cell are adjacent
 		last := int32(portCell)
 		for _, l := range loads {
 			p := &n.pins[l]

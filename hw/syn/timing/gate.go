@@ -14,50 +14,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostLevels is the deepest path that is meant to be: LUTs and their wide multiplexers in a row.
+// MostLevels is the deepest allowed path, in LUTs and wide multiplexers.
 const MostLevels = 12
 
-// Slack is by how much a path may be longer than its stored figure: what the mapper's choices move a path that
-// nobody touched by.
+// Slack is the allowed growth of a path over its stored figure: what the mapper's choices change in a path that
+// nobody edited.
 const Slack = 0.03
 
-// Row is what is known of one module: a figure of `make timing`.
+// Row is the result for one module in `make timing`.
 type Row struct {
 	Config  string  `json:"config"`
 	Family  string  `json:"family"`
 	Grade   string  `json:"grade"`
 	Module  string  `json:"module"`
-	Levels  int     `json:"levels"`            // most of any path
-	NS      float64 `json:"ns"`                // longest of any path
+	Levels  int     `json:"levels"`            // deepest path
+	NS      float64 `json:"ns"`                // longest path
 	LimitNS float64 `json:"limit_ns"`          // the period
-	GateNS  float64 `json:"gate_ns,omitempty"` // Most, in out/timing/summary.json: what is stored has the period alone
+	GateNS  float64 `json:"gate_ns,omitempty"` // Most, in out/timing/summary.json only
 	Slow    int     `json:"slow"`              // ends beyond the limit
 	Deep    int     `json:"deep"`              // ends beyond MostLevels
 	Ends    int     `json:"ends"`
 	From    string  `json:"from"`
 	To      string  `json:"to"`
-	RTL     string  `json:"rtl"`     // where the path begins, and ends
-	Sources string  `json:"sources"` // hash of the RTL it is made of, as hw/syn has it
-	Flow    string  `json:"flow"`    // hash of parameters and flow, which takes one version of yosys
-	Model   string  `json:"model"`   // Model of when it was worked out
+	RTL     string  `json:"rtl"`     // start and end of the path
+	Sources string  `json:"sources"` // hash of its RTL, as in hw/syn
+	Flow    string  `json:"flow"`    // hash of parameters and flow, including yosys' version
+	Model   string  `json:"model"`   // Model at the time of the analysis
 }
 
-// Key names what a row is of.
+// Key identifies a row.
 func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 
-// Uncertainty is what of a period is the clock's own (jitter and skew), in ns: an estimate.
+// Uncertainty is the part of a period for jitter and skew, in ns: an estimate.
 const Uncertainty = 0.2
 
-// Most is the longest that a path may be: what of the period is left to it.
+// Most is the longest allowed path: the period without Uncertainty.
 func (r *Row) Most() float64 { return round(r.LimitNS - Uncertainty) }
 
-// late tells whether a path is too long for the period.
+// late reports whether a path is too long.
 func (r *Row) late() bool { return r.NS > r.Most() }
 
-// Meets tells whether the clock and the depth are kept.
+// Meets reports whether clock and depth are met.
 func (r *Row) Meets() bool { return !r.late() && r.Levels <= MostLevels }
 
-// RowOf is the row of an analysis.
+// RowOf makes the row of an analysis.
 func RowOf(config, module string, a *Analysis, limit float64) Row {
 	w := a.Worst[0]
 	r := Row{
@@ -72,17 +72,17 @@ func RowOf(config, module string, a *Analysis, limit float64) Row {
 
 func round(ns float64) float64 { return math.Round(ns*1000) / 1000 }
 
-// Summary is out/timing/summary.json, and what is stored.
+// Summary is the content of out/timing/summary.json and of the stored figures.
 type Summary struct {
 	Schema int    `json:"schema"`
 	Label  string `json:"label"`
 	Rows   []Row  `json:"rows"`
 }
 
-// Label says what these figures are: by a table, on a netlist that nobody has placed.
+// Label is the label of these figures: from a table, without placement.
 const Label = "estimated"
 
-// Load reads a summary; keys it does not know, rows twice, and figures that cannot be are refused.
+// Load reads a summary. Unknown keys, duplicate rows and impossible figures are errors.
 func Load(r io.Reader) (*Summary, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -109,7 +109,7 @@ func Load(r io.Reader) (*Summary, error) {
 	return &s, nil
 }
 
-// LoadFile is Load; a file that is not there has no rows.
+// LoadFile is Load; a missing file has no rows.
 func LoadFile(path string) (*Summary, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,7 +126,7 @@ func LoadFile(path string) (*Summary, error) {
 	return s, nil
 }
 
-// Find is the row of a key, nil where there is none.
+// Find returns the row with a key, or nil.
 func (s *Summary) Find(key string) *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Key() == key {
@@ -136,7 +136,7 @@ func (s *Summary) Find(key string) *Row {
 	return nil
 }
 
-// Put adds a row, or takes the place of the one before.
+// Put adds or replaces a row.
 func (s *Summary) Put(r Row) {
 	if old := s.Find(r.Key()); old != nil {
 		*old = r
@@ -148,7 +148,7 @@ func (s *Summary) Put(r Row) {
 	})
 }
 
-// Write writes a summary into a file, whole or not at all.
+// Write writes a summary to a file atomically.
 func (s *Summary) Write(path string) error {
 	s.Schema, s.Label = 1, Label
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -169,7 +169,7 @@ func (s *Summary) Write(path string) error {
 	return nil
 }
 
-// Report is Write, with what each row is held to.
+// Report is Write, with the limit of each row.
 func (s *Summary) Report(path string) error {
 	gated := Summary{Rows: slices.Clone(s.Rows)}
 	for i := range gated.Rows {
@@ -178,8 +178,8 @@ func (s *Summary) Report(path string) error {
 	return gated.Write(path)
 }
 
-// Store puts rows into the file, whatever else stores there at the same time: one after the other, each on
-// what the one before has left. The lock is the folder's, so that no file of a lock's lies about.
+// Store merges rows into the file, also under concurrent calls: each adds to what the one before left. It locks the
+// folder, so that no lock file remains.
 func Store(path string, rows ...Row) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -208,8 +208,8 @@ func Store(path string, rows ...Row) error {
 	return s.Write(path)
 }
 
-// Gate says why a row may not be: it leaves the limit or MostLevels, is longer than what is stored, or a tenth
-// of the ends is gone. Of what has never been stored (nil) the first two are asked alone.
+// Gate returns an error if a row exceeds the limit or MostLevels, is longer than the stored row, or lost a tenth of
+// its ends. Without a stored row (nil) it checks only the first two.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {

@@ -1,6 +1,6 @@
-// Package timing estimates the delays of a flat netlist that yosys mapped to Xilinx cells: every path
-// from register to register, in LUT levels and in nanoseconds by a stated table (table.go). Nothing is
-// placed here: nets are estimated from their fan-out, and the table is held against a published core.
+// Package timing estimates the delays of a flat netlist that yosys mapped to Xilinx cells: every register-to-register
+// path, in LUT levels and in nanoseconds by a stated table (table.go). Nothing is placed: net delays are estimated
+// from fan-out, and the table is calibrated with a published core.
 package timing
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// ErrNetlist is what every netlist that is not understood is refused with.
+// ErrNetlist is wrapped by errors about a netlist.
 var ErrNetlist = errors.New("netlist")
 
 // pin is one bit of a port of a cell.
@@ -41,12 +41,12 @@ type Netlist struct {
 	Top    string
 	cells  []cell
 	pins   []pin
-	driver []int32   // by net: its driving pin, -1 where it has none
+	driver []int32   // by net: its driving pin; -1: none
 	loads  [][]int32 // by net
-	fanout []int32   // by net: cells behind it, clocks aside; fit counts them
-	regs   []int32   // by net: inputs D of registers among them
+	fanout []int32   // by net: cells behind it, without clocks; set by fit
+	regs   []int32   // by net: D inputs of registers among them
 	names  []string  // by net
-	src    []string  // by net: line of the RTL where it is declared
+	src    []string  // by net: line of its declaration in the RTL
 }
 
 type bitList []int32
@@ -80,7 +80,7 @@ func (b *bitList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxNet bounds the numbers of nets: the largest netlist here has some 10^6.
+// maxNet limits net numbers: the largest netlist here has about 10^6.
 const maxNet = 1 << 25
 
 type (
@@ -107,7 +107,7 @@ type (
 	}
 )
 
-// Read reads what yosys' `json` writes; module top must be flat and made of cells that the model knows.
+// Read reads the output of yosys' `json`. Module top must be flat, with cells known to the model.
 func Read(r io.Reader, top string) (*Netlist, error) {
 	var doc struct {
 		Modules map[string]json.RawMessage `json:"modules"`
@@ -212,7 +212,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// params keeps the parameters that are numbers, as yosys writes them: strings of binary digits.
+// params returns the numeric parameters, which yosys writes as binary digits.
 func params(all map[string]json.RawMessage) map[string]int {
 	var p map[string]int
 	for k, raw := range all {
@@ -234,7 +234,7 @@ func params(all map[string]json.RawMessage) map[string]int {
 
 var registerName = regexp.MustCompile(`(_q|_o)\b`)
 
-// name gives every net the name a reader finds in the RTL: of a register first, a short one else.
+// name gives every net a name that is found in the RTL: a register's if there is one, else a short one.
 func (n *Netlist) name(m *jsonModule) {
 	n.names = make([]string, len(n.driver))
 	n.src = make([]string, len(n.driver))
@@ -279,8 +279,8 @@ func (n *Netlist) name(m *jsonModule) {
 
 var srcLine = regexp.MustCompile(`([^/|]+\.(?:sv|v)):(\d+)\.(\d+)-(\d+)\.(\d+)$`)
 
-// line makes `run_gen.sv:24` of an attribute `dir/run_gen.sv:24.3-24.9`. Flattening joins the lines of the
-// instances that a net lies in with that of its declaration, which is the shortest; yosys' own maps are none.
+// line converts an attribute `dir/run_gen.sv:24.3-24.9` to `run_gen.sv:24`. Flattening joins the lines of the
+// enclosing instances with the declaration's, which is the shortest. Lines of yosys' own maps are ignored.
 func line(src string) string {
 	at, least := "", math.MaxInt
 	for part := range strings.SplitSeq(src, "|") {
@@ -290,7 +290,7 @@ func line(src string) string {
 		}
 		var v [4]int
 		for i, s := range m[2:] {
-			v[i], _ = strconv.Atoi(s) // digits: too many of them are no line of any file
+			v[i], _ = strconv.Atoi(s) // digits only; too many are no line of a file
 		}
 		if long := (v[2]-v[0])*1000 + v[3] - v[1]; long < least {
 			at, least = m[1]+":"+m[2], long
@@ -299,7 +299,7 @@ func line(src string) string {
 	return at
 }
 
-// Register strips the indices of a name: the register that a bit belongs to.
+// Register removes the indices from a name: the register of a bit.
 func Register(name string) string { return indices.ReplaceAllString(name, "") }
 
 var indices = regexp.MustCompile(`(\[\d+\])+$`)

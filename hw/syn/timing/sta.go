@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Stage is one net of a path, and what drives it.
+// Stage is one net of a path, with its driver.
 type Stage struct {
 	Net    string  `json:"net"`
 	Cell   string  `json:"cell"`
 	Fanout int     `json:"fanout"`
-	NS     float64 `json:"ns"` // since the clock, at the driver's output
+	NS     float64 `json:"ns"` // since the clock edge, at the driver's output
 	RTL    string  `json:"rtl,omitempty"`
 }
 
-// Path is the worst way to a register.
+// Path is the longest path to a register.
 type Path struct {
 	NS      float64 `json:"ns"`
-	Levels  int     `json:"levels"` // LUTs, as memories too, and their wide multiplexers; carry chains stand beside
+	Levels  int     `json:"levels"` // LUTs, LUT memories and wide multiplexers, without carry chains
 	Carries int     `json:"carries"`
 	From    string  `json:"from"`
 	To      string  `json:"to"`
@@ -29,13 +29,13 @@ type Path struct {
 	Stages  []Stage `json:"stages,omitempty"`
 }
 
-// Analysis is what a table says of a netlist.
+// Analysis is the result for a netlist with a table.
 type Analysis struct {
 	Table     *Table
 	Ends      int     // where paths end
-	Worst     []Path  // by register that they end in, the slowest first
-	Deep      Path    // the one with the most levels
-	Deepest   []Path  // as Worst, by levels: the deepest first, as far as they are beyond MostLevels
+	Worst     []Path  // by end register, slowest first
+	Deep      Path    // the path with the most levels
+	Deepest   []Path  // by end register, deepest first; only those beyond MostLevels
 	MaxLevels int     // of any path
 	MaxNS     float64 // of any path
 
@@ -47,7 +47,7 @@ type end struct {
 	pin        int32
 }
 
-// Count tells how many ends lie beyond ns, and beyond so many levels.
+// Count returns how many ends are beyond ns, and beyond levels.
 func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 	for _, e := range a.ends {
 		if e.ns > ns {
@@ -60,7 +60,7 @@ func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 	return slow, deep
 }
 
-// arrival is the latest time of each net, and how it came: pred is an input pin, or -1 for the clock.
+// arrival is the latest time of each net, and its predecessor: an input pin, or -1 for the clock.
 type arrival struct {
 	at   []float64
 	pred []int32
@@ -68,10 +68,10 @@ type arrival struct {
 
 const never = math.MaxFloat64
 
-// propagate finds the longest way to every net, where an arc costs weigh. Static nets have none.
+// propagate finds the longest path to every net with arc costs by weigh. Static nets have none.
 func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) float64) (*arrival, error) {
 	r := &arrival{at: make([]float64, len(n.driver)), pred: make([]int32, len(n.driver))}
-	state := make([]int8, len(n.driver)) // 0 new, 1 on the way, 2 done
+	state := make([]int8, len(n.driver)) // 0 new, 1 in progress, 2 done
 	var arcs []arc
 	type frame struct {
 		net  int32
@@ -144,8 +144,8 @@ func (n *Netlist) label(net int32) string {
 	return fmt.Sprintf("net %d", net)
 }
 
-// Analyse finds the longest paths by a table; keep paths, one a register, have their stages. With ports
-// the module's are taken for registers outside, which drive its inputs and take its outputs.
+// Analyse finds the longest paths with a table. The keep worst, one for each register, have their stages. With ports,
+// the module's ports count as registers outside.
 func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	for i := range n.cells {
 		if c := &n.cells[i]; c.k.family != "" && c.k.family != t.Family {
@@ -223,7 +223,7 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	return r, nil
 }
 
-// target names the register, memory or port that a path ends in.
+// target names the register, memory or port at the end of a path.
 func (n *Netlist) target(at int32) string {
 	p := &n.pins[at]
 	if p.cell == portCell {
@@ -249,7 +249,7 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest way by one measure; ns is by times.
+// path follows the longest path by one measure; its ns come from times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32

@@ -19,12 +19,12 @@ import "math"
 type Table struct {
 	Name   string  // grade: k7-2, a7-1, usp-2
 	Family string  // of synth.sh
-	Part   string  // what it stands for
-	Clock  float64 // MHz that is asked of it where the configuration names none
+	Part   string  // the part it describes
+	Clock  float64 // target in MHz if the configuration has none
 
 	FFOut, FFIn, FFEnable, FFReset    float64 // clock to Q; D; enable; set and reset
 	LUT                               float64 // any input to the output
-	Mux                               float64 // MUXF7, MUXF8, with what the LUT behind takes more for it
+	Mux                               float64 // MUXF7, MUXF8, with the extra delay of the LUT before it
 	CarryIn, CarryPass, CarryOut, Sum float64 // S/DI to CO; CI to CO of one cell; CI to O; S to its O
 	CarryInit                         float64 // a chain's carry in from the fabric, to CO and O
 	ShiftOut, ShiftIn                 float64 // SRL16E: clock to Q; D and CE
@@ -44,8 +44,8 @@ type Table struct {
 	NetIn, NetLocal                   float64 // LUT to the register, to the carry chain beside it
 }
 
-// Tables are the fabrics of the parts on the boards. Z-7020 and its like are Artix fabric at -1, which no
-// configuration here asks 150 MHz of: its figures are for whoever ports there.
+// Tables are the fabrics of the boards' parts. Z-7020 and similar parts have Artix fabric at -1. No configuration
+// here targets 150 MHz on it; its figures are for ports to such a part.
 var Tables = []*Table{
 	{
 		Name: "k7-2", Family: "xc7", Part: "Zynq-7000 Z-7045 -2 (Kintex-7 fabric)", Clock: 150,
@@ -91,13 +91,13 @@ var Tables = []*Table{
 	},
 }
 
-// What the nets of the calibration core are multiplied with, by family.
+// Factors on the nets of the calibration core, by family.
 const (
 	k7Nets  = 0.5
 	uspNets = 0.5
 )
 
-// ByFamily are the tables of a family of parts.
+// ByFamily returns the tables of a family.
 func ByFamily(family string) []*Table {
 	var list []*Table
 	for _, t := range Tables {

@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Unit is a module as a configuration builds it: what hw/syn/synth.sh is told.
+// Unit is a module as built by a configuration, with arguments for hw/syn/synth.sh.
 type Unit struct {
 	Module string
-	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
+	Set    []string // NAME=VALUE, in addition to npu_top's parameters of the same name
 }
 
-// Flags are parameters as hw/syn's scripts take them.
+// Flags formats parameters for hw/syn's scripts.
 func Flags(set []string) []string {
 	var args []string
 	for _, s := range set {
@@ -24,7 +24,7 @@ func Flags(set []string) []string {
 	return args
 }
 
-// Top is what npu_top is told on a board beside the configuration's parameters, as hw/vivado/ip has it.
+// Top is npu_top's parameters on a board, in addition to the configuration's, as in hw/vivado/ip.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {
 		return []string{"FOLD=1"}
@@ -32,8 +32,8 @@ func Top(b boards.Board, d configs.Design) []string {
 	return nil
 }
 
-// Units are the modules of npu_core and npu_top looked at one by one. Their parameters are worked out as npu_core.sv
-// does, for the board.
+// Units are the modules of npu_core and npu_top that are analysed separately. Their parameters are computed as in
+// npu_core.sv, for the board.
 func Units(b boards.Board, d configs.Design) []Unit {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -44,7 +44,7 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		stripe *= 2
 	}
 	keep := d.WRingBeats*d.AXIBytes - abi.RingSpare
-	index := func(n int) int { return bits.Len(uint(n - 1)) } // bits of an index below n
+	index := func(n int) int { return bits.Len(uint(n - 1)) } // width of an index below n
 	element := index(nb * d.ABufWords)
 	set := func(kv ...any) []string {
 		var list []string

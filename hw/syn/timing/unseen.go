@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// What stands here says why a netlist of somebody's own is not read, or is read for less than it is. It is no part of
-// the Model: no figure depends on it.
+// Explains why a user's netlist is rejected, or estimated only in part. It is not in Model, since no figure depends
+// on it.
 
-// Flat says why Read would not take a module of yosys' json, where that lies in how its modules hang together: the
-// module is not there, or it has others of the same file within it. What else is wrong is Read's.
+// Flat explains why Read would reject a module of yosys' json for its hierarchy: the module is missing, or contains
+// other modules of the file. Read reports all other errors.
 func Flat(text []byte, top string) error {
 	type module struct {
 		Attributes map[string]json.RawMessage `json:"attributes"`
@@ -45,8 +45,8 @@ func Flat(text []byte, top string) error {
 	return nil
 }
 
-// Unseen says what of the netlist's clocks the estimate passes over: every path is taken for one from an edge of one
-// clock to the next of the same.
+// Unseen describes which of the netlist's clocks the estimate does not cover: it treats every path as between two
+// edges of the same clock.
 func (n *Netlist) Unseen() []string {
 	var up, down string // a cell of each edge
 	clocks := map[int32]bool{}
@@ -91,9 +91,9 @@ func (n *Netlist) Unseen() []string {
 	return all
 }
 
-// clockOf follows a clock back through buffers and inverters to the net that it is.
+// clockOf follows a clock back through buffers and inverters to its source net.
 func (n *Netlist) clockOf(net int32) (source int32, inverted bool) {
-	for range n.cells { // a ring of buffers has no beginning
+	for range n.cells { // a ring of buffers has no source
 		d := n.driver[net]
 		if d < 0 || n.pins[d].cell == portCell {
 			break

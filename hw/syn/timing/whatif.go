@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Longer is the table with nets of up to 64 loads so many times as long (2: without the calibration, which halves them), and what a net of more
-// takes beyond that far times: what a figure rests on the calibration, and on what is no more than an estimate.
+// Longer multiplies the delay of nets of up to 64 loads by nets (2: undo the calibration), and the extra delay of
+// larger ones by far. It shows how much a figure depends on the calibration and on estimated values.
 func (t *Table) Longer(nets, far float64) *Table {
 	l := *t
 	for _, d := range []*float64{&l.Net, &l.NetLog2, &l.NetIn} {
@@ -18,7 +18,8 @@ func (t *Table) Longer(nets, far float64) *Table {
 	return &l
 }
 
-// Graded are the tables of a family whose part is of the speed grade (-2), as their names say; all of the family's where none is, or none is known (0).
+// Graded returns the tables of a family with a part of the speed grade (-2); if there is none, or grade is 0, all of
+// the family's.
 func Graded(family string, grade int) (list []*Table, found bool) {
 	for _, t := range ByFamily(family) {
 		if grade < 0 && strings.HasSuffix(t.Name, fmt.Sprint(grade)) {

@@ -1,7 +1,6 @@
-// Package block writes the Tcl that makes a bitstream of a design on a board: a block design around the
-// IP that hw/vivado/ip packages (processing system, MMCM, reset, registers, memory ports, interrupt), then
-// synthesis to bitstream. Everything in it comes from board.yaml. It has never run in Vivado; its tests
-// hold every call to the list of hw/vivado.
+// Package block writes the Tcl that builds a design's bitstream for a board: a block design around the IP of
+// hw/vivado/ip (processing system, MMCM, reset, registers, memory ports, interrupt), then synthesis to bitstream. All
+// values come from board.yaml. It has never run in Vivado; its tests compare every call with the list in hw/vivado.
 package block
 
 import (
@@ -21,7 +20,7 @@ var text string
 
 var tmpl = template.Must(template.New("build.tcl").Parse(text))
 
-// TclFile is what Generate's text is called.
+// TclFile is the file name of Generate's text.
 const TclFile = "build.tcl"
 
 type memory struct{ Master, Port, Clock string }
@@ -42,10 +41,10 @@ type values struct {
 	Memory            []memory
 }
 
-// masters are the pins of the UltraScale+'s masters into the fabric.
+// masters are the pins of UltraScale+'s ports into the fabric.
 var masters = map[string]string{"HPM0": "HPM0_FPD", "HPM1": "HPM1_FPD", "HPM0_LPD": "HPM0_LPD"}
 
-// Generate writes the Tcl for a design that hw/vivado/ip takes on the board.
+// Generate writes the Tcl for a design that hw/vivado/ip accepts on the board.
 func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	if err := ip.Check(b, d); err != nil {
 		return nil, fmt.Errorf("block design: %w", err)
@@ -68,7 +67,7 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	if b.Family == boards.UltraScalePlus {
 		v.PS = "zynq_ultra_ps_e"
 		v.PSConfig = fmt.Sprintf(`apply_board_preset "%s"`, preset)
-		// pl_ps_irq0 has lines 0 to 7, all that a board's file may name.
+		// pl_ps_irq0 has lines 0 to 7, all that a board file may name.
 		v.PLClock, v.PLReset, v.Interrupt = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
 		v.RegBus = "M_AXI_" + masters[b.Registers.Port]
 		v.RegClock = strings.ToLower("maxi" + masters[b.Registers.Port] + "_aclk")
@@ -76,7 +75,7 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 		property("PSU__FPGA_PL0_ENABLE", 1)
 		property("PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ", v.PLMHz)
 		property("PSU__USE__IRQ0", 1)
-		// A master that is on and has no clock fails validation.
+		// An enabled master without a clock fails validation.
 		for n, p := range []string{"HPM0", "HPM1", "HPM0_LPD"} {
 			if p != b.Registers.Port {
 				property(fmt.Sprintf("PSU__USE__M_AXI_GP%d", n), 0)

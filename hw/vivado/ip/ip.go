@@ -1,6 +1,6 @@
-// Package ip makes of a board and a design what a block design takes: a plain-Verilog top with one named AXI
-// interface a port, the Tcl that packages it, and its constraints out of context. Nothing of it has been run in
-// Vivado: the Tcl is held to vivado/allowed.txt, which cites the guides it was read from.
+// Package ip writes the files of a packaged IP for a board and a design: a plain-Verilog top with one named AXI
+// interface for each port, the Tcl that packages it, and its out-of-context constraints. It has never run in Vivado;
+// the Tcl may use only calls in vivado/allowed.txt, which cites Xilinx' guides.
 package ip
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrFit is wrapped where a design cannot stand on a board.
+// ErrFit says that a design does not fit a board's processing system.
 var ErrFit = errors.New("no block design's module")
 
-// Files are what is written, by name.
+// Files are the contents by file name.
 type Files map[string][]byte
 
-// Module is the name of a design's top on a board.
+// Module is the name of a design's top module on a board.
 func Module(b boards.Board, d configs.Design) string {
 	if d.Name == b.Name {
 		return identifier("sluice_" + b.Name)
@@ -30,7 +30,7 @@ func Module(b boards.Board, d configs.Design) string {
 	return identifier("sluice_" + b.Name + "_" + d.Name)
 }
 
-// TopFile, TclFile and XDCFile are the names of what is made.
+// TopFile, TclFile and XDCFile are the names of the files.
 func TopFile(b boards.Board, d configs.Design) string { return Module(b, d) + ".v" }
 
 // Names of the other two.
@@ -41,8 +41,8 @@ const (
 
 func identifier(s string) string { return strings.ReplaceAll(s, "-", "_") }
 
-// Check says whether the board's processing system can take the design's masters as they are: each to a port
-// of its own, of its width, with bursts that are legal there.
+// Check checks that the board's processing system can connect the design's masters directly: each to its own port of
+// the same width, with bursts that are legal there.
 func Check(b boards.Board, d configs.Design) error {
 	var errs []error
 	want := func(ok bool, format string, args ...any) {
@@ -76,10 +76,10 @@ var templates = map[string]*template.Template{
 	"xdc": template.Must(template.New("xdc").Parse(xdcText)),
 }
 
-// port is a master as the templates see it.
+// port is a master for the templates.
 type port struct {
 	Bus string // M00_AXI
-	To  string // the processing system's port
+	To  string // port of the processing system
 	P   int
 }
 
@@ -99,10 +99,10 @@ type view struct {
 	Cells                               bool // hw/xilinx is needed
 }
 
-// Generate makes the files. RTL is named relative to the repository's root, which the Tcl takes as its
-// first argument.
+// Generate writes the files. RTL paths are relative to the repository's root, which the Tcl takes as its first
+// argument.
 func Generate(b boards.Board, d configs.Design) (Files, error) {
-	if keys := b.Lacking(); keys != nil { // of such a board nothing else can be said
+	if keys := b.Lacking(); keys != nil { // nothing else can be said about such a board
 		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))
 	}
 	if err := errors.Join(b.Validate(), d.Elaborates(), d.OwnName(), Check(b, d)); err != nil {
@@ -113,7 +113,7 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 		DesignHash: fmt.Sprintf("%016x", d.Hash()),
 		N:          d.NAXI, Bytes: d.AXIBytes, Bits: 8 * d.AXIBytes, Size: int(math.Log2(float64(d.AXIBytes))),
 		AddrBits: b.Ports.AddrBits, LenBits: 8, LockBits: 1, Protocol: "AXI4",
-		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock that hw/vivado/block gives it
+		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock of hw/vivado/block
 		Cells:    b.Family == boards.UltraScalePlus,
 	}
 	if b.Ports.AXI == boards.AXI3 {

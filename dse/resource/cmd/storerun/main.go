@@ -118,7 +118,8 @@ func run(args []string) error {
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
 }
 
-// params are those of a module that npu_core works out itself, and of the whole where the law folds what lies in URAM.
+// params returns the parameters that npu_core computes for a module; for the whole NPU, those of memories that the
+// law folds into URAM.
 func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -142,7 +143,7 @@ func params(module, family string, d configs.Design) []string {
 	return nil
 }
 
-// cell is one of the netlist's that counts or that LUTs drive.
+// cell is a cell of the netlist that is counted or driven by LUTs.
 type cell struct {
 	kind     string
 	name     string
@@ -159,8 +160,8 @@ var (
 	constant   = regexp.MustCompile(`^\d*'`)
 )
 
-// units attributes LUTs, shift registers and registers to the units of npu_core. A register keeps its
-// name through synthesis, a LUT does not: it counts with the unit that most of what it drives belongs to.
+// units attributes LUTs, shift registers and registers to the units of npu_core. A register keeps its name through
+// synthesis. A LUT does not, so it counts with the unit that owns most of what it drives.
 func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	var list []*cell
 	var c *cell
@@ -229,7 +230,7 @@ func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	return all, nil
 }
 
-// of is the unit of a cell: by name where it holds state and has one, else by what it drives.
+// of returns the unit of a cell: by name if the cell holds state and has one, else by what it drives.
 func (c *cell) of(sinks map[string][]*cell) string {
 	if c.unit != "" || c.visiting {
 		return c.unit
@@ -271,8 +272,8 @@ func (c *cell) of(sinks map[string][]*cell) string {
 	return c.unit
 }
 
-// unitOf takes the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3]. What the law does not
-// know stays under its own name.
+// unitOf extracts the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3]. A unit that the law does
+// not know keeps its own name.
 func unitOf(net string) string {
 	parts := strings.Split(strings.TrimPrefix(net, `\`), ".")
 	if len(parts) < 2 {

@@ -1,8 +1,8 @@
-// Package bench measures a GPU through package cuda: where partitions run, how long networks, copies and the
-// host's own work take, what preemption and padding cost, and how well interference is foreseen. Every figure
-// is a function of runs that are kept (Series), so that who has the runs has the figures (Rows).
+// Package bench measures a GPU through package cuda: where partitions run, the times of networks, copies and host
+// calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is a
+// function of stored runs (Series), so that it can be recomputed from them.
 //
-// Where there is no GPU it runs on the driver's fake: then nothing is measured, and Rows say so.
+// Without a GPU it runs on the fake driver. Then nothing is measured, and Rows say so.
 package bench
 
 import (
@@ -24,34 +24,34 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config is what is measured.
+// Config selects what to measure.
 type Config struct {
-	Library  string // the driver's file; "": the system's
-	NVML     string // NVML's
+	Library  string // driver file; "": the system's
+	NVML     string // NVML file
 	GPU      int
-	Masks    *cuda.Masks // by which partitions are made; nil: as cuda.Config
-	Program  string      // whose runs they are, with its version
+	Masks    *cuda.Masks // makes partitions; nil: as in cuda.Config
+	Program  string      // the measured program, with its version
 	Revision string      // of its sources
 	Networks []*bundle.Bundle
-	Params   *sim.Params // by which kernels are profiled for padding
-	N        int         // runs of each thing, at most
-	// For is how long a part takes about, once it has ten runs of each thing; 0: until it has N. Budget is how long all
-	// parts may take: what is left of it is shared among the parts to come; 0: there is none. Parts are those that are
-	// measured, in their order; nil: all.
+	Params   *sim.Params // for profiling kernels for padding
+	N        int         // most runs of each thing
+	// For is the approximate time of a part, once each thing has ten runs; 0: until N runs. Budget is the time of all
+	// parts together: what is left is shared among the remaining parts; 0: no limit. Parts are the parts to run, in
+	// order; nil: all.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
 	Seed    uint64
-	Batches []int // of latencies; nil: 1, 8, 32
-	// Warm is for how long launches keep the GPU busy, by what they took, before anything is looked at; 0: a second, and
-	// nothing on the fake, which has no clocks.
+	Batches []int // for latencies; nil: 1, 8, 32
+	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
+	// has no clocks.
 	Warm time.Duration
 	Tell func(part string)
-	// Keep, where it is set, is given all runs so far after each part.
+	// Keep, if set, receives all runs so far after each part.
 	Keep func(*Raw) error
 }
 
-// Series are the runs of one thing.
+// Series is the runs of one thing.
 type Series struct {
 	Part string
 	Key  string
@@ -59,7 +59,7 @@ type Series struct {
 	Runs []int64
 }
 
-// Raw is all that was seen.
+// Raw holds all runs.
 type Raw struct {
 	Facts  cuda.Facts
 	Seed   uint64
@@ -67,28 +67,28 @@ type Raw struct {
 	Series []Series
 }
 
-// Made is how runs came to be: what ran, of which sources, when.
+// Made is the provenance of runs: program, sources, time.
 type Made struct {
 	Program  string    `json:"program"`
 	Revision string    `json:"revision"` // of its sources
 	Began    time.Time `json:"began"`
 	N        int       `json:"n"`
-	For      string    `json:"for,omitempty"` // how long a part takes about
+	For      string    `json:"for,omitempty"` // approximate time of a part
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
-	Parts    []string  `json:"parts"` // that came to their end
-	// Of DISB, where it ran: by how much its networks were shrunk, and how long a run of it took.
+	Parts    []string  `json:"parts"` // completed parts
+	// For DISB, if it ran: the factor by which networks were shrunk, and the time of a run.
 	Shrink int   `json:"shrink,omitempty"`
 	DISBNs int64 `json:"disb_ns,omitempty"`
 }
 
-// Network is one that ran.
+// Network is a network that ran.
 type Network struct {
 	Name   string `json:"name"`
 	Bundle string `json:"bundle_hash"`
 }
 
-// made begins to say it.
+// made fills in what is known before the runs.
 func made(cfg *Config) (m Made, err error) {
 	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
 	if cfg.For > 0 {
@@ -107,7 +107,7 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label is what figures of it are: of a GPU that nobody named none are measured.
+// Label is the label of the figures. Without a GPU's name they are not called measured.
 func (r *Raw) Label() string {
 	switch {
 	case r.Facts.Fake:
@@ -118,7 +118,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts in the order in which they are measured: what most rests on comes first, what asks most of a driver last.
+// Parts in their order: first those that most figures depend on, last those that are hardest on a driver.
 const (
 	Costs      = "costs"
 	Copies     = "copies"
@@ -131,16 +131,16 @@ const (
 	DISB       = "disb" // of package disb
 )
 
-// ErrBudget is of parts for which no time was left.
+// ErrBudget says that no time was left for some parts.
 var ErrBudget = errors.New("the budget is used up")
 
-// Parts are all of Run's.
+// Parts lists all parts.
 func Parts() []string {
 	return []string{Costs, Copies, Kills, Preemption, Latency, Padding, Slowdown, Partitions}
 }
 
-// Run measures what is asked for. A part that fails does not end the others, but its error is returned. What has been
-// measured comes with the error, where the GPU could be opened at all.
+// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. Runs
+// are returned with the error, if the GPU could be opened.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	return b.raw, errors.Join(failed...)
 }
 
-// check refuses what nothing can be measured by.
+// check rejects settings with which nothing can be measured.
 func (c *Config) check() error {
 	if c.N < 1 || len(c.Networks) == 0 || c.Params == nil || c.Budget < 0 {
 		return fmt.Errorf("%w: networks, parameters, a number of runs and no budget below 0 are expected", device.ErrRequest)
@@ -206,8 +206,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// part measures one part. With a budget it takes its share of what is left for so many parts, and is stopped when
-// nothing is left.
+// part runs one part. With a budget it gets its share of the remaining time, and is stopped when no time is left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts int) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -234,7 +233,7 @@ type bench struct {
 	Config
 	raw   *Raw
 	rng   *rand.Rand
-	paces paces // of the part under way
+	paces paces // of the current part
 }
 
 func (b *bench) add(part, key, unit string, runs ...int64) {
@@ -246,11 +245,11 @@ func (b *bench) add(part, key, unit string, runs ...int64) {
 	b.raw.Series = append(all, Series{part, key, unit, runs})
 }
 
-// few runs of a thing say something of it: a part that has taken its time goes on until it has them.
+// few is the least useful number of runs: a part that has used its time continues until it has them.
 const few = 10
 
-// enough says when one of so many things that a part takes has been run often enough: N times, or a few times when
-// its share of the part's time is over, which begins now.
+// enough returns a function that reports whether one of the part's things has enough runs: N, or few once its share
+// of the part's time, counted from now, is over.
 func (b *bench) enough(things int) func(runs int) bool {
 	began, share := time.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
@@ -258,7 +257,7 @@ func (b *bench) enough(things int) func(runs int) bool {
 	}
 }
 
-// rig is a device with networks loaded and inputs of noise in its slots.
+// rig is a device with loaded networks and inputs of noise in its slots.
 type rig struct {
 	*bench
 	d    *cuda.Device
@@ -271,12 +270,12 @@ type rig struct {
 	waits map[device.WorkID]*waiting
 }
 
-// waiting is work under way, and, when it is over, what came of it.
+// waiting is work in progress, and later its outcome.
 type waiting struct {
 	over  chan struct{}
 	ev    device.Event
-	ns    int64           // the launcher's time for what of it has passed: no waking of threads is in that
-	shown map[int][]int16 // of its first request, by exit
+	ns    int64           // time on the launcher's thread, without waking other threads
+	shown map[int][]int16 // outputs of the first request, by exit
 }
 
 // open opens a device.
@@ -286,7 +285,7 @@ func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
 	return cuda.New(cfg)
 }
 
-// facts asks which GPU it is before anything runs on it, so that whatever is kept says whose it is.
+// facts identifies the GPU before anything runs on it, so that all stored runs name it.
 func (b *bench) facts() error {
 	d, err := b.open(cuda.Config{}, 1)
 	if err != nil {
@@ -331,7 +330,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 	return r.around(ctx, do)
 }
 
-// noise is an input for a network.
+// noise returns an input for a network.
 func (b *bench) noise(n *bundle.Bundle) []int16 {
 	in := make([]int16, n.Network.InH*n.Network.InW*n.Network.InC)
 	for i := range in {
@@ -367,14 +366,14 @@ func (r *rig) post(ev device.Event) {
 	}
 }
 
-// do does some work and says how long it took; begun is called when it is the device's.
+// do runs some work and returns its time. It calls begun when the device has the work.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
 	_, err = r.run(ctx, w, begun)
 	return time.Since(began), err
 }
 
-// run does some work and says how it ended.
+// run runs some work and returns its outcome.
 func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, error) {
 	c := &waiting{over: make(chan struct{}), shown: map[int][]int16{}}
 	r.mu.Lock()
@@ -396,7 +395,7 @@ func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, 
 	}
 }
 
-// took is run for work that must not fail: how long the launcher had it.
+// took is run for work that must not fail. It returns the launcher's time.
 func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	c, err := r.run(ctx, w, nil)
 	if err != nil {
@@ -405,7 +404,7 @@ func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	return c.ns, nil
 }
 
-// work is a launch of a network to its last exit, with the samples from one on.
+// work is a launch of a network to its last exit, for a range of samples.
 func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
 	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
 	for range batch {
@@ -414,7 +413,7 @@ func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) 
 	return &device.Work{Kind: device.Run, Launch: l}
 }
 
-// sizes are the partitions that are looked at, in units.
+// sizes are the measured partition sizes, in units.
 func sizes(units int) (out []int) {
 	for n := 1; n < units; n *= 2 {
 		out = append(out, n)
@@ -422,13 +421,13 @@ func sizes(units int) (out []int) {
 	return append(out, units)
 }
 
-// partitions covers the GPU with partitions of each size and asks each where it runs.
+// partitions covers the GPU with partitions of each size and probes where each runs.
 func (b *bench) partitions(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		units := r.d.Info().Units
 		for _, n := range sizes(units) {
 			if units == 0 {
-				break // the driver divides nothing
+				break // the driver cannot divide the GPU
 			}
 			for first := 0; first < units; first += n {
 				w, err := r.d.Probe(device.UnitRange(first, min(n, units-first)))
@@ -460,7 +459,7 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, batch := range b.Batches {
 					u := device.UnitRange(0, n)
 					key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
-					if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // the first one makes the partition
+					if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // the first launch makes the partition
 						return err
 					}
 					for i, enough := 0, b.enough(things); !enough(i); i++ {
@@ -470,7 +469,7 @@ func (b *bench) latency(ctx context.Context) error {
 						}
 						b.add(Latency, key, "ns", took)
 					}
-					// By events: its kernels one by one, each with the host's time until the GPU has it.
+					// With events: kernels one by one, each with the host's launch time.
 					for i, enough := 0, b.enough(things); !enough(i); i += few {
 						layers, err := r.d.Profile(net.Network.Name, batch, min(few, b.N-i), u)
 						if err != nil {
@@ -491,12 +490,12 @@ func (b *bench) latency(ctx context.Context) error {
 	})
 }
 
-// costs are the host's, by call, and the decision what pads a kernel.
+// costs measures the host's calls, and the decision which kernels to pad.
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		var all []cuda.Costs
-		var broken error // what was seen until then is kept
+		var broken error // runs so far are kept
 		for enough := b.enough(2); !enough(len(all)) && broken == nil; {
 			var c cuda.Costs
 			if c, broken = r.d.Costs(calls); broken == nil {
@@ -515,7 +514,7 @@ func (b *bench) costs(ctx context.Context) error {
 		} {
 			for i := range all {
 				if what.key == "partition" && i > 0 {
-					break // there is one already
+					break // the partition exists already
 				}
 				b.add(Costs, what.key, "ns", what.of(&all[i]).Nanoseconds())
 			}
@@ -573,19 +572,19 @@ func (b *bench) copies(ctx context.Context) error {
 	})
 }
 
-// pair is a best-effort network that always runs, and one of priority.
+// pair returns a best-effort network that always runs, and one of priority.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// long is what a best-effort launch takes alone at least, so that who comes at random finds it on the GPU and not the
-// host between two of them, and its kernels have blocks for all SMs.
+// long is the least time of a best-effort launch alone. It makes a random arrival find a kernel on the GPU rather
+// than the host between two launches, and gives the kernels blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill says at which batch a best-effort network's launch is long, or is 32.
+// fill returns the batch at which a best-effort network's launch is long, at most 32.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
 			var took int64
-			for range 3 { // the first ones make the stream, and wake the clocks
+			for range 3 { // the first launches make the stream and raise the clocks
 				if took, err = r.took(ctx, r.work(be, 0, batch, 0, device.Units{})); err != nil {
 					return err
 				}
@@ -598,21 +597,22 @@ func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err err
 	return batch, err
 }
 
-// alone is what a few launches of a network take while nothing else runs.
+// alone is the time of a few launches of a network while nothing else runs.
 func (r *rig) alone(ctx context.Context, net *bundle.Bundle, batch int) (all []int64, err error) {
 	for i := range min(few, r.N) + 1 {
 		took, err := r.took(ctx, r.work(net, 0, batch, 0, device.Units{}))
 		if err != nil {
 			return all, err
 		}
-		if i > 0 { // the first one makes the stream
+		if i > 0 { // the first launch makes the stream
 			all = append(all, took)
 		}
 	}
 	return all, nil
 }
 
-// behind runs a best-effort network over and over, so many samples a launch, while f goes on, and says when each ended.
+// behind runs a best-effort network in a loop while f runs, with a number of samples a launch, and returns the end
+// times.
 func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func() error) (ended []time.Time, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	over, began := make(chan error, 1), make(chan struct{})
@@ -640,12 +640,11 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 	return ended, err
 }
 
-// What ends a row that finds nothing: so many arrivals in a row that found nobody on the GPU, and tries of a kill in a
-// row that came too late.
+// fruitless ends a loop without results: this many arrivals in a row met no launch, or kills in a row came too late.
 const fruitless = 200
 
-// slowdown runs two and four networks together and has Strait's model foresee how long each takes; it learns
-// from each as it ends. The static model expects what each took alone.
+// slowdown runs two and four networks together and predicts the time of each with Strait's model, which learns from
+// every end. The static model predicts the time alone.
 func (b *bench) slowdown(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
@@ -657,7 +656,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if i > 0 { // the first one makes the stream
+				if i > 0 { // the first launch makes the stream
 					runs = append(runs, float64(took))
 				}
 			}
@@ -685,7 +684,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				var wait sync.WaitGroup
 				for i := range all {
 					wait.Go(func() {
-						w := r.work(all[i].net, i, 1, 0, device.Units{}) // a slot of its own
+						w := r.work(all[i].net, i, 1, 0, device.Units{}) // each has its own slot
 						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
@@ -706,7 +705,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 	})
 }
 
-// run adds what one of several took, was expected to take by the model, and took alone.
+// run records the time of one of several launches, its predicted time and its time alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
 	for _, s := range []struct {
 		what string
@@ -727,7 +726,7 @@ func (b *bench) run(key string, took, learnt, alone int64) {
 	}
 }
 
-// uses is what a network asks of the GPU's resources while it runs, from its kernels' estimates.
+// uses is a network's use of the GPU's resources, estimated from its kernels.
 func uses(net *bundle.Bundle, p *sim.Params) (u predict.Use, err error) {
 	prog, err := cuda.Program(net, 1, p)
 	if err != nil {

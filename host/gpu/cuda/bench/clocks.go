@@ -1,4 +1,4 @@
-// Whether the GPU runs at one pace while something is measured: launches until their time is steady, and the same
+// Checks that the GPU's clock is steady during a measurement: launches until their time is steady, and the same
 // kernels timed before and after.
 
 package bench
@@ -15,26 +15,26 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks are the series of it, of every part; no part by itself.
+// Clocks names the series about clocks, which every part has; it is no part.
 const Clocks = "clocks"
 
 const (
-	mostMoved = 0.05 // by which the same kernels may take longer or shorter within a part
-	settled   = 0.02 // by which the medians of two groups of launches may differ
-	group     = 5    // launches, at most
-	groups    = 40   // after which, and after load for long enough, nobody waits for it any more
+	mostMoved = 0.05 // largest change of the same kernels within a part
+	settled   = 0.02 // largest difference between the medians of two groups of launches
+	group     = 5    // most launches
+	groups    = 40   // groups after which, and after enough load, waiting ends
 )
 
-// paces are those of a part, a run for every device that it opens.
+// paces are a part's readings, one for every device that it opened.
 type paces struct {
-	steady        []int64 // launches until they were steady
-	load          []int64 // ns that those took, and those that never were
-	never         int64   // devices on which they were not
+	steady        []int64 // launches until the time was steady
+	load          []int64 // ns of all those launches, steady or not
+	never         int64   // devices that never became steady
 	before, after []int64 // ns of the same kernels
-	mhz           []int64 // of the SMs, as NVML says it, before and after in turn; none where it says nothing
+	mhz           []int64 // SM clock from NVML, alternately before and after; empty if unknown
 }
 
-// around measures between two looks at the GPU's pace.
+// around runs a measurement between two readings of the clock.
 func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	if err := r.steady(ctx); err != nil {
 		return err
@@ -48,19 +48,19 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	return r.look(&r.paces.after)
 }
 
-// settling is a GPU whose clocks come up under load.
+// settling follows a GPU whose clocks rise under load.
 type settling struct {
-	enough, load int64 // ns of launches: those that are asked for, and those so far
+	enough, load int64 // ns of launches: required, and so far
 	was          float64
-	mhz          int // of the SMs, when it was asked last; 0: it was not
+	mhz          int // last SM clock; 0: unknown
 }
 
-// loaded tells whether there was load for long enough, whatever it looked like: a GPU that has just been woken is as
-// steady as one whose clocks are up.
+// loaded reports whether there was enough load. Steady times are not enough: a GPU that has just woken up is steady
+// too.
 func (s *settling) loaded() bool { return s.load >= s.enough }
 
-// group takes in what the launches of one more group took, and says whether they are steady: they took what those before
-// them did, after load for long enough, and the SMs' clock, where something says what it is, no longer rises.
+// group adds the times of a group of launches and reports whether the GPU is steady: there was enough load, times
+// equal the previous group's, and the SM clock, if known, no longer rises.
 func (s *settling) group(took []float64, clock func() (mhz int, known bool)) bool {
 	for _, ns := range took {
 		s.load += int64(ns)
@@ -80,7 +80,7 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 	return was > 0 && math.Abs(now/was-1) <= settled
 }
 
-// warmth is for how long launches keep the GPU busy before anything is looked at: a second, on a GPU that has clocks.
+// warmth is how long launches keep the GPU busy before a measurement: a second, on a GPU with clocks.
 func (b *bench) warmth() int64 {
 	switch {
 	case b.Warm > 0:
@@ -91,12 +91,11 @@ func (b *bench) warmth() int64 {
 	return time.Second.Nanoseconds()
 }
 
-// steady launches the best-effort network until the clocks have come up. What it asks for of load counts by what the
-// launches took themselves.
+// steady launches the best-effort network until the clocks are steady. Load is the sum of launch times.
 func (r *rig) steady(ctx context.Context) error {
 	be, _ := r.pair()
 	s, began := settling{enough: r.warmth()}, time.Now()
-	launches, after := 0, 0 // groups with load for long enough before them
+	launches, after := 0, 0 // groups with enough load before them
 	for {
 		var took []float64
 		for range min(group, r.N) {
@@ -123,7 +122,7 @@ func (r *rig) steady(ctx context.Context) error {
 	return nil
 }
 
-// clock is that of the SMs, where NVML says it.
+// clock is the SM clock from NVML, if available.
 func (r *rig) clock() (mhz int, known bool) { return clockOf(r.d) }
 
 func clockOf(d *cuda.Device) (mhz int, known bool) {
@@ -134,14 +133,14 @@ func clockOf(d *cuda.Device) (mhz int, known bool) {
 	return h.SMMHz, true
 }
 
-// look takes the pace of the best-effort network's kernels.
+// look times the best-effort network's kernels.
 func (r *rig) look(to *[]int64) error {
 	be, _ := r.pair()
 	return look(r.d, be.Network.Name, min(few, r.N), to, &r.paces.mhz)
 }
 
-// look takes the pace of a network's kernels one by one, of many launches between two events, without the host's time, and
-// asks how fast the SMs' clock is.
+// look times a network's kernels one by one, with many launches between two events and so without the host's time,
+// and reads the SM clock.
 func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	layers, err := d.Pace(network, runs)
 	if err != nil {
@@ -158,15 +157,15 @@ func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	return nil
 }
 
-// Looks are those of somebody who opens the GPU in another way than a part of Run does: by network, since only the same
-// kernels can be compared, and before and after.
+// Looks are readings by a caller who opens the GPU in another way than Run. They are kept by network, since only the
+// same kernels can be compared, and before and after.
 type Looks struct {
-	Runs int // of each kernel, few at most; 0: nobody looks
+	Runs int // of each kernel, at most few; 0: no readings
 	of   []string
 	seen map[string]*paces
 }
 
-// Look takes the pace of a network that is loaded, after what is measured or before.
+// Look times a loaded network's kernels, before or after a measurement.
 func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
 	if l == nil || l.Runs < 1 {
 		return nil
@@ -187,7 +186,7 @@ func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
 	return look(d, network, min(few, l.Runs), to, &p.mhz)
 }
 
-// Series are what was seen, as those of a part, by network.
+// Series returns the readings like those of a part, by network.
 func (l *Looks) Series(part string) []Series {
 	b := &bench{raw: &Raw{}}
 	for _, network := range l.of {
@@ -196,11 +195,11 @@ func (l *Looks) Series(part string) []Series {
 	return b.raw.Series
 }
 
-// addPaces keeps a part's.
+// addPaces stores a part's readings.
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}
-	if len(p.before) == 0 { // no device came so far
+	if len(p.before) == 0 { // no device got that far
 		return
 	}
 	b.add(Clocks, part+" launches until steady", "launches", p.steady...)
@@ -209,7 +208,7 @@ func (b *bench) addPaces(part string) {
 	b.addLooks(part, &p)
 }
 
-// addLooks keeps the looks of it.
+// addLooks stores the readings of a network.
 func (b *bench) addLooks(part string, p *paces) {
 	b.add(Clocks, part+" before", "ns", p.before...)
 	b.add(Clocks, part+" after", "ns", p.after...)
@@ -218,8 +217,7 @@ func (b *bench) addLooks(part string, p *paces) {
 	}
 }
 
-// Moved are the parts within which the same kernels took by more than 5 % longer or shorter: their figures are of
-// several clocks.
+// Moved lists the parts within which the same kernels changed by more than 5 %: their figures are of several clocks.
 func (r *Raw) Moved() (parts []string) {
 	for _, x := range r.moved() {
 		if x.Note != "" {
@@ -231,7 +229,7 @@ func (r *Raw) Moved() (parts []string) {
 
 const movedKey = " moved by"
 
-// moved says by how much each part's pace did, of all its looks.
+// moved returns each part's change over all readings.
 func (r *Raw) moved() (out []Row) {
 	for i := range r.Series {
 		s := &r.Series[i]

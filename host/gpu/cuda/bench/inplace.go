@@ -1,4 +1,4 @@
-// Which kernels of the network in place were stopped: those that can be run again as they are show nothing.
+// Which kernels of the in-place network were stopped. Only in-place kernels count: others can be repeated anyway.
 
 package bench
 
@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// inPlaceKernel is whether a kernel of that network works in place.
+// inPlaceKernel reports whether a kernel of that network works in place.
 func inPlaceKernel(kernel int64) bool {
 	_, in := cuda.InPlaceKind(int(kernel))
 	return in
 }
 
-// hits are the stops that count, of the kernels that were found.
+// hits counts the stops that found a kernel that counts.
 func (s *restorer) hits(at []int64) (n int) {
 	for _, k := range at {
 		if s.counts == nil || s.counts(k) {
@@ -24,10 +24,10 @@ func (s *restorer) hits(at []int64) (n int) {
 	return n
 }
 
-// stoppedIn are the series of kernels that were stopped.
+// stoppedIn prefixes the series of stopped kernels.
 const stoppedIn = "stopped in"
 
-// kinds counts the stops of a series of that network's, by the kind of the kernel.
+// kinds counts the stops of a series by the kind of kernel.
 func kinds(s *Series) (out []Row) {
 	if !slices.ContainsFunc([]string{inPlace, boolean, short}, func(how string) bool { return s.Key == how+" "+stoppedIn }) {
 		return nil

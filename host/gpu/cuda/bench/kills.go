@@ -1,4 +1,4 @@
-// Launches that are stopped and restored, compared bit for bit with undisturbed ones.
+// Launches that are stopped and resumed, compared bit for bit with undisturbed ones.
 
 package bench
 
@@ -15,10 +15,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// How launches are stopped: inside a kernel, or, beside them, between two kernels of which nothing is killed: what
-// differs there differs for another reason. And, on a network whose kernels work in place (cuda.InPlace), as no bundle's
-// do, inside a kernel, then with what is to be seen as wrong: a boolean in place of the epoch, and groups that are one
-// kernel short.
+// How launches are stopped: inside a kernel; between two kernels, as a control without kills, where a difference has
+// another cause; or inside a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs
+// with two deliberate faults that must show: a boolean in place of the epoch, and groups that are one kernel short.
 const (
 	killed  = "killed"
 	drained = "drained"
@@ -27,31 +26,31 @@ const (
 	short   = "short"
 )
 
-// manners are how many there are, which share the part's time.
+// manners is the number of ways, which share the part's time.
 const manners = 5
 
-// redrawn is how often the second input is drawn anew while no exit tells it from the first: small ones may show the same.
+// redrawn is how often the second input is redrawn while no exit distinguishes it from the first.
 const redrawn = 20
 
-// controlled is how many launches a break has to be seen in.
+// controlled is the number of launches in which a deliberate fault must show.
 const controlled = 1000
 
-// Sides of the network in place: one whose rounds have blocks for several times what a GPU of 132 SMs holds, so that
-// kills find some blocks of a kernel done, some under way and some not begun, and one that the fake has time for.
+// Sides of the in-place network. The first fills 132 SMs several times, so that a kill finds blocks done, running and
+// not begun. The second is small enough for the fake.
 const (
 	side     = 256
 	sideFake = 8
 )
 
-// kills stops launches at random phases, goes on where the device says, and compares what every exit shows with an
-// undisturbed launch of the same input, bit for bit. Two inputs take turns in one slot, which is cleared before each:
-// what stands there of an earlier launch is no answer.
+// kills stops launches at random times, resumes them where the device says, and compares every exit bit for bit with
+// an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared before each, so that a
+// stale result is noticed.
 func (b *bench) kills(ctx context.Context) error {
 	be, _ := b.pair()
 	in := [2][]int16{b.noise(be), b.noise(be)}
 	for _, how := range []string{killed, drained} {
 		cfg := cuda.Config{}
-		if how == drained { // with one kernel in the stream, so that it is between two of them that most leave
+		if how == drained { // with one kernel in the stream, so that most launches leave between two kernels
 			cfg = cuda.Config{Drain: true, Capacity: 1}
 		}
 		err := b.with(ctx, cfg, 1, func(r *rig) error {
@@ -64,7 +63,7 @@ func (b *bench) kills(ctx context.Context) error {
 	return b.controls(ctx)
 }
 
-// controls are the same on the network whose kernels work in place, and with each break until it is seen.
+// controls does the same on the in-place network, and with each deliberate fault until it shows.
 func (b *bench) controls(ctx context.Context) error {
 	n := side
 	if b.raw.Facts.Fake {
@@ -95,15 +94,15 @@ func (b *bench) controls(ctx context.Context) error {
 	return nil
 }
 
-// untilWrong ends a control: with its first wrong launch, or when it should have been seen, or when its share of the
-// part's time is over and a few kills have hit.
+// untilWrong ends a control at its first wrong launch, after controlled launches, or when its share of time is over
+// and a few kills have hit.
 func (b *bench) untilWrong(began time.Time) func(launches, hits, wrong int) bool {
 	return func(launches, hits, wrong int) bool {
 		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && time.Since(began) > b.For/manners
 	}
 }
 
-// restorer stops launches of a network, of two inputs in turn.
+// restorer stops launches of a network, with two alternating inputs.
 type restorer struct {
 	*rig
 	be    *bundle.Bundle
@@ -111,23 +110,23 @@ type restorer struct {
 	drain bool
 	id    device.RequestID
 	known int // kills so far
-	// counts says which kernels a hit is to be in; nil: in any.
+	// counts selects the kernels in which a hit counts; nil: all.
 	counts func(kernel int64) bool
-	// over says when that is enough, by launches, kills that hit, and launches that were hit and went wrong; nil: as many
-	// hits as are asked for.
+	// over decides when to stop, from launches, hits, and launches that were hit and wrong; nil: at the required
+	// number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
-// restored is a launch that was stopped so many times and went on each time.
+// restored is a launch that was stopped some times and resumed.
 type restored struct {
 	shown map[int][]int16
-	tried int     // stops that were asked for
-	at    []int64 // kernels of the network in which a block left; drained: where it was taken up
-	again []int64 // where it was taken up
-	ns    int64   // the last piece of it
+	tried int     // requested stops
+	at    []int64 // kernels that a block left; if drained, where the launch resumed
+	again []int64 // where it resumed
+	ns    int64   // time of its last piece
 }
 
-// run runs an input, stops it up to so many times within ns, and says what it showed.
+// run runs an input, stops it several times within ns, and returns its outputs.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -157,8 +156,8 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		maps.Copy(out.shown, c.shown)
 		next = c.ev.Resume
 		again := int64(s.be.Network.Exits[next.Segment].First + next.Kernel)
-		hit, at := c.ev.Kind == device.Aborted && again > 0, again // drained: at its begin nothing has run
-		if !s.drain {                                              // who was told to leave between two kernels was not stopped inside one
+		hit, at := c.ev.Kind == device.Aborted && again > 0, again // drained: nothing has run at the start
+		if !s.drain {                                              // a launch that leaves between two kernels was not stopped inside one
 			if hit, at, err = s.hit(); err != nil {
 				return out, err
 			}
@@ -174,7 +173,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 	}
 }
 
-// hit says whether a kill found a kernel since it was asked last, and which.
+// hit reports whether a kill has hit a kernel since the last call, and which.
 func (s *restorer) hit() (bool, int64, error) {
 	c, err := s.d.Counts()
 	if err != nil {
@@ -185,12 +184,12 @@ func (s *restorer) hit() (bool, int64, error) {
 	return hit, int64(c.Stopped), nil
 }
 
-// all stops launches until enough stops have hit. What was seen of whole launches is kept, whatever ends it; of one that
-// is broken off nobody can tell what it would have shown.
+// all stops launches until there are enough hits. Completed launches are kept even after an error; the result of an
+// interrupted one is unknown.
 func (s *restorer) all(ctx context.Context, how string) error {
 	var want [2]map[int][]int16
 	var ns int64
-	for k := range 4 { // the first ones make the stream
+	for k := range 4 { // the first launches make the stream
 		one, err := s.run(ctx, k%2, 0, 0)
 		if err != nil {
 			return err
@@ -198,7 +197,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		want[k%2], ns = one.shown, one.ns
 	}
 	apart := s.apart(want)
-	for n := 0; apart == 0 && n < redrawn; n++ { // inputs that no exit tells apart would hide one in the other's place
+	for n := 0; apart == 0 && n < redrawn; n++ { // equal outputs of both inputs would hide a mix-up
 		s.in[1] = s.noise(s.be)
 		one, err := s.run(ctx, 1, 0, 0)
 		if err != nil {
@@ -246,7 +245,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 	return nil
 }
 
-// apart is how many exits tell the inputs apart.
+// apart counts the exits that distinguish the inputs.
 func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	for e := range s.be.Network.Exits {
 		if !slices.Equal(shown[0][e], shown[1][e]) {
@@ -256,7 +255,7 @@ func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	return n
 }
 
-// keep adds what was seen of launches that were stopped, and how many exits tell the inputs apart.
+// keep records the stopped launches and the number of distinguishing exits.
 func (s *restorer) keep(how string, series map[string][]int64, apart int64) {
 	for _, x := range []struct{ what, unit string }{
 		{triedKills, "kills"},
@@ -275,7 +274,7 @@ func (s *restorer) keep(how string, series map[string][]int64, apart int64) {
 	s.add(Kills, how+" exits that tell the inputs apart", "exits", apart)
 }
 
-// Series of launches that were stopped, one run a launch; what is a place counts from 1, and 0 is none.
+// Series of stopped launches, one value a launch. Positions count from 1; 0 is none.
 const (
 	triedKills  = "tried"
 	hitKills    = "hit"
@@ -284,7 +283,7 @@ const (
 	lastKernel  = "last stopped in"
 )
 
-// differs is the first exit that does not show what is expected, and the first of its outputs; 0, 0: there is none.
+// differs returns the first exit with a different output, and that output; 0, 0 if there is none.
 func differs(want, got map[int][]int16) (exit, output int64) {
 	for _, e := range slices.Sorted(maps.Keys(want)) {
 		w, g := want[e], got[e]
@@ -300,31 +299,31 @@ func differs(want, got map[int][]int16) (exit, output int64) {
 	return 0, 0
 }
 
-// Restores are what became of launches that were stopped and went on.
+// Restores counts the outcomes of launches that were stopped and resumed.
 type Restores struct {
-	How      string `json:"how"` // killed, drained, killed-in-place; of controls boolean, short
+	How      string `json:"how"` // killed, drained, killed-in-place; for controls boolean, short
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
-	Tried    int    `json:"tried"` // kills that were asked for
-	// Hit are those after which Control names a kernel: a block of it left, at its first look or a later one, which nothing
-	// tells apart. On the network in place a kernel that works in place: what is stopped elsewhere is made anew wherever it
-	// goes on. Drained: after which a launch left between two kernels.
+	Tried    int    `json:"tried"` // requested kills
+	// Hit counts kills after which Control names a kernel that a block left, at its first look or a later one. On the
+	// in-place network only in-place kernels count: a launch stopped elsewhere recomputes everything. If drained, it
+	// counts launches that left between two kernels.
 	Hit      int    `json:"hit"`
-	Restored int    `json:"restored"`              // of those: of launches whose every exit shows the undisturbed ones' bits
-	InWrong  int    `json:"in_wrong"`              // of those: of others, of which nobody can tell after which kill they were wrong
-	Spoilt   int    `json:"wrong_launches"`        // others, also without a kill that hit
-	First    *Wrong `json:"first_wrong,omitempty"` // of them
+	Restored int    `json:"restored"`              // hits in launches with correct outputs at every exit
+	InWrong  int    `json:"in_wrong"`              // hits in other launches; which hit broke them is unknown
+	Spoilt   int    `json:"wrong_launches"`        // launches with wrong outputs, with or without a hit
+	First    *Wrong `json:"first_wrong,omitempty"` // the first of them
 }
 
-// Wrong is a launch that showed something else than an undisturbed one.
+// Wrong is a launch whose outputs differ from an undisturbed one's.
 type Wrong struct {
-	Launch int `json:"launch"` // places count from 0
+	Launch int `json:"launch"` // positions count from 0
 	Exit   int `json:"exit"`
-	Output int `json:"output"` // the first one of the exit that differs
-	Kernel int `json:"kernel"` // of the network, in which the last kill found it; -1: no kill hit
+	Output int `json:"output"` // the first output of the exit that differs
+	Kernel int `json:"kernel"` // kernel that the last kill hit; -1: none
 }
 
-// String is a line of it.
+// String describes it in a line.
 func (r *Restores) String() string {
 	what := "made blocks of a kernel leave"
 	if r.How == drained {
@@ -342,13 +341,13 @@ func (r *Restores) String() string {
 	return s
 }
 
-// Restores are counted from the runs.
+// Restores counts them from the runs.
 func (r *Raw) Restores() []Restores { return r.restores(killed, drained, inPlace) }
 
-// Controls are launches under a break, of which one at least is to be wrong: else nothing is shown by those of Restores.
+// Controls counts launches with a deliberate fault. At least one of each must be wrong, else Restores shows nothing.
 func (r *Raw) Controls() []Restores { return r.restores(boolean, short) }
 
-// Unseen says of a control that it has seen nothing wrong where a kernel that works in place was stopped.
+// Unseen reports a control that had hits in in-place kernels but no wrong launch.
 func (r *Restores) Unseen() bool { return r.InWrong == 0 }
 
 func (r *Raw) restores(hows ...string) (out []Restores) {
@@ -383,7 +382,7 @@ func (r *Raw) restores(hows ...string) (out []Restores) {
 	return out
 }
 
-// rows are the counts as figures.
+// rows converts the counts to figures.
 func (r *Restores) rows() (out []Row) {
 	for _, x := range []struct {
 		what, unit string
@@ -394,7 +393,7 @@ func (r *Restores) rows() (out []Row) {
 	return out
 }
 
-// perLaunch tells a series that stands in Restores from one that is a figure by itself.
+// perLaunch reports whether a series belongs to Restores.
 func perLaunch(key string) bool {
 	_, what, _ := strings.Cut(key, " ")
 	return slices.Contains([]string{triedKills, hitKills, wrongExit, wrongOutput, lastKernel}, what)

@@ -1,4 +1,4 @@
-// What padding costs the network of priority, and what best effort gets for that.
+// What padding costs the priority network, and what best effort gains.
 
 package bench
 
@@ -15,14 +15,13 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// leastPadded is the share of the kernels of priority that run beside others without which nothing is said of what
-// padding costs: where nothing is padded it costs nothing.
+// leastPadded is the least share of padded priority kernels for which a cost is stated.
 const leastPadded = 0.1
 
-// rounds are how often the network of priority runs in each way, the ways in turn.
+// rounds is how often each way runs; the ways alternate.
 const rounds = 4
 
-// inTurn are n things, round by round, once in their order and once in the other: a clock that drifts favours none of them.
+// inTurn orders n things round by round, alternately forward and backward, so that a drifting clock favours none.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -35,16 +34,16 @@ func inTurn(rounds, n int) (order []int) {
 	return order
 }
 
-// way is one of them: alone, beside best-effort work that is put aside, or beside what pads; a run a round of what is counted.
+// way is how the priority network runs: alone, beside best-effort work that is put aside, or beside work that pads.
+// It has one value a round.
 type way struct {
 	name                                  string
 	ns, looks                             []int64
 	padded, beside, priority, ended, span []int64
 }
 
-// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads, and
-// what that keeps of its own pace. That pace is asked for before and after each of them, so that a clock that moves
-// between them shows in it.
+// padding measures the priority network alone, and beside best-effort work that is put aside or pads, and the
+// throughput that the best-effort work keeps. The clock is read before and after each.
 func (b *bench) padding(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -92,7 +91,7 @@ func (b *bench) padding(ctx context.Context) error {
 	return nil
 }
 
-// addWay keeps what was seen of one, if anything was.
+// addWay stores a way's runs, if there are any.
 func (b *bench) addWay(w *way) {
 	if len(w.ns) == 0 {
 		return
@@ -113,10 +112,10 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked is the GPU's pace around one of them: the same kernels, before and after.
+// looked names the readings of the clock before and after a way.
 const looked = " looks"
 
-// within counts those that ended in a span.
+// within counts the end times in a span.
 func within(ended []time.Time, from, to time.Time) (n int64) {
 	for _, at := range ended {
 		if at.After(from) && !at.After(to) {
@@ -126,13 +125,13 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the network of priority in one of its ways, for a share of all its runs, and keeps what it took, and what of
-// others ran meanwhile.
+// beside runs the priority network in one way for its share of runs, and records its times and the best-effort
+// launches meanwhile.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
 	n := 0
 	runs := func() error {
-		// The first one makes the streams.
+		// The first launch makes the streams.
 		if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
 			return err
 		}
@@ -154,7 +153,7 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 	} else {
 		ended, err = r.behind(ctx, be, batch, runs)
 	}
-	if err != nil { // what counts whole rounds is not there then
+	if err != nil { // an incomplete round is dropped
 		return err
 	}
 	c, err := r.d.Counts()
@@ -171,9 +170,9 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 	return nil
 }
 
-// padding are the figures of that. What padding costs the one of priority is its time beside what pads, of that beside
-// what is put aside: either comes into best-effort work. And what best effort gets for that is the launches that
-// ended meanwhile, of as many as it would have done alone: one more or less, so that of a few nothing is said.
+// padding returns these figures. The cost is the time beside padding work over the time beside work that is put
+// aside: in both cases it interrupts best-effort work. The gain is the number of best-effort launches over the number
+// alone. It may be off by one launch, so a few launches give no figure.
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""
@@ -208,11 +207,11 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf is the part of an effect above which what may be the clock's is said beside it.
+// partOf is the share of an effect above which a change of the clock is noted.
 const partOf = 1. / 3
 
-// atOnePace divides a ratio by that of the paces that the GPU had around either side, and says where those moved by more
-// than a part of what is then left.
+// atOnePace divides a ratio by the ratio of the clocks on both sides. It adds a note if these moved by more than a
+// share of the remaining effect.
 func atOnePace(x Row, looks, base []float64) Row {
 	all := slices.Concat(looks, base)
 	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {

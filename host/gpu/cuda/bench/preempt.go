@@ -1,4 +1,4 @@
-// Launches of priority that find others on the GPU, which are killed or awaited.
+// Priority launches that find others on the GPU, which are killed or awaited.
 
 package bench
 
@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
-// queues of several lengths.
+// preemption makes priority launches arrive at random during best-effort ones, with killing and with waiting, for
+// several queue lengths.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -52,8 +52,8 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// meetings has launches of priority arrive until as many as are asked for have found others on the GPU, each
-// within twice a time from the one before. Where an error breaks it off, those that were seen come with it.
+// meetings makes priority launches arrive, each within twice a given time after the last, until enough have met
+// others on the GPU. After an error it returns those so far.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64) (seen []cuda.Preemption, clock cuda.Clock, err error) {
 	for enough, since := r.enough(2*5), 0; !enough(len(seen)) && since < fruitless; {
 		arrivals := max(4, min(few, r.N-len(seen)))
@@ -73,7 +73,7 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 			}
 			seen, clock = c.Preemptions, c.Clock
 		}
-		if broken != nil { // which is why the other one may be there
+		if broken != nil { // that is why the other launch may be there
 			err = broken
 		}
 		if err != nil {
@@ -83,28 +83,28 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 	return seen[:min(len(seen), r.N)], clock, nil
 }
 
-// span is one of a preemption's.
+// span is a time span of a preemption.
 type span struct {
 	name string
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans that killing and waiting are compared by: from arrival on, of all preemptions.
+// Spans for comparing killing and waiting: from the arrival, over all preemptions.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans of those whose flag a block saw, from the flag on, and again from arrival to completion.
+// Spans of preemptions whose flag a block saw: from the flag, and again from arrival to completion.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are tells the preemptions of which every one of these spans is what is expected, so that quantiles of two spans are
-// of the same ones, from the others.
+// are selects the preemptions in which all these spans meet a condition, so that the quantiles of two spans are over
+// the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {
@@ -119,9 +119,9 @@ func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span
 func known(d time.Duration) bool    { return d != cuda.Unknown }
 func possible(d time.Duration) bool { return d != cuda.Impossible }
 
-// addSpans keeps the spans of preemptions, how many there were, and how many are in no quantile: those of which both
-// clocks together say what cannot have been, those of which nobody knows a span, and, of those from the flag on, those
-// whose flag no block saw: their kernels had ended, and nobody had looked yet.
+// addSpans stores the spans of preemptions, their number, and the numbers left out: with an impossible span by both
+// clocks, with an unknown span, and, for spans from the flag, those whose flag no block saw (the kernels had ended
+// before the host looked).
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

@@ -1,4 +1,4 @@
-// What quantiles of so many runs say, and how sure they are.
+// Quantiles and their confidence.
 
 package bench
 
@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	beyond  = 10    // runs beyond a percentile, without which it is the one or other outlier
-	outside = 0.025 // of an interval, on either side
-	quarter = 4     // runs without which there are no quartiles
+	beyond  = 10    // least runs beyond a percentile, so that it is no outlier
+	outside = 0.025 // probability outside an interval, on either side
+	quarter = 4     // least runs for quartiles
 )
 
-// Interval is where a quantile is in 95 of 100 cases, by the order of runs that are taken to be independent.
+// Interval is the 95 % confidence interval of a quantile, from order statistics; runs are assumed independent.
 type Interval [2]float64
 
-// median is the middle one of sorted runs, or midway between both.
+// median is the middle of sorted runs, or the mean of both middle ones.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile is the run that a share of sorted runs does not exceed.
+// quantile is the smallest of sorted runs that a share of them does not exceed.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
-// percentile is one far out, where there are runs enough beyond it.
+// percentile is a quantile near the end, nil if too few runs are beyond it.
 func percentile(v []float64, p float64) *float64 {
 	if (1-p)*float64(len(v)) < beyond-1e-9 {
 		return nil
@@ -32,7 +32,7 @@ func percentile(v []float64, p float64) *float64 {
 	return &q
 }
 
-// interval is a quantile's, where there are runs enough on both sides of it.
+// interval is the interval of a quantile, nil if there are too few runs on one side.
 func interval(v []float64, p float64) *Interval {
 	low, high := ranks(len(v), p)
 	if low < 1 || high > len(v) {
@@ -41,10 +41,10 @@ func interval(v []float64, p float64) *Interval {
 	return &Interval{v[low-1], v[high-1]}
 }
 
-// ranks are the narrowest, counted from 1, between which the quantile is: with n runs as many as a binomial number
-// lie below it. Below 1 and above n there are none.
+// ranks returns the narrowest pair of ranks, counted from 1, that contains the quantile: the number of runs below it
+// is binomial. A rank below 1 or above n says that there are too few runs.
 func ranks(n int, p float64) (low, high int) {
-	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // beyond which there is next to nothing
+	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // the tails beyond are negligible
 	below := 0.0
 	high = n + 1
 	for k := max(0, int(mean-wide)); k <= n; k++ {
@@ -59,13 +59,13 @@ func ranks(n int, p float64) (low, high int) {
 	return low, high
 }
 
-// binomial is how likely k of n are.
+// binomial is the probability of k of n.
 func binomial(n, k int, p float64) float64 {
 	log := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
 	return math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log(1-p))
 }
 
-// row makes a figure of runs.
+// row makes a figure from runs.
 func row(part, key, unit string, v []float64) Row {
 	v = slices.Sorted(slices.Values(v))
 	r := Row{Part: part, Key: key, Unit: unit, N: len(v)}
@@ -84,8 +84,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio makes a figure of runs over the median of others. Its interval is of both medians; of how sure its p99 is
-// nothing is said.
+// ratio makes a figure from runs over the median of other runs. Its interval is that of both medians; its p99 has
+// none.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))
@@ -97,11 +97,11 @@ func ratio(part, key string, v, of []float64) Row {
 	return r
 }
 
-// draws are those by which a ratio's interval is told.
+// draws is the number of bootstrap samples for a ratio's interval.
 const draws = 1000
 
-// ratioIn is where the ratio of two medians is in 95 of 100 cases, by drawing as many runs of each again and again, from
-// the same seed each time. Of fewer runs than a median's interval takes there is none.
+// ratioIn is the 95 % interval of the ratio of two medians, by a bootstrap with a fixed seed. It is nil if a median
+// has too few runs for an interval.
 func ratioIn(v, of []float64) *Interval {
 	v, of = slices.Sorted(slices.Values(v)), slices.Sorted(slices.Values(of))
 	if interval(v, 0.5) == nil || interval(of, 0.5) == nil || of[0] <= 0 {
@@ -118,7 +118,8 @@ func ratioIn(v, of []float64) *Interval {
 	return &Interval{all[cut], all[draws-1-cut]}
 }
 
-// drawn is the median of as many runs as there are, drawn from sorted ones; times counts how often each came.
+// drawn returns the median of a bootstrap sample of sorted runs; times is scratch space that counts how often each
+// was drawn.
 func drawn(rng *rand.Rand, v []float64, times []int) float64 {
 	times = times[:len(v)]
 	clear(times)

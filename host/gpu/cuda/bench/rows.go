@@ -12,24 +12,24 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// Row is a figure with its spread. What so many runs do not say is not there.
+// Row is a figure with its spread. Statistics for which there are too few runs are missing.
 type Row struct {
 	Part     string    `json:"part"`
 	Key      string    `json:"key"`
 	Unit     string    `json:"unit"`
 	N        int       `json:"n"`
 	Median   float64   `json:"median"`
-	MedianIn *Interval `json:"median_95,omitempty"` // from 6 runs on
-	P95      *float64  `json:"p95,omitempty"`       // from 200 on
-	P99      *float64  `json:"p99,omitempty"`       // from 1000 on
+	MedianIn *Interval `json:"median_95,omitempty"` // needs 6 runs
+	P95      *float64  `json:"p95,omitempty"`       // needs 200
+	P99      *float64  `json:"p99,omitempty"`       // needs 1000
 	P99In    *Interval `json:"p99_95,omitempty"`
 	Least    float64   `json:"least"`
 	Most     float64   `json:"most"`
-	Spread   *float64  `json:"spread,omitempty"` // of the middle half, of the median
-	Note     string    `json:"note,omitempty"`   // why it is not there, or is not to be trusted
+	Spread   *float64  `json:"spread,omitempty"` // interquartile range over median
+	Note     string    `json:"note,omitempty"`   // why the figure is missing or doubtful
 }
 
-// MarshalJSON leaves out the figures of no runs: there are none.
+// MarshalJSON omits the figures if there are no runs.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type whole Row
 	if r.N > 0 {
@@ -44,7 +44,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 	}{r.Part, r.Key, r.Unit, r.N, r.Note})
 }
 
-// find is the runs of one thing.
+// find returns the runs of one thing.
 func (r *Raw) find(part, key string) []int64 {
 	for i := range r.Series {
 		if r.Series[i].Part == part && r.Series[i].Key == key {
@@ -54,7 +54,7 @@ func (r *Raw) find(part, key string) []int64 {
 	return nil
 }
 
-// Rows are all figures that follow from the runs.
+// Rows returns all figures that follow from the runs.
 func (r *Raw) Rows() (out []Row) {
 	for i := range r.Series {
 		if s := &r.Series[i]; s.Part != Partitions {
@@ -64,7 +64,7 @@ func (r *Raw) Rows() (out []Row) {
 	return slices.Concat(out, r.partitions(), r.padding(), r.moved())
 }
 
-// rowsOf are the figures of a series.
+// rowsOf returns the figures of a series.
 func (r *Raw) rowsOf(s *Series) (out []Row) {
 	v := make([]float64, len(s.Runs))
 	for k, x := range s.Runs {
@@ -105,7 +105,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 		key, ok := strings.CutSuffix(s.Key, " latency")
 		workload, _, _ := strings.Cut(key, " ")
 		only := floats(r.find(DISB, workload+" rt-only latency"))
-		if ok && len(v) > 0 && len(only) > 0 { // as the publication has it: means
+		if ok && len(v) > 0 && len(only) > 0 { // the publication uses means
 			out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
 		}
 	case Kills:
@@ -114,7 +114,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 		}
 		out = append(out, kinds(s)...)
 		for _, x := range append(r.Restores(), r.Controls()...) {
-			if s.Key == x.How+" "+triedKills { // the first of its series
+			if s.Key == x.How+" "+triedKills { // first series of its kind
 				out = append(out, x.rows()...)
 			}
 		}
@@ -124,11 +124,11 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 	return out
 }
 
-// partitions are the figures of which SMs partitions ran on.
+// partitions returns the figures about the SMs of partitions.
 func (r *Raw) partitions() (out []Row) {
-	seen := map[string]map[int64]int{} // by size: partitions in which an SM is
+	seen := map[string]map[int64]int{} // by size and SM: number of partitions with it
 	var order []string
-	unit := map[int][]int64{} // where single units run
+	unit := map[int][]int64{} // SMs of single units
 	wrong, others, cut := 0, 0, 0
 	for i := range r.Series {
 		s := &r.Series[i]
@@ -172,7 +172,7 @@ func (r *Raw) partitions() (out []Row) {
 	return out
 }
 
-// sure says of a median how sure it is, as far as is known.
+// sure describes a median's confidence.
 func (r *Row) sure() (s string) {
 	if r.MedianIn != nil {
 		s += fmt.Sprintf(", 95 %% in %.4g to %.4g", r.MedianIn[0], r.MedianIn[1])
@@ -192,7 +192,7 @@ func sum(v []float64) (s float64) {
 
 func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
-// unionOf are the SMs of n units from the first on, as far as there are so many.
+// unionOf returns the SMs of up to n units from the first on.
 func unionOf(unit map[int][]int64, first, n int) (out []int64) {
 	for i := first; i < first+n; i++ {
 		out = append(out, unit[i]...)
@@ -208,10 +208,10 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params is a GPU's parameter file with what was measured in the place of what was assumed, where there are ten runs
-// of it: of fewer, what was assumed stays. What comes of a part within which the clock moved says so. Where base is another
-// GPU's, what it says is assumed of this one. The simulator's unit stays base's, a TPC: what the driver gives away
-// at least is several, and more in the last unit. What the fake shows is no measurement.
+// Params returns a GPU's parameter file with measured values in place of assumed ones, where there are ten runs. A
+// part within which the clock moved is noted. If base is another GPU's file, its values are marked as assumed for
+// this one. The simulator's unit stays base's, a TPC: the driver's smallest partition is several TPCs, with more in
+// the last unit. Runs on the fake are no measurement.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)

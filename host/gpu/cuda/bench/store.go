@@ -1,4 +1,4 @@
-// Runs in a file: a line of facts in JSON, then series, a line each, all of it compressed.
+// The file of runs: one line of JSON facts, then one line a series, gzip-compressed.
 
 package bench
 
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// ErrRaw is a file of runs that is refused.
+// ErrRaw is wrapped by errors about a file of runs.
 var ErrRaw = errors.New("runs of a GPU")
 
-// RawFile is its name in a folder.
+// RawFile is the file's name in a folder.
 const RawFile = "runs.csv.gz"
 
 const (
@@ -35,14 +35,13 @@ type head struct {
 	Made   Made       `json:"made"`
 }
 
-// units are those in which runs are kept: what stands in another was written by something else, and no figure of it
-// would mean what its row says.
+// units are the units of stored runs. Another unit means another writer, and its figures would mean something else.
 var units = []string{
 	"ns", "sm", "samples", "preemptions", "kills", "kernels", "kernel", "kernel from 0", "exit", "exits", "output",
 	"launches", "devices", "MHz", "ppm",
 }
 
-// bad is whether a word cannot stand in a line of runs.
+// bad reports whether a word cannot be part of a line.
 func bad(word string) bool { return strings.ContainsAny(word, ",\n\r") }
 
 // Write writes the runs.
@@ -75,7 +74,7 @@ func (r *Raw) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads runs; from names them in errors.
+// Read reads the runs; from is the name for errors.
 func Read(from string, in io.Reader) (*Raw, error) {
 	line := 0
 	fail := func(format string, a ...any) (*Raw, error) {

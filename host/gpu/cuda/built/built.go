@@ -1,5 +1,5 @@
-// Package built makes files of sources once, whoever asks for them, and however many at the same time: packages' tests
-// run beside each other and need the same libraries.
+// Package built builds files from sources once, also under concurrent calls: tests of several packages run at the
+// same time and need the same libraries.
 package built
 
 import (
@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of is the file that a command makes of sources, whole: dir/name-HASH and ext, where the hash is that of the command's
-// words and of what the sources hold. The command is given the file to write as its last words. What has been made of the
-// same is kept.
+// Of returns the absolute path of the file that a command builds from sources: dir/name-HASH and ext. The hash is
+// over the command's words and the sources' content; an existing file is reused. The output path is appended to the
+// command.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -25,7 +25,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	}
 	sum := sha256.New()
 	for _, word := range command {
-		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // wherever the repository lies
+		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // independent of where the repository is
 	}
 	for _, source := range sources {
 		data, err := os.ReadFile(source)
@@ -55,7 +55,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("%s: lock: %w", lock.Name(), err)
 	}
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) { // another has made it meanwhile
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) { // another process built it meanwhile
 		return out, err
 	}
 	tmp, err := os.CreateTemp(dir, "making-*"+ext)

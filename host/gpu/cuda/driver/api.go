@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// API is one of the two: the names under which calls are found, and the few numbers that differ. AMD made
-// HIP's driver calls those of CUDA, argument by argument, and its error codes too.
+// API describes one of the two APIs: the names of its calls and the few numbers that differ. AMD's HIP has CUDA's
+// driver calls with the same arguments and error codes.
 type API struct {
-	Name       string // of a device that is driven by it
+	Name       string // of its devices
 	libraries  []string
-	what       string // the library is
-	hides      string // the variable that leaves GPUs out
-	source     string // where they come from
+	what       string // description of the library
+	hides      string // variable that hides GPUs
+	source     string // where to get it
 	expected   string
-	names      [calls]string // "": there is none
-	attributes map[int]int   // where their numbers are not CUDA's
-	named      bool          // an error's name is the answer itself
+	names      [calls]string // "": not available
+	attributes map[int]int   // where numbers differ from CUDA's
+	named      bool          // an error's name is the return value itself
 	version    func(int) string
-	// environment is what the library reads when it is opened, where the user has not set it.
+	// environment is set before the library is opened, unless the user has set it.
 	environment map[string]string
-	queues      string // of which: how many hardware queues streams have; "": nobody says
+	queues      string // its variable with the number of hardware queues; "": none
 }
 
-// missing is ErrMissing of this API.
+// missing is ErrMissing for this API.
 func (a *API) missing() error { return missing("no " + a.what) }
 
 func (a *API) name(c call) string {
@@ -33,19 +33,19 @@ func (a *API) name(c call) string {
 	return a.names[c]
 }
 
-// Calls are all entry points that are used, by their symbols.
+// Calls lists the symbols of all entry points in use.
 func (a *API) Calls() []string {
 	return slices.DeleteFunc(slices.Clone(a.names[:]), func(s string) bool { return s == "" })
 }
 
-// optional calls are of partitions: without them there are none.
+// optional calls are for partitions, which do not exist without them.
 func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWithCUMask }
 
 // CUDA is NVIDIA's, with the versions of cuda.h 12.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
-	// Streams beyond the number of hardware queues (8 without it) share one, where the order to leave would wait
-	// behind the kernels that are to leave; and a kernel is loaded before its first launch.
+	// More streams than hardware queues (8 by default) would share one, and the order to leave would wait behind the
+	// kernels that must leave. Kernels are loaded before their first launch.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
 	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },

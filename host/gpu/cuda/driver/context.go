@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// ErrHeld is wrapped where a reset would take from others of the process what they hold of a GPU.
+// ErrHeld says that a reset would affect other users of the GPU in this process.
 var ErrHeld = errors.New("held by others of this process")
 
-// holds counts who holds a GPU. A process has one primary context of it (HIP: none but the GPU), and a reset takes
-// that from all of the process, so the process counts. What a library holds that does not come through here is not
-// counted: a program that has such a one is not to reset.
+// holds counts the holders of a GPU. A process has one primary context per GPU (HIP: the GPU itself), and a reset
+// affects the whole process. A library that does not use this package is not counted: a program with one must not
+// reset.
 type holds struct {
-	mu sync.Mutex // held through a reset too: nobody takes the GPU meanwhile
+	mu sync.Mutex // also held during a reset, so that nobody takes the GPU
 	by map[hold]map[*Lib]int
 }
 
@@ -25,7 +25,7 @@ type hold struct {
 
 var held = holds{by: map[hold]map[*Lib]int{}}
 
-// add counts n more of a library's holds; one that has none loses none.
+// add adds n holds of a library, not below zero.
 func (h *holds) add(l *Lib, d Device, n int) {
 	k := hold{l.handle, d}
 	if h.by[k] == nil {
@@ -36,7 +36,7 @@ func (h *holds) add(l *Lib, d Device, n int) {
 	}
 }
 
-// others counts those that hold it beside a library.
+// others counts holders other than this library.
 func (h *holds) others(l *Lib, d Device) int {
 	n := 0
 	for other := range h.by[hold{l.handle, d}] {
@@ -47,8 +47,8 @@ func (h *holds) others(l *Lib, d Device) int {
 	return n
 }
 
-// Retain is the GPU's primary context, which Release gives back. Where an API has none, the GPU itself
-// stands for it, and is reset with the last release of the process.
+// Retain takes the GPU's primary context; Release returns it. For an API without contexts the handle is the GPU,
+// which is reset at the last release.
 func (l *Lib) Retain(d Device) (Context, error) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *Lib) Retain(d Device) (Context, error) {
 	return c, nil
 }
 
-// Release gives the primary context back; with the last one all that is in it goes. It counts as given back
-// whatever the driver answers: nobody uses it any more.
+// Release returns the primary context; the last release destroys its content. It counts as returned even after an
+// error, since nobody uses it any more.
 func (l *Lib) Release(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *Lib) Release(d Device) error {
 	return l.reset(d)
 }
 
-// Reset destroys all that is in the primary context, or answers ErrHeld where others of the process hold it too.
+// Reset destroys the content of the primary context. It fails with ErrHeld if others in the process hold it.
 func (l *Lib) Reset(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()

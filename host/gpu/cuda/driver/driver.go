@@ -1,11 +1,10 @@
-// Package driver is NVIDIA's driver API without cgo, and AMD's, which is the same one under other names
-// (API): libcuda or libamdhip64 is opened where the program runs (purego), so one binary serves machines
-// with and without a GPU (it is linked to the C library, though: purego finds dlopen there). It holds what
-// Sluice calls, under CUDA's names, and nothing of what it is called for.
+// Package driver calls NVIDIA's driver API, and AMD's, which is the same under other names (API), without cgo. It
+// opens libcuda or libamdhip64 at run time (purego), so one binary serves machines with and without a GPU. (The
+// binary is linked to the C library, where purego finds dlopen.) It has the calls that Sluice uses, under CUDA's
+// names, and no policy.
 //
-// A call costs 0.3 to 0.6 us beside the driver's own time. Nothing calls back from C. A context belongs
-// to a thread: whoever calls what needs one has locked its goroutine to a thread (runtime.LockOSThread)
-// and made the context current there.
+// A call costs 0.3 to 0.6 us on top of the driver's time. C never calls back. A context belongs to a thread: a caller
+// that needs one must lock its goroutine to a thread (runtime.LockOSThread) and make the context current.
 package driver
 
 import (
@@ -20,15 +19,15 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ErrMissing is where there is no driver, or one that lacks what is needed, of either API.
+// ErrMissing says that there is no driver of either API, or that it lacks a required call.
 var ErrMissing = errors.New("no GPU driver")
 
-// missing is ErrMissing by an API's own words.
+// missing is ErrMissing with an API's name.
 type missing string
 
 func (m missing) Error() string { return string(m) }
 
-// Is makes all of them ErrMissing.
+// Is matches ErrMissing.
 func (m missing) Is(target error) bool { return target == ErrMissing }
 
 // Handles of the driver.
@@ -43,17 +42,17 @@ type (
 	Ptr      uint64 // an address on the GPU
 )
 
-// Error is what a call answered.
+// Error is the error code of a call.
 type Error struct {
 	Call string
 	Code int
 	Name string
 }
 
-// Error names call and code as the driver does.
+// Error names the call and its code as the driver does.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
-// Undivided tells whether an error says that the GPU cannot be divided: it is too old, or another's part.
+// Undivided reports whether an error says that the GPU cannot be divided: it is too old, or itself a part of one.
 func Undivided(err error) bool {
 	switch CodeOf(err) {
 	case NotSupported, 914, 915:
@@ -62,7 +61,7 @@ func Undivided(err error) bool {
 	return false
 }
 
-// Codes that somebody acts on.
+// Codes that are handled.
 const (
 	OutOfMemory    = 2
 	noDevice       = 100
@@ -72,10 +71,9 @@ const (
 	NotSupported   = 801
 )
 
-// Lost says that nothing works in the context any more, until the primary context is reset: the errors
-// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of
-// nearly all of them (700, 702, 710, 714 to 719) it says that the process must be restarted: there a reset may
-// not help.
+// Lost reports whether the context is unusable until the primary context is reset: errors after which the
+// documentation guarantees nothing, and 999 (unknown). For most of them (700, 702, 710, 714 to 719) the documentation
+// asks for a restart of the process, so a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -88,7 +86,7 @@ func Lost(err error) bool {
 	return false
 }
 
-// CodeOf is the driver's code of an error, 0 where it is none of the driver's.
+// CodeOf is the driver's code of an error, 0 for other errors.
 func CodeOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -135,11 +133,11 @@ const (
 	cuModuleGetFunction
 	cuFuncGetAttribute
 	cuLaunchKernel
-	// HIP's own: streams that keep to a mask of CUs, and what stands for contexts
+	// HIP only: streams with a mask of CUs, and substitutes for contexts
 	streamWithCUMask
 	setDevice
 	deviceReset
-	// green contexts: drivers from 12.4 on
+	// green contexts: since driver 12.4
 	cuDeviceGetDevResource
 	cuDevSmResourceSplitByCount
 	cuDevResourceGenerateDesc
@@ -154,13 +152,12 @@ const (
 type Lib struct {
 	api    *API
 	path   string
-	handle uintptr // the same of all that open one file
+	handle uintptr // shared by all who open the same file
 	fake   bool
 	fn     [calls]uintptr
 }
 
-// Open opens a driver: the first of the API's libraries that there is, where path is empty. A library is
-// never closed.
+// Open opens a driver: path, or the first of the API's libraries that exists. A library is never closed.
 func Open(api *API, path string) (*Lib, error) {
 	paths := api.libraries
 	if path != "" {
@@ -202,24 +199,24 @@ func Open(api *API, path string) (*Lib, error) {
 	return l, nil
 }
 
-// ErrNone is wrapped where a driver finds no GPU.
+// ErrNone says that the driver finds no GPU.
 var ErrNone = errors.New("no GPU")
 
-// None is ErrNone of this driver.
+// None is ErrNone with this driver's name.
 func (l *Lib) None() error {
 	return fmt.Errorf("%w: %s finds none (a container gets one from its runtime, and %s can hide it)", ErrNone, l.path, l.api.hides)
 }
 
-// API is which one it is.
+// API returns the driver's API.
 func (l *Lib) API() *API { return l.api }
 
-// Path is the file.
+// Path returns the library's file.
 func (l *Lib) Path() string { return l.path }
 
-// maxQueues is the most hardware queues that CUDA gives a context's streams.
+// maxQueues is the most hardware queues of a context in CUDA.
 const maxQueues = 32
 
-// Queues is how many hardware queues streams have, and what says so; 0: nobody does.
+// Queues is the number of hardware queues of streams and the variable that sets it; 0 if none does.
 func (l *Lib) Queues() (n int, name string, err error) {
 	if name = l.api.queues; name == "" {
 		return 0, "", nil
@@ -234,10 +231,10 @@ func (l *Lib) Queues() (n int, name string, err error) {
 	return n, name, nil
 }
 
-// Fake tells whether the library is the one without a GPU: nothing that it shows was measured.
+// Fake reports whether this is the driver without a GPU: nothing from it is measured.
 func (l *Lib) Fake() bool { return l.fake }
 
-// HasGreen tells whether the driver knows green contexts.
+// HasGreen reports whether the driver has green contexts.
 func (l *Lib) HasGreen() bool {
 	for i := cuDeviceGetDevResource; i < calls; i++ {
 		if l.fn[i] == 0 {
@@ -275,7 +272,7 @@ func (l *Lib) failed(c call, code int) error {
 	return e
 }
 
-// text is a string of C's.
+// text converts a C string.
 func text(p *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
@@ -284,21 +281,21 @@ func text(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// Version is the API's that the driver serves, "CUDA 12.4".
+// Version is the driver's API version, such as "CUDA 12.4".
 func (l *Lib) Version() (string, error) {
 	var v int32
 	err := l.do(cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
 	return l.api.version(int(v)), err
 }
 
-// Count is how many GPUs there are.
+// Count is the number of GPUs.
 func (l *Lib) Count() (int, error) {
 	var n int32
 	err := l.do(cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
 	return int(n), err
 }
 
-// Device is the i-th GPU.
+// Device returns the i-th GPU.
 func (l *Lib) Device(i int) (Device, error) {
 	var d Device
 	err := l.do(cuDeviceGet, uintptr(unsafe.Pointer(&d)), uintptr(i))
@@ -314,7 +311,7 @@ func (l *Lib) Name(d Device) (string, error) {
 	return text(&b[0]), nil
 }
 
-// Bus is where a GPU is on PCI: other libraries count GPUs in another order.
+// Bus is a GPU's PCI address: other libraries number GPUs differently.
 func (l *Lib) Bus(d Device) (string, error) {
 	var b [32]byte
 	if err := l.do(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
@@ -330,7 +327,7 @@ func (l *Lib) Memory(d Device) (uint64, error) {
 	return n, err
 }
 
-// Attributes of a GPU, by CUDA's numbers.
+// Attributes of a GPU, with CUDA's numbers.
 const (
 	ClockKHz        = 13
 	Multiprocessors = 16
@@ -349,7 +346,7 @@ func (l *Lib) Attribute(d Device, what int) (int, error) {
 	return int(v), err
 }
 
-// SetCurrent makes a context the thread's; 0: none.
+// SetCurrent makes a context current on this thread; 0: none.
 func (l *Lib) SetCurrent(c Context) error {
 	if l.api.names[setDevice] == "" {
 		return l.do(cuCtxSetCurrent, uintptr(c))
@@ -360,24 +357,24 @@ func (l *Lib) SetCurrent(c Context) error {
 	return l.do(setDevice, uintptr(c-1))
 }
 
-// Priorities are the least and the greatest of streams; a greater one is a smaller number.
+// Priorities returns the least and the greatest stream priority; a greater one is a smaller number.
 func (l *Lib) Priorities() (least, greatest int, err error) {
 	var a, b int32
 	err = l.do(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
 	return int(a), int(b), err
 }
 
-// Alloc is memory on the GPU; nothing is known of what it holds.
+// Alloc allocates GPU memory with undefined content.
 func (l *Lib) Alloc(n int) (Ptr, error) {
 	var p Ptr
 	err := l.do(cuMemAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n))
 	return p, err
 }
 
-// Free gives memory back.
+// Free frees GPU memory.
 func (l *Lib) Free(p Ptr) error { return l.do(cuMemFree, uintptr(p)) }
 
-// AllocHost is pinned memory, on which copies are asynchronous.
+// AllocHost allocates pinned memory, for asynchronous copies.
 func (l *Lib) AllocHost(n int) ([]byte, error) {
 	var p *byte
 	if err := l.do(cuMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n), 0); err != nil {
@@ -386,7 +383,7 @@ func (l *Lib) AllocHost(n int) ([]byte, error) {
 	return unsafe.Slice(p, n), nil
 }
 
-// FreeHost gives pinned memory back.
+// FreeHost frees pinned memory.
 func (l *Lib) FreeHost(b []byte) error {
 	return l.do(cuMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
@@ -406,25 +403,25 @@ func (l *Lib) Fill(to Ptr, v uint32, n int, s Stream) error {
 	return l.do(cuMemsetD32Async, uintptr(to), uintptr(v), uintptr(n), uintptr(s))
 }
 
-// WriteWord writes a word that kernels of other streams see while they run.
+// WriteWord writes a word that running kernels of other streams can see.
 func (l *Lib) WriteWord(to Ptr, v uint32, s Stream) error {
 	return l.do(cuStreamWriteValue32, uintptr(s), uintptr(to), uintptr(v), 0)
 }
 
-// NewStream is a stream in the current context, which waits for no other.
+// NewStream makes a stream in the current context that does not synchronise with others.
 func (l *Lib) NewStream(priority int) (Stream, error) {
 	var s Stream
 	err := l.do(cuStreamCreateWithPriority, uintptr(unsafe.Pointer(&s)), 1, uintptr(uint32(int32(priority))))
 	return s, err
 }
 
-// FreeStream destroys a stream when it has done what it was given.
+// FreeStream destroys a stream when its work is done.
 func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(s)) }
 
-// Wait waits until a stream has done all it was given.
+// Wait waits for all work of a stream.
 func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
 
-// NewEvent is an event; timed: Elapsed can be asked of it.
+// NewEvent makes an event; a timed one can be used with Elapsed.
 func (l *Lib) NewEvent(timed bool) (Event, error) {
 	var e Event
 	flags := uintptr(2)
@@ -438,10 +435,10 @@ func (l *Lib) NewEvent(timed bool) (Event, error) {
 // FreeEvent destroys an event.
 func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
 
-// Record has the event happen when the stream comes to it.
+// Record makes the stream signal the event.
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
-// Happened tells whether it has.
+// Happened reports whether the event was signalled.
 func (l *Lib) Happened(e Event) (bool, error) {
 	code, _, _ := purego.SyscallN(l.fn[cuEventQuery], uintptr(e))
 	switch int32(code) {
@@ -453,18 +450,18 @@ func (l *Lib) Happened(e Event) (bool, error) {
 	return false, l.failed(cuEventQuery, int(int32(code)))
 }
 
-// Elapsed is the ms between two.
+// Elapsed is the time in ms between two events.
 func (l *Lib) Elapsed(a, b Event) (float32, error) {
 	var ms float32
 	err := l.do(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(a), uintptr(b))
 	return ms, err
 }
 
-// MaxRegisters is the option of a module's translation that limits registers a thread.
+// MaxRegisters is the JIT option that limits registers per thread.
 const maxRegisters = 0
 
-// Load translates PTX for the GPU, or takes an object that is translated; registers: a limit of a thread's,
-// 0: none, which an object knows nothing of.
+// Load compiles PTX for the GPU, or loads a compiled object. registers limits the registers per thread; 0: no limit.
+// An object ignores it.
 func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
 	image := append(slices.Clone(kernels), 0)
@@ -477,10 +474,10 @@ func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	return m, err
 }
 
-// Limits tells whether Load's limit of registers is one.
+// Limits reports whether Load can limit registers.
 func (l *Lib) Limits() bool { return l.api == CUDA }
 
-// Unload gives a module back.
+// Unload unloads a module.
 func (l *Lib) Unload(m Module) error { return l.do(cuModuleUnload, uintptr(m)) }
 
 // Function is a kernel of a module.
@@ -491,29 +488,29 @@ func (l *Lib) Function(m Module, name string) (Function, error) {
 	return f, err
 }
 
-// Registers of a thread that a kernel takes.
+// Registers is a kernel's number of registers per thread.
 func (l *Lib) Registers(f Function) (int, error) {
 	var v int32
 	err := l.do(cuFuncGetAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f))
 	return int(v), err
 }
 
-// Args are the arguments of a launch, made once and used again: the driver reads them in Launch.
+// Args are reusable arguments of a launch; Launch reads them.
 type Args struct {
 	ptrs [5]unsafe.Pointer
 	pin  runtime.Pinner
 }
 
-// Set makes p, which stays where it is, the i-th argument.
+// Set makes p the i-th argument. p is pinned.
 func (a *Args) Set(i int, p unsafe.Pointer) {
 	a.pin.Pin(p)
 	a.ptrs[i] = p
 }
 
-// Free lets the arguments go.
+// Free unpins the arguments.
 func (a *Args) Free() { a.pin.Unpin() }
 
-// Launch gives a stream a kernel: a grid of blocks of threads.
+// Launch queues a kernel: a grid of blocks of threads.
 func (l *Lib) Launch(f Function, blocks, threads int, s Stream, a *Args) error {
 	return l.do(cuLaunchKernel, uintptr(f), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, 0, uintptr(s), uintptr(unsafe.Pointer(&a.ptrs)), 0)
 }

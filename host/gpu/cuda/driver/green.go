@@ -1,10 +1,10 @@
-// Green contexts: streams whose kernels stay on some of the SMs.
+// Green contexts: streams whose kernels run on some of the SMs only.
 
 package driver
 
 import "unsafe"
 
-// Resource is a set of SMs as the driver hands it about (CUdevResource); only SMs is ours to read.
+// Resource is a set of SMs as the driver passes it (CUdevResource). Only SMs may be read.
 type Resource struct {
 	kind uint32
 	_    [92]byte
@@ -12,17 +12,17 @@ type Resource struct {
 	_    [44]byte
 }
 
-// resourceSM is the type of a resource of SMs.
+// resourceSM is the type of a set of SMs.
 const resourceSM = 1
 
-// SMs are all of a GPU's.
+// SMs returns all SMs of a GPU.
 func (l *Lib) SMs(d Device) (r Resource, err error) {
 	err = l.do(cuDeviceGetDevResource, uintptr(d), uintptr(unsafe.Pointer(&r)), resourceSM)
 	return r, err
 }
 
-// SplitAll divides a resource into as many sets as there are, of the least size that the hardware has, and says
-// what is left. They share no SM.
+// SplitAll divides a resource into as many disjoint sets of the hardware's least size as possible, and returns the
+// rest.
 func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error) {
 	var count uint32
 	if err = l.do(cuDevSmResourceSplitByCount, 0, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all)), 0, 0, 1); err != nil {
@@ -34,14 +34,14 @@ func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error)
 	return sets[:min(int(count), len(sets))], rest, err
 }
 
-// Merges tells whether the driver makes one partition of several sets of one split.
+// Merges reports whether the driver can make one partition of several sets of one split.
 func (l *Lib) Merges(sets []Resource) bool {
 	var desc uintptr
 	return l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(sets))), uintptr(len(sets))) == nil
 }
 
-// Split takes at least n SMs of a resource, and says what is left. What it gives cannot be split again,
-// but what GreenSMs says of a green context made of it can.
+// Split takes at least n SMs from a resource and returns the rest. The part cannot be split again, but GreenSMs of a
+// green context made from it can.
 func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	count := uint32(1)
 	err = l.do(cuDevSmResourceSplitByCount, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&count)),
@@ -49,7 +49,7 @@ func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	return part, rest, err
 }
 
-// NewGreen is a green context over sets of SMs of one split.
+// NewGreen makes a green context over sets of SMs from one split.
 func (l *Lib) NewGreen(d Device, of []Resource) (Green, error) {
 	var desc uintptr
 	if err := l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(of))), uintptr(len(of))); err != nil {
@@ -60,7 +60,7 @@ func (l *Lib) NewGreen(d Device, of []Resource) (Green, error) {
 	return g, err
 }
 
-// GreenSMs are the SMs of a green context.
+// GreenSMs returns the SMs of a green context.
 func (l *Lib) GreenSMs(g Green) (r Resource, err error) {
 	err = l.do(cuGreenCtxGetDevResource, uintptr(g), uintptr(unsafe.Pointer(&r)), resourceSM)
 	return r, err
@@ -69,7 +69,7 @@ func (l *Lib) GreenSMs(g Green) (r Resource, err error) {
 // FreeGreen destroys a green context.
 func (l *Lib) FreeGreen(g Green) error { return l.do(cuGreenCtxDestroy, uintptr(g)) }
 
-// Context is the green context as one that can be current, while streams are made in it.
+// Context converts a green context to one that can be current, to make streams in it.
 func (l *Lib) Context(g Green) (Context, error) {
 	var c Context
 	err := l.do(cuCtxFromGreenCtx, uintptr(unsafe.Pointer(&c)), uintptr(g))

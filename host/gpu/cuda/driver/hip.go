@@ -1,4 +1,4 @@
-// AMD's: HIP's calls as hip_runtime_api.h of ROCm 5.2 declares them; 6 kept their numbers.
+// AMD's HIP calls as declared in hip_runtime_api.h of ROCm 5.2; version 6 kept their numbers.
 
 package driver
 
@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// HIP is AMD's. Its contexts are deprecated: a GPU is made the thread's, and reset as a whole.
+// HIP is AMD's API. Its contexts are deprecated: the GPU is made current, and reset as a whole.
 var HIP = &API{
 	Name: "hip", libraries: hipLibraries, what: "HIP runtime", hides: "HIP_VISIBLE_DEVICES", source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
 	attributes: map[int]int{ClockKHz: 5, Multiprocessors: 63, MemoryKHz: 60, CapabilityMajor: 23, CapabilityMinor: 61},
@@ -31,16 +31,16 @@ var HIP = &API{
 	},
 }
 
-// ErrMask is wrapped where a mask of CUs would leave a queue with none, or hang it.
-var ErrMask = errors.New("a mask that the hardware does not bear")
+// ErrMask says that a CU mask would leave a queue without CUs, or hang it.
+var ErrMask = errors.New("a mask that the hardware does not support")
 
-// HasCUMasks tells whether streams can be confined to CUs.
+// HasCUMasks reports whether streams can be confined to CUs.
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
 
-// CUs are how many bits a mask has, in which steps they must be given, and how many of them the kernels'
-// report of where they ran takes for one. RDNA (10 and above) wants whole pairs. GFX9.4 has up to eight dies,
-// to which bits go in turn, and each must have one: eight neighbours have. (Linux, mqd_symmetrically_map_cu_mask:
-// a queue without CUs hangs.)
+// CUs returns the number of mask bits, the step in which they must be set, and how many CUs the kernels' report
+// counts as one. RDNA (10 and above) needs whole pairs. GFX9.4 has up to eight dies with interleaved bits, each of
+// which must have a CU: eight neighbouring bits do. (Linux, mqd_symmetrically_map_cu_mask: a queue without CUs
+// hangs.)
 func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	var major, minor int
 	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {
@@ -57,8 +57,8 @@ func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	return n, 1, 1, nil
 }
 
-// NewMaskedStream is a stream whose kernels stay on the CUs of a mask, n bits of which mean something, in
-// steps. Its priority is the middle one: no call sets both. What would hang is refused.
+// NewMaskedStream makes a stream on the CUs of a mask of n bits, in steps. Its priority is the middle one, since no
+// call sets both. A mask that would hang is rejected.
 func (l *Lib) NewMaskedStream(mask []uint32, n, step int) (Stream, error) {
 	if step < 1 || len(mask) != (n+31)/32 {
 		return 0, fmt.Errorf("%w: %d words for %d CUs in steps of %d", ErrMask, len(mask), n, step)

@@ -1,4 +1,4 @@
-// Masks in the driver's own structure of a stream, at an offset that no documentation gives: what libsmctrl does.
+// Masks written into the driver's own structure of a stream, at an undocumented offset, as libsmctrl does.
 
 package driver
 
@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// ErrOffset is wrapped where a driver's streams cannot be masked: its offset is not known, or not what was said.
+// ErrOffset says that streams of this driver cannot be masked: the offset is unknown or wrong.
 var ErrOffset = errors.New("masks of streams")
 
-// Offsets are where a stream's mask lies, by the driver's exact version.
+// Offsets gives a stream's mask offset by exact driver version.
 type Offsets map[string]int
 
-// KnownOffsets are those of drivers for x86-64 on which J. Bakita's libsmctrl says that it was tested
-// (libsmctrl.c, the comments beside CU_12_*_MASK_OFF). Nobody has tried them here.
+// KnownOffsets are those of x86-64 drivers that J. Bakita's libsmctrl was tested on (libsmctrl.c, comments at
+// CU_12_*_MASK_OFF). They have not been tried here.
 func KnownOffsets() Offsets {
 	return Offsets{
 		"525.147.05": 0x4cc, "535.129.03": 0x4e4, "545.29.06": 0x49c, "550.54.14": 0x4ac, "550.54.15": 0x4ac,
@@ -28,10 +28,10 @@ func KnownOffsets() Offsets {
 	}
 }
 
-// maxOffset bounds one: a stream's structure is not larger.
+// maxOffset is the size of a stream's structure, at most.
 const maxOffset = 1 << 14
 
-// ReadOffsets reads a file of them, a line each: "550.54.15: 0x4ac"; # begins a comment. from names it in errors.
+// ReadOffsets reads lines such as "550.54.15: 0x4ac"; # starts a comment. from is the name for errors.
 func ReadOffsets(from, text string) (Offsets, error) {
 	clean, err := plaintext.Clean([]byte(text))
 	if err != nil {
@@ -65,8 +65,8 @@ func ReadOffsets(from, text string) (Offsets, error) {
 	return out, nil
 }
 
-// MaskBits is how wide a driver's masks are: 128 bits from CUDA 12.0 (525) on, 64 before, which do not reach the
-// last ones of more than 64 TPCs.
+// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525), 64 before, too few for more than 64
+// TPCs.
 func MaskBits(version string, tpcs int) (int, error) {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -83,14 +83,14 @@ func MaskBits(version string, tpcs int) (int, error) {
 	return bits, nil
 }
 
-// Mask has a bit for each TPC before those that are broken are left out; a set bit disables.
+// Mask has a bit for each TPC, counted before defective ones are removed. A set bit disables.
 type Mask [4]uint32
 
 // Disable sets a bit.
 func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
 
-// SetMask writes a stream's mask of so many bits. What stands there is looked at first: a new stream's is zero,
-// and anything else is not a mask.
+// SetMask writes a stream's mask of so many bits. It first checks that the old value is zero, as in a new stream:
+// anything else is not a mask.
 func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)

@@ -1,4 +1,4 @@
-// NVML: what the driver's own library for monitoring says, where it is there.
+// NVML, NVIDIA's monitoring library, if present.
 
 package driver
 
@@ -10,19 +10,20 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Health is what NVML says of a GPU; -1 is what it does not say of this one (a part of a GPU has no use of its own,
-// a virtual one no link).
+// Health is NVML's report on a GPU. -1 means not available: a part of a GPU has no utilisation of its own, a virtual
+// one no link.
 type Health struct {
 	Driver    string `json:"driver"`     // its exact version
-	SMMHz     int    `json:"sm_mhz"`     // clocks that run now
+	SMMHz     int    `json:"sm_mhz"`     // current clocks
 	MemoryMHz int    `json:"memory_mhz"` //
-	GPUUse    int    `json:"gpu_use"`    // per cent of the last sample in which a kernel ran
-	MemoryUse int    `json:"memory_use"` // in which memory was read or written
+	GPUUse    int    `json:"gpu_use"`    // per cent of the last sampling period with a running kernel
+	MemoryUse int    `json:"memory_use"` // the same with memory accesses
 	RxKBs     int    `json:"rx_kb_s"`    // over PCIe, to the GPU
 	TxKBs     int    `json:"tx_kb_s"`
 }
 
-// AskNVML asks the library at path ("": the system's) about the GPU on a bus. It is opened and shut each time: this is no hot path.
+// AskNVML asks the library at path ("": the system's) about the GPU at a bus address. It opens and closes the library
+// each time, since this is no hot path.
 func AskNVML(path, bus string) (h Health, err error) {
 	if path == "" {
 		path = nvmlLibrary
@@ -57,7 +58,7 @@ func AskNVML(path, bus string) (h Health, err error) {
 	return Health{text(&version[0]), int(clocks[0]), int(clocks[1]), int(use[0]), int(use[1]), int(pcie[0]), int(pcie[1])}, n.err
 }
 
-// nvml is an opened library; after the first error nothing is called.
+// nvml is an opened library. After the first error it makes no further calls.
 type nvml struct {
 	path string
 	lib  uintptr
@@ -90,7 +91,7 @@ func (n *nvml) may(name string, args ...uintptr) {
 	}
 }
 
-// nvmlError is what a call answered.
+// nvmlError is the error code of a call.
 type nvmlError struct {
 	call string
 	code int

@@ -15,12 +15,12 @@ import (
 // Library is the driver's file name.
 const Library = "libcuda.so.1"
 
-// hipLibraries are AMD's, the newest first.
+// hipLibraries are AMD's file names, newest first.
 var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}
 
 const nvmlLibrary = "libnvidia-ml.so.1"
 
-// open opens a library. What dlerror says is of the thread that failed: on another one it is another's error, or none.
+// open opens a library on a locked thread: dlerror belongs to the thread that failed.
 func open(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -31,14 +31,14 @@ func open(path string) (uintptr, error) {
 	return h, err
 }
 
-// symbol finds a function; its errors are dlerror's too.
+// symbol finds a function. Its errors come from dlerror too.
 func symbol(h uintptr, name string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return purego.Dlsym(h, name)
 }
 
-// setenv sets what the C library's environment does not have: Go's own is another.
+// setenv sets a variable in the C library's environment, which is separate from Go's.
 func setenv(name, value string) error {
 	if _, ok := os.LookupEnv(name); ok {
 		return nil

@@ -8,7 +8,7 @@ import (
 // Library is the driver's file name.
 const Library = "nvcuda.dll"
 
-// hipLibraries are AMD's, the newest first.
+// hipLibraries are AMD's file names, newest first.
 var hipLibraries = []string{"amdhip64_6.dll", "amdhip64.dll"}
 
 const nvmlLibrary = "nvml.dll"

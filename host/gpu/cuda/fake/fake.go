@@ -1,5 +1,4 @@
-// Package fake builds the CUDA driver that needs no GPU, and AMD's, and holds the handles that tests have on
-// them.
+// Package fake builds the fake drivers for CUDA and HIP, which need no GPU, and gives tests control of them.
 package fake
 
 import (
@@ -12,8 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
 )
 
-// Build makes libfakecuda.so in dir, and says where it is, whole. What has been built of the same sources is
-// kept.
+// Build builds libfakecuda.so in dir and returns its absolute path. A build of the same sources is reused.
 func Build(dir string) (string, error) {
 	return build(dir, "libfakecuda", "src/fake.cpp")
 }
@@ -23,12 +21,12 @@ func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
-// BuildNVML makes libfakenvml.so; it has fake_nvml(version, fails), which answers how often it is open.
+// BuildNVML builds libfakenvml.so, which exports fake_nvml(version, fails); that returns how often it is open.
 func BuildNVML(dir string) (string, error) {
 	return build(dir, "libfakenvml", "src/nvml.cpp")
 }
 
-// Kernels makes an object of the kernels for an AMD GPU, as amd.sh does, and says where it is.
+// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does, and returns its path.
 func Kernels(dir, arch string) (string, error) {
 	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
 	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch)
@@ -40,18 +38,18 @@ func build(dir, name string, sources ...string) (string, error) {
 		"-fvisibility=hidden", "-pthread", all[0], "-o")
 }
 
-// Dir is where tests have these made: their libraries are one, and have one state, for all packages of a process.
+// Dir is where tests build these. All packages of a process share one library and its state.
 func Dir() string { return in("../../../../build/fakecuda")[0] }
 
-// Test is what Rig is told of a test.
+// Test is what Rig needs of testing.T.
 type Test interface {
 	Helper()
 	Fatal(args ...any)
 	Cleanup(f func())
 }
 
-// Rig is the library that build makes, and handles on it; whatever was done wrong before is forgiven, and what a test injects
-// or slows is as it was when it is over.
+// Rig loads the library that build builds and returns handles on it. It clears earlier faults, and removes injected
+// errors and delays at the end of the test.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
 	path, err := build(Dir())
@@ -66,8 +64,8 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in are files by their paths from this package on. A test runs in its own package's folder, below the
-// repository's root; where there is none above, the files are not found.
+// in resolves paths relative to this package. A test runs in its package's folder, from which the repository's root
+// is found.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
 	for root != filepath.Dir(root) {
@@ -82,51 +80,51 @@ func in(paths ...string) []string {
 	return paths
 }
 
-// Handles of a library that is open.
+// Handles control an open library.
 type Handles struct {
-	// Inject has the call that comes after so many of its name answer code; late: that one succeeds, and
-	// all behind it fail until the context is reset, as after a kernel that crashed.
+	// Inject makes a call fail with code after a number of calls of its name. late: that call succeeds and all later
+	// ones fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
-	// InjectEvery has every so many calls of a name answer code.
+	// InjectEvery makes every n-th call of a name fail with code.
 	InjectEvery func(call string, every int, code int)
-	// Waiting counts what was injected and has not been seen.
+	// Waiting counts injected errors that have not occurred yet.
 	Waiting func() int
-	// GPUs sets how many there are and how many SMs each has (1, 132; of AMD's 60 CUs), Capability what they
-	// can do (90 is 9.0).
+	// GPUs sets the number of GPUs and their SMs (1, 132; AMD: 60 CUs), Capability the compute capability (90 is
+	// 9.0).
 	GPUs       func(n, sms int)
 	Capability func(c int)
-	// Version sets which CUDA the driver serves (12040). Env is what the library sees of the environment.
+	// Version sets the CUDA version (12040). Env is the environment that the library sees.
 	Version func(v int)
 	Env     func(name string) string
 	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
-	// least (1) or takes larger ones from the other end (2; it does not), or divides nothing.
+	// least (1) or takes larger sets from the other end (2; it does neither), or cannot divide.
 	Splits func(merges, coarse, undivided int)
-	// Forget takes back what was injected.
+	// Forget removes injected errors.
 	Forget func()
-	// Log begins a list of calls, or ends it.
+	// Log starts or ends a log of calls.
 	Log   func(on int)
 	calls func(p *byte, n int) int
-	// Faults lists what callers did that no driver promises to bear: a handle given back twice, of another
-	// context, memory freed under a copy. Forgive empties the list.
+	// Faults lists misuse by callers that a real driver need not tolerate: a handle freed twice or of another
+	// context, memory freed during a copy. Forgive empties the list.
 	faults  func(p *byte, n int) int
 	Forgive func()
-	// Open counts what has not been given back.
+	// Open counts what has not been freed.
 	Open func() int
-	// Clear takes back all that was given.
+	// Clear frees everything.
 	Clear func()
-	// Hold keeps every stream from going on, those too that are made meanwhile, or lets them.
+	// Hold stops all streams, also new ones, or lets them continue.
 	Hold func(on int)
-	// HoldFills keeps what sets words of the device's memory from happening, or lets it.
+	// HoldFills delays writes of words to device memory, or lets them happen.
 	HoldFills func(on int)
-	// Loses has the writes of words in a stream's order say that all is well, and write nothing.
+	// Loses makes stream-ordered writes of words succeed without effect.
 	Loses func(on int)
-	// Slow has a block wait wherever it looks at its epoch.
+	// Slow makes a block wait at every look at its epoch.
 	Slow func(ns int)
-	// Spoil has every so many kills be followed by a kernel whose input is spoiled: 0, none.
+	// Spoil corrupts the input of the next kernel after every n-th kill; 0: never.
 	Spoil func(every int)
-	// Late has the writes of words to other streams' memory come late, by up to ns.
+	// Late delays writes of words to other streams' memory by up to ns.
 	Late func(ns int)
-	// Clock has the clock that blocks read tick in steps of so many ns (1), and stand so many ns ahead of the host's (0).
+	// Clock sets the step of the block clock in ns (1) and its lead over the host's (0).
 	Clock func(tick, ahead int)
 	// Sizes that the kernels were built with.
 	LayerBytes, ControlBytes func() int
@@ -152,12 +150,12 @@ func Attach(path string) (*Handles, error) {
 	return h, nil
 }
 
-// Calls are those since Log(1), with their arguments.
+// Calls returns the calls since Log(1), with arguments.
 func (h *Handles) Calls() []string {
 	return strings.Fields(strings.ReplaceAll(lines(h.calls), " ", ""))
 }
 
-// Faults are those since Forgive.
+// Faults returns the misuse since Forgive.
 func (h *Handles) Faults() []string {
 	all := strings.Split(lines(h.faults), "\n")
 	return all[:len(all)-1]

@@ -1,4 +1,4 @@
-// Package kernels is the GPU's program: the PTX, and the arguments that its kernels take.
+// Package kernels holds the GPU's program: the PTX, and the arguments of its kernels.
 package kernels
 
 import (
@@ -23,44 +23,19 @@ var cuda string
 //go:embed src/kernels.hpp
 var bodies string
 
-//go:embed src/entries.cu
-var entries string
-
-// Sources is the hash of the sources.
-func Sources() string {
-	sum := sha256.Sum256([]byte(cuda + bodies + entries))
-	return hex.EncodeToString(sum[:])
-}
-
-// Check says whether a PTX is what ptx.py made of the sources, to the byte.
-func Check(ptx string) error {
-	line, body, _ := strings.Cut(ptx, "\n")
-	var of, sum, arch string
-	if _, err := fmt.Sscanf(line, "// sluice kernels, sources sha256 %64s, ptx sha256 %64s, %s", &of, &sum, &arch); err != nil {
-		return fmt.Errorf("kernels: the PTX begins with %q, expected the hashes of its sources and of itself", line)
-	}
-	if of != Sources() {
-		return fmt.Errorf("kernels: the PTX was made of %s, the sources are %s: run host/gpu/cuda/kernels/ptx.py", of, Sources())
-	}
-	if is := sha256.Sum256([]byte(body)); sum != hex.EncodeToString(is[:]) {
-		return fmt.Errorf("kernels: the PTX is not what ptx.py made: it says %s, it is %x", sum, is)
-	}
-	return nil
-}
-
 //go:embed src/amd.hpp
 var amd string
 
 //go:embed src/entries.hip
 var amdEntries string
 
-// SourcesAMD is the hash of what objects for AMD's GPUs are made of.
+// SourcesAMD is the hash of the sources of an AMD object.
 func SourcesAMD() string {
 	sum := sha256.Sum256([]byte(amd + bodies + amdEntries))
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object for AMD's GPUs that amd.sh has made: of these sources, with all kernels.
+// Object reads an object for AMD GPUs that amd.sh built from these sources, and checks that it has all kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {
@@ -109,14 +84,14 @@ func checkObject(image []byte) error {
 	return nil
 }
 
-// Version is the PTX's.
+// Version is the PTX version.
 func Version() string {
 	_, rest, _ := strings.Cut(PTX, "\n.version ")
 	v, _, _ := strings.Cut(rest, "\n")
 	return v
 }
 
-// CUDA is the first one that takes it: PTX of 8.n came with 12.n.
+// CUDA is the first CUDA version that accepts it: PTX 8.n came with 12.n.
 func CUDA() string {
 	var major, minor int
 	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
@@ -137,7 +112,7 @@ const (
 // Entries are all of them.
 var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
-// Sizes of kernels.hpp.
+// Sizes in kernels.hpp.
 const (
 	Threads  = 128
 	Pixels   = 16
@@ -158,23 +133,23 @@ const (
 	AvgPool
 )
 
-// NotStopped is Control.Stopped where no block has left.
+// NotStopped is Control.Stopped if no block has left.
 const NotStopped = ^uint32(0)
 
-// Control is a stream's, in device memory.
+// Control is a stream's control word block, in device memory.
 type Control struct {
 	Epoch, Stopped uint32
-	Began          uint64 // ns by the GPU's clock; NotBegan: no kernel that is timed has begun
-	Gone           uint64 // ns: when the last block was gone that another epoch found running
+	Began          uint64 // GPU clock in ns; NotBegan: no timed kernel has begun
+	Gone           uint64 // GPU clock in ns when the last block left that another epoch had found running
 }
 
-// NotBegan is Control.Began where no kernel that is timed has begun.
+// NotBegan is Control.Began if no timed kernel has begun.
 const NotBegan = ^uint64(0)
 
-// Roles are the layers of one launch; those that nobody plays have no blocks.
+// Roles are the layers of one launch. Unused ones have no blocks.
 type Roles [MaxRoles]Layer
 
-// Layer is the argument of a kernel, as kernels.hpp lays it out.
+// Layer is the argument of a kernel, laid out as in kernels.hpp.
 type Layer struct {
 	Slots, Weights, Bias, Control uint64
 	Stride                        int64
@@ -193,7 +168,7 @@ type Layer struct {
 	Sample                        [MaxBatch]uint32
 }
 
-// Grid sets the batch and the number of blocks, each of which computes so many tiles.
+// Grid sets the batch and the blocks, each of which computes each tiles.
 func (l *Layer) Grid(batch, each int) {
 	l.Batch, l.Each = uint32(batch), uint32(each)
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
@@ -201,7 +176,7 @@ func (l *Layer) Grid(batch, each int) {
 	l.Blocks = (l.TilesP*l.TilesC*l.Batch + l.Each - 1) / l.Each
 }
 
-// Looks is how often a tile's block looks at its epoch.
+// Looks is how often a block looks at its epoch during a tile.
 func (l *Layer) Looks() int64 {
 	if l.Op != GEMM {
 		return (int64(l.KH)*int64(l.KW) + Window - 1) / Window

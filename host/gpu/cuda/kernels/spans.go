@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel says which bytes of a slot a layer reads and writes. What it writes is exact, what it reads may
-// be too much: that makes a group that can be run again larger, never smaller.
+// Kernel returns the bytes of a slot that a layer reads and writes. Writes are exact. Reads may be too large, which
+// makes a repeatable group longer, never shorter.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
@@ -14,8 +14,8 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Steps are a block's clocks where it has an SM's lanes to itself, at best: a product's inner loop
-// multiplies and fetches in turn, a pool's thread looks at its window for each of its outputs.
+// Steps is the least number of clocks of a block that has an SM to itself. A product's inner loop alternates
+// multiplying and loading; a thread of a pool reads its window for each output.
 func (l *Layer) Steps() int64 {
 	each := int64(Pixels * Channels / Threads) // outputs of a thread
 	if l.Op != GEMM {
@@ -24,7 +24,7 @@ func (l *Layer) Steps() int64 {
 	return int64(l.Each) * steps(l) * 2 * Depth * each
 }
 
-// BlockBytes is what a block moves.
+// BlockBytes is the memory traffic of a block.
 func (l *Layer) BlockBytes() int64 {
 	out := int64(l.Each) * 2 * Pixels * Channels
 	if l.Op != GEMM {

@@ -4,9 +4,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -34,88 +35,88 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
+type options struct {
+	verilator, whole, cpp, list bool
+	cosimBeats                  int
+}
+
 func run(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("hwconfig", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	verilator := fs.Bool("verilator", false, "print the -G flags of npu_top")
-	whole := fs.Bool("whole", false, "with -verilator: only where the RTL of the whole NPU elaborates")
-	cpp := fs.Bool("cpp", false, "print a C++ header with the parameters")
-	cosimBeats := fs.Int("cosim-beats", 1<<16, "with -cpp: beats of memory in the vendor's co-simulation")
-	list := fs.Bool("list", false, "list the embedded configurations")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	var o options
+	t := cli.NewFlagTool("hwconfig", usage, stderr)
+	t.BoolVar(&o.verilator, "verilator", false, "print the -G flags of npu_top")
+	t.BoolVar(&o.whole, "whole", false, "with -verilator: only where the RTL of the whole NPU elaborates")
+	t.BoolVar(&o.cpp, "cpp", false, "print a C++ header with the parameters")
+	t.IntVar(&o.cosimBeats, "cosim-beats", 1<<16, "with -cpp: beats of memory in the vendor's co-simulation")
+	t.BoolVar(&o.list, "list", false, "list the embedded configurations")
+	return t.Main(args, func() error {
+		if err := o.check(t.Args()); err != nil {
+			return err
 		}
-		return 2
-	}
-	if *list && fs.NArg() == 0 && !*verilator && !*cpp {
-		for _, n := range configs.Names() {
-			fmt.Fprintln(stdout, n)
+		if o.list {
+			_, err := fmt.Fprintln(stdout, strings.Join(configs.Names(), "\n"))
+			return err
 		}
-		return 0
-	}
-	var wrong string
-	switch {
-	case *list:
-		wrong = "-list goes alone"
-	case *verilator && *cpp:
-		wrong = "-verilator and -cpp do not go together"
-	case *whole && !*verilator:
-		wrong = "-whole needs -verilator"
-	case *cosimBeats < 1:
-		wrong = fmt.Sprintf("-cosim-beats: expected 1 or more, found %d", *cosimBeats)
-	case fs.NArg() == 0:
-		wrong = "the configuration is missing: a name or a YAML file"
-	case fs.NArg() > 1:
-		wrong = fmt.Sprintf("unexpected %q: one configuration is printed, and flags stand before it", fs.Arg(1))
-	}
-	if wrong != "" {
-		fmt.Fprintln(stderr, "hwconfig:", wrong)
-		fs.Usage()
-		return 2
-	}
-	d, err := configs.Load(fs.Arg(0))
-	if err != nil {
-		fmt.Fprintln(stderr, "hwconfig:", err)
-		return 3
-	}
-	if strings.ContainsRune(fs.Arg(0), '/') && !strings.HasSuffix(fs.Arg(0), ".yaml") {
-		fmt.Fprintf(stderr, "hwconfig: %s: expected a file that ends in .yaml\n", fs.Arg(0))
-		return 3
-	}
-	// what is built of a file goes by the file's name, vectors and bundles by the design's
-	if file := strings.TrimSuffix(filepath.Base(fs.Arg(0)), ".yaml"); file != d.Name {
-		fmt.Fprintf(stderr, "hwconfig: %s: name: expected %q, as the file is called, found %q\n", fs.Arg(0), file, d.Name)
-		return 3
-	}
-	refused := func(err error) bool {
+		text, err := o.print(t.Arg(0))
 		if err == nil {
-			err = d.OwnName()
+			_, err = stdout.Write(text)
 		}
-		if err != nil {
-			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
-		}
-		return err != nil
+		return err
+	})
+}
+
+func (o *options) check(args []string) error {
+	switch {
+	case o.list && (o.verilator || o.cpp || len(args) > 0):
+		return cli.Errorf(cli.Usage, "-list goes alone")
+	case o.verilator && o.cpp:
+		return cli.Errorf(cli.Usage, "-verilator and -cpp do not go together")
+	case o.whole && !o.verilator:
+		return cli.Errorf(cli.Usage, "-whole needs -verilator")
+	case o.cosimBeats < 1:
+		return cli.Errorf(cli.Usage, "-cosim-beats: expected 1 or more, found %d", o.cosimBeats)
+	case o.list:
+		return nil
+	case len(args) == 0:
+		return cli.Errorf(cli.Usage, "the configuration is missing: a name or a YAML file")
+	case len(args) > 1:
+		return cli.Errorf(cli.Usage, "unexpected %q: one configuration is printed, and flags come before it", args[1])
 	}
-	if *verilator {
-		if *whole && refused(errors.Join(d.Elaborates(), folded(d))) {
-			return 3
-		}
-		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
-		return 0
+	return nil
+}
+
+// print returns a configuration in the selected form.
+func (o *options) print(path string) ([]byte, error) {
+	d, err := configs.Load(path)
+	if err != nil {
+		return nil, err
 	}
-	if *cpp {
-		if refused(d.ForHLS()) {
-			return 3
-		}
-		stdout.Write(d.CPPHeader(*cosimBeats))
-		return 0
+	if strings.ContainsRune(path, '/') && !strings.HasSuffix(path, ".yaml") {
+		return nil, fmt.Errorf("%s: expected a file that ends in .yaml", path)
 	}
-	enc := json.NewEncoder(stdout)
+	// builds use the file's name, vectors and bundles the design's, so they must be equal
+	if file := strings.TrimSuffix(filepath.Base(path), ".yaml"); file != d.Name {
+		return nil, fmt.Errorf("%s: name: expected %q, as the file is called, found %q", path, file, d.Name)
+	}
+	switch {
+	case o.whole:
+		err = errors.Join(d.Elaborates(), folded(d))
+	case o.cpp:
+		err = d.ForHLS()
+	}
+	if err == nil && (o.whole || o.cpp) {
+		err = d.OwnName()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case o.verilator:
+		return []byte(strings.Join(d.VerilatorParams(), " ") + "\n"), nil
+	case o.cpp:
+		return d.CPPHeader(o.cosimBeats), nil
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	err = enc.Encode(struct {
@@ -124,14 +125,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		ABufElems int    `json:"abuf_elems"`
 		Hash      string `json:"design_hash"`
 	}{d, d.NB(), d.ABufElems(), fmt.Sprintf("%016x", d.Hash())})
-	if err != nil {
-		fmt.Fprintln(stderr, "hwconfig:", err)
-		return 3
-	}
-	return 0
+	return text.Bytes(), err
 }
 
-// folded checks the banks that the design's board folds; of a board that is not among boards nothing is known.
+// folded checks the banks that the design's board folds. An unknown board is accepted.
 func folded(d configs.Design) error {
 	if !slices.Contains(boards.Names(), d.Board) {
 		return nil

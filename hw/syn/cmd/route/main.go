@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 	"github.com/sluice-npu/sluice/hw/syn/route"
@@ -44,15 +44,15 @@ const usage = `route places and routes units on an ECP5, and prints what that sa
 // zc706 is the configuration whose units are routed.
 const (
 	zc706      = "zc706"
-	coreConfig = "small" // its parameters reach nothing of the core
+	coreConfig = "small" // its parameters do not affect the core
 	stored     = "hw/syn/results/route"
 )
 
-// units are what is routed of zc706: the longest of the timing estimate, and those that were it once (run_gen, res_loader,
-// pool_seq). drain is not among them: a placement of it takes a quarter of an hour.
+// units are the routed modules of zc706: the slowest of the timing estimate, and earlier ones (run_gen, res_loader,
+// pool_seq). drain is not included, since its placement takes a quarter of an hour.
 var units = []string{"gemm_seq", "act_loader", "pool", "weight_feed", "write_ports", "run_gen", "res_loader", "pool_seq"}
 
-// seeds are how many placements of each are made: one to two minutes of CPU each.
+// seeds is the number of placements of each, with one to two minutes of CPU each.
 const seeds = 3
 
 type options struct {
@@ -62,48 +62,30 @@ type options struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
-	fs := flag.NewFlagSet("route", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&o.root, "root", ".", "root of the repository")
-	fs.StringVar(&o.core, "core", "", "`picorv32.v` that ratios are to (make setup brings it)")
-	fs.StringVar(&o.only, "only", "", "`module,...`: no other units")
-	fs.BoolVar(&o.store, "store", false, "store the figures")
-	fs.BoolVar(&o.stored, "stored", false, "print what is stored, route nothing")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	t := cli.NewFlagTool("route", usage, stderr)
+	t.StringVar(&o.root, "root", ".", "root of the repository")
+	t.StringVar(&o.core, "core", "", "`picorv32.v` that ratios are to (make setup brings it)")
+	t.StringVar(&o.only, "only", "", "`module,...`: no other units")
+	t.BoolVar(&o.store, "store", false, "store the figures")
+	t.BoolVar(&o.stored, "stored", false, "print what is stored, route nothing")
+	return t.Main(args, func() error {
+		if t.NArg() != 0 || o.stored && (o.store || o.core != "") || !o.stored && o.core == "" {
+			return cli.Told(cli.Usage)
 		}
-		return 2
-	}
-	if fs.NArg() != 0 || o.stored && (o.store || o.core != "") || !o.stored && o.core == "" {
-		fs.Usage()
-		return 2
-	}
-	if !o.stored {
-		for _, tool := range []string{"yosys", "bash"} {
-			if _, err := exec.LookPath(tool); err != nil {
-				fmt.Fprintf(stderr, "route: %s is missing: install the package %s\n", tool, tool)
-				return 5
+		if !o.stored {
+			if err := syn.Tools(); err != nil {
+				return cli.Coded(cli.Tool, err)
 			}
 		}
-	}
-	bad, err := all(ctx, o, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "route:", err)
-		return 3
-	}
-	if bad != nil {
-		fmt.Fprintf(stderr, "route: longer than stored:\n%v\n", bad)
-		return 1
-	}
-	return 0
+		bad, err := all(ctx, o, stdout, stderr)
+		if err == nil && bad != nil {
+			err = cli.Errorf(cli.Check, "longer than stored:\n%w", bad)
+		}
+		return err
+	})
 }
 
-// pick is which units are looked at.
+// pick selects the units.
 func (o *options) pick() ([]string, error) {
 	if o.only == "" {
 		return units, nil
@@ -111,7 +93,7 @@ func (o *options) pick() ([]string, error) {
 	only := strings.Split(o.only, ",")
 	for _, m := range only {
 		if !slices.Contains(units, m) {
-			return nil, fmt.Errorf("-only: nothing is %q: expected one of %s", m, strings.Join(units, ", "))
+			return nil, fmt.Errorf("-only: unknown %q: expected one of %s", m, strings.Join(units, ", "))
 		}
 	}
 	return only, nil
@@ -201,7 +183,7 @@ func core(ctx context.Context, o options, stderr io.Writer) (*route.Result, erro
 	return r, route.Store(filepath.Join(o.root, stored), r)
 }
 
-// unit routes a unit of zc706 at the parameters that the timing estimate has.
+// unit routes a unit of zc706 with the parameters of the timing estimate.
 func unit(ctx context.Context, o options, module string, stderr io.Writer) (*route.Result, error) {
 	d, err := configs.Load(zc706)
 	if err != nil {
@@ -214,7 +196,7 @@ func unit(ctx context.Context, o options, module string, stderr io.Writer) (*rou
 	all := timing.Units(b, d)
 	i := slices.IndexFunc(all, func(u timing.Unit) bool { return u.Module == module })
 	if i < 0 {
-		return nil, fmt.Errorf("%s is no unit of the timing estimate", module)
+		return nil, fmt.Errorf("%s is not a unit of the timing estimate", module)
 	}
 	r := &route.Result{Config: zc706, Module: module}
 	if r.Sources, err = syn.SourcesIn(o.root, module); err != nil {
@@ -253,7 +235,7 @@ func place(ctx context.Context, o options, r *route.Result, env, args []string, 
 	return err
 }
 
-// first is the first line that a command prints.
+// first is the first line of a command's output.
 func first(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {
@@ -263,7 +245,7 @@ func first(ctx context.Context, name string, args ...string) (string, error) {
 	return line, nil
 }
 
-// pinned is the version of nextpnr that a list of requirements asks for.
+// pinned is the version of nextpnr in a list of requirements.
 func pinned(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"-stored", "more"}, 2, "-core"},
 		{[]string{"-root", "../../../..", "-stored"}, 0, "picorv32_axi"},
 		{[]string{"-root", "../../../..", "-stored", "-only", "run_gen"}, 0, "run_gen"},
-		{[]string{"-root", "../../../..", "-stored", "-only", "run_gin"}, 3, `nothing is "run_gin"`},
+		{[]string{"-root", "../../../..", "-stored", "-only", "run_gin"}, 3, `unknown "run_gin"`},
 		{[]string{"-root", t.TempDir(), "-stored"}, 3, "small-picorv32_axi.json"},
 		{[]string{"-root", "../../../..", "-core", other + "x"}, 3, "no such file"},
 		{[]string{"-root", "../../../..", "-core", other}, 3, "not the picorv32"},

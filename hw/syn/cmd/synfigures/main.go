@@ -5,15 +5,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
@@ -28,63 +28,44 @@ Example: go run ./hw/syn/cmd/synfigures -json
 `
 
 func run(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("synfigures", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	root := fs.String("root", ".", "root of the repository")
-	dir := fs.String("dir", "", "folder of results (default hw/syn/results of the root)")
-	asJSON := fs.Bool("json", false, "one JSON document")
-	current := fs.Bool("current", false, "fail where a result is stale")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	t := cli.NewFlagTool("synfigures", usage, stderr)
+	root := t.String("root", ".", "root of the repository")
+	dir := t.String("dir", "", "folder of results (default hw/syn/results of the root)")
+	asJSON := t.Bool("json", false, "one JSON document")
+	current := t.Bool("current", false, "fail where a result is stale")
+	return t.Main(args, func() error {
+		if t.NArg() != 0 {
+			return cli.Told(cli.Usage)
 		}
-		return 2
-	}
-	if fs.NArg() != 0 {
-		fs.Usage()
-		return 2
-	}
-	if *dir == "" {
-		*dir = filepath.Join(*root, "hw", "syn", "results")
-	}
-	runs, err := syn.Results(*dir)
-	if err != nil {
-		fmt.Fprintln(stderr, "synfigures:", err)
-		return 3
-	}
-	if len(runs) == 0 {
-		fmt.Fprintln(stderr, "synfigures: no results in", *dir)
-		return 3
-	}
-	state := make([]bool, len(runs))
-	stale := 0
-	for i, r := range runs {
-		if state[i], err = r.Current(*root); err != nil {
-			fmt.Fprintln(stderr, "synfigures:", err)
-			return 3
+		runs, err := syn.Results(cmp.Or(*dir, filepath.Join(*root, "hw", "syn", "results")))
+		if err != nil {
+			return err
 		}
-		if !state[i] {
-			stale++
+		if len(runs) == 0 {
+			return fmt.Errorf("no results in %s", cmp.Or(*dir, *root))
 		}
-	}
-	if *asJSON {
-		err = printJSON(stdout, runs, state)
-	} else {
-		err = printTables(stdout, runs, state)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "synfigures: write:", err)
-		return 3
-	}
-	if *current && stale > 0 {
-		fmt.Fprintf(stderr, "synfigures: %d of %d results are stale: hw/syn/overheads.sh --store renews them\n", stale, len(runs))
-		return 1
-	}
-	return 0
+		state := make([]bool, len(runs))
+		stale := 0
+		for i, r := range runs {
+			if state[i], err = r.Current(*root); err != nil {
+				return err
+			}
+			if !state[i] {
+				stale++
+			}
+		}
+		show := printTables
+		if *asJSON {
+			show = printJSON
+		}
+		if err := show(stdout, runs, state); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if *current && stale > 0 {
+			return cli.Errorf(cli.Check, "%d of %d results are stale: hw/syn/overheads.sh --store renews them", stale, len(runs))
+		}
+		return nil
+	})
 }
 
 func printJSON(w io.Writer, runs []syn.Run, state []bool) error {

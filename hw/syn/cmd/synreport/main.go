@@ -11,7 +11,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -29,65 +29,58 @@ func main() {
 
 func run(args []string, stdout, stderr io.Writer) int {
 	var r syn.Run
-	fs := flag.NewFlagSet("synreport", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&r.Config, "config", "", "`name` or file of the configuration")
-	fs.StringVar(&r.Family, "family", "xc7", "family of the device")
-	fs.StringVar(&r.Top, "top", "npu_top", "module that was synthesised")
-	fs.StringVar(&r.Tool, "tool", "", "version of yosys")
-	fs.StringVar(&r.Sources, "sources", "", "hash of the RTL")
-	dir := fs.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
-	store := fs.String("store", "", "`folder` of results to store the summary in")
-	hash := fs.Bool("hash", false, "print the hash of the sources of -top among the files given")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	t := cli.NewFlagTool("synreport", "Usage of synreport:\n", stderr)
+	t.StringVar(&r.Config, "config", "", "`name` or file of the configuration")
+	t.StringVar(&r.Family, "family", "xc7", "family of the device")
+	t.StringVar(&r.Top, "top", "npu_top", "module that was synthesised")
+	t.StringVar(&r.Tool, "tool", "", "version of yosys")
+	t.StringVar(&r.Sources, "sources", "", "hash of the RTL")
+	dir := t.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
+	store := t.String("store", "", "`folder` of results to store the summary in")
+	hash := t.Bool("hash", false, "print the hash of the sources of -top among the files given")
+	return t.Main(args, func() error {
+		if *hash {
+			_, sum, err := syn.Sources(t.Args(), r.Top)
+			if err == nil {
+				_, err = fmt.Fprintln(stdout, sum)
+			}
+			return err
 		}
-		return 2
-	}
-	if *hash {
-		_, sum, err := syn.Sources(fs.Args(), r.Top)
-		if err != nil {
-			fmt.Fprintln(stderr, "synreport:", err)
-			return 3
+		if t.NArg() != 0 || r.Config == "" || r.Tool == "" || r.Sources == "" || *dir == "" {
+			return cli.Told(cli.Usage)
 		}
-		fmt.Fprintln(stdout, sum)
-		return 0
-	}
-	if fs.NArg() != 0 || r.Config == "" || r.Tool == "" || r.Sources == "" || *dir == "" {
-		fs.Usage()
-		return 2
-	}
-	log, err := read(*dir, &r)
+		return report(r, *dir, *store, stdout, stderr)
+	})
+}
+
+// report checks a run and writes its summary.
+func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
+	log, err := read(dir, &r)
 	if err != nil {
-		fmt.Fprintln(stderr, "synreport:", err)
-		return 3
+		return err
 	}
 	print(stdout, r)
 	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
 		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
 	}
 	if err := errors.Join(append(syn.BadLines(log), r.Check())...); err != nil {
-		fmt.Fprintf(stderr, "synreport: the netlist of %s is refused:\n%v\n", r.Config, err)
-		return 1
+		return cli.Errorf(cli.Check, "the netlist of %s is refused:\n%w", r.Config, err)
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(*dir, "summary.json"), append(text, '\n'), 0o644)
+		err = os.WriteFile(filepath.Join(dir, "summary.json"), append(text, '\n'), 0o644)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "synreport: write summary:", err)
-		return 3
+		return fmt.Errorf("write summary: %w", err)
 	}
-	if *store != "" {
-		path, err := syn.Store(*store, r)
-		if err != nil {
-			fmt.Fprintln(stderr, "synreport:", err)
-			return 3
-		}
-		fmt.Fprintln(stdout, "  stored in", path)
+	if store == "" {
+		return nil
 	}
-	return 0
+	path, err := syn.Store(store, r)
+	if err == nil {
+		_, err = fmt.Fprintln(stdout, "  stored in", path)
+	}
+	return err
 }
 
 // read fills the run from the files in dir and returns yosys' log.

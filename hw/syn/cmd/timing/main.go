@@ -19,7 +19,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -27,6 +26,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 	"github.com/sluice-npu/sluice/hw/syn/timing"
@@ -50,7 +50,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
 `
 
-// synth is what makes a netlist.
+// synth makes a netlist.
 const synth = "hw/syn/synth.sh"
 
 type options struct {
@@ -63,109 +63,83 @@ type options struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
-	fs := flag.NewFlagSet("timing", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&o.root, "root", ".", "root of the repository")
-	fs.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, absolute or from the root; empty: none is written")
-	fs.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it; any of hw/configs, or a YAML file")
-	fs.StringVar(&o.family, "family", "", "xc7 or xcup, for a configuration of -only whose board is not among boards (default xc7)")
-	fs.BoolVar(&o.all, "all", false, "synthesise what is stored too")
-	fs.BoolVar(&o.tops, "tops", false, "zcu104's units and whole npu_top of zc706 and zcu104 too")
-	fs.BoolVar(&o.store, "store", false, "store the figures")
-	fs.IntVar(&o.paths, "paths", 0, "print so many `paths` of each, cell by cell")
-	fs.BoolVar(&o.deep, "deep", false, "print those with the most levels, beyond the bound, instead")
-	fs.StringVar(&o.core, "core", "", "`picorv32.v` that the tables are held against")
-	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
-	fs.StringVar(&o.top, "top", "npu_top", "its module")
-	fs.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
-	fs.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
-	fs.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
-	fs.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	t := cli.NewFlagTool("timing", usage, stderr)
+	t.StringVar(&o.root, "root", ".", "root of the repository")
+	t.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, absolute or from the root; empty: none is written")
+	t.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it; any of hw/configs, or a YAML file")
+	t.StringVar(&o.family, "family", "", "xc7 or xcup, for a configuration of -only whose board is not among boards (default xc7)")
+	t.BoolVar(&o.all, "all", false, "synthesise what is stored too")
+	t.BoolVar(&o.tops, "tops", false, "zcu104's units and whole npu_top of zc706 and zcu104 too")
+	t.BoolVar(&o.store, "store", false, "store the figures")
+	t.IntVar(&o.paths, "paths", 0, "print so many `paths` of each, cell by cell")
+	t.BoolVar(&o.deep, "deep", false, "print those with the most levels, beyond the bound, instead")
+	t.StringVar(&o.core, "core", "", "`picorv32.v` that the tables are held against")
+	t.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
+	t.StringVar(&o.top, "top", "npu_top", "its module")
+	t.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
+	t.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
+	t.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
+	t.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
+	return t.Main(args, func() error {
+		if err := errors.Join(o.exclusive(t.FlagSet), o.check(t.Args())); err != nil {
+			return cli.Coded(cli.Usage, err)
 		}
-		return 2
-	}
-	coreless := false
-	var wrong string
+		if _, err := os.Stat(o.core); o.core != "" && err != nil {
+			return fmt.Errorf("-core: %w", err)
+		}
+		if o.netlist != "" {
+			return one(o, stdout, stderr)
+		}
+		if err := syn.Tools(); err != nil {
+			return cli.Coded(cli.Tool, err)
+		}
+		if _, err := os.Stat(filepath.Join(o.root, synth)); err != nil {
+			return fmt.Errorf("%s is not the root of the repository: -root names it (%w)", o.root, err)
+		}
+		bad, err := all(ctx, o, stdout, stderr)
+		if err == nil && bad != nil {
+			err = cli.Errorf(cli.Check, "the clock is not met:\n%w", bad)
+		}
+		return err
+	})
+}
+
+// exclusive checks which flags are given together.
+func (o *options) exclusive(fs *flag.FlagSet) (wrong error) {
 	fs.Visit(func(f *flag.Flag) {
-		coreless = coreless || f.Name == "core" && o.core == ""
-		if f.Name == "only" && o.only == "" {
-			wrong = "-only is empty"
-		}
-		if f.Name == "family" && o.only == "" {
-			wrong = "-family goes with -only"
-		}
-		if o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name) {
-			wrong = "-" + f.Name + " goes with -netlist alone"
-		}
-		if o.netlist != "" && slices.Contains([]string{"all", "tops", "store", "only", "core", "family", "out"}, f.Name) {
-			wrong = "-" + f.Name + " does not go with -netlist"
+		switch {
+		case f.Name == "core" && o.core == "": // a file that a shell did not find
+			wrong = cli.Errorf(cli.Input, "-core is empty: expected the path of picorv32.v (make setup)")
+		case f.Name == "only" && o.only == "":
+			wrong = errors.New("-only is empty")
+		case f.Name == "family" && o.only == "":
+			wrong = errors.New("-family goes with -only")
+		case o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name):
+			wrong = fmt.Errorf("-%s goes with -netlist alone", f.Name)
+		case o.netlist != "" && slices.Contains([]string{"all", "tops", "store", "only", "core", "family", "out"}, f.Name):
+			wrong = fmt.Errorf("-%s does not go with -netlist", f.Name)
 		}
 	})
+	return wrong
+}
+
+// check checks the values of the flags.
+func (o *options) check(args []string) error {
 	switch {
-	case fs.NArg() != 0:
-		wrong = fmt.Sprintf("unexpected %q", fs.Arg(0))
+	case len(args) != 0:
+		return fmt.Errorf("unexpected %q", args[0])
 	case o.paths < 0:
-		wrong = fmt.Sprintf("-paths: expected 0 or more, found %d", o.paths)
+		return fmt.Errorf("-paths: expected 0 or more, found %d", o.paths)
 	case !(o.nets > 0 && o.far > 0) || o.nets > 100 || o.far > 100:
-		wrong = fmt.Sprintf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
+		return fmt.Errorf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
 	case o.store && o.whatIf():
-		wrong = "-store: what other nets would give is not stored"
+		return errors.New("-store: what other nets would give is not stored")
 	case table(o.grade) == nil:
-		wrong = fmt.Sprintf("-grade: there is no table %s; there are %s", o.grade, grades())
+		return fmt.Errorf("-grade: there is no table %s; there are %s", o.grade, grades())
 	case o.family != "" && len(timing.ByFamily(o.family)) == 0:
-		wrong = fmt.Sprintf("-family: expected xc7 or xcup, found %q", o.family)
+		return fmt.Errorf("-family: expected xc7 or xcup, found %q", o.family)
 	}
-	if wrong != "" {
-		fmt.Fprintln(stderr, "timing:", wrong)
-		fs.Usage()
-		return 2
-	}
-	if coreless { // a file that a shell did not find
-		fmt.Fprintln(stderr, "timing: -core is empty: expected the path of picorv32.v (make setup)")
-		return 3
-	}
-	if _, err := os.Stat(o.core); o.core != "" && err != nil {
-		fmt.Fprintln(stderr, "timing: -core:", err)
-		return 3
-	}
-	if o.netlist != "" {
-		if err := one(o, stdout, stderr); err != nil {
-			fmt.Fprintln(stderr, "timing:", err)
-			return 3
-		}
-		return 0
-	}
-	for _, tool := range []string{"yosys", "bash"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			fmt.Fprintf(stderr, "timing: %s is missing: install the package %s\n", tool, tool)
-			return 5
-		}
-	}
-	if _, err := os.Stat(filepath.Join(o.root, synth)); err != nil {
-		fmt.Fprintf(stderr, "timing: %s is not the root of the repository: -root names it (%v)\n", o.root, err)
-		return 3
-	}
-	bad, err := all(ctx, o, stdout, stderr)
-	if errors.Is(err, errFamily) {
-		fmt.Fprintln(stderr, "timing:", err)
-		return 2
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "timing:", err)
-		return 3
-	}
-	if bad != nil {
-		fmt.Fprintf(stderr, "timing: the clock is lost:\n%v\n", bad)
-		return 1
-	}
-	return 0
+	return nil
 }
 
 // grades are the names of the tables.
@@ -177,7 +151,7 @@ func grades() string {
 	return strings.Join(names, ", ")
 }
 
-// table is the one of a name, nil where there is none.
+// table returns a table by name, or nil.
 func table(name string) *timing.Table {
 	for _, t := range timing.Tables {
 		if t.Name == name {
@@ -187,10 +161,10 @@ func table(name string) *timing.Table {
 	return nil
 }
 
-// whatIf tells whether nets are other than the tables have them: such figures are printed, and no more.
+// whatIf reports whether net delays differ from the tables: such figures are only printed.
 func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 }
 
-// one prints the paths of a netlist by itself, and to stderr what of it the estimate does not see.
+// one prints the paths of a netlist, and to stderr what the estimate does not cover.
 func one(o options, w, stderr io.Writer) error {
 	text, err := os.ReadFile(o.netlist)
 	if err != nil {
@@ -237,26 +211,23 @@ type job struct {
 	set                    []string
 	limit                  float64 // ns; 0: the table's clock
 	sources, flow          string
-	always                 bool   // whatever is stored: its netlist is there for other checks too
-	own                    string // what -only says of a configuration of which nothing is stored: its figures are held to none
+	always                 bool   // synthesised even if stored: other checks need its netlist
+	own                    string // a configuration without stored figures, as -only names it: its figures are not checked
 	design                 configs.Design
 	tables                 []*timing.Table
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// errFamily is -family where the configuration's board has said it.
-var errFamily = errors.New("-family")
-
-// pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops. A reference in another
-// family than its own is none: its board refuses that, and of what has no board nothing is stored.
+// pick returns the jobs that -only names. A name without a job is an error, which mentions -tops if that is missing.
+// A reference configuration has one family, that of its board.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
 	}
 	wanted := map[*job]bool{}
 	said := map[string]bool{}
-	warn := func(format string, a ...any) { // once, whatever of a configuration is named
+	warn := func(format string, a ...any) { // prints each warning once for a configuration
 		if s := fmt.Sprintf(format, a...); !said[s] {
 			said[s] = true
 			fmt.Fprintln(stderr, "timing:", s)
@@ -272,7 +243,7 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 		}
 		if config, module, _ := strings.Cut(s, "/"); !found && module == "npu_top" && !o.tops &&
 			slices.ContainsFunc(list, func(j *job) bool { return j.config == config }) {
-			return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
+			return nil, fmt.Errorf("-only %s: a whole NPU needs -tops", s)
 		}
 		if !found {
 			more, err := o.ofOwn(s, warn)
@@ -285,23 +256,24 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
 }
 
-// ofOwn are the jobs of a configuration that is no reference, as -only names it: a name or a file, with a module behind it or without.
+// ofOwn returns the jobs of a configuration that is no reference, as -only names it: a name or a file, optionally
+// with a module.
 func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
 		config, module = s[:i], s[i+1:]
 	}
 	if !strings.HasSuffix(config, ".yaml") && !slices.Contains(configs.Names(), config) {
-		return nil, fmt.Errorf("-only: nothing is %q: expected config/module or a configuration, which is %s or a YAML file", s, strings.Join(configs.Names(), ", "))
+		return nil, fmt.Errorf("-only: unknown %q: expected config/module or a configuration, which is %s or a YAML file", s, strings.Join(configs.Names(), ", "))
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.OwnName()) // what is built of it lies under its name
+		err = errors.Join(d.Elaborates(), d.OwnName()) // its builds are in a folder of its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)
 	}
-	if strings.HasSuffix(config, ".yaml") { // the script is run from the root
+	if strings.HasSuffix(config, ".yaml") { // the script runs at the root
 		if config, err = filepath.Abs(config); err != nil {
 			return nil, fmt.Errorf("-only %s: %w", s, err)
 		}
@@ -316,7 +288,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 			return nil, err
 		}
 		if family = b.Family; o.family != "" && o.family != family {
-			return nil, fmt.Errorf("%w %s: %s is for the board %s, whose family is %s", errFamily, o.family, d.Name, b.Name, family)
+			return nil, cli.Errorf(cli.Usage, "-family %s: %s is for the board %s, whose family is %s", o.family, d.Name, b.Name, family)
 		}
 	case o.family == "":
 		what := "it names no board"
@@ -334,7 +306,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	if o.tops {
 		units = append(units, timing.Unit{Module: "npu_top", Set: timing.Top(b, d)})
 	} else if module == "npu_top" {
-		return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
+		return nil, fmt.Errorf("-only %s: a whole NPU needs -tops", s)
 	}
 	var modules []string
 	for _, u := range units {
@@ -344,12 +316,12 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 		}
 	}
 	if list == nil {
-		return nil, fmt.Errorf("-only: nothing is %q: the modules of %s are %s", s, d.Name, strings.Join(modules, ", "))
+		return nil, fmt.Errorf("-only: unknown %q: the modules of %s are %s", s, d.Name, strings.Join(modules, ", "))
 	}
 	return list, nil
 }
 
-// references are the configurations whose units are looked at, nightly those that are not every time.
+// references are the checked configurations; nightly marks those that are not checked every time.
 var references = []struct {
 	config, family string
 	nightly        bool
@@ -403,7 +375,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 	return list, nil
 }
 
-// all runs every job that needs it; bad says which figures may not be.
+// all runs every job that needs it; bad lists the figures that fail.
 func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
 	list, err := jobs(&o, stderr)
 	if err != nil {
@@ -440,19 +412,19 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			limit := j.limit
 			if j.own == "" && t != timing.ByFamily(j.family)[0] {
-				limit = 1000 / t.Clock // a smaller part of the family, by itself
+				limit = 1000 / t.Clock // a smaller part of the family, at its own clock
 			}
 			r := timing.RowOf(j.config, j.module, a, limit)
 			r.Sources, r.Flow = j.sources, j.flow
 			if j.own == "" && !o.whatIf() {
 				before := stored.Find(r.Key())
-				if o.store { // it may be worse than before, and late or too deep never
+				if o.store { // a stored figure may get worse, but not late or too deep
 					before = nil
 				}
 				errs = append(errs, timing.Gate(before, r))
 			}
 			now.Put(r)
-			if o.store { // at once: hours may follow
+			if o.store { // at once, since hours may follow
 				if err := timing.Store(path, r); err != nil {
 					return nil, err
 				}
@@ -491,7 +463,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	return errors.Join(errs...), nil
 }
 
-// stale are the stored figures that say nothing of the RTL as it is, but for those that were looked at now.
+// stale lists the stored figures that are not of the present RTL and were not renewed now.
 func stale(root, path string, now timing.Summary) ([]string, error) {
 	stored, err := timing.LoadFile(path)
 	if err != nil {
@@ -512,7 +484,7 @@ func stale(root, path string, now timing.Summary) ([]string, error) {
 	return old, nil
 }
 
-// stored are the rows of a job, where all are of the same RTL, parameters, flow, model and clock.
+// stored returns a job's rows if all are of the same RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
 	for i, t := range j.tables {
@@ -526,7 +498,7 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-// core holds the tables against a core whose clock is published: none may be more hopeful than Vivado was.
+// core compares the tables with a core whose clock is published: no table may be faster than Vivado.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {
@@ -572,7 +544,7 @@ func printRows(w io.Writer, rows []timing.Row) error {
 	return t.Flush()
 }
 
-// show is which paths are printed.
+// show selects the paths to print.
 func (o *options) show(a *timing.Analysis) []timing.Path {
 	if o.deep {
 		return a.Deepest

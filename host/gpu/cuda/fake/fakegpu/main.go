@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// arch is a GPU of AMD's for which the kernels are made.
+// arch is the AMD GPU that the kernels are built for.
 const arch = "gfx906"
 
 func main() {
@@ -43,7 +43,7 @@ func run(args []string) error {
 		{"SLUICE_HIP_KERNELS", "the kernels for it", func(dir string) (string, error) { return fake.Kernels(dir, arch) }},
 	} {
 		path, err := one.build(dir)
-		if one.name == "SLUICE_HIP_KERNELS" && err != nil { // AMD's compiler is not everybody's
+		if one.name == "SLUICE_HIP_KERNELS" && err != nil { // AMD's compiler is optional
 			fmt.Fprintf(os.Stderr, "fakegpu: no %s (%s): %v\n", one.name, one.what, err)
 			continue
 		}
@@ -60,5 +60,5 @@ func run(args []string) error {
 	return nil
 }
 
-// quoted is a word of the shell's.
+// quoted quotes a word for the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

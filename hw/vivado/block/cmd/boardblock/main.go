@@ -52,7 +52,7 @@ func run(args []string, stderr io.Writer) ([]byte, error) {
 		return nil, err
 	}
 	if args[0] != "manifest" {
-		// hours of Vivado for what cannot fit are nobody's
+		// do not spend hours of Vivado on what cannot fit
 		e := resource.Of(b, d)
 		if err := e.Least().Check(b); err != nil {
 			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, e.Check(b))
@@ -125,15 +125,15 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 
 var endpointsRE = regexp.MustCompile(`T[NHP]\w+ (Failing|Total) Endpoints`)
 
-// pulses refuses a design whose clocks are too fast for what they drive: that slack is no path's, so that the build
-// script does not see it. It stands in the summary of report_timing_summary, under WPWS(ns).
+// pulses rejects a design whose clocks are too fast for the cells that they drive. The build script cannot see that,
+// since it is no path's slack. It is in the summary of report_timing_summary, under WPWS(ns).
 func pulses(report string) error {
 	lines := strings.Split(report, "\n")
 	for i, head := range lines {
 		if !strings.Contains(head, "WNS(ns)") || !strings.Contains(head, "WPWS(ns)") || i+2 >= len(lines) {
 			continue
 		}
-		values := strings.Fields(lines[i+2]) // a line of dashes between; an endpoints' column has a heading of three words
+		values := strings.Fields(lines[i+2]) // a line of dashes follows; an endpoint column has a heading of three words
 		at := len(strings.Fields(endpointsRE.ReplaceAllString(head[:strings.Index(head, "WPWS(ns)")], "n")))
 		if at >= len(values) {
 			break
@@ -150,7 +150,7 @@ func pulses(report string) error {
 	return errors.New("timing.rpt: no summary with WPWS(ns)")
 }
 
-// utilisation reads rows of report_utilization: | CLB LUTs* | 12345 | ...
+// utilisation parses rows of report_utilization: | CLB LUTs* | 12345 | ...
 func utilisation(report string) (u bitstreams.Utilisation, err error) {
 	row := func(names string, optional bool) float64 {
 		f := regexp.MustCompile(`(?m)^\|\s*(?:` + names + `)\*?\s*\|\s*([0-9.]+)\s*\|`).FindStringSubmatch(report)

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+)
+
+// FlagTool is a small command with the flags of package flag.
+type FlagTool struct {
+	*flag.FlagSet
+	stderr io.Writer
+}
+
+// NewFlagTool makes a command without flags; usage is the help text above them.
+func NewFlagTool(name, usage string, stderr io.Writer) *FlagTool {
+	t := &FlagTool{flag.NewFlagSet(name, flag.ContinueOnError), stderr}
+	t.SetOutput(stderr)
+	t.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		t.PrintDefaults()
+	}
+	return t
+}
+
+// Main parses the flags, runs the command and prints its error, after a usage error also the help. It returns the
+// exit code: Input for an error without one.
+func (t *FlagTool) Main(args []string, run func() error) int {
+	if err := t.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return OK
+	} else if err != nil {
+		return Usage // Parse has printed it
+	}
+	err := run()
+	if err == nil {
+		return OK
+	}
+	code := Input
+	var own *Error
+	if errors.As(err, &own) {
+		code = own.Code
+	}
+	if own == nil || own.err != nil {
+		fmt.Fprintf(t.stderr, "%s: %v\n", t.Name(), err)
+	}
+	if code == Usage {
+		t.Usage()
+	}
+	return code
+}

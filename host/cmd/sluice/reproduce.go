@@ -1,0 +1,371 @@
+// sluice reproduce: the claims of a publication beside what is simulated, each with its verdict and cause.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/experiments/fluid"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
+	"github.com/sluice-npu/sluice/host/experiments/reef"
+	"github.com/sluice-npu/sluice/host/experiments/seeb"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+type reproduceCmd struct {
+	Paper     string        `arg:"" enum:"fluid,seeb,reef,strait,jellyfish,all" help:"fluid, seeb, reef, strait, jellyfish, or all."`
+	Seeds     []uint64      `default:"1,2,3,4,5" help:"Seeds; intervals are over them."`
+	Time      time.Duration `help:"Virtual time of a run (default: reef 400ms, seeb 30s, strait 4s, jellyfish 30s). Not of fluid's runs."`
+	N         int           `default:"20000" short:"n" help:"fluid: requests a run."`
+	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
+	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins so (fig6, table3), and no numbers beside them."`
+	Vary      bool          `help:"Halve and double every assumed parameter (long; not of fluid)."`
+	Workers   int           `default:"2" help:"fluid, jellyfish: runs at the same time; the results do not depend on it."`
+	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (alibaba:FILE for PAI's tables) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
+	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): parameters of one's own for a GPU."`
+	Begin     string        `placeholder:"FILE" help:"strait: let every predictor begin with what an earlier run has learnt, its predictor.json (default: as new)."`
+	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second."`
+	Build     string        `default:"build" help:"fluid: folder for what is built once." env:"SLUICE_BUILD"`
+	Out       string        `default:"out/reproduce" help:"Folder for summary.json and report.html, in a folder of the publication's name."`
+	Check     bool          `help:"Exit with 1 where a claim does not hold."`
+	JSON      bool          `name:"json" help:"Print JSON."`
+}
+
+// Help implements the command.
+func (*reproduceCmd) Help() string {
+	return `Makes the tables and figures of a publication by simulation, and says of each claim what is published, what
+comes out here with its 95 % interval over the seeds, and the verdict: holds (the interval lies within the claim's
+bounds), fails (beyond them), undecided (both), ill-posed, not-tried. Beside what does not hold stands the cause.
+
+On one core, with the defaults: fluid some 3 minutes, seeb 3, reef 8, strait 10, jellyfish 4.
+
+Example:
+  sluice reproduce reef --time 100ms --seeds 1,2
+  sluice reproduce strait --only fig7 --begin out/reproduce/strait/predictor.json
+  sluice reproduce jellyfish --link train.txt --json
+  sluice reproduce seeb --vary --time 8s --seeds 1`
+}
+
+// reproducedDoc is what comes of one publication.
+type reproducedDoc struct {
+	cli.Header
+	Paper   string            `json:"paper"`
+	Seeds   []uint64          `json:"seeds"`
+	TimeNs  int64             `json:"time_ns"` // of a run; 0: counted by requests
+	N       int               `json:"n,omitempty"`
+	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files in place of the project's
+	Trace   *traceDoc         `json:"trace"`          // null: drawn
+	Begin   string            `json:"begin"`          // strait: what every predictor began with; "": as new
+	Rows    []frame.Statement `json:"rows"`
+	Numbers []frame.Row       `json:"numbers"`
+
+	Fits    map[string]*seeb.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
+	Open    seeb.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
+	Assumed *edge.Assumed        `json:"assumed,omitempty"`        // jellyfish
+	Ratios  []edge.Ratio         `json:"ratios,omitempty"`
+	Times   []edge.Took          `json:"decisions,omitempty"` // on this machine: the only times here that are no simulation
+
+	sections []report.Section
+	save     *predict.Model
+}
+
+// traceDoc is a published trace that a load was taken from.
+type traceDoc struct {
+	Format  string   `json:"format"`
+	File    string   `json:"file"`
+	SHA256  string   `json:"sha256"`
+	Decides []string `json:"decides,omitempty"` // strait: claims; all others are about drawn loads
+}
+
+// paper is how a publication is run.
+type paper struct {
+	name  string
+	time  time.Duration // of a run, where nobody says another
+	trace string        // the format of the trace that it reads
+	gpus  []string
+	run   func(*reproduceCmd, *cli.Env, frame.Config, *given, *reproducedDoc) (*frame.Result, error)
+}
+
+// given are the files of the command line.
+type given struct {
+	trace *load.Trace
+	files map[string]*params.File
+	begin *predict.Model
+}
+
+func papers() []paper {
+	return []paper{
+		{name: "fluid", run: (*reproduceCmd).fluid},
+		{name: "seeb", time: 30 * time.Second, trace: "alibaba", gpus: []string{seeb.GPU}, run: (*reproduceCmd).seeb},
+		{name: "reef", time: 400 * time.Millisecond, trace: "disb", gpus: reef.GPUs(), run: (*reproduceCmd).reef},
+		{name: "strait", time: 4 * time.Second, trace: "azure-minutes", run: (*reproduceCmd).strait},
+		{name: "jellyfish", time: 30 * time.Second, run: (*reproduceCmd).jellyfish},
+	}
+}
+
+// Run implements the command.
+func (c *reproduceCmd) Run(e *cli.Env) error {
+	if err := checkSeeds(c.Seeds); err != nil {
+		return err
+	}
+	if c.Time != 0 && (c.Time < time.Millisecond || c.Time > 24*time.Hour) {
+		return cli.Errorf(cli.Usage, "--time %s: 1ms to 24h are expected", c.Time)
+	}
+	if c.N < 1 || c.Instances < 1 || c.Instances > 10_000 || c.Workers < 1 || c.Out == "" {
+		return cli.Errorf(cli.Usage, "-n %d, --instances %d, --workers %d, --out %q: at least 1, 1 to 10000, at least 1 and a folder are expected", c.N, c.Instances, c.Workers, c.Out)
+	}
+	var docs []*reproducedDoc
+	open := 0
+	for _, p := range papers() {
+		if c.Paper != p.name && c.Paper != "all" {
+			continue
+		}
+		doc, err := c.one(e, &p)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc)
+		open += len(slices.DeleteFunc(slices.Clone(doc.Rows), func(s frame.Statement) bool { return s.Verdict == frame.Holds }))
+	}
+	if c.JSON {
+		var doc any = docs[0]
+		if c.Paper == "all" {
+			doc = struct {
+				cli.Header
+				Papers []*reproducedDoc `json:"papers"`
+			}{cli.NewHeader("sluice-reproduce-all/1", c.Seeds[0], "simulated"), docs}
+		}
+		if err := e.Output(doc, "", true); err != nil {
+			return err
+		}
+	}
+	if c.Check && open > 0 {
+		return cli.Errorf(cli.Check, "%d claims do not hold, or are not decided", open)
+	}
+	return nil
+}
+
+// one makes one publication's.
+func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
+	length := c.Time
+	if length == 0 {
+		length = p.time
+	}
+	label := map[bool]string{true: "estimated", false: "simulated"}[p.name == "fluid"]
+	doc := &reproducedDoc{Header: cli.NewHeader("sluice-reproduce/1", c.Seeds[0], label), Paper: p.name, Seeds: c.Seeds, TimeNs: length.Nanoseconds(), Begin: c.Begin}
+	g, err := c.given(p, doc)
+	if err != nil {
+		return nil, err
+	}
+	cfg := frame.Config{
+		Seeds: c.Seeds, Ns: max(1, length.Nanoseconds()), Only: c.Only, Vary: c.Vary, Workers: c.Workers,
+		Tell: func(what string) { e.Log.Info("reproduce "+p.name, "at", what) },
+	}
+	r, err := p.run(c, e, cfg, g, doc)
+	switch {
+	case errors.Is(err, strait.ErrUntraced), errors.Is(err, frame.ErrOnly):
+		return nil, cli.Coded(cli.Usage, err)
+	case errors.Is(err, reef.ErrWorkload), errors.Is(err, links.ErrTrace):
+		return nil, cli.Coded(cli.Input, err)
+	case err != nil:
+		return nil, cli.Coded(runCode(err), err)
+	}
+	doc.Rows, doc.Numbers = r.Statements, r.Rows
+	folder := filepath.Join(c.Out, p.name)
+	if doc.save != nil {
+		if err := cli.WriteFile(filepath.Join(folder, "predictor.json"), doc.save.Save); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.page(doc, folder); err != nil {
+		return nil, err
+	}
+	if err := e.Output(doc, folder, false); err != nil || c.JSON {
+		return doc, err
+	}
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+	for i := range doc.Rows {
+		fmt.Fprintln(w, strings.Join(cells(&doc.Rows[i]), "\t"))
+	}
+	fmt.Fprintln(w, frame.Count(doc.Rows))
+	return doc, w.Flush()
+}
+
+// cells are a claim as people read it: ours, half of the interval, published, verdict, what is to be known, cause.
+func cells(s *frame.Statement) []string {
+	ours, half, published, note := "-", "", "", ""
+	if s.Ours != nil {
+		ours = fmt.Sprintf("%.4g", *s.Ours)
+	}
+	if s.CI95 != nil {
+		half = fmt.Sprintf("± %.3g", *s.CI95)
+	}
+	if s.Published != nil {
+		published = fmt.Sprintf("(%.4g)", *s.Published)
+	}
+	if s.Fitted {
+		note = "fitted"
+	}
+	if len(s.Changed) > 0 {
+		note = strings.TrimSpace(fmt.Sprintf("%s changes with %d of the assumed parameters", note, len(s.Changed)))
+	}
+	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
+}
+
+// page writes report.html: the claims, and every number beside them.
+func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
+	t := report.PageTable{Caption: frame.Count(doc.Rows), Strong: map[int]bool{}, Table: report.Table{
+		Head: []string{"claim", "source", "what is said", "published", "ours", "verdict", "", "cause", "evidence"},
+	}}
+	for i := range doc.Rows {
+		s := &doc.Rows[i]
+		x := cells(s)
+		t.Strong[i] = s.Verdict == frame.Holds
+		t.Table.Add(s.ID, s.Source, s.Text, strings.Trim(x[3], "()"), x[1]+" "+x[2], s.Verdict, x[5], s.Cause, s.Evidence)
+	}
+	page := report.Page{
+		Title:    "sluice reproduce " + doc.Paper,
+		Lead:     []string{fmt.Sprintf("Seeds %s; intervals are 95 %% over seeds. Everything here is %s.", strings.Trim(fmt.Sprint(doc.Seeds), "[]"), doc.Label)},
+		Sections: append([]report.Section{{ID: "claims", Title: "Claims", Tables: []report.PageTable{t}}}, doc.sections...),
+	}
+	if doc.sections == nil {
+		page.Sections = append(page.Sections, report.Section{ID: "numbers", Title: "Numbers", Tables: lawTables(doc.Numbers, nil)})
+	}
+	return cli.WriteFile(filepath.Join(folder, "report.html"), page.Write)
+}
+
+// given reads the files of the command line. One that nothing of what is run would read is refused.
+func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
+	g := &given{files: map[string]*params.File{}}
+	for _, x := range []struct {
+		set        bool
+		flag, only string
+	}{{c.Begin != "", "--begin", "strait"}, {len(c.Link) > 0, "--link", "jellyfish"}} {
+		if x.set && p.name != x.only {
+			return nil, cli.Errorf(cli.Usage, "%s is read by reproduce %s, not by reproduce %s", x.flag, x.only, c.Paper)
+		}
+	}
+	if c.Trace != "" {
+		format, file, ok := strings.Cut(c.Trace, ":")
+		if !ok {
+			return nil, cli.Errorf(cli.Usage, "--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats())
+		}
+		if format != p.trace {
+			return nil, cli.Errorf(cli.Usage, "--trace %s: reproduce %s reads traces of the format %q", c.Trace, c.Paper, p.trace)
+		}
+		var err error
+		if g.trace, err = load.TraceFile(format, file, c.Seeds[0]); err != nil {
+			return nil, cli.Coded(cli.Input, err)
+		}
+		sum, err := fileSHA256(file)
+		if err != nil {
+			return nil, cli.Coded(cli.Input, err)
+		}
+		doc.Trace = &traceDoc{Format: g.trace.Format, File: file, SHA256: sum}
+	}
+	for _, x := range c.GPU {
+		name, path, ok := strings.Cut(x, "=")
+		if !ok || !params.IsFile(path) || g.files[name] != nil {
+			return nil, cli.Errorf(cli.Usage, "--gpu %s: NAME=FILE.yaml is expected, a name once", x)
+		}
+		if !slices.Contains(p.gpus, name) {
+			return nil, cli.Errorf(cli.Usage, "--gpu %s: reproduce %s runs on no GPU of this name", name, c.Paper)
+		}
+		f, err := params.Of(path)
+		if err != nil {
+			return nil, cli.Coded(cli.Input, err)
+		}
+		if g.files[name] = f; doc.GPUs == nil {
+			doc.GPUs = map[string]string{}
+		}
+		doc.GPUs[name] = path
+	}
+	var err error
+	if c.Begin != "" {
+		g.begin, err = learnt(c.Begin)
+	}
+	return g, err
+}
+
+// learnt is what a predictor has learnt, out of a file.
+func learnt(path string) (*predict.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cli.Errorf(cli.Input, "read what a predictor has learnt: %w", err)
+	}
+	defer f.Close()
+	m, err := predict.Load(path, f)
+	return m, cli.Coded(cli.Input, err)
+}
+
+func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reproducedDoc) (*frame.Result, error) {
+	if doc.TimeNs, doc.N = 0, c.N; cfg.Vary {
+		return nil, cli.Errorf(cli.Usage, "--vary is not read by reproduce fluid: sluice bench sensitivity varies bandwidth, batch and SLO")
+	}
+	bench := benchSuiteCmd{Names: fluid.Reproduced(), Seeds: c.Seeds, N: c.N, Workers: c.Workers, Build: c.Build, Out: filepath.Join(c.Out, "fluid")}
+	suite, benches, err := bench.run(e)
+	if err != nil {
+		return nil, err
+	}
+	r := &frame.Result{Rows: suite.Rows}
+	if r.Statements, err = suite.Statements(e.Ctx, cfg.Only); err != nil {
+		return nil, err
+	}
+	doc.sections, err = bench.sections(suite, benches)
+	return r, err
+}
+
+func (*reproduceCmd) reef(e *cli.Env, cfg frame.Config, g *given, _ *reproducedDoc) (*frame.Result, error) {
+	return reef.Run(e.Ctx, reef.Config{Config: cfg, Files: g.files, Real: g.trace})
+}
+
+func (*reproduceCmd) seeb(e *cli.Env, cfg frame.Config, g *given, doc *reproducedDoc) (*frame.Result, error) {
+	s := seeb.Config{Config: cfg, File: g.files[seeb.GPU]}
+	if g.trace != nil {
+		s.PAI = g.trace.Times()
+	}
+	b, err := seeb.Run(e.Ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	doc.Fits, doc.Open = b.Fits, b.Open
+	return &b.Result, nil
+}
+
+func (*reproduceCmd) strait(e *cli.Env, cfg frame.Config, g *given, doc *reproducedDoc) (*frame.Result, error) {
+	b, err := strait.RunBench(e.Ctx, strait.Config{Config: cfg, Trace: g.trace, Model: g.begin})
+	if err != nil {
+		return nil, err
+	}
+	if doc.save = b.Model; doc.Trace != nil {
+		doc.Trace.Decides = b.Traced
+	}
+	return &b.Result, nil
+}
+
+func (c *reproduceCmd) jellyfish(e *cli.Env, cfg frame.Config, _ *given, doc *reproducedDoc) (*frame.Result, error) {
+	if c.Time != 0 && c.Time < time.Second {
+		return nil, cli.Errorf(cli.Usage, "--time %s: links change by the second, 1s at least is expected", c.Time)
+	}
+	assumed := edge.Assume()
+	b, err := edge.RunBench(e.Ctx, edge.Config{Config: cfg, Instances: c.Instances, Traces: c.Link, Assumed: assumed})
+	if err != nil {
+		return nil, err
+	}
+	doc.Assumed, doc.Ratios, doc.Times = &assumed, b.Ratios, b.Times
+	return &b.Result, nil
+}

@@ -1,0 +1,231 @@
+// What a setting is served on: a latency table, and how much work a segment is.
+
+package fluid
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+)
+
+// Ways of mapping a batch onto the array (Kouris et al., section III-A and figure 1b). The first
+// three are what policies are published with; the others take single mechanisms away.
+const (
+	MappingFluid   = "fluid"    // every k and s that the hardware has, chosen by layer and batch
+	MappingR       = "r"        // samples along the rows, k = 1, s = 1
+	MappingFC      = "fc"       // fully connected layers along the rows, all others sample by sample
+	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
+	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
+	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
+)
+
+// ModelKey names a model.
+type ModelKey struct {
+	Network   string  `json:"network"`
+	Board     string  `json:"board"`
+	Mapping   string  `json:"mapping"`
+	Bandwidth float64 `json:"bandwidth_gb_s"`      // of the DRAM, 10^9 bytes a second
+	Backbone  bool    `json:"backbone,omitempty"`  // without its early exits
+	Layerwise bool    `json:"layerwise,omitempty"` // a boundary behind every layer, not behind exits alone
+}
+
+// String names the model in messages.
+func (k ModelKey) String() string {
+	s := fmt.Sprintf("%s/%s/%s/%gGB/s", k.Network, k.Board, k.Mapping, k.Bandwidth)
+	if k.Backbone {
+		s += "/backbone"
+	}
+	if k.Layerwise {
+		s += "/layerwise"
+	}
+	return s
+}
+
+// Model is a network on a board under a mapping.
+type Model struct {
+	Key      ModelKey
+	Table    *sched.Table
+	MACs     []int64 // of one sample, by segment
+	Layers   []int   // descriptors, by segment
+	Pools    []int64 // ns of the segment's pools at the largest batch; nil: not known
+	Exit     []int   // by segment: the exit at its end, or -1; nil: every segment ends at one
+	PeakMACs float64 // of the array, in a second
+	ClockHz  int64
+	TR       int
+	TP       int
+	TC       int
+	Double   int64 // ns of the whole network at twice the largest batch, by the law; 0: not known
+
+	// Images are what a real network shows for real images, in the order of requests, which go round
+	// them; empty where exits are drawn from rates. Theta is the threshold they are served with.
+	Images []Image
+	Theta  float32
+	// Calibration are other images, from which policies may know what thresholds cost.
+	Calibration []Image
+}
+
+// Image is what one image shows at every exit.
+type Image struct {
+	Confidence []float32
+	Right      []bool // whether the class is the label's
+}
+
+// Models finds models; it may compile and cache, and is safe for concurrent use.
+type Models interface {
+	Model(ctx context.Context, k ModelKey) (*Model, error)
+}
+
+// check refuses a model that cannot be served.
+func (m *Model) check() error {
+	switch {
+	case m == nil || m.Table == nil:
+		return fmt.Errorf("%w: there is no latency table", experiments.ErrSetup)
+	case len(m.MACs) != m.Table.Segments():
+		return fmt.Errorf("%w: %s: MACs of %d segments, the latency table has %d", experiments.ErrSetup, m.Key, len(m.MACs), m.Table.Segments())
+	case m.Exit != nil && (len(m.Exit) != len(m.MACs) || m.Exit[len(m.Exit)-1] < 0):
+		return fmt.Errorf("%w: %s: the exits of %d segments are not known, or the last has none", experiments.ErrSetup, m.Key, len(m.MACs))
+	case slices.ContainsFunc(slices.Concat(m.Images, m.Calibration), func(i Image) bool {
+		return len(i.Confidence) != m.exits() || len(i.Right) != m.exits()
+	}):
+		return fmt.Errorf("%w: %s: an image lacks an exit", experiments.ErrSetup, m.Key)
+	case !(m.PeakMACs > 0):
+		return fmt.Errorf("%w: %s: a peak of %g MACs a second", experiments.ErrSetup, m.Key, m.PeakMACs)
+	}
+	return nil
+}
+
+// exit is the exit at the end of a segment, or -1.
+func (m *Model) exit(segment int) int {
+	if m.Exit == nil {
+		return segment
+	}
+	return m.Exit[segment]
+}
+
+// shows is what requests show at the end of segments, less than any threshold where no exit stands:
+// they leave at exits drawn for them, or show what the model's images show.
+func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
+	return func(id device.RequestID, segment int) float32 {
+		exit := m.exit(segment)
+		switch {
+		case exit < 0:
+			return -1
+		case exits == nil:
+			return m.Images[int(id-1)%len(m.Images)].Confidence[exit]
+		case int(exits[id-1]) <= exit:
+			return 1
+		}
+		return 0
+	}
+}
+
+// exits is the number of exits.
+func (m *Model) exits() int { return m.exit(len(m.MACs)-1) + 1 }
+
+// share is the share of requests that run a segment where they leave by rates.
+func (m *Model) share(rates []float64, segment int) float64 {
+	rest := 1.0
+	for s := range segment {
+		if e := m.exit(s); e >= 0 && e < len(rates) {
+			rest -= rates[e]
+		}
+	}
+	return rest
+}
+
+// digest is a hash of all that a run can see of the model.
+func (m *Model) digest() string {
+	h := sha256.New()
+	text, _ := json.Marshal(m.Key) // plain numbers and strings
+	h.Write(text)
+	put := func(v int64) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		h.Write(b[:])
+	}
+	for _, v := range m.MACs {
+		put(v)
+	}
+	for _, v := range m.Pools {
+		put(v)
+	}
+	put(int64(m.PeakMACs))
+	put(m.ClockHz)
+	for _, v := range m.Exit {
+		put(int64(v))
+	}
+	put(int64(math.Float32bits(m.Theta)))
+	for _, i := range slices.Concat(m.Images, m.Calibration) {
+		for e, c := range i.Confidence {
+			put(int64(math.Float32bits(c))<<1 | map[bool]int64{true: 1}[i.Right[e]])
+		}
+	}
+	for first := range m.Table.Segments() {
+		for last := first; last < m.Table.Segments(); last++ {
+			for b := 1; b <= m.Table.MaxBatch(); b++ {
+				put(m.Table.At(first, last, b))
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Service is serial's mean service time in ns where requests leave by rates.
+func (m *Model) Service(rates []float64) float64 {
+	sum := 0.0
+	for s := range m.Table.Segments() {
+		sum += m.share(rates, s) * float64(m.Table.At(s, s, 1))
+	}
+	return sum
+}
+
+// MeanMACs is the work of a request in MACs where requests leave by rates.
+func (m *Model) MeanMACs(rates []float64) float64 {
+	sum := 0.0
+	for s, macs := range m.MACs {
+		sum += m.share(rates, s) * float64(macs)
+	}
+	return sum
+}
+
+// full is the rate in requests a second of a device that runs nothing but full batches, and what
+// it would be if pools took no time.
+func (m *Model) full(rates []float64) (all, noPools float64) {
+	sum, pools, b := 0.0, 0.0, m.Table.MaxBatch()
+	for s := range m.Table.Segments() {
+		sum += m.share(rates, s) * float64(m.Table.At(s, s, b)) / float64(b)
+		if s < len(m.Pools) {
+			pools += m.share(rates, s) * float64(m.Pools[s]) / float64(b)
+		}
+	}
+	return 1e9 / sum, 1e9 / (sum - pools)
+}
+
+// PolicyMapping is the mapping that a policy is published with: what the policy says of itself,
+// else by its name.
+func PolicyMapping(name string, p sched.Policy) string {
+	if m, ok := p.(interface{ Mapping() string }); ok && m.Mapping() != "" {
+		return m.Mapping()
+	}
+	switch {
+	case strings.HasPrefix(name, "fc-"):
+		return MappingFC
+	case strings.HasPrefix(name, "r-"), name == "serial", slices.Contains(lazies, name):
+		return MappingR
+	}
+	return MappingFluid
+}
+
+// PolicyLayerwise tells whether a policy is published to be asked at every layer.
+func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

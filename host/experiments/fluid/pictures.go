@@ -1,0 +1,132 @@
+// Pictures of a suite: a metric along a bench's axis, a line a policy.
+
+package fluid
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// NamedPicture has the name of its file, without an ending.
+type NamedPicture struct {
+	Name string
+	report.Picture
+}
+
+// units are how pictures scale and name metrics.
+var units = map[string]struct {
+	label string
+	scale float64
+	log   bool
+}{
+	"avg_ns":         {"average latency in ms", 1e-6, true},
+	"p99_ns":         {"p99 latency in ms", 1e-6, true},
+	"violation_rate": {"violations in %", 100, false},
+	"busy":           {"device busy in %", 100, false},
+	"mac_util":       {"MAC utilisation while busy in %", 100, false},
+	"rate":           {"results per second", 1, false},
+	"goodput":        {"results in time per second", 1, false},
+}
+
+// inPictures are the policies that pictures name, the most wanted first; the others are grey. Each has a colour of its own.
+var inPictures = []struct {
+	policy string
+	hue    int
+	bold   bool
+}{
+	{"fluid+", 6, true},
+	{"fluid", 5, true},
+	{Baseline, 3, false},
+	{"clockwork", 4, false},
+	{"fc-adaptb-m", 1, false},
+	{"r-adaptb-m", 2, false},
+	{"serial", 0, false},
+	{"edf", 1, false},
+	{"lazy", 2, false},
+}
+
+// named is how many curves of a picture have a colour and a name.
+const named = 6
+
+// styles gives colours, lines and weights to the curves of a picture.
+func styles(series []report.Series) {
+	left, room := named, len(series) <= named
+	for rank, p := range inPictures {
+		for i := range series {
+			if s := &series[i]; s.Name == p.policy && left > 0 {
+				left--
+				s.Hue, s.Dash, s.Bold, s.Faint = p.hue, rank%4, p.bold, false
+			}
+		}
+	}
+	for i := range series {
+		if s := &series[i]; s.Faint && room {
+			s.Hue, s.Dash, s.Faint = i%named+1, i/2%4, false
+		}
+	}
+}
+
+// Pictures draws a bench: one picture a metric and a group of settings that differ along the axis
+// alone.
+func (s *Suite) Pictures(b *Bench) []NamedPicture {
+	type group struct {
+		key      Setting
+		settings []Setting
+	}
+	var groups []group
+	for _, set := range b.Settings {
+		k := set
+		switch b.Axis {
+		case AxisRate:
+			k.Rate = 0
+		case AxisSLO:
+			k.SLO = 0
+		default:
+			return nil
+		}
+		i := slices.IndexFunc(groups, func(g group) bool { return g.key == k })
+		if i < 0 {
+			groups, i = append(groups, group{key: k}), len(groups)
+		}
+		groups[i].settings = append(groups[i].settings, set)
+	}
+	var out []NamedPicture
+	for _, g := range groups {
+		for _, metric := range b.Pictures {
+			u := units[metric]
+			at := slices.IndexFunc(numbers, func(n number) bool { return n.Name == metric })
+			if at < 0 {
+				continue
+			}
+			p := NamedPicture{
+				Name: fmt.Sprintf("%s-%s-%s-%s", b.Name, g.key.Network, g.key.Board, strings.TrimSuffix(metric, "_ns")),
+				Picture: report.Picture{
+					Title: fmt.Sprintf("%s on %s", g.key.Network, strings.ToUpper(g.key.Board)), X: string(b.Axis), Y: u.label, Log: u.log,
+				},
+			}
+			for _, v := range b.Variants {
+				line := report.Series{Name: v.String(), Faint: true}
+				for _, set := range g.settings {
+					mean, half, ok := s.Mean(set, v, numbers[at].Of)
+					if !ok {
+						continue
+					}
+					ci := 0.0
+					if half != nil {
+						ci = *half * u.scale
+					}
+					line.X, line.Y, line.CI = append(line.X, b.Axis.At(set)), append(line.Y, mean*u.scale), append(line.CI, ci)
+				}
+				if len(line.X) > 0 {
+					p.Series = append(p.Series, line)
+				}
+			}
+			styles(p.Series)
+			out = append(out, p)
+		}
+	}
+	return out
+}

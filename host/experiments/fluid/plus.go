@@ -1,0 +1,96 @@
+// Our policies beside fluid, over every setting that a suite ran both at.
+
+package fluid
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+)
+
+// someLate is the violation rate from which a relative change means something.
+const someLate = 0.005
+
+// plus are changes of a policy against fluid over the settings that it was developed on, and over the others:
+// geometric means of average and p99, the mean change of the violation rate where fluid has some, and at how many
+// of how many settings one of the three is worse by the 95 % interval of paired differences.
+func (s *Suite) plus(policy string) (rows []frame.Row) {
+	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
+	metrics := []func(*Metrics) float64{
+		func(m *Metrics) float64 { return m.Avg }, func(m *Metrics) float64 { return m.P99 }, func(m *Metrics) float64 { return m.Violations },
+	}
+	type tally struct {
+		settings, worse, late float64
+		change                [3]float64
+	}
+	totals := map[bool]*tally{}
+	seen := map[Setting]bool{}
+	for i := range s.Benches {
+		for _, set := range s.Benches[i].Settings {
+			var was, is [3]float64
+			ok, worse := !seen[set], false
+			for k, of := range metrics {
+				a, _, ok1 := s.Mean(set, fluid, of)
+				b, _, ok2 := s.Mean(set, ours, of)
+				was[k], is[k], ok = a, b, ok && ok1 && ok2 && (k == 2 || a > 0 && b > 0)
+				d, half, _ := s.paired(set, fluid, ours, of)
+				worse = worse || d > 0 && (half == nil || d > *half)
+			}
+			if !ok {
+				continue
+			}
+			seen[set] = true
+			held := HeldOut(set, policy)
+			t := totals[held]
+			if t == nil {
+				t = &tally{}
+				totals[held] = t
+			}
+			t.settings++
+			t.change[0] += math.Log(is[0] / was[0])
+			t.change[1] += math.Log(is[1] / was[1])
+			if was[2] >= someLate {
+				t.change[2] += is[2]/was[2] - 1
+				t.late++
+			}
+			if worse {
+				t.worse++
+			}
+		}
+	}
+	for _, held := range []bool{false, true} {
+		t, name := totals[held], map[bool]string{false: "developed", true: "held-out"}[held]
+		if t == nil {
+			continue
+		}
+		for _, m := range []struct {
+			metric string
+			value  float64
+		}{
+			{"settings", t.settings},
+			{"worse", t.worse},
+			{"avg_change", math.Exp(t.change[0]/t.settings) - 1},
+			{"p99_change", math.Exp(t.change[1]/t.settings) - 1},
+			{"violations_change", t.change[2] / max(1, t.late)},
+		} {
+			rows = append(rows, frame.Row{Bench: policy, Setting: name, Policy: policy, Metric: m.metric, Ours: m.value, HeldOut: held})
+		}
+	}
+	return rows
+}
+
+// paired is the mean difference of a metric between two policies that saw the same requests, and
+// half of its 95 % interval over the seeds (nil with one seed).
+func (s *Suite) paired(set Setting, a, b Variant, of func(*Metrics) float64) (float64, *float64, bool) {
+	vals := make([]float64, 0, len(s.Seeds))
+	for _, seed := range s.Seeds {
+		x := s.results[Case{Setting: set, Policy: a.Policy, Mapping: a.Mapping, Seed: seed, N: s.N}]
+		y := s.results[Case{Setting: set, Policy: b.Policy, Mapping: b.Mapping, Seed: seed, N: s.N}]
+		if x == nil || y == nil {
+			return 0, nil, false
+		}
+		vals = append(vals, of(y)-of(x))
+	}
+	mean, half := frame.Interval(vals)
+	return mean, half, true
+}

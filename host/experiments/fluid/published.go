@@ -1,0 +1,91 @@
+// Published values, as far as they can be read in text and tables; the curves of the figures cannot.
+
+package fluid
+
+import (
+	"slices"
+	"strings"
+)
+
+// published values of Kouris et al., "Fluid Batching", table II. The violation rates are shares.
+var table2Published = map[string]map[string]float64{
+	"resnet50/zc706/15/200ms lazy":      {"avg_ns": 173e6, "violation_rate": 0.2353},
+	"resnet50/zc706/15/200ms fluid":     {"avg_ns": 121e6, "violation_rate": 0.1033},
+	"resnet50/zcu104/40/100ms lazy":     {"avg_ns": 143e6, "violation_rate": 0.3548},
+	"resnet50/zcu104/40/100ms fluid":    {"avg_ns": 57e6, "violation_rate": 0.0838},
+	"inceptionv3/zc706/15/400ms lazy":   {"avg_ns": 287e6, "violation_rate": 0.1594},
+	"inceptionv3/zc706/15/400ms fluid":  {"avg_ns": 213e6, "violation_rate": 0.0793},
+	"inceptionv3/zcu104/40/200ms lazy":  {"avg_ns": 216e6, "violation_rate": 0.1420},
+	"inceptionv3/zcu104/40/200ms fluid": {"avg_ns": 97e6, "violation_rate": 0.0621},
+}
+
+// Published is the published value of a row, or nil. Only settings as published have one.
+func Published(setting Setting, policy, metric string) *float64 {
+	if setting.Bandwidth != 0 { // the same published number, beside what another DRAM gives
+		setting.Bandwidth = 0
+	}
+	if slices.Contains(lazies, policy) {
+		policy = "lazy"
+	}
+	if v, ok := table2Published[setting.String()+" "+policy][metric]; ok {
+		return &v
+	}
+	return nil
+}
+
+// HeldOut tells whether nothing was tuned on a setting that a policy's row speaks of: the bandwidths
+// were fitted to fluid's averages on the two published rows of table II, and fluid+ was developed on
+// the settings of developed, whatever the bandwidth.
+func HeldOut(s Setting, policy string) bool {
+	s.Bandwidth = 0
+	if strings.HasPrefix(policy, "fluid+") {
+		return !slices.Contains(developed(), s)
+	}
+	return s != stringent[0] && s != stringent[1]
+}
+
+// developed are the settings that fluid+ was looked at on while it was written.
+func developed() []Setting {
+	return slices.Concat(
+		along(fig7Base, 5, 10, 15, 18, 20, 25), along(fig8Base, 20, 30, 35, 40, 50, 60), stringent,
+		slos(Setting{Network: "resnet50", Board: "zc706", Rate: 15}, 150),
+		slos(Setting{Network: "inceptionv3", Board: "zcu104", Rate: 35}, 100),
+		[]Setting{{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 400 * ms, Arrivals: "markov:dwell=1.3333:high=2.2:share=0.3333"}},
+	)
+}
+
+// unseen are settings that were put aside before the search for fluid+ began.
+func unseen() []Setting {
+	at := func(network, board string, rate float64, slo int64, arrivals string) Setting {
+		return Setting{Network: network, Board: board, Rate: rate, SLO: slo * ms, Arrivals: arrivals}
+	}
+	return []Setting{
+		at("resnet50", "zcu104", 30, 100, ""),
+		at("resnet50", "zcu104", 50, 150, ""),
+		at("resnet50", "zcu104", 60, 200, ""),
+		at("inceptionv3", "zc706", 10, 250, ""),
+		at("inceptionv3", "zc706", 18, 400, ""),
+		at("inceptionv3", "zc706", 22, 500, ""),
+		at("resnet50", "zc706", 17, 300, "gamma:cv=2"),
+		at("inceptionv3", "zcu104", 35, 200, "markov:dwell=0.5714:high=2.2:share=0.3333"),
+		at("inceptionv3", "zcu104", 38, 150, "gamma:cv=2"),
+		at("resnet50", "zc706", 30, 400, ""),
+	}
+}
+
+// designPoint is a row of table I.
+type designPoint struct {
+	network, board string
+	tr, tp, tc     float64
+	dsp            float64 // share
+}
+
+var table1Published = []designPoint{
+	{"resnet50", "zc706", 4652, 7, 128, 0.9956},
+	{"resnet50", "zcu104", 6832, 10, 172, 0.9953},
+	{"inceptionv3", "zc706", 2742, 4, 225, 1.0},
+	{"inceptionv3", "zcu104", 6832, 10, 172, 1.0},
+}
+
+// boardDSPs are the DSP slices of the FPGAs: Z7045, ZU7EV.
+var boardDSPs = map[string]float64{"zc706": 900, "zcu104": 1728}

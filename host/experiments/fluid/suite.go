@@ -1,0 +1,194 @@
+// Running benches: every case once, on any number of workers, resumable.
+
+package fluid
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+)
+
+// SuiteConfig is what a suite runs.
+type SuiteConfig struct {
+	Benches []Bench
+	Seeds   []uint64
+	N       int // requests a run
+	Workers int
+	Models  Models
+	Traces  map[string][]int64 // arrivals in ns, by the name that settings have; a name stands for its content
+	// Store keeps results across interruptions; nil: nothing is kept.
+	Store    *Store
+	Progress func(done, of int)
+}
+
+// Suite is what came of it. It holds every case of its benches, or does not exist.
+type Suite struct {
+	Benches []Bench
+	Seeds   []uint64
+	N       int
+	Rows    []frame.Row
+	results map[Case]*Metrics
+	models  Models
+}
+
+// cases lists what benches need, each case once, in order.
+func (c *SuiteConfig) cases() []Case {
+	var out []Case
+	seen := map[Case]bool{}
+	for i := range c.Benches {
+		for _, s := range c.Benches[i].Settings {
+			for _, v := range c.Benches[i].Variants {
+				if !applies(v, s) {
+					continue
+				}
+				for _, seed := range c.Seeds {
+					k := Case{Setting: s, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: c.N}
+					if !seen[k] {
+						seen[k] = true
+						out = append(out, k)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Runs is how many runs the suite has.
+func (c *SuiteConfig) Runs() int { return len(c.cases()) }
+
+// applies tells whether a variant can be run at a setting.
+func applies(v Variant, s Setting) bool {
+	return !changesTheta(v.Policy) || s.Network == RealNetwork
+}
+
+// RunSuite runs every case that the store does not have. Its result does not depend on the number
+// of workers, nor on how often it was interrupted. Where one case fails all do, with its error.
+func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
+	if len(c.Benches) == 0 || len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
+		return nil, fmt.Errorf("%w: %d benches, %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Benches), len(c.Seeds), c.N, maxRequests)
+	}
+	cases := c.cases()
+	results := make([]*Metrics, len(cases))
+	all, running := errgroup.WithContext(ctx)
+	var (
+		mu         sync.Mutex
+		next, done int
+	)
+	for range max(1, min(c.Workers, len(cases))) {
+		all.Go(func() error {
+			for {
+				if err := running.Err(); err != nil {
+					return err
+				}
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= len(cases) {
+					return nil
+				}
+				m, err := c.one(running, &cases[i])
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				results[i] = m
+				done++
+				if c.Progress != nil {
+					c.Progress(done, len(cases))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	s := &Suite{Benches: c.Benches, Seeds: c.Seeds, N: c.N, results: map[Case]*Metrics{}, models: c.Models}
+	for i := range cases {
+		s.results[cases[i]] = results[i]
+	}
+	return s, s.rows(ctx)
+}
+
+// one runs a case, or takes it from the store.
+func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
+	key, err := k.key()
+	if err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", k.Policy, k.Setting, err)
+	}
+	m, err := c.Models.Model(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	if c.Store != nil {
+		if r := c.Store.get(k, m); r != nil {
+			return r, nil
+		}
+	}
+	r, err := k.Run(ctx, m, c.Traces)
+	if err != nil || c.Store == nil {
+		return r, err
+	}
+	return r, c.Store.put(k, m, r)
+}
+
+// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval; false where
+// the suite has no such run.
+func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64) (float64, *float64, bool) {
+	vals := make([]float64, 0, len(s.Seeds))
+	for _, seed := range s.Seeds {
+		m := s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
+		if m == nil {
+			return 0, nil, false
+		}
+		vals = append(vals, of(m))
+	}
+	mean, half := frame.Interval(vals)
+	return mean, half, true
+}
+
+// rows makes the rows of all benches, in order.
+func (s *Suite) rows(ctx context.Context) error {
+	for i := range s.Benches {
+		b := &s.Benches[i]
+		for _, set := range b.Settings {
+			for _, v := range b.Variants {
+				if !applies(v, set) {
+					continue
+				}
+				for _, n := range numbers {
+					mean, half, _ := s.Mean(set, v, n.Of)
+					s.Rows = append(s.Rows, frame.Row{
+						Bench: b.Name, Setting: set.String(), Policy: v.String(), Metric: n.Name, Ours: mean, CI95: half,
+						Published: Published(set, v.String(), n.Name), HeldOut: HeldOut(set, v.Policy),
+					})
+				}
+				if m := s.results[Case{Setting: set, Policy: v.Policy, Mapping: v.Mapping, Seed: s.Seeds[0], N: s.N}]; m != nil && m.Accuracy != nil {
+					mean, half, _ := s.Mean(set, v, func(m *Metrics) float64 { return *m.Accuracy })
+					s.Rows = append(s.Rows, frame.Row{
+						Bench: b.Name, Setting: set.String(), Policy: v.String(), Metric: "accuracy", Ours: mean, CI95: half, HeldOut: HeldOut(set, v.Policy),
+					})
+				}
+			}
+		}
+		if b.Tables != nil {
+			t := &tabler{ctx: ctx, models: s.models, bench: b.Name}
+			if err := b.Tables(t); err != nil {
+				return fmt.Errorf("bench %s: %w", b.Name, err)
+			}
+			s.Rows = append(s.Rows, t.rows...)
+		}
+	}
+	s.Rows = append(s.Rows, append(s.plus("fluid+"), s.plus("fluid+last")...)...)
+	return nil
+}

@@ -1,0 +1,116 @@
+// Benches that need no run: throughput by batch and mapping, and design points.
+
+package fluid
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+)
+
+// tabler gathers rows that come from tables alone.
+type tabler struct {
+	ctx    context.Context
+	models Models
+	bench  string
+	rows   []frame.Row
+}
+
+func (t *tabler) add(setting, policy, metric string, ours float64, published *float64) {
+	t.rows = append(t.rows, frame.Row{
+		Bench: t.bench, Setting: setting, Policy: policy, Metric: metric, Ours: ours, Published: published, HeldOut: true,
+	})
+}
+
+// mappings in the order of tables.
+var mappings = []string{MappingFC, MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid}
+
+// bandwidths are those that throughput figures are given at: both, where they differ.
+func bandwidths(board string) []float64 {
+	b := []float64{ThroughputBandwidth(board)}
+	if s := ServingBandwidth(board); s != b[0] {
+		b = append(b, s)
+	}
+	return b
+}
+
+// fig1b is the throughput of each quarter of ResNet-50 on the ZC706 at B = 8.
+func fig1b(t *tabler) error {
+	const network, board, batch = "resnet50", "zc706", 8
+	for _, gbs := range bandwidths(board) {
+		setting := fmt.Sprintf("%s/%s/-/-/%gGBps/B=%d", network, board, gbs, batch)
+		row := func(policy string, m *Model, b int) {
+			for s, macs := range m.MACs {
+				t.add(setting, policy, fmt.Sprintf("segment%d_gops", s), gops(macs, b, m.Table.At(s, s, b)), nil)
+			}
+		}
+		for i, mapping := range mappings {
+			m, err := t.models.Model(t.ctx, ModelKey{Network: network, Board: board, Mapping: mapping, Bandwidth: gbs})
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				row("serial", m, 1)
+			}
+			row(mapping, m, batch)
+			if i == len(mappings)-1 {
+				t.add(setting, "peak", "gops", 2*m.PeakMACs/1e9, nil)
+			}
+		}
+	}
+	return nil
+}
+
+// gops is 10^9 operations a second, one MAC being two.
+func gops(macs int64, batch int, ns int64) float64 {
+	return 2 * float64(macs) * float64(batch) / float64(ns)
+}
+
+// fig10 is the throughput of the networks without exits by batch and mapping.
+func fig10(t *tabler) error {
+	for _, p := range table1Published {
+		for _, gbs := range bandwidths(p.board) {
+			for _, mapping := range mappings {
+				m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: mapping, Bandwidth: gbs, Backbone: true})
+				if err != nil {
+					return err
+				}
+				last := m.Table.Segments() - 1
+				for b := 1; b <= m.Table.MaxBatch(); b++ {
+					setting := fmt.Sprintf("%s/%s/-/-/%gGBps/B=%d", p.network, p.board, gbs, b)
+					ns := m.Table.At(0, last, b)
+					total := int64(0)
+					for _, macs := range m.MACs {
+						total += macs
+					}
+					g := gops(total, b, ns)
+					t.add(setting, mapping, "gops", g, nil)
+					t.add(setting, mapping, "peak_share", g/(2*m.PeakMACs/1e9), nil)
+					t.add(setting, mapping, "batch_ns", float64(ns), nil)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// table1 sets the design points beside the published ones.
+func table1(t *tabler) error {
+	for _, p := range table1Published {
+		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth(p.board)})
+		if err != nil {
+			return err
+		}
+		setting := fmt.Sprintf("%s/%s/-/-", p.network, p.board)
+		for _, v := range []struct {
+			metric    string
+			ours      int
+			published float64
+		}{{"T_R", m.TR, p.tr}, {"T_P", m.TP, p.tp}, {"T_C", m.TC, p.tc}, {"macs_per_cycle", m.TP * m.TC, p.tp * p.tc}} {
+			t.add(setting, "design", v.metric, float64(v.ours), &v.published)
+		}
+		t.add(setting, "design", "dsp_share", float64(m.TP*m.TC)/boardDSPs[p.board], &p.dsp)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+// What thresholds below a setting's own cost, by real images.
+
+package fluid
+
+import "github.com/sluice-npu/sluice/host/sched"
+
+// What fluid+theta may do in benches: thresholds this far below the setting's own, and a mean loss of
+// one point of accuracy.
+const (
+	thetaSteps = 5
+	thetaStep  = 0.1
+	thetaLoss  = 0.01
+)
+
+// Levels are thresholds below theta, step by step, with what images say that they cost: by exit, the
+// accuracy that a request coming there loses in the mean if it leaves at the lower threshold in place
+// of going on under theta.
+func Levels(images []Image, theta float32) []sched.Level {
+	if len(images) == 0 {
+		return nil
+	}
+	var out []sched.Level
+	for k := 1; k <= thetaSteps; k++ {
+		low := theta - float32(k)*thetaStep
+		l := sched.Level{}
+		for e := range images[0].Confidence {
+			came, lost := 0, 0
+			for i := range images {
+				end := images[i].taken(theta)
+				if end < e {
+					continue
+				}
+				came++
+				if images[i].Confidence[e] >= low {
+					lost += correct(images[i].Right[end]) - correct(images[i].Right[e])
+				}
+			}
+			l.Thetas = append(l.Thetas, low)
+			l.Loss = append(l.Loss, max(0, float64(lost)/float64(max(1, came))))
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// taken is the exit that an image takes under one threshold.
+func (i *Image) taken(theta float32) int {
+	for e, c := range i.Confidence {
+		if c >= theta {
+			return e
+		}
+	}
+	return len(i.Confidence) - 1
+}
+
+func correct(right bool) int {
+	if right {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,244 @@
+// Package frame is what the publications' benches have in common: claims out of a data file, what a
+// simulation gives for each seed beside them, and the one meaning of "holds": the 95 % interval of ours
+// lies within the claim's bounds. It knows nothing of what is simulated: that is each publication's.
+package frame
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Verdicts of a statement.
+const (
+	Holds     = "holds"     // the 95 % interval is within the bounds
+	Fails     = "fails"     // it is beyond them
+	Undecided = "undecided" // it is both
+	IllPosed  = "ill-posed" // the publication contradicts itself, or does not say what is meant
+	NotTried  = "not-tried" // and why not is the cause
+	OneSeed   = "one-seed"  // there is no interval, so no verdict
+)
+
+// Row is one number of a bench.
+type Row struct {
+	Bench     string   `json:"bench,omitempty"`
+	Setting   string   `json:"setting"`
+	Policy    string   `json:"policy"`
+	Metric    string   `json:"metric"`
+	Ours      float64  `json:"ours"`      // mean over the seeds
+	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
+	Published *float64 `json:"published"` // null: the publication has no such number
+	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting
+}
+
+// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer
+// than two values.
+func Interval(v []float64) (float64, *float64) {
+	mean, sd := stat.MeanStdDev(v, nil)
+	if len(v) < 2 {
+		return mean, nil
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
+	half := t * sd / math.Sqrt(float64(len(v)))
+	return mean, &half
+}
+
+// Statement is one thing that a publication says, and what the simulation says of it.
+type Statement struct {
+	ID        string   `json:"claim"`
+	Source    string   `json:"source"` // section, table or figure
+	Text      string   `json:"text"`
+	Published *float64 `json:"published"` // null: no number is given there
+	Ours      *float64 `json:"ours"`      // mean over the seeds; null: nothing of it happened
+	CI95      *float64 `json:"ci95"`      // half width
+	Least     *float64 `json:"least"`     // it holds from here; null: from anywhere
+	Most      *float64 `json:"most"`      // to here
+	Verdict   string   `json:"verdict"`
+	Fitted    bool     `json:"fitted"` // parameters were set by this very number, so that it proves nothing
+	Cause     string   `json:"cause"`  // why ours differs, where it does not hold
+	Evidence  string   `json:"evidence,omitempty"`
+	// Changed: the verdict, or with one seed the side of the bounds (Side), where it is another when an
+	// assumed parameter is halved or doubled.
+	Changed map[string]string `json:"changed,omitempty"`
+	Varied  bool              `json:"varied"` // that was looked at
+}
+
+// Judge sets a sample of ours beside what was published. A value that is no number says that nothing of it
+// happened: there is no verdict then.
+func (c *Claim) Judge(v []float64) *Statement {
+	s := &Statement{
+		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, Least: finite(c.least), Most: finite(c.most),
+		Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
+	}
+	if c.Rule == IllPosed || c.Rule == NotTried {
+		s.Verdict = c.Rule
+		return s
+	}
+	mean, ci := Interval(v)
+	if math.IsNaN(mean) || math.IsInf(mean, 0) {
+		s.Verdict, s.Cause, s.Evidence = Undecided, "nothing of it happened in the time that was simulated", ""
+		return s
+	}
+	s.Ours, s.CI95 = &mean, ci
+	switch half := *cmp.Or(ci, new(float64)); {
+	case ci == nil:
+		s.Verdict = OneSeed
+	case mean-half >= c.least && mean+half <= c.most:
+		s.Verdict, s.Cause, s.Evidence = Holds, "", ""
+	case mean+half < c.least || mean-half > c.most:
+		s.Verdict = Fails
+	default:
+		s.Verdict = Undecided
+	}
+	return s
+}
+
+// finite is a bound, nil where it is none.
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// Side is on which side of its bounds the mean is, whatever the seeds say of its uncertainty: what there
+// is to compare of single runs.
+func (s *Statement) Side() string {
+	switch {
+	case s.Ours == nil:
+		return "nothing"
+	case (s.Least == nil || *s.Ours >= *s.Least) && (s.Most == nil || *s.Ours <= *s.Most):
+		return "within the bounds"
+	}
+	return "beyond the bounds"
+}
+
+// Change is a parameter times a factor.
+type Change struct {
+	Key string
+	By  float64
+}
+
+// String names it as Statement.Changed does.
+func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
+
+// Halves has each parameter halved and doubled.
+func Halves(keys ...string) (out []Change) {
+	for _, k := range keys {
+		out = append(out, Change{k, 0.5}, Change{k, 2})
+	}
+	return out
+}
+
+// vary takes in what became of the statement: another verdict, or with one seed another side of its bounds.
+func (s *Statement) vary(what string, then *Statement) {
+	was, is := s.Verdict, then.Verdict
+	if was == OneSeed || is == OneSeed {
+		was, is = s.Side(), then.Side()
+	}
+	if s.Varied = true; was == is {
+		return
+	}
+	if s.Changed == nil {
+		s.Changed = map[string]string{}
+	}
+	s.Changed[what] = is
+}
+
+// Count is how many statements hold, for people; those that hold because parameters were set by them are
+// none of them, and of those that were looked at with one seed nothing is said.
+func Count(all []Statement) string {
+	n := map[string]int{}
+	fitted := 0
+	for i := range all {
+		if all[i].Fitted && all[i].Verdict == Holds {
+			fitted++
+		} else {
+			n[all[i].Verdict]++
+		}
+	}
+	more := ""
+	if fitted > 0 {
+		more = fmt.Sprintf("%d more by fitting, ", fitted)
+	}
+	text := fmt.Sprintf("%d of %d statements hold, %s%d fail, %d are undecided (simulated)", n[Holds], len(all), more, n[Fails], n[Undecided])
+	for _, v := range []struct{ verdict, text string }{{IllPosed, "%d are ill-posed"}, {NotTried, "%d are not tried"}, {OneSeed, "of %d one seed decides nothing"}} {
+		if n[v.verdict] > 0 {
+			text += fmt.Sprintf("; "+v.text, n[v.verdict])
+		}
+	}
+	return text
+}
+
+// Probe is a number that a lab, the runs of one seed, can be asked for.
+type Probe[L any] func(L) (float64, error)
+
+// Fold is one number of several.
+func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
+	return func(l L) (float64, error) {
+		v := math.NaN()
+		for i, p := range all {
+			x, err := p(l)
+			if err != nil {
+				return 0, err
+			}
+			if i > 0 {
+				x = with(v, x)
+			}
+			v = x
+		}
+		return v, nil
+	}
+}
+
+// Over is a / b, Minus a - b; Least, Most and Mean are those of several.
+func Over[L any](a, b Probe[L]) Probe[L] {
+	return Fold(func(x, y float64) float64 { return x / y }, a, b)
+}
+
+// Minus is a - b.
+func Minus[L any](a, b Probe[L]) Probe[L] {
+	return Fold(func(x, y float64) float64 { return x - y }, a, b)
+}
+
+// Least is the least of several.
+func Least[L any](all ...Probe[L]) Probe[L] { return Fold(math.Min, all...) }
+
+// Most is the largest of several.
+func Most[L any](all ...Probe[L]) Probe[L] { return Fold(math.Max, all...) }
+
+// Mean is the mean of several.
+func Mean[L any](all ...Probe[L]) Probe[L] {
+	sum := Fold(func(a, b float64) float64 { return a + b }, all...)
+	return func(l L) (float64, error) {
+		x, err := sum(l)
+		return x / float64(len(all)), err
+	}
+}
+
+// Sample asks every lab.
+func Sample[L any](labs []L, of Probe[L]) ([]float64, error) {
+	v := make([]float64, 0, len(labs))
+	for _, l := range labs {
+		x, err := of(l)
+		if err != nil {
+			return nil, err
+		}
+		v = append(v, x)
+	}
+	return v, nil
+}
+
+// Measure fills in a row from every lab; false where with some seed there was nothing to measure.
+func Measure[L any](labs []L, r Row, of Probe[L]) (Row, bool, error) {
+	v, err := Sample(labs, of)
+	if err != nil {
+		return r, false, err
+	}
+	r.Ours, r.CI95 = Interval(v)
+	return r, !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }), nil
+}

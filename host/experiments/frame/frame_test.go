@@ -1,0 +1,151 @@
+package frame
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+)
+
+func claim(least, most float64) Claim {
+	published := 2.0
+	return Claim{ID: "a", Published: &published, least: least, most: most, cause: Cause{Text: "why"}}
+}
+
+// A verdict needs an interval: one seed decides nothing, however far from the bounds.
+func TestJudge(t *testing.T) {
+	var all []Statement
+	for _, c := range []struct {
+		v             []float64
+		verdict, side string
+	}{
+		{[]float64{2}, OneSeed, "within the bounds"},
+		{[]float64{100}, OneSeed, "beyond the bounds"},
+		{[]float64{2, 2.01, 1.99}, Holds, "within the bounds"},
+		{[]float64{9, 9.01, 8.99}, Fails, "beyond the bounds"},
+		{[]float64{2, 9}, Undecided, "beyond the bounds"},
+		{[]float64{1.5, 2.9}, Undecided, "within the bounds"},
+		{[]float64{math.NaN()}, Undecided, "nothing"},
+		{[]float64{math.NaN(), 2}, Undecided, "nothing"},
+	} {
+		k := claim(1, 3)
+		s := k.Judge(c.v)
+		if s.Verdict != c.verdict || s.Side() != c.side {
+			t.Errorf("%v: %s, %s; expected %s, %s", c.v, s.Verdict, s.Side(), c.verdict, c.side)
+		}
+		if (s.Cause == "") != (s.Verdict == Holds) {
+			t.Errorf("%v: %s has the cause %q", c.v, s.Verdict, s.Cause)
+		}
+		all = append(all, *s)
+	}
+	if got := Count(all); !strings.HasPrefix(got, "1 of 8 statements hold, 1 fail, 4 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
+		t.Error(got)
+	}
+	k := claim(1, 3)
+	k.Fitted = true
+	if got := Count([]Statement{*k.Judge([]float64{2, 2.01, 1.99}), all[2], all[3]}); got != "1 of 3 statements hold, 1 more by fitting, 1 fail, 0 are undecided (simulated)" {
+		t.Error(got)
+	}
+	k.Rule = NotTried
+	if got := Count([]Statement{*k.Judge(nil)}); got != "0 of 1 statements hold, 0 fail, 0 are undecided (simulated); 1 are not tried" {
+		t.Error(got)
+	}
+}
+
+// What is not there is null in JSON: no bound on one side, nothing that happened.
+func TestNothingIsNull(t *testing.T) {
+	c := claim(math.Inf(-1), 2)
+	for v, want := range map[float64]string{1: `"ours":1,"ci95":0,"least":null,"most":2,`, math.Inf(1): `"ours":null,"ci95":null,"least":null,"most":2,`} {
+		text, err := json.Marshal(c.Judge([]float64{v, v}))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s, %v; expected %s", text, err, want)
+		}
+	}
+}
+
+const book = `
+causes:
+  late: {text: "it is late", evidence: table 2}
+claims:
+  - {id: a, source: figure 1, text: a, published: 4, rule: near, cause: late}
+  - {id: b, source: figure 2, text: b, published: 3, rule: gain}
+  - {id: c, source: figure 3, text: c, least: 1}
+  - {id: d, source: figure 4, text: d, rule: not-tried, cause: late}
+`
+
+func study(x *[]Change) Study[float64] {
+	one := func(l float64) (float64, error) { return l, nil }
+	return Study[float64]{
+		Book: []byte(book), Probes: map[string]Probe[float64]{"a": one, "b": Over(one, one)},
+		Whole: map[string]func([]float64) ([]float64, error){"c": func(l []float64) ([]float64, error) { return l[:1], nil }},
+		Labs: func(_ string, c *Change) ([]float64, error) {
+			if c != nil {
+				*x = append(*x, *c)
+				return []float64{4 * c.By, 4 * c.By}, nil
+			}
+			return []float64{4, 4}, nil
+		},
+		Changes: func(string) ([]Change, error) { return Halves("k"), nil },
+	}
+}
+
+// A study judges every claim of its book, and what varies is told by the parameter and the factor.
+func TestStudy(t *testing.T) {
+	var seen []Change
+	s := study(&seen)
+	r, err := s.Run(context.Background(), &Config{Seeds: []uint64{1, 2}, Ns: 1, Vary: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{Holds, Fails, OneSeed, NotTried}
+	for i, st := range r.Statements {
+		if st.Verdict != want[i] {
+			t.Errorf("%s: %s, expected %s", st.ID, st.Verdict, want[i])
+		}
+	}
+	a := r.Statements[0]
+	if !maps.Equal(a.Changed, map[string]string{"k x 0.5": Fails, "k x 2": Fails}) || !a.Varied || r.Statements[2].Varied || len(seen) != 2 {
+		t.Errorf("%+v; %v", a, seen)
+	}
+	if r, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1, Only: "b"}); err != nil || len(r.Statements) != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+	delete(s.Probes, "b")
+	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1}); !errors.Is(err, ErrBook) {
+		t.Errorf("a claim that nobody looks at: %v", err)
+	}
+}
+
+// What a book lacks is named with its claim.
+func TestBook(t *testing.T) {
+	for bad, want := range map[string]string{
+		"claims: [{id: a, source: s, text: t}]":                                                  "a rule with a published number, or bounds",
+		"claims: [{id: a, source: s, text: t, rule: near}]":                                      "a rule with a published number",
+		"claims: [{id: a, source: s, text: t, rule: nigh, published: 1}]":                        "a rule with a published number",
+		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                               "bounds of 2 to 1",
+		"claims: [{id: a, source: s, text: t, least: .nan}]":                                     "bounds of NaN",
+		"claims: [{id: a, text: t, least: 1}]":                                                   "a source and a text",
+		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                              `no cause "x"`,
+		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                 "a cause and no bounds",
+		"claims: [{id: a, source: s, text: t, least: 1, more: 2}]":                               "more",
+		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                `no claim has the cause "x"`,
+		"claims: [{id: a, source: s, text: t, least: 1}, {id: a, source: s, text: t, least: 1}]": "claim 2",
+	} {
+		if _, err := Book([]byte(bad)); !errors.Is(err, ErrBook) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", bad, err, want)
+		}
+	}
+}
+
+func TestInterval(t *testing.T) {
+	mean, half := Interval([]float64{1, 2, 3})
+	if mean != 2 || half == nil || math.Abs(*half-2.4841377) > 1e-6 { // 4.302653 * 1 / sqrt(3)
+		t.Errorf("%v, %v", mean, half)
+	}
+	if _, half := Interval([]float64{4}); half != nil {
+		t.Error(*half)
+	}
+}

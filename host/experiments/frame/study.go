@@ -1,0 +1,273 @@
+package frame
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ErrBook is a data file of claims that is refused.
+var ErrBook = errors.New("claims")
+
+// ErrOnly is a prefix that no claim has.
+var ErrOnly = errors.New("no claim")
+
+// Claim is a line of the data file: what a publication says, and from where to where ours may be.
+type Claim struct {
+	ID        string   `yaml:"id"`
+	Source    string   `yaml:"source"` // section, table or figure
+	Text      string   `yaml:"text"`
+	On        string   `yaml:"on"` // what it is of, where a study has several: a GPU
+	Published *float64 `yaml:"published"`
+	// Rule is how bounds follow from the published number; without one they are Least and Most as they stand.
+	Rule   string   `yaml:"rule"`
+	Least  *float64 `yaml:"least"`
+	Most   *float64 `yaml:"most"`
+	Fitted bool     `yaml:"fitted"`
+	Cause  string   `yaml:"cause"` // a key of the file's causes
+	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
+
+	least, most float64
+	cause       Cause
+}
+
+// Cause is why ours differs from what is published, and what shows it.
+type Cause struct {
+	Text     string `yaml:"text"`
+	Evidence string `yaml:"evidence"`
+}
+
+// rules give the bounds of a published number.
+var rules = map[string]func(p float64) (least, most float64){
+	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
+	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
+	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
+	// a multiple of one: what it is beyond one is within a half; a quarter would take no gain for a gain
+	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
+	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
+	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
+	"at most":  func(p float64) (float64, float64) { return math.Inf(-1), p },
+	"at least": func(p float64) (float64, float64) { return p, math.Inf(1) },
+}
+
+// Book reads a publication's claims.
+func Book(text []byte) ([]Claim, error) {
+	var file struct {
+		Causes map[string]Cause `yaml:"causes"`
+		Claims []Claim          `yaml:"claims"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBook, err)
+	}
+	seen, used := map[string]bool{}, map[string]bool{}
+	for i := range file.Claims {
+		c := &file.Claims[i]
+		bad := func(what string) error { return fmt.Errorf("%w: claim %d (%q): %s", ErrBook, i+1, c.ID, what) }
+		if c.ID == "" || c.Source == "" || c.Text == "" || seen[c.ID] {
+			return nil, bad("an id of its own, a source and a text are expected")
+		}
+		seen[c.ID] = true
+		if c.Cause != "" {
+			var ok bool
+			if c.cause, ok = file.Causes[c.Cause]; !ok || c.cause.Text == "" {
+				return nil, bad(fmt.Sprintf("there is no cause %q", c.Cause))
+			}
+			used[c.Cause] = true
+		}
+		c.least, c.most = math.Inf(-1), math.Inf(1)
+		rule := rules[c.Rule]
+		switch {
+		case c.Rule == IllPosed || c.Rule == NotTried:
+			if c.Cause == "" || c.Least != nil || c.Most != nil {
+				return nil, bad("a cause and no bounds are expected of what is " + c.Rule)
+			}
+			continue
+		case rule != nil && c.Published != nil && c.Least == nil && c.Most == nil:
+			c.least, c.most = rule(*c.Published)
+		case c.Rule != "" || c.Least == nil && c.Most == nil:
+			return nil, bad("a rule with a published number, or bounds without a rule are expected")
+		}
+		if c.Least != nil {
+			c.least = *c.Least
+		}
+		if c.Most != nil {
+			c.most = *c.Most
+		}
+		if !(c.least <= c.most) {
+			return nil, bad(fmt.Sprintf("bounds of %g to %g", c.least, c.most))
+		}
+	}
+	for k := range file.Causes {
+		if !used[k] {
+			return nil, fmt.Errorf("%w: no claim has the cause %q", ErrBook, k)
+		}
+	}
+	return file.Claims, nil
+}
+
+// Config is how much of a study is run.
+type Config struct {
+	Seeds   []uint64
+	Ns      int64  // virtual time of a run
+	Only    string // statements whose id begins with this, and no rows; "": all
+	Vary    bool   // halve and double every assumed parameter
+	Workers int    // runs at the same time, where a study has such
+	Tell    func(what string)
+}
+
+// Say tells what is looked at.
+func (c *Config) Say(what string) {
+	if c.Tell != nil {
+		c.Tell(what)
+	}
+}
+
+// Study is a publication's claims and how they are looked at. L is a lab.
+type Study[L any] struct {
+	Book   []byte
+	Probes map[string]Probe[L]                     // by claim, for one seed each
+	Whole  map[string]func([]L) ([]float64, error) // of a sample that is not one value a seed
+	// Labs makes what the seeds need of one GPU (Claim.On), with a parameter that is another; nil: as it is.
+	Labs    func(on string, x *Change) ([]L, error)
+	Changes func(on string) ([]Change, error)
+	// Rows are numbers beside the claims, of the same labs; nil: there are none.
+	Rows func(labs func(on string) ([]L, error)) ([]Row, error)
+	// Final has the last word on a statement, where a study has one; nil: it has not.
+	Final func(*Statement)
+}
+
+// Claims are those of the book that a configuration asks for. Each has one way of being looked at.
+func (s *Study[L]) Claims(only string) ([]Claim, error) {
+	all, err := Book(s.Book)
+	if err != nil {
+		return nil, err
+	}
+	probed := 0
+	for i := range all {
+		c := &all[i]
+		_, one := s.Probes[c.ID]
+		_, whole := s.Whole[c.ID]
+		if open := c.Rule == IllPosed || c.Rule == NotTried; open == (one || whole) || one && whole {
+			return nil, fmt.Errorf("%w: %s is looked at in no way or in several", ErrBook, c.ID)
+		}
+		if one || whole {
+			probed++
+		}
+	}
+	if n := len(s.Probes) + len(s.Whole); n != probed {
+		return nil, fmt.Errorf("%w: %d ways of looking for %d claims", ErrBook, n, probed)
+	}
+	out := slices.DeleteFunc(all, func(c Claim) bool { return !strings.HasPrefix(c.ID, only) })
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w begins with %q", ErrOnly, only)
+	}
+	return out, nil
+}
+
+// Result is what a study gives.
+type Result struct {
+	Rows       []Row
+	Statements []Statement
+}
+
+// Run looks at every claim, makes the rows, and looks again with every change where the configuration says so.
+func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
+	if len(c.Seeds) == 0 || c.Ns < 1 {
+		return nil, fmt.Errorf("%w: %d seeds and %d ns are to be run, at least one of each is expected", ErrBook, len(c.Seeds), c.Ns)
+	}
+	claims, err := s.Claims(c.Only)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Rows: []Row{}}
+	made := map[string][]L{}
+	labs := func(on string) ([]L, error) {
+		if made[on] == nil {
+			l, err := s.Labs(on, nil)
+			if err != nil {
+				return nil, err
+			}
+			made[on] = l
+		}
+		return made[on], ctx.Err()
+	}
+	for i := range claims {
+		k := &claims[i]
+		c.Say(k.ID)
+		l, err := labs(k.On)
+		if err != nil {
+			return nil, err
+		}
+		st, err := s.state(k, l)
+		if err != nil {
+			return nil, err
+		}
+		r.Statements = append(r.Statements, *st)
+	}
+	if c.Only == "" && s.Rows != nil {
+		if r.Rows, err = s.Rows(labs); err != nil {
+			return nil, err
+		}
+	}
+	for on := range made {
+		if !c.Vary {
+			break
+		}
+		if err := s.vary(c, on, claims, r.Statements); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (s *Study[L]) state(k *Claim, labs []L) (*Statement, error) {
+	var v []float64
+	var err error
+	if whole := s.Whole[k.ID]; whole != nil {
+		v, err = whole(labs)
+	} else if of := s.Probes[k.ID]; of != nil {
+		v, err = Sample(labs, of)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.ID, err)
+	}
+	st := k.Judge(v)
+	if s.Final != nil {
+		s.Final(st)
+	}
+	return st, nil
+}
+
+func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) error {
+	changes, err := s.Changes(on)
+	if err != nil {
+		return err
+	}
+	for _, x := range changes {
+		c.Say(strings.TrimSpace(on + " with " + x.String()))
+		labs, err := s.Labs(on, &x)
+		if err != nil {
+			return err
+		}
+		for i := range claims {
+			k := &claims[i]
+			if k.On != on || k.Long || s.Probes[k.ID] == nil {
+				continue
+			}
+			then, err := s.state(k, labs)
+			if err != nil {
+				return err
+			}
+			all[i].vary(x.String(), then)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// Clients: cameras that send a frame every so often over a link of their own.
+
+package jellyfish
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/bandwidth"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// family is what tasks name: any member of the zoo may answer.
+const family = "zoo"
+
+// Sizing is how a client chooses the size of a frame.
+type Sizing struct {
+	// Advised: no larger than the network that it was told; else no larger than Most.
+	Advised bool
+	Most    int
+	// Fixed: of just that size, whatever the link does; else what the link carries without a queue.
+	Fixed bool
+	// Network, where positive, is the share of the SLO in which a frame is to come over.
+	Network float64
+}
+
+// cameras is the load source: the clients with their links.
+type cameras struct {
+	zoo    jellyfish.Zoo
+	sizing Sizing
+	jitter float64
+	room   float64 // the share of its link that a client plans to use
+	end    int64
+	all    []camera
+	id     uint64
+	now    int64 // when the last frame came that was handed out
+	frames []sentFrame
+}
+
+// sentFrame is what is remembered of a task.
+type sentFrame struct {
+	size   int32 // the network with frames of this size
+	client int32
+}
+
+type camera struct {
+	jellyfish.Registered
+	trace  *links.Trace
+	offset int64 // in the trace
+	rng    *rand.Rand
+	told   int   // the network whose size it was told
+	free   int64 // when its link is: known to the simulation alone
+	onWay  []transfer
+	est    bandwidth.Estimator
+
+	created int64 // its next frame
+	noise   float64
+	size    int // of that one, where frozen
+	frozen  bool
+}
+
+// transfer is a frame that was sent. Its client hears of its end, and so of its rate, when that has come.
+type transfer struct {
+	begins, ends int64
+	bytes        int64
+}
+
+// heard takes in what a client knows by a time: the transfers that have ended.
+func (m *camera) heard(at int64) {
+	k := 0
+	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
+		t := &m.onWay[k]
+		m.est.Add(t.ends, t.rate())
+	}
+	m.onWay = slices.Delete(m.onWay, 0, k)
+}
+
+// backlog is how long what is still on its way takes by the client's estimate of its link.
+func (m *camera) backlog(at int64, rate float64) float64 {
+	ns := 0.0
+	for i := range m.onWay {
+		t := &m.onWay[i]
+		ns += max(0, float64(t.bytes)*8e9/rate-float64(max(0, at-t.begins)))
+	}
+	return ns
+}
+
+func (t *transfer) rate() float64 { return float64(t.bytes) * 8e9 / float64(max(1, t.ends-t.begins)) }
+
+func newCameras(zoo jellyfish.Zoo, s Sizing, jitter, headroom float64, clients []Camera, trace *links.Trace, end int64, seed uint64) *cameras {
+	c := &cameras{zoo: zoo, sizing: s, jitter: jitter, room: headroom, end: end}
+	rng := rand.New(rand.NewPCG(seed, 0x63616d657261))
+	for i, cl := range clients {
+		m := camera{Registered: cl.Registered, trace: trace, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i)))}
+		if cl.Trace != nil {
+			m.trace = cl.Trace
+		} else {
+			m.offset = rng.Int64N(int64(len(trace.Bits))) * 1_000_000_000
+		}
+		m.created = cl.Start + rng.Int64N(1_000_000_000/int64(m.Rate))
+		m.noise = c.draw(&m)
+		// What it takes to come into contact has been timed.
+		m.est.Add(m.created, float64(m.trace.Rate(m.offset+m.created)))
+		c.all = append(c.all, m)
+	}
+	return c
+}
+
+func (c *cameras) draw(m *camera) float64 {
+	return math.Exp(c.jitter*m.rng.NormFloat64() - c.jitter*c.jitter/2)
+}
+
+// choose is the size of a frame that is created at a time.
+func (c *cameras) choose(m *camera, at int64) int {
+	s := &c.sizing
+	most := s.Most
+	if s.Advised {
+		most = m.told
+	}
+	if s.Fixed {
+		return most
+	}
+	// It is to be through when the next one comes, whatever of the one before still stands in its way.
+	m.heard(at)
+	rate := m.est.Rate(at)
+	gap := c.room * (1e9/float64(m.Rate) - m.backlog(at, rate))
+	bytes := rate / 8 * max(0, gap) / 1e9
+	if s.Network > 0 {
+		bytes = min(bytes, s.Network*float64(m.SLO)/1e9*rate/8)
+	}
+	return min(most, c.zoo.Largest(int64(bytes)))
+}
+
+// freeze settles the sizes of the frames that have been created by a time.
+func (c *cameras) freeze(now int64) {
+	for i := range c.all {
+		if m := &c.all[i]; !m.frozen && m.created <= now {
+			m.size, m.frozen = c.choose(m, m.created), true
+		}
+	}
+}
+
+// Next implements sched.Source: the frame that comes first. It is asked when the one before has come, so
+// one frame at a time may have a size that is older than what its client was told meanwhile, and one that
+// has become smaller than it was then may be said to come with that one.
+func (c *cameras) Next() (sched.Item, bool) {
+	c.freeze(c.now)
+	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)
+	for i := range c.all {
+		m := &c.all[i]
+		if m.created >= c.end || best >= 0 && max(m.created, m.free) > arrives {
+			continue
+		}
+		size := m.size
+		if !m.frozen {
+			size = c.choose(m, m.created)
+		}
+		from, n := max(m.created, m.free), max(1, int64(float64(c.zoo[size].Bytes)*m.noise))
+		if at := m.trace.Arrive(m.offset+from, n) - m.offset; best < 0 || at < arrives {
+			best, arrives, begins, bytes = i, at, from, n
+			m.size = size
+		}
+	}
+	if best < 0 {
+		return sched.Item{}, false
+	}
+	m := &c.all[best]
+	c.id++
+	c.now = max(c.now, arrives)
+	c.frames = append(c.frames, sentFrame{int32(m.size), int32(best)})
+	sent := transfer{begins, arrives, bytes}
+	t := &sched.Task{
+		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: sent.rate(),
+		// What comes too late is still heard of: whoever sent it is there, on a slow link.
+		Deadline: max(m.created+m.SLO, c.now+1),
+	}
+	m.onWay = append(m.onWay, sent)
+	m.free, m.frozen = arrives, false
+	m.created += 1_000_000_000 / int64(m.Rate)
+	m.noise = c.draw(m)
+	return sched.Item{At: c.now, Task: t}, true
+}
+
+// Ended implements sched.Source.
+func (*cameras) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// Advised implements sched.Advisee: from the next frame on.
+func (c *cameras) Advised(now int64, a *sched.Advice) {
+	c.freeze(now)
+	for j := range c.zoo {
+		if c.zoo[j].Name == a.Network && a.Client >= 0 && a.Client < len(c.all) {
+			c.all[a.Client].told = j
+		}
+	}
+}

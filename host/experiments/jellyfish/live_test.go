@@ -1,0 +1,85 @@
+package jellyfish
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/ingest"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Cameras on sockets are served by Jellyfish in real time: each frame is counted and answered, the server has
+// timed what it took to come, and what it advises is what comes next.
+func TestServe(t *testing.T) {
+	zoo, err := jellyfish.NewZoo([]jellyfish.Net{
+		{Name: "small", Side: 128, Bytes: 20_000, Accuracy: 0.2, P99: []jellyfish.Time{1e6, 2e6}},
+		{Name: "large", Side: 256, Bytes: 40_000, Accuracy: 0.4, P99: []jellyfish.Time{500e6, 600e6}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := NewOwn(1)
+	set := &Setting{Zoo: zoo, Workers: 1, Ns: 600e9, Seed: 1}
+	for k := range 2 {
+		c, err := own.Camera(k, "", 20, 900e6, "steps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Clients = append(set.Clients, c)
+	}
+	sys, err := NamedOf(zoo, "jellyfish+")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var all sync.WaitGroup
+	sent := make([]*ingest.Sent, len(set.Clients))
+	for k := range set.Clients {
+		all.Go(func() {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			cam := NewSender(zoo, k, &set.Clients[k], true)
+			if sent[k], err = cam.Run(ctx, c, 600*time.Millisecond); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() { all.Wait(); l.Close() }()
+	o, err := Serve(ctx, set, sys, Assume(), l, func(err error) { t.Error(err) })
+	all.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := 0
+	for k, s := range sent {
+		answered := 0
+		for _, n := range s.Endings {
+			answered += n
+		}
+		c := &o.Clients[k]
+		if s.Frames != 12 || answered != s.Frames || c.Frames != s.Frames || c.OnTime != s.Endings[sched.OnTime] || c.Link <= 0 {
+			t.Errorf("client %d: %+v, the server counts %+v", k, s, c)
+		}
+		// The large network is too slow for their deadlines: after the first frame, which is small as nothing
+		// is known of the link then, nothing but advice makes another one small.
+		if s.Bytes >= 20_020+11*40_020 {
+			t.Errorf("client %d has sent %d bytes in %d frames: it was not advised", k, s.Bytes, s.Frames)
+		}
+		frames += s.Frames
+	}
+	if o.Frames != frames || o.Counts.Decisions == 0 || o.Summary.Requests != frames {
+		t.Errorf("%d frames, %+v", frames, o)
+	}
+}

@@ -1,0 +1,181 @@
+// How the publication's claims (claims.yaml) are looked at. Its curves cannot be read: what stands in them
+// alone is no claim.
+
+package jellyfish
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+)
+
+// value is a number of one seed.
+type value = func(*lab) float64
+
+func over(points []Point, whole func([]float64) float64, of func(*lab, Point) float64) value {
+	return func(l *lab) float64 {
+		var v []float64
+		for _, p := range points {
+			v = append(v, of(l, p))
+		}
+		return whole(v)
+	}
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// some is the mean of what there is; NaN where there is nothing.
+func some(v []float64) float64 { return mean(slices.DeleteFunc(v, math.IsNaN)) }
+
+// truth counts as one.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func miss(system string) func(*lab, Point) float64 {
+	return func(l *lab, p Point) float64 { return l.of(p, system).Miss }
+}
+
+func accuracy(system string) func(*lab, Point) float64 {
+	return func(l *lab, p Point) float64 { return l.of(p, system).Accuracy }
+}
+
+// but are the points without those that a condition holds for.
+func but(points []Point, not func(Point) bool) []Point {
+	return slices.DeleteFunc(slices.Clone(points), not)
+}
+
+// overloaded is the one setting that the publication leaves out: 8 clients, 25 frames a second, 75 ms.
+func overloaded(p Point) bool { return p.Clients == 8 && p.Rate == 25 && p.SLO == 75*ms }
+
+func at(trace string, clients, rate int, slo int64) Point {
+	return Point{Trace: trace, Workers: 2, Clients: clients, Rate: rate, SLO: slo * ms}
+}
+
+func one(p Point, of func(*lab, Point) float64) value {
+	return func(l *lab) float64 { return of(l, p) }
+}
+
+// hits is the share of changes of networks that found them loaded, over all of a trace's settings.
+func hits(loaded int, system string) value {
+	return func(l *lab) float64 {
+		hits, changes := 0, 0
+		for _, t := range []string{"wifi", "lte"} {
+			for _, p := range eighteen(t) {
+				if loaded != 5 {
+					p.Loaded = loaded
+				}
+				c := l.of(p, system).Counts
+				hits, changes = hits+c.Hits, changes+c.Changes
+			}
+		}
+		return float64(hits) / float64(changes)
+	}
+}
+
+// probes are how the claims are looked at, but for those about random instances.
+func probes() map[string]frame.Probe[*lab] {
+	steps, wifi, lte := eighteen("steps"), eighteen("wifi"), eighteen("lte")
+	bySLO := func(slo int64) []Point { return but(steps, func(p Point) bool { return p.SLO != slo*ms }) }
+	p50 := func(l *lab, p Point) float64 { return float64(l.of(p, "jellyfish").P50) }
+	of := map[string]value{
+		"fig8/miss":       over(but(steps, overloaded), slices.Max, miss("jellyfish")),
+		"fig8/overloaded": one(at("steps", 8, 25, 75), miss("jellyfish")),
+		"fig8/8x15/100ms": one(at("steps", 8, 15, 100), miss("jellyfish")),
+		"fig8/150ms": func(l *lab) float64 {
+			m := func(slo int64) float64 { return over(bySLO(slo), mean, miss("jellyfish"))(l) }
+			if m(75) == 0 && m(100) == 0 && m(150) == 0 {
+				return math.NaN() // nothing was missed anywhere
+			}
+			return m(150) - min(m(75), m(100))
+		},
+		"fig8/accuracy": over(bySLO(150), slices.Min, func(l *lab, p Point) float64 {
+			q, r := p, p
+			q.SLO, r.SLO = 75*ms, 100*ms
+			of := accuracy("jellyfish")
+			return of(l, p) - max(of(l, q), of(l, r))
+		}),
+		"fig8/smallest": over(but(steps, overloaded), slices.Min, func(l *lab, p Point) float64 { return accuracy("jellyfish")(l, p) / accuracy("b-l")(l, p) }),
+		"fig8/busy":     over(steps, slices.Max, func(l *lab, p Point) float64 { return l.of(p, "jellyfish").Busy }),
+		"fig9/100ms":    one(at("steps", 2, 15, 100), p50),
+		"fig9/150ms":    one(at("steps", 2, 15, 150), p50),
+		"fig9/p99": over(but(steps, func(p Point) bool { return p.Clients < 8 }), mean, func(l *lab, p Point) float64 {
+			return float64(l.of(p, "jellyfish").P99) / float64(p.SLO)
+		}),
+		"fig11/wifi": over(but(wifi, overloaded), slices.Max, miss("jellyfish")),
+		"fig11/lte":  over(but(lte, overloaded), slices.Max, miss("jellyfish")),
+		"fig11/wifi/b-h-accuracy": one(at("wifi", 2, 15, 150), func(l *lab, p Point) float64 {
+			return accuracy("jellyfish")(l, p) / accuracy("b-h")(l, p)
+		}),
+		"fig11/b-m-low":  over(but(steps, func(p Point) bool { return p.SLO != 75*ms || p.Rate != 15 }), mean, miss("b-m")),
+		"fig11/b-m-many": over(but(steps, func(p Point) bool { return p.Clients == 2 || p.SLO == 150*ms }), mean, miss("b-m")),
+		"prefetch/5":     hits(5, "jellyfish"),
+		"prefetch/3":     hits(3, "jellyfish"),
+		"fig13/150ms":    over(but(large(), func(p Point) bool { return p.SLO != 150*ms }), slices.Max, miss("jellyfish")),
+		"fig13/100ms":    over(but(large(), func(p Point) bool { return p.SLO != 100*ms }), slices.Max, miss("jellyfish")),
+	}
+	for name, points := range map[string][]Point{"steps": steps, "wifi": wifi, "lte": lte} {
+		id := "fig11/" + name + "/"
+		of[id+"b-l"] = over(points, slices.Max, miss("b-l"))
+		of[id+"b-l-accuracy"] = over(points, mean, func(l *lab, p Point) float64 {
+			a := accuracy("b-l")(l, p)
+			return truth(a <= accuracy("jellyfish")(l, p) && (a <= accuracy("b-m")(l, p) || l.of(p, "b-m").OnTime == 0) && (a <= accuracy("b-h")(l, p) || l.of(p, "b-h").OnTime == 0))
+		})
+		of[id+"b-h"] = over(points, some, func(l *lab, p Point) float64 {
+			h, most := miss("b-h")(l, p), max(miss("b-m")(l, p), miss("b-l")(l, p), miss("jellyfish")(l, p))
+			if h == 0 && most == 0 {
+				return math.NaN()
+			}
+			return truth(h >= most)
+		})
+		of[id+"consistent"] = over(points, mean, func(l *lab, p Point) float64 {
+			j := miss("jellyfish")(l, p)
+			return truth(j <= miss("b-m")(l, p)+0.001 && j <= miss("b-h")(l, p)+0.001)
+		})
+	}
+	for _, n := range []int{4, 8} {
+		p := Point{Trace: "lte", Workers: 2, Clients: n}
+		of[fmt.Sprintf("mixed/%d/jellyfish", n)], of[fmt.Sprintf("mixed/%d/b-m", n)] = one(p, miss("jellyfish")), one(p, miss("b-m"))
+	}
+	tight, half := but(steps, func(p Point) bool { return p.SLO == 150*ms }), but(steps, func(p Point) bool { return p.SLO == 75*ms })
+	of["fig12/off"] = over(steps, mean, func(l *lab, p Point) float64 { return truth(miss("da-off")(l, p) > 0.1) })
+	of["fig12/bw-50/75ms"] = over(bySLO(75), slices.Min, miss("da-bw-50"))
+	of["fig12/bw"] = func(l *lab) float64 {
+		more := func(s string) float64 {
+			return over(tight, mean, func(l *lab, p Point) float64 { return truth(miss(s)(l, p) > miss("jellyfish")(l, p)) })(l)
+		}
+		return (more("da-bw-50") + more("da-bw-75")) / 2
+	}
+	of["fig12/slo-50/miss"] = over(half, mean, func(l *lab, p Point) float64 { return miss("da-slo-50")(l, p) - miss("jellyfish")(l, p) })
+	ratio := func(system string) func(*lab, Point) float64 {
+		return func(l *lab, p Point) float64 { return accuracy(system)(l, p) / accuracy("jellyfish")(l, p) }
+	}
+	of["fig12/slo-50/accuracy"], of["fig12/slo-75/accuracy"] = over(half, mean, ratio("da-slo-50")), over(but(steps, overloaded), mean, ratio("da-slo-75"))
+	out := map[string]frame.Probe[*lab]{}
+	for id, v := range of {
+		out[id] = func(l *lab) (float64, error) { return v(l), nil }
+	}
+	return out
+}
+
+// bounded is the last word on a statement about random instances: a ratio to an upper bound refutes nothing.
+func bounded(ratios []Ratio) func(*frame.Statement) {
+	return func(s *frame.Statement) {
+		for i := range ratios {
+			if r := &ratios[i]; s.ID == r.claim() && s.Verdict == frame.Fails && r.Proved < r.Instances {
+				s.Verdict = frame.Undecided
+			}
+		}
+	}
+}

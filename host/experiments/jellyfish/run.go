@@ -1,0 +1,380 @@
+// One run: a setting under a system.
+
+package jellyfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// ErrSetup is the error of an experiment that cannot be run.
+var ErrSetup = errors.New("edge experiment")
+
+// Camera is a client of a setting.
+type Camera struct {
+	jellyfish.Registered
+	Start int64 // when its first frame is due, or soon after
+	Name  string
+	// Trace is its own link, from its first second; nil: the setting's, from anywhere in it.
+	Trace *links.Trace
+}
+
+// Setting is who is served, over what, by how many workers.
+type Setting struct {
+	Zoo     jellyfish.Zoo
+	Workers int
+	Clients []Camera
+	Trace   *links.Trace
+	Ns      int64 // virtual time
+	Seed    uint64
+
+	// Board, where set, makes the k-th worker, which has all networks, and Tables are its times of them.
+	Board  func(k int) (device.Device, error)
+	Tables []*sched.Table
+}
+
+// Assumed are the parameters that the publication does not give.
+type Assumed struct {
+	Upscale float64 `json:"upscale"`    // share of the accuracy between a frame's size and a network's that upscaling loses
+	Jitter  float64 `json:"jitter"`     // of the logarithm of frames' bytes
+	Spread  float64 `json:"spread"`     // of the logarithm of batches' times below their p99
+	LoadNs  int64   `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
+	CostNs  int64   `json:"decides_ns"` // of a decision
+	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
+	// Memory is the correlation of a drawn link's second with the next, Headroom the share of what its link
+	// carries that a client plans to use.
+	Memory   float64 `json:"memory"`
+	Headroom float64 `json:"headroom"`
+}
+
+// Assume gives them.
+func Assume() Assumed {
+	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25, Memory: links.Memory, Headroom: jellyfish.Headroom}
+}
+
+// AssumedNames are their names.
+func AssumedNames() []string {
+	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
+}
+
+// longMemory is the most that a link's memory is doubled to: half is forgotten after 34 s. With 1 a second
+// would be as the one before for ever.
+const longMemory = 0.98
+
+// Times is a copy with one of them multiplied; a share ends at 1, a memory at longMemory.
+func (a Assumed) Times(name string, by float64) Assumed {
+	switch name {
+	case "upscale":
+		a.Upscale = min(1, a.Upscale*by)
+	case "jitter":
+		a.Jitter *= by
+	case "spread":
+		a.Spread *= by
+	case "load_ns":
+		a.LoadNs = int64(float64(a.LoadNs) * by)
+	case "decides_ns":
+		a.CostNs = int64(float64(a.CostNs) * by)
+	case "slower":
+		a.Slower *= by
+	case "memory":
+		a.Memory = min(longMemory, a.Memory*by)
+	case "headroom":
+		a.Headroom = min(1, a.Headroom*by)
+	}
+	return a
+}
+
+// Outcome is what a run showed.
+type Outcome struct {
+	Frames   int
+	OnTime   int
+	Miss     float64 // share of frames without a result in time
+	Accuracy float64 // mean, of those with one
+	Aligned  float64 // share of those whose frames had the size of the network that answered
+	Busy     float64 // share of the workers' time
+	P50, P99 int64   // creation to result, of those with one
+	HitRate  float64 // of changes of a worker's network; 0 where there was none
+	Counts   jellyfish.Counts
+	Summary  engine.Summary // by the engine: its latencies count from a frame's arrival
+	Clients  []ClientOutcome
+}
+
+// ClientOutcome is what became of a client's frames.
+type ClientOutcome struct {
+	Frames   int
+	OnTime   int
+	Accuracy float64 // mean, of those on time
+	P50, P99 int64   // creation to result, of those on time; -1: none
+	Link     float64 // bits a second: the harmonic mean of what its frames say of their transfers
+}
+
+// System is a way of serving.
+type System struct {
+	Name     string
+	Select   jellyfish.Selector // Jellyfish's
+	Budget   jellyfish.Budget   // nil: that of aligned frames, with the headroom that is assumed
+	Sizing   Sizing
+	Prefetch int
+	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
+	Fixed    bool
+	// Inside, where set, makes what serves the requests that a worker was given, in place of Jellyfish's own
+	// way, or of Clockwork.
+	Inside func() sched.Policy
+}
+
+// middle is the network in the middle of a zoo, of 352 pixels in the synthetic one: what is fixed where
+// nothing adapts.
+func middle(networks int) int { return (networks - 1) / 2 }
+
+// Systems are those that are compared, on the synthetic zoo.
+func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
+
+// SystemsOf are those on another zoo.
+func SystemsOf(zoo jellyfish.Zoo) []System {
+	all, middle := len(zoo)-1, middle(len(zoo))
+	out := []System{
+		{Name: "jellyfish", Select: jellyfish.Annealing{}, Sizing: Sizing{Advised: true}},
+		{Name: "jellyfish+", Select: jellyfish.Search{}, Sizing: Sizing{Advised: true}},
+	}
+	for _, b := range []struct {
+		name string
+		net  int
+	}{{"b-l", 0}, {"b-m", middle}, {"b-h", all}} {
+		out = append(out, System{Name: b.name, Fixed: true, Static: b.net, Sizing: Sizing{Most: b.net}})
+	}
+	out = append(out, System{Name: "da-off", Select: jellyfish.Annealing{}, Budget: jellyfish.Fixed(middle), Sizing: Sizing{Most: middle, Fixed: true}})
+	for _, share := range []float64{0.5, 0.75} {
+		percent := int(100 * share)
+		out = append(out,
+			System{Name: fmt.Sprintf("da-bw-%d", percent), Select: jellyfish.Annealing{}, Budget: jellyfish.Share(share), Sizing: Sizing{Most: all}},
+			System{Name: fmt.Sprintf("da-slo-%d", percent), Select: jellyfish.Annealing{}, Budget: jellyfish.Share(share), Sizing: Sizing{Most: all, Network: 1 - share}},
+		)
+	}
+	return out
+}
+
+// Named is a system by its name, on the synthetic zoo.
+func Named(name string) (System, error) { return NamedOf(jellyfish.Synthetic(1), name) }
+
+// NamedOf is a system by its name.
+func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
+	var names []string
+	for _, s := range SystemsOf(zoo) {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
+}
+
+// Cameras are n clients of one kind that come one after another, 1 to 10 s apart at random, but for short
+// runs: not later than in a quarter of the time.
+func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
+	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
+	at, out := 0.0, []Camera(nil)
+	for i := range n {
+		out = append(out, Camera{Registered: r(i)})
+		if i > 0 {
+			at += 1 + 9*rng.Float64()
+		}
+		out[i].Start = int64(at * 1e9)
+	}
+	if limit := float64(ns) / 4; at*1e9 > limit {
+		for i := range out {
+			out[i].Start = int64(float64(out[i].Start) * limit / (at * 1e9))
+		}
+	}
+	return out
+}
+
+// Run serves a setting under a system.
+func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, error) {
+	unlinked := set.Trace == nil && slices.ContainsFunc(set.Clients, func(c Camera) bool { return c.Trace == nil })
+	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || unlinked || sys.Static >= len(set.Zoo) {
+		return nil, fmt.Errorf("%w: %d clients, %d workers, %d ns, network %d of %d", ErrSetup, len(set.Clients), set.Workers, set.Ns, sys.Static, len(set.Zoo))
+	}
+	sizing := sys.Sizing
+	sizing.Most = min(sizing.Most, len(set.Zoo)-1)
+	src := newCameras(set.Zoo, sizing, a.Jitter, a.Headroom, set.Clients, set.Trace, set.Ns, set.Seed)
+	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale, clients: make([]clientSeen, len(set.Clients))}
+	cfg, policy, err := configure(set, sys, sizing.Advised, a)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Source, cfg.Observer = src, seen
+	res, err := engine.Run(ctx, cfg)
+	if err != nil {
+		over := "links of their own"
+		if set.Trace != nil {
+			over = set.Trace.Name
+		}
+		return nil, fmt.Errorf("%d clients over %s under %s: %w", len(set.Clients), over, sys.Name, err)
+	}
+	return seen.outcome(res, policy), nil
+}
+
+// configure is the workers, the networks and the policy; policy is Jellyfish's, where it is that.
+func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Config, policy *jellyfish.Policy, err error) {
+	cfg = engine.Config{Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Watchdog: engine.Watchdog{Fixed: 1 << 50}}
+	for k := range set.Workers {
+		var d device.Device = NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k))
+		if set.Board != nil {
+			if d, err = set.Board(k); err != nil {
+				return cfg, nil, err
+			}
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
+		return cfg, nil, err
+	}
+	if sys.Fixed {
+		cfg.Policy = &sched.Clockwork{}
+		if sys.Inside != nil {
+			cfg.Policy = sys.Inside()
+		}
+	} else {
+		o := jellyfish.Options{
+			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
+		}
+		if o.Budget == nil {
+			o.Budget = jellyfish.Planned(a.Headroom)
+		}
+		for _, c := range set.Clients {
+			o.Clients = append(o.Clients, c.Registered)
+		}
+		nested, p, err := jellyfish.New(o, set.Workers)
+		if err != nil {
+			return cfg, nil, err
+		}
+		for k := range nested.Inner {
+			if sys.Inside != nil {
+				nested.Inner[k] = sys.Inside()
+			}
+		}
+		cfg.Policy, policy = nested, p
+	}
+	return cfg, policy, nil
+}
+
+// networks are the zoo as the engine knows it: the smallest one is loaded; or only is there, and loaded.
+func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
+	for j := range set.Zoo {
+		if fixed && j != only {
+			continue
+		}
+		t, err := table(&set.Zoo[j])
+		if err != nil {
+			return nil, err
+		}
+		if set.Tables != nil {
+			t = set.Tables[j]
+		}
+		n := engine.Network{Name: set.Zoo[j].Name, Family: family, Cold: !fixed && j > 0}
+		for range set.Workers {
+			n.Tables, n.Load, n.Artefacts = append(n.Tables, t), append(n.Load, load), append(n.Artefacts, device.Artefact{Network: n.Name, Kind: "table"})
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// seen hears of endings.
+type seen struct {
+	engine.Deaf
+	src     *cameras
+	zoo     jellyfish.Zoo
+	upscale float64
+	n, good int
+	aligned int
+	sum     float64
+	hist    engine.Histogram
+	clients []clientSeen
+}
+
+// clientSeen is a client's part of it.
+type clientSeen struct {
+	n, good, timed int
+	sum, inverse   float64 // of accuracies; of 1 / rates of the transfers that were timed
+	hist           engine.Histogram
+}
+
+// Ended implements engine.Observer.
+func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
+	s.n++
+	f := &s.src.frames[r.Task-1]
+	by := &s.clients[f.client]
+	by.n++
+	if r.Ending != engine.OnTime {
+		return
+	}
+	s.good++
+	by.good++
+	acc := s.zoo[r.Class].Accuracy
+	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; { // several networks may take one side
+	case sent == takes:
+		s.aligned++
+	case sent < takes: // it was upscaled
+		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
+	}
+	s.sum += acc
+	by.sum += acc
+	took := r.Ended - (r.Deadline - s.src.all[f.client].SLO)
+	s.hist.Add(took)
+	by.hist.Add(took)
+}
+
+// TaskEnded implements engine.Observer.
+func (s *seen) TaskEnded(_ int64, t *sched.Task, _ engine.Ending) {
+	if t.Link > 0 {
+		by := &s.clients[t.Client]
+		by.timed++
+		by.inverse += 1 / t.Link
+	}
+}
+
+func (s *seen) outcome(res *engine.Result, p *jellyfish.Policy) *Outcome {
+	o := &Outcome{Frames: s.n, OnTime: s.good, P50: s.hist.Quantile(0.5), P99: s.hist.Quantile(0.99), Summary: res.Summary()}
+	for i := range s.clients {
+		c := &s.clients[i]
+		by := ClientOutcome{Frames: c.n, OnTime: c.good, P50: c.hist.Quantile(0.5), P99: c.hist.Quantile(0.99)}
+		if c.good > 0 {
+			by.Accuracy = c.sum / float64(c.good)
+		}
+		if c.timed > 0 {
+			by.Link = float64(c.timed) / c.inverse
+		}
+		o.Clients = append(o.Clients, by)
+	}
+	if s.n > 0 {
+		o.Miss = 1 - float64(s.good)/float64(s.n)
+	}
+	if s.good > 0 {
+		o.Accuracy, o.Aligned = s.sum/float64(s.good), float64(s.aligned)/float64(s.good)
+	}
+	busy := int64(0)
+	for _, b := range res.Busy {
+		busy += b
+	}
+	if res.End > 0 {
+		o.Busy = float64(busy) / float64(res.End) / float64(len(res.Busy))
+	}
+	if p != nil {
+		o.Counts = p.Counts()
+		if o.Counts.Changes > 0 {
+			o.HitRate = float64(o.Counts.Hits) / float64(o.Counts.Changes)
+		}
+	}
+	return o
+}

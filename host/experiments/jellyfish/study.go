@@ -1,0 +1,484 @@
+// The bench: the publication's settings under every system, and how near to the best selections come.
+
+package jellyfish
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/jellyfish/exact"
+	"github.com/sluice-npu/sluice/host/links"
+)
+
+//go:embed claims.yaml
+var book []byte
+
+// Config is how much is run.
+type Config struct {
+	frame.Config
+	Instances int // random instances of each size for the approximation ratio
+	Traces    []string
+	Assumed   Assumed
+}
+
+// Bench is what it gives.
+type Bench struct {
+	frame.Result
+	Ratios []Ratio
+	Times  []Took
+}
+
+// Point is one setting of the publication.
+type Point struct {
+	Trace   string
+	Workers int
+	Clients int
+	Rate    int   // 0: each client has one of its own,
+	SLO     int64 // as this
+	Large   bool  // the large set-up: the smallest ten networks on slower GPUs
+	Loaded  int   // networks that a worker has loaded; 0: 5
+}
+
+// String names it: steps/8x15/75ms; a link's slashes are %2F.
+func (p Point) String() string {
+	link := url.PathEscape(p.Trace) // a file's path has slashes of its own
+	s := fmt.Sprintf("%s/%dx%d/%dms", link, p.Clients, p.Rate, p.SLO/1e6)
+	if p.Rate == 0 {
+		s = fmt.Sprintf("%s/%dxmixed", link, p.Clients)
+	}
+	if p.Workers != 2 {
+		s += fmt.Sprintf("/%dw", p.Workers)
+	}
+	if p.Loaded != 0 {
+		s += fmt.Sprintf("/%d-loaded", p.Loaded)
+	}
+	return s
+}
+
+const ms = int64(1_000_000)
+
+// slos and rates of the publication's clients.
+func slos() []int64 { return []int64{75 * ms, 100 * ms, 150 * ms} }
+func rates() []int  { return []int{15, 25} }
+
+// eighteen are the settings of sections VI-B to VI-D.
+func eighteen(trace string) (out []Point) {
+	for _, n := range []int{2, 4, 8} {
+		for _, r := range rates() {
+			for _, s := range slos() {
+				out = append(out, Point{Trace: trace, Workers: 2, Clients: n, Rate: r, SLO: s})
+			}
+		}
+	}
+	return out
+}
+
+// large is section VI-E.
+func large() (out []Point) {
+	for _, n := range []int{8, 16, 24, 32} {
+		for _, s := range slos()[1:] {
+			out = append(out, Point{Trace: "lte", Workers: 8, Clients: n, Rate: 15, SLO: s, Large: true})
+		}
+	}
+	return out
+}
+
+// setting makes what is run of a point.
+func (p Point) setting(c *Config, seed uint64) (*Setting, error) {
+	trace, err := links.Named(p.Trace, seed, c.Assumed.Memory)
+	if err != nil {
+		return nil, err
+	}
+	s := &Setting{Zoo: jellyfish.Synthetic(1), Workers: p.Workers, Trace: trace, Ns: c.Ns, Seed: seed}
+	if p.Large {
+		s.Zoo = jellyfish.Synthetic(c.Assumed.Slower)[:10]
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6d69786564))
+	s.Clients = Cameras(p.Clients, func(int) jellyfish.Registered {
+		if p.Rate == 0 {
+			return jellyfish.Registered{Rate: rates()[rng.IntN(2)], SLO: slos()[rng.IntN(3)]}
+		}
+		return jellyfish.Registered{Rate: p.Rate, SLO: p.SLO}
+	}, c.Ns, seed)
+	return s, nil
+}
+
+// key names a run.
+type key struct {
+	point  Point
+	system string
+}
+
+// lab has the runs of one seed.
+type lab struct {
+	seed uint64
+	runs map[key]*Outcome
+}
+
+func (l *lab) of(p Point, system string) *Outcome { return l.runs[key{p, system}] }
+
+// plain are the systems of section VI-C.
+func plain() []string { return []string{"jellyfish", "jellyfish+", "b-l", "b-m", "b-h"} }
+
+// adaptations are those of section VI-D.
+func adaptations() []string {
+	return []string{"da-off", "da-bw-50", "da-bw-75", "da-slo-50", "da-slo-75"}
+}
+
+// runs are all that the rows and the statements need.
+func (c *Config) runs() (out []key) {
+	add := func(points []Point, systems ...string) {
+		for _, p := range points {
+			for _, s := range systems {
+				out = append(out, key{p, s})
+			}
+		}
+	}
+	for _, t := range append([]string{"steps", "wifi", "lte"}, c.Traces...) {
+		add(eighteen(t), plain()...)
+		for _, n := range []int{4, 8} {
+			add([]Point{{Trace: t, Workers: 2, Clients: n}}, plain()...)
+		}
+	}
+	add(eighteen("steps"), adaptations()...)
+	add(large(), "jellyfish", "jellyfish+")
+	for _, t := range []string{"wifi", "lte"} {
+		for _, p := range eighteen(t) {
+			p.Loaded = 3
+			add([]Point{p}, "jellyfish", "jellyfish+")
+		}
+	}
+	return out
+}
+
+// RunBench is all of it.
+func RunBench(ctx context.Context, c Config) (*Bench, error) {
+	if len(c.Seeds) == 0 || c.Ns < 1_000*ms || c.Instances < 1 || c.Workers < 1 {
+		return nil, fmt.Errorf("%w: %d seeds, %d ns, %d instances, %d at the same time; at least one, a second, one, one are expected",
+			ErrSetup, len(c.Seeds), c.Ns, c.Instances, c.Workers)
+	}
+	for _, t := range c.Traces {
+		if _, err := links.Named(t, 1, links.Memory); err != nil {
+			return nil, err
+		}
+	}
+	b := &Bench{}
+	study := frame.Study[*lab]{
+		Book: book, Probes: probes(), Rows: c.rows, Whole: map[string]func([]*lab) ([]float64, error){},
+		Labs: func(_ string, x *frame.Change) (labs []*lab, err error) {
+			v := c
+			if x != nil {
+				v.Assumed = c.Assumed.Times(x.Key, x.By)
+			}
+			for _, seed := range c.Seeds {
+				c.Say(fmt.Sprintf("seed %d", seed))
+				l, err := v.lab(ctx, seed)
+				if err != nil {
+					return nil, err
+				}
+				labs = append(labs, l)
+			}
+			return labs, nil
+		},
+		Changes: func(string) ([]frame.Change, error) { return frame.Halves(AssumedNames()...), nil },
+	}
+	c.Say("approximation ratios")
+	var err error
+	if b.Ratios, err = c.ratios(ctx); err != nil {
+		return nil, err
+	}
+	for i := range b.Ratios {
+		r := &b.Ratios[i]
+		study.Whole[r.claim()] = func([]*lab) ([]float64, error) { return r.Of[0].Each, nil }
+	}
+	study.Final = bounded(b.Ratios)
+	b.Times = times(c.Seeds[0])
+	r, err := study.Run(ctx, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	b.Result = *r
+	return b, nil
+}
+
+// lab does a seed's runs.
+func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
+	keys := c.runs()
+	got := make([]*Outcome, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.Workers)
+	for i, k := range keys {
+		g.Go(func() error {
+			sys, err := Named(k.system)
+			if err != nil {
+				return err
+			}
+			sys.Prefetch = k.point.Loaded
+			set, err := k.point.setting(c, seed)
+			if err != nil {
+				return err
+			}
+			if got[i], err = Run(ctx, set, sys, c.Assumed); err != nil {
+				return fmt.Errorf("%s, seed %d: %w", k.point, seed, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	l := &lab{seed: seed, runs: map[key]*Outcome{}}
+	for i, k := range keys {
+		l.runs[k] = got[i]
+	}
+	return l, nil
+}
+
+// rows are every run's numbers.
+func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
+	labs, err := of("")
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range c.runs() {
+		for _, m := range []struct {
+			name string
+			of   func(*Outcome) float64
+		}{
+			{"miss_rate", func(o *Outcome) float64 { return o.Miss }},
+			{"accuracy", func(o *Outcome) float64 { return o.Accuracy }},
+			{"aligned", func(o *Outcome) float64 { return o.Aligned }},
+			{"busy", func(o *Outcome) float64 { return o.Busy }},
+			{"p50_ns", func(o *Outcome) float64 { return float64(o.P50) }},
+			{"p99_ns", func(o *Outcome) float64 { return float64(o.P99) }},
+			{"changes", func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
+			{"hits", func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
+		} {
+			if strings.HasPrefix(k.system, "b-") && (m.name == "changes" || m.name == "hits") {
+				continue
+			}
+			row, _, err := frame.Measure(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system, Metric: m.name, HeldOut: true},
+				func(l *lab) (float64, error) { return m.of(l.of(k.point, k.system)), nil })
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// Ratio is how near to the best selections come, over random instances of one size.
+type Ratio struct {
+	Workers   int     `json:"workers"`
+	Clients   int     `json:"clients"`
+	Instances int     `json:"instances"`
+	Draws     int     `json:"draws"`  // it took to find them: the smallest networks must map everybody
+	Proved    int     `json:"proved"` // of which the best was found; an upper bound stands for it in the others
+	Of        []Near  `json:"of"`
+	Share     float64 `json:"drawn_share"`
+}
+
+// claim is that of figure 14 about it.
+func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
+
+// Near is one selector's ratios: to the best where that was found, and to the bound elsewhere.
+type Near struct {
+	Name    string    `json:"name"`
+	Mean    float64   `json:"mean"`
+	CI95    *float64  `json:"ci95"`
+	Least   float64   `json:"least"`
+	Best    *float64  `json:"proved_mean"` // over the proved ones alone; null: there are none
+	Bound   *float64  `json:"bound_mean"`  // over the others; null: there are none
+	Mapped  int       `json:"mapped"`      // instances in which everybody is
+	Reached int       `json:"reached"`     // in which the best is
+	Each    []float64 `json:"-"`           // of the instances
+}
+
+// nodes is how many nodes branch and bound may look at.
+const nodes = 20_000
+
+// draws is how many instances are drawn at most for one.
+const draws = 1000
+
+// selectors are what is measured.
+func selectors() []jellyfish.Selector {
+	return []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}}
+}
+
+// Draw is a random instance of section VI-F; nil where the smallest networks do not map everybody.
+func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
+	var c []jellyfish.Client
+	for range clients {
+		c = append(c, jellyfish.Client{
+			Rate: []int{10, 15, 25}[rng.IntN(3)], SLO: slos()[rng.IntN(3)], Bandwidth: 7.5e6 + rng.Float64()*42.5e6,
+		})
+	}
+	p, err := jellyfish.NewProblem(jellyfish.Synthetic(1), c, workers, jellyfish.Aligned)
+	if err != nil {
+		return nil, err
+	}
+	var m jellyfish.Mapping
+	for _, tie := range []jellyfish.Tie{jellyfish.Ample, jellyfish.Tight} {
+		jellyfish.NewMapper(p).Map(make([]jellyfish.Kind, workers), tie, &m)
+		if m.Mapped == clients {
+			return p, nil
+		}
+	}
+	return nil, nil
+}
+
+// ratios are those of 2 to 16 workers; of 8 and 16 to a bound alone.
+func (c *Config) ratios(ctx context.Context) ([]Ratio, error) {
+	var out []Ratio
+	for _, workers := range []int{2, 4, 8, 16} {
+		for _, scale := range []int{4, 6, 8, 10} {
+			r, err := c.ratio(ctx, workers, workers*scale)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, *r)
+		}
+	}
+	return out, nil
+}
+
+func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error) {
+	type one struct {
+		draws  int
+		best   exact.Answer
+		acc    []float64
+		mapped []bool
+	}
+	got := make([]one, c.Instances)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.Workers)
+	for i := range got {
+		g.Go(func() error {
+			rng := rand.New(rand.NewPCG(c.Seeds[0], uint64(workers)<<40|uint64(clients)<<20|uint64(i)))
+			o := &got[i]
+			var p *jellyfish.Problem
+			for p == nil {
+				var err error
+				if p, err = Draw(rng, workers, clients); err != nil || ctx.Err() != nil {
+					return errOr(err, ctx.Err())
+				}
+				if o.draws++; o.draws > draws {
+					return fmt.Errorf("%w: none of %d draws of %d clients on %d workers can be mapped", ErrSetup, draws, clients, workers)
+				}
+			}
+			found := 0.0
+			for _, s := range selectors() {
+				ch := s.Select(p, nil, uint64(i))
+				o.acc = append(o.acc, ch.Mapping.Accuracy)
+				o.mapped = append(o.mapped, ch.Mapping.Mapped == clients)
+				if ch.Mapping.Mapped == clients {
+					found = max(found, ch.Mapping.Accuracy)
+				}
+			}
+			var err error
+			o.best, err = exact.Solve(p, found, nodes)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	r := &Ratio{Workers: workers, Clients: clients, Instances: c.Instances}
+	for k, s := range selectors() {
+		n := Near{Name: s.Name(), Least: 2}
+		var v, proved, bound []float64
+		for i := range got {
+			o := &got[i]
+			x := o.acc[k] / o.best.Accuracy
+			v = append(v, x)
+			n.Least = min(n.Least, x)
+			if o.best.Proved {
+				proved = append(proved, x)
+			} else {
+				bound = append(bound, x)
+			}
+			if o.mapped[k] {
+				n.Mapped++
+				if o.best.Proved && x > 1-1e-9 {
+					n.Reached++
+				}
+			}
+		}
+		n.Mean, n.CI95 = frame.Interval(v)
+		n.Each = v
+		n.Best, n.Bound = meanOf(proved), meanOf(bound)
+		r.Proved = len(proved)
+		r.Of = append(r.Of, n)
+	}
+	for i := range got {
+		r.Draws += got[i].draws
+	}
+	r.Share = float64(r.Instances) / float64(r.Draws)
+	return r, nil
+}
+
+// meanOf is a mean; nil: of nothing.
+func meanOf(v []float64) *float64 {
+	if len(v) == 0 {
+		return nil
+	}
+	m, _ := frame.Interval(v)
+	return &m
+}
+
+func errOr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Took is the processor time that decisions take on this machine: the one thing here that is no simulation.
+type Took struct {
+	Workers  int    `json:"workers"`
+	Clients  int    `json:"clients"`
+	Name     string `json:"name"`
+	MedianNs int64  `json:"median_ns"`
+	MostNs   int64  `json:"most_ns"`
+}
+
+// times are those of the sizes of section VI-F; what can be mapped does not matter for them.
+func times(seed uint64) (out []Took) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, workers := range []int{2, 4, 8, 16} {
+		for _, s := range selectors() {
+			var v []int64
+			for i := range uint64(7) {
+				rng := rand.New(rand.NewPCG(seed, i))
+				var c []jellyfish.Client
+				for range 10 * workers {
+					c = append(c, jellyfish.Client{Rate: []int{10, 15, 25}[rng.IntN(3)], SLO: slos()[rng.IntN(3)], Bandwidth: 7.5e6 + rng.Float64()*42.5e6})
+				}
+				from := spent()
+				p, err := jellyfish.NewProblem(jellyfish.Synthetic(1), c, workers, jellyfish.Aligned)
+				if err != nil {
+					continue
+				}
+				s.Select(p, nil, i)
+				v = append(v, spent()-from)
+			}
+			slices.Sort(v)
+			out = append(out, Took{workers, 10 * workers, s.Name(), v[len(v)/2], v[len(v)-1]})
+		}
+	}
+	return out
+}

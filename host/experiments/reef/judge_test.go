@@ -1,0 +1,75 @@
+package reef
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+)
+
+// What host/gpu/RESULTS.md shows of the bench is what the bench printed (reef.txt), and that has a line for
+// every statement that is made today; of those that need no run the number is today's too.
+func TestShown(t *testing.T) {
+	claims, err := frame.Book(book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := fmt.Sprint(len(claims))
+	read := func(name string) map[string]string {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := map[string]string{}
+		for line := range strings.Lines(string(raw)) {
+			line, shown := strings.CutPrefix(line, "    ")
+			if id, _, ok := strings.Cut(line, "/"); (shown || name == "reef.txt") && ok && (strings.HasPrefix(id, "fig") || strings.HasPrefix(id, "table") || strings.HasPrefix(id, "sec")) {
+				lines[strings.Fields(line)[0]] = strings.TrimSpace(line)
+			} else if strings.Contains(line, " of "+of+" statements hold,") && (shown || name == "reef.txt") {
+				lines["count"] = strings.TrimSpace(line)
+			}
+		}
+		return lines
+	}
+	printed, shown := read("reef.txt"), read("RESULTS.md")
+	if len(shown) < 20 || shown["count"] == "" {
+		t.Errorf("RESULTS.md shows %d lines", len(shown))
+	}
+	for id, line := range shown {
+		if !strings.HasPrefix(printed[id], line) {
+			t.Errorf("RESULTS.md: %q, the bench printed %q", line, printed[id])
+		}
+	}
+	if len(printed) != len(claims)+1 {
+		t.Errorf("reef.txt has %d lines for %d statements", len(printed), len(claims))
+	}
+	for i := range claims {
+		k := &claims[i]
+		line := strings.Fields(printed[k.ID])
+		if len(line) < 2 {
+			t.Errorf("reef.txt has no line for %s", k.ID)
+			continue
+		}
+		if strings.Contains(printed[k.ID], "  fitted") != k.Fitted {
+			t.Errorf("%s: fitted is %v: %q", k.ID, k.Fitted, printed[k.ID])
+		}
+		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && k.ID != "fig24/rnet" && k.ID != "fig24/yolo" {
+			continue
+		}
+		f, err := params.Of(k.On)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := probes()[k.ID](newLab(t.Context(), f, 1e6, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%.4g", x); got != line[1] {
+			t.Errorf("%s is %s today, reef.txt has %s", k.ID, got, line[1])
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package reef
+
+import (
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// listener counts what REEF's figures show and a device has no use for.
+type listener struct {
+	device *gpu.Device
+	pads   bool       // the mode pads, so that kernels have a profile
+	window sched.Time // when the workload ends; 0: it has ended
+
+	progress map[class]float64 // sum over launches under way then
+	usage    float64           // share of multiprocessors with a block on them, until then
+
+	took   map[device.WorkID][]sched.Time // of each kernel of a best-effort launch, all of its parts, when it last ran
+	killed map[device.WorkID]sched.Time   // how long the kernel that was stopped had run
+	redone []float64                      // us of each resumed launch that are run again
+
+	// Real-time kernels that might have been padded; those no slower than alone; those less than 9 us slower
+	// (figure 27 of REEF).
+	padable, unhurt, below9 int
+}
+
+// class is launches of a network, real-time ones or not.
+type class struct {
+	network  string
+	realTime bool
+}
+
+func newListener(d *gpu.Device, m gpu.Mode, window sched.Time) *listener {
+	return &listener{
+		device: d, pads: m.Pad, window: window, progress: map[class]float64{},
+		took: map[device.WorkID][]sched.Time{}, killed: map[device.WorkID]sched.Time{},
+	}
+}
+
+// Advancing implements gpu.Probe.
+func (l *listener) Advancing(until sched.Time) {
+	if l.window == 0 || until <= l.window {
+		return
+	}
+	l.window, l.usage = 0, l.device.Usage()
+	for _, f := range l.device.Progress() {
+		l.progress[class{f.Network, f.RealTime}] += f.Share
+	}
+}
+
+// Ended implements gpu.Probe.
+func (l *listener) Ended(e gpu.KernelEnd) {
+	if !e.RealTime {
+		took := l.took[e.Launch]
+		for len(took) <= e.Index {
+			took = append(took, 0)
+		}
+		if e.From == 0 {
+			took[e.Index] = 0
+		}
+		took[e.Index] += e.Took
+		l.took[e.Launch] = took
+		return
+	}
+	if !l.pads || e.Kernel.Kind != kernel.Compute {
+		return
+	}
+	l.padable++
+	more := e.Took - e.Alone
+	if more <= 1 { // rounding
+		l.unhurt++
+	}
+	if more < 9000 {
+		l.below9++
+	}
+}
+
+// Killed implements gpu.Probe.
+func (l *listener) Killed(launch device.WorkID, after sched.Time) { l.killed[launch] = after }
+
+// Resumed implements gpu.Probe.
+func (l *listener) Resumed(launch device.WorkID, from, ended int) {
+	redone, took := l.killed[launch], l.took[launch]
+	for k := from; k < min(ended, len(took)); k++ {
+		redone += took[k]
+	}
+	l.redone = append(l.redone, float64(redone)/1e3)
+}
+
+// part is what of the requests that were under way at the end a client had done: a share of what clients
+// like it had.
+func (l *listener) part(all []Client, c *Client) float64 {
+	like := 0
+	for i := range all {
+		if all[i].Network == c.Network && all[i].RealTime() == c.RealTime() {
+			like++
+		}
+	}
+	return l.progress[class{c.Network, c.RealTime()}] / float64(like)
+}
+
+// report adds what was counted.
+func (l *listener) report(o *Outcome) {
+	o.Usage = l.usage
+	o.Redone, _ = meanP99(l.redone)
+	if n := float64(l.padable); n > 0 {
+		o.Unhurt, o.Hurt9 = float64(l.unhurt)/n, float64(l.below9)/n
+	}
+}

@@ -1,0 +1,275 @@
+package reef
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// profiled are the kernels of REEF's networks on the MI50, ResNet-152 and VGG-19 for images of a side (0: 224).
+func profiled(t *testing.T, side int) map[string][]sched.Version {
+	f, err := params.Of("mi50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Params()
+	nets := map[string][]sched.Version{}
+	for _, n := range five() {
+		s := catalogue.Spec{Network: n}
+		if n == "resnet152" || n == "vgg19" {
+			s.Side = side
+		}
+		prog, err := catalogue.Program(s, f.Machine())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range prog.Kernels {
+			if k := &prog.Kernels[i]; k.Kind == kernel.Compute {
+				nets[n] = append(nets[n], gpu.Profile(k, &p))
+			}
+		}
+	}
+	return nets
+}
+
+const units = 60 // of the MI50
+
+// refusal is what keeps a best-effort kernel from padding a real-time one.
+type refusal int
+
+const (
+	full   refusal = iota // no unit is left
+	dense                 // rule 2: a unit holds fewer of its blocks
+	slow                  // rule 1: its blocks take as long as the real-time kernel, or longer
+	padded                // nothing does
+	refusals
+)
+
+// refused tells which of sched.Pad's conditions fails first.
+func refused(rt, be *sched.Version) refusal {
+	switch {
+	case rt.Reserve(units) >= units:
+		return full
+	case be.Occupancy < rt.Waves(units):
+		return dense
+	case len(sched.Pad(rt, units, [][]sched.Version{{*be}}, nil)) == 0:
+		return slow
+	}
+	return padded
+}
+
+// reading is a way to read section 5.2; with waves, needed and blocks it is sched.Pad's, and the publication's own code's (SJTU-IPADS/reef-artifacts,
+// src/reef/server/scheduler.cpp, dynamic_kernel_padding).
+type reading struct {
+	// waves: a kernel of more blocks than units keeps as many as it needs in as many waves, and not all.
+	waves bool
+	// needed: of rule 2 the real-time kernel's occupancy is what its waves ask for, and not what a unit could hold.
+	needed bool
+	// blocks: as many blocks of a best-effort kernel go along as there is room and time for; the rest go later.
+	blocks bool
+}
+
+// gain is about how much of a GPU a best-effort network gets beside a real-time one when both are always
+// there, by the kernels' profiles alone: nothing is simulated.
+func (r reading) gain(rts, bes []sched.Version) float64 {
+	const between = 2000 // ns from a kernel to the next
+	var now, done float64
+	head, left := 0, bes[0].Blocks
+	for round := range 40 {
+		if round == 20 { // it has found where it gets stuck, if it does
+			now, done = 0, 0
+		}
+		for i := range rts {
+			rt, be := &rts[i], &bes[head]
+			now += float64(rt.KernelNs) + between
+			waves := max(1, min((rt.Blocks+units-1)/units, rt.Occupancy))
+			free, need := units-min(units, rt.Blocks), rt.Occupancy
+			if r.waves {
+				free = units - min(units, (rt.Blocks+waves-1)/waves)
+			}
+			if r.needed {
+				need = waves
+			}
+			per := min(be.Occupancy, rt.Occupancy)
+			for per > 0 && be.At(per) >= rt.KernelNs {
+				per--
+			}
+			if free <= 0 || be.Occupancy < need || per == 0 {
+				continue
+			}
+			if r.blocks {
+				left -= free * per * int(rt.KernelNs/be.At(per))
+			} else if be.Units(per) <= free {
+				left = 0
+			}
+			if left <= 0 {
+				done += float64(be.KernelNs) + between
+				head = (head + 1) % len(bes)
+				left = bes[head].Blocks
+			}
+		}
+	}
+	return done / now
+}
+
+// What padding brings here (host/gpu/RESULTS.md, which shows these lines): what refuses kernels in figure 23's
+// pairs, and what each part of the publication's way to select blocks, and its images, bring.
+func TestPaddingRefused(t *testing.T) {
+	raw, err := os.ReadFile("../../gpu/RESULTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(format string, a ...any) {
+		line := fmt.Sprintf(format, a...)
+		t.Log(line)
+		if !strings.Contains(string(raw), line) {
+			t.Errorf("host/gpu/RESULTS.md does not show %q", line)
+		}
+	}
+	nets := profiled(t, 0)
+	var n [refusals]int
+	all := 0
+	for _, rt := range five() {
+		for _, be := range five() {
+			for i := range nets[rt] {
+				for j := range nets[be] {
+					n[refused(&nets[rt][i], &nets[be][j])]++
+					all++
+				}
+			}
+		}
+	}
+	percent := func(r refusal) float64 { return 100 * float64(n[r]) / float64(all) }
+	say("no unit left %.1f %%, too long %.1f %%, fewer to a unit %.1f %%, padded %.1f %%",
+		percent(full), percent(slow), percent(dense), percent(padded))
+	for _, side := range []int{0, 64} {
+		nets := profiled(t, side)
+		used := func(network string) float64 {
+			sum, time := 0.0, 0.0
+			for _, v := range nets[network] {
+				sum, time = sum+float64(v.KernelNs)*min(1, float64(v.Blocks)/units), time+float64(v.KernelNs)
+			}
+			return 100 * sum / time
+		}
+		say("%.0f and %.0f %% for %d x %[3]d", used("resnet152"), used("vgg19"), cmp.Or(side, 224))
+		for _, r := range []reading{{}, {waves: true, needed: true}, {blocks: true}, {true, true, true}} {
+			sum, most, none := 0.0, 0.0, 0
+			for _, rt := range five() {
+				for _, be := range five() {
+					g := r.gain(nets[rt], nets[be])
+					sum, most = sum+g, max(most, g)
+					if g < 0.001 {
+						none++
+					}
+				}
+			}
+			var how []string
+			for _, x := range []struct {
+				on   bool
+				name string
+			}{{r.waves && r.needed, "waves"}, {r.blocks, "blocks"}, {side > 0, "64 x 64"}} {
+				if x.on {
+					how = append(how, x.name)
+				}
+			}
+			if len(how) == 0 {
+				how = []string{"as it is"}
+			}
+			say("| %s | %.1f %% | %.0f %% | %d |", strings.Join(how, ", "), 100*sum/25, 100*most, none)
+		}
+	}
+}
+
+// published are the kernels of REEF's ResNet-152 and VGG-19 with the times that its authors measured on an MI50.
+func published(t *testing.T) map[string][]sched.Version {
+	f, err := os.Open("testdata/reef-kernels.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.Comment = '#'
+	lines, err := r.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	nets := map[string][]sched.Version{}
+	for _, l := range lines[1:] {
+		per := strings.Fields(l[6])
+		nets[l[0]] = append(nets[l[0]], sched.Version{
+			Name: l[1], Blocks: number(l[2]), Threads: number(l[3]), Shared: number(l[4]), KernelNs: int64(1000 * number(l[5])),
+			BlockNs: int64(1000 * number(per[0])), FullNs: int64(1000 * number(per[len(per)-1])), Occupancy: len(per),
+		})
+	}
+	return nets
+}
+
+// pads is about how much of a GPU a best-effort network gets beside a real-time one when both are always there:
+// sched.Pad selects, by the kernels' profiles alone.
+func pads(rts, bes []sched.Version) (gain float64) {
+	const between = 2000 // ns from a kernel to the next
+	var now, done float64
+	head, from := 0, 0
+	for round := range 40 {
+		if round == 20 { // it has found where it gets stuck, if it does
+			now, done = 0, 0
+		}
+		for i := range rts {
+			now += float64(rts[i].KernelNs) + between
+			be := bes[head]
+			be.Done = from
+			for _, p := range sched.Pad(&rts[i], units, [][]sched.Version{{be}}, nil) {
+				if from += p.Blocks; from == be.Blocks {
+					done += float64(be.KernelNs) + between
+					head, from = (head+1)%len(bes), 0
+				}
+			}
+		}
+	}
+	return done / now
+}
+
+// What padding brings on the publication's own kernels, by blocks and by whole kernels (host/gpu/RESULTS.md shows it).
+func TestPublishedKernels(t *testing.T) {
+	raw, err := os.ReadFile("../../gpu/RESULTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nets := published(t)
+	if r, v := len(nets["resnet152"]), len(nets["vgg19"]); r != 207 || v != 71 {
+		t.Errorf("%d and %d kernels, table 1 has 207 and 71", r, v)
+	}
+	for _, rt := range []string{"resnet152", "vgg19"} {
+		for _, be := range []string{"resnet152", "vgg19"} {
+			var whole [2][]sched.Version
+			for i, n := range []string{rt, be} {
+				for _, v := range nets[n] {
+					v.Whole = true
+					whole[i] = append(whole[i], v)
+				}
+			}
+			line := fmt.Sprintf("| %s | %s | %.1f %% | %.1f %% |", rt, be, 100*pads(whole[0], whole[1]), 100*pads(nets[rt], nets[be]))
+			t.Log(line)
+			if !strings.Contains(string(raw), line) {
+				t.Errorf("host/gpu/RESULTS.md does not show %q", line)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// The same workloads under the same systems on a GPU that runs in real time.
+
+package reef
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Real opens a GPU under a mode, with networks loaded.
+type Real func(ctx context.Context, m gpu.Mode, networks []string) (*Opened, error)
+
+// Opened is one that is open.
+type Opened struct {
+	Device device.Real
+	Inputs func(*sched.Request) ([]device.Tensor, error)
+	Said   func() (*Said, error) // what it did, once it has been served
+	Close  func() error
+}
+
+// Said is what a GPU did.
+type Said struct {
+	Gone               []float64 // us, of each preemption, until nothing else was on the GPU
+	Ran, Padded, Again int       // kernels
+}
+
+// On is a bed of somebody's networks, on the simulated GPU, or on another where real opens one.
+func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
+	b := NewBed(f, "")
+	b.real = real
+	for _, n := range networks {
+		b.nets[n.Name] = n
+	}
+	return b
+}
+
+// RealSystems are those of Systems that a GPU can follow. There wait and drain are one.
+func RealSystems() []string {
+	return slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
+}
+
+// Workloads are DISB's and, in place of REEF's trace, the drive.
+func Workloads() []Workload { return append(DISB(), Drive()) }
+
+// Published is what REEF's figures 15 and 16 say of a GPU, by workload, system and what: rt is the latency of
+// real-time requests as a multiple of that without best-effort ones, throughput the sum over clients.
+func Published(gpu string) map[[3]string]float64 {
+	out := map[[3]string]float64{}
+	claims, _ := frame.Book(book) // which is the program's own: every test reads it
+	for _, c := range claims {
+		f := strings.Split(c.ID, "/")
+		if len(f) != 4 || f[0] != "fig15-16" && f[0] != "fig15" || f[1] != gpu || c.Published == nil {
+			continue
+		}
+		if f[2] == "trace" {
+			f[2] = "drive"
+		}
+		if i := strings.LastIndexByte(f[3], '-'); i > 0 {
+			out[[3]string{f[2], f[3][:i], f[3][i+1:]}] = *c.Published
+		}
+	}
+	return out
+}
+
+// served runs on the GPU and closes it.
+func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (_ *Said, _ *engine.Result, err error) {
+	o, err := b.real(ctx, m, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if e := o.Close(); err == nil {
+			err = e
+		}
+	}()
+	cfg.Devices, cfg.Inputs = []device.Device{o.Device}, o.Inputs
+	res, err := engine.Serve(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := o.Said()
+	return s, res, err
+}
+
+// aloneReal is a network's time alone there: the median of several requests, one after the other, but the first.
+func (b *Bed) aloneReal(m gpu.Mode, name string, tables []engine.Network) (int64, error) {
+	const requests = 6
+	src := &clients{all: []Client{{Network: name}}, end: 1 << 60, due: []due{{}}, most: requests}
+	_, res, err := b.served(context.Background(), m, []string{name}, engine.Config{
+		Networks: tables, Policy: &sched.Dispatch{}, Source: src, Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s alone: %w", name, err)
+	}
+	var all []int64
+	for i := range res.Records {
+		r := &res.Records[i]
+		if r.Ending != engine.OnTime && r.Ending != engine.Late {
+			return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
+		}
+		if i > 0 {
+			all = append(all, r.Latency())
+		}
+	}
+	slices.Sort(all)
+	return engine.Quantile(all, 0.5), nil
+}
+
+func (b *Bed) serveReal(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (*Outcome, *engine.Result, error) {
+	s, res, err := b.served(ctx, m, names, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &Outcome{Preemptions: len(s.Gone), Gone: s.Gone}
+	o.Preempt, o.PreemptP99 = meanP99(slices.Clone(s.Gone))
+	if s.Ran > 0 {
+		o.Padded, o.Again = float64(s.Padded)/float64(s.Ran), float64(s.Again)/float64(s.Ran)
+	}
+	return o, res, nil
+}

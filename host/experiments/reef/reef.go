@@ -1,0 +1,517 @@
+// Package gpus runs the publications' GPU experiments on simulated GPUs: REEF's benchmark DISB under the
+// launching modes of package gpu. All of it is simulated, in virtual time, from package params' files and
+// the synthetic programs of package catalogue.
+package reef
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Client sends requests for one network.
+type Client struct {
+	Network string
+	// Share of the network's throughput alone at which a real-time client sends; 0: a best-effort one,
+	// which sends its next request when the last has ended.
+	Share   float64
+	Poisson bool // else evenly
+
+	Name       string
+	Times      []int64 // when it sends, in place of a share
+	Every      int64   // ns from one request to the next, a tenth more or less, in place of a share; 0: by it
+	BestEffort bool    // although it sends when it is time
+	Urgent     bool    // although it sends when its last request has ended
+	Deadline   int64   // from its arrival, that a real-time request has; 0: what all have
+}
+
+// closed is whether the client waits for its last request's end before the next.
+func (c *Client) closed() bool { return c.Share == 0 && c.Every == 0 && c.Times == nil }
+
+// RealTime is whether its requests go before others.
+func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
+
+// Workload is a set of clients.
+type Workload struct {
+	Name    string
+	Clients []Client
+}
+
+// five are REEF's networks (table 1).
+func five() []string { return []string{"resnet152", "vgg19", "yolov3", "bert-base", "gpt2"} }
+
+// DISB are the workloads of table 2.
+func DISB() []Workload {
+	var be []Client
+	for _, n := range five() {
+		be = append(be, Client{Network: n})
+	}
+	each := func(poisson bool) (out []Client) {
+		for _, n := range five() {
+			out = append(out, Client{Network: n, Share: 0.1, Poisson: poisson})
+		}
+		return append(out, be...)
+	}
+	return []Workload{
+		{"A", []Client{{Network: "vgg19", Share: 0.5}, {Network: "resnet152"}}},
+		{"B", []Client{{Network: "vgg19", Urgent: true}, {Network: "resnet152"}}}, // all it can, as DISB's own file has it
+		{"C", append([]Client{{Network: "vgg19", Share: 0.5}}, be...)},
+		{"D", each(false)},
+		{"E", each(true)},
+	}
+}
+
+// Drive is in place of the trace of an autonomous car that REEF took (figures 15 and 16), where none is
+// given: five cameras and sensors that send at the mean intervals of DISB's published trace, a tenth more
+// or less, over the best-effort clients of DISB C.
+func Drive() Workload {
+	var all []Client
+	for _, c := range []struct {
+		network string
+		ms      int64
+	}{{"resnet152", 101}, {"densenet201", 188}, {"vgg19", 68}, {"inceptionv3", 102}, {"distilbert", 220}} {
+		all = append(all, Client{Network: c.network, Every: c.ms * 1e6})
+	}
+	for _, n := range five() {
+		all = append(all, Client{Network: n})
+	}
+	return Workload{"drive", all}
+}
+
+// Systems are the ways of serving that are compared: a policy and a launching mode.
+func Systems() []string {
+	return []string{"rt-only", "seq", "streams", "priority", "wait", "drain", "xsched1", "orion", "reset", "reef-dkp", "reef"}
+}
+
+// Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
+// over clients of requests a second times that time; a request under way at the end counts by the share of
+// its time alone that has gone by, so that short runs do not cut off what takes long.
+type Outcome struct {
+	RT, RTP99                float64
+	Throughput, RTThroughput float64
+	Preempt, PreemptP99      float64 // us, best-effort work off the device; 0: none
+	Host                     float64 // us of it until the host queues were empty, mean
+	BestEffort               float64 // throughput of best-effort clients
+	Usage                    float64 // share of SMs with a block on them
+	Preemptions              int
+	Padded                   float64 // share of all kernels that ran beside a real-time one
+	Again                    float64 // share of all kernels that were run again after a kill
+	Redone                   float64 // us of work that a kill made to be done again, mean of kills; 0: none
+	Unhurt, Hurt9            float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
+	Clients                  []ClientOutcome
+	Served                   []Client  // those
+	Seen                     []float64 // latencies of real-time requests, of alone, the least first
+	Gone                     []float64 // us, of each preemption
+}
+
+// ClientOutcome is what a client saw.
+type ClientOutcome struct {
+	Requests, Ended int     // sent; with a result by the workload's end
+	Throughput      float64 // of that alone
+	Latency         engine.Latencies
+}
+
+// ErrWorkload is a workload that cannot be served.
+var ErrWorkload = errors.New("workload")
+
+// Bed is a GPU with networks measured alone on it.
+type Bed struct {
+	file  *params.File
+	style string
+	alone map[string]int64
+	nets  map[string]*gpu.Network
+	own   map[string]*kernel.Program // somebody's own kernels, by network
+	keep  engine.Keep
+	slo   func(alone int64) int64 // of real-time requests; nil: none
+	real  Real                    // in place of the simulated GPU; nil: that
+}
+
+// NewBed makes one; style is the framework whose kernels run (catalogue.StyleOf).
+func NewBed(f *params.File, style string) *Bed {
+	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}, keep: engine.Counts}
+}
+
+// network is a network's kernels on the bed's GPU, made once.
+func (b *Bed) network(name string) *gpu.Network {
+	if n := b.nets[name]; n != nil {
+		return n
+	}
+	programs := map[int]*kernel.Program{}
+	n := &gpu.Network{
+		Name: name,
+		Program: func(batch int) (*kernel.Program, error) {
+			if p := programs[batch]; p != nil {
+				return p, nil
+			}
+			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
+			programs[batch] = p
+			return p, err
+		},
+		Versions: func(batch int) ([][]kernel.Kernel, error) {
+			return catalogue.Versions(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
+		},
+		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
+	}
+	if own := b.own[name]; own != nil {
+		n.Program, n.Versions = func(int) (*kernel.Program, error) { return own, nil }, nil
+	}
+	b.nets[name] = n
+	return n
+}
+
+// patient: what is here may take as long as it takes.
+func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
+
+// Alone is a network's time alone on the GPU, launch to result, in ns.
+func (b *Bed) Alone(name string) (ns int64, err error) {
+	if ns := b.alone[name]; ns > 0 {
+		return ns, nil
+	}
+	b.alone[name] = 1 // until it is known
+	defer func() {
+		if ns == 0 {
+			delete(b.alone, name)
+		}
+	}()
+	m, _ := gpu.ModeOf("streams")
+	tables, err := b.tables([]string{name})
+	if err != nil {
+		return 0, err
+	}
+	if b.real != nil {
+		ns, err = b.aloneReal(m, name, tables)
+		if err == nil {
+			b.alone[name] = ns
+		}
+		return ns, err
+	}
+	d, err := b.device(m, []string{name})
+	if err != nil {
+		return 0, err
+	}
+	res, err := engine.Run(context.Background(), engine.Config{
+		Devices: []device.Device{d}, Networks: tables, Policy: &sched.Dispatch{}, Inputs: engine.NoInputs,
+		Source: &clients{all: []Client{{Network: name}}, due: []due{{}}}, Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s alone: %w", name, err)
+	}
+	if r := &res.Records[0]; r.Ending != engine.OnTime && r.Ending != engine.Late {
+		return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
+	}
+	b.alone[name] = res.Records[0].Latency()
+	return b.alone[name], nil
+}
+
+func (b *Bed) device(m gpu.Mode, networks []string) (*gpu.Device, error) {
+	d, err := gpu.New(gpu.Config{
+		Name: "gpu-sim:" + b.file.Name, Params: b.file.Params(), Mode: m, SyncNs: b.file.SyncNs(), MaxBatch: 1, Places: 64, Slots: 4096,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range networks {
+		a := device.Artefact{Network: n, Kind: gpu.ArtefactModule, Data: b.network(n)}
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// tables are latency tables of the networks, from their times alone, of which a segment has the share of
+// its kernels: nothing is decided by them, and time is the device's.
+func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
+	for _, n := range networks {
+		p, err := b.network(n).Program(1)
+		if err != nil {
+			return nil, err
+		}
+		var cells []bundle.LatencyEntry
+		for first := range p.Exits {
+			from := -1
+			if first > 0 {
+				from = p.Exits[first-1]
+			}
+			for last := first; last < len(p.Exits); last++ {
+				share := float64(p.Exits[last]-from) / float64(len(p.Kernels))
+				cells = append(cells, bundle.LatencyEntry{Network: n, First: first, Last: last, Batch: 1, P50: max(1, int64(share*float64(b.alone[n])))})
+			}
+		}
+		t, err := sched.NewTable(cells, n)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrWorkload, err)
+		}
+		out = append(out, engine.Network{Name: n, Tables: []*sched.Table{t}})
+	}
+	return out, nil
+}
+
+// Run serves a workload for so many ns of virtual time.
+func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
+	o, _, err := b.serve(ctx, system, w, ns, seed)
+	return o, err
+}
+
+func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, *engine.Result, error) {
+	all, mode, policy := w.Clients, system, sched.Policy(&sched.Dispatch{})
+	switch system {
+	case "rt-only":
+		mode = "streams"
+		all = slices.DeleteFunc(slices.Clone(all), func(c Client) bool { return !c.RealTime() })
+		policy = &sched.Dispatch{One: true}
+	case "seq":
+		mode, policy = "streams", &sched.Dispatch{One: true}
+	}
+	m, err := gpu.ModeOf(mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, c := range all {
+		if !slices.Contains(names, c.Network) {
+			names = append(names, c.Network)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s has no real-time client", ErrWorkload, w.Name)
+	}
+	src := &clients{all: all, end: ns}
+	for i, c := range all {
+		alone, err := b.Alone(c.Network)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, at := range c.Times {
+			if at < ns {
+				src.due = append(src.due, due{at, i})
+			}
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		if c.closed() {
+			at := int64(0)
+			if seed > 0 && !c.RealTime() { // not all at once: what is drawn else
+				at = int64(rng.Float64() * float64(alone))
+			}
+			src.due = append(src.due, due{at, i})
+		}
+		if c.Share > 0 || c.Every > 0 {
+			gap := float64(alone) / c.Share
+			if c.Every > 0 {
+				gap = float64(c.Every)
+			}
+			at := rng.Float64() * gap
+			for at < float64(ns) {
+				src.due = append(src.due, due{int64(at), i})
+				switch {
+				case c.Poisson:
+					at += rng.ExpFloat64() * gap
+				case c.Every > 0:
+					at += (0.9 + 0.2*rng.Float64()) * gap
+				default:
+					at += gap
+				}
+			}
+		}
+	}
+	slices.SortFunc(src.due, func(a, b due) int {
+		if a.at != b.at {
+			return int(min(1, max(-1, a.at-b.at)))
+		}
+		if p, q := all[a.client].closed(), all[b.client].closed(); p != q {
+			return map[bool]int{true: -1, false: 1}[p]
+		}
+		return a.client - b.client
+	})
+	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
+	src.slo = func(c *Client) int64 {
+		if c.RealTime() && c.Deadline > 0 {
+			return c.Deadline
+		}
+		if b.slo == nil || !c.RealTime() {
+			return 0
+		}
+		return b.slo(b.alone[c.Network])
+	}
+	tables, err := b.tables(names)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := engine.Config{
+		Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: patient(),
+	}
+	if b.real != nil {
+		o, res, err := b.serveReal(ctx, m, names, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.Served = all
+		b.sum(o, seen, func(i int) float64 { return seen.part[i] })
+		return o, res, nil
+	}
+	d, err := b.device(m, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	heard := newListener(d, m, ns)
+	d.Probe = heard
+	cfg.Devices = []device.Device{d}
+	res, err := engine.Run(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
+	b.sum(o, seen, func(i int) float64 { return heard.part(all, &all[i]) })
+	heard.report(o)
+	var gone, host []float64
+	for _, p := range d.Preemptions {
+		gone = append(gone, float64(p.Gone-p.At)/1e3)
+		host = append(host, float64(p.Host)/1e3)
+	}
+	o.Host, _ = meanP99(host)
+	o.Preempt, o.PreemptP99 = meanP99(gone)
+	o.Gone = gone
+	if d.Ran > 0 {
+		o.Padded = float64(d.Padded) / float64(d.Ran)
+		o.Again = float64(d.Again) / float64(d.Ran)
+	}
+	return o, res, nil
+}
+
+// sum is what clients saw; part is what of a client's requests that were under way at the end was done.
+func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
+	for i, c := range o.Served {
+		share := (float64(seen.done[i]) + part(i)) * float64(b.alone[c.Network]) / float64(seen.end)
+		o.Throughput += share
+		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
+		if c.RealTime() {
+			o.RTThroughput += share
+			o.Seen = append(o.Seen, seen.rt[i]...)
+		}
+	}
+	o.RT, o.RTP99 = meanP99(o.Seen)
+	o.BestEffort = o.Throughput - o.RTThroughput
+}
+
+// quantiles sorts latencies; -1 where there are none.
+func quantiles(v []int64) engine.Latencies {
+	if len(v) == 0 {
+		return engine.Latencies{Avg: -1, P50: -1, P99: -1}
+	}
+	slices.Sort(v)
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x)
+	}
+	return engine.Latencies{Avg: int64(math.Round(sum / float64(len(v)))), P50: engine.Quantile(v, 0.5), P99: engine.Quantile(v, 0.99)}
+}
+
+func meanP99(v []float64) (mean, p99 float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	slices.Sort(v)
+	for _, x := range v {
+		mean += x
+	}
+	return mean / float64(len(v)), engine.Quantile(v, 0.99)
+}
+
+// clients is the load source: clients send when it is due, and closed ones their next request when the last
+// has ended, until the end.
+type clients struct {
+	all  []Client
+	end  int64
+	due  []due
+	next int
+	id   uint64
+	most uint64 // tasks; 0: no bound
+	of   map[uint64]int
+	slo  func(*Client) int64
+}
+
+type due struct {
+	at     int64
+	client int
+}
+
+func (c *clients) task(at int64, client int) *sched.Task {
+	c.id++
+	if c.of == nil {
+		c.of = map[uint64]int{}
+	}
+	c.of[c.id] = client
+	t := &sched.Task{ID: c.id, Client: client, Network: c.all[client].Network, Created: at, Arrived: at, Samples: 1, Theta: 2}
+	if c.all[client].RealTime() {
+		t.Priority = 1
+	}
+	if c.slo != nil {
+		if slo := c.slo(&c.all[client]); slo > 0 {
+			t.Deadline = at + slo
+		}
+	}
+	return t
+}
+
+// Next implements sched.Source.
+func (c *clients) Next() (sched.Item, bool) {
+	if c.next == len(c.due) {
+		return sched.Item{}, false
+	}
+	d := c.due[c.next]
+	c.next++
+	return sched.Item{At: d.at, Task: c.task(d.at, d.client)}, true
+}
+
+// Ended implements sched.Source.
+func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
+	i := t.Client
+	delete(c.of, t.ID)
+	if !c.all[i].closed() || now >= c.end || c.most > 0 && c.id >= c.most {
+		return nil
+	}
+	return []sched.Item{{At: now, Task: c.task(now, i)}}
+}
+
+// latencies hears of endings.
+type latencies struct {
+	engine.Deaf
+	bed     *Bed
+	clients *clients
+	end     int64
+	rt      [][]float64
+	done    []int // by the end
+	sent    []int
+	all     [][]int64 // latencies
+	part    []float64 // of those that ended after the end, the share of their time that was before it
+}
+
+func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
+	l.sent[t.Client]++
+	if how != engine.OnTime && how != engine.Late {
+		return
+	}
+	l.all[t.Client] = append(l.all[t.Client], now-t.Arrived)
+	c := &l.clients.all[t.Client]
+	if now <= l.end {
+		l.done[t.Client]++
+	} else if t.Arrived < l.end {
+		l.part[t.Client] += float64(l.end-t.Arrived) / float64(now-t.Arrived)
+	}
+	if c.RealTime() {
+		l.rt[t.Client] = append(l.rt[t.Client], float64(now-t.Arrived)/float64(l.bed.alone[c.Network]))
+	}
+}

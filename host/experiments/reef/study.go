@@ -1,0 +1,224 @@
+package reef
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+)
+
+//go:embed claims.yaml
+var book []byte
+
+// Config is how much is run.
+type Config struct {
+	frame.Config
+	Files map[string]*params.File // in place of the project's for GPUs
+	Real  *load.Trace             // a workload of DISB in place of the drive; nil: none
+}
+
+// GPUs are those that the evaluation runs on.
+func GPUs() []string { return []string{"mi50", "gv100"} }
+
+// probe is something that one lab can be asked for.
+type probe = frame.Probe[*lab]
+
+func over(a, b probe) probe    { return frame.Over(a, b) }
+func least(all ...probe) probe { return frame.Least(all...) }
+func most(all ...probe) probe  { return frame.Most(all...) }
+func mean(all ...probe) probe  { return frame.Mean(all...) }
+
+// lab runs what is asked for, once.
+type lab struct {
+	ctx  context.Context
+	file *params.File
+	ns   int64
+	seed uint64
+	beds map[string]*Bed
+	runs map[string]*Outcome
+	real []Client // in place of those of Drive; nil: none
+}
+
+func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
+	return &lab{ctx: ctx, file: f, ns: ns, seed: seed, beds: map[string]*Bed{}, runs: map[string]*Outcome{}}
+}
+
+func (l *lab) bed(style string) *Bed {
+	b := l.beds[style]
+	if b == nil {
+		b = NewBed(l.file, style)
+		l.beds[style] = b
+	}
+	return b
+}
+
+// run is a workload under a system.
+func (l *lab) run(style, system, workload string) (*Outcome, error) {
+	key := style + " " + system + " " + workload
+	if o := l.runs[key]; o != nil {
+		return o, nil
+	}
+	w, err := workloadOf(workload)
+	if err != nil {
+		return nil, err
+	}
+	if l.real != nil && workload == "drive" {
+		w.Clients = l.real
+	}
+	o, err := l.bed(style).Run(l.ctx, system, w, l.ns, l.seed)
+	if err != nil {
+		return nil, fmt.Errorf("DISB %s under %s on %s: %w", workload, system, l.file.Name, err)
+	}
+	l.runs[key] = o
+	return o, nil
+}
+
+// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
+// a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
+func workloadOf(name string) (Workload, error) {
+	for _, w := range append(DISB(), Drive()) {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	if rt, be, ok := strings.Cut(name, "/"); ok {
+		return Workload{name, []Client{{Network: rt, Urgent: true}, {Network: be}}}, nil
+	}
+	var n int
+	net, count, ok := strings.Cut(name, "+")
+	if _, err := fmt.Sscan(count, &n); !ok || err != nil {
+		return Workload{}, fmt.Errorf("no workload %q", name)
+	}
+	w := Workload{name, []Client{{Network: "mobilenetv2", Share: 0.1, Poisson: true}}}
+	for range n {
+		w.Clients = append(w.Clients, Client{Network: net})
+	}
+	return w, nil
+}
+
+func rt(style, system, workload string) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run(style, system, workload)
+		if err != nil {
+			return 0, err
+		}
+		only, err := l.run(style, "rt-only", workload)
+		if err != nil {
+			return 0, err
+		}
+		return o.RT / only.RT, nil
+	}
+}
+
+func throughput(style, system, workload string) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run(style, system, workload)
+		if err != nil {
+			return 0, err
+		}
+		return o.Throughput, nil
+	}
+}
+
+func preempt(style, system, workload string) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run(style, system, workload)
+		if err != nil {
+			return 0, err
+		}
+		if o.Preemptions == 0 {
+			return math.NaN(), nil
+		}
+		return o.Preempt, nil
+	}
+}
+
+// study is REEF's claims under a configuration.
+func (c *Config) study(ctx context.Context) frame.Study[*lab] {
+	return frame.Study[*lab]{
+		Book: book, Probes: probes(), Rows: c.rows,
+		Labs: func(on string, x *frame.Change) ([]*lab, error) {
+			f, err := c.file(on)
+			if err != nil {
+				return nil, err
+			}
+			if x != nil {
+				f = f.With(x.Key, x.By)
+			}
+			return c.labs(ctx, f)
+		},
+		Changes: func(on string) ([]frame.Change, error) {
+			f, err := c.file(on)
+			if err != nil {
+				return nil, err
+			}
+			return frame.Halves(f.Uncertain()...), nil
+		},
+	}
+}
+
+func (c *Config) labs(ctx context.Context, f *params.File) (out []*lab, err error) {
+	var clients []Client
+	if c.Real != nil {
+		own, err := NewOwn(f, "tvm", nil, c.Real, nil)
+		if err != nil {
+			return nil, err
+		}
+		clients = own.w.Clients
+	}
+	for _, s := range c.Seeds {
+		l := newLab(ctx, f, c.Ns, s)
+		l.real = clients
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// file is a GPU's parameters.
+func (c *Config) file(gpu string) (*params.File, error) {
+	if f := c.Files[gpu]; f != nil {
+		return f, nil
+	}
+	return params.Of(gpu)
+}
+
+// Run looks at REEF's claims, and every system on every workload of DISB.
+func Run(ctx context.Context, c Config) (*frame.Result, error) {
+	s := c.study(ctx)
+	return s.Run(ctx, &c.Config)
+}
+
+func (c *Config) rows(of func(on string) ([]*lab, error)) (rows []frame.Row, err error) {
+	for _, g := range GPUs() {
+		labs, err := of(g)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range DISB() {
+			for _, s := range Systems() {
+				c.Say(g + " " + w.Name + " " + s)
+				for _, m := range []struct {
+					name string
+					of   func(*Outcome) float64
+				}{
+					{"rt_latency", func(o *Outcome) float64 { return o.RT }},
+					{"rt_p99", func(o *Outcome) float64 { return o.RTP99 }},
+					{"throughput", func(o *Outcome) float64 { return o.Throughput }},
+					{"preempt_us", func(o *Outcome) float64 { return o.Preempt }},
+				} {
+					row, _, err := frame.Measure(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s, Metric: m.name, HeldOut: true}, outcome("tvm", s, w.Name, m.of))
+					if err != nil {
+						return nil, err
+					}
+					rows = append(rows, row)
+				}
+			}
+		}
+	}
+	return rows, nil
+}

@@ -1,0 +1,551 @@
+// SEEB-GPU's setting: four applications on an RTX 3090, tasks of many images, early exits.
+//
+// What the publication does not say stands in Open, each with its reason; none was adjusted to a result.
+// Confidences and classes are synthetic and the same for all systems: a sample of difficulty d, uniform,
+// is right at an exit of accuracy a where d < a, and shows there the confidence
+//
+//	floor + (1 - floor) / (1 + exp(-steep (a - d + noise)))
+//
+// a grows with the share x of the network's kernels that have run: first + (last - first) (1 - (1-x)^3).
+
+package seeb
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Open is what SEEB-GPU leaves open.
+type Open map[string]float64
+
+// DefaultOpen are the values that are used, with their reasons.
+func DefaultOpen() Open {
+	return Open{
+		"images":     128,  // mean of a task, exponential, at most four times that: figure 6 is unreadable in our copy; the ablation has batches of 128
+		"exits":      8,    // of the networks besides MobileNetV2, for which ten are named
+		"first":      0.40, // accuracy at the first exit: figure 10's 40 % "for most tasks at the earliest exit" (fitted to it)
+		"floor":      0.25, // confidence of who knows nothing: softmax over few classes
+		"steep":      4,    // of the confidence in the margin
+		"noise":      0.1,  // of the margin, standard deviation
+		"branchynet": 0.58, // BranchyNet's threshold: fitted to the accuracy that table 3 has for it
+		"launch_ns":  12e3, // of a kernel, under PyTorch: fitted to Batch's latency over SEEB's (table 3)
+		"batch":      2,    // Batch's size, "as small as possible": the least in use (section 5.5, configuration 3)
+		"lambda1":    10,   // per second; lambda2 is 1
+		"slack":      5e6,  // tau, ns
+		"gslice":     1e9,  // ns between two sizes of GSLICE's partitions
+		"gamma":      2,    // tasks a second of the gamma traces
+	}
+}
+
+// with is o with one value another.
+func (o Open) with(key string, factor float64) Open {
+	c := Open{}
+	for k, v := range o {
+		c[k] = v
+	}
+	c[key] *= factor
+	return c
+}
+
+const (
+	lastAccuracy = 0.96285 // table 3: the mean of the networks at full depth
+	window       = int64(100e6)
+	edgeBatch    = 128 // the largest
+	pixels       = 3 * 224 * 224 * 4
+)
+
+// edgeNetworks are table 2's.
+func edgeNetworks() []string { return []string{"resnet50", "shufflenet", "mobilenetv2", "resnet34"} }
+
+// Edge is the GPU with the four networks, profiled.
+type Edge struct {
+	file   *params.File
+	open   Open
+	nets   map[string]*edgeNet
+	Fits   map[string]*Fit
+	models map[string]sched.LatencyModel
+	runs   map[string]*EdgeOutcome
+	wrap   func(sched.Policy) sched.Policy // nil: nobody looks over a policy's shoulder
+}
+
+type edgeNet struct {
+	gpu.Network
+	accuracy []float64 // by exit
+	alone    []int64   // by batch - 1: full depth, all units; 0: not asked for yet
+	table    *sched.Table
+}
+
+// Thetas are what algorithm 2 chooses from.
+func Thetas() (out []float32) {
+	for i := 1; i <= 9; i++ {
+		out = append(out, float32(i)/10)
+	}
+	return out
+}
+
+// NewEdge makes one and profiles its networks.
+func NewEdge(f *params.File, o Open) (*Edge, error) {
+	if _, ok := f.Values["launch_ns"]; ok {
+		f = f.With("launch_ns", o["launch_ns"]/f.Values["launch_ns"].Value)
+	}
+	e := &Edge{file: f, open: o, nets: map[string]*edgeNet{}, Fits: map[string]*Fit{}, models: map[string]sched.LatencyModel{}, runs: map[string]*EdgeOutcome{}}
+	for _, name := range edgeNetworks() {
+		n, err := e.network(name)
+		if err != nil {
+			return nil, err
+		}
+		e.nets[name] = n
+	}
+	d, err := e.device()
+	if err != nil {
+		return nil, err
+	}
+	p := &profiler{d: d}
+	for _, name := range edgeNetworks() {
+		n := e.nets[name]
+		for b := 1; b <= edgeBatch; b *= 2 {
+			ns, err := p.run(name, b, 2, device.Units{})
+			if err != nil {
+				return nil, err
+			}
+			n.alone[b-1] = ns
+		}
+		if n.table, err = sched.Uniform(name, len(n.accuracy), edgeBatch, max(1, n.alone[0]/int64(len(n.accuracy)))); err != nil {
+			return nil, err
+		}
+		fit, err := p.fit(name)
+		if err != nil {
+			return nil, err
+		}
+		e.Fits[name], e.models[name] = fit, fit.Model
+	}
+	return e, nil
+}
+
+// network is a network with exits; its program begins with the copy of the images.
+func (e *Edge) network(name string) (*edgeNet, error) {
+	exits := int(math.Round(e.open["exits"]))
+	if name == "mobilenetv2" {
+		exits = 10 // section 4
+	}
+	programs := map[int]*kernel.Program{}
+	program := func(batch int) (*kernel.Program, error) {
+		if p := programs[batch]; p != nil {
+			return p, nil
+		}
+		p, err := catalogue.Program(catalogue.Spec{Network: name, Style: "pytorch", Batch: batch, Exits: exits}, e.file.Machine())
+		if err != nil {
+			return nil, err
+		}
+		q := &kernel.Program{Name: p.Name, Memory: p.Memory, Kernels: append([]kernel.Kernel{{Name: "images", Kind: kernel.Upload, Bytes: int64(batch) * pixels}}, p.Kernels...)}
+		for _, x := range p.Exits {
+			q.Exits = append(q.Exits, x+1)
+		}
+		programs[batch] = q
+		return q, nil
+	}
+	one, err := program(1)
+	if err != nil {
+		return nil, err
+	}
+	n := &edgeNet{alone: make([]int64, edgeBatch)}
+	for _, x := range one.Exits {
+		share := float64(x) / float64(len(one.Kernels)-1)
+		n.accuracy = append(n.accuracy, e.open["first"]+(lastAccuracy-e.open["first"])*(1-math.Pow(1-share, 3)))
+	}
+	n.Network = gpu.Network{
+		Name: name, Program: program,
+		Exit: func(id device.RequestID, segment int) device.ExitResult {
+			d := uniform(uint64(id), 0)
+			x := device.ExitResult{}
+			if d < n.accuracy[segment] {
+				x.Class = 1
+			}
+			// the sum of four uniform numbers is normal enough, and the same everywhere
+			z := -2.0
+			for i := range uint64(4) {
+				z += uniform(uint64(id), 8*uint64(segment)+i+1)
+			}
+			margin := n.accuracy[segment] - d + e.open["noise"]*z*math.Sqrt(3)
+			x.Confidence = float32(e.open["floor"] + (1-e.open["floor"])/(1+math.Exp(-e.open["steep"]*margin)))
+			return x
+		},
+	}
+	return n, nil
+}
+
+// uniform is a number in [0, 1) of a sample and a place.
+func uniform(id, place uint64) float64 {
+	h := (id + 0x9e3779b97f4a7c15*(place+1)) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	h ^= h >> 31
+	return float64(h>>11) / (1 << 53)
+}
+
+func (e *Edge) device() (*gpu.Device, error) {
+	m, err := gpu.ModeOf("streams")
+	if err != nil {
+		return nil, err
+	}
+	d, err := gpu.New(gpu.Config{
+		Name: "gpu-sim:" + e.file.Name, Params: e.file.Params(), Mode: m, SyncNs: e.file.SyncNs(), MaxBatch: edgeBatch, Places: 16, Slots: 1 << 14,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range edgeNetworks() {
+		a := device.Artefact{Network: name, Kind: gpu.ArtefactModule, Data: &e.nets[name].Network}
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// profiler runs launches alone on a device.
+type profiler struct {
+	d    *gpu.Device
+	now  int64
+	work device.WorkID
+	id   device.RequestID
+}
+
+// run is how long a batch takes alone.
+func (p *profiler) run(network string, batch int, theta float32, units device.Units) (int64, error) {
+	ns, err := p.together(network, batch, theta, units)
+	return int64(ns), err
+}
+
+// pair is how long two batches of one take in the mean that begin at the same time.
+func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
+	return p.together(network, 1, 2, a, b)
+}
+
+// together begins a launch on each set of units and says how long they take in the mean.
+func (p *profiler) together(network string, batch int, theta float32, sets ...device.Units) (float64, error) {
+	segments, err := p.d.Segments(network)
+	if err != nil {
+		return 0, err
+	}
+	began, sum := p.now, 0.0
+	first := p.id + 1
+	under := map[device.WorkID]bool{}
+	var works []*device.Work
+	for _, units := range sets {
+		l := device.Launch{ID: device.LaunchID(p.work + 1), Network: network, Units: units, Last: segments - 1}
+		for range batch {
+			p.id++
+			p.work++
+			if _, err := p.d.Begin(context.Background(), p.now, &device.Work{ID: p.work, Kind: device.Copy, Network: network, Request: p.id}); err != nil {
+				return 0, err
+			}
+			l.Requests = append(l.Requests, p.id)
+		}
+		for range batch * segments {
+			l.Theta = append(l.Theta, theta)
+		}
+		p.work++
+		works, under[p.work] = append(works, &device.Work{ID: p.work, Kind: device.Run, Launch: l}), true
+	}
+	for _, w := range works {
+		if _, err := p.d.Begin(context.Background(), p.now, w); err != nil {
+			return 0, err
+		}
+	}
+	for len(under) > 0 {
+		at, ok := p.d.Next()
+		if !ok {
+			return 0, fmt.Errorf("a batch of %d of %s does not end", batch, network)
+		}
+		p.now = max(p.now, at)
+		for ev := p.d.Take(at); ev != nil; ev = p.d.Take(at) {
+			if ev.Kind == device.Failed {
+				return 0, fmt.Errorf("profile of %s: %w", network, ev.Err)
+			}
+			if ev.Over && under[ev.Work] {
+				delete(under, ev.Work)
+				sum += float64(p.now - began)
+			}
+		}
+	}
+	for id := first; id <= p.id; id++ {
+		p.d.Release(id)
+	}
+	return sum / float64(len(sets)), nil
+}
+
+// alone is the time of so many images at full depth, with the GPU for themselves.
+func (e *Edge) alone(network string, images int) (ns int64) {
+	n := e.nets[network]
+	for images > 0 {
+		b := edgeBatch
+		for b > images {
+			b /= 2
+		}
+		ns += n.alone[b-1]
+		images -= b
+	}
+	return ns
+}
+
+// EdgeSystems are the ways of serving that are compared, seeb first.
+func EdgeSystems() []string {
+	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
+}
+
+// policy makes a system by name; ablations are seeb:1 to seeb:6, sensitivities seeb:LAMBDA1:LAMBDA2.
+func (e *Edge) policy(system string) (sched.Policy, error) {
+	batches := map[string]int{}
+	for _, n := range edgeNetworks() {
+		batches[n] = int(math.Round(e.open["batch"]))
+	}
+	seeb := &sched.SEEB{Models: e.models, Thetas: Thetas(), Slack: int64(e.open["slack"]), Lambda1: e.open["lambda1"], Lambda2: 1, Period: window}
+	switch system {
+	case "seeb", "seeb:6":
+	case "seeb-literal":
+		seeb.Literal = true
+	case "seeb:1":
+		seeb.FixedTheta, seeb.NoUnits = Thetas()[2], true
+	case "seeb:2":
+		seeb.FixedTheta, seeb.NoUnits = Thetas()[8], true
+	case "seeb:3":
+		seeb.FixedBatch, seeb.NoUnits = 2, true
+	case "seeb:4":
+		seeb.FixedBatch, seeb.NoUnits = 128, true
+	case "seeb:5":
+		seeb.NoUnits = true
+	case "batch":
+		return &sched.Collect{Label: system, Window: window, Batches: batches}, nil
+	case "batch:8": // the size that its published latency fits
+		for n := range batches {
+			batches[n] = 8
+		}
+		return &sched.Collect{Label: system, Window: window, Batches: batches}, nil
+	case "triton":
+		return &sched.Collect{Label: system}, nil
+	case "deeprt":
+		return &sched.Collect{Label: system, Window: window, One: true}, nil
+	case "gslice":
+		return &sched.Collect{Label: system, Window: window, Share: true, Resize: int64(e.open["gslice"])}, nil
+	case "branchynet":
+		return &sched.Collect{Label: system, Window: window, Batches: batches, Theta: float32(e.open["branchynet"])}, nil
+	default:
+		if n, err := fmt.Sscanf(system, "seeb:%g:%g", &seeb.Lambda1, &seeb.Lambda2); n != 2 || err != nil {
+			return nil, fmt.Errorf("no system %q; there are %v", system, EdgeSystems())
+		}
+	}
+	return seeb, nil
+}
+
+// EdgeOutcome is what one run showed; times in seconds, means over tasks.
+type EdgeOutcome struct {
+	Latency    float64 // dispatch of a task's first image to the end of its last
+	Waiting    float64 // release to dispatch
+	Throughput float64 // tasks/s
+	Accuracy   float64 // share of the images
+	Efficacy   float64 // throughput / latency x accuracy
+	Violations float64 // share of tasks that ended behind their deadline
+	Dispatched float64 // share whose latency alone is more than 1.2 of it
+	Tasks      int
+}
+
+// edgeTask is one of a load.
+type edgeTask struct {
+	at      int64
+	network string
+	images  int
+}
+
+// added is what ends the name of a load whose deadlines have the window of 100 ms added, in which every
+// system collects requests: another reading of the publication, which says 120 % of the expected time.
+const added = "+window"
+
+// deadline is a task's, from its release on.
+func (e *Edge) deadline(t *edgeTask, load string) int64 {
+	d := int64(1.2 * float64(e.alone(t.network, t.images)))
+	if strings.HasSuffix(load, added) {
+		d += window
+	}
+	return d
+}
+
+// EdgeLoads are the names of loads: pai, poisson:RATE, gamma:CV, each with +window or without.
+func EdgeLoads() []string {
+	return []string{"pai", "poisson:10", "poisson:15", "poisson:20", "poisson:25", "gamma:0.5", "gamma:1", "gamma:2"}
+}
+
+// paiRate is table 3's throughput, which no system falls short of by much.
+const paiRate = 1.097
+
+// tasks draws a load; pai are the arrivals of a trace, nil: bursts as a Markov chain of two rates.
+func (e *Edge) tasks(name string, ns int64, seed uint64, pai []int64) ([]edgeTask, error) {
+	var p load.Process
+	var rate, x float64
+	switch n, _ := fmt.Sscanf(name, "poisson:%g", &rate); {
+	case n == 1:
+		p.Kind = load.KindPoisson
+	case name == "pai":
+		p, rate = load.Process{Kind: load.KindMarkov, High: 4, Share: 0.1, Dwell: 2}, paiRate
+	default:
+		if n, _ := fmt.Sscanf(name, "gamma:%g", &x); n != 1 {
+			return nil, fmt.Errorf("no load %q; there are %v", name, EdgeLoads())
+		}
+		p, rate = load.Process{Kind: load.KindGamma, CV: x}, e.open["gamma"]
+	}
+	n := max(1, int(rate*float64(ns)/1e9))
+	var times []int64
+	var err error
+	if name == "pai" && pai != nil {
+		// another seed is another stretch of the trace
+		if len(pai) < 2 {
+			return nil, fmt.Errorf("%w: %d arrivals, at least two are expected", load.ErrLoad, len(pai))
+		}
+		n = min(n, len(pai))
+		from := int(seed*7919) % (len(pai) - n + 1)
+		times, err = load.Rescale(pai[from:from+n], rate)
+	} else {
+		times, err = p.Times(rate, n, seed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 31))
+	var out []edgeTask
+	for _, at := range times {
+		mean := e.open["images"]
+		images := 1 + int(min(4*mean, rng.ExpFloat64()*mean))
+		out = append(out, edgeTask{at, edgeNetworks()[rng.IntN(4)], images})
+	}
+	return out, nil
+}
+
+// Run serves a load.
+func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint64, pai []int64) (*EdgeOutcome, error) {
+	key := fmt.Sprint(system, " ", name, " ", ns, " ", seed)
+	if o := e.runs[key]; o != nil {
+		return o, nil
+	}
+	tasks, err := e.tasks(strings.TrimSuffix(name, added), ns, seed, pai)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := e.policy(system)
+	if err != nil {
+		return nil, err
+	}
+	if e.wrap != nil {
+		policy = e.wrap(policy)
+	}
+	d, err := e.device()
+	if err != nil {
+		return nil, err
+	}
+	var nets []engine.Network
+	for _, n := range edgeNetworks() {
+		nets = append(nets, engine.Network{Name: n, Tables: []*sched.Table{e.nets[n].table}})
+	}
+	src, seen := &edgeSource{e: e, tasks: tasks, load: name}, &edgeSeen{tasks: make([]span, len(tasks))}
+	if _, err := engine.Run(ctx, engine.Config{
+		Devices: []device.Device{d}, Networks: nets, Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Clock: engine.Measured, Keep: engine.Counts, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
+	}); err != nil {
+		return nil, fmt.Errorf("%s under %s: %w", name, system, err)
+	}
+	o := &EdgeOutcome{Tasks: len(tasks)}
+	var end int64
+	for i := range tasks {
+		t, s := &tasks[i], seen.tasks[i]
+		if s.failed {
+			return nil, fmt.Errorf("%s under %s: task %d did not end well", name, system, i)
+		}
+		took := float64(s.to - s.from)
+		o.Latency += took / 1e9
+		o.Waiting += float64(s.from-t.at) / 1e9
+		if s.to-t.at > e.deadline(t, name) {
+			o.Violations++
+		}
+		if took > 1.2*float64(e.alone(t.network, t.images)) {
+			o.Dispatched++
+		}
+		end = max(end, s.to)
+	}
+	k := float64(len(tasks))
+	o.Latency, o.Waiting, o.Violations, o.Dispatched = o.Latency/k, o.Waiting/k, o.Violations/k, o.Dispatched/k
+	o.Throughput = k / (float64(max(end, ns)) / 1e9)
+	o.Accuracy = float64(seen.right) / float64(seen.images)
+	o.Efficacy = o.Throughput / o.Latency * o.Accuracy
+	e.runs[key] = o
+	return o, nil
+}
+
+// edgeSource is the load of a run.
+type edgeSource struct {
+	e     *Edge
+	tasks []edgeTask
+	load  string
+	next  int
+}
+
+// Next implements sched.Source.
+func (s *edgeSource) Next() (sched.Item, bool) {
+	if s.next == len(s.tasks) {
+		return sched.Item{}, false
+	}
+	t := &s.tasks[s.next]
+	s.next++
+	return sched.Item{At: t.at, Task: &sched.Task{
+		ID: uint64(s.next), Network: t.network, Created: t.at, Arrived: t.at, Deadline: t.at + s.e.deadline(t, s.load), Samples: t.images, Theta: 2,
+	}}, true
+}
+
+// Ended implements sched.Source.
+func (*edgeSource) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+type span struct {
+	from, to int64
+	failed   bool
+}
+
+// edgeSeen hears of endings.
+type edgeSeen struct {
+	engine.Deaf
+	tasks         []span
+	images, right int
+}
+
+// Ended implements engine.Observer.
+func (s *edgeSeen) Ended(r *engine.Record, _ *device.ExitResult) {
+	t := &s.tasks[r.Task-1]
+	if r.Ending != engine.OnTime && r.Ending != engine.Late {
+		t.failed = true
+		return
+	}
+	if t.to == 0 || r.Started < t.from {
+		t.from = r.Started
+	}
+	t.to = max(t.to, r.Ended)
+	s.images++
+	s.right += r.Class
+}
+
+// keys of what is open, in order.
+func (o Open) keys() (out []string) {
+	for k := range o {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,35 @@
+package seeb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// FitTo is solve.
+var FitTo = solve
+
+// Under runs a load with a policy that is made of a system's.
+func (e *Edge) Under(system, name string, ns int64, seed uint64, wrap func(sched.Policy) sched.Policy) error {
+	e.wrap = wrap
+	defer func() { e.wrap = nil; clear(e.runs) }()
+	_, err := e.Run(context.Background(), system, name, ns, seed, nil)
+	return err
+}
+
+// Statement is what a bench says of one of its claims, for one seed.
+func (e *Edge) Statement(id string, ns int64, seed uint64) (*frame.Statement, error) {
+	claims, err := frame.Book(book)
+	if err != nil {
+		return nil, err
+	}
+	for i := range claims {
+		if claims[i].ID == id {
+			v, err := probes()[id](&lab{ctx: context.Background(), file: e.file, edge: e, ns: ns, seed: seed})
+			return claims[i].Judge([]float64{v}), err
+		}
+	}
+	return nil, fmt.Errorf("no claim %q", id)
+}

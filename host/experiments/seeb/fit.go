@@ -1,0 +1,113 @@
+// The latency model of SEEB-GPU's algorithm 2, fitted to profiles by least squares.
+
+package seeb
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Fit is a latency model and how far it is from what it was fitted to.
+type Fit struct {
+	Model    sched.LatencyModel `json:"model"` // ns
+	Profiles int                `json:"profiles"`
+	Mean     float64            `json:"error_mean"` // relative, of the absolute values
+	Worst    float64            `json:"error_worst"`
+	R2       float64            `json:"r2"` // share of the latencies' variance that is explained
+	// Where more than one thing differs from the base, which the model was not fitted to.
+	CrossMean  float64 `json:"cross_error_mean"`
+	CrossWorst float64 `json:"cross_error_worst"`
+}
+
+// fit profiles a network of the device and fits L = alpha + beta1 s + beta2 theta + beta3 / units. As in
+// sections 2.2.1 to 2.2.3, the batch, the threshold and the units are swept one at a time, from a batch of
+// 32 with all units at the highest threshold. How far the model is off where two of them differ is looked
+// at as well: there is no term for that in it.
+func (p *profiler) fit(network string) (*Fit, error) {
+	const base = 32
+	n := p.d.Info().Units
+	thetas := Thetas()
+	top := thetas[len(thetas)-1]
+	var x [][4]float64
+	var y []float64
+	at := func(batch int, theta float32, units int) error {
+		ns, err := p.run(network, batch, theta, device.UnitRange(0, units))
+		x = append(x, [4]float64{1, float64(batch), float64(theta), 1 / float64(units)})
+		y = append(y, float64(ns))
+		return err
+	}
+	for b := 1; b <= edgeBatch; b *= 2 {
+		if err := at(b, top, n); err != nil {
+			return nil, err
+		}
+	}
+	for _, theta := range thetas[:len(thetas)-1] {
+		if err := at(base, theta, n); err != nil {
+			return nil, err
+		}
+	}
+	for units := 1; units < n; units *= 2 {
+		if err := at(base, top, units); err != nil {
+			return nil, err
+		}
+	}
+	f, err := solve(x, y)
+	if err != nil {
+		return nil, err
+	}
+	x, y = x[:0], y[:0]
+	for _, batch := range []int{1, 8, 128} {
+		for _, theta := range []float32{0.1, 0.4, 0.7} {
+			for _, units := range []int{2, 8, 20} {
+				if err := at(batch, theta, min(units, n)); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	f.CrossMean, f.CrossWorst, _ = f.off(x, y)
+	return f, nil
+}
+
+// off is how far the model is from profiles: relative errors, and the share of the variance explained.
+func (f *Fit) off(x [][4]float64, y []float64) (mean, worst, r2 float64) {
+	var rest, all, middle float64
+	for i := range y {
+		middle += y[i] / float64(len(y))
+	}
+	for i := range x {
+		l := max(f.Model.Least, x[i][0]*f.Model.Alpha+x[i][1]*f.Model.Beta1+x[i][2]*f.Model.Beta2+x[i][3]*f.Model.Beta3)
+		off := math.Abs(l/y[i] - 1)
+		mean, worst = mean+off/float64(len(x)), max(worst, off)
+		rest += (l - y[i]) * (l - y[i])
+		all += (y[i] - middle) * (y[i] - middle)
+	}
+	return mean, worst, 1 - rest/all
+}
+
+// solve is the least squares of relative errors: the model must be right for batches of one and of a
+// hundred alike. Where it promises less than anything that was profiled took, it is not believed.
+func solve(x [][4]float64, y []float64) (*Fit, error) {
+	a, one := mat.NewDense(len(x), 4, nil), mat.NewVecDense(len(x), nil)
+	for i := range x {
+		for j, v := range x[i] {
+			a.Set(i, j, v/y[i])
+		}
+		one.SetVec(i, 1)
+	}
+	var c mat.VecDense
+	if err := c.SolveVec(a, one); err != nil {
+		return nil, fmt.Errorf("latency model: %w", err)
+	}
+	f := &Fit{
+		Model:    sched.LatencyModel{Alpha: c.AtVec(0), Beta1: c.AtVec(1), Beta2: c.AtVec(2), Beta3: c.AtVec(3), Least: slices.Min(y)},
+		Profiles: len(x),
+	}
+	f.Mean, f.Worst, f.R2 = f.off(x, y)
+	return f, nil
+}

@@ -1,0 +1,37 @@
+package seeb
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+)
+
+// host/gpu/seeb.txt is what was printed for the claims of today, and RESULTS.md shows its count.
+func TestShown(t *testing.T) {
+	claims, err := frame.Book(book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	lines := strings.Split(strings.TrimSpace(read("seeb.txt")), "\n")
+	if len(lines) != len(claims)+1 {
+		t.Fatalf("seeb.txt has %d lines for %d claims", len(lines), len(claims))
+	}
+	for i := range claims {
+		if strings.Fields(lines[i])[0] != claims[i].ID || strings.Contains(lines[i], "  fitted") != claims[i].Fitted {
+			t.Errorf("seeb.txt: %q is for %s, fitted: %v", lines[i], claims[i].ID, claims[i].Fitted)
+		}
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(read("RESULTS.md"), "\n    "+last+"\n") {
+		t.Errorf("RESULTS.md does not show %q", last)
+	}
+}

@@ -1,0 +1,125 @@
+// Package seeb runs SEEB-GPU's evaluation on a simulated RTX 3090: four applications with early exits under
+// SEEB and its baselines. All of it is simulated, in virtual time, from package params' file and the synthetic
+// programs of package catalogue.
+package seeb
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+)
+
+//go:embed claims.yaml
+var book []byte
+
+// GPU is that of the evaluation.
+const GPU = "rtx3090"
+
+// Config is how much is run.
+type Config struct {
+	frame.Config
+	File *params.File // in place of the project's for the GPU; nil: that
+	PAI  []int64      // arrivals of a trace in place of the bursts that are drawn; nil: none
+}
+
+// Bench is what it gives.
+type Bench struct {
+	frame.Result
+	Fits map[string]*Fit // latency models, by network
+	Open Open            // what the publication leaves open, as it was set
+}
+
+// lab is what one seed is run on.
+type lab struct {
+	ctx  context.Context
+	file *params.File
+	edge *Edge
+	ns   int64
+	seed uint64
+	pai  []int64
+}
+
+// Run looks at SEEB's claims, and every system on every load.
+func Run(ctx context.Context, c Config) (*Bench, error) {
+	file := c.File
+	if file == nil {
+		var err error
+		if file, err = params.Of(GPU); err != nil {
+			return nil, err
+		}
+	}
+	labs := func(f *params.File, o Open) (out []*lab, err error) {
+		e, err := NewEdge(f, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range c.Seeds {
+			out = append(out, &lab{ctx: ctx, file: f, edge: e, ns: c.Ns, seed: s, pai: c.PAI})
+		}
+		return out, nil
+	}
+	b := &Bench{Open: DefaultOpen()}
+	s := frame.Study[*lab]{
+		Book: book, Probes: probes(), Rows: c.rows,
+		Labs: func(_ string, x *frame.Change) ([]*lab, error) {
+			if x == nil {
+				all, err := labs(file, b.Open)
+				if err == nil {
+					b.Fits = all[0].edge.Fits
+				}
+				return all, err
+			}
+			if _, ok := b.Open[x.Key]; ok {
+				return labs(file, b.Open.with(x.Key, x.By))
+			}
+			return labs(file.With(x.Key, x.By), b.Open)
+		},
+		Changes: func(string) ([]frame.Change, error) {
+			return frame.Halves(append(file.Uncertain(), b.Open.keys()...)...), nil
+		},
+	}
+	r, err := s.Run(ctx, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	b.Result = *r
+	return b, nil
+}
+
+// rows are every system on every load, the ablation and the sweep of lambda.
+func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
+	labs, err := of("")
+	if err != nil {
+		return nil, err
+	}
+	type run struct{ system, load string }
+	var runs []run
+	for _, n := range EdgeLoads() {
+		for _, s := range EdgeSystems() {
+			if s == "seeb-literal" && n != "pai" {
+				continue // one image at a time
+			}
+			runs = append(runs, run{s, n})
+		}
+	}
+	for n := 1; n <= 6; n++ {
+		runs = append(runs, run{fmt.Sprint("seeb:", n), "pai"})
+	}
+	for _, l := range []string{"0:1", "1:1", "5:1", "10:1", "20:1", "50:1", "1:0"} {
+		runs = append(runs, run{"seeb:" + l, "pai"})
+	}
+	for _, r := range runs {
+		c.Say(r.load + " " + r.system)
+		for _, m := range edgeMetrics() {
+			row, _, err := frame.Measure(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system, Metric: m.name, HeldOut: true}, served(r.system, r.load, m.of))
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}

@@ -1,0 +1,365 @@
+// How Strait's claims (claims.yaml) are looked at. Differences are percentage points, ours paired by seed.
+
+package strait
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+type value = frame.Probe[*lab]
+
+// violations of a priority, in per cent.
+func violations(o *Outcome, priority int) float64 { return 100 * o.Class[priority].Violations() }
+
+type runs func(l *lab, system string) (*Outcome, error)
+
+func main12(name string) runs {
+	return func(l *lab, system string) (*Outcome, error) { return l.main(system, name) }
+}
+
+func node(name string) runs {
+	return func(l *lab, system string) (*Outcome, error) { return l.node(system, name) }
+}
+
+func baselines() []string { return []string{"temporal", "static", "reactive"} }
+
+// less is how many points fewer violations a system has than another; nothing where neither has any: what
+// was never under pressure shows no difference.
+func less(r runs, system, than string, priority int) value {
+	return func(l *lab) (float64, error) {
+		a, err := r(l, system)
+		if err != nil {
+			return 0, err
+		}
+		b, err := r(l, than)
+		if err != nil {
+			return 0, err
+		}
+		if quiet(priority, a, b) {
+			return math.NaN(), nil
+		}
+		return violations(b, priority) - violations(a, priority), nil
+	}
+}
+
+// quiet is whether no run has a violation of a priority.
+func quiet(priority int, all ...*Outcome) bool {
+	for _, o := range all {
+		if c := &o.Class[priority]; c.Requests > c.OnTime {
+			return false
+		}
+	}
+	return true
+}
+
+// than is less against each baseline.
+func than(r runs, system string, priority int, others ...string) (out []value) {
+	for _, b := range others {
+		out = append(out, less(r, system, b, priority))
+	}
+	return out
+}
+
+// odds is misses over all, with a half added, so that a ratio has a value where one side has none.
+func odds(o *Outcome, priority int) float64 {
+	c := &o.Class[priority]
+	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
+}
+
+// removed is violations without a mechanism over those before it was removed, in the evolving workload.
+func removed(without, before string, priority int) value {
+	return func(l *lab) (float64, error) {
+		a, err := l.main(without, "evolving")
+		if err != nil {
+			return 0, err
+		}
+		b, err := l.main(before, "evolving")
+		if err != nil {
+			return 0, err
+		}
+		if quiet(priority, a, b) {
+			return math.NaN(), nil
+		}
+		return odds(a, priority) / odds(b, priority), nil
+	}
+}
+
+// gain is how many points the error's quantile falls by learning where the warmed predictor was moved.
+func gain(where string, q float64) value {
+	return func(l *lab) (float64, error) {
+		o, err := l.moved(where)
+		if err != nil {
+			return 0, err
+		}
+		m, err := l.warmed()
+		if err != nil {
+			return 0, err
+		}
+		return quantile(wrong(o.Finished, still(m)), q) - quantile(wrong(o.Finished, adaptive), q), nil
+	}
+}
+
+// linearOn is how much the static linear model's p95 error exceeds that of its validation, in points.
+func linearOn(of func(*lab) (*Outcome, error)) value {
+	return func(l *lab) (float64, error) {
+		m, validation, err := l.fit()
+		if err != nil {
+			return 0, err
+		}
+		o, err := of(l)
+		if err != nil {
+			return 0, err
+		}
+		return quantile(wrong(o.Finished, linear(m)), 0.95) - quantile(wrong(validation, linear(m)), 0.95), nil
+	}
+}
+
+func elsewhere(key, gpu string, models func() []Model, high float64) func(*lab) (*Outcome, error) {
+	return func(l *lab) (*Outcome, error) {
+		return l.run(key, gpu, Run{System: "strait", Models: models(), Load: Load{Name: key, Work: Intense * l.work, High: high}})
+	}
+}
+
+func set1() []Model { return Twice(pick("resnet50", "vit-b", "convnext-b")) }
+func set2() []Model { return Twice(pick("vgg19", "yolov8n", "roberta")) }
+
+// predicted is a quantile of the predictor's errors over section 5.2's loads.
+func predicted(q float64) value {
+	return func(l *lab) (float64, error) {
+		f, err := l.all()
+		return quantile(wrong(f, adaptive), q), err
+	}
+}
+
+// straight is by how much a quantile of the errors of the linear model with equal inputs exceeds that of
+// the adaptive one.
+func straight(q float64) value {
+	return func(l *lab) (float64, error) {
+		m, err := l.even()
+		if err != nil {
+			return 0, err
+		}
+		f, err := l.all()
+		return quantile(wrong(f, weighted(m)), q) - quantile(wrong(f, adaptive), q), err
+	}
+}
+
+func overhead(q float64) value {
+	return func(l *lab) (float64, error) {
+		v, err := l.overhead()
+		return quantile(v, q), err
+	}
+}
+
+// bias is the median of signed relative errors, in per cent, of the batches with an overhead in a range.
+func bias(least, most float64) value {
+	return func(l *lab) (float64, error) {
+		f, err := l.all()
+		var v []float64
+		for i := range f {
+			if o := f[i].Actual - 1; o >= least && o < most {
+				v = append(v, 100*(f[i].Predicted/f[i].Actual-1))
+			}
+		}
+		slices.Sort(v)
+		return quantile(v, 0.5), err
+	}
+}
+
+// beside is by how many points more of ResNet-50's requests are on time beside one network than beside
+// another (figure 1).
+func beside(network, other string) value {
+	return less(func(l *lab, network string) (*Outcome, error) { return l.pair(network) }, network, other, 1)
+}
+
+// tail is the p99 of a network's slowdown there.
+func tail(network, of string) value {
+	return func(l *lab) (float64, error) {
+		o, err := l.pair(network)
+		if err != nil {
+			return 0, err
+		}
+		v := slices.Clone(o.Slow[of])
+		slices.Sort(v)
+		return quantile(v, 0.99), nil
+	}
+}
+
+// dropped is the share of the violations of low priority under Strait that were given up early.
+func dropped(name string) value {
+	return func(l *lab) (float64, error) {
+		o, err := l.main("strait", name)
+		if err != nil {
+			return 0, err
+		}
+		c := &o.Class[0]
+		return float64(c.Dropped) / float64(c.Requests-c.OnTime), nil
+	}
+}
+
+func spread(r runs, system string) value {
+	return func(l *lab) (float64, error) {
+		o, err := r(l, system)
+		if err != nil {
+			return 0, err
+		}
+		return (o.Class[1].Latency(0.95) - o.Class[1].Latency(0.05)) / 1e6, nil
+	}
+}
+
+// drift is by how many points the p99 error changes when the profile is off by up to 15 % (appendix A.2).
+func drift(l *lab) (float64, error) {
+	x, err := l.load("evolving")
+	if err != nil {
+		return 0, err
+	}
+	at := func(by float64) (float64, error) {
+		o, err := l.run(fmt.Sprint("drift ", by), "l4", Run{System: "strait", Models: Twice(Table1()), Load: x, Drift: by})
+		if err != nil {
+			return 0, err
+		}
+		return quantile(wrong(settled(o), adaptive), 0.99), nil
+	}
+	a, err := at(0)
+	if err != nil {
+		return 0, err
+	}
+	b, err := at(0.15)
+	return math.Abs(a - b), err
+}
+
+// capped is how many points more violations of low priority a cap makes that begins lower than another.
+func capped(low, than float64) value {
+	return func(l *lab) (float64, error) {
+		x, err := l.load("evolving")
+		if err != nil {
+			return 0, err
+		}
+		var o [2]*Outcome
+		for i, at := range []float64{than, low} {
+			if o[i], err = l.run(fmt.Sprint("cap ", at), "l4", Run{System: "strait", Models: Twice(Table1()), Load: x, Low: at}); err != nil {
+				return 0, err
+			}
+		}
+		if quiet(0, o[:]...) {
+			return math.NaN(), nil
+		}
+		return violations(o[1], 0) - violations(o[0], 0), nil
+	}
+}
+
+// wander is the largest median error of a window of the trace's run, of either sign, in per cent.
+func wander(l *lab) (float64, error) {
+	o, err := l.main("strait", "trace")
+	if err != nil {
+		return 0, err
+	}
+	f := settled(o)
+	const windows = 5
+	out := math.NaN()
+	for i := range windows {
+		var v []float64
+		for k := len(f) * i / windows; k < len(f)*(i+1)/windows; k++ {
+			v = append(v, 100*(f[k].Predicted/f[k].Actual-1))
+		}
+		slices.Sort(v)
+		if m := math.Abs(quantile(v, 0.5)); i == 0 || m > out {
+			out = m
+		}
+	}
+	return out, nil
+}
+
+func pressure(high float64) runs {
+	return func(l *lab, system string) (*Outcome, error) { return l.xsched(system, high) }
+}
+
+// probes are how Strait's claims are looked at.
+func probes() map[string]value {
+	best, worst, minus := frame.Least[*lab], frame.Most[*lab], frame.Minus[*lab]
+	out := map[string]value{}
+	for _, name := range []string{"high", "low", "uniform"} {
+		for on, r := range map[string]runs{"fig5/": main12(name), "fig5/node/": node(name)} {
+			id := on + name + "/"
+			out[id+"high"] = best(than(r, "strait", 1, baselines()...)...)
+			out[id+"high-most"] = worst(than(r, "strait", 1, baselines()...)...)
+			out[id+"low"] = best(than(r, "strait", 0, baselines()...)...)
+			out[id+"temporal-low"] = best(less(r, "static", "temporal", 0), less(r, "reactive", "temporal", 0), less(r, "strait", "temporal", 0))
+			out[id+"temporal-spread"] = minus(spread(r, "static"), spread(r, "temporal"))
+			out[id+"strait-spread"] = minus(spread(r, "static"), spread(r, "strait"))
+			out[id+"static-low"] = best(less(r, "static", "reactive", 0), less(r, "static", "strait", 0))
+			out[id+"reactive-low"] = best(less(r, "static", "reactive", 0), less(r, "strait", "reactive", 0))
+		}
+		out["5.2/"+name+"/dropped"] = dropped(name)
+	}
+	out["fig5/reactive-gain"] = minus(less(main12("low"), "reactive", "static", 1), less(main12("high"), "reactive", "static", 1))
+	out["trace/high"], out["fig7c/median"] = best(than(main12("trace"), "strait", 1, baselines()...)...), wander
+
+	for _, x := range []struct{ suffix, xsched string }{{"", "xsched"}, {"/4", "xsched-4"}} {
+		out["fig6a/high"+x.suffix], out["fig6a/low"+x.suffix] = less(pressure(6), "strait-now", x.xsched, 1), less(pressure(6), "strait-now", x.xsched, 0)
+		out["fig6b/high"+x.suffix], out["fig6b/low"+x.suffix] = less(pressure(0.2), x.xsched, "strait-now", 1), less(pressure(0.2), "strait-now", x.xsched, 0)
+	}
+
+	for q, at := range map[string]float64{"p95": 0.95, "p99": 0.99} {
+		out["fig7a/kernel-"+q] = predicted(at)
+		out["fig7a/latency-"+q] = latencyError(at, func(f *sched.Finished) int64 { return f.Expected })
+		out["fig7a/explained-"+q] = latencyError(at, func(f *sched.Finished) int64 { return f.Explained })
+		out["fig2/linear/equal-inputs/"+q] = straight(at)
+	}
+	out["fig7a/overhead-p99"], out["fig7a/overhead-most"] = overhead(0.99), overhead(1)
+	out["5.4/small"] = bias(0.05, 0.6)
+	out["5.4/long-tail"] = func(l *lab) (float64, error) {
+		at, err := overhead(0.95)(l)
+		if err != nil {
+			return 0, err
+		}
+		b, err := bias(at/100, math.Inf(1))(l)
+		return -b, err
+	}
+	out["fig2/linear/as-published"] = func(l *lab) (float64, error) {
+		m, _, err := l.fit()
+		if err != nil {
+			return 0, err
+		}
+		f, err := l.all()
+		return quantile(wrong(f, linear(m)), 0.95) - quantile(wrong(f, adaptive), 0.95), err
+	}
+	models, gpu := linearOn(elsewhere("fig2 models", "l4", set2, 1)), linearOn(elsewhere("fig2 gpu", "rtx3090", set1, 1))
+	out["fig2/rates"], out["fig2/models"] = linearOn(elsewhere("fig2 rates", "l4", set1, 3)), models
+	out["fig2/gpu"], out["fig2/gpu-most"] = gpu, minus(gpu, models)
+	out["fig7b/bursts"], out["fig7b/models"] = gain("bursts", 0.99), gain("models", 0.95)
+	out["fig7b/ampere"], out["fig7b/hopper"] = gain("ampere", 0.99), gain("hopper", 0.99)
+	out["fig9/drift"], out["fig8/50"] = drift, capped(0.5, 0.75)
+	out["fig1/vgg"], out["fig1/roberta"] = beside("yolov8n", "vgg19"), beside("vgg19", "roberta")
+	out["fig1/tail"], out["fig1/worse-than-low"] = tail("roberta", "resnet50"), minus(tail("roberta", "resnet50"), tail("roberta", "roberta"))
+
+	priority, stream := removed("no-priority", "strait", 1), removed("no-stream", "no-priority", 1)
+	meet, violate := removed("no-meet", "no-stream", 1), removed("no-violate", "no-meet", 1)
+	out["fig10/priority/high"], out["fig10/stream/high"], out["fig10/meet/high"], out["fig10/violate/high"] = priority, stream, meet, violate
+	out["fig10/meet/low"], out["fig10/violate/low"] = removed("no-meet", "no-stream", 0), removed("no-violate", "no-meet", 0)
+	out["fig10/most"] = frame.Over(violate, worst(meet, stream, priority))
+	for id, of := range out {
+		out[id] = func(l *lab) (float64, error) {
+			x, err := of(l)
+			if errors.Is(err, predict.ErrFit) { // too short a run to fit a line to
+				return math.NaN(), nil
+			}
+			return x, err
+		}
+	}
+	return out
+}
+
+func latencyError(q float64, of func(*sched.Finished) int64) value {
+	return func(l *lab) (float64, error) {
+		v, err := l.latency(of)
+		return quantile(v, q), err
+	}
+}

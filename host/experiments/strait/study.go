@@ -1,0 +1,497 @@
+package strait
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Config is how much is run.
+type Config struct {
+	frame.Config
+	Trace *load.Trace
+	Model *predict.Model // what every predictor begins with; nil: as new
+}
+
+// lab runs what is asked for, once, for one seed on one set of parameters.
+type lab struct {
+	ctx   context.Context
+	beds  map[string]*Bed
+	ns    int64
+	seed  uint64
+	form  float64
+	work  float64 // times the load
+	vary  string  // parameter of every GPU that is another
+	by    float64
+	trace *load.Trace
+	runs  map[string]*Outcome
+	begin *predict.Model
+	warm  *predict.Model
+}
+
+func newLab(ctx context.Context, c *Config, seed uint64) *lab {
+	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, runs: map[string]*Outcome{}}
+}
+
+func (l *lab) bed(gpu string) (*Bed, error) {
+	if b := l.beds[gpu]; b != nil {
+		return b, nil
+	}
+	f, err := params.Of(gpu)
+	if err != nil {
+		return nil, err
+	}
+	if l.vary != "" {
+		f = f.With(l.vary, l.by)
+	}
+	l.beds[gpu] = NewBed(f)
+	return l.beds[gpu], nil
+}
+
+func (l *lab) load(name string) (Load, error) {
+	for _, x := range Loads(l.seed, l.trace) {
+		if x.Name == name {
+			x.Work *= l.work
+			return x, nil
+		}
+	}
+	return Load{}, fmt.Errorf("no load %q", name)
+}
+
+// run is a run by a key, made once.
+func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
+	if o := l.runs[key]; o != nil {
+		return o, nil
+	}
+	b, err := l.bed(gpu)
+	if err != nil {
+		return nil, err
+	}
+	r.Seed, r.Form = l.seed, cmp.Or(r.Form, l.form)
+	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
+	o, err := b.Run(l.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	l.runs[key] = o
+	return o, nil
+}
+
+// main is a system under a load: the twelve tasks on one L4.
+func (l *lab) main(system, name string) (*Outcome, error) {
+	x, err := l.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.run("main "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x})
+}
+
+// node is the same on four GPUs, for a quarter of the time.
+func (l *lab) node(system, name string) (*Outcome, error) {
+	x, err := l.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.run("node "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x, GPUs: 4, Ns: l.ns / 4})
+}
+
+// xsched are the six models without copies under the pressure of one priority (section 5.3), at less load
+// than elsewhere, since a server without batches gets less out of a GPU.
+func (l *lab) xsched(system string, high float64) (*Outcome, error) {
+	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.6 * l.work, High: high}})
+}
+
+// pair is ResNet-50 beside one other network, as many requests of each, at most two batches at a time and
+// of different networks (figure 1). Rates are as 3 : 2 : 1 beside YOLOv8n, VGG-19 and RoBERTa; the first
+// makes 0.9 of a GPU's work.
+func (l *lab) pair(network string) (*Outcome, error) {
+	b, err := l.bed("l4")
+	if err != nil {
+		return nil, err
+	}
+	work := func(network string) (float64, error) {
+		sum := 0.0
+		for _, m := range pick("resnet50", network) {
+			t, err := b.Table(&m)
+			if err != nil {
+				return 0, err
+			}
+			sum += float64(t.At(0, 0, MaxBatch))
+		}
+		return sum, nil
+	}
+	whole, err := work("yolov8n")
+	if err != nil {
+		return nil, err
+	}
+	part, err := work(network)
+	if err != nil {
+		return nil, err
+	}
+	ratio := map[string]float64{"yolov8n": 3, "vgg19": 2, "roberta": 1}[network]
+	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: 0.9 * l.work * part / whole * ratio / 3, High: 1}})
+}
+
+// warmed is a predictor that has seen the CNNs under a moderate load (section 5.4).
+func (l *lab) warmed() (*predict.Model, error) {
+	if l.warm != nil {
+		return l.warm, nil
+	}
+	o, err := l.run("warm", "l4", Run{System: "strait", Models: cnns(), Load: Load{Name: "moderate", Work: 0.6 * l.work, High: 1}})
+	if err != nil {
+		return nil, err
+	}
+	l.warm = o.Model
+	return l.warm, nil
+}
+
+func pick(names ...string) (out []Model) {
+	for _, m := range Table1() {
+		if slices.Contains(names, m.Network) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func cnns() []Model { return Twice(pick("resnet50", "convnext-b", "yolov8n")) }
+
+func transformers() []Model { return Twice(pick("vgg19", "vit-b", "roberta")) }
+
+// moved is the warmed predictor somewhere else.
+func (l *lab) moved(where string) (*Outcome, error) {
+	m, err := l.warmed()
+	if err != nil {
+		return nil, err
+	}
+	r := Run{System: "strait", Models: cnns(), Model: m, Load: Load{Name: where, Work: Intense * l.work, High: 1}}
+	gpu := "l4"
+	switch where {
+	case "bursts":
+		r.Load.Shape = Bursts(l.seed)
+		r.Load.Work *= 1.2
+	case "models":
+		r.Models = transformers()
+	case "ampere":
+		gpu = "rtx3090"
+	case "hopper":
+		gpu, r.Ns = "h200", l.ns/4 // as many requests
+	}
+	return l.run("moved "+where, gpu, r)
+}
+
+// errors are relative errors of predicted slowdowns, in per cent: of the model as it learnt, or of
+// another on the same batches.
+func wrong(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
+	var out []float64
+	for i := range f {
+		out = append(out, 100*math.Abs(of(&f[i])-f[i].Actual)/f[i].Actual)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func adaptive(f *sched.Finished) float64 { return f.Predicted }
+
+func still(m *predict.Model) func(*sched.Finished) float64 {
+	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own, f.Priority) }
+}
+
+func linear(m *predict.Linear) func(*sched.Finished) float64 {
+	return func(f *sched.Finished) float64 { return m.Interference(f.AtLaunch, f.Own) }
+}
+
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return v[min(len(v)-1, int(q*float64(len(v))))]
+}
+
+// settled is the second half of a run's batches: what it began with has been learnt away.
+func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
+
+// all is the settled batches of the three loads of section 5.2.
+func (l *lab) all() (out []sched.Finished, err error) {
+	for _, name := range []string{"high", "low", "uniform"} {
+		o, err := l.main("strait", name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, settled(o)...)
+	}
+	return out, nil
+}
+
+// even is the static linear model with what the adaptive one has: time-weighted averages of all models'
+// batches, of the first half of each of the runs of all().
+func (l *lab) even() (*predict.Linear, error) {
+	s, err := l.halves()
+	if err != nil {
+		return nil, err
+	}
+	return predict.Fit(s)
+}
+
+// fitted is the adaptive model's equation, fitted to the same and frozen: what of its errors is the
+// equation's, and what comes of learning it a batch at a time.
+func (l *lab) fitted() (*predict.Model, error) {
+	s, err := l.halves()
+	if err != nil {
+		return nil, err
+	}
+	return predict.FitModel(s)
+}
+
+// halves are the batches that all() leaves out.
+func (l *lab) halves() (s []predict.Sample, err error) {
+	for _, name := range []string{"high", "low", "uniform"} {
+		o, err := l.main("strait", name)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range o.Finished[:len(o.Finished)/2] {
+			s = append(s, predict.Sample{Others: f.Others, Own: f.Own, Priority: f.Priority, Actual: f.Actual})
+		}
+	}
+	return s, nil
+}
+
+func weighted(m *predict.Linear) func(*sched.Finished) float64 {
+	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own) }
+}
+
+// fit is the static linear model as we read the publication: trained on 80 % of the batches of one set of
+// three models, in their order, by what ran on the device at the launch.
+func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
+	o, err := l.run("set 1", "l4", Run{System: "strait", Models: Twice(pick("resnet50", "vit-b", "convnext-b")), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	n := len(o.Finished) * 8 / 10
+	var s []predict.Sample
+	for _, f := range o.Finished[:n] {
+		s = append(s, predict.Sample{Others: f.AtLaunch, Own: f.Own, Actual: f.Actual})
+	}
+	m, err = predict.Fit(s)
+	return m, o.Finished[n:], err
+}
+
+//go:embed claims.yaml
+var book []byte
+
+// Bench is what it gives.
+type Bench struct {
+	frame.Result
+	Traced []string // the statements that a given trace decides
+	// Model is what the predictor has learnt by the end of the evolving load, with the first seed.
+	Model *predict.Model
+}
+
+// ErrUntraced is a trace that nothing of what is asked for looks at.
+var ErrUntraced = errors.New("no statement is about the load of the trace")
+
+// traced are the claims about the load of a trace.
+func traced() []string { return []string{"trace/high", "fig7c/median"} }
+
+// RunBench looks at Strait's claims, and every system under every load.
+func RunBench(ctx context.Context, c Config) (*Bench, error) {
+	b := &Bench{}
+	if c.Trace != nil {
+		if err := checkTrace(c.Trace); err != nil {
+			return nil, err
+		}
+		b.Traced = slices.DeleteFunc(traced(), func(id string) bool { return !strings.HasPrefix(id, c.Only) })
+		if len(b.Traced) == 0 {
+			return nil, fmt.Errorf("%w: of the statements that begin with %q", ErrUntraced, c.Only)
+		}
+	}
+	var first *lab
+	s := frame.Study[*lab]{
+		Book: book, Probes: probes(), Rows: c.rows,
+		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
+			for _, seed := range c.Seeds {
+				l := newLab(ctx, &c, seed)
+				switch {
+				case x == nil:
+				case x.Key == "form":
+					l.form = form * x.By
+				case x.Key == "load":
+					l.work = x.By
+				default:
+					l.vary, l.by = x.Key, x.By
+				}
+				out = append(out, l)
+			}
+			if x == nil {
+				first = out[0]
+			}
+			return out, nil
+		},
+		Changes: changes,
+	}
+	r, err := s.Run(ctx, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	b.Result = *r
+	o, err := first.main("strait", "evolving")
+	if err != nil {
+		return nil, err
+	}
+	b.Model = o.Model
+	return b, nil
+}
+
+// rows are every system under every load, and the predictors' errors.
+func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
+	labs, err := of("")
+	if err != nil {
+		return nil, err
+	}
+	add := func(setting, policy, metric string, published *float64, of value) error {
+		row, ok, err := frame.Measure(labs, frame.Row{Bench: "strait", Setting: setting, Policy: policy, Metric: metric, Published: published}, of)
+		switch {
+		case errors.Is(err, predict.ErrFit):
+			return nil // there was nothing to measure
+		case err == nil && ok:
+			rows = append(rows, row)
+		}
+		return err
+	}
+	type measure struct {
+		name string
+		of   func(*Outcome) float64
+	}
+	measures := []measure{
+		{"high_violation_rate", func(o *Outcome) float64 { return o.Class[1].Violations() }},
+		{"low_violation_rate", func(o *Outcome) float64 { return o.Class[0].Violations() }},
+		{"high_dropped", func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{"low_dropped", func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{"high_p50_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
+		{"high_p99_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
+		{"low_p50_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
+		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
+	}
+	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
+		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low"}
+		if name == "evolving" {
+			systems = []string{"strait", "strait-null", "one-low", "no-priority", "no-stream", "no-meet", "no-violate"}
+		}
+		for _, s := range systems {
+			c.Say(name + " " + s)
+			for _, m := range measures {
+				if err := add("l4/"+name, s, m.name, nil, func(l *lab) (float64, error) {
+					o, err := l.main(s, name)
+					if err != nil {
+						return 0, err
+					}
+					return m.of(o), nil
+				}); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	num := func(v float64) *float64 { return &v }
+	for _, q := range []struct {
+		name      string
+		at        float64
+		kernel, l *float64
+	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, num(0.296), num(0.1895)}, {"p99", 0.99, num(0.466), num(0.279)}} {
+		for _, p := range []struct {
+			policy    string
+			published *float64
+			of        func(*lab) ([]float64, error)
+		}{
+			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return wrong(f, adaptive), err }},
+			{"kernel/static-linear-equal-inputs", nil, func(l *lab) ([]float64, error) {
+				m, err := l.even()
+				if err != nil {
+					return nil, err
+				}
+				f, err := l.all()
+				return wrong(f, weighted(m)), err
+			}},
+			{"kernel/equation-fitted-and-frozen", nil, func(l *lab) ([]float64, error) {
+				m, err := l.fitted()
+				if err != nil {
+					return nil, err
+				}
+				f, err := l.all()
+				return wrong(f, still(m)), err
+			}},
+			{"kernel/static-linear-as-published", nil, func(l *lab) ([]float64, error) {
+				m, _, err := l.fit()
+				if err != nil {
+					return nil, err
+				}
+				f, err := l.all()
+				return wrong(f, linear(m)), err
+			}},
+			{"latency/at-launch", q.l, func(l *lab) ([]float64, error) { return l.latency(func(f *sched.Finished) int64 { return f.Expected }) }},
+			{"latency/explained", q.l, func(l *lab) ([]float64, error) {
+				return l.latency(func(f *sched.Finished) int64 { return f.Explained })
+			}},
+			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
+		} {
+			if err := add("l4/prediction", p.policy, "error_"+q.name, p.published, func(l *lab) (float64, error) {
+				v, err := p.of(l)
+				return quantile(v, q.at) / 100, err
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return rows, nil
+}
+
+// latency is relative errors of whole latencies, in per cent.
+func (l *lab) latency(of func(*sched.Finished) int64) ([]float64, error) {
+	f, err := l.all()
+	var v []float64
+	for i := range f {
+		v = append(v, 100*math.Abs(float64(of(&f[i])-f[i].Latency))/float64(f[i].Latency))
+	}
+	slices.Sort(v)
+	return v, err
+}
+
+// overhead is what sharing adds to kernels' times, in per cent.
+func (l *lab) overhead() ([]float64, error) {
+	f, err := l.all()
+	var v []float64
+	for i := range f {
+		v = append(v, 100*(f[i].Actual-1))
+	}
+	slices.Sort(v)
+	return v, err
+}
+
+// unread are the assumed parameters of evictions, kills and padding, which nothing here does.
+func unread() []string {
+	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
+}
+
+// changes are each assumed parameter halved and doubled: those of the GPUs, the share of its deadline for
+// which a request waits for others, and the load.
+func changes(string) ([]frame.Change, error) {
+	f, err := params.Of("l4")
+	if err != nil {
+		return nil, err
+	}
+	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
+	// half of the load leaves nothing to compare, twice is beyond what there is
+	return append(frame.Halves(append(keys, "form")...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2}), nil
+}

@@ -1,0 +1,64 @@
+package sched_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// shuffled is a state with n waiting requests whose deadlines are in any order.
+func shuffled(t *testing.T, n int) (*sched.State, []sched.Request) {
+	t.Helper()
+	var queued []sched.Request
+	for i, d := range rand.New(rand.NewPCG(1, uint64(n))).Perm(n) {
+		queued = append(queued, sched.Request{ID: device.RequestID(i + 1), Network: "n", Arrived: int64(i), Deadline: int64(d/2 + 1)})
+	}
+	s := state(linear(t, 1, 8, 0, 1), nil, queued...)
+	slices.SortStableFunc(queued, func(a, b sched.Request) int { return cmp.Compare(a.Deadline, b.Deadline) })
+	return s, queued
+}
+
+// Requests are picked by their deadlines, whatever the order in which they wait.
+func TestPicksByDeadline(t *testing.T) {
+	for n := range 200 {
+		s, want := shuffled(t, n)
+		late := n / 3 // clockwork gives up what cannot end in time
+		now := int64(0)
+		if n > 0 {
+			now = want[late].Deadline - 1
+			late = slices.IndexFunc(want, func(r sched.Request) bool { return r.Deadline >= now+1 })
+		}
+		edf := (&sched.EDF{}).Decide(0, s, &sched.Event{}, nil)
+		var got []device.RequestID
+		for _, a := range edf {
+			got = append(got, a.Requests...)
+		}
+		for i, r := range want[:min(8, n)] {
+			if i >= len(got) || got[i] != r.ID {
+				t.Fatalf("%d wait, edf launches %v, expected the first of %v", n, got, want)
+			}
+		}
+		for i, a := range (&sched.Clockwork{}).Decide(now, s, &sched.Event{}, nil) {
+			if drop := a.Kind == sched.Drop; drop != (i < late) || drop && a.Request != want[i].ID || !drop && a.Requests[0] == want[0].ID && late > 0 {
+				t.Fatalf("%d wait, %d are late, clockwork's action %d is %+v", n, late, i, a)
+			}
+		}
+	}
+}
+
+// A decision costs little more than the square of the batch and the length of the queue: the bound is generous, and
+// where each request given up looks at all others this takes minutes.
+func TestPicksAreLinear(t *testing.T) {
+	const n = 300_000
+	s, _ := shuffled(t, n)
+	began := time.Now()
+	got := (&sched.Clockwork{}).Decide(n, s, &sched.Event{}, nil)
+	if took := time.Since(began); len(got) != n || took > 20*time.Second {
+		t.Errorf("%d of %d given up in %v", len(got), n, took)
+	}
+}

@@ -1,0 +1,138 @@
+package serve_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+// also adds the model tiny once more, under another name and with settings of its own.
+func (s *running) also(t *testing.T, name, settings string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.dir, name)
+	err = errors.Join(os.WriteFile(path+".sluice", text, 0o600), os.WriteFile(path+".yaml", []byte(settings), 0o600), s.Add(path+".sluice"), s.Load(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask(ctx context.Context, s *running, model string, params map[string]*oip.InferParameter) (*oip.ModelInferResponse, error) {
+	q := question(1, params)
+	q.ModelName = model
+	return s.ModelInfer(ctx, q)
+}
+
+// TestModelsShareADevice: models of one design and one policy are on one device, one launch at a time, while they come and
+// go; one of another policy has a device of its own.
+func TestModelsShareADevice(t *testing.T) {
+	var mu sync.Mutex
+	opened := 0
+	s := start(t, 2*time.Millisecond, func(o *serve.Options) {
+		open := o.Open
+		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			opened++
+			return open(ctx, b)
+		}
+	})
+	s.also(t, "second", "")
+	s.also(t, "third", "policy: edf")
+	p := s.Take()
+	on := map[string]string{}
+	for _, m := range p.Models {
+		on[m.Name] = m.Device
+	}
+	if opened != 2 || len(p.Devices) != 2 || on["tiny"] != on["second"] || on["tiny"] == on["third"] {
+		t.Fatalf("%d devices were opened, models on %v: expected tiny and second on one, third on another", opened, on)
+	}
+	if err := s.Unload("third"); err != nil || len(s.Take().Devices) != 1 {
+		t.Fatalf("%v, %d devices: expected one, when the last model of the other has gone", err, len(s.Take().Devices))
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	answers := make([]int, 4)
+	for i := range answers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := ask(t.Context(), s, []string{"tiny", "second"}[i%2], map[string]*oip.InferParameter{"exit_threshold": text("2")}); err != nil && (i%2 == 0 || status.Code(err) != codes.NotFound) {
+					t.Error(err)
+					return
+				}
+				answers[i]++
+			}
+		})
+	}
+	for range 5 { // it goes and comes while both are asked
+		time.Sleep(10 * time.Millisecond)
+		if err := errors.Join(s.Unload("second"), s.Load("second")); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	all.Wait()
+	d := s.Take().Devices[0]
+	if opened != 2 || slices.Min(answers) == 0 || !slices.Equal(d.Models, []string{"second:1", "tiny:1"}) {
+		t.Errorf("%d devices, answers %v, on the device %v: expected answers of all, from the device that was there", opened, answers, d.Models)
+	}
+	names := map[string]bool{}
+	slices.SortFunc(d.Last, func(a, b serve.Batch) int { return cmp.Compare(a.Start, b.Start) })
+	for i, b := range d.Last {
+		names[b.Model] = true
+		if i > 0 && b.Start < d.Last[i-1].End {
+			t.Errorf("%+v began before %+v had ended", b, d.Last[i-1])
+		}
+	}
+	if !names["tiny:1"] || !names["second:1"] {
+		t.Errorf("batches of %v: expected both models'", names)
+	}
+}
+
+// TestUnloadWaits: a model that goes answers what it has begun; the models beside it go on.
+func TestUnloadWaits(t *testing.T) {
+	s := start(t, 200*time.Millisecond, nil)
+	s.also(t, "second", "")
+	begun := make(chan error, 1)
+	go func() {
+		_, err := ask(t.Context(), s, "second", map[string]*oip.InferParameter{"exit_threshold": text("2")})
+		begun <- err
+	}()
+	eventually(t, "the request is there", func() bool {
+		return slices.ContainsFunc(s.Take().Models, func(m serve.ModelState) bool { return m.Name == "second" && m.Queued == 1 })
+	})
+	if err := s.Unload("second"); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-begun:
+		if err != nil {
+			t.Errorf("what was begun before: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("unloaded, and what was begun before has no answer")
+	}
+	if _, err := ask(t.Context(), s, "second", nil); status.Code(err) != codes.NotFound {
+		t.Errorf("after it has gone: %v: expected NotFound", err)
+	}
+	if _, err := ask(t.Context(), s, "tiny", nil); err != nil {
+		t.Errorf("the model beside it: %v", err)
+	}
+}

@@ -225,7 +225,7 @@ func (c *core) launch(a *sched.Action) error {
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.res.Launches++
 	if c.traced {
-		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last}, l.reqs)
+		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last, Network: l.Network}, l.reqs)
 	}
 	if l.copies > 0 {
 		l.Phase = sched.Running

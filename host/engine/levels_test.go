@@ -137,7 +137,7 @@ func TestHigherLevelsGoFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if interrupted < 10 || lower < 100 {
+	if !testing.Short() && (interrupted < 10 || lower < 100) { // a fifth of the draws tells too little
 		t.Errorf("%d launches interrupted another, %d requests waited behind a higher level: too few to tell", interrupted, lower)
 	}
 }

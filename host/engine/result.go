@@ -58,6 +58,7 @@ type Step struct {
 	First    int                `json:"first"`
 	Last     int                `json:"last"`
 	Requests []device.RequestID `json:"requests,omitempty"`
+	Network  string             `json:"-"` // of a launch
 }
 
 // Same tells whether two steps are equal but for their time.

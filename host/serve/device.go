@@ -39,12 +39,8 @@ type shared struct {
 
 	mu     sync.Mutex
 	st     DeviceState
-	models map[string]*Model                  // that are counted, by their network's name
-	runs   map[device.RequestID]time.Duration // samples that have begun: their time in segments
-	done   map[uint64]spent                   // tasks of which a sample has its result: that of the slowest one
+	models map[string]*Model // that are counted, by their network's name
 }
-
-type spent struct{ wait, run time.Duration }
 
 // devices are those of a server.
 type devices struct {
@@ -83,7 +79,7 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	if err != nil {
 		return err
 	}
-	on := &shared{like: like, device: opened.Device, info: opened.Device.Info(), ended: make(chan struct{}), users: 1, models: map[string]*Model{}, runs: map[device.RequestID]time.Duration{}, done: map[uint64]spent{}}
+	on := &shared{like: like, device: opened.Device, info: opened.Device.Info(), ended: make(chan struct{}), users: 1, models: map[string]*Model{}}
 	on.name = d.unused(on.info.Name)
 	on.st = DeviceState{Name: on.name, Label: on.info.Label, Design: b.Design.Name, Policy: m.set.Policy}
 	on.server, err = engine.NewServer(engine.Config{
@@ -184,30 +180,8 @@ func (on *shared) Step(s *engine.Step) {
 	}
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	for _, id := range s.Requests {
-		on.runs[id] += 0
-	}
-}
-
-// Ended implements engine.Observer.
-func (on *shared) Ended(r *engine.Record, _ *device.ExitResult) {
-	on.mu.Lock()
-	defer on.mu.Unlock()
-	run, before, took := on.runs[r.ID], on.done[r.Task], time.Duration(r.Latency())
-	delete(on.runs, r.ID)
-	if (r.Ending == engine.OnTime || r.Ending == engine.Late) && took >= before.wait+before.run {
-		on.done[r.Task] = spent{took - run, run}
-	}
-}
-
-// TaskEnded implements engine.Observer.
-func (on *shared) TaskEnded(_ engine.Time, t *sched.Task, how engine.Ending) {
-	on.mu.Lock()
-	defer on.mu.Unlock()
-	took := on.done[t.ID]
-	delete(on.done, t.ID)
-	if m := on.models[t.Network]; m != nil && (how == engine.OnTime || how == engine.Late) {
-		m.watch.took(took)
+	if m := on.models[s.Network]; m != nil {
+		m.watch.began(s.Requests)
 	}
 }
 
@@ -224,12 +198,7 @@ func (on *shared) Span(s *engine.Span) {
 	b := Batch{Segment: s.Segment, Size: len(s.Requests), Start: s.Start, End: s.End, Failed: s.Failed}
 	if m := on.models[s.Network]; m != nil {
 		b.Model = m.name + ":" + m.version
-		m.watch.batch(len(s.Requests), took)
-	}
-	for _, id := range s.Requests {
-		if before, there := on.runs[id]; there { // it may have ended while it ran
-			on.runs[id] = before + took
-		}
+		m.watch.batch(s.Requests, took)
 	}
 	on.st.Last = keep(on.st.Last, b, lastBatches)
 }
@@ -247,7 +216,7 @@ func (on *shared) Fault(f *engine.Fault) {
 	}
 }
 
-// busy is for how long it has run segments, in ns.
+// busy is for how long the device has run segments, in ns.
 func (on *shared) busy() uint64 {
 	on.mu.Lock()
 	defer on.mu.Unlock()

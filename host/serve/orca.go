@@ -39,8 +39,8 @@ type load struct {
 type mark struct {
 	at            time.Time
 	ended, failed uint64
+	busy          map[*shared]uint64 // ns, by device
 	queued        int64
-	busy          map[*shared]uint64 // ns
 }
 
 type loadReport struct {
@@ -58,18 +58,18 @@ func (l *load) count(code codes.Code) {
 }
 
 // report is the newest report.
-func (l *load) report(now time.Time, models func() []*Model, devices func() []*shared) loadReport {
+func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.marks); n > 0 && l.latest.text != "" && now.Sub(l.marks[n-1].at) < loadEvery {
 		return l.latest
 	}
-	m := mark{at: now, ended: l.ended.Load(), failed: l.failed.Load(), busy: map[*shared]uint64{}}
-	for _, o := range models() {
-		m.queued += o.queued.Load()
-	}
-	for _, on := range devices() {
+	m := mark{now, l.ended.Load(), l.failed.Load(), map[*shared]uint64{}, 0}
+	for _, on := range s.devices.list() {
 		m.busy[on] = on.busy()
+	}
+	for _, open := range s.opened() {
+		m.queued += open.queued.Load()
 	}
 	for len(l.marks) > 1 && now.Sub(l.marks[0].at) > loadWindow {
 		l.marks = l.marks[1:]
@@ -111,7 +111,7 @@ func written(r *orca.OrcaLoadReport) loadReport {
 
 // reportHeader gives the report to the answer of a request over HTTP.
 func (s *Server) reportHeader(h http.Header) {
-	h.Set(loadMetrics, s.load.report(time.Now(), s.opened, s.devices.list).text)
+	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
 }
 
 // reportTrailer gives it to the answer of a call.
@@ -120,5 +120,5 @@ func (s *Server) reportTrailer(ctx context.Context, method string) {
 		return
 	}
 	// it fails where the answer has gone already
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s.opened, s.devices.list).binary))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s).binary))
 }

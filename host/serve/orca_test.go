@@ -14,11 +14,11 @@ import (
 // anew at most ten times a second.
 func TestLoadReport(t *testing.T) {
 	fast, slow := &shared{name: "fast", ended: make(chan struct{})}, &shared{name: "slow", ended: make(chan struct{})}
-	m := &Model{}
-	models, both := func() []*Model { return []*Model{m} }, func() []*shared { return []*shared{fast, slow} }
+	m := &Model{on: slow}
+	s := &Server{devices: devices{all: []*shared{fast, slow}}, models: map[string]map[string]*entry{"m": {"1": {model: m}}}}
 	now := time.Now()
 	var l load
-	l.report(now, models, both) // from here on
+	l.report(now, s) // from here on
 	step := func(took time.Duration, requests int, code codes.Code, busy time.Duration) *orca.OrcaLoadReport {
 		t.Helper()
 		now = now.Add(took)
@@ -27,7 +27,7 @@ func TestLoadReport(t *testing.T) {
 			l.count(code)
 		}
 		r := &orca.OrcaLoadReport{}
-		if err := proto.Unmarshal([]byte(l.report(now, models, both).binary), r); err != nil {
+		if err := proto.Unmarshal([]byte(l.report(now, s).binary), r); err != nil {
 			t.Fatal(err)
 		}
 		return r

@@ -99,9 +99,9 @@ type Server struct {
 	pending  sync.WaitGroup
 	book     book
 	rates    rates
-	load     load
 	devices  devices
 	loads    atomic.Uint64
+	load     load
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version

@@ -30,9 +30,12 @@ func (triton) Describe(chan<- *prometheus.Desc) {}
 func (c triton) Collect(out chan<- prometheus.Metric) {
 	for i := range c.p.Models {
 		m := &c.p.Models[i]
-		count := func(name, help string, v uint64, reason ...string) {
+		send := func(kind prometheus.ValueType, name, help string, v uint64, reason ...string) {
 			keys := append([]string{"model", "version"}, []string{"reason"}[:len(reason)]...)
-			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), prometheus.CounterValue, float64(v), append([]string{m.Name, m.Version}, reason...)...)
+			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, float64(v), append([]string{m.Name, m.Version}, reason...)...)
+		}
+		count := func(name, help string, v uint64, reason ...string) {
+			send(prometheus.CounterValue, name, help, v, reason...)
 		}
 		failed := map[string]uint64{"REJECTED": 0, "CANCELED": 0, "BACKEND": 0, "OTHER": 0}
 		for code, n := range m.Requests {
@@ -51,5 +54,6 @@ func (c triton) Collect(out chan<- prometheus.Metric) {
 		count("nv_inference_compute_input_duration_us", "Cumulative compute input duration in microseconds (does not include cached requests)", 0)
 		count("nv_inference_compute_infer_duration_us", "Cumulative compute inference duration in microseconds (does not include cached requests)", m.Compute.Ns/1000)
 		count("nv_inference_compute_output_duration_us", "Cumulative inference compute output duration in microseconds (does not include cached requests)", 0)
+		send(prometheus.GaugeValue, "nv_inference_pending_request_count", "Instantaneous number of pending requests awaiting execution per-model.", uint64(m.Pending))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
@@ -85,6 +86,7 @@ type ModelState struct {
 	Fail     Durations         `json:"fail"`
 	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
 	Compute  Durations         `json:"compute"` // of answers: in segments
+	Pending  int64             `json:"pending"` // queued, and no segment has begun; a request of several samples counts by its samples
 	Batches  uint64            `json:"batches"`
 	Sizes    map[int]Durations `json:"sizes"`   // batches by size
 	Busy     uint64            `json:"busy_ns"` // the device with them
@@ -117,30 +119,40 @@ func keep[T any](list []T, v T, n int) []T {
 
 // watch counts one model.
 type watch struct {
-	m  *Model
-	mu sync.Mutex
-	st ModelState
+	m    *Model
+	mu   sync.Mutex
+	st   ModelState
+	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
 }
 
 func newWatch(m *Model) *watch {
-	return &watch{m: m, st: ModelState{
+	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, st: ModelState{
 		Name: m.name, Version: m.version, Device: m.on.name, SLO: int64(m.set.SLO),
 		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{},
 	}}
 }
 
-// ended counts the samples of a request.
+// ended counts the samples of a request. Its queue and computing times are those of its slowest sample.
 func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	worst := engine.OnTime
+	var latency, computed time.Duration
 	for i := range outcomes {
 		r := &outcomes[i].Record
+		if took := time.Duration(r.Latency()); took >= latency {
+			latency, computed = took, w.runs[r.ID]
+		}
+		delete(w.runs, r.ID)
 		if r.Exit >= 0 && r.Exit < len(w.st.Exits) {
 			w.st.Samples++
 			w.st.Exits[r.Exit]++
 		}
 		worst = max(worst, r.Ending)
+	}
+	if worst == engine.OnTime || worst == engine.Late {
+		w.st.Queue.add(latency - computed)
+		w.st.Compute.add(computed)
 	}
 	switch {
 	case !deadline:
@@ -151,18 +163,25 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// took counts a request that has its answer: how long it waited and ran.
-func (w *watch) took(t spent) {
+// began notes samples whose first segment begins.
+func (w *watch) began(samples []device.RequestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.st.Queue.add(t.wait)
-	w.st.Compute.add(t.run)
+	for _, id := range samples {
+		w.runs[id] += 0
+	}
 }
 
 // batch counts a segment that ran.
-func (w *watch) batch(size int, took time.Duration) {
+func (w *watch) batch(samples []device.RequestID, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, id := range samples {
+		if run, pending := w.runs[id]; pending { // one that was cancelled meanwhile has been counted
+			w.runs[id] = run + took
+		}
+	}
+	size := len(samples)
 	w.st.Batches++
 	w.st.Busy += uint64(max(0, took))
 	d := w.st.Sizes[size]
@@ -192,6 +211,7 @@ func (w *watch) state() ModelState {
 	st.Requests, st.Sizes = maps.Clone(st.Requests), maps.Clone(st.Sizes)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
 	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
+	st.Pending = max(0, st.Queued-int64(len(w.runs)))
 	return st
 }
 

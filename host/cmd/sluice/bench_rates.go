@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -156,11 +155,7 @@ func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
 		}
 		for _, p := range c.Policy[1:] {
 			d := at[key(base.Rate, p, base.Seed)].Summary.Goodput - base.Summary.Goodput
-			rel := math.Inf(1)
-			if base.Summary.Goodput > 0 {
-				rel = 100 * d / base.Summary.Goodput
-			}
-			row = append(row, fmt.Sprintf("%+.1f", d), fmt.Sprintf("%+.1f %%", rel))
+			row = append(row, fmt.Sprintf("%+.1f", d), gain(d, base.Summary.Goodput))
 		}
 		for _, p := range c.Policy {
 			x := at[key(base.Rate, p, base.Seed)].Summary
@@ -173,4 +168,16 @@ func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
 	}
 	fmt.Fprintf(e.Stdout, "\nwrote %s/summary.json\n", c.Out)
 	return nil
+}
+
+// gain is a difference in percent of its base. Beyond twice the base there is no percentage: where the base is next to
+// nothing, that would be any number.
+func gain(difference, base float64) string {
+	if difference > 2*base {
+		return "> 3 x"
+	}
+	if base == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*difference/base)
 }

@@ -210,3 +210,15 @@ func TestBadModels(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestGain: a difference is in percent up to three times the base.
+func TestGain(t *testing.T) {
+	for _, c := range []struct {
+		difference, base float64
+		want             string
+	}{{0, 0, "-"}, {5, 0, "> 3 x"}, {-10, 40, "-25.0 %"}, {20, 10, "+200.0 %"}, {20.1, 10, "> 3 x"}, {6415.6, 11.3, "> 3 x"}} {
+		if got := gain(c.difference, c.base); got != c.want {
+			t.Errorf("%v over %v: %q, expected %q", c.difference, c.base, got, c.want)
+		}
+	}
+}

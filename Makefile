@@ -237,6 +237,8 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
 	@bin/sluice bench all --out out/bench
+	@mkdir -p out/bench/fluid && cp out/bench/runs.jsonl out/bench/fluid/ # the same runs
+	@bin/sluice reproduce fluid --seeds 1,2,3 --out out/bench
 	@bin/sluice reproduce jellyfish --seeds 1,2,3 --out out/bench
 	@bin/sluice reproduce strait --seeds 1,2,3 --out out/bench
 	@bin/sluice bench compose --out out/bench-compose

@@ -51,7 +51,7 @@ func (*reproduceCmd) Help() string {
 comes out here with its 95 % interval over the seeds, and the verdict: holds (the interval lies within the claim's
 bounds), fails (beyond them), undecided (both), ill-posed, not-tried. Beside what does not hold stands the cause.
 
-On one core, with the defaults: fluid some 3 minutes, seeb 3, reef 8, strait 10, jellyfish 4.
+On one core, with the defaults: fluid some 4 minutes, seeb 5, reef 4, strait 10, jellyfish 4.
 
 Example:
   sluice reproduce reef --time 100ms --seeds 1,2

@@ -94,6 +94,13 @@ func (c *Claim) Judge(v []float64) *Statement {
 	default:
 		s.Verdict = Undecided
 	}
+	// What an interval lacks is a cause of its own; of what fails only the book can say why.
+	if s.Cause == "" {
+		s.Cause = map[string]string{
+			Undecided: "a bound lies within the interval: the seeds do not decide it",
+			OneSeed:   "one seed has no interval",
+		}[s.Verdict]
+	}
 	return s
 }
 

@@ -41,6 +41,17 @@ func TestJudge(t *testing.T) {
 		}
 		all = append(all, *s)
 	}
+	// Without a cause in the book the interval is why there is no verdict, and nothing is said of what fails.
+	for _, c := range []struct {
+		v     []float64
+		cause string
+	}{{[]float64{2}, "one seed has no interval"}, {[]float64{2, 9}, "a bound lies within the interval: the seeds do not decide it"}, {[]float64{9, 9.01, 8.99}, ""}, {[]float64{2, 2.01, 1.99}, ""}} {
+		k := claim(1, 3)
+		k.cause = Cause{}
+		if s := k.Judge(c.v); s.Cause != c.cause {
+			t.Errorf("%v: %s has the cause %q, expected %q", c.v, s.Verdict, s.Cause, c.cause)
+		}
+	}
 	if got := Count(all); !strings.HasPrefix(got, "1 of 8 statements hold, 1 fail, 4 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
 		t.Error(got)
 	}
@@ -71,7 +82,7 @@ causes:
   late: {text: "it is late", evidence: table 2}
 claims:
   - {id: a, source: figure 1, text: a, published: 4, rule: near, cause: late}
-  - {id: b, source: figure 2, text: b, published: 3, rule: gain}
+  - {id: b/gain, source: figure 2, text: b, published: 3, rule: gain}
   - {id: c, source: figure 3, text: c, least: 1}
   - {id: d, source: figure 4, text: d, rule: not-tried, cause: late}
 `
@@ -79,7 +90,7 @@ claims:
 func study(x *[]Change) Study[float64] {
 	one := func(l float64) (float64, error) { return l, nil }
 	return Study[float64]{
-		Book: []byte(book), Probes: map[string]Probe[float64]{"a": one, "b": Over(one, one)},
+		Book: []byte(book), Probes: map[string]Probe[float64]{"a": one, "b/gain": Over(one, one)},
 		Whole: map[string]func([]float64) ([]float64, error){"c": func(l []float64) ([]float64, error) { return l[:1], nil }},
 		Labs: func(_ string, c *Change) ([]float64, error) {
 			if c != nil {
@@ -110,10 +121,21 @@ func TestStudy(t *testing.T) {
 	if !maps.Equal(a.Changed, map[string]string{"k x 0.5": Fails, "k x 2": Fails}) || !a.Varied || r.Statements[2].Varied || len(seen) != 2 {
 		t.Errorf("%+v; %v", a, seen)
 	}
+	if b := r.Statements[1]; !b.Varied || b.Changed != nil {
+		t.Errorf("%s is 1 with every value, and changed: %v", b.ID, b.Changed)
+	}
 	if r, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1, Only: "b"}); err != nil || len(r.Statements) != 1 {
 		t.Errorf("%v, %v", r, err)
 	}
-	delete(s.Probes, "b")
+	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1, Only: "gain"}); !errors.Is(err, ErrOnly) {
+		t.Errorf("no claim begins so: %v", err)
+	}
+	s.Probes["e"] = s.Probes["a"]
+	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1}); !errors.Is(err, ErrBook) {
+		t.Errorf("a probe of no claim: %v", err)
+	}
+	delete(s.Probes, "e")
+	delete(s.Probes, "b/gain")
 	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1}); !errors.Is(err, ErrBook) {
 		t.Errorf("a claim that nobody looks at: %v", err)
 	}

@@ -466,9 +466,8 @@ func (c *core) host(a *sched.Action, of *change) error {
 	w := &j.work
 	c.works++
 	w.ID, w.Network = c.works, n.Name
-	there := slices.ContainsFunc(v.Hosted, func(h sched.Hosted) bool { return h.Network == n.Name })
 	if a.Kind == sched.Unload {
-		if !there {
+		if !c.hosts(a.Device, n.Name) {
 			return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)
 		}
 		for _, l := range v.Launches {

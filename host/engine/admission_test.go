@@ -12,9 +12,15 @@ import (
 // admitted runs tasks that all come at once, and tells how each ended by its place in the list.
 func admitted(t *testing.T, cfg *engine.Config, tasks []sched.Task) []engine.Ending {
 	t.Helper()
+	return admittedAt(t, cfg, make([]int64, len(tasks)), tasks)
+}
+
+// admittedAt is admitted for tasks that come at these times.
+func admittedAt(t *testing.T, cfg *engine.Config, times []int64, tasks []sched.Task) []engine.Ending {
+	t.Helper()
 	cfg.ByTable = true
 	cfg.Inputs = engine.WordInputs(func(*sched.Request) ([]int16, error) { return []int16{3, 1}, nil })
-	cfg.Source = &load.Open{Times: make([]int64, len(tasks)), Task: func(i int, _ int64) sched.Task {
+	cfg.Source = &load.Open{Times: times, Task: func(i int, _ int64) sched.Task {
 		in := tasks[i]
 		in.ID, in.Theta = uint64(i+1), 0.5
 		return in
@@ -74,6 +80,46 @@ func TestAdmissionKnowsPriorities(t *testing.T) {
 	ends := admitted(t, &cfg, tasks)
 	if ends[69] != engine.Refused || ends[70] != engine.OnTime {
 		t.Errorf("the last of lower priority: %s, the one of higher priority: %s, expected refused and on time", ends[69], ends[70])
+	}
+}
+
+// Where the policy preempts, a task waits for one segment of a launch of a lower level, for all of one of its own or a
+// higher level, and for nothing of a lower one that is halted. A segment takes 5 ms alone, all four 20 ms.
+func TestAdmissionKnowsWhoIsPreempted(t *testing.T) {
+	const ms = 1_000_000
+	tab := goodputTable(t)
+	one := []int64{0, 1 * ms}         // a launch stands before its first exit, at 5 ms
+	two := []int64{0, 1 * ms, 6 * ms} // one of level 1 is at its first segment, until 10 ms, the one of level 0 is halted
+	for _, c := range []struct {
+		name   string
+		policy sched.Policy
+		times  []int64
+		levels []int
+		ready  int64 // when the last one's result is expected: it is taken in with this deadline, and refused with an earlier one
+	}{
+		{"a lower level, which is halted at 5 ms", sched.Fluid{}, one, []int{0, 1}, 25 * ms},
+		{"its own level", sched.Fluid{}, one, []int{0, 0}, 40 * ms},
+		{"a higher level", sched.Fluid{}, one, []int{1, 0}, 40 * ms},
+		{"a lower level, under a policy that does not preempt", &sched.EDF{}, one, []int{0, 1}, 40 * ms},
+		{"a lower level that is halted", sched.Fluid{}, two, []int{0, 1, 1}, 30 * ms},
+		{"its own level that is halted", sched.Fluid{}, two, []int{0, 1, 0}, 45 * ms},
+	} {
+		for deadline, refused := range map[int64]bool{c.ready: false, c.ready - 1: true} {
+			cfg := engine.Config{
+				Devices:  adapt(&enginetest.Fake{T: tab}),
+				Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+				Policy:   c.policy,
+			}
+			tasks := of(len(c.times), sched.Task{Network: enginetest.Network})
+			for i, level := range c.levels {
+				tasks[i].Priority = level
+			}
+			last := &tasks[len(tasks)-1]
+			last.Deadline = deadline
+			if got := admittedAt(t, &cfg, c.times, tasks)[len(tasks)-1]; (got == engine.Refused) != refused {
+				t.Errorf("behind %s, with a deadline at %d ns: %s, its result is expected at %d ns", c.name, deadline, got, c.ready)
+			}
+		}
 	}
 }
 

@@ -344,7 +344,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	}
 	v := &c.st.Devices[j.dev]
 	if j.of != nil {
-		j.of.ended(c.devs[j.dev].info.Name, err)
+		c.carried(j, err)
 	}
 	c.span(Span{Device: j.dev, Segment: -1, What: j.work.Kind.String(), Start: j.began, End: c.now, Failed: err != nil}, nil)
 	if err != nil {

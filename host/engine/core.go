@@ -116,6 +116,7 @@ type job struct {
 	net   *Network // Load, Unload
 	out   *outage  // Reset
 	of    *change  // Load, Unload: whose end is waited for
+	cut   bool     // Load, Unload: the device has failed meanwhile
 	began Time
 	limit Time
 	seen  bool // the watchdog has looked once at this limit, in real time

@@ -76,6 +76,9 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	v := &c.st.Devices[d]
 	if units.Empty() {
 		v.Down = true
+		for _, j := range c.jobs {
+			j.cut = j.cut || j.dev == d
+		}
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {

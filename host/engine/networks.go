@@ -18,23 +18,21 @@ type change struct {
 	net    *Network
 	name   string
 	leaves bool
-	begun  bool // loads or unloads have been begun
-	left   int  // of them
+	begun  bool  // loads or unloads have been begun
+	todo   []int // devices on which they have not
+	left   int   // under way
 	errs   []error
 	done   chan error
 }
 
-// ended takes in the end of a load or an unload.
-func (h *change) ended(device string, err error) {
-	h.left--
-	if err != nil {
-		h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
-	}
+// failed takes in why a device has not loaded or unloaded the network.
+func (h *change) failed(device string, err error) {
+	h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
 }
 
-// AddNetwork loads a network on every device for which it has a table, and returns when it is served, or is refused:
-// then it is on no device. With warm, an input of one sample, it is run once before. ctx bounds how long is waited;
-// the change itself goes on.
+// AddNetwork loads a network on every device for which it has a table and that is not given up, and returns when it is
+// served, or is refused: then it is on no device. A device that is being reset loads it afterwards. With warm, an input
+// of one sample, it is run once before. ctx bounds how long is waited; the change itself goes on.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -67,8 +65,9 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 // neverSure is a threshold that no confidence reaches.
 const neverSure = 2
 
-// RemoveNetwork takes no more tasks for a network, unloads it when those that are there have ended, and returns then.
-// ctx bounds how long is waited; the change itself goes on.
+// RemoveNetwork takes no more tasks for a network, unloads it when those that are there have ended, and returns then. A
+// device that is being reset unloads it afterwards. Where a device cannot unload it, it stays, is served there, and can
+// be removed again. ctx bounds how long is waited; the change itself goes on.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
 		return fmt.Errorf("remove network %q: %w", name, err)
@@ -151,7 +150,7 @@ func (c *core) change(h *change) {
 	c.res.Stream.Exits = grown(c.res.Stream.Exits, segments)
 	c.see(h.name, segments)
 	c.seeAgain()
-	c.carry(h, sched.LoadNetwork)
+	c.carry(h)
 }
 
 // grown is a list of at least n.
@@ -171,32 +170,89 @@ func (c *core) seeAgain() {
 	}
 }
 
-// carry begins a change's loads or unloads, on every device that can serve the network.
-func (c *core) carry(h *change, kind sched.ActionKind) {
-	h.begun = true
+// carry has a change's loads or unloads begin, on every device that can serve the network.
+func (c *core) carry(h *change) {
+	h.begun, h.todo = true, nil
 	for i, t := range h.net.Tables {
-		hosted := slices.ContainsFunc(c.st.Devices[i].Hosted, func(x sched.Hosted) bool { return x.Network == h.name })
-		if t == nil || hosted != (kind == sched.Unload) {
-			continue
-		}
-		if err := c.host(&sched.Action{Kind: kind, Device: i, Network: h.name}, h); err != nil {
-			h.errs = append(h.errs, err)
+		if t != nil {
+			h.todo = append(h.todo, i)
 		}
 	}
+}
+
+// carryOn begins those that wait no more: for a reset, or for what the policy loads and unloads.
+func (c *core) carryOn(h *change) {
+	kind := sched.Unload
+	if !h.leaves {
+		kind = sched.LoadNetwork
+		if len(h.errs) == 0 && !c.anyAlive(h.net) {
+			h.errs = append(h.errs, fmt.Errorf("%w: every device with a table for it is given up, since no reset has helped", ErrDevice))
+		}
+		if len(h.errs) > 0 { // it is to go again
+			h.todo = nil
+		}
+	}
+	h.todo = slices.DeleteFunc(h.todo, func(i int) bool {
+		v := &c.st.Devices[i]
+		if c.devs[i].dead {
+			if h.leaves {
+				v.Hosted = slices.DeleteFunc(v.Hosted, func(x sched.Hosted) bool { return x.Network == h.name })
+			}
+			return true
+		}
+		if v.Down || slices.ContainsFunc(c.jobs, func(j *job) bool { return j.dev == i && j.net == h.net }) {
+			return false
+		}
+		if c.hosts(i, h.name) == h.leaves {
+			if err := c.host(&sched.Action{Kind: kind, Device: i, Network: h.name}, h); err != nil {
+				h.failed(c.devs[i].info.Name, err)
+			}
+		}
+		return true
+	})
+}
+
+// carried takes in the end of a load or an unload. What a reset came in between of begins again when that is over.
+func (c *core) carried(j *job, err error) {
+	h := j.of
+	h.left--
+	switch {
+	case err != nil && j.cut && !c.shut:
+		h.todo = append(h.todo, j.dev)
+	case err != nil:
+		h.failed(c.devs[j.dev].info.Name, err)
+	}
+}
+
+// anyAlive tells whether a device that can serve a network is not given up.
+func (c *core) anyAlive(n *Network) bool {
+	for i, t := range n.Tables {
+		if t != nil && !c.devs[i].dead {
+			return true
+		}
+	}
+	return false
+}
+
+// hosts tells whether a network can be launched on a device.
+func (c *core) hosts(dev int, network string) bool {
+	return slices.ContainsFunc(c.st.Devices[dev].Hosted, func(h sched.Hosted) bool { return h.Network == network })
 }
 
 // settle goes on with the changes: a network goes when nobody uses it any more.
 func (c *core) settle() error {
 	for _, h := range slices.Clone(c.changes) {
-		switch {
-		case h.left > 0 || h.leaves && !h.begun && c.uses(h.name):
-		case !h.begun:
-			c.carry(h, sched.Unload)
-		case !h.leaves && len(h.errs) > 0: // what has been loaded goes again
-			h.leaves = true
-			c.carry(h, sched.Unload)
-		default:
-			c.settled(h)
+		for again := true; again; {
+			c.carryOn(h)
+			again = false
+			switch {
+			case h.left > 0 || len(h.todo) > 0 || h.leaves && !h.begun && c.uses(h.name):
+			case h.begun && (h.leaves || len(h.errs) == 0):
+				c.settled(h)
+			default: // what has been loaded goes again where a load has failed
+				h.leaves, again = true, true
+				c.carry(h)
+			}
 		}
 	}
 	return nil
@@ -205,7 +261,11 @@ func (c *core) settle() error {
 func (c *core) settled(h *change) {
 	same := func(x *change) bool { return x == h }
 	c.changes = slices.DeleteFunc(c.changes, same)
-	if h.leaves {
+	stays := false // on a device that could not unload it
+	for i := range c.devs {
+		stays = stays || c.hosts(i, h.name)
+	}
+	if h.leaves && !stays {
 		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
 		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })
 		c.seeAgain()

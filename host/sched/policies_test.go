@@ -144,8 +144,21 @@ func TestEDF(t *testing.T) {
 
 func TestClockwork(t *testing.T) {
 	drop := func(id device.RequestID) sched.Action { return sched.Action{Kind: sched.Drop, Request: id} }
+	level := func(list []sched.Request, level int) []sched.Request {
+		for i := range list {
+			list[i].Priority = level
+		}
+		return list
+	}
 	check(t, func() sched.Policy { return make1(t, "clockwork") }, []example{
 		{name: "nobody"},
+		// Eight of the lower level would fill a batch (78), in which nobody of the higher one can be.
+		{name: "not without the highest level", queue: append(requests(1, 8, 1000), level(requests(9, 9, 40), 1)...), want: []sched.Action{these(9)}},
+		{
+			name: "the largest batch with one of the highest level", queue: append(requests(1, 8, 1000), level(append(requests(9, 9, 40), requests(10, 10, 60)...), 1)...),
+			want: []sched.Action{these(10, 1, 2, 3, 4)}, // 60
+		},
+		{name: "which has the lower one fill it up", queue: append(requests(1, 8, 1000), level(requests(9, 9, 78), 1)...), want: []sched.Action{these(9, 1, 2, 3, 4, 5, 6, 7)}},
 		// 1 has missed its latest start alone (36). Size 3 (48) has 3 and 4 in its queue only, size 2
 		// (42) has enough: 2 has missed it there, and is to be served alone if it lasts so long.
 		{name: "large to small", queue: due(35, 40, 50, 60), want: []sched.Action{drop(1), these(3, 4)}},

@@ -458,7 +458,8 @@ func (c *call) pool(k kind) error {
 			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
 		switch {
 		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the Pad's pixels count, those of the pool's own padding do not
-			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
+			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative),
+			max(v.pad.t, v.pad.b) >= size[0], max(v.pad.l, v.pad.r) >= size[1]: // windows may lie in it altogether
 			if v, err = c.pixels(0, v); err != nil {
 				return err
 			}

@@ -463,6 +463,13 @@ def pixels() -> None:
     m.head(y, 12 * 6 * 5)
     m.write()
 
+    m = Model("pad_windows", [1, 3, 4, 5])  # whole windows of the pools lie in it
+    a = m.op("MaxPool", pad(m.op("Relu", m.conv("input", 3, 4, 1, 1)), 2, 0, 3, 1), kernel_shape=[2, 3])
+    b = m.op("AveragePool", pad(m.conv("input", 3, 4, 1, 1), 0, 3, 0, 0), kernel_shape=[2, 2], strides=[1, 2])
+    m.head(a, 4 * 8 * 4)
+    m.head(b, 4 * 3 * 4)
+    m.write(m.outputs[::-1])
+
 
 def views() -> None:
     """Maps split, cut and turned: what a compiler sees in another way, and what takes a layer."""
@@ -527,7 +534,7 @@ def views() -> None:
     m = Model("cut_depthwise", [1, 4, 6, 5])  # of what makes the channels, nothing else is read
     y = m.op("Relu", m.conv("input", 4, 4, 3, 3, group=4))
     y = m.op("Slice", y, ints(m, -1), ints(m, -(2**63)), ints(m, -3), ints(m, -2))
-    m.head(m.conv(y, 2, 3, 2, 2), 3 * 3 * 2)
+    m.head(m.conv(y, 2, 2, 1, 1), 2 * 4 * 3)
     m.write()
 
     m = Model("turned_logits", [1, 3, 5, 4])

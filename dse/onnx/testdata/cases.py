@@ -531,6 +531,13 @@ def views() -> None:
     m.head(y, 6 * 4 * 5)
     m.write()
 
+    m = Model("one_of_several", [1, 3, 4, 3])  # an element of an axis that is made of two
+    y = m.op("Reshape", m.conv("input", 3, 6, 1, 1), ints(m, 1, 2, 3, 4, 3))
+    y = m.op("Reshape", m.op("Transpose", y, perm=[0, 2, 1, 3, 4]), ints(m, 1, 6, 4, 3))
+    y = m.op("Concat", cut(m, y, 1, 3, 4), cut(m, y, 1, -2, -1), axis=1)
+    m.head(m.conv(y, 2, 3, 2, 2), 3 * 3 * 2)
+    m.write()
+
     m = Model("cut_depthwise", [1, 4, 6, 5])  # of what makes the channels, nothing else is read
     y = m.op("Relu", m.conv("input", 4, 4, 3, 3, group=4))
     y = m.op("Slice", y, ints(m, -1), ints(m, -(2**63)), ints(m, -3), ints(m, -2))

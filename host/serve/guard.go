@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 )
@@ -30,10 +31,7 @@ func (r *rates) allow(addr string, limit float64) bool {
 	if limit <= 0 {
 		return true
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
+	host := hostOf(addr)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.clients[host]
@@ -47,6 +45,13 @@ func (r *rates) allow(addr string, limit float64) bool {
 		r.clients[host] = l
 	}
 	return l.Allow()
+}
+
+func hostOf(addr string) string {
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
 }
 
 // guard refuses a call without the token, or beyond the client's rate.
@@ -63,48 +68,61 @@ func (s *Server) guard(token, addr string, open bool) error {
 	return nil
 }
 
-// reread is how often a certificate's files are looked at again.
-const reread = 10 * time.Second
+// tlsFiles are the certificate of a server, its key and the authorities of its clients ("": clients show none).
+type tlsFiles struct {
+	cert, key, ca string
+	mu            sync.Mutex
+	read          [3]fileState
+	latest        *tls.Config
+}
 
-// TLS is a configuration with the certificate of two files, read again when they change. With ca, clients must show a
-// certificate that it has signed.
-func TLS(cert, key, ca string) (*tls.Config, error) {
-	var (
-		mu   sync.Mutex
-		pair tls.Certificate
-		read time.Time
-	)
-	load := func() (*tls.Certificate, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(read) < reread {
-			return &pair, nil
+type fileState struct {
+	changed time.Time
+	size    int64
+}
+
+// config is of what the files hold. Files that are half written leave it as it was.
+func (f *tlsFiles) config() (*tls.Config, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var now [3]fileState
+	for i, path := range []string{f.cert, f.key, f.ca} {
+		if info, err := os.Stat(path); err == nil {
+			now[i] = fileState{info.ModTime(), info.Size()}
 		}
-		p, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			if read.IsZero() {
-				return nil, fmt.Errorf("TLS certificate %s, key %s: %w", cert, key, err)
-			}
-			return &pair, nil // half written: the old one until it is whole
-		}
-		pair, read = p, time.Now()
-		return &p, nil
 	}
-	if _, err := load(); err != nil {
+	if f.latest != nil && now == f.read {
+		return f.latest, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		err = fmt.Errorf("TLS certificate %s, key %s: %w", f.cert, f.key, err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair}}
+	if f.ca != "" && err == nil {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+		c.ClientCAs, err = authorities(f.ca)
+	}
+	switch {
+	case err == nil:
+		f.latest, f.read = c, now
+	case f.latest == nil:
 		return nil, err
 	}
-	c := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
+	return f.latest, nil
+}
+
+// TLS is a configuration with the certificate of two files. With ca, clients must show a certificate that it has signed.
+// The files are read again when they have changed.
+func TLS(cert, key, ca string) (*tls.Config, error) {
+	f := &tlsFiles{cert: cert, key: key, ca: ca}
+	if _, err := f.config(); err != nil {
+		return nil, err
 	}
-	if ca == "" {
-		return c, nil
-	}
-	c.ClientAuth = tls.RequireAndVerifyClientCert
-	var err error
-	c.ClientCAs, err = authorities(ca)
-	return c, err
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.config() },
+	}, nil
 }
 
 // ClientTLS is the other side of TLS: ca signs the servers that are trusted ("": the system's do), cert and key are shown
@@ -131,6 +149,59 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// Limit is a listener that takes at most so many connections at a time, and of one client's address at most perClient;
+// 0: as many as it likes. What is beyond the first limit waits, what is beyond the second is closed.
+func Limit(l net.Listener, most, perClient int) net.Listener {
+	if perClient > 0 {
+		l = &perClientListener{Listener: l, most: perClient, open: map[string]int{}}
+	}
+	return netutil.LimitListener(l, most)
+}
+
+type perClientListener struct {
+	net.Listener
+	most int
+	mu   sync.Mutex
+	open map[string]int
+}
+
+// Accept implements net.Listener.
+func (l *perClientListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		host := hostOf(c.RemoteAddr().String())
+		if l.add(host, 1) <= l.most {
+			return &countedConn{Conn: c, gone: sync.OnceFunc(func() { l.add(host, -1) })}, nil
+		}
+		l.add(host, -1)
+		c.Close()
+	}
+}
+
+func (l *perClientListener) add(host string, n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[host] += n
+	if l.open[host] == 0 {
+		delete(l.open, host)
+	}
+	return l.open[host]
+}
+
+type countedConn struct {
+	net.Conn
+	gone func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	defer c.gone()
+	return c.Conn.Close()
 }
 
 // authorities reads the certificates of those who sign others.

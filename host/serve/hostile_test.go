@@ -296,6 +296,118 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestTLSReload: a new certificate and new authorities are taken without a restart; half a file leaves them as they were.
+func TestTLSReload(t *testing.T) {
+	ours, others := &authority{dir: t.TempDir()}, &authority{dir: t.TempDir()}
+	ca, _ := ours.issue(t, "ca", 1)
+	cert, key := ours.issue(t, "server", 2)
+	known, knownKey := ours.issue(t, "client", 3)
+	othersCA, _ := others.issue(t, "ca", 1)
+	other, otherKey := others.issue(t, "client", 4)
+	config, err := serve.TLS(cert, key, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h.TLS, h.Config.ErrorLog = config, log.New(io.Discard, "", 0)
+	h.StartTLS()
+	defer h.Close()
+	// serial is of the certificate that the server shows, 0 where it refuses the client's
+	serial := func(cert, key string) int64 {
+		t.Helper()
+		client, err := serve.ClientTLS(ca, cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &http.Transport{TLSClientConfig: client}
+		defer tr.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: tr}).Get(strings.Replace(h.URL, "localhost", "127.0.0.1", 1))
+		if err != nil {
+			return 0
+		}
+		defer resp.Body.Close()
+		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	expect := func(when string, ofKnown, ofOther int64) {
+		t.Helper()
+		if a, b := serial(known, knownKey), serial(other, otherKey); a != ofKnown || b != ofOther {
+			t.Errorf("%s: certificates %d and %d: expected %d and %d", when, a, b, ofKnown, ofOther)
+		}
+	}
+	expect("at first", 2, 0)
+	whole, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cert, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("half a certificate", 2, 0)
+	ours.issue(t, "server", 22)
+	expect("a new certificate", 22, 0)
+	theirs, err := os.ReadFile(othersCA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ca, append(trusted, theirs...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("more authorities", 22, 22)
+}
+
+// TestConnectionsOfOneClient: what one address opens beyond its limit is closed, and there is room again when one goes.
+func TestConnectionsOfOneClient(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := serve.Limit(inner, 100, 2)
+	defer l.Close()
+	taken := make(chan net.Conn, 10)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken <- c
+		}
+	}()
+	open := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	open()
+	open()
+	first := <-taken
+	defer (<-taken).Close()
+	beyond := open()
+	if err := beyond.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := beyond.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the third connection: %d bytes, %v: expected its end", n, err)
+	}
+	first.Close()
+	first.Close() // as servers do; it counts once
+	open()
+	select {
+	case c := <-taken:
+		c.Close()
+	case <-time.After(20 * time.Second):
+		t.Error("no room although a connection has gone")
+	}
+}
+
 // TestLoadCountsUnavailable: a server that drains refuses; one that is not there is an error.
 func TestLoadCountsUnavailable(t *testing.T) {
 	s := start(t, time.Millisecond, nil)

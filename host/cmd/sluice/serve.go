@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -35,12 +34,13 @@ type serveCmd struct {
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
 	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show."`
-	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports; read again when it changes. With --key."`
+	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that clients' own must be signed by."`
 	MaxBytes   int           `default:"67108864" help:"Longest request in bytes, unpacked."`
 	MaxSamples int           `default:"64" help:"Samples of one request."`
 	MaxConns   int           `default:"1024" help:"Connections of each port at a time."`
+	PerClient  int           `name:"max-conns-per-client" help:"Connections of each port at a time of one client's address; 0: as many as the port has."`
 	MaxRate    float64       `help:"Requests a second of one client's address; 0: as many as it likes."`
 	Grace      time.Duration `default:"30s" help:"After SIGTERM, how long requests that are there may take."`
 	uioFlags
@@ -96,7 +96,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 			return cli.Coded(cli.Usage, fmt.Errorf("listen: %w", err))
 		}
 		defer l.Close()
-		ports[i] = netutil.LimitListener(l, c.MaxConns)
+		ports[i] = serve.Limit(l, c.MaxConns, c.PerClient)
 	}
 	if err := s.LoadAll(); err != nil {
 		return errors.Join(cli.Coded(cli.Input, err), s.Drain(running))

@@ -319,14 +319,18 @@ func (g *Graph) checkExits(producer []int) error {
 			return fmt.Errorf("%w: two are called %q", ErrExits, e.Name)
 		}
 		seen[e.Tensor], names[e.Name] = e.Name, true
-		n := 1
+		elems := g.Tensors[e.Tensor].Elems()
+		n, last := 1, 0 // the last element that the walk comes to
 		for _, s := range e.Walk {
-			if n *= max(s.Size, 0); n > maxElems {
+			if s.Size < 1 || s.Step < 1 || s.Size > elems || s.Step > elems {
+				return fmt.Errorf("%w: %q steps %d times by %d through %d elements", ErrExits, e.Name, s.Size, s.Step, elems)
+			}
+			if n, last = n*s.Size, last+(s.Size-1)*s.Step; n > elems {
 				break
 			}
 		}
-		if e.Walk != nil && n != g.Tensors[e.Tensor].Elems() {
-			return fmt.Errorf("%w: %q has %d elements, its order in the file is of %d", ErrExits, e.Name, g.Tensors[e.Tensor].Elems(), n)
+		if e.Walk != nil && (n != elems || last != elems-1) {
+			return fmt.Errorf("%w: %q has %d elements, its order in the file is of %d up to element %d", ErrExits, e.Name, elems, n, last)
 		}
 	}
 	return nil

@@ -160,6 +160,14 @@ func TestCheck(t *testing.T) {
 		{"exits of one name", ErrExits, func(g *Graph) { g.Exits[0].Name = "last" }},
 		{"exit nowhere", ErrExits, func(g *Graph) { g.Exits[0].Tensor = 12 }},
 		{"exit at the input", ErrExits, func(g *Graph) { g.Exits[0].Tensor = 0 }},
+		{"exit walks beyond its end", ErrExits, func(g *Graph) {
+			e := &g.Exits[0]
+			e.Walk = []Stride{{g.Tensors[e.Tensor].Elems(), 2}}
+		}},
+		{"exit walks backwards", ErrExits, func(g *Graph) {
+			e := &g.Exits[0]
+			e.Walk = []Stride{{g.Tensors[e.Tensor].Elems(), -1}}
+		}},
 		{"exit is a map", ErrExits, func(g *Graph) { g.Exits[0].Tensor = 1 }},
 		{"dead node", ErrExits, func(g *Graph) {
 			g.Tensors = append(g.Tensors, Tensor{"dead", 4, 4, 3})

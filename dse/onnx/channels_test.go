@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,6 +78,45 @@ func TestArithmeticRefuses(t *testing.T) {
 		{"a size of zero", ErrShape, func(b *builder) *builder {
 			return b.ints("s", 0, 3, 4, 4).op("Reshape", "y", in("r", "s"), intAttr("allowzero", 1))
 		}},
+	} {
+		b := c.add(good()).op("GlobalAveragePool", "q", in("y")).outputs("q")
+		if _, err := b.load(t, Options{}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestViewsRefuse(t *testing.T) {
+	slice := func(b *builder, from, to, axis, step int64, more ...*onnxpb.AttributeProto) *builder {
+		return b.ints("from", from).ints("to", to).ints("axis", axis).ints("step", step).op("Slice", "y", in("r", "from", "to", "axis", "step"), more...)
+	}
+	split := func(b *builder, opset int64, in []string, more ...*onnxpb.AttributeProto) *builder {
+		b.m.OpsetImport[0].Version = &opset
+		b.op("Split", "y", in, append(more, intAttr("axis", 1))...)
+		n := b.m.Graph.Node[len(b.m.Graph.Node)-1]
+		n.Output = append(n.Output, "z")
+		return b
+	}
+	for _, c := range []struct {
+		name string
+		want error
+		add  func(b *builder) *builder // makes y of r, a map of 3 x 4 x 4
+	}{
+		{"rows in another order", ErrUnsupported, func(b *builder) *builder { return slice(b, math.MaxInt64, math.MinInt64, -2, -1) }},
+		{"nothing is left", ErrShape, func(b *builder) *builder { return slice(b, 2, 2, 2, 1) }},
+		{"beyond the end", ErrShape, func(b *builder) *builder { return slice(b, math.MaxInt64, math.MaxInt64, 1, 1) }},
+		{"no such axis", ErrAttribute, func(b *builder) *builder { return slice(b, 0, 1, 4, 1) }},
+		{"steps of zero", ErrAttribute, func(b *builder) *builder { return slice(b, 0, 1, 1, 0) }},
+		{"starts given twice", ErrDuplicate, func(b *builder) *builder { return slice(b, 0, 1, 1, 1, intsAttr("starts", 0)) }},
+		{"the batch moved", ErrAttribute, func(b *builder) *builder { return b.op("Transpose", "y", in("r"), intsAttr("perm", 1, 0, 2, 3)) }},
+		{"channels into the batch", ErrShape, func(b *builder) *builder { return b.ints("s", 3, 1, 4, 4).op("Reshape", "y", in("r", "s")) }},
+		{"unequal parts before opset 18", ErrShape, func(b *builder) *builder { return split(b, 13, in("r")) }},
+		{"unequal parts of opset 18", nil, func(b *builder) *builder { return split(b, 18, in("r"), intAttr("num_outputs", 2)) }},
+		{"another number of outputs", ErrAttribute, func(b *builder) *builder { return split(b, 18, in("r"), intAttr("num_outputs", 3)) }},
+		{"sizes given twice", ErrDuplicate, func(b *builder) *builder {
+			return split(b.ints("sizes", 1, 2), 13, in("r", "sizes"), intsAttr("split", 1, 2))
+		}},
+		{"sizes of another sum", ErrShape, func(b *builder) *builder { return split(b.ints("sizes", 2, 2), 13, in("r", "sizes")) }},
 	} {
 		b := c.add(good()).op("GlobalAveragePool", "q", in("y")).outputs("q")
 		if _, err := b.load(t, Options{}); !errors.Is(err, c.want) {

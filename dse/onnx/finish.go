@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -23,11 +24,9 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if v.pad != nil {
 			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
 		}
-		if c := (&call{importer: im}); v.view != nil && !v.view.whole(c.shapeOf(v)) {
-			var err error
-			if v, err = c.materialised(name, v); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrExits, err)
-			}
+		v, err := im.delivered(name, v)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrExits, err)
 		}
 		if other, twice := by[v.tensor]; twice {
 			if a := v.activation + im.values[other].activation; a != "" {
@@ -60,6 +59,24 @@ func (im *importer) finish() (*graph.Graph, error) {
 		return nil, err
 	}
 	return g, g.Check()
+}
+
+// delivered is an exit as its host can read it: a walk of memory that begins at the first element, of logits their
+// own order.
+func (im *importer) delivered(name string, v value) (value, error) {
+	c := &call{importer: im}
+	t := c.shapeOf(v)
+	logits := t.h*t.w == 1
+	if v.view == nil || v.view.whole(t) && v.view.first == [3]int{} && !(logits && v.view.walk(t) != nil) {
+		return v, nil
+	}
+	if logits {
+		v = c.seen(v, view{[][]factor{slices.Concat(v.view.axes...)}, v.view.first})
+		if v.view == nil {
+			return v, nil
+		}
+	}
+	return c.materialised(name, v)
 }
 
 // sortExits orders exits by the nodes that they share with other exits, which are the backbone up

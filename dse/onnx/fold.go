@@ -951,8 +951,8 @@ func reduce(start float64, step func(sum, v float64) float64, end func(sum float
 	}
 }
 
-// target reads the sizes that a Reshape gives to a tensor of the first of these with which they agree.
-func (c *call) target(have ...[]int) ([]int, error) {
+// target reads the sizes that a Reshape gives to a tensor of others.
+func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	if err := c.inputs(2, 2); err != nil {
 		return nil, err
 	}
@@ -964,12 +964,13 @@ func (c *call) target(have ...[]int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, sizes := range have {
-		if dims := filled(want, sizes, zero == 0); dims != nil {
-			return dims, nil
+	return func(have []int) ([]int, error) {
+		dims := filled(want, have, zero == 0)
+		if dims == nil {
+			return nil, fmt.Errorf("tensor %q: %w: %v to %v", c.input(0), ErrShape, have, want)
 		}
-	}
-	return nil, fmt.Errorf("tensor %q: %w: %v to %v", c.input(0), ErrShape, have[0], want)
+		return dims, nil
+	}, nil
 }
 
 // filled puts sizes in place of a Reshape's zeros, where those stand for the tensor's own, and of its -1; nil where
@@ -1012,7 +1013,11 @@ func (c *call) foldReshape() error {
 	if err != nil {
 		return err
 	}
-	dims, err := c.target(x.dims)
+	target, err := c.target()
+	if err != nil {
+		return err
+	}
+	dims, err := target(x.dims)
 	if err != nil {
 		return err
 	}
@@ -1058,6 +1063,9 @@ func (c *call) cuts(dims []int) ([]piece, error) {
 	for i, name := range []string{"starts", "ends", "axes", "steps"} {
 		list[name] = c.attr.ints(name) // of opsets before 10
 		if in := c.input(i + 1); in != "" {
+			if list[name] != nil {
+				return nil, fmt.Errorf("attribute %q: %w: given as an input too", name, ErrDuplicate)
+			}
 			var err error
 			if list[name], err = c.integers(in); err != nil {
 				return nil, err
@@ -1135,9 +1143,17 @@ func (c *call) parts(dims []int) (along int, sizes []int, err error) {
 	if along, err = axisOf(c.attr.int("axis", 0), len(dims)); err != nil {
 		return
 	}
+	outputs := c.node.GetOutput()
 	parts := c.attr.ints("split")
-	c.attr.int("num_outputs", 0)
+	if n := c.attr.int("num_outputs", int64(len(outputs))); n != int64(len(outputs)) {
+		err = fmt.Errorf("attribute \"num_outputs\": %w: %d, the node has %d", ErrAttribute, n, len(outputs))
+		return
+	}
 	if name := c.input(1); name != "" {
+		if parts != nil {
+			err = fmt.Errorf("attribute \"split\": %w: given as an input too", ErrDuplicate)
+			return
+		}
 		if parts, err = c.integers(name); err != nil {
 			return
 		}
@@ -1145,8 +1161,11 @@ func (c *call) parts(dims []int) (along int, sizes []int, err error) {
 	if err = c.attr.done(); err != nil {
 		return
 	}
-	outputs := c.node.GetOutput()
 	if parts == nil {
+		if c.opset < 18 && dims[along]%len(outputs) != 0 {
+			err = fmt.Errorf("%w: %v split into %d equal parts along axis %d", ErrShape, dims, len(outputs), along)
+			return
+		}
 		each := (dims[along] + len(outputs) - 1) / len(outputs)
 		for i := range outputs {
 			parts = append(parts, int64(max(0, min(each, dims[along]-i*each))))

@@ -173,7 +173,7 @@ func (f *fused) foldPicks() {
 			for _, r := range readers[l.out] {
 				f.readOnly(l, r)
 			}
-			l.gone = true
+			whole[t], l.gone = true, true
 			continue
 		}
 		l.kind, l.groups = conv, 1

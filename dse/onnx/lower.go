@@ -458,7 +458,8 @@ func (c *call) pool(k kind) error {
 			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
 		switch {
 		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the Pad's pixels count, those of the pool's own padding do not
-			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
+			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative),
+			max(v.pad.t, v.pad.b) >= size[0], max(v.pad.l, v.pad.r) >= size[1]: // windows may lie in it altogether
 			if v, err = c.pixels(0, v); err != nil {
 				return err
 			}
@@ -577,7 +578,7 @@ func (c *call) reduceMean() error {
 // view lets the node's output be v, looked at with another rank.
 func (c *call) view(v value, rank int) {
 	v.rank = rank
-	if t := c.shapeOf(v); rank == 2 && (t.c == 1 || t.h*t.w == 1) {
+	if t := c.shapeOf(v); rank == 2 && t.h*t.w == 1 {
 		v.order = nchw // any order is the same
 	}
 	c.values[c.output()] = v
@@ -684,7 +685,7 @@ func (c *call) add() error {
 			return c.byConstant(1-i, i, offset, func(k float64) (float64, float64) { return 1, k })
 		}
 	}
-	a, b, err := c.pair(0, 1)
+	a, b, err := c.pair()
 	if err != nil {
 		return err
 	}
@@ -693,12 +694,12 @@ func (c *call) add() error {
 }
 
 // pair gives two maps of one shape that are seen alike.
-func (c *call) pair(i, j int) (a, b value, err error) {
+func (c *call) pair() (a, b value, err error) {
 	for _, read := range []func(int) (value, error){c.elements, c.value} { // where they are not, as maps
-		if a, err = read(i); err != nil {
+		if a, err = read(0); err != nil {
 			return
 		}
-		if b, err = read(j); err != nil {
+		if b, err = read(1); err != nil {
 			return
 		}
 		s, t := c.shapeOf(a), c.shapeOf(b)
@@ -706,7 +707,7 @@ func (c *call) pair(i, j int) (a, b value, err error) {
 			return
 		}
 	}
-	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(i), c.dims(a), c.input(j), c.dims(b))
+	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(0), c.dims(a), c.input(1), c.dims(b))
 }
 
 // sum is a chain of additions.
@@ -717,20 +718,14 @@ func (c *call) sum() error {
 	if len(c.node.GetInput()) == 1 {
 		return c.alias()
 	}
-	var so value
-	for i := range c.node.GetInput()[1:] {
-		a, b, err := c.pair(0, i+1)
-		if err != nil {
+	so := c.input(0)
+	for _, next := range c.node.GetInput()[1:] {
+		step := *c
+		step.node = &onnxpb.NodeProto{Input: []string{so, next}, Output: c.node.GetOutput()}
+		if err := step.add(); err != nil {
 			return err
 		}
-		if i > 0 {
-			a.tensor, a.pad = so.tensor, nil
-		}
-		s, t := c.shapeOf(a), c.shapeOf(b)
-		if err := c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative); err != nil {
-			return err
-		}
-		so = c.values[c.output()]
+		so = c.output()
 	}
 	return nil
 }
@@ -1192,9 +1187,18 @@ func (c *call) reshape() error {
 	if err != nil {
 		return err
 	}
+	target, err := c.target()
+	if err != nil {
+		return err
+	}
 	// A model with a fixed batch says 1 or that; what counts is one sample.
+	var sizes []int
 	one := append([]int{1}, w.sizes()...)
-	sizes, err := c.target(one, c.dims(v))
+	for _, have := range [][]int{one, c.dims(v)} {
+		if sizes, err = target(have); err == nil && len(sizes) > 0 && sizes[0] == have[0] {
+			break
+		}
+	}
 	if err != nil {
 		return err
 	}

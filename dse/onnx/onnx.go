@@ -11,6 +11,9 @@
 //     that no layer before it can take.
 //   - Relu and Clip become clamps, Pad becomes the padding of what follows or, where that cannot pad so, pixels, Flatten and Reshape a
 //     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
+//   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze look at a map in another way (view.go). What reads
+//     it by channels, rows and columns makes a map of that first.
+//   - A dilated kernel gets taps of weight 0 between its own.
 //   - An Add goes to the convolution before it that has no other reader, the later one of two, as
 //     its residual. Two convolutions of one tensor that are added are one, where that is no larger and costs
 //     no weights their bits.

@@ -81,16 +81,12 @@ func (c *call) look(i int, v value, w view) {
 
 func (c *call) seen(v value, w view) value {
 	w = w.tidy()
-	t := c.shapeOf(v)
 	v.view, v.rank, v.order = nil, len(w.axes)+1, nchw
 	orders := []order{nchw, nhwc, {0, 2, 1}, {1, 0, 2}, {2, 0, 1}, {2, 1, 0}}
 	if v.rank == 2 || v.rank == 4 {
 		for _, o := range orders {
 			v.order = o
 			if plain := c.viewOf(v); plain.first == w.first && slices.EqualFunc(plain.axes, w.axes, slices.Equal[[]factor]) {
-				if v.rank == 2 && (t.c == 1 || t.h*t.w == 1) {
-					v.order = nchw // any order is the same
-				}
 				return v
 			}
 		}
@@ -244,9 +240,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 		return v, err
 	}
 	out.order, out.rank, out.view = own, len(w.axes)+1, nil
-	if s := c.shapeOf(out); out.rank == 2 && (s.c == 1 || s.h*s.w == 1) {
-		out.order = nchw
-	}
+	out = c.seen(out, c.viewOf(out))
 	c.made[key] = out
 	return out, nil
 }

@@ -202,7 +202,7 @@ def needs(doc: dict) -> dict:
 
 def kind(need: dict) -> str:
     """What a table's row is about: an operator, or a use of one that is known."""
-    why = re.sub(r"\[.*\] to \[.*\]; ", "", need["why"].split(": ", 1)[-1])  # shapes differ from network to network
+    why = re.sub(r"\[.*\] to \[.*\]; |a map of .* seen as \[.*?\]; ", "", need["why"].split(": ", 1)[-1])  # shapes differ from network to network
     return f"{need['op']} ({why})" if why else need["op"]
 
 
@@ -230,7 +230,7 @@ def markdown(result: dict) -> str:
             by[k].append(name)
         if len(kinds) == 1 and s["whole"]:
             alone[next(iter(kinds))] += 1
-    for k, names in sorted(by.items(), key=lambda kv: -len(kv[1])):
+    for k, names in sorted(by.items(), key=lambda kv: (-len(kv[1]), kv[0])):
         out.append(f"| {k} | {len(names)} | {alone[k]} | {', '.join(sorted(names)[:3])} |")
     out += ["", "By all that a network needs at once: " + "; ".join(f"{k}: {n}" for k, n in together.most_common()) + "."]
     return "\n".join(out) + "\n"

@@ -463,6 +463,13 @@ def pixels() -> None:
     m.head(y, 12 * 6 * 5)
     m.write()
 
+    m = Model("pad_windows", [1, 3, 4, 5])  # whole windows of the pools lie in it
+    a = m.op("MaxPool", pad(m.op("Relu", m.conv("input", 3, 4, 1, 1)), 2, 0, 3, 1), kernel_shape=[2, 3])
+    b = m.op("AveragePool", pad(m.conv("input", 3, 4, 1, 1), 0, 3, 0, 0), kernel_shape=[2, 2], strides=[1, 2])
+    m.head(a, 4 * 8 * 4)
+    m.head(b, 4 * 3 * 4)
+    m.write(m.outputs[::-1])
+
 
 def views() -> None:
     """Maps split, cut and turned: what a compiler sees in another way, and what takes a layer."""
@@ -516,6 +523,47 @@ def views() -> None:
     y = m.op("Squeeze", y, ints(m, 1))
     m.head(m.op("Mul", m.op("Unsqueeze", y, ints(m, 2, 3)), m.array(0.5)), 6)
     m.write()
+
+    m = Model("sum_views", [1, 3, 4, 5])  # two seen alike, one in its own order
+    turned = [m.op("Transpose", m.op("Reshape", m.conv("input", 3, 6, 1, 1), ints(m, 1, 2, 3, 4, 5)), perm=[0, 2, 1, 3, 4]) for _ in range(2)]
+    a, b = [m.op("Reshape", x, ints(m, 1, 6, 4, 5)) for x in turned]
+    y = m.op("Sum", a, b, m.conv("input", 3, 6, 1, 1), b)
+    m.head(y, 6 * 4 * 5)
+    m.write()
+
+    m = Model("one_of_several", [1, 3, 4, 3])  # an element of an axis that is made of two
+    y = m.op("Reshape", m.conv("input", 3, 6, 1, 1), ints(m, 1, 2, 3, 4, 3))
+    y = m.op("Reshape", m.op("Transpose", y, perm=[0, 2, 1, 3, 4]), ints(m, 1, 6, 4, 3))
+    y = m.op("Concat", cut(m, y, 1, 3, 4), cut(m, y, 1, -2, -1), axis=1)
+    m.head(m.conv(y, 2, 3, 2, 2), 3 * 3 * 2)
+    m.write()
+
+    m = Model("cut_depthwise", [1, 4, 6, 5])  # of what makes the channels, nothing else is read
+    y = m.op("Relu", m.conv("input", 4, 4, 3, 3, group=4))
+    y = m.op("Slice", y, ints(m, -1), ints(m, -(2**63)), ints(m, -3), ints(m, -2))
+    m.head(m.conv(y, 2, 2, 1, 1), 2 * 4 * 3)
+    m.write()
+
+    m = Model("turned_logits", [1, 3, 5, 4])
+    y = m.op("Relu", m.conv("input", 3, 4, 3, 3))
+    first = m.op("Reshape", m.head(y, 4 * 3 * 2), ints(m, 1, 5, 1))
+    first = m.op("Slice", first, ints(m, 9), ints(m, -9), ints(m, 1), ints(m, -1))
+    y = m.op("Flatten", m.op("Relu", m.conv(y, 4, 6, 3, 2)))
+    y = m.op("Gemm", y, m.random(6, 6), transB=1)
+    second = m.op("Transpose", m.op("Reshape", y, ints(m, 1, 2, 3)), perm=[0, 2, 1])
+    y = m.conv("input", 3, 6, 3, 2)
+    third = m.op("Slice", m.op("Sum", y, y), ints(m, -1), ints(m, -7), ints(m, 1), ints(m, -1))
+    m.write([third, first, second])
+
+    m = Model("turned_grey", [1, 2, 7, 5])  # one channel: its rows and columns still have an order
+    first = m.head(m.op("Transpose", m.conv("input", 2, 1, 3, 2), perm=[0, 3, 2, 1]), 5 * 4)
+    y = m.op("Reshape", m.op("Relu", m.conv("input", 2, 1, 2, 3)), ints(m, 0, 0, 6, 1, 3))
+    m.write([m.head(m.op("Transpose", y, perm=[0, 1, 3, 4, 2]), 6 * 3), first])
+
+    m = Model("batch_of_two", [2, 4, 3, 4])
+    y = m.op("Reshape", m.op("Relu", m.conv("input", 4, 4, 1, 1)), ints(m, 2, 2, 2, -1))
+    y = m.op("Reshape", m.op("Transpose", y, perm=[0, 2, 1, 3]), ints(m, 2, -1))
+    m.write([m.op("Gemm", y, m.random(5, 48), transB=1)])
 
     m = Model("maps", [1, 3, 6, 4])
     y = m.op("Relu", m.conv("input", 3, 6, 3, 3, pads=[1] * 4))

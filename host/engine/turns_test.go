@@ -172,17 +172,17 @@ type stallsOnCopy struct {
 func (p *stallsOnCopy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if !p.stalled && ev.Kind == sched.Arrival && ev.Request == 2 {
 		p.stalled = true
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(600 * time.Millisecond)
 	}
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
 // A copy that is over is no hang though the books stood still beyond its limit.
 func TestAStallLosesNoCopy(t *testing.T) {
-	for range 5 {
+	for range 3 {
 		s := steadyServer(t, &steady{takes: 100_000}, &stallsOnCopy{}, func(c *engine.Config) {
-			c.Watchdog.Fixed, c.Watchdog.Other = 1_000_000_000, 40_000_000
-			c.Devices[0] = lateCopies{device.Pace(c.Devices[0].(device.Virtual)), 64 * time.Millisecond}
+			c.Watchdog.Fixed, c.Watchdog.Other = 10_000_000_000, 400_000_000
+			c.Devices[0] = lateCopies{device.Pace(c.Devices[0].(device.Virtual)), 640 * time.Millisecond}
 		})
 		_, end := running(t, s)
 		for id := range uint64(2) {

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,11 +117,44 @@ func TestViewsRefuse(t *testing.T) {
 		{"sizes given twice", ErrDuplicate, func(b *builder) *builder {
 			return split(b.ints("sizes", 1, 2), 13, in("r", "sizes"), intsAttr("split", 1, 2))
 		}},
+		{"more axes than a view has", ErrTooLarge, func(b *builder) *builder {
+			return b.ints("s", slices.Concat([]int64{1, 3, 4, 4}, slices.Repeat([]int64{1}, 13))...).op("Reshape", "y", in("r", "s"))
+		}},
+		{"rows of one channel, each of one", ErrUnsupported, func(b *builder) *builder {
+			return b.weight("one", 1, 3, 4, 1).op("Conv", "o", in("r", "one")).ints("twice", 0, 0).op("Gather", "y", in("o", "twice"), intAttr("axis", 2))
+		}},
 		{"sizes of another sum", ErrShape, func(b *builder) *builder { return split(b.ints("sizes", 2, 2), 13, in("r", "sizes")) }},
 	} {
 		b := c.add(good()).op("GlobalAveragePool", "q", in("y")).outputs("q")
 		if _, err := b.load(t, Options{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// Before opset 13 Softmax normalises over the named axis and all behind it together.
+func TestSoftmaxOfAMap(t *testing.T) {
+	for opset, want := range map[int64]error{11: ErrUnsupported, 13: nil} {
+		b := good().op("Softmax", "y", in("r"), intAttr("axis", 1)).outputs("y")
+		b.m.OpsetImport[0].Version = &opset
+		if _, err := b.load(t, Options{Exits: []string{"y"}}); !errors.Is(err, want) {
+			t.Errorf("opset %d: %v, want %v", opset, err, want)
+		}
+	}
+}
+
+// A file of a few bytes asks for one channel of a large kernel many times: it is copied, not made as often.
+func TestManyOfOneChannel(t *testing.T) {
+	b := build(1, 3, 32, 32).op("Conv", "c", in("x", "w")).ints("i", slices.Repeat([]int64{0}, 4000)...).
+		op("Gather", "y", in("c", "i"), intAttr("axis", 1)).op("GlobalAveragePool", "q", in("y")).outputs("q")
+	b.weight("w", 2, 3, 32, 32)
+	g, err := b.load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range g.Nodes {
+		if len(n.Weights) > 8000 { // 4000 x 2, what it takes to copy
+			t.Errorf("%s has %d weights, expected at most 8000", n.Name, len(n.Weights))
 		}
 	}
 }

@@ -149,6 +149,7 @@ func (f *fused) foldPicks() {
 			readers[l.residual] = append(readers[l.residual], nil)
 		}
 	}
+	made := map[*layer]int{} // weights that picks have made anew of a convolution's
 	for _, l := range f.layers {
 		if l.kind != pick || l.gone {
 			continue
@@ -156,8 +157,13 @@ func (f *fused) foldPicks() {
 		t, p := l.in[0], f.producer[l.in[0]]
 		all := f.tensors[t].c
 		if p != nil && p.kind == conv && p.groups == 1 && p.residual < 0 && !p.gone && (!whole[t] && !f.exits[t] || len(p.weights) <= all*all) {
-			f.makeOnly(l, p)
-			continue
+			n := len(p.weights) / all * len(l.channels) // a few indices may ask for a large kernel many times
+			if n <= all*len(l.channels) || made[p]+n <= 2*len(p.weights) {
+				made[p] += n
+				f.makeOnly(l, p)
+				continue
+			}
+			whole[t] = true
 		}
 		once := slices.Clone(l.channels)
 		slices.Sort(once)

@@ -1205,6 +1205,9 @@ func (c *call) reshape() error {
 	if len(sizes) == 0 || sizes[0] != 1 && sizes[0] != int(c.batch) {
 		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, one, sizes)
 	}
+	if err := rankOf(c.input(0), len(sizes)); err != nil {
+		return err
+	}
 	out, ok := w.reshaped(sizes[1:])
 	if !ok { // of a map made of it, where that helps
 		if v.view != nil {
@@ -1243,6 +1246,13 @@ func (c *call) softmax() error {
 	}
 	if t := c.shapeOf(v); along == 0 || len(w.axes) > 1 && !w.channels(along-1, t) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
+	}
+	if c.opset < 13 { // it normalises over all axes from this one on, together
+		for _, n := range w.sizes()[along:] {
+			if n > 1 {
+				return fmt.Errorf("%w: %s of %v before opset 13 normalises over all axes from %d on; export with opset 13 or newer", ErrUnsupported, opName(c.node), w.sizes(), along)
+			}
+		}
 	}
 	v.activation = opName(c.node)
 	c.values[c.output()] = v

@@ -111,6 +111,10 @@ func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	if v.view != nil || !w.channels(axis, t) {
 		return fmt.Errorf("tensor %q: %w: elements %v in uneven steps of another axis than the channels'", c.input(1), ErrUnsupported, at)
 	}
+	// of a map of one channel, another axis of one element looks the same
+	if ones := slices.DeleteFunc(w.sizes(), func(n int) bool { return n != 1 }); t.c == 1 && len(at) != 1 && len(ones) > 1 {
+		return fmt.Errorf("tensor %q: %w: %d elements along an axis of one, of %v: repeat it with Concat", c.input(1), ErrUnsupported, len(at), w.sizes())
+	}
 	every := func(n int) []int { return positionsAlong([]factor{{0, n, 1}}, 0) }
 	out, err := c.chosen(c.output(), v, [3][]int{at, every(t.h), every(t.w)})
 	if err != nil {
@@ -187,6 +191,9 @@ func (c *call) unsqueeze() error {
 	}
 	if from[0] != 0 {
 		return fmt.Errorf("tensor %q: %w: an axis before the batch", c.input(0), ErrUnsupported)
+	}
+	if err := rankOf(c.input(0), len(from)); err != nil {
+		return err
 	}
 	out := view{first: w.first}
 	for _, a := range from[1:] {

@@ -34,6 +34,16 @@ func (w view) sizes() []int {
 	return sizes
 }
 
+// maxRank bounds the axes of a view: a file of a few bytes may ask for millions.
+const maxRank = 16
+
+func rankOf(name string, rank int) error {
+	if rank > maxRank {
+		return fmt.Errorf("tensor %q: %w: %d axes, at most %d", name, ErrTooLarge, rank, maxRank)
+	}
+	return nil
+}
+
 func (s shape) size(which int) int { return [3]int{s.c, s.h, s.w}[which] }
 
 // viewOf is the view of any value.
@@ -266,12 +276,12 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 			l.kind = maxPool // which copies
 		} else {
 			l.kind, l.groups = conv, t.c
+			if c.budget -= int64(t.c) * int64(w.KH) * int64(w.KW); c.budget < 0 {
+				return v, fmt.Errorf("tensor %q: %w: more than %d weights", name, ErrTooLarge, weightsOf(c.options))
+			}
 			l.weights = make([]float32, t.c*w.KH*w.KW)
 			for i := range t.c {
 				l.weights[(i+1)*w.KH*w.KW-1] = 1
-			}
-			if c.budget -= int64(len(l.weights)); c.budget < 0 {
-				return v, fmt.Errorf("tensor %q: %w: more than %d weights", name, ErrTooLarge, weightsOf(c.options))
 			}
 		}
 		if out.tensor, err = c.net.add(l, name, len(at[1]), len(at[2]), t.c); err != nil {

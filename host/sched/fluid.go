@@ -81,10 +81,12 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 			}
 			return buf, taken + n
 		}
-		base = d.Launches[len(d.Launches)-2]
-		rem += len(base.Requests)
-		slack, level = min(slack, base.Slack(now)), max(level, base.Level())
-		buf = merge(buf, top.ID, base.ID)
+		if below := d.Launches[len(d.Launches)-2]; fills(top, below, bMax(f.BMax, d, t)) {
+			base = below
+			rem += len(base.Requests)
+			slack, level = min(slack, base.Slack(now)), max(level, base.Level())
+			buf = merge(buf, top.ID, base.ID)
+		}
 	}
 	if n = f.incr(s, d, t, base, rem, slack, taken, level); n > 0 {
 		if base.Phase != Halted {

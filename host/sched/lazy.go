@@ -98,8 +98,8 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 		for i := range v.Requests {
 			deadline = min(deadline, v.Requests[i].Deadline)
 		}
-		if v.Reached < last {
-			rest += Time(v.Began) * t.At(v.Reached+1, last, 1)
+		if its := d.Table(v.Network); its != nil && v.Reached < its.Segments()-1 {
+			rest += Time(v.Began) * its.At(v.Reached+1, its.Segments()-1, 1)
 		}
 	}
 	n := 0

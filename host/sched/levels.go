@@ -40,6 +40,12 @@ func (l *LaunchView) Level() int {
 	return level
 }
 
+// fills tells whether top has filled up the batch below it, whose exit it has reached. Where all of that batch have been
+// cancelled meanwhile, what lies below is a batch that a higher level has interrupted, and top goes on alone.
+func fills(top, below *LaunchView, most int) bool {
+	return below.Network == top.Network && below.Reached == top.Reached && len(below.Requests)+len(top.Requests) <= most
+}
+
 // free is how many more samples a device can hold: a batch that was halted for a higher level keeps its slots.
 func (d *DeviceView) free() int { return d.Slots - d.Used }
 

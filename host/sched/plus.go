@@ -153,10 +153,12 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 		if top.Reached < top.Last { // no nested preemption, but by a higher level
 			return p.interrupt(now, s, dev, top, level, top.Last, buf)
 		}
-		base = d.Launches[len(d.Launches)-2]
-		rem += len(base.Requests)
-		level = max(level, base.Level())
-		buf = merge(buf, top.ID, base.ID)
+		if below := d.Launches[len(d.Launches)-2]; fills(top, below, bMax(p.BMax, d, t)) {
+			base = below
+			rem += len(base.Requests)
+			level = max(level, base.Level())
+			buf = merge(buf, top.ID, base.ID)
+		}
 	}
 	from := len(p.given)
 	if base.Reached >= 0 && base.Reached < last && rem > 0 {

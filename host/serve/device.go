@@ -22,6 +22,7 @@ type sharing struct {
 	design uint64
 	policy string
 	bMax   int
+	levels int // of priority: on one device they mean the same
 }
 
 // shared is a device with the models on it.
@@ -52,7 +53,7 @@ type devices struct {
 // join puts a model on a device: on one that is open for such models, or on another one that it opens. b is the model's
 // bundle, under the name that it has on devices.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
-	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax}
+	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
 	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{device.OfBundle(b)}}
 	d.changing.Lock()
 	for _, on := range d.list() {

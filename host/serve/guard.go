@@ -157,7 +157,10 @@ func Limit(l net.Listener, most, perClient int) net.Listener {
 	if perClient > 0 {
 		l = &perClientListener{Listener: l, most: perClient, open: map[string]int{}}
 	}
-	return netutil.LimitListener(l, most)
+	if most > 0 {
+		l = netutil.LimitListener(l, most)
+	}
+	return l
 }
 
 type perClientListener struct {

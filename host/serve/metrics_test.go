@@ -18,7 +18,8 @@ import (
 // watched is a model in whose books two requests stand: one of two samples that waited 1 ms and 3 ms beside 4 ms and
 // 10 ms in segments, and one that was refused. A third has begun, a fourth waits.
 func watched() *Snapshot {
-	w := newWatch(&Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{}})
+	m := &Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{}}
+	w := newWatch(m)
 	const ms = int64(time.Millisecond)
 	ended := func(id device.RequestID, at int64, exit int, how engine.Ending) engine.Outcome {
 		return engine.Outcome{Record: engine.Record{ID: id, Ended: at, Exit: exit, Ending: how}}
@@ -33,8 +34,9 @@ func watched() *Snapshot {
 	w.began([]device.RequestID{4})
 	w.batch([]device.RequestID{2}, time.Millisecond) // it ended before: nothing is kept of it
 	w.st.Batches--
-	w.st.Queued, w.st.Pending, w.st.Ready = 2, 2-int64(len(w.runs)), true
-	return &Snapshot{Number: 1, Bounds: bounds(), Models: []ModelState{w.st}}
+	m.queued.Store(2)
+	m.queuedSamples.Store(2)
+	return &Snapshot{Number: 1, Bounds: bounds(), Models: []ModelState{w.state()}}
 }
 
 // TestOwnMetricsAreLinted: names, units and help of the server's own metrics are as Prometheus wants them.

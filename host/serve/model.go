@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -114,6 +115,7 @@ type Model struct {
 	watch         *watch
 	on            *shared
 	queued        atomic.Int64
+	queuedSamples atomic.Int64
 }
 
 // open makes a model ready: it is on a device, and has answered once.
@@ -174,7 +176,7 @@ func (m *Model) warm(ctx context.Context) error {
 	}
 	zeros := make([]int16, m.net.InH*m.net.InW*m.net.InC)
 	t, err := m.on.server.Open(ctx, &engine.Call{
-		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never},
+		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never, Priority: math.MaxInt32}, // it must not starve
 		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
 	if err != nil {
@@ -219,6 +221,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if n := m.queued.Add(1); n > int64(m.set.Queue) {
 		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
 	}
+	m.queuedSamples.Add(int64(len(inputs)))
+	defer m.queuedSamples.Add(-int64(len(inputs)))
 	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
 		if errors.Is(err, device.ErrGone) {

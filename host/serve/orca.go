@@ -111,7 +111,9 @@ func written(r *orca.OrcaLoadReport) loadReport {
 
 // reportHeader gives the report to the answer of a request over HTTP.
 func (s *Server) reportHeader(h http.Header) {
-	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
+	if text := s.load.report(time.Now(), s).text; text != "" { // there is none before the second look
+		h.Set(loadMetrics, text)
+	}
 }
 
 // reportTrailer gives it to the answer of a call.

@@ -86,7 +86,7 @@ type ModelState struct {
 	Fail     Durations         `json:"fail"`
 	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
 	Compute  Durations         `json:"compute"` // of answers: in segments
-	Pending  int64             `json:"pending"` // queued, and no segment has begun; a request of several samples counts by its samples
+	Pending  int64             `json:"pending"` // samples of which no segment has begun
 	Batches  uint64            `json:"batches"`
 	Sizes    map[int]Durations `json:"sizes"`   // batches by size
 	Busy     uint64            `json:"busy_ns"` // the device with them
@@ -212,7 +212,7 @@ func (w *watch) state() ModelState {
 	st.Requests, st.Sizes = maps.Clone(st.Requests), maps.Clone(st.Sizes)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
 	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
-	st.Pending = max(0, st.Queued-int64(len(w.runs)))
+	st.Pending = max(0, w.m.queuedSamples.Load()-int64(len(w.runs)))
 	return st
 }
 

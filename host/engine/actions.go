@@ -467,7 +467,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 	c.works++
 	w.ID, w.Network = c.works, n.Name
 	if a.Kind == sched.Unload {
-		if !c.hosts(a.Device, n.Name) {
+		if !v.Hosts(n.Name) {
 			return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)
 		}
 		for _, l := range v.Launches {

@@ -203,7 +203,7 @@ func (c *core) carryOn(h *change) {
 		if v.Down || slices.ContainsFunc(c.jobs, func(j *job) bool { return j.dev == i && j.net == h.net }) {
 			return false
 		}
-		if c.hosts(i, h.name) == h.leaves {
+		if v.Hosts(h.name) == h.leaves {
 			if err := c.host(&sched.Action{Kind: kind, Device: i, Network: h.name}, h); err != nil {
 				h.failed(c.devs[i].info.Name, err)
 			}
@@ -234,11 +234,6 @@ func (c *core) anyAlive(n *Network) bool {
 	return false
 }
 
-// hosts tells whether a network can be launched on a device.
-func (c *core) hosts(dev int, network string) bool {
-	return slices.ContainsFunc(c.st.Devices[dev].Hosted, func(h sched.Hosted) bool { return h.Network == network })
-}
-
 // settle goes on with the changes: a network goes when nobody uses it any more.
 func (c *core) settle() error {
 	for _, h := range slices.Clone(c.changes) {
@@ -261,11 +256,8 @@ func (c *core) settle() error {
 func (c *core) settled(h *change) {
 	same := func(x *change) bool { return x == h }
 	c.changes = slices.DeleteFunc(c.changes, same)
-	stays := false // on a device that could not unload it
-	for i := range c.devs {
-		stays = stays || c.hosts(i, h.name)
-	}
-	if h.leaves && !stays {
+	// it stays on a device that could not unload it
+	if h.leaves && !slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool { return v.Hosts(h.name) }) {
 		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
 		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })
 		c.seeAgain()

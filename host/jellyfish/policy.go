@@ -262,7 +262,7 @@ func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sche
 		w.batch = d.batch[i]
 		if d.nets[i] != w.want {
 			p.counts.Changes++
-			if hosts(&s.Devices[k], p.o.Zoo[d.nets[i]].Name) {
+			if s.Devices[k].Hosts(p.o.Zoo[d.nets[i]].Name) {
 				p.counts.Hits++
 			}
 		}
@@ -284,10 +284,6 @@ func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sche
 	return buf
 }
 
-func hosts(d *sched.DeviceView, network string) bool {
-	return slices.ContainsFunc(d.Hosted, func(h sched.Hosted) bool { return h.Network == network })
-}
-
 // lost is the time after which a load is repeated: it failed, or a reset removed it.
 const lost = 15_000_000_000
 
@@ -298,11 +294,11 @@ func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sch
 	if d.Down {
 		return buf
 	}
-	if hosts(d, p.o.Zoo[w.want].Name) {
+	if d.Hosts(p.o.Zoo[w.want].Name) {
 		w.have = w.want
 	}
 	if w.moving >= 0 {
-		there := hosts(d, p.o.Zoo[w.moving].Name)
+		there := d.Hosts(p.o.Zoo[w.moving].Name)
 		if w.loading && !there && now-w.since < lost || !w.loading && now == w.since {
 			return buf
 		}
@@ -310,14 +306,14 @@ func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sch
 	}
 	near := Neighbours(len(p.o.Zoo), w.want, p.o.Prefetch)
 	for _, j := range near {
-		if name := p.o.Zoo[j].Name; !hosts(d, name) {
+		if name := p.o.Zoo[j].Name; !d.Hosts(name) {
 			w.moving, w.loading, w.since = j, true, now
 			return append(buf, sched.Action{Kind: sched.LoadNetwork, Device: k, Network: name})
 		}
 	}
 	for j := range p.o.Zoo {
 		name := p.o.Zoo[j].Name
-		if j != w.have && !slices.Contains(near, j) && hosts(d, name) && !used(d, name) {
+		if j != w.have && !slices.Contains(near, j) && d.Hosts(name) && !used(d, name) {
 			w.moving, w.loading, w.since = j, false, now
 			return append(buf, sched.Action{Kind: sched.Unload, Device: k, Network: name})
 		}
@@ -345,7 +341,7 @@ func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	for k := range p.workers {
 		d := &s.Devices[k]
 		name, from := p.o.Zoo[p.workers[k].have].Name, len(p.ids)
-		if d.Down || !hosts(d, name) {
+		if d.Down || !d.Hosts(name) {
 			continue
 		}
 		for i := range s.Queue.Len() {

@@ -11,6 +11,7 @@ package sched
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 )
@@ -286,6 +287,11 @@ func (d *DeviceView) Member(network string) *Hosted {
 		}
 	}
 	return nil
+}
+
+// Hosts tells whether the network with just this name can be launched on this device.
+func (d *DeviceView) Hosts(network string) bool {
+	return slices.ContainsFunc(d.Hosted, func(h Hosted) bool { return h.Network == network })
 }
 
 // State is all a policy may look at. The engine keeps it; a policy changes nothing in it.

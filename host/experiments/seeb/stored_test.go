@@ -2,15 +2,11 @@ package seeb_test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/experiments/frame/frametest"
 	"github.com/sluice-npu/sluice/host/experiments/seeb"
 )
 
@@ -23,21 +19,5 @@ func TestStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.MarshalIndent(b.Rows, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", "stored", "seeb.json")
-	if *update {
-		if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)+"\n"); d != "" {
-		t.Errorf("%s: %s", path, d)
-	}
+	frametest.Stored(t, "seeb.json", b.Rows, *update)
 }

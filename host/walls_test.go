@@ -51,7 +51,7 @@ var rules = map[string][]string{
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":                 {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":                 {"dse/bundle"},
-	"host/device":                {"dse/bundle", "dse/graph"},
+	"host/device":                {}, // neither a file format nor a number format of a network
 	"host/predict":               {},
 	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},

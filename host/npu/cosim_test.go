@@ -609,7 +609,7 @@ func TestAdmitBesideClose(t *testing.T) {
 		closed, began := make(chan error), make(chan bool)
 		go func() {
 			for id := device.RequestID(1); ; id++ {
-				if err := d.Admit(t.Context(), n.b.Network.Name, id, input); err != nil {
+				if err := d.Admit(t.Context(), n.b.Network.Name, id, device.InWords(input)); err != nil {
 					closed <- err
 					return
 				}

@@ -179,7 +179,7 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 func (c *classifyCmd) one(
 	e *cli.Env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
 ) (*classified, bool, error) {
-	if err := dev.Admit(e.Ctx, b.Network.Name, id, input); err != nil {
+	if err := dev.Admit(e.Ctx, b.Network.Name, id, device.InWords(input)); err != nil {
 		return nil, false, err
 	}
 	defer dev.Release(id)

@@ -257,7 +257,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
 		w := &drawn[name].Bundle.Network
-		load := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
+		load := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: name, Artefact: drawn[name]}
 		if _, err := d.Begin(ctx, 0, load); err != nil {
 			return nil, err
 		}

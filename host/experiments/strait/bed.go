@@ -138,7 +138,7 @@ func (b *Bed) device(mode string, models []Model) (*gpu.Device, error) {
 		return nil, err
 	}
 	for i := range models {
-		a := device.Artefact{Network: models[i].Name, Kind: gpu.ArtefactModule, Data: b.network(&models[i])}
+		a := b.network(&models[i])
 		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
 			return nil, err
 		}

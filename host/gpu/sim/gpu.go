@@ -28,6 +28,7 @@ type Part struct {
 	// From is its first block, Blocks the number; 0: all that are left. Parts of one kernel run in block order, each
 	// after the one before has ended.
 	From, Blocks int
+	Slow         float64 // factor on its blocks' time; 0: 1
 }
 
 // UpTo is the index after the part's last block, and whether that is the kernel's end.
@@ -143,7 +144,6 @@ type run struct {
 	begun    bool
 	regs     int // per block: the largest of the parts
 	shared   int
-	slow     float64 // factor on BlockNs
 }
 
 type part struct {
@@ -151,6 +151,7 @@ type part struct {
 	k      *kernel.Kernel
 	on     Set
 	left   int     // blocks to be placed
+	slow   float64 // factor on BlockNs
 	sum    uint64  // checksum of what it read
 	stream float64 // bytes/ns of a block at full speed
 	demand float64
@@ -528,9 +529,9 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	r := g.newRun()
 	r.item, r.stream, r.priority, r.seq = it, s, st.priority, g.seq
 	g.seq++
-	r.slow = 1
+	padded := 1.0
 	if len(it.Parts) > 1 {
-		r.slow = 1 + g.p.PadShare
+		padded = 1 + g.p.PadShare
 	}
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -541,9 +542,10 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 		}
 		upTo, _ := p.UpTo()
 		blocks := upTo - p.From
+		slow := padded * cmp.Or(p.Slow, 1)
 		r.parts = append(r.parts, part{
-			run: r, k: k, on: on, left: blocks, sum: p.Memory.begin(p.Kernel, p.From > 0),
-			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * r.slow),
+			run: r, k: k, on: on, left: blocks, slow: slow, sum: p.Memory.begin(p.Kernel, p.From > 0),
+			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * slow),
 		})
 		r.live += blocks
 		r.regs = max(r.regs, g.p.SM.BlockRegs(k))
@@ -713,7 +715,7 @@ func (g *GPU) put(c *class, p *part) {
 	c.threads += p.k.Threads
 	c.regs += r.regs
 	c.shared += r.shared
-	work := p.k.BlockNs * r.slow
+	work := p.k.BlockNs * p.slow
 	if n := len(c.residents); n > 0 && c.residents[n-1].p == p && c.residents[n-1].left == work {
 		c.residents[n-1].per++
 		return

@@ -151,6 +151,7 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Mode.Queue > 0 {
 		cfg.Params.Queue = cfg.Mode.Queue
 	}
+	cfg.Params.Fence = cfg.Params.Fence || cfg.Mode.Fence
 	g, err := sim.New(cfg.Params)
 	if err != nil {
 		return nil, err

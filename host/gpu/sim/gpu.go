@@ -452,6 +452,9 @@ func (g *GPU) move(st *stream) {
 	if st.moving != Never || st.paused || st.host.len() == 0 {
 		return
 	}
+	if taken > 0 && g.p.Fence && st.host.head().Parts[0].kernel().Kind != kernel.Compute {
+		return // what is evicted behind it would be done twice
+	}
 	if taken >= g.p.Queue {
 		st.asleep = true
 		return

@@ -32,6 +32,7 @@ type Params struct {
 	WakeNs     int64 // host: transfer thread, when a full device queue has room again
 	DispatchNs int64 // command processor: from the head of a device queue to its first block
 	Queue      int   // capacity of a device queue in kernels
+	Fence      bool  // copies and memsets stay in the host queue until the device queue is empty
 	Hardware   int   // hardware queues, shared by streams; 0: each stream has its own
 
 	ResetNs   int64   // host queue: dropping its content

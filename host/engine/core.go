@@ -433,6 +433,7 @@ func (c *core) stop(why error) {
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}
+	c.reqs, c.tasks = index[request]{}, index[task]{} // nobody looks anything up
 	for c.oldest != nil {
 		c.takeBack(c.oldest, Errored, why.Error())
 	}

@@ -67,7 +67,7 @@ func TestBoundRefutesNothing(t *testing.T) {
 		for len(at) < r.Instances {
 			at = append(at, 1)
 		}
-		r.Of[0].atMost = at
+		r.Of[0].AtMost = at
 		s := &frame.Statement{ID: "fig14a/8x80", Verdict: c.was, Least: &least}
 		if bounded([]Ratio{r})(s); s.Verdict != c.verdict {
 			t.Errorf("%v of %d proved: %s, expected %s", c.proved, r.Instances, s.Verdict, c.verdict)

@@ -176,7 +176,7 @@ func bounded(ratios []Ratio) func(*frame.Statement) {
 	return func(s *frame.Statement) {
 		for i := range ratios {
 			if r := &ratios[i]; s.ID == r.claim() && s.Verdict == frame.Fails && r.Proved < r.Instances {
-				if mean, half := frame.Interval(r.Of[0].atMost); half == nil || mean+*half >= *s.Least {
+				if mean, half := frame.Interval(r.Of[0].AtMost); half == nil || mean+*half >= *s.Least {
 					s.Verdict = frame.Undecided
 				}
 			}

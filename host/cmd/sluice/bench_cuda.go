@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,7 +36,7 @@ type benchCUDACmd struct {
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
 	N       int      `short:"n" default:"1000" help:"Runs of each thing, at most: p99 takes 1000, p95 200."`
-	Parts   []string `help:"What is measured (golden, costs, copies, kills, preemption, latency, slowdown, padding, partitions); default: all."`
+	Parts   []string `help:"What is measured (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
 	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX to run in place of the built-in kernels, such as one without looks."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
@@ -142,13 +143,17 @@ func (c *benchCUDACmd) check() error {
 // room makes the folder and tries a file in it, so that nobody hears after an hour that nothing can be kept. Runs that
 // are there already, whole or broken off, stay as they are.
 func (c *benchCUDACmd) room() error {
-	runs := filepath.Join(c.Out, bench.RawFile)
-	if _, err := os.Lstat(runs); err == nil {
-		return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, runs)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out %s: %w", c.Out, err)
+	dir := c.dir()
+	for _, there := range []string{filepath.Join(dir, bench.RawFile), c.Out} {
+		if there == dir {
+			continue
+		}
+		if _, err := os.Lstat(there); err == nil {
+			return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, there)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--out %s: %w", c.Out, err)
+		}
 	}
-	dir := cmp.Or(c.Out, ".")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
@@ -160,6 +165,17 @@ func (c *benchCUDACmd) room() error {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
 	return nil
+}
+
+// dir is the folder of the runs; an archive's stays beside it.
+func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
+
+// pack writes the archive, if one is asked for.
+func (c *benchCUDACmd) pack() error {
+	if !strings.HasSuffix(c.Out, archived) {
+		return nil
+	}
+	return cli.WriteFile(c.Out, func(w io.Writer) error { return pack(w, c.dir()) })
 }
 
 // What runs where nothing else is named.
@@ -238,9 +254,9 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 			return cli.Errorf(cli.Input, "--kernels: %w", err)
 		}
 	}
-	runs := filepath.Join(c.Out, bench.RawFile)
+	runs := filepath.Join(c.dir(), bench.RawFile)
 	keep := func(raw *bench.Raw) error {
-		if err := cli.WriteFile(runs, raw.Write); err != nil {
+		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
 			e.Log.Warn("these runs are not on disk yet", "err", err)
 		}
 		return nil
@@ -287,12 +303,17 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	var wrong error
 	for _, dir := range c.Read {
 		path := filepath.Join(dir, bench.RawFile)
-		f, err := os.Open(path)
+		text, err := []byte(nil), error(nil)
+		if strings.HasSuffix(dir, archived) {
+			text, err = unpacked(dir, bench.RawFile)
+		} else {
+			text, err = os.ReadFile(path)
+		}
 		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
-		raw, err := bench.Read(path, f)
-		if err = errors.Join(err, f.Close()); err != nil {
+		raw, err := bench.Read(path, bytes.NewReader(text))
+		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
 		doc, err := figures(raw)
@@ -412,14 +433,14 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 
 // keep writes what was seen and the figures, each file whatever became of the others.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
-	err := cli.WriteFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
+	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	switch measured, e := raw.Params(base); {
 	case e == nil:
-		err = errors.Join(err, cli.WriteFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
+		err = errors.Join(err, cli.WriteFile(filepath.Join(c.dir(), "params.yaml"), measured.Write))
 	case !errors.Is(e, params.ErrFile):
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, e.Output(doc, c.Out, false))
+	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
 // published is what REEF says, by part and key; nothing of networks that are shrunk.

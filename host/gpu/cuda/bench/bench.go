@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // Config selects what to measure.
@@ -127,6 +128,7 @@ const (
 	Kills      = "kills"
 	Preemption = "preemption"
 	Latency    = "latency"
+	Layers     = "layers"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
 	Partitions = "partitions"
@@ -138,11 +140,11 @@ var ErrBudget = errors.New("the budget is used up")
 
 // Parts lists all parts.
 func Parts() []string {
-	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Slowdown, Padding, Partitions}
+	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
 
 // weights share the budget among parts: the time that each took on an H100, roughly.
-var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Slowdown: 1, Padding: 4, Partitions: 1}
+var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1}
 
 // overdraft is how many times its share a part may take until it is stopped: later parts still get theirs.
 const overdraft = 2
@@ -170,7 +172,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	}
 	do := map[string]func(context.Context) error{
 		Golden: b.golden, Costs: b.costs, Copies: b.copies, Kills: b.kills, Preemption: b.preemption,
-		Latency: b.latency, Slowdown: b.slowdown, Padding: b.padding, Partitions: b.partitions,
+		Latency: b.latency, Layers: b.layers, Slowdown: b.slowdown, Padding: b.padding, Partitions: b.partitions,
 	}
 	parts := slices.DeleteFunc(Parts(), func(p string) bool { return !slices.Contains(cfg.Parts, p) })
 	var failed []error
@@ -544,6 +546,31 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 		}
 	}
 	return median(slices.Sorted(slices.Values(floats(all)))), nil
+}
+
+// layers times each kernel of the networks alone, several in a row, so that the host's time is not in it. The keys say
+// what shape it has, for other libraries to be measured on.
+func (b *bench) layers(ctx context.Context) error {
+	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
+		for _, net := range b.Networks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			all, err := r.d.Pace(net.Network.Name, min(few, b.N))
+			if err != nil {
+				return err
+			}
+			for i := range all {
+				d, op := &net.Layers[i], "pool"
+				if d.Op == abi.OpGEMM {
+					op = "gemm"
+				}
+				b.add(Layers, fmt.Sprintf("%s %d %s in=%dx%dx%d k=%dx%d s=%dx%d out=%dx%dx%d blocks=%d", net.Network.Name, i, op,
+					d.InH, d.InW, d.InC, d.KH, d.KW, d.SH, d.SW, d.OutH, d.OutW, d.OutC, all[i].Blocks), "ns", all[i].Ns...)
+			}
+		}
+		return nil
+	})
 }
 
 // costs measures the host's calls, and the decision which kernels to pad.

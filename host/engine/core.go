@@ -184,7 +184,7 @@ func newCore(cfg *Config) (*core, error) {
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
-	c.byTable.on = cfg.ByTable
+	c.byTable.on, c.st.ByTable = cfg.ByTable, cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0

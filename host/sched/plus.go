@@ -219,6 +219,9 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 			}
 			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
 		}
+		if s.ByTable && c > 0 && time > float64(min(base.Slack(now), top.Slack(now))) {
+			break // equation 4: who is in the batch would be given up at an exit, and what has run for it lost
+		}
 		if cost < best {
 			best, n = cost, c
 		}

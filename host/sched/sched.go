@@ -300,6 +300,8 @@ type State struct {
 	Devices []DeviceView
 	Traffic []Traffic // by network: what has been seen of its requests so far
 	Found   any       // at Planned: Plan.Find's answer
+	// ByTable: who cannot meet a deadline any more, by the latency tables, is not served to the end.
+	ByTable bool
 }
 
 // Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no

@@ -49,7 +49,7 @@ var rules = map[string][]string{
 	"dse/split":                  {"dse/cost", "dse/mapping"},
 	"dse/search":                 {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
-	"dse/bundle":                 {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
+	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by what chose it; of graph names of measures
 	"dse/golden":                 {"dse/bundle"},
 	"host/device":                {}, // neither a file format nor a number format of a network
 	"host/predict":               {},
@@ -72,7 +72,7 @@ var rules = map[string][]string{
 	"host/kit":                   {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":                   {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/gpu/cuda":              {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
-	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle"}, // of predict the model whose errors are measured
+	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle", "dse/golden", "dse/randnet"}, // of predict the model whose errors are measured; of golden what results are compared with
 	"host/board":                 {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                  {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":                {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},

@@ -48,9 +48,9 @@ func check(t *testing.T, n *testNet, l *device.Launch, rep *device.Report, in ma
 		want := device.Result{Request: id, Taken: -1}
 		for e := l.First; e <= l.Last && want.Taken < 0; e++ {
 			raw := n.logits(in[id], e)
-			class, conf := device.Confidence(raw, 6)
+			class, conf := bundle.Confidence(raw, 6)
 			want.Exits = append(want.Exits, device.ExitResult{
-				Exit: e, Class: class, Confidence: conf, Logits: device.Logits(raw, 6), Raw: raw,
+				Exit: e, Class: class, Confidence: conf, Logits: bundle.Logits(raw, 6), Raw: raw,
 			})
 			if conf >= l.Theta[i] || e == len(n.b.Network.Exits)-1 {
 				want.Taken = e

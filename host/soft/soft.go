@@ -366,8 +366,8 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	if err != nil {
 		return device.ExitResult{}, err
 	}
-	class, conf := device.ConfidenceAt(e, raw)
-	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}, nil
+	class, conf := bundle.ConfidenceAt(e, raw)
+	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw}, nil
 }
 
 // all computes every exit of an input in its own slot.

@@ -105,7 +105,7 @@ func TestResultsAreGolden(t *testing.T) {
 				t.Errorf("input %d takes exit %d under a theta that nobody reaches", i, whole.Results[0].Taken)
 			}
 			for s := range want {
-				class, conf := device.Confidence(want[s], b.Network.Exits[s].Frac)
+				class, conf := bundle.Confidence(want[s], b.Network.Exits[s].Frac)
 				if e := parts[s]; !slices.Equal(e.Raw, want[s]) || e.Exit != s || e.Class != class || e.Confidence != conf {
 					t.Errorf("input %d, exit %d: %+v, golden's logits are %v", i, s, e, want[s])
 				}

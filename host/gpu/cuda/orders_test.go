@@ -133,8 +133,8 @@ func TestSamePolicies(t *testing.T) {
 			inputs[b.Network.Name] = append(inputs[b.Network.Name], in)
 			var xs []device.ExitResult
 			for s, raw := range want {
-				class, conf := device.Confidence(raw, b.Network.Exits[s].Frac)
-				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: device.Logits(raw, b.Network.Exits[s].Frac)})
+				class, conf := bundle.Confidence(raw, b.Network.Exits[s].Frac)
+				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: bundle.Logits(raw, b.Network.Exits[s].Frac)})
 			}
 			shows[b.Network.Name] = append(shows[b.Network.Name], xs)
 		}

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/jpeg" // decoders
-	_ "image/png"
+	_ "image/png" // decoders
 	"io"
 	"os"
 	"path/filepath"
@@ -148,14 +147,29 @@ func readPicture(path string) (*raster, int, error) {
 
 // decode reads a picture of a kind that its first bytes tell.
 func decode(data []byte) (*raster, error) {
-	head, kind, err := image.DecodeConfig(bytes.NewReader(data))
+	var head image.Config
+	var kind string
+	var err error
+	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
+		kind = "jpeg"
+		head.Width, head.Height, err = jpegSize(data)
+	} else {
+		head, kind, err = image.DecodeConfig(bytes.NewReader(data))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; expected a %s file", ErrFormat, named(data, err), pictureFiles)
 	}
 	if head.Width < 1 || head.Height < 1 || head.Width > maxPixels/head.Height {
 		return nil, fmt.Errorf("%w: %d x %d pixels, at most %d are read", ErrFormat, head.Width, head.Height, maxPixels)
 	}
-	if kind == "webp" {
+	switch kind {
+	case "jpeg":
+		r, err := decodeJPEG(data)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		return r, nil
+	case "webp":
 		m, err := webp.Decode(bytes.NewReader(data))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFormat, named(data, err))

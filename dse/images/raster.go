@@ -25,8 +25,6 @@ func toRaster(m image.Image) *raster {
 			copy(r.pix[y*r.w:], m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):][:r.w])
 		}
 		return r
-	case *image.YCbCr:
-		return fromYCbCr(m)
 	case *image.Paletted:
 		for len(m.Palette) <= math.MaxUint8 { // an index beyond a file's palette is black, as PIL has it
 			m.Palette = append(m.Palette, color.NRGBA{A: math.MaxUint8})

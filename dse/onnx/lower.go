@@ -1191,19 +1191,13 @@ func (c *call) reshape() error {
 	if err != nil {
 		return err
 	}
-	// A model with a fixed batch says 1 or that; what counts is one sample.
-	var sizes []int
-	one := append([]int{1}, w.sizes()...)
-	for _, have := range [][]int{one, c.dims(v)} {
-		if sizes, err = target(have); err == nil && len(sizes) > 0 && sizes[0] == have[0] {
-			break
-		}
-	}
+	have := c.dims(v)
+	sizes, err := target(have)
 	if err != nil {
 		return err
 	}
-	if len(sizes) == 0 || sizes[0] != 1 && sizes[0] != int(c.batch) {
-		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, one, sizes)
+	if len(sizes) == 0 || sizes[0] != have[0] {
+		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, have, sizes)
 	}
 	if err := rankOf(c.input(0), len(sizes)); err != nil {
 		return err
@@ -1216,7 +1210,7 @@ func (c *call) reshape() error {
 			}
 		}
 		if out, ok = c.viewOf(v).reshaped(sizes[1:]); !ok {
-			return fmt.Errorf("tensor %q: %w: %v to %v, whose axes are no whole parts of the map's", c.input(0), ErrShape, one, sizes)
+			return fmt.Errorf("tensor %q: %w: %v to %v, whose axes are no whole parts of the map's", c.input(0), ErrShape, have, sizes)
 		}
 	}
 	c.look(0, v, out)

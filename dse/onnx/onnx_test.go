@@ -240,6 +240,25 @@ func TestBad(t *testing.T) {
 			b.ints("s", 3, 16).op("Reshape", "z", in("r", "s"))
 			node(b, 5).Input[0] = "z"
 		}},
+		{"reshape of a fixed batch into one sample", ErrShape, []string{"[2 3 4 4] to [1 96]", "moves the batch"}, func(b *builder) {
+			shape(b).Dim[0].Value = dim(2)
+			b.ints("s", 1, -1).op("Reshape", "z", in("r", "s"))
+			node(b, 6).Input[0] = "z"
+		}},
+		{"reshape of a fixed batch to one sample's size", ErrShape, []string{"[2 3 4 4]", "[1 48]"}, func(b *builder) {
+			shape(b).Dim[0].Value = dim(2)
+			b.ints("s", 1, 48).op("Reshape", "z", in("r", "s"))
+			node(b, 6).Input[0] = "z"
+		}},
+		{"slice of a fixed batch", ErrUnsupported, []string{"along the batch"}, func(b *builder) {
+			shape(b).Dim[0].Value = dim(2)
+			b.ints("from", 0).ints("to", 1).op("Slice", "z", in("r", "from", "to"))
+			node(b, 5).Input[0] = "z"
+		}},
+		{"slice that turns the batch around", ErrUnsupported, []string{"along the batch"}, func(b *builder) {
+			b.ints("from", -1).ints("to", -9).ints("axis", 0).ints("step", -1).op("Slice", "z", in("r", "from", "to", "axis", "step"))
+			node(b, 5).Input[0] = "z"
+		}},
 		{"constant without a value", ErrMissing, nil, func(b *builder) { b.op("Constant", "k", nil).op("Add", "z", in("c", "k")); node(b, 1).Input[0] = "z" }},
 		{"constant too large", ErrTooLarge, nil, func(b *builder) {
 			b.ints("s", 1<<14, 1<<15).op("ConstantOfShape", "z", in("s")).op("Reshape", "y", in("r", "z"))

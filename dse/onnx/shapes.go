@@ -58,11 +58,16 @@ func (c *call) shape() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	v, err := c.value(0)
+	v, err := c.reading(0) // a view needs no map for its sizes to be told
 	if err != nil {
 		return err
 	}
-	return c.shapeIs(c.dims(v))
+	dims := c.dims(v)
+	if v.pad != nil {
+		dims[1+v.order.axisOf(1)] += v.pad.t + v.pad.b
+		dims[1+v.order.axisOf(2)] += v.pad.l + v.pad.r
+	}
+	return c.shapeIs(dims)
 }
 
 // gather takes elements of an axis: one channel, others only where they stand in even steps, or channels in any order.

@@ -270,6 +270,9 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 		notes = append(notes, evaluated.Notes()...)
 	}
 	for _, x := range g.Exits {
+		if x.Dims != nil { // a map has no class
+			continue
+		}
 		switch one := g.Tensors[x.Tensor].C == 1; {
 		case x.Activation == "Sigmoid" && !one:
 			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d classes, as networks do whose classes are no alternatives: the answer here is the class of the largest logit, its confidence that of a softmax; for others read the logits", x.Name, g.Tensors[x.Tensor].C))

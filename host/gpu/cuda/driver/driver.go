@@ -39,7 +39,7 @@ type (
 	Event    uintptr
 	Module   uintptr // kernels: CUlibrary of no context, or hipModule_t
 	Function uintptr // CUkernel, or hipFunction_t
-	Ptr      uint64 // an address on the GPU
+	Ptr      uint64  // an address on the GPU
 )
 
 // Error is the error code of a call.

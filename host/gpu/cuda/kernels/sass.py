@@ -59,4 +59,4 @@ for arch in archs or ["sm_80", "sm_90"]:
         look = [a + b - way(code, labels, behind, before, narrow) for a, b in votes if a and b]
         tensor = sum("IMMA" in x for x in code[before:behind])
         print(f", {step} instructions a step ({tensor} of tensor cores), "
-              f"{step / PRODUCTS:.2f} a product, {look[0]} a look")
+              f"{step / PRODUCTS:.2f} a product, {min(look)} a look")

@@ -18,9 +18,9 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 // step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of an element of a pool's window.
 const (
 	TileCost   = 600
-	StepCost   = 160
-	NarrowCost = 500
-	WindowCost = 17
+	StepCost   = 170
+	NarrowCost = 620
+	WindowCost = 26
 )
 
 // Narrow reports whether no eight elements of the input that a product takes are neighbours that can be loaded as one.

@@ -116,10 +116,7 @@ DEVICE Vec split(const Vec &v) {
   return Vec{{BYTES(v.q[0], v.q[1], 0x6420), BYTES(v.q[2], v.q[3], 0x6420), BYTES(v.q[0], v.q[1], 0x7531), BYTES(v.q[2], v.q[3], 0x7531)}};
 }
 
-DEVICE void put(Vec &v, int k, unsigned short x) {
-  ((unsigned char *)&v)[k] = (unsigned char)x;
-  ((unsigned char *)&v)[WIDE + k] = (unsigned char)(x >> 8);
-}
+#define PUT(v, k, x) (v).q[(k) / 2] |= (u32)(x) << (k) % 2 * 16
 
 // Where element v of a row stands: threads that read two rows at the same time find them in different banks.
 DEVICE int at_bank(int row, int v) { return v ^ row % 2 * (VECS / 2); }
@@ -153,7 +150,7 @@ struct alignas(16) Vec {
   short e[WIDE];
 };
 DEVICE Vec split(const Vec &v) { return v; }
-DEVICE void put(Vec &v, int k, unsigned short x) { v.e[k] = (short)x; }
+#define PUT(v, k, x) (v).e[k] = (short)(x)
 DEVICE int at_bank(int, int v) { return v; }
 
 DEVICE void product(const Vec (*in)[VECS], const Vec (*w)[VECS], int t, Sum *sum) {
@@ -219,20 +216,28 @@ DEVICE void fetch(const Layer &l, const Tile &g, int t, Cursor &at, Vec &in, Vec
   step(l, at);
 }
 
-// gather is fetch one by one, for elements that are no neighbours, straight to where they are multiplied.
+// gather is fetch one by one, for elements that are no neighbours, straight to where they are multiplied. They are loaded
+// in any case, from the beginning where they are not there, so that WIDE loads are under way at the same time.
 DEVICE void gather(const Layer &l, const Tile &g, int t, Cursor &at, Vec &in, Vec *w) {
   const int c = g.c0 + t / VECS;
-  const unsigned short *row = (const unsigned short *)l.weights + (i64)c * l.depth;
+  const char *first = g.slot + l.in_offset;
   Cursor e = at;
-  for (int i = 0; i < WEIGHT_ROWS; i++) w[i * ROWS_AT_ONCE * VECS] = Vec{};
-  in = Vec{};
-  UNROLL_BY(2)
-  for (int k = 0; k < WIDE && e.d < l.depth; k++) {
-    if (const char *from = in_at(l, g.slot, e)) put(in, k, *(const unsigned short *)from);
-    UNROLL for (int i = 0; i < WEIGHT_ROWS; i++)
-      if (c + i * ROWS_AT_ONCE < l.out_c) put(w[i * ROWS_AT_ONCE * VECS], k, row[(i64)i * ROWS_AT_ONCE * l.depth + e.d]);
-    e.c++, e.d++;
-    wrap(l, e);
+  Vec v = {};
+  if (e.d < l.depth) UNROLL for (int k = 0; k < WIDE; k++, e.c++, e.d++, wrap(l, e)) {
+      const char *from = e.d < l.depth ? in_at(l, g.slot, e) : 0;
+      const unsigned short x = *(const unsigned short *)(from ? from : first);
+      PUT(v, k, from ? x : 0);
+    }
+  in = split(v);
+  for (int i = 0; i < WEIGHT_ROWS; i++) {
+    const int left = c + i * ROWS_AT_ONCE < l.out_c ? l.depth - at.d : 0;
+    const unsigned short *row = (const unsigned short *)l.weights + ((i64)(c + i * ROWS_AT_ONCE) * l.depth + at.d);
+    v = Vec{};
+    if (left > 0) UNROLL for (int k = 0; k < WIDE; k++) {
+        const unsigned short x = row[k < left ? k : 0];
+        PUT(v, k, k < left ? x : 0);
+      }
+    w[i * ROWS_AT_ONCE * VECS] = split(v);
   }
   step(l, at);
 }
@@ -310,11 +315,13 @@ DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
       const int p = g.p0 + (t + i * THREADS_N) / CHANNELS, c = g.c0 + (t + i * THREADS_N) % CHANNELS, out_w = FRESH(l.out_w), oy = p / out_w;
       if (oy >= l.out_h || c >= l.in_c) continue;
       const int left = (p - oy * out_w) * l.s_w - l.pad_l, ky = n / l.k_w, taps = window - n < WINDOW ? window - n : WINDOW;
+      const char *in = g.slot + l.in_offset + 2 * (u64)(u32)c;
       int sum = MINE(acc, t, i), kx = n - ky * l.k_w, y = oy * l.s_h - l.pad_t + ky;
       UNROLL_BY(4)
       for (int k = 0; k < taps; k++) {
-        int v = none;
-        if ((u32)y < (u32)l.in_h && (u32)(left + kx) < (u32)l.in_w) v = *(const short *)(g.slot + l.in_offset + (u64)(u32)y * l.in_row + 2 * (u64)(u32)((left + kx) * l.in_pix + c));
+        // Loaded in any case, from the first pixel where it lies beyond the image, so that four loads are under way.
+        const bool there = (u32)y < (u32)l.in_h && (u32)(left + kx) < (u32)l.in_w;
+        const int x = *(const short *)(in + (there ? (u64)(u32)y * l.in_row + 2 * (u64)(u32)((left + kx) * l.in_pix) : 0)), v = there ? x : none;
         sum = most ? (v > sum ? v : sum) : sum + v;
         if (++kx == l.k_w) kx = 0, y++;
       }

@@ -46,9 +46,10 @@ static inline void first_of(T *at, U v, Less less) {
 #define WORDS(v, at) __builtin_memcpy(&(v), (at), sizeof(v))
 
 #ifdef TENSOR // as a warp's tensor cores multiply: PTX ISA, mma.m8n8k16 with bytes
-#define OPERAND(x, of, lane) \
-  Vec x[32];                 \
-  for (int k_ = 0; k_ < 32; k_++) x[k_] = of(k_)
+#define OPERAND(x, of, lane) /* of the lanes of a row, and of two columns */ \
+  Vec x[32];                                                                 \
+  for (int k_ = 0; k_ < 4; k_++) x[lane / 4 * 4 + k_] = of(lane / 4 * 4 + k_); \
+  for (int k_ = 0; k_ < 8; k_++) x[lane % 4 * 8 + k_] = of(lane % 4 * 8 + k_)
 #define MMA(c0, c1, a, i, at, b, j, bt)                                                                            \
   for (int k_ = 0; k_ < 16; k_++) {                                                                                \
     const int a_ = byte_of(a[lane / 4 * 4 + k_ / 4].q[i], k_ % 4, at);                                             \

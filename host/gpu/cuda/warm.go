@@ -93,7 +93,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	held := func(registers int) int {
 		return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 	}
-	own, err := l.lib.Registers(l.layer)
+	own, err := l.lib.Registers(l.layer, l.dev)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	for i, limit := range limits {
 		x := proxy{function: l.padded}
 		if i > 0 {
-			if !l.lib.Limits() {
+			if !l.lib.Contextless() {
 				break
 			}
 			m, err := l.lib.Load(l.cfg.Kernels, limit)
@@ -117,7 +117,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 				return err
 			}
 		}
-		if x.registers, err = l.lib.Registers(x.function); err != nil {
+		if x.registers, err = l.lib.Registers(x.function, l.dev); err != nil {
 			return err
 		}
 		if x.resident = held(x.registers); x.resident <= most {

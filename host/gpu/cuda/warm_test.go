@@ -25,7 +25,7 @@ func TestWarm(t *testing.T) {
 	}
 	found, run := map[string]int{}, 0
 	for _, c := range calls {
-		if name, ok := strings.CutPrefix(c, "cuModuleGetFunction("); ok {
+		if name, ok := strings.CutPrefix(c, "cuLibraryGetKernel("); ok {
 			found[strings.TrimSuffix(name, ")")]++
 		}
 		if strings.HasPrefix(c, "cuLaunchKernel(") {
@@ -64,7 +64,7 @@ func TestProxy(t *testing.T) {
 // Requests take nothing of the driver's and give nothing back: inputs, launches, kills and preemptions go by what
 // was made with the device, the network and the first launch.
 func TestTakesNothing(t *testing.T) {
-	taking := regexp.MustCompile("Alloc|Malloc|Free|Create|Destroy|ModuleLoad|Unload")
+	taking := regexp.MustCompile("Alloc|Malloc|Free|Create|Destroy|ModuleLoad|LibraryLoad|Unload")
 	each(t, func(t *testing.T, cfg cuda.Config) {
 		s := newStory(t, cfg)
 		r, err := s.open()

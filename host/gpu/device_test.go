@@ -347,7 +347,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		for i, k := range []kernel.Kernel{fine, threads, regs, shared} {
 			a := own("n", fine, k)
-			_, err := d.Begin(context.Background(), 0, &device.Work{ID: device.WorkID(i + 1), Kind: device.Load, Artefact: a})
+			_, err := d.Begin(context.Background(), 0, &device.Work{ID: device.WorkID(i + 1), Kind: device.Load, Network: "n", Artefact: a})
 			if i == 0 && err != nil || i > 0 && (!errors.Is(err, kernel.ErrProgram) || !strings.Contains(err.Error(), "kernel 1 (k)")) {
 				t.Errorf("%s, %+v: %v", name, k, err)
 			}

@@ -118,7 +118,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 			return err
 		}
 		if l+1 < len(n.Bundle.Names) && node(l+1) == node(l) {
-			continue // not the first of these nodes
+			continue // more layers of this node follow
 		}
 		nodes, _ := plan.Layer(node(l))
 		for _, i := range nodes {

@@ -32,6 +32,7 @@ func init() {
 		"Concat":             (*call).concat,
 		"Constant":           (*call).constant,
 		"Conv":               (*call).conv,
+		"DequantizeLinear":   (*call).dequantizeMap,
 		"Div":                (*call).div,
 		"Dropout":            (*call).alias,
 		"Flatten":            (*call).flatten,
@@ -151,6 +152,8 @@ func (c *call) reading(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected; `onnxsim IN.onnx OUT.onnx` computes what depends on constants alone", name, ErrUnsupported)
 	case !ok:
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
+	case v.bytes && !slices.Contains(ofBytes, opName(c.node)):
+		return v, fmt.Errorf("tensor %q: %w: integers; a Cast to float or a DequantizeLinear has to stand before", name, ErrUnsupported)
 	case v.activation != "":
 		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
@@ -158,6 +161,9 @@ func (c *call) reading(i int) (value, error) {
 	}
 	return v, nil
 }
+
+// ofBytes are operators that read bytes: those that make floats of them, and that move them.
+var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
 // value gives a feature map without pending padding.
 func (c *call) value(i int) (value, error) {

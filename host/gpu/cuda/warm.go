@@ -17,9 +17,9 @@ type proxy struct {
 	resident  int // blocks on an SM
 }
 
-// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 56 or 64,
-// depending on the GPU, so only lower limits allow more blocks on an SM.
-var limits = []int{0, 48, 40, 32}
+// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 94; under 80,
+// which one layer's kernel takes too, an SM holds as many blocks of either.
+var limits = []int{0, 80}
 
 // proxy returns the variant with the most registers that still holds on an SM as many blocks as the launch has for
 // it, or as the single-layer kernel does.
@@ -57,7 +57,7 @@ func (l *launcher) warm() (err error) {
 	}
 	// A block leaves at once if its epoch differs from Control's.
 	roles := new(kernels.Roles)
-	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
+	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, InC: 1, OutW: 1, KW: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
 	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
 		return err
 	}

@@ -577,7 +577,7 @@ func TestVersions(t *testing.T) {
 
 // TestToken: without the token nothing is answered but whether the server is alive.
 func TestToken(t *testing.T) {
-	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = "secret" })
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = func() string { return "secret" } })
 	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("gRPC: %v", err)
 	}

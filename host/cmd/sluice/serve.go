@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type serveCmd struct {
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
-	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show."`
+	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show; it is read again when it changes."`
 	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that clients' own must be signed by."`
@@ -67,15 +66,15 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
 	if c.Token != "" {
-		text, err := os.ReadFile(c.Token)
-		if o.Token = strings.TrimSpace(string(text)); err != nil || o.Token == "" {
-			return cli.Coded(cli.Input, errors.Join(err, fmt.Errorf("--token %s: expected a file with a token in it", c.Token)))
+		var err error
+		if o.Token, err = serve.TokenFile(c.Token, e.Log); err != nil {
+			return cli.Coded(cli.Input, err)
 		}
 	}
 	var secure *tls.Config
 	if c.Cert != "" {
 		var err error
-		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA); err != nil {
+		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA, e.Log); err != nil {
 			return cli.Coded(cli.Input, err)
 		}
 	}

@@ -133,7 +133,7 @@ func envoy(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
 	}
 	if balancer != "" {
 		name, kind, _ := strings.Cut(balancer, " ")
-		text = regexp.MustCompile(`(?s)(          name: envoy\.load_balancing_policies\.).*?weight_update_period: 0\.5s\n`).ReplaceAll(text,
+		text = regexp.MustCompile(`(?s)(          name: envoy\.load_balancing_policies\.).*?weight_update_period: 0\.1s\n`).ReplaceAll(text,
 			[]byte("${1}"+name+"\n          typed_config: {\"@type\": type.googleapis.com/envoy.extensions.load_balancing_policies."+name+".v3."+kind+"}\n"))
 	}
 	config := filepath.Join(t.TempDir(), "envoy.yaml")

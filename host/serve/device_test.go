@@ -119,8 +119,8 @@ func TestUnloadWaits(t *testing.T) {
 		_, err := ask(t.Context(), s, "second", map[string]*oip.InferParameter{"exit_threshold": text("2")})
 		begun <- err
 	}()
-	eventually(t, "the request is there", func() bool {
-		return slices.ContainsFunc(s.Take().Models, func(m serve.ModelState) bool { return m.Name == "second" && m.Queued == 1 })
+	eventually(t, "the request runs", func() bool {
+		return slices.ContainsFunc(s.Take().Models, func(m serve.ModelState) bool { return m.Name == "second" && len(m.Executions) == 1 })
 	})
 	if err := s.Unload("second"); err != nil {
 		t.Error(err)
@@ -167,7 +167,7 @@ func TestDeviceGivenUp(t *testing.T) {
 		defer close(gone)
 		_, _ = ask(ctx, s, "tiny", nil)
 	}()
-	eventually(t, "the request is there", func() bool { return s.Take().Models[1].Queued == 1 })
+	eventually(t, "the request runs", func() bool { return len(s.Take().Models[1].Executions) == 1 })
 	stop() // nobody waits for the device any more
 	<-gone
 	eventually(t, "the server is not ready", func() bool { return !s.Ready() })
@@ -239,7 +239,7 @@ func TestDevicesWaitForNobody(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the slow request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+	eventually(t, "the slow request runs", func() bool { return len(s.Take().Models[0].Executions) == 1 })
 	all.Go(func() {
 		if err := s.Unload("second"); err != nil {
 			t.Error(err)

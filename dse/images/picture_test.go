@@ -97,9 +97,17 @@ func TestRefusedByName(t *testing.T) {
 		write(t, filepath.Join(dir, file), []byte(content))
 	}
 	const pictures = "testdata/pictures/"
+	grey, err := os.ReadFile(pictures + "grey.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "arithmetic.jpg"), bytes.Replace(grey, []byte("\xff\xc0"), []byte("\xff\xc9"), 1))
+	write(t, filepath.Join(dir, "twelve.jpg"), bytes.Replace(grey, []byte("\xff\xc0\x00\x0b\x08"), []byte("\xff\xc0\x00\x0b\x0c"), 1))
+	write(t, filepath.Join(dir, "cut.jpg"), grey[:len(grey)-40])
 	for path, says := range map[string]string{
 		dir + "/gif.png": "it is a GIF file", dir + "/tiff.jpg": "it is a TIFF file", dir + "/avif.jpg": "it is an AVIF file", dir + "/heic.jpg": "it is a HEIC file",
 		dir + "/empty.png": "it is an empty file", dir + "/lfs.png": "git lfs pull", dir + "/page.jpg": "HTML",
+		dir + "/arithmetic.jpg": "frame 0xc9", dir + "/twelve.jpg": "12 bits a sample", dir + "/cut.jpg": "too early", pictures + "unfinished.jpg": "too early",
 		pictures + "grey16.png": "grey of 16 bits", pictures + "animated.webp": "animated WebP",
 	} {
 		s, err := Open(path, Shape{4, 4, 3}, Preprocess{}, Options{})

@@ -346,7 +346,7 @@ func (c *core) lostCopy(j *job, cause error) error {
 		}
 		c.end(r, Errored, cause.Error(), nil)
 	}
-	c.reqs.drop(uint64(r.ID))
+	c.dropRequest(r)
 	r.copying = false
 	l := r.launch
 	if l != nil {

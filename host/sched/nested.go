@@ -38,7 +38,7 @@ func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 			continue
 		}
 		v := &n.views[d]
-		v.Queue, v.Devices[0], v.Traffic, v.Found = s.Devices[d].Queue, s.Devices[d], s.Traffic, s.Found
+		v.Queue, v.Devices[0], v.Traffic, v.Found, v.ByTable = s.Devices[d].Queue, s.Devices[d], s.Traffic, s.Found, s.ByTable
 		n.event = *ev
 		n.event.Device = 0
 		from := len(buf)

@@ -84,7 +84,10 @@ func (p *Plus) Name() string {
 func (*Plus) Mapping() string { return MappingFluid }
 
 // Decide looks at every device.
-func (p *Plus) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
+func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
+	if ev.Kind == Loaded {
+		p.forget(s)
+	}
 	p.given, p.due = p.given[:0], p.due[:0]
 	buf = p.ease(s, buf)
 	for i := range s.Devices {
@@ -216,6 +219,9 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 			}
 			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
 		}
+		if s.ByTable && c > 0 && time > float64(min(base.Slack(now), top.Slack(now))) {
+			break // equation 4: who is in the batch would be given up at an exit, and what has run for it lost
+		}
 		if cost < best {
 			best, n = cost, c
 		}
@@ -291,6 +297,15 @@ func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 		}
 	}
 	return q
+}
+
+// forget drops what was learned of networks that have gone: one that comes again begins anew.
+func (p *Plus) forget(s *State) {
+	gone := func(network string) bool {
+		return !slices.ContainsFunc(s.Traffic, func(t Traffic) bool { return t.Network == network })
+	}
+	p.plans = slices.DeleteFunc(p.plans, func(q *plan) bool { return gone(q.network) })
+	p.eased = slices.DeleteFunc(p.eased, func(e easing) bool { return gone(e.network) })
 }
 
 // known is a plan for a network, nil where there is none yet.

@@ -74,7 +74,7 @@ const (
 	SegmentDone                  // Launch has passed exit Segment; Exited have left it
 	Cancel                       // Request was taken back by its client
 	Timer                        // the time a Wait asked for has come
-	Loaded                       // a network has become servable, or a device is so again after a reset
+	Loaded                       // a network came, became servable or has gone, or a device is back after a reset
 	Fault                        // Launch failed; its requests are back in the queue or have ended
 	Copied                       // Request lies on Device, to which it was assigned; Took
 	Aborted                      // Launch has been stopped and is Halted; Took
@@ -300,6 +300,8 @@ type State struct {
 	Devices []DeviceView
 	Traffic []Traffic // by network: what has been seen of its requests so far
 	Found   any       // at Planned: Plan.Find's answer
+	// ByTable: who cannot meet a deadline any more, by the latency tables, is not served to the end.
+	ByTable bool
 }
 
 // Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no

@@ -2,6 +2,8 @@
 
 package sched
 
+import "slices"
+
 // Level is a set of exit thresholds, and what it costs.
 type Level struct {
 	Thetas []float32 // by exit; what a request brought itself holds where it is lower
@@ -13,6 +15,7 @@ const bankRequests = 1000
 
 // easing is the state of one network's thresholds.
 type easing struct {
+	network     string
 	level, high int // in force; and the highest that a segment which runs may have been begun with
 	passed      []int64
 	ended       int64
@@ -39,12 +42,14 @@ func (p *Plus) ease(s *State, buf []Action) []Action {
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
 		if len(t.Passed) != len(p.Levels[0].Thetas) {
-			return buf // the levels are not for this network
+			continue // the levels are not for this network
 		}
-		if i == len(p.eased) {
-			p.eased = append(p.eased, easing{passed: make([]int64, len(t.Passed))})
+		k := slices.IndexFunc(p.eased, func(e easing) bool { return e.network == t.Network })
+		if k < 0 {
+			k = len(p.eased)
+			p.eased = append(p.eased, easing{network: t.Network, passed: make([]int64, len(t.Passed))})
 		}
-		e := &p.eased[i]
+		e := &p.eased[k]
 		e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
 		e.ended = t.Ended
 		for x, n := range t.Passed {

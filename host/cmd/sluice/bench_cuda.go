@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,14 +36,15 @@ type benchCUDACmd struct {
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
 	N       int      `short:"n" default:"1000" help:"Runs of each thing, at most: p99 takes 1000, p95 200."`
-	Parts   []string `help:"What is measured (partitions, latency, costs, copies, preemption, kills, padding, slowdown); default: all."`
+	Parts   []string `help:"What is measured (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
+	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX to run in place of the built-in kernels, such as one without looks."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
-	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs."`
+	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 
 	Budget time.Duration `help:"How long all parts may take, DISB too: each gets its share of what is left, and what finds nothing left is not begun; 0: no bound."`
-	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders."`
+	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders or archives."`
 
 	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
 
@@ -53,17 +55,18 @@ type benchCUDACmd struct {
 
 // Help implements the command.
 func (*benchCUDACmd) Help() string {
-	return `Measures an NVIDIA GPU: on which SMs partitions run, latencies by partition and batch, what launches,
-events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
+	return `Measures an NVIDIA GPU: whether results are golden's, bit for bit (exit code 1 where they are not), on which
+SMs partitions run, latencies by partition and batch, what launches, events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
 waiting with 1 to 16 kernels queued, whether launches that are stopped go on to the same bits (exit code 1 where one
 does not, or where none was stopped), what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread, the median (and p99) with where it is
 in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are kept, and
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
-its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
+its runs, or when its time (--for) is over and it has ten of each thing, three of latencies that take longer than
+their share; the best-effort network runs at the batch at
 which a launch takes 2 ms. A part that fails does not end the others. The runs are written after each part, so
-whatever ends the command, those of the parts before are kept; --read makes figures of them. A folder that has runs is
-not written into again: each command has one of its own.
+whatever ends the command, those of the parts before are kept; --read makes figures of them, and names the parts that
+are missing. A folder that has runs is not written into again: each command has one of its own.
 
 Example:
   sluice bench gpu -n 20 --out out/try
@@ -80,6 +83,10 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
+	// Differ are the networks whose results are not golden's.
+	Differ []string `json:"differ,omitempty"`
+	// Missing are the parts of which there are no runs.
+	Missing []string `json:"parts_missing,omitempty"`
 	// Restores counts what became of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
 	// Controls are launches under a break, which are to go wrong.
@@ -136,13 +143,17 @@ func (c *benchCUDACmd) check() error {
 // room makes the folder and tries a file in it, so that nobody hears after an hour that nothing can be kept. Runs that
 // are there already, whole or broken off, stay as they are.
 func (c *benchCUDACmd) room() error {
-	runs := filepath.Join(c.Out, bench.RawFile)
-	if _, err := os.Lstat(runs); err == nil {
-		return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, runs)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out %s: %w", c.Out, err)
+	dir := c.dir()
+	for _, there := range []string{filepath.Join(dir, bench.RawFile), c.Out} {
+		if there == dir {
+			continue
+		}
+		if _, err := os.Lstat(there); err == nil {
+			return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, there)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--out %s: %w", c.Out, err)
+		}
 	}
-	dir := cmp.Or(c.Out, ".")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
@@ -154,6 +165,17 @@ func (c *benchCUDACmd) room() error {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
 	return nil
+}
+
+// dir is the folder of the runs; an archive's stays beside it.
+func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
+
+// pack writes the archive, if one is asked for.
+func (c *benchCUDACmd) pack() error {
+	if !strings.HasSuffix(c.Out, archived) {
+		return nil
+	}
+	return cli.WriteFile(c.Out, func(w io.Writer) error { return pack(w, c.dir()) })
 }
 
 // What runs where nothing else is named.
@@ -226,25 +248,36 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		return err
 	}
 	p, about := base.Params(), cli.About("sluice")
-	runs := filepath.Join(c.Out, bench.RawFile)
+	var ptx []byte
+	if c.Kernels != "" {
+		if ptx, err = os.ReadFile(c.Kernels); err != nil {
+			return cli.Errorf(cli.Input, "--kernels: %w", err)
+		}
+	}
+	runs := filepath.Join(c.dir(), bench.RawFile)
+	keep := func(raw *bench.Raw) error {
+		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
+			e.Log.Warn("these runs are not on disk yet", "err", err)
+		}
+		return nil
+	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
-		Keep: func(raw *bench.Raw) error {
-			if err := cli.WriteFile(runs, raw.Write); err != nil {
-				e.Log.Warn("these runs are not on disk yet", "err", err)
-			}
-			return nil
-		},
+		Keep: keep,
 	})
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
 	if c.DISB > 0 && e.Ctx.Err() == nil {
 		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		all, failed := c.disb(e, device, base, began, !raw.Facts.Fake)
-		raw.Series = append(raw.Series, all...)
+		parts := slices.Clip(raw.Series)
+		all, failed := c.disb(e, device, base, began, !raw.Facts.Fake, func(all []bench.Series) {
+			raw.Series = append(parts, all...)
+			_ = keep(raw)
+		})
+		raw.Series = append(parts, all...)
 		if failed == nil {
 			raw.Made.Parts = append(raw.Made.Parts, bench.DISB)
 		} else {
@@ -261,7 +294,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err != nil {
 		err = cli.Errorf(cli.Device, "%w (what was seen until then is in %s)", err, runs)
 	}
-	return errors.Join(wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
+	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }
 
 // read prints the figures of runs that are kept.
@@ -270,12 +303,17 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	var wrong error
 	for _, dir := range c.Read {
 		path := filepath.Join(dir, bench.RawFile)
-		f, err := os.Open(path)
+		text, err := []byte(nil), error(nil)
+		if strings.HasSuffix(dir, archived) {
+			text, err = unpacked(dir, bench.RawFile)
+		} else {
+			text, err = os.ReadFile(path)
+		}
 		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
-		raw, err := bench.Read(path, f)
-		if err = errors.Join(err, f.Close()); err != nil {
+		raw, err := bench.Read(path, bytes.NewReader(text))
+		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
 		doc, err := figures(raw)
@@ -357,7 +395,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 }
 
 // disb runs REEF's benchmark in what is left of the budget.
-func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, began time.Time, spin bool) ([]bench.Series, error) {
+func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, began time.Time, spin bool, keep func([]bench.Series)) ([]bench.Series, error) {
 	ctx := e.Ctx
 	if c.Budget > 0 {
 		var end context.CancelFunc
@@ -366,7 +404,7 @@ func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, b
 	}
 	all, err := disb.Run(ctx, disb.Config{
 		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-		Spin: spin, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
+		Spin: spin, Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
 	})
 	if err != nil && errors.Is(context.Cause(ctx), bench.ErrBudget) {
 		return all, fmt.Errorf("%w: %w", bench.ErrBudget, err)
@@ -378,11 +416,16 @@ func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, b
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
 		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, Ended: raw.Made.Parts,
-		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(),
+		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(), Differ: raw.Differ(),
 		Shrink: max(1, raw.Made.Shrink), DISB: raw.Made.DISBNs, Published: published(max(1, raw.Made.Shrink)),
 	}
 	for _, n := range raw.Made.Networks {
 		doc.Networks = append(doc.Networks, n.Name)
+	}
+	for _, part := range append(bench.Parts(), bench.DISB) {
+		if !slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.Part == part && (r.N > 0 || r.Note != "") }) {
+			doc.Missing = append(doc.Missing, part)
+		}
 	}
 	doc.Foretold, err = disb.Foretold(doc.Facts.GPU, doc.Shrink)
 	return doc, err
@@ -390,14 +433,14 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 
 // keep writes what was seen and the figures, each file whatever became of the others.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
-	err := cli.WriteFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
+	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	switch measured, e := raw.Params(base); {
 	case e == nil:
-		err = errors.Join(err, cli.WriteFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
+		err = errors.Join(err, cli.WriteFile(filepath.Join(c.dir(), "params.yaml"), measured.Write))
 	case !errors.Is(e, params.ErrFile):
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, e.Output(doc, c.Out, false))
+	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
 // published is what REEF says, by part and key; nothing of networks that are shrunk.
@@ -410,6 +453,14 @@ func published(shrink int) map[string]float64 {
 		out[bench.DISB+" "+strings.Join(k[:], " ")] = v
 	}
 	return out
+}
+
+// differ is the error of results that are not golden's.
+func differ(networks []string) error {
+	if networks == nil {
+		return nil
+	}
+	return cli.Errorf(cli.Check, "results differ from golden's: %s", strings.Join(networks, ", "))
 }
 
 // wrongRestores is the error of launches that went on as others.
@@ -495,6 +546,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	if len(doc.Moved) > 0 {
 		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, whose figures are of several clocks: %s\n", strings.Join(doc.Moved, ", "))
+	}
+	if len(doc.Missing) > 0 {
+		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))
 	}
 	for i := range doc.Restores {
 		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])

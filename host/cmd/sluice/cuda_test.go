@@ -234,12 +234,26 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 		t.Errorf("bench gpu where restores are wrong: exit code %d, %s%s", code, out.String(), log.String())
 	}
 	out.Reset()
-	if code := realMain(append(args, "--json", "--out", filepath.Join(dir, "spoiled-json")), &out, &log); code != cli.Check {
+	if code := realMain(append(args, "--json", "--out", filepath.Join(dir, "packed.tgz")), &out, &log); code != cli.Check {
 		t.Errorf("bench gpu --json where restores are wrong: exit code %d, %s", code, log.String())
 	}
 	var doc cudaBenchDoc
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(doc.Missing, bench.DISB) || slices.Contains(doc.Missing, bench.Kills) {
+		t.Errorf("bench gpu --parts kills: it says that nothing is there of %v", doc.Missing)
+	}
+	var read bytes.Buffer // the archive alone, as from another machine
+	if err := os.RemoveAll(filepath.Join(dir, "packed")); err != nil {
+		t.Fatal(err)
+	}
+	if code := realMain([]string{"bench", "gpu", "--json", "--read", filepath.Join(dir, "packed.tgz")}, &read, &log); code != cli.Check {
+		t.Errorf("bench gpu --read of an archive: exit code %d, %s", code, log.String())
+	}
+	var docs []cudaBenchDoc
+	if err := json.Unmarshal(read.Bytes(), &docs); err != nil || len(docs) != 1 || !reflect.DeepEqual(docs[0].Rows, doc.Rows) {
+		t.Errorf("bench gpu --read of an archive: %v, %d documents", err, len(docs))
 	}
 	if len(doc.Restores) != 3 || len(doc.Controls) != 2 || doc.Controls[0].Unseen() || doc.Controls[1].Unseen() || doc.Restores[0].Spoilt == 0 || doc.Restores[0].First == nil || doc.Restores[1].Spoilt != 0 || doc.Restores[1].Restored == 0 {
 		t.Errorf("bench gpu where restores are wrong: %+v", doc.Restores)

@@ -40,6 +40,7 @@ type Config struct {
 	Spin      bool     // the launcher never sleeps
 	Looks     int      // at the GPU's pace, before and after each run: of how many runs of a kernel, ten at most; 0: none
 	Tell      func(what string)
+	Keep      func([]bench.Series) // if set, receives all runs so far after each run
 }
 
 // Names are the workloads', in order.
@@ -50,7 +51,7 @@ func Names() (out []string) {
 	return out
 }
 
-// Run is the benchmark on a GPU.
+// Run is the benchmark on a GPU. The runs until an error are returned with it.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	nets, err := cfg.networks()
 	if err != nil {
@@ -61,13 +62,16 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 		drawn[b.Network.Name] = &cuda.Drawn{Bundle: b, Seed: cfg.Seed}
 	}
 	looks := &bench.Looks{Runs: cfg.Looks}
+	keep := cfg.Keep
+	cfg.Keep = func(all []bench.Series) {
+		if keep != nil {
+			keep(append(slices.Clone(all), looks.Series(bench.DISB)...))
+		}
+	}
 	all, err := cfg.series(ctx, reef.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*reef.Opened, error) {
 		return cfg.open(ctx, m, names, drawn, looks)
 	}), nets, away)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, looks.Series(bench.DISB)...), nil
+	return append(all, looks.Series(bench.DISB)...), err
 }
 
 // Foretell is the same on the simulated GPU.
@@ -158,9 +162,12 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	}
 	took := c.Ns
 	for _, n := range nets {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
 		ns, err := b.Alone(n.Network.Name)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if c.Ns == 0 {
 			took = max(took, c.Alones*ns)
@@ -177,8 +184,11 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
+			if err == nil { // which a run that is broken off does not say
+				err = ctx.Err()
+			}
 			if err != nil {
-				return nil, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
+				return out, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
 			}
 			key := w.Name + " " + system
 			add(key+" latency", "ppm", ppm, o.Seen...)
@@ -189,6 +199,9 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 			}
 			if o.Padded > 0 {
 				add(key+" padded", "ppm", ppm, o.Padded)
+			}
+			if c.Keep != nil {
+				c.Keep(out)
 			}
 		}
 	}

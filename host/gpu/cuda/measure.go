@@ -132,7 +132,7 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 }
 
 const (
-	paceLaunches = 16      // launches of a kernel in a row
+	paceLaunches = 4       // launches of a kernel in a row
 	paceNs       = 200_000 // time of a blocking kernel before them: longer than it takes to queue them
 )
 

@@ -334,7 +334,7 @@ func TestEndingsAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := res.Summary()
-		if s.Requests != samples || s.OnTime+s.Late+s.Dropped+s.Refused+s.Cancelled+s.Errors != samples {
+		if s.Requests != int64(samples) || s.OnTime+s.Late+s.Dropped+s.Refused+s.Cancelled+s.Errors != int64(samples) {
 			t.Fatalf("%d samples came, %+v", samples, s)
 		}
 		if failing == 0 && hangAt < 0 && s.Errors+s.Faults+s.Resets+s.Retries != 0 {

@@ -267,7 +267,7 @@ func (d *zooRunDoc) print(e *cli.Env) error {
 	t := report.Table{Head: []string{"", "frames", "missed", "late", "dropped", "accuracy", "p50", "p99", "busy", "changes", "loaded before"}}
 	for i := range d.Runs {
 		p := &d.Runs[i]
-		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.Itoa(p.Late), strconv.Itoa(p.Dropped), share(p.Accuracy), ns(p.P50), ns(p.P99),
+		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.FormatInt(p.Late, 10), strconv.FormatInt(p.Dropped, 10), share(p.Accuracy), ns(p.P50), ns(p.P99),
 			report.Percent(p.Busy), strconv.Itoa(p.Changes), share(p.HitRate))
 	}
 	if err := t.Write(e.Stdout); err != nil {

@@ -172,7 +172,7 @@ func TestFigure6(t *testing.T) {
 	if d := cmp.Diff(want, kinds(res.Steps)); d != "" {
 		t.Error(d)
 	}
-	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int{3, 4}) {
+	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int64{3, 4}) {
 		t.Errorf("summary %+v", s)
 	}
 	// Results leave out of order: 2 before 1, 6 before 3.

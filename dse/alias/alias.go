@@ -255,8 +255,8 @@ func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 // Pix is the distance between pixels of t, in elements.
 func (p *Plan) Pix(t graph.TensorID) int { return p.Width[p.Views[t].Root] }
 
-// Layer returns the nodes that form one layer with node n, in the order of their output channels. first reports
-// whether n is the node whose place the layer takes: the first one, as its input is the input of all.
+// Layer returns the nodes that form one layer with node n, in the order of their output channels, and whether n
+// is the node whose place the layer takes: the first one, as its input is the input of all.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n

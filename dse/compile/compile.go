@@ -1,5 +1,5 @@
-// Package compile lowers a quantised network to a bundle for one design: descriptors, packed
-// weights, the layout of a slot, the FBCB and the latency table.
+// Package compile lowers a quantised network to a bundle for one design: descriptors, packed weights, the layout of a
+// slot, the FBCB and the latency table.
 //
 // What a node becomes:
 //

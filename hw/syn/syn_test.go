@@ -183,7 +183,7 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-	// a bank that yosys lays into one URAM is four where a word is 72 bits; folded it is one
+	// a bank that is one URAM for yosys is four if a word is 72 bits; folded it is one
 	z, err := configs.Load("zcu104")
 	if err != nil {
 		t.Fatal(err)

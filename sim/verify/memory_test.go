@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
-// A network's seed draws one memory, others draw others; all that is drawn is legal, and everything is drawn.
+// Each seed of a network draws its own memory; all drawn memories are legal, and all kinds occur.
 func TestDrawMemory(t *testing.T) {
 	designs, err := loadDesigns("v13")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestDrawMemory(t *testing.T) {
 	}
 }
 
-// What a build with checkers says at its end fills bins; what is no bin is refused, not lost.
+// The final output of a build with checkers fills bins; an unknown bin is an error.
 func TestHeard(t *testing.T) {
 	designs, err := loadDesigns("tiny", "v13")
 	if err != nil {

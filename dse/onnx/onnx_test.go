@@ -331,7 +331,7 @@ func TestUnsupported(t *testing.T) {
 	if d := cmp.Diff(want, got.Ops); d != "" {
 		t.Error(d)
 	}
-	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Add, AveragePool, `, "Unsqueeze"} {
+	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Abs, Add, AveragePool, `, "Unsqueeze"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error does not say %q: %v", s, err)
 		}

@@ -598,6 +598,11 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
+// trains tells a BatchNormalization that goes by the statistics of its input, as opsets before 14 say it.
+func (c *call) trains() bool {
+	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
+}
+
 func (c *call) batchNormalization() error {
 	if err := c.inputs(5, 5); err != nil {
 		return err
@@ -612,6 +617,9 @@ func (c *call) batchNormalization() error {
 	c.attr.only("spatial", 1)
 	if err := c.attr.done(); err != nil {
 		return err
+	}
+	if c.trains() {
+		return fmt.Errorf("%w: a BatchNormalization of five outputs, which takes mean and variance of its own input, as in training", ErrUnsupported)
 	}
 	t := c.shapeOf(v)
 	if v.rank == 2 && t.h*t.w != 1 {

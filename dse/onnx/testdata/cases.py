@@ -596,6 +596,13 @@ def pieces() -> None:
     m.head(y, 2 * 6 * 4)
     m.write()
 
+    m = Model("standardised", [1, 3, 6, 5])  # weights, as NFNets have them
+    w = m.random(1, 4, 27)
+    w = m.op("BatchNormalization", w, m.random(4), m.array(np.zeros(4)), m.random(4), m.array(m.rng.uniform(0.2, 2, 4)), epsilon=1e-3)
+    y = m.op("Conv", "input", m.op("Reshape", w, m.array([4, 3, 3, 3], np.int64)), m.random(4))
+    m.head(m.op("Relu", y), 4 * 4 * 3)
+    m.write()
+
     m = Model("pieces", [1, 3, 6, 5])
     y = m.conv("input", 3, 4, 3, 3)  # 4 x 3
     z = m.conv("input", 3, 4, 3, 3)

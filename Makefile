@@ -283,7 +283,7 @@ nightly/arm64:
 nightly/readme:
 	@.ci/once readme go test ./.ci/readme -count 1 -timeout 60m -run Outputs -args -nightly
 nightly/own-boards:
-	@.ci/once own-boards go test ./.ci/readme -count 1 -timeout 60m -run Stranger -args -nightly
+	@.ci/once own-boards bash -euc 'sim/build.sh tiny; go test ./.ci/readme -count 1 -timeout 60m -run Stranger -args -nightly'
 nightly/check-export:
 	@.ci/once check-export make --no-print-directory check-export
 nightly/race:

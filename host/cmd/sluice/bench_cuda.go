@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/experiments/reef"
+	"github.com/sluice-npu/sluice/host/experiments/seeb/real"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -49,6 +50,7 @@ type benchCUDACmd struct {
 	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
 
 	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
+	SEEB      time.Duration `name:"seeb" help:"Run SEEB's policy and what it is compared with on partitions too, so long each; 0: not."`
 	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
 	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
 }
@@ -130,6 +132,9 @@ func (c *benchCUDACmd) check() error {
 	}
 	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
 		return fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink)
+	}
+	if c.SEEB < 0 || c.SEEB > time.Minute {
+		return fmt.Errorf("--seeb %s: expected up to 1m", c.SEEB)
 	}
 	if c.DISB == 0 && (len(c.Workloads) > 0 || c.Shrink > 1) {
 		return errors.New("--workloads and --shrink are DISB's: expected with --disb TIME")
@@ -270,19 +275,49 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	if c.DISB > 0 && e.Ctx.Err() == nil {
-		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		parts := slices.Clip(raw.Series)
-		all, failed := c.disb(e, device, base, began, !raw.Facts.Fake, func(all []bench.Series) {
-			raw.Series = append(parts, all...)
+	more := func(part string, run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
+		ctx := e.Ctx
+		if c.Budget > 0 {
+			var end context.CancelFunc
+			ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
+			defer end()
+		}
+		if ctx.Err() != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", part, context.Cause(ctx)))
+			return
+		}
+		before := slices.Clip(raw.Series)
+		all, failed := run(ctx, func(all []bench.Series) {
+			raw.Series = append(before, all...)
 			_ = keep(raw)
 		})
-		raw.Series = append(parts, all...)
+		raw.Series = append(before, all...)
+		_ = keep(raw)
 		if failed == nil {
-			raw.Made.Parts = append(raw.Made.Parts, bench.DISB)
-		} else {
-			err = errors.Join(err, fmt.Errorf("%s: %w", bench.DISB, failed))
+			raw.Made.Parts = append(raw.Made.Parts, part)
+			return
 		}
+		if errors.Is(context.Cause(ctx), bench.ErrBudget) {
+			failed = fmt.Errorf("%w: %w", bench.ErrBudget, failed)
+		}
+		err = errors.Join(err, fmt.Errorf("%s: %w", part, failed))
+	}
+	if c.SEEB > 0 {
+		more(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return real.Run(ctx, real.Config{
+				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
+				Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "SEEB "+what) },
+			})
+		})
+	}
+	if c.DISB > 0 {
+		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
+		more(bench.DISB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return disb.Run(ctx, disb.Config{
+				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+				Spin: !raw.Facts.Fake, Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
+			})
+		})
 	}
 	doc, untold := figures(raw)
 	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // which hides no figure
@@ -394,24 +429,6 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 	return nets, e.Ctx.Err()
 }
 
-// disb runs REEF's benchmark in what is left of the budget.
-func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, began time.Time, spin bool, keep func([]bench.Series)) ([]bench.Series, error) {
-	ctx := e.Ctx
-	if c.Budget > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
-		defer end()
-	}
-	all, err := disb.Run(ctx, disb.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-		Spin: spin, Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
-	})
-	if err != nil && errors.Is(context.Cause(ctx), bench.ErrBudget) {
-		return all, fmt.Errorf("%w: %w", bench.ErrBudget, err)
-	}
-	return all, err
-}
-
 // figures are those of runs, whenever they were made.
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
@@ -422,7 +439,7 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	for _, n := range raw.Made.Networks {
 		doc.Networks = append(doc.Networks, n.Name)
 	}
-	for _, part := range append(bench.Parts(), bench.DISB) {
+	for _, part := range append(bench.Parts(), bench.SEEB, bench.DISB) {
 		if !slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.Part == part && (r.N > 0 || r.Note != "") }) {
 			doc.Missing = append(doc.Missing, part)
 		}

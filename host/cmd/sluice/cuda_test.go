@@ -58,7 +58,7 @@ func TestCUDA(t *testing.T) {
 	log.Reset()
 	h.Slow(1) // kernels last long enough to be stopped
 	at := filepath.Join(dir, "gpu")
-	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", at, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
+	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", at, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A", "--seeb", "10ms"}
 	if code := realMain(gpu, &out, &log); code != cli.OK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
 	}
@@ -72,6 +72,9 @@ func TestCUDA(t *testing.T) {
 	if measured.Foretold != nil || measured.Published != nil ||
 		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
 		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
+	}
+	if len(measured.Missing) > 0 || !slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.SEEB && r.Key == "seeb late" }) {
+		t.Errorf("bench gpu --seeb: nothing is there of %v", measured.Missing)
 	}
 	if !slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.Clocks && r.Key == "disb vgg19 before" && r.N > 1 }) {
 		t.Error("bench gpu --disb: nobody looks at the GPU's pace")
@@ -105,6 +108,7 @@ func TestCUDA(t *testing.T) {
 		"--workloads F: expected of A, B":  {"--disb", "1s", "--workloads", "F"},
 		"are DISB's: expected with --disb": {"--workloads", "A"},
 		"are DISB's: expected with":        {"--shrink", "2"},
+		"--seeb 2m0s: expected up to 1m":   {"--seeb", "2m"},
 	} {
 		log.Reset()
 		if code := realMain(append([]string{"bench", "gpu", "--networks", "nothing"}, args...), &out, &log); code != cli.Usage || !strings.Contains(log.String(), want) {

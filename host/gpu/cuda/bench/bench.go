@@ -133,6 +133,7 @@ const (
 	Slowdown   = "slowdown"
 	Partitions = "partitions"
 	DISB       = "disb" // of package disb
+	SEEB       = "seeb" // of package seeb/real
 )
 
 // ErrBudget says that no time was left for some parts.

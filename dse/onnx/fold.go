@@ -1001,6 +1001,11 @@ func (c *call) foldNormalization() error {
 			variance[i/inner%channels] += d * d * share
 		}
 	}
+	for k, v := range variance {
+		if spread := v + epsilon; !(spread > 0) && !(x.absent && train && epsilon >= 0) {
+			return fmt.Errorf("tensor %q: %w: variance %v and epsilon %v of channel %d", c.input(4), ErrValue, v, epsilon, k)
+		}
+	}
 	for i, v := range x.real {
 		k := i / inner % channels
 		y.real[i] = (v-mean[k])/math.Sqrt(variance[k]+epsilon)*in[1].real[k] + in[2].real[k]

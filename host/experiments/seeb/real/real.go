@@ -34,12 +34,12 @@ type Config struct {
 func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
 
 const (
-	usual  = 40e6 // ns of a task
-	share  = 0.5  // of the GPU's time that the tasks ask for, in the largest batches
-	base   = 8   // batch from which threshold and units are swept
-	runs   = 3   // of each profile; the median counts
-	slots  = 2048
-	most   = 512 // images of a task
+	usual = 40e6 // ns of a task
+	share = 0.5  // of the GPU's time that the tasks ask for, in the largest batches
+	base  = 8    // batch from which threshold and units are swept
+	runs  = 3    // of each profile; the median counts
+	slots = 2048
+	most  = 512 // images of a task
 )
 
 // served is a network with what was profiled of it.

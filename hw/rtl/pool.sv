@@ -52,9 +52,9 @@ module pool #(
   end
 
   // ---- windows, columns
-  // Stored for each group and lane: the last column, and the one before (windows two wide) or the
-  // combination of two. Leftovers of the previous row are overwritten before the first window of a
-  // row ends.
+  // Stored for each group and lane: the last column, and what the next column is combined with: the
+  // last column (windows two wide) or the last two combined. Leftovers of the previous row are
+  // overwritten before the first window of a row ends.
   localparam int unsigned COL = abi_pkg::DATA_BITS + 2;
   localparam int unsigned KEPT = 2 * COL + 1;
   logic [NB*SUM-1:0]  acc_q, acc_d, win;

@@ -289,7 +289,7 @@ class Bench {
   bool broken_ = false;             // the layer contradicts itself
   uint16_t shadow_[kTC][kTP] = {};
   uint64_t now_ = 1000, swap_at_ = 0;
-  unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // cycle of the layer's start, of the last swap
+  unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // chain lengths: the layer, the last swap
   bool held_ = false;
 };
 

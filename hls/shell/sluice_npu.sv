@@ -244,7 +244,7 @@ module sluice_npu #(
   // ---- reads: every bundle every fourth burst
   logic [K-1:0] arvalid_q, rready, arready, rvalid;
   logic [31:0]  open_q [K];  // bursts that have been asked for and not answered
-  logic [31:0]  chance_q;    // what comes by chance
+  logic [31:0]  chance_q;    // random bits
   for (genvar b = 0; b < K; b++) begin : gen_rready
     // data are taken in three cycles of four, but in 16 cycles of 64 not at all, at a different
     // time for each bundle

@@ -94,7 +94,7 @@ type spread struct {
 	fill    float64 // of the slower one
 }
 
-// newSpread lists the spreads of a layer that a design supports and the options allow, in the order of
+// spreads lists the spreads of a layer that a design supports and the options allow, in the order of
 // mapping.Points.
 func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 	var out []spread

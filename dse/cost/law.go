@@ -54,14 +54,16 @@ const (
 	chainDepth   = 2    // D_k - T_P': passes of a chain follow each other at this distance at least
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 16   // last row to the first word drained, beside the chain
-	layerStart   = 20   // barrier to the first read address of a layer
-	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
-	writeLatency = 10   // post-processing and write path beside the DRAM
+	drainDelay   = 5    // last row to the first word drained, beside the chain
+	layerStart   = 4    // barrier to the first read address of a layer, and its row in the banks to the array
+	turnDelay    = 3    // half of the buffer free to the read address
+	readLatency  = 3    // read path beside the DRAM: splitting, queue, buffer
+	writeLatency = 8    // post-processing and write path beside the DRAM
 	stripeCycles = 4    // more of either where stripes are dealt to several ports
-	keptStart    = 4    // barrier to the first row where the input is on chip
-	keptEnd      = 5    // last word to the barrier where the output stays on chip only
-	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
+	keptStart    = 2    // barrier to the first row where the input is on chip
+	keptEnd      = 6    // last word to the barrier where the output stays on chip only
+	poolEnd      = 3    // last tap of a pool to its last word
+	startCycles  = 60   // start register to the first descriptor read, last answer to the interrupt
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
@@ -101,6 +103,7 @@ const (
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 
+	Wait   int64 `json:"wait"`   // for its descriptor, and for the DRAM to have brought the weights that come ahead
 	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
 	Array  int64 `json:"array"`  // array or pool unit, where nothing else binds
 	DRAM   int64 `json:"dram"`   // DRAM in the steady state
@@ -144,13 +147,7 @@ func Depth(d configs.Design, k K) int {
 // e, which must be legal (mapping.Check). Its weights begin to come while the layer before ends.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	return p.law(bact, e, true)
-}
-
-// Alone is the law for a layer that is a start of its own (beside Start): nothing is in the ring.
-func Alone(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
-	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	return p.law(bact, e, false)
+	return p.Layer(bact, e)
 }
 
 // Prepared is a layer on <k, s>: what all its entries there have in common.
@@ -160,33 +157,25 @@ type Prepared struct{ model }
 func Prepare(d configs.Design, g Geom, k K, s int) Prepared { return Prepared{newModel(d, g, k, s)} }
 
 // Layer is the law for an entry of that k and s.
-func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown { return p.law(bact, e, true) }
-
-func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
+func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	walk := p.model
 	m := &walk
 	m.entry(bact, e)
 	d, g, b := &m.d, &m.g, &m.b
 	latency := int64(d.DRAM.LatencyCycles)
-	b.Fill = layerStart + m.there
+	if g.First { // its descriptor comes, is checked and taken
+		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
+	}
+	b.Fill = layerStart + 2*int64(g.PadT) + m.there
 	b.Answer = latency + writePath(*d)
 	first := m.early()
-	if warm {
-		// the layer before ends with an answer, or with a word on chip
-		before := b.Answer
-		if m.keepIn {
-			before = keptEnd
-		}
-		idle := m.idle(before)
-		m.prefetched = min(m.weightsOnce, m.ring, max(first, idle))
-		b.Fill += cycles(first-idle, m.rate)
-	} else {
+	if g.First { // nothing is in the ring
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
 		queue := biasQueue * m.wide / biasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
-			m.weightsFrom = 2*m.there + wait*max(queue, m.there+stripeBeats/2)/queue
+			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
 			m.prefetched = int64(g.BiasCount) * biasBytes
 		} else if m.ports > 1 && g.GEMM() && m.oneStripe() {
@@ -194,7 +183,10 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())
 			m.prefetched = first
 		}
-		b.Fill += cycles(first, m.rate)
+		b.Fill += m.offered + cycles(first, m.rate)
+	} else {
+		m.prefetched = min(m.weightsOnce, m.ring)
+		m.came = m.prefetched
 	}
 	if m.keepIn {
 		b.Fill = keptStart
@@ -222,15 +214,6 @@ func (m *model) early() int64 {
 	return min(m.weightsOnce, int64(m.g.BiasCount)*biasBytes+m.low)
 }
 
-// idle is how many of them come for nothing at the end of the layer before, where its last answer takes so
-// long; the others are short of time there, and rows wait for them.
-func (m *model) idle(answer int64) int64 { return int64(float64(answer+drainDelay) * m.rate) }
-
-// Short is the cycles that rows wait for them, where the layer before has written to DRAM.
-func (p *Prepared) Short() int64 {
-	return cycles(p.early()-p.idle(p.latency+writePath(p.d)), p.rate)
-}
-
 // readPath and writePath are the cycles of a read and a write beside the DRAM.
 func readPath(d configs.Design) int64  { return readLatency + dealing(d) }
 func writePath(d configs.Design) int64 { return writeLatency + dealing(d) }
@@ -254,7 +237,7 @@ type Waits struct {
 // WaitsOf says how long they are.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d)}
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
 	if g.GEMM() {
 		w.Drain = drainDelay + int64(Depth(d, k))
 	}
@@ -274,9 +257,7 @@ func (p *Prepared) Moved() (row, out, res float64) {
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
-func Start(d configs.Design) int64 {
-	return startCycles + int64(d.DRAM.LatencyCycles) + readPath(d)
-}
+func Start(configs.Design) int64 { return startCycles }
 
 // Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
 // output rows, so that with the C tiles outermost they are loaded once for all of them.
@@ -341,17 +322,27 @@ func (b Breakdown) Utilisation(d configs.Design) float64 {
 
 // Segment is the law for the layers first..last as one start.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {
-	if first < 0 || last < first || last >= len(layers) || last >= len(fbcb) {
-		return 0, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))
-	}
+	times, err := Times(d, layers, fbcb, first, last, bact)
 	total := Start(d)
-	for i := first; i <= last; i++ {
-		if bact < 1 || bact > len(fbcb[i]) {
-			return 0, fmt.Errorf("cost: layer %d has no FBCB entry for a batch of %d", i, bact)
-		}
-		total += Layer(d, GeomOf(&layers[i]), bact, fbcb[i][bact-1]).Total
+	for i := range times {
+		total += times[i].Total
 	}
-	return total, nil
+	return total, err
+}
+
+// Times is what each of them takes in it: beside Start these are all its cycles.
+func Times(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Breakdown, error) {
+	if first < 0 || last < first || last >= len(layers) || last >= len(fbcb) {
+		return nil, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))
+	}
+	entries := make([]abi.FBCB, last+1-first)
+	for i := range entries {
+		if bact < 1 || bact > len(fbcb[first+i]) {
+			return nil, fmt.Errorf("cost: layer %d has no FBCB entry for a batch of %d", first+i, bact)
+		}
+		entries[i] = fbcb[first+i][bact-1]
+	}
+	return Walked(d, GeomsOf(layers[first:last+1]), bact, entries), nil
 }
 
 // Nanoseconds turns cycles into time on a design's clock, rounded up.

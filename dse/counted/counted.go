@@ -69,9 +69,14 @@ type Stalls struct {
 
 // Law is the cycles of a start of these layers.
 func Law(d configs.Design, chain []Step, batch int) int64 {
-	total := cost.Start(d) + cost.Alone(d, chain[0].Geom, batch, chain[0].Entry).Total
-	for _, s := range chain[1:] {
-		total += cost.Layer(d, s.Geom, batch, s.Entry).Total
+	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
+	for i, s := range chain {
+		layers[i], entries[i] = s.Geom, s.Entry
+	}
+	cost.InStart(layers)
+	total := cost.Start(d)
+	for _, t := range cost.Walked(d, layers, batch, entries) {
+		total += t.Total
 	}
 	return total
 }

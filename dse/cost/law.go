@@ -5,28 +5,44 @@
 //
 // # The model
 //
-// A layer is a sequence of visits: of row tiles (order 0, each with all C tiles), or of row tiles
+// A start is its layers one after the other (Walk), each with what stands around it (InStart). Its units meet at the
+// layer barrier: a layer begins when the last write of the one before is answered. Three things run ahead of that: the
+// next descriptor is fetched and checked (Fetch) when all units have taken the one before, weights come as soon as their
+// layer is offered and the ring has room, and a tensor that is kept is there at once (KEEP_IN). With E the end of a layer, O
+// the offer of its descriptor, M when the DRAM could have moved all up to a layer and T the layer's cycles where its
+// weights came in time:
+//
+//	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
+//	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
+//	E_i = max(E_i-1 + T_i, X_i - there + late_i + T_i, X_i + bytes_i / r + tail_i)
+//	M_i = X_i + bytes_i / r
+//
+// A layer (T) is a sequence of visits: of row tiles (order 0, each with all C tiles), or of row tiles
 // under each C tile (order 1). Two row tiles are on chip, so visit v+1 is loaded while visit v
 // computes; weights, residuals and results of v share the DRAM with that. With r bytes a cycle,
 // A, W, R, O the bytes of a visit, and its items (one row tile times one C tile each) of
 // P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
-//	pass = max(rows, D_k, load)                       D_k = T_P' + chainDepth
-//	L_1  = (A_1 + W') / r                             L: all rows are there
+//	pass = max(rows, D_k, load)                              D_k = T_P' + chainDepth
+//	L_1  = (A_1 + W') / r                                    L: all rows are there
 //	L_v  = max(L_v-1 + (A_v + W' + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O'_v-2 + O'_v-1) / r)
-//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)      S: the first pass ends, which late rows do not hold up
+//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends, which late rows do not hold up
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain,
 //	       the last kernel row's for L_v + OUT_W, and the last pass of each for its weights
-//	total = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
+//	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
+// load is the cycles from one swap of weights to the next that loading them takes: the swap runs down the chain, then
+// W_LOAD PEs a cycle get theirs, from a ring that gives a wide beat a cycle.
 // Late rows are those that only kernel rows behind the first one need. W' are weights that come before
-// rows: until the ring has so many beside those of a pass. A half of the buffer is free when the visit
+// rows: in a start's first layer its own until the ring has so many beside those of a pass; else the next
+// layer's, as far as this one's are fewer, before the rows that are not asked for when that is offered. A half of the
+// buffer is free when the visit
 // before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
 // of the visit before the last one what is left when the first row comes, of the last one what leaves
 // before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
 // The other way round, rows that begin to come while results drain, and weights of later C tiles that find
-// room in the ring meanwhile, take turns with these on the DRAM, and the banks are free later by as much.
-// Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
+// room in the ring meanwhile, or of the next layer, take turns with these on the DRAM, and the banks are free later by as
+// much. Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
 // it, or the one before, drains. A pool's results leave beside its rows.
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
@@ -34,8 +50,7 @@
 // latency (what short rows wait for). A run of results whose ends lie within a wide beat takes a cycle more to
 // pack for each. Residuals of the first item come beside its activations, as many as their queue holds.
 //
-// A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
-// that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
+// A tensor that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool
 // takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
 // (Geom.ByColumns).
@@ -54,16 +69,16 @@ const (
 	chainDepth   = 2    // D_k - T_P': passes of a chain follow each other at this distance at least
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 5    // last row to the first word drained, beside the chain
-	layerStart   = 4    // barrier to the first read address of a layer, and its row in the banks to the array
-	turnDelay    = 3    // half of the buffer free to the read address
-	readLatency  = 3    // read path beside the DRAM: splitting, queue, buffer
-	writeLatency = 8    // post-processing and write path beside the DRAM
+	drainDelay   = 5    // last row (gemm_seq, item_end) to drain's StRun, beside D_k
+	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
+	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
+	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
+	writeLatency = 8    // drain's stages B, C and post's three, out_writer, npu_output's closing_q, beside the DRAM
 	stripeCycles = 4    // more of either where stripes are dealt to several ports
-	keptStart    = 2    // barrier to the first row where the input is on chip
-	keptEnd      = 6    // last word to the barrier where the output stays on chip only
-	poolEnd      = 3    // last tap of a pool to its last word
-	startCycles  = 60   // start register to the first descriptor read, last answer to the interrupt
+	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
+	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
+	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
+	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
@@ -143,8 +158,8 @@ func Depth(d configs.Design, k K) int {
 	return tp + chainDepth
 }
 
-// Layer is the law: the cycles of one layer in the middle of a start at batch bact under the entry
-// e, which must be legal (mapping.Check). Its weights begin to come while the layer before ends.
+// Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check). In the
+// middle of a start the weights that the ring takes have come when it begins; what it waits for else, Walk adds.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.Layer(bact, e)
@@ -185,7 +200,7 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		}
 		b.Fill += m.offered + cycles(first, m.rate)
 	} else {
-		m.prefetched = min(m.weightsOnce, m.ring)
+		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(latency+writePath(*d)+drainDelay)*m.rate)))
 		m.came = m.prefetched
 	}
 	if m.keepIn {

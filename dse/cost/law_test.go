@@ -31,8 +31,8 @@ func TestLayerByHand(t *testing.T) {
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
-		out     = 8 * 16 * 32 * 2                       // of a tile
-		there   = 4096 // that came before the layer began: a ring full
+		out     = 8 * 16 * 32 * 2                    // of a tile
+		there   = 4096                               // that came before the layer began: a ring full
 		start   = layerStart + 2 + 100 + readLatency // two cycles for the row of padding
 
 		fill   = start + row/8

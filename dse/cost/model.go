@@ -218,7 +218,7 @@ func (m *model) run() {
 	// the last drain, and what the DRAM still owes; the latency of a last burst is the answer's
 	m.beside()
 	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed)) - m.spared
-	m.b.Tail = total - m.end
+	m.b.Tail = max(0, total-m.end)
 	m.b.Total = total + m.b.Answer
 }
 

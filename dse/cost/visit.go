@@ -282,7 +282,9 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		}
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		v.stream = max(m.loaded, start+pass-m.time(traffic{read: min(m.ring, int64(v.tiles)*m.full.weights)}))
-		m.loaded = max(m.loaded, start+pass)
+		if m.passes > 1 {
+			m.loaded = max(m.loaded, start+pass)
+		}
 	} else {
 		m.end = start + work
 	}

@@ -9,13 +9,13 @@ import (
 
 // Constants of the way from one layer to the next.
 const (
-	fetchStates = 31 // of layer_fetch between the read path and the offer: StRequest, StStatic, and StMul and StMulWait of 14 products
-	offerNext   = 1  // a layer taken by all units to the request for the next descriptor
-	offerRows   = 2  // an offer to a row's read address, beside layerStart; and a cycle for each row of padding
-	offerPasses = 4  // an offer to the weights' read address, and their last beat to the first pass, beside keptStart
-	takenDRAM   = 4  // all units are ready for another layer so long before the answer, beside its latency
-	takenKept   = 2  // the same before the barrier where the output stays on chip
-	takenPool   = -1 // and behind that of a pool
+	fetchStates = 31 // layer_fetch: StRequest, StStatic, StMul and StMulWait of 14 products, StOffer
+	offerNext   = 1  // StOffer with all units ready to StRequest
+	offerRows   = 2  // an offer to act_loader's barrier, beside layerStart: StIdle and StPad; StPad once more for each row of padding
+	offerPasses = 4  // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less keptStart
+	takenDRAM   = 4  // drain idle and empty so long before layers_written_o, beside the answer's latency
+	takenKept   = 2  // the same where the output stays on chip
+	takenPool   = -1 // drain's StPool waits for layers_written_o
 )
 
 // Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are products, a
@@ -41,13 +41,14 @@ type Step struct {
 	moved int64 // that the DRAM takes for all that the layer moves once
 	tail  int64 // last byte read to the end
 	taken int64 // units ready for another layer to the end
+	ring  int64 // that the DRAM takes to fill the ring
 }
 
 // StepOf is a layer's, of which what it reads (in) or writes (out) is on chip only.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	p := Prepare(d, g, K1, 1)
 	m := &p.model
-	s := Step{fetch: Fetch(d, g, bact), there: m.there, taken: takenPool, tail: m.latency + writePath(d)}
+	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(d)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
 	t := traffic{read: m.weightsOnce + descBytes}
 	if !in {
@@ -103,7 +104,7 @@ func (w Walk) Next(s *Step, cycles int64) Walk {
 	if !first {
 		end = max(end, from-s.there+s.late+cycles, from+s.moved+s.tail)
 	}
-	return Walk{End: end, dram: from + s.moved, taken: max(offered, w.ready), ready: end - s.taken}
+	return Walk{End: end, dram: max(from+s.moved, end-s.ring), taken: max(offered, w.ready), ready: end - s.taken}
 }
 
 // Walked is what each layer of a start takes in it (InStart) under its entry.

@@ -117,7 +117,7 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) sprea
 	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()
-	s.wait.Ends += int64(s.row/s.fill)
+	s.wait.Ends += int64(s.row / s.fill)
 	if !g.GEMM() {
 		s.drained = int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s

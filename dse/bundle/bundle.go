@@ -41,6 +41,8 @@ type Exit struct {
 	Classes     int   // logits; ClassesOf says how many classes they tell apart
 	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
+	// Confidence is how sure the exit is, one of graph.Confidences; "": softmax, of one logit sigmoid.
+	Confidence string `json:",omitempty"`
 }
 
 // ClassesOf returns how many classes a number of logits distinguishes: one logit is a yes-or-no question.

@@ -54,7 +54,7 @@ type Exit struct {
 	Int16       *float64 `json:"accuracy_int16"`
 	Float       *float64 `json:"accuracy_float"`
 	Onnxruntime *float64 `json:"accuracy_onnxruntime"`
-	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil where the exit is a map
+	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil where the exit is no classifier
 	AgreeOracle *float64 `json:"int16_agrees_with_onnxruntime"`
 	FloatOracle *float64 `json:"float_agrees_with_onnxruntime"`
 	MeanFloat   float64  `json:"distance_from_float_mean"`
@@ -330,7 +330,8 @@ func (e *evaluator) report(oracle bool) *Report {
 		x := Exit{
 			Name: e.g.Exits[i].Name, MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
 		}
-		classes := e.g.Exits[i].Dims == nil
+		// Images with classes say that one output alone tells classes too.
+		classes := e.g.Classifies(i) || r.Labelled && e.g.ConfidenceOf(i) != graph.NoClass
 		if classes {
 			x.AgreeFloat = share(float64(s.agreeFloat))
 		}

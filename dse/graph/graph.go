@@ -75,6 +75,8 @@ type Exit struct {
 	Walk []Stride
 	// Activation is what the file makes of the logits: "Softmax", "Sigmoid" or nothing. It is left to the host.
 	Activation string
+	// Confidence is how sure the exit is of its answer, by name, as the file of exits says; "" where it does not.
+	Confidence string
 }
 
 // Stride is an axis that steps through a tensor's elements, H x W x C.
@@ -109,9 +111,11 @@ type Graph struct {
 	Input TensorID
 	// ChannelsLast says that the file's input is N x H x W x C; what runs the file is fed so.
 	ChannelsLast bool
-	Tensors      []Tensor
-	Nodes        []Node
-	Exits        []Exit // in order of depth; the last is the network's end
+	// Bytes says that the file's input are bytes, whose numbers are the network's input here.
+	Bytes   bool
+	Tensors []Tensor
+	Nodes   []Node
+	Exits   []Exit // in order of depth; the last is the network's end
 	// Segment[n] is the segment of node n: 0 up to and including exit 0's head, and so on. Nodes
 	// are ordered by segment, and inside one the backbone stands before the head.
 	Segment []int

@@ -1,49 +1,18 @@
 package images
 
-import "image"
-
-// fromYCbCr converts a JPEG's picture as libjpeg-turbo does, so that pixels are those of PIL, torchvision, OpenCV
-// and TensorFlow: halved chroma is interpolated (its "fancy upsampling"), other chroma repeated.
-func fromYCbCr(m *image.YCbCr) *raster {
-	b := m.Bounds()
-	r := newRaster(b.Dx(), b.Dy(), 3)
-	cb, cr := m.Cb[m.COffset(b.Min.X, b.Min.Y):], m.Cr[m.COffset(b.Min.X, b.Min.Y):]
-	blue, red := upsampled(cb, m.CStride, m.SubsampleRatio, r.w, r.h), upsampled(cr, m.CStride, m.SubsampleRatio, r.w, r.h)
-	for y := range r.h {
-		luma := m.Y[m.YOffset(b.Min.X, b.Min.Y+y):][:r.w]
-		for x, v := range luma {
-			at := y*r.w + x
-			r.pix[3*at], r.pix[3*at+1], r.pix[3*at+2] = ycc(v, blue[at], red[at])
-		}
-	}
-	return r
-}
-
-// ycc is libjpeg's conversion: JFIF's factors with 16 bits behind the point.
+// ycc converts like libjpeg: with JFIF's factors, in 16 fractional bits.
 func ycc(y, cb, cr byte) (r, g, b byte) {
 	const half = 1 << 15
 	l, u, v := int(y), int(cb)-128, int(cr)-128
 	return clip(l + (91881*v+half)>>16), clip(l + (-22554*u-46802*v+half)>>16), clip(l + (116130*u+half)>>16)
 }
 
-// upsampled brings a plane of chroma to the picture's size.
-func upsampled(plane []byte, stride int, ratio image.YCbCrSubsampleRatio, w, h int) []byte {
-	across, down := 1, 1 // pixels of the picture to one of the plane
-	switch ratio {
-	case image.YCbCrSubsampleRatio422:
-		across = 2
-	case image.YCbCrSubsampleRatio420:
-		across, down = 2, 2
-	case image.YCbCrSubsampleRatio440:
-		down = 2
-	case image.YCbCrSubsampleRatio411:
-		across = 4
-	case image.YCbCrSubsampleRatio410:
-		across, down = 4, 2
-	}
+// upsampled enlarges a component to the picture's size, as libjpeg-turbo does. A component with half the resolution
+// is interpolated ("fancy upsampling"); for other ratios pixels are repeated.
+func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 	cw, ch := (w+across-1)/across, (h+down-1)/down
 	out := make([]byte, w*h)
-	fancy := across == 2 && cw > 2 || across == 1 && down == 2
+	fancy := across == 2 && cw > 2 && down <= 2 || across == 1 && down == 2
 	sums := make([]int, cw)
 	for y := range h {
 		row := out[y*w:][:w]
@@ -54,7 +23,7 @@ func upsampled(plane []byte, stride int, ratio image.YCbCrSubsampleRatio, w, h i
 			}
 			continue
 		}
-		// The nearer row of the plane counts three times, the farther once; beyond the edges stands the edge.
+		// The nearer row counts three times, the farther one once; at the edges the edge row is repeated.
 		weight := 1
 		for i, v := range near {
 			sums[i] = int(v)
@@ -72,7 +41,7 @@ func upsampled(plane []byte, stride int, ratio image.YCbCrSubsampleRatio, w, h i
 			}
 			continue
 		}
-		// The same across. The two roundings differ, so that their errors cancel.
+		// The same horizontally. The two roundings differ, so that their errors cancel.
 		left, right := weight*2, weight*2-1
 		if down == 1 {
 			left, right = 1, 2

@@ -73,6 +73,7 @@ type Set struct {
 
 	mu       sync.Mutex // of what follows
 	distinct int
+	apart    float64           // largest mean difference of an image from the first, as a share of the largest |x|
 	turned   []byte            // EXIF orientation of each picture that was read, where it is not 1
 	turns    int               // how many are
 	first    int               // of them
@@ -117,11 +118,21 @@ func (s *Set) Image(i int) ([]float32, error) {
 // answers the largest |x|.
 func (s *Set) Digest() (string, float64, error) {
 	h, largest, seen := sha256.New(), 0.0, map[[sha256.Size]byte]bool{}
+	var first []float32
+	apart := 0.0
 	for i := range s.Len() {
 		x, err := s.Image(i)
 		if err != nil {
 			return "", 0, err
 		}
+		if i == 0 {
+			first = x
+		}
+		sum := 0.0
+		for k, v := range x {
+			sum += math.Abs(float64(v) - float64(first[k]))
+		}
+		apart = max(apart, sum/float64(len(x)))
 		for _, v := range x {
 			largest = max(largest, math.Abs(float64(v)))
 		}
@@ -137,6 +148,9 @@ func (s *Set) Digest() (string, float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.distinct = len(seen)
+	if largest > 0 {
+		s.apart = apart / largest
+	}
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
@@ -145,6 +159,14 @@ func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.distinct
+}
+
+// Apart is how far the image that is most unlike the first is from that, on average of its elements and as a share of
+// the largest; 0 before Digest has looked.
+func (s *Set) Apart() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.apart
 }
 
 func digest(h hash.Hash, x []float32) error {

@@ -32,6 +32,7 @@ func init() {
 		"Concat":             (*call).concat,
 		"Constant":           (*call).constant,
 		"Conv":               (*call).conv,
+		"DequantizeLinear":   (*call).dequantizeMap,
 		"Div":                (*call).div,
 		"Dropout":            (*call).alias,
 		"Flatten":            (*call).flatten,
@@ -151,6 +152,8 @@ func (c *call) reading(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected; `onnxsim IN.onnx OUT.onnx` computes what depends on constants alone", name, ErrUnsupported)
 	case !ok:
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
+	case v.bytes && !slices.Contains(ofBytes, opName(c.node)):
+		return v, fmt.Errorf("tensor %q: %w: integers; a Cast to float or a DequantizeLinear has to stand before", name, ErrUnsupported)
 	case v.activation != "":
 		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
@@ -158,6 +161,9 @@ func (c *call) reading(i int) (value, error) {
 	}
 	return v, nil
 }
+
+// ofBytes are operators that read bytes: those that make floats of them, and that move them.
+var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
 // value gives a feature map without pending padding.
 func (c *call) value(i int) (value, error) {
@@ -1191,19 +1197,13 @@ func (c *call) reshape() error {
 	if err != nil {
 		return err
 	}
-	// A model with a fixed batch says 1 or that; what counts is one sample.
-	var sizes []int
-	one := append([]int{1}, w.sizes()...)
-	for _, have := range [][]int{one, c.dims(v)} {
-		if sizes, err = target(have); err == nil && len(sizes) > 0 && sizes[0] == have[0] {
-			break
-		}
-	}
+	have := c.dims(v)
+	sizes, err := target(have)
 	if err != nil {
 		return err
 	}
-	if len(sizes) == 0 || sizes[0] != 1 && sizes[0] != int(c.batch) {
-		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, one, sizes)
+	if len(sizes) == 0 || sizes[0] != have[0] {
+		return fmt.Errorf("tensor %q: %w: %v to %v, which moves the batch", c.input(0), ErrShape, have, sizes)
 	}
 	if err := rankOf(c.input(0), len(sizes)); err != nil {
 		return err
@@ -1216,7 +1216,7 @@ func (c *call) reshape() error {
 			}
 		}
 		if out, ok = c.viewOf(v).reshaped(sizes[1:]); !ok {
-			return fmt.Errorf("tensor %q: %w: %v to %v, whose axes are no whole parts of the map's", c.input(0), ErrShape, one, sizes)
+			return fmt.Errorf("tensor %q: %w: %v to %v, whose axes are no whole parts of the map's", c.input(0), ErrShape, have, sizes)
 		}
 	}
 	c.look(0, v, out)

@@ -208,6 +208,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	w, t := *v.view, c.shapeOf(v)
 	key := fmt.Sprint(v.tensor, w)
 	if made, ok := c.made[key]; ok {
+		made.activation = v.activation // two outputs may look at one map, and only one of them end in a Sigmoid
 		return made, nil
 	}
 	refuse := fmt.Errorf("tensor %q: %w: a map of %d x %d x %d (C x H x W) seen as %v; a map can be made of it only where each of its axes is of channels, rows or columns alone",
@@ -343,13 +344,13 @@ func (c *call) slice() error {
 	if err != nil {
 		return err
 	}
-	cuts, err := c.cuts(append([]int{1}, w.sizes()...))
+	cuts, err := c.cuts(c.dims(v))
 	if err != nil {
 		return err
 	}
 	for _, x := range cuts {
 		if x.axis == 0 {
-			if x.from != 0 || x.n < 1 {
+			if x.from != 0 || x.step != 1 || x.n != int(c.batch) {
 				return fmt.Errorf("%w: a slice along the batch", ErrUnsupported)
 			}
 			continue

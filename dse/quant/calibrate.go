@@ -42,12 +42,16 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		next  atomic.Int64
 		wait  sync.WaitGroup
 		found = make([][][]float32, workers)
+		seen  = make([][]histogram, workers) // where the largest is not what is asked for
 		errs  = make([]error, workers)
 	)
 	for w := range workers {
 		found[w] = make([][]float32, len(g.Tensors))
 		for t := range g.Tensors {
 			found[w][t] = make([]float32, g.Tensors[t].C)
+		}
+		if o.Range != (Range{}) {
+			seen[w] = make([]histogram, len(g.Tensors))
 		}
 		runner := first
 		if w > 0 {
@@ -57,7 +61,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
 				var x []float32
 				if x, errs[w] = image(i); errs[w] == nil {
-					errs[w] = observe(runner, x, found[w], o.InputRange, i)
+					errs[w] = observe(runner, x, found[w], seen[w], o.InputRange, i)
 				}
 			}
 		})
@@ -76,6 +80,16 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 				ranges[t][c] = max(ranges[t][c], float64(v))
 			}
 		}
+		for t := range seen[w] {
+			for b, n := range seen[w][t] {
+				if w > 0 {
+					seen[0][t][b] += n
+				}
+			}
+		}
+	}
+	if o.Range != (Range{}) {
+		clipped(g, ranges, seen[0], o)
 	}
 	return ranges, nil
 }
@@ -96,7 +110,7 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-func observe(r *graph.Runner, image []float32, ranges [][]float32, inputRange float64, i int) error {
+func observe(r *graph.Runner, image []float32, ranges [][]float32, seen []histogram, inputRange float64, i int) error {
 	for p, v := range image {
 		if !(math.Abs(float64(v)) <= inputRange) {
 			return fmt.Errorf("%w: image %d: element %d is %v, the input's range is %v", ErrCalibration, i, p, v, inputRange)
@@ -108,6 +122,9 @@ func observe(r *graph.Runner, image []float32, ranges [][]float32, inputRange fl
 	}
 	for t, values := range tensors {
 		most := ranges[t]
+		if seen != nil {
+			seen[t].add(values)
+		}
 		for len(values) > 0 {
 			for c, v := range values[:len(most)] {
 				if v < 0 {

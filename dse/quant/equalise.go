@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// equalLeast is how many bits a channel must gain before anything is scaled: what all of a tensor's channels share
-// already is left as it is.
+// equalLeast is the gain of a channel, in bits, from which on the tensors that contain it are scaled.
 const equalLeast = 2
 
-// equalise scales channels that are much smaller than others with which they share a fraction by powers of two, in
-// what produces them, and takes that back in what reads them: no value of the network changes. It follows M. Nagel et
-// al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (ICCV 2019), equation 11, with what
-// calibration saw in place of the weights' ranges. channels has the largest |x| by tensor and channel, and is scaled too.
-// The graph is g itself where there is nothing to gain.
+// equalise scales up channels that are much smaller than others with the same fraction. It multiplies the weights
+// that produce them by a power of two and divides the weights that read them, so no value of the network's output
+// changes. The method is that of M. Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+// Correction" (ICCV 2019), equation 11, but it uses calibrated ranges of activations instead of the ranges of
+// weights. channels has the largest |x| by tensor and channel; equalise scales it too. If there is nothing to gain,
+// the result is g itself.
 func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}
@@ -35,7 +35,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	for n := range copied.Nodes {
 		copied.Nodes[n].Weights, copied.Nodes[n].Bias = slices.Clone(g.Nodes[n].Weights), slices.Clone(g.Nodes[n].Bias)
 	}
-	for range 16 { // a gain takes the largest weights of the readers down, which is another's gain
+	for range 16 { // a gain reduces the largest weights of the readers, which allows further gains
 		gains := e.gains()
 		changed := false
 		for c, gain := range gains {
@@ -52,18 +52,19 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	return e.g
 }
 
-// row is an output channel of a node, or an input channel.
+// row is a channel of a node's output or input.
 type row struct{ node, channel int }
 
-// equaliser knows which channels can only be scaled together: those that a concatenation or a pool passes on are one.
+// equaliser groups channels into classes that can only be scaled together: concatenations and pools pass a channel
+// on.
 type equaliser struct {
 	g        *graph.Graph
 	channels [][]float64
-	group    []int // of tensors that share a fraction
-	first    []int // of a tensor's channels
-	class    []int // of a channel
+	group    []int // by tensor: group of tensors that share a fraction
+	first    []int // by tensor: index of its first channel
+	class    []int // by channel
 	fixed    map[int]bool
-	tensors  map[int][]int // that a class is in
+	tensors  map[int][]int // by class: tensors that contain it
 	made     map[int][]row
 	read     map[int][]row
 }
@@ -126,7 +127,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
-		// Only a clamp at zero is the same for all scales; a sum's operands have one.
+		// Only a clamp at zero is independent of the scale; the operands of a sum must have the same scale.
 		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) {
 			fix(node.Output)
 		}
@@ -153,7 +154,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	return e
 }
 
-// live tells a class of which calibration saw other values than zero.
+// live reports whether calibration saw a value other than zero in a class.
 func (e *equaliser) live(class int) bool {
 	return slices.ContainsFunc(e.tensors[class], func(t int) bool {
 		for c, x := range e.channels[t] {
@@ -165,7 +166,7 @@ func (e *equaliser) live(class int) bool {
 	})
 }
 
-// siblings are the largest |x| of a tensor by the node that made the channels.
+// siblings returns the largest |x| in a tensor for each node that produces some of its channels.
 func (e *equaliser) siblings(t int) map[int]float64 {
 	most := map[int]float64{}
 	for c, x := range e.channels[t] {
@@ -189,17 +190,17 @@ func (e *equaliser) column(r row, visit func(w *float32)) {
 	}
 }
 
-// row is the weights of output channel c.
+// row returns the weights of output channel c.
 func (e *equaliser) row(r row) []float32 {
 	node := &e.g.Nodes[r.node]
 	per := len(node.Weights) / len(node.Bias)
 	return node.Weights[r.channel*per : (r.channel+1)*per]
 }
 
-// gains are the powers of two by which classes are best scaled: where the steps of the channel and of the weights that
-// read it are as coarse, as far as no row of what produces it becomes the layer's largest.
+// gains returns the power of two by which to scale each class. The ideal makes the steps of the channel as coarse as
+// those of the weights that read it. The limit is that no row of the producer may become the layer's largest.
 func (e *equaliser) gains() map[int]int {
-	most := make([]float64, len(e.group)) // of a group of tensors
+	most := make([]float64, len(e.group)) // by group of tensors
 	for t, channels := range e.channels {
 		most[e.group[t]] = max(most[e.group[t]], slices.Max(channels))
 	}
@@ -219,9 +220,9 @@ func (e *equaliser) gains() map[int]int {
 		gain, seen := math.Inf(1), false
 		for _, t := range e.tensors[class] {
 			for c, x := range e.channels[t] {
-				if x == 0 { // unscaled, its weights would keep those of the reader's other channels from being scaled
+				if x == 0 { // a dead channel must be scaled too, or its weights would limit the reader's other channels
 					x = siblings[t][made[0].node]
-					if x > 0 { // a bias that keeps it at zero must fit into the accumulator
+					if x > 0 { // its bias, which keeps it at zero, must fit into the accumulator
 						x = max(x, math.Abs(float64(e.g.Nodes[made[0].node].Bias[made[0].channel])))
 					}
 				}
@@ -252,7 +253,7 @@ func (e *equaliser) gains() map[int]int {
 			continue
 		}
 		out := int(node.Output)
-		all := math.MaxInt // what every channel of the node can take
+		all := math.MaxInt // the gain that every channel of the node can take
 		for c, x := range e.channels[out] {
 			if x > 0 {
 				all = min(all, want[e.class[e.first[out]+c]])

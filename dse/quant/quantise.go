@@ -23,6 +23,9 @@ const (
 	MaxAvgMul   = 1<<17 - 1
 	MaxAvgShift = 47
 
+	// Headroom is how much larger than what calibration saw the values that a scale holds are.
+	Headroom = 1.25
+
 	minFrac, maxFrac = -24, 24 // of a tensor
 	maxWFrac         = 40      // of weights; smaller ones are zero for every purpose
 	maxIdentity      = 14      // an identity weight of 1 << WFrac is an int16
@@ -38,6 +41,8 @@ type Options struct {
 	// Headroom multiplies what calibration saw, so that unseen images saturate less often; 1.25 if 0.
 	// Bounds known from a clamp need none.
 	Headroom float64
+	// Range is what part of what calibration saw a scale holds.
+	Range Range
 	// MinWeightBits is how many bits the largest weight of a layer must keep when the overflow proof
 	// takes fraction bits away; 6 if 0.
 	MinWeightBits int
@@ -52,7 +57,7 @@ func (o Options) defaults() Options {
 		o.InputRange = 1
 	}
 	if o.Headroom == 0 {
-		o.Headroom = 1.25
+		o.Headroom = Headroom
 	}
 	if o.MinWeightBits == 0 {
 		o.MinWeightBits = 6

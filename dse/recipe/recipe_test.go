@@ -291,15 +291,18 @@ func TestNotes(t *testing.T) {
 	for _, c := range []struct {
 		activation string
 		classes    int
+		dims       []int
 		says       string
 	}{
-		{"", 1, "exit e has one output"},
-		{"", 4, ""},
-		{"Softmax", 4, ""},
-		{"Sigmoid", 1, ""}, // a yes-or-no question, by the network's own word
-		{"Sigmoid", 4, "exit e ends in a Sigmoid of 4 classes"},
+		{"", 1, nil, "exit e has one output"},
+		{"", 4, nil, ""},
+		{"Softmax", 4, nil, ""},
+		{"Sigmoid", 1, nil, ""}, // a yes-or-no question, by the network's own word
+		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
+		{"", 1, []int{1, 8, 8}, ""}, // a map, as a U-Net's
+		{"Sigmoid", 4, []int{4, 8, 8}, ""},
 	} {
-		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation}}}
+		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation, Dims: c.dims}}}
 		if notes := strings.Join(one.Notes(g, nil), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
 			t.Errorf("%+v: %q", c, notes)
 		}

@@ -47,7 +47,7 @@ func (c *core) begin(l *launch) {
 		d.since = c.now
 	}
 	d.running++
-	l.busy, l.killed, l.seenAt = true, false, 0
+	l.busy, l.killed, l.second, l.seenAt = true, false, false, 0
 	l.limit = c.now + w.Limit
 	d.watch = min(d.watch, l.limit)
 }

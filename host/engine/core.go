@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -126,6 +127,7 @@ type core struct {
 	ctx      context.Context // of the devices' work
 	cfg      *Config
 	real     bool               // time passes by itself
+	gone     atomic.Bool        // every device is given up
 	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
 	now      Time
 	st       sched.State
@@ -184,7 +186,7 @@ func newCore(cfg *Config) (*core, error) {
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
-	c.byTable.on = cfg.ByTable
+	c.byTable.on, c.st.ByTable = cfg.ByTable, cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
@@ -433,6 +435,7 @@ func (c *core) stop(why error) {
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}
+	c.reqs, c.tasks = index[request]{}, index[task]{} // nobody looks anything up
 	for c.oldest != nil {
 		c.takeBack(c.oldest, Errored, why.Error())
 	}

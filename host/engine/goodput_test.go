@@ -79,14 +79,12 @@ func goodput(t *testing.T, tab *sched.Table, policy string, times float64, slo i
 
 // With admission by the table goodput holds whatever comes: at 2, 5 and 10 times capacity this part of the peak over all
 // rates is left, with objectives of 5 and 12.5 times one request alone. Without it next to nothing is. What was
-// seen: 0.968 to 0.998 under fluid, 0.934 to 0.998 under fluid+, 0.967 to 0.998 under edf, 0.952 and more under the others.
-// Fluid+ is below 0.95 in two of six places: exits {0.5, 0.2, 0.1, 0.2} with 250 ms, whose peak is at capacity, and
-// {0, 0, 0, 1} with 100 ms, whose peak is at ten times capacity.
+// seen: 0.968 to 0.998 under fluid, 0.951 to 0.998 under fluid+, 0.967 to 0.998 under edf, 0.952 and more under the others.
 func TestGoodputHolds(t *testing.T) {
 	tab := goodputTable(t)
 	for _, rates := range [][]float64{{0.5, 0.2, 0.1, 0.2}, {0.1, 0.1, 0.1, 0.7}, {0, 0, 0, 1}} {
 		for _, slo := range []int64{100_000_000, 250_000_000} {
-			for policy, least := range map[string]float64{"fluid": 0.95, "fluid+": 0.92, "edf": 0.95, "clockwork": 0.94, "serial": 0.94} {
+			for policy, least := range map[string]float64{"fluid": 0.95, "fluid+": 0.95, "edf": 0.95, "clockwork": 0.94, "serial": 0.94} {
 				peak, worst := 0.0, math.Inf(1)
 				text := ""
 				for _, times := range []float64{0.25, 0.5, 0.8, 1, 1.5, 2, 5, 10} {

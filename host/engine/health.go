@@ -190,6 +190,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		c.requeue(r)
 	}
 	if c.allDead() {
+		c.gone.Store(true)
 		c.drain(fmt.Sprintf("no device is left: reset %s: %v", dev.info.Name, err))
 		return nil
 	}
@@ -345,7 +346,7 @@ func (c *core) lostCopy(j *job, cause error) error {
 		}
 		c.end(r, Errored, cause.Error(), nil)
 	}
-	c.reqs.drop(uint64(r.ID))
+	c.dropRequest(r)
 	r.copying = false
 	l := r.launch
 	if l != nil {

@@ -18,6 +18,7 @@ type change struct {
 	net    *Network
 	name   string
 	leaves bool
+	users  int   // while it waits to begin: requests for the network that have not ended
 	begun  bool  // loads or unloads have been begun
 	todo   []int // devices on which they have not
 	left   int   // under way
@@ -137,6 +138,11 @@ func (c *core) change(h *change) {
 	c.changes = append(c.changes, h)
 	if h.leaves {
 		h.net = c.nets[i]
+		for _, r := range c.reqs.vals {
+			if r != nil && r.Network == h.name {
+				h.users++ // there will be no more: its tasks are refused
+			}
+		}
 		return
 	}
 	c.nets = append(c.nets, h.net)
@@ -241,9 +247,11 @@ func (c *core) settle() error {
 			c.carryOn(h)
 			again = false
 			switch {
-			case h.left > 0 || len(h.todo) > 0 || h.leaves && !h.begun && c.uses(h.name):
+			case h.left > 0 || len(h.todo) > 0 || h.leaves && !h.begun && c.uses(h):
 			case h.begun && (h.leaves || len(h.errs) == 0):
-				c.settled(h)
+				if err := c.settled(h); err != nil {
+					return err
+				}
 			default: // what has been loaded goes again where a load has failed
 				h.leaves, again = true, true
 				c.carry(h)
@@ -253,24 +261,38 @@ func (c *core) settle() error {
 	return nil
 }
 
-func (c *core) settled(h *change) {
+// settled ends a change; of a network that has gone the policy is told.
+func (c *core) settled(h *change) error {
 	same := func(x *change) bool { return x == h }
 	c.changes = slices.DeleteFunc(c.changes, same)
+	gone := false
 	// it stays on a device that could not unload it
 	if h.leaves && !slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool { return v.Hosts(h.name) }) {
 		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
 		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })
 		c.seeAgain()
+		gone = true
 	}
 	h.done <- errors.Join(h.errs...)
+	if gone {
+		return c.tell(sched.Event{Kind: sched.Loaded})
+	}
+	return nil
 }
 
-// uses tells whether a network has tasks that have not ended, or still runs.
-func (c *core) uses(network string) bool {
-	for _, r := range c.reqs.vals {
-		if r != nil && r.Network == network {
-			return true
+// uses tells whether a network that is to go has requests that have not ended, or still runs.
+func (c *core) uses(h *change) bool {
+	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
+}
+
+// dropRequest forgets a request.
+func (c *core) dropRequest(r *request) {
+	if !c.reqs.drop(uint64(r.ID)) {
+		return
+	}
+	for _, h := range c.changes {
+		if h.leaves && h.name == r.Network {
+			h.users--
 		}
 	}
-	return slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == network })
 }

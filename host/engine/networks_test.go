@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,12 +38,25 @@ func (d *shelf) Begin(ctx context.Context, now device.Time, w *device.Work) (boo
 	return d.Virtual.Begin(ctx, now, w)
 }
 
+// planCounter is fluid+, and counts how many plans it keeps at a time.
+type planCounter struct {
+	sched.Policy
+	most int
+}
+
+func (p *planCounter) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	buf = p.Policy.Decide(now, s, ev, buf)
+	p.most = max(p.most, reflect.ValueOf(p.Policy).Elem().FieldByName("plans").Len())
+	return buf
+}
+
 // Networks come and go while others are served: one is served when AddNetwork has returned and no more when RemoveNetwork
 // has been called; what was there is served first. A network that one device cannot load is on none.
 func TestNetworksComeAndGoWhileServing(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	devs := []*shelf{}
-	s := steadyServer(t, &steady{takes: 20_000}, &sched.EDF{}, func(c *engine.Config) {
+	policy := &planCounter{Policy: named(t, "fluid+")}
+	s := steadyServer(t, &steady{takes: 20_000}, policy, func(c *engine.Config) {
 		second := &steady{segments: 2, takes: 20_000}
 		devs = append(devs, &shelf{Virtual: c.Devices[0].(device.Virtual)}, &shelf{Virtual: device.Simulate(second)})
 		c.Devices = []device.Device{devs[0], devs[1]}
@@ -124,6 +138,9 @@ func TestNetworksComeAndGoWhileServing(t *testing.T) {
 	s.Drain()
 	if _, err := end(); err != nil {
 		t.Error(err)
+	}
+	if policy.most > 3 { // a new one has a table on each device
+		t.Errorf("fluid+ had %d plans at a time, expected that of the network that stays and two of a new one", policy.most)
 	}
 	if a, b := devs[0].loads.Load(), devs[1].unloads.Load(); a != 6 || b != 5 {
 		t.Errorf("%d loads on the first device, expected 6; %d unloads on the second, expected 5", a, b)

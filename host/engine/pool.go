@@ -47,15 +47,15 @@ func (x *index[T]) put(key uint64, v *T) {
 	x.n++
 }
 
-func (x *index[T]) drop(key uint64) {
+func (x *index[T]) drop(key uint64) bool {
 	if x.n == 0 {
-		return
+		return false
 	}
 	mask := len(x.keys) - 1
 	i := x.slot(key)
 	for x.keys[i] != key {
 		if x.keys[i] == 0 {
-			return
+			return false
 		}
 		i = (i + 1) & mask
 	}
@@ -68,6 +68,7 @@ func (x *index[T]) drop(key uint64) {
 		}
 	}
 	x.keys[i], x.vals[i] = 0, nil
+	return true
 }
 
 // pool hands out values that were given back, or new ones.

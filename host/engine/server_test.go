@@ -231,53 +231,81 @@ func (h hangs) Fault(f *engine.Fault) {
 	}
 }
 
-// stalls holds the books up for longer than a launch may take, once it runs.
-type stalls struct {
-	sched.Serial
-	stalled bool
+// lagging is a device whose work has ended long before the books look again, which it tells only when it is asked to (Post),
+// and then after a while: its goroutine does not get to run. The clock is its own.
+type lagging struct {
+	mu    sync.Mutex
+	now   engine.Time
+	ends  []device.Event
+	reads int // of the clock, since it was asked
+	post  func(device.Event)
 }
 
-func (p *stalls) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
-	if v := s.Devices[0].Launches; !p.stalled && ev.Kind == sched.Arrival && len(v) > 0 && v[0].Phase == sched.Running {
-		p.stalled = true
-		time.Sleep(600 * time.Millisecond)
+func (d *lagging) Info() device.Info {
+	return device.Info{Name: "lagging", MaxBatch: 8, Slots: 64, Places: 1, Preempt: device.PreemptExit}
+}
+func (*lagging) Abort(device.Time, device.WorkID, bool) {}
+func (*lagging) Release(device.RequestID)               {}
+func (*lagging) Close() error                           { return nil }
+
+func (d *lagging) Attach(_ context.Context, post func(device.Event)) <-chan struct{} {
+	d.post = post
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+
+// Begin lets a minute pass.
+func (d *lagging) Begin(_ context.Context, _ device.Time, w *device.Work) (bool, error) {
+	ev := device.Event{Kind: device.Done, Work: w.ID, Over: true}
+	if w.Kind == device.Run {
+		ev = *w.Passed(w.Launch.Last == 1, func(device.RequestID) device.ExitResult { return device.ExitResult{} })
 	}
-	return p.Serial.Decide(now, s, ev, buf)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ends, d.now = append(d.ends, ev), d.now+60e9
+	return false, nil
 }
 
-// slowly posts its events a while after they were due: its goroutine did not run, as on a loaded machine.
-type slowly struct {
-	*device.Paced
-	late time.Duration
+// Post lets half a second pass.
+func (d *lagging) Post(device.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reads, d.now = 1, d.now+5e8
 }
 
-func (d slowly) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
-	return d.Paced.Attach(ctx, func(ev device.Event) {
-		go func() {
-			time.Sleep(d.late)
-			post(ev)
-		}()
-	})
-}
-
-// Work that is over is no hang though the books, or the whole machine, stood still beyond its limit.
-func TestAStallIsNoHang(t *testing.T) {
-	for range 3 {
-		dev := &steady{takes: 100_000}
-		s := steadyServer(t, dev, &stalls{}, func(c *engine.Config) {
-			c.Watchdog.Fixed = 200_000_000 // a loaded machine itself stands still for tens of milliseconds
-			c.Devices[0] = slowly{device.Pace(c.Devices[0].(device.Virtual)), 50 * time.Millisecond}
-		})
-		_, end := running(t, s)
-		for id := range uint64(2) {
-			if err := s.Submit(t.Context(), &sched.Task{ID: id + 1, Network: enginetest.Network, Theta: 2}); err != nil {
-				t.Fatal(err)
+// Now is the clock; when it has been read twenty times since Post, the device tells.
+func (d *lagging) Now() engine.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reads > 0 {
+		if d.reads++; d.reads > 20 {
+			for _, ev := range d.ends {
+				d.post(ev)
 			}
+			d.ends, d.reads = nil, 0
 		}
-		s.Drain()
-		if res, err := end(); err != nil || res.Hangs > 0 || res.Stream.Endings[engine.OnTime] != 2 {
-			t.Fatalf("%v, %d hangs, endings %v", err, res.Hangs, res.Stream.Endings)
+	}
+	return d.now
+}
+
+// A launch or a copy that is over is no hang though the books stood still beyond its limit: the watchdog has it posted, and
+// looks again when as long has passed as nobody looked.
+func TestAStallIsNoHang(t *testing.T) {
+	dev := &lagging{}
+	s := steadyServer(t, &steady{takes: 100_000}, sched.Serial{}, func(c *engine.Config) {
+		c.Watchdog = engine.Watchdog{Fixed: 1e9, Other: 1e9}
+		c.Devices[0], c.Now = dev, dev.Now
+	})
+	_, end := running(t, s)
+	for id := range uint64(2) {
+		if err := s.Submit(t.Context(), &sched.Task{ID: id + 1, Network: enginetest.Network, Theta: 2}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	s.Drain()
+	if res, err := end(); err != nil || res.Hangs > 0 || res.Stream.Endings[engine.OnTime] != 2 {
+		t.Errorf("%v, %d hangs, endings %v", err, res.Hangs, res.Stream.Endings)
 	}
 }
 

@@ -294,7 +294,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	rec := &r.rec
 	rec.Ending, rec.Ended, rec.Why = how, c.now, why
 	r.ended = true
-	if rec.Started < 0 {
+	if rec.Started < 0 && !c.shut {
 		r.seen.Gone(r.Arrived)
 		if r.home != nil && r.Network != r.home.name {
 			c.traffic(r.Network).Gone(r.Arrived)
@@ -305,7 +305,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 		k.outcome(rec, result)
 	}
 	if !r.inFlight {
-		c.reqs.drop(uint64(r.ID))
+		c.dropRequest(r)
 	}
 	t := r.task
 	t.worst = max(t.worst, how)
@@ -350,7 +350,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 
 // landed forgets a request that ended while its segment or its copy ran, now that this has ended.
 func (c *core) landed(r *request) {
-	c.reqs.drop(uint64(r.ID))
+	c.dropRequest(r)
 	r.task.flying--
 	c.recycle(r.task)
 }

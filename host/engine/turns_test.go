@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/load"
@@ -140,59 +139,5 @@ func TestAHangIsNoticedAtItsLimit(t *testing.T) {
 	s.Drain()
 	if _, err := end(); err != nil {
 		t.Error(err)
-	}
-}
-
-// lateCopies is a device whose first copy ends in time, of which it tells a while later.
-type lateCopies struct {
-	*device.Paced
-	late time.Duration
-}
-
-func (d lateCopies) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
-	var told atomic.Bool
-	return d.Paced.Attach(ctx, func(ev device.Event) {
-		if told.Swap(true) {
-			post(ev)
-			return
-		}
-		go func() {
-			time.Sleep(d.late)
-			post(ev)
-		}()
-	})
-}
-
-// stallsOnCopy holds the books up for longer than a copy may take, when one has begun.
-type stallsOnCopy struct {
-	sched.Serial
-	stalled bool
-}
-
-func (p *stallsOnCopy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
-	if !p.stalled && ev.Kind == sched.Arrival && ev.Request == 2 {
-		p.stalled = true
-		time.Sleep(600 * time.Millisecond)
-	}
-	return p.Serial.Decide(now, s, ev, buf)
-}
-
-// A copy that is over is no hang though the books stood still beyond its limit.
-func TestAStallLosesNoCopy(t *testing.T) {
-	for range 3 {
-		s := steadyServer(t, &steady{takes: 100_000}, &stallsOnCopy{}, func(c *engine.Config) {
-			c.Watchdog.Fixed, c.Watchdog.Other = 10_000_000_000, 400_000_000
-			c.Devices[0] = lateCopies{device.Pace(c.Devices[0].(device.Virtual)), 640 * time.Millisecond}
-		})
-		_, end := running(t, s)
-		for id := range uint64(2) {
-			if err := s.Submit(t.Context(), &sched.Task{ID: id + 1, Network: enginetest.Network, Theta: 2}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Drain()
-		if res, err := end(); err != nil || res.Hangs > 0 {
-			t.Fatalf("%v, %d hangs, endings %v", err, res.Hangs, res.Stream.Endings)
-		}
 	}
 }

@@ -30,6 +30,8 @@ type Config struct {
 	SyncNs   int64
 	// Neighbours: a partition consists of neighbouring units, as a driver makes them.
 	Neighbours bool
+	// Slow is how many times as long the kernels of a launch take, by its first request; nil: once.
+	Slow func(first device.RequestID) float64
 }
 
 // Preemption is one stop of best-effort work for a real-time launch.
@@ -93,6 +95,7 @@ type flow struct {
 	reqs   []device.RequestID
 	at     []int // index of each request in the launch
 	prog   *batched
+	slow   float64 // factor on its kernels' times; 0: 1
 	seg    int
 	next   int     // next kernel to launch
 	done   int     // ended kernels
@@ -148,6 +151,7 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Mode.Queue > 0 {
 		cfg.Params.Queue = cfg.Mode.Queue
 	}
+	cfg.Params.Fence = cfg.Params.Fence || cfg.Mode.Fence
 	g, err := sim.New(cfg.Params)
 	if err != nil {
 		return nil, err
@@ -260,6 +264,9 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	}
 	for i, id := range l.Requests {
 		f.reqs, f.at = append(f.reqs, id), append(f.at, i)
+	}
+	if d.cfg.Slow != nil {
+		f.slow = d.cfg.Slow(l.Requests[0])
 	}
 	d.gpu.Mask(f.stream, f.sms)
 	priority := 0
@@ -407,7 +414,7 @@ func (f *flow) part() sim.Part {
 	f.next++
 	f.inGPU++
 	f.begun = partial{}
-	return sim.Part{Program: f.prog.Program, Kernel: k, Memory: f.mem, As: &f.prog.Kernels[k]}
+	return sim.Part{Program: f.prog.Program, Kernel: k, Memory: f.mem, As: &f.prog.Kernels[k], Slow: f.slow}
 }
 
 func (d *Device) job() *job {

@@ -21,6 +21,7 @@ type Mode struct {
 	Together bool
 	Kill     bool // running blocks are stopped too
 	Reclaim  bool // host queues are emptied one kernel at a time
+	Fence    bool // copies and memsets are launched to an empty device queue, so that they run once (REEF, section 4.6)
 	Queue    int  // capacity of a device queue in kernels; 0: the GPU's own
 	// Pad: best-effort kernels run in the launch of a real-time kernel, on the SMs that it leaves free.
 	Pad      bool
@@ -103,11 +104,11 @@ func modes() []Mode {
 		{Name: "xsched1", Hold: true, Queue: 8},
 		{Name: "xsched", Priority: true, Hold: true, Queue: 8, Together: true},
 		{Name: "orion", Priority: true, Beside: true},
-		{Name: "reset", Hold: true, Evict: true, Kill: true, Queue: 4},
-		{Name: "reset-async", Hold: true, Evict: true, Kill: true},
-		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Reclaim: true},
-		{Name: "reef", Hold: true, Evict: true, Kill: true, Queue: 4, Pad: true, Versions: 10},
-		{Name: "reef-dkp", Hold: true, Evict: true, Kill: true, Queue: 4, Pad: true},
+		{Name: "reset", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4},
+		{Name: "reset-async", Hold: true, Evict: true, Kill: true, Fence: true},
+		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Fence: true, Reclaim: true},
+		{Name: "reef", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4, Pad: true, Versions: 10},
+		{Name: "reef-dkp", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4, Pad: true},
 	}
 }
 

@@ -9,6 +9,8 @@
 //	                 one column of invocations a minute
 //	alibaba          clusterdata: PAI job and task tables of gpu-v2020 (no header, 6 and 10 columns,
 //	                 start times in s), and the pod list of openb (with a header)
+//	pai              the tasks of PAI's task table that SEEB-GPU keeps (section 4): not failed, with a
+//	                 GPU, of at most 20 s
 
 package load
 
@@ -49,7 +51,7 @@ type Trace struct {
 	Format   string
 	Duration Time // from the file, or until the last arrival
 	Streams  []Stream
-	Skipped  int // lines without a usable time: still waiting, or begun before the trace
+	Skipped  int // lines without a usable time (still waiting, or begun before the trace), or not kept
 }
 
 // Arrival is a request of a trace.
@@ -119,6 +121,7 @@ var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, er
 	"azure-functions": func(name string, r io.Reader, _ uint64) (*Trace, error) { return AzureFunctions(name, r) },
 	"azure-minutes":   AzureMinutes,
 	"alibaba":         func(name string, r io.Reader, _ uint64) (*Trace, error) { return Alibaba(name, r) },
+	"pai":             func(name string, r io.Reader, _ uint64) (*Trace, error) { return PAI(name, r) },
 }
 
 // Formats lists the names of the readers.
@@ -397,7 +400,33 @@ func (t *Trace) scope(apps []string) {
 // Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and tasks arrive at
 // their start, pods at their creation. The tables are not sorted by time; the first arrival is time 0.
 func Alibaba(name string, r io.Reader) (*Trace, error) {
-	t := &Trace{Format: "alibaba", Streams: []Stream{{Name: "cluster"}}}
+	return alibaba("alibaba", name, r, nil)
+}
+
+// PAI reads PAI's task table, and keeps those that SEEB-GPU's section 4 keeps: tasks that have ended and not failed,
+// asked for a GPU, and took 20 s at most; longer ones are mostly training. The table has no GPU memory to filter by.
+func PAI(name string, r io.Reader) (*Trace, error) {
+	return alibaba("pai", name, r, func(row []string) (bool, error) {
+		if len(row) != 10 {
+			return false, fmt.Errorf("expected a task table (10 columns), found %d", len(row))
+		}
+		if row[3] != "Terminated" || row[5] == "" || row[8] == "" {
+			return false, nil
+		}
+		var v [3]float64 // start, end, GPU
+		for i, c := range []int{4, 5, 8} {
+			x, err := strconv.ParseFloat(row[c], 64)
+			if err != nil || math.IsNaN(x) {
+				return false, fmt.Errorf("expected a number in column %d, found %q", c+1, row[c])
+			}
+			v[i] = x
+		}
+		return v[2] > 0 && v[1]-v[0] <= 20, nil
+	})
+}
+
+func alibaba(format, name string, r io.Reader, keep func(row []string) (bool, error)) (*Trace, error) {
+	t := &Trace{Format: format, Streams: []Stream{{Name: "cluster"}}}
 	s := &t.Streams[0]
 	column, columns := -1, 0
 	err := rows(name, r, func(line int, row []string) error {
@@ -423,6 +452,16 @@ func Alibaba(name string, r io.Reader) (*Trace, error) {
 		if row[column] == "" { // never started
 			t.Skipped++
 			return nil
+		}
+		if keep != nil {
+			kept, err := keep(row)
+			if err != nil {
+				return err
+			}
+			if !kept {
+				t.Skipped++
+				return nil
+			}
 		}
 		at, err := strconv.ParseFloat(row[column], 64)
 		if err != nil || math.IsNaN(at) {

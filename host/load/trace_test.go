@@ -82,6 +82,28 @@ func TestAzure(t *testing.T) {
 	}
 }
 
+// Of PAI's tasks those stay that ended well, had a GPU and took 20 s at most.
+func TestPAI(t *testing.T) {
+	row := func(status, start, end, gpu string) string {
+		return "j,worker,1.0," + status + "," + start + "," + end + ",600.0,29.3," + gpu + ",V100\n"
+	}
+	table := row("Terminated", "100.0", "120.0", "50.0") + row("Terminated", "90", "110.1", "50.0") + row("Failed", "100", "101", "50.0") +
+		row("Terminated", "100", "101", "") + row("Terminated", "100", "101", "0.0") + row("Running", "100", "", "50.0") + row("Waiting", "", "", "50.0") +
+		row("Terminated", "95", "99", "100.0")
+	tr, err := load.PAI("t", strings.NewReader(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]load.Time{0, 5e9}, tr.Times()); d != "" || tr.Skipped != 6 {
+		t.Errorf("%d lines skipped: %s", tr.Skipped, d)
+	}
+	for _, bad := range []string{row("Terminated", "1", "x", "50"), row("Terminated", "1", "2", "much"), "j,i,u,s,1,5\n"} {
+		if tr, err := load.PAI("t", strings.NewReader(bad)); !errors.Is(err, load.ErrLoad) {
+			t.Errorf("%q: %v, %v", bad, tr, err)
+		}
+	}
+}
+
 func TestAlibaba(t *testing.T) {
 	for file, want := range map[string][]load.Time{
 		"alibaba-pods.csv":  {0, 327e9, 327e9},

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
-// One image through a network on the co-simulated NPU.
+// Runs one image through a network on the co-simulated NPU.
 func Example() {
 	ctx := context.Background()
 	path, err := npu.FindCosim("run")

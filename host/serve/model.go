@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -190,9 +189,6 @@ func (m *Model) warm(ctx context.Context) error {
 	return nil
 }
 
-// lostDevice begins the reason of requests that no device is left for: the engine knows no other way to say so.
-const lostDevice = "no device is left"
-
 // alive tells whether the model's device answers.
 func (m *Model) alive() bool { return m.on.alive() }
 
@@ -225,9 +221,6 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	defer m.queuedSamples.Add(-int64(len(inputs)))
 	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
-		if errors.Is(err, device.ErrGone) {
-			m.on.lost.Store(true)
-		}
 		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
@@ -287,8 +280,7 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			}
 			return nil, refuse(Cancelled, "%s: the client has gone", r.Model)
 		}
-		if !m.alive() || strings.HasPrefix(rec.Why, lostDevice) {
-			m.on.lost.Store(true)
+		if !m.alive() {
 			return nil, refuse(Unavailable, "%s: its device is lost%s", r.Model, why)
 		}
 		return nil, refuse(Internal, "%s: sample %d ended as %s%s", r.Model, i, rec.Ending, why)

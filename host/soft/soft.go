@@ -356,7 +356,7 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	if err != nil {
 		return device.ExitResult{}, err
 	}
-	class, conf := device.Confidence(raw, e.Frac)
+	class, conf := device.ConfidenceAt(e, raw)
 	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}, nil
 }
 

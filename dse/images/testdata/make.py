@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the pictures beside it, and what PIL makes of them (expected/, listed in cases.json).
 
-    pip install pillow==12.0.0 numpy simplejpeg==1.9.0 && python3 make.py
+    pip install pillow==12.0.0 numpy simplejpeg==1.9.0 && apt-get install libjpeg-turbo-progs && python3 make.py
 
 Crops follow torchvision's two rules: Resize makes the longer side int(size * long / short), CenterCrop begins at
 int(round((size - crop) / 2)).
@@ -10,6 +10,7 @@ int(round((size - crop) / 2)).
 import json
 import os
 import struct
+import subprocess
 import zlib
 
 import numpy as np
@@ -22,7 +23,7 @@ os.makedirs(os.path.join(here, "expected"), exist_ok=True)
 os.makedirs(pictures, exist_ok=True)
 rng = np.random.default_rng(17)
 cases = []
-JPEG = 3  # grey levels: the two decoders round a cosine transform differently, each channel by one
+JPEG = 0  # its own cosine transform and interpolation of chroma, as libjpeg-turbo has them
 
 
 def scene(w, h, channels=3):
@@ -150,6 +151,34 @@ for w, h in (41, 107), (111, 43), (22, 19), (7, 5):
         for side in 16, 19, 21:
             expect(file, cropped(m, 16, 16, side, how), 0, fit="crop", resize=side, filter=filter)
         expect(file, cropped(m, 12, 16, 9, how), 0, fit="crop", resize=9, filter=filter)
+
+# JPEG as cjpeg can write it: restart markers, scans of single components, other samplings, colours and coefficients.
+scans = os.path.join(here, "scans")
+with open(scans, "w") as f:
+    f.write("0; 2; 1;")
+for i, how in enumerate((
+    "-quality 1 -sample 2x2", "-quality 100 -sample 2x2", "-sample 2x2 -restart 1B", "-progressive -sample 2x2 -restart 2", "-progressive -sample 1x2 -quality 40",
+    "-progressive -sample 4x1", "-sample 4x2", "-sample 2x4", "-sample 3x1", "-sample 2x2,1x2,2x1", "-sample 1x1,2x2,2x2", "-sample 2x1,1x1,2x1",
+    "-rgb", "-grayscale -sample 2x2", "-sample 2x1 -optimize -scans " + scans, "-sample 2x2 -dct fast",
+)):
+    w, h = ((33, 21), (50, 8), (5, 19))[i % 3]
+    ppm, file = os.path.join(here, "x.ppm"), "cjpeg-%d.jpg" % i
+    Image.fromarray(rng.integers(0, 256, (h, w, 3)).astype(np.uint8) if i < 2 else scene(w, h)).save(ppm)
+    subprocess.run(["cjpeg", *how.split(), "-outfile", name(file), ppm], check=True)
+    whole(file, JPEG)
+os.remove(ppm)
+os.remove(scans)
+with open(name("cmyk.jpg"), "rb") as f:
+    content = f.read()
+at = content.index(b"Adobe") + 11
+for file, changed in ("ycck.jpg", content[:at] + b"\2" + content[at + 1:]), ("cmyk-plain.jpg", content[:at - 15] + content[at + 1:]):
+    with open(name(file), "wb") as f:
+        f.write(changed)
+    whole(file, JPEG)
+with open(name("unfinished.jpg"), "wb") as f:  # a progressive file whose last scan is missing; refused
+    with open(name("progressive.jpg"), "rb") as g:
+        content = g.read()
+    f.write(content[:content.rindex(b"\xff\xda")] + b"\xff\xd9")
 
 with open(os.path.join(here, "cases.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

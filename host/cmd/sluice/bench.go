@@ -40,7 +40,7 @@ type benchSuiteCmd struct {
 	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
 	Data     string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
 	Build    string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
-	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
+	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba, pai or disb, a colon, the file."`
 	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
 	Fresh    bool     `help:"Forget the runs that an interrupted bench left in the folder."`
 	JSON     bool     `name:"json" help:"Print JSON."`

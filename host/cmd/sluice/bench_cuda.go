@@ -1,10 +1,11 @@
 //go:build !static
 
-// sluice bench gpu: what an NVIDIA GPU does, measured; on the driver without a GPU what would be.
+// sluice bench gpu: measures an NVIDIA GPU; with the fake driver it shows what would be measured.
 
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/experiments/reef"
+	"github.com/sluice-npu/sluice/host/experiments/seeb/real"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -35,35 +37,38 @@ type benchCUDACmd struct {
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
 	N       int      `short:"n" default:"1000" help:"Runs of each thing, at most: p99 takes 1000, p95 200."`
-	Parts   []string `help:"What is measured (partitions, latency, costs, copies, preemption, kills, padding, slowdown); default: all."`
+	Parts   []string `help:"What is measured (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
+	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX to run in place of the built-in kernels, such as one without looks."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
-	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs."`
+	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 
 	Budget time.Duration `help:"How long all parts may take, DISB too: each gets its share of what is left, and what finds nothing left is not begun; 0: no bound."`
-	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders."`
+	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders or archives."`
 
 	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
 
 	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
+	SEEB      time.Duration `name:"seeb" help:"Run SEEB's policy and what it is compared with on partitions too, so long each; 0: not."`
 	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
 	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
 }
 
 // Help implements the command.
 func (*benchCUDACmd) Help() string {
-	return `Measures an NVIDIA GPU: on which SMs partitions run, latencies by partition and batch, what launches,
-events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
+	return `Measures an NVIDIA GPU: whether results are golden's, bit for bit (exit code 1 where they are not), on which
+SMs partitions run, latencies by partition and batch, what launches, events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
 waiting with 1 to 16 kernels queued, whether launches that are stopped go on to the same bits (exit code 1 where one
 does not, or where none was stopped), what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread, the median (and p99) with where it is
 in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are kept, and
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
-its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
+its runs, or when its time (--for) is over and it has ten of each thing, three of latencies that take longer than
+their share; the best-effort network runs at the batch at
 which a launch takes 2 ms. A part that fails does not end the others. The runs are written after each part, so
-whatever ends the command, those of the parts before are kept; --read makes figures of them. A folder that has runs is
-not written into again: each command has one of its own.
+whatever ends the command, those of the parts before are kept; --read makes figures of them, and names the parts that
+are missing. A folder that has runs is not written into again: each command has one of its own.
 
 Example:
   sluice bench gpu -n 20 --out out/try
@@ -80,23 +85,27 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
-	// Restores counts what became of launches that were stopped.
+	// Differ lists the networks whose results differ from golden's.
+	Differ []string `json:"differ,omitempty"`
+	// Missing lists the parts without runs.
+	Missing []string `json:"parts_missing,omitempty"`
+	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
-	// Controls are launches under a break, which are to go wrong.
+	// Controls are launches with a deliberate error, which must give wrong results.
 	Controls []bench.Restores `json:"controls,omitempty"`
-	Shrink   int              `json:"shrink"`            // of DISB's networks
-	DISB     int64            `json:"disb_ns,omitempty"` // of its runs
-	// Moved are the parts within which the GPU's clock did by more than 5 %.
+	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are shrunk
+	DISB     int64            `json:"disb_ns,omitempty"` // length of DISB's runs
+	// Moved lists the parts during which the GPU's clock changed by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
-	// Ended are the parts that came to their end: others' figures are of the runs that there are.
+	// Ended lists the parts that were completed. The values of other parts come from the runs that exist.
 	Ended []string `json:"parts_ended"`
-	// Foretold is what the simulated GPU said of this one before anything was measured; published, what REEF says of
-	// an MI50, by part and key, where networks have their own size.
+	// Foretold is the simulated GPU's prediction for this GPU, made before any measurement. Published holds REEF's
+	// values for an MI50, by part and key, if networks have their full size.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
 }
 
-// check refuses what nothing can be measured by, before anything is looked for.
+// check rejects invalid flags before any work.
 func (c *benchCUDACmd) check() error {
 	if c.N < 1 || c.N > 100_000 {
 		return fmt.Errorf("-n %d: expected 1..100000", c.N)
@@ -124,25 +133,32 @@ func (c *benchCUDACmd) check() error {
 	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
 		return fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink)
 	}
+	if c.SEEB < 0 || c.SEEB > time.Minute {
+		return fmt.Errorf("--seeb %s: expected up to 1m", c.SEEB)
+	}
 	if c.DISB == 0 && (len(c.Workloads) > 0 || c.Shrink > 1) {
 		return errors.New("--workloads and --shrink are DISB's: expected with --disb TIME")
 	}
 	if err := among("--workloads", c.Workloads, disb.Names()); err != nil {
 		return err
 	}
-	return c.room() // last, since it leaves a folder
+	return c.room() // last, since it creates a folder
 }
 
-// room makes the folder and tries a file in it, so that nobody hears after an hour that nothing can be kept. Runs that
-// are there already, whole or broken off, stay as they are.
+// room creates the folder and tries to write a file in it, so that the user does not learn only after an hour that
+// nothing can be saved. A folder that already has runs is rejected, and the runs stay unchanged.
 func (c *benchCUDACmd) room() error {
-	runs := filepath.Join(c.Out, bench.RawFile)
-	if _, err := os.Lstat(runs); err == nil {
-		return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, runs)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out %s: %w", c.Out, err)
+	dir := c.dir()
+	for _, there := range []string{filepath.Join(dir, bench.RawFile), c.Out} {
+		if there == dir {
+			continue
+		}
+		if _, err := os.Lstat(there); err == nil {
+			return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, there)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--out %s: %w", c.Out, err)
+		}
 	}
-	dir := cmp.Or(c.Out, ".")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
@@ -156,13 +172,24 @@ func (c *benchCUDACmd) room() error {
 	return nil
 }
 
-// What runs where nothing else is named.
+// dir is the folder of the runs; for an archive it is the folder beside it.
+func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
+
+// pack writes the archive, if one is asked for.
+func (c *benchCUDACmd) pack() error {
+	if !strings.HasSuffix(c.Out, archived) {
+		return nil
+	}
+	return cli.WriteFile(c.Out, func(w io.Writer) error { return pack(w, c.dir()) })
+}
+
+// Defaults.
 var (
 	benchNets   = []string{"resnet50", "mobilenetv2"}
 	benchConfig = "mid"
 )
 
-// idle refuses what would say nothing.
+// idle rejects flags that would have no effect.
 func (c *benchCUDACmd) idle() error {
 	if c.Nets != nil && len(c.Nets) == 0 {
 		return errors.New("--networks: none is given")
@@ -185,7 +212,7 @@ func (c *benchCUDACmd) idle() error {
 	return nil
 }
 
-// among refuses what is not of all, or comes twice.
+// among rejects values that are not in all, or that occur twice.
 func among(flag string, given, all []string) error {
 	if given != nil && len(given) == 0 {
 		return fmt.Errorf("%s: none is given: expected of %s", flag, strings.Join(all, ", "))
@@ -198,7 +225,7 @@ func among(flag string, given, all []string) error {
 	return once(flag, given)
 }
 
-// once refuses what comes twice.
+// once rejects values that occur twice.
 func once[T comparable](flag string, given []T) error {
 	for i, x := range given {
 		if slices.Contains(given[:i], x) {
@@ -226,33 +253,74 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		return err
 	}
 	p, about := base.Params(), cli.About("sluice")
-	runs := filepath.Join(c.Out, bench.RawFile)
+	var ptx []byte
+	if c.Kernels != "" {
+		if ptx, err = os.ReadFile(c.Kernels); err != nil {
+			return cli.Errorf(cli.Input, "--kernels: %w", err)
+		}
+	}
+	runs := filepath.Join(c.dir(), bench.RawFile)
+	keep := func(raw *bench.Raw) error {
+		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
+			e.Log.Warn("these runs are not on disk yet", "err", err)
+		}
+		return nil
+	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
-		Keep: func(raw *bench.Raw) error {
-			if err := cli.WriteFile(runs, raw.Write); err != nil {
-				e.Log.Warn("these runs are not on disk yet", "err", err)
-			}
-			return nil
-		},
+		Keep: keep,
 	})
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	if c.DISB > 0 && e.Ctx.Err() == nil {
-		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		all, failed := c.disb(e, device, base, began, !raw.Facts.Fake)
-		raw.Series = append(raw.Series, all...)
-		if failed == nil {
-			raw.Made.Parts = append(raw.Made.Parts, bench.DISB)
-		} else {
-			err = errors.Join(err, fmt.Errorf("%s: %w", bench.DISB, failed))
+	more := func(part string, run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
+		ctx := e.Ctx
+		if c.Budget > 0 {
+			var end context.CancelFunc
+			ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
+			defer end()
 		}
+		if ctx.Err() != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", part, context.Cause(ctx)))
+			return
+		}
+		before := slices.Clip(raw.Series)
+		all, failed := run(ctx, func(all []bench.Series) {
+			raw.Series = append(before, all...)
+			_ = keep(raw)
+		})
+		raw.Series = append(before, all...)
+		_ = keep(raw)
+		if failed == nil {
+			raw.Made.Parts = append(raw.Made.Parts, part)
+			return
+		}
+		if errors.Is(context.Cause(ctx), bench.ErrBudget) {
+			failed = fmt.Errorf("%w: %w", bench.ErrBudget, failed)
+		}
+		err = errors.Join(err, fmt.Errorf("%s: %w", part, failed))
+	}
+	if c.SEEB > 0 {
+		more(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return real.Run(ctx, real.Config{
+				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
+				Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "SEEB "+what) },
+			})
+		})
+	}
+	if c.DISB > 0 {
+		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
+		more(bench.DISB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return disb.Run(ctx, disb.Config{
+				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+				Spin: !raw.Facts.Fake, Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
+			})
+		})
 	}
 	doc, untold := figures(raw)
-	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // which hides no figure
+	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
 	if c.JSON {
 		lost = errors.Join(lost, e.Output(doc, "", true))
 	} else {
@@ -261,21 +329,26 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err != nil {
 		err = cli.Errorf(cli.Device, "%w (what was seen until then is in %s)", err, runs)
 	}
-	return errors.Join(wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
+	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }
 
-// read prints the figures of runs that are kept.
+// read prints the results of saved runs.
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	var docs []*cudaBenchDoc
 	var wrong error
 	for _, dir := range c.Read {
 		path := filepath.Join(dir, bench.RawFile)
-		f, err := os.Open(path)
+		text, err := []byte(nil), error(nil)
+		if strings.HasSuffix(dir, archived) {
+			text, err = unpacked(dir, bench.RawFile)
+		} else {
+			text, err = os.ReadFile(path)
+		}
 		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
-		raw, err := bench.Read(path, f)
-		if err = errors.Join(err, f.Close()); err != nil {
+		raw, err := bench.Read(path, bytes.NewReader(text))
+		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
 		doc, err := figures(raw)
@@ -296,7 +369,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	return wrong
 }
 
-// gpu finds the GPU, and the parameters that stand for what is not measured of it.
+// gpu finds the GPU, and the parameters to use for values that are not measured.
 func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	var f *params.File
 	var err error
@@ -337,7 +410,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
 	}
 	for i := range all {
-		if err := e.Ctx.Err(); err != nil { // compiling one takes its time, and hears of nothing
+		if err := e.Ctx.Err(); err != nil { // compiling takes long and does not stop when the context ends
 			return nil, err
 		}
 		if all[i].file == "" {
@@ -356,51 +429,38 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 	return nets, e.Ctx.Err()
 }
 
-// disb runs REEF's benchmark in what is left of the budget.
-func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, began time.Time, spin bool) ([]bench.Series, error) {
-	ctx := e.Ctx
-	if c.Budget > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
-		defer end()
-	}
-	all, err := disb.Run(ctx, disb.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-		Spin: spin, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
-	})
-	if err != nil && errors.Is(context.Cause(ctx), bench.ErrBudget) {
-		return all, fmt.Errorf("%w: %w", bench.ErrBudget, err)
-	}
-	return all, err
-}
-
-// figures are those of runs, whenever they were made.
+// figures computes the results of runs, new or saved.
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
 		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, Ended: raw.Made.Parts,
-		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(),
+		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(), Differ: raw.Differ(),
 		Shrink: max(1, raw.Made.Shrink), DISB: raw.Made.DISBNs, Published: published(max(1, raw.Made.Shrink)),
 	}
 	for _, n := range raw.Made.Networks {
 		doc.Networks = append(doc.Networks, n.Name)
 	}
+	for _, part := range append(bench.Parts(), bench.SEEB, bench.DISB) {
+		if !slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.Part == part && (r.N > 0 || r.Note != "") }) {
+			doc.Missing = append(doc.Missing, part)
+		}
+	}
 	doc.Foretold, err = disb.Foretold(doc.Facts.GPU, doc.Shrink)
 	return doc, err
 }
 
-// keep writes what was seen and the figures, each file whatever became of the others.
+// keep writes the runs and the results. An error in one file does not prevent the others.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
-	err := cli.WriteFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
+	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	switch measured, e := raw.Params(base); {
 	case e == nil:
-		err = errors.Join(err, cli.WriteFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
+		err = errors.Join(err, cli.WriteFile(filepath.Join(c.dir(), "params.yaml"), measured.Write))
 	case !errors.Is(e, params.ErrFile):
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, e.Output(doc, c.Out, false))
+	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
-// published is what REEF says, by part and key; nothing of networks that are shrunk.
+// published returns REEF's values by part and key; none if networks are shrunk.
 func published(shrink int) map[string]float64 {
 	if shrink != 1 {
 		return nil
@@ -412,22 +472,30 @@ func published(shrink int) map[string]float64 {
 	return out
 }
 
-// wrongRestores is the error of launches that went on as others.
+// differ is the error about results that differ from golden's.
+func differ(networks []string) error {
+	if networks == nil {
+		return nil
+	}
+	return cli.Errorf(cli.Check, "results differ from golden's: %s", strings.Join(networks, ", "))
+}
+
+// wrongRestores is the error about stopped launches that ended with wrong results.
 func wrongRestores(all []bench.Restores) error {
 	return against(all, "launches that were stopped show wrong results", func(r *bench.Restores) bool { return r.Spoilt > 0 })
 }
 
-// missed is the error of launches that no stop has hit.
+// missed is the error about parts in which no launch was stopped.
 func missed(all []bench.Restores) error {
 	return against(all, "no launch was stopped", func(r *bench.Restores) bool { return r.Hit == 0 })
 }
 
-// blind is the error of breaks that nothing was seen of.
+// blind is the error about deliberate errors that went unnoticed.
 func blind(controls []bench.Restores) error {
 	return against(controls, "restores show nothing, since what is broken on purpose goes unseen", (*bench.Restores).Unseen)
 }
 
-// against is the error of those that are bad.
+// against is an error that lists all entries for which bad is true.
 func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) error {
 	var says []string
 	for i := range all {
@@ -441,7 +509,7 @@ func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) 
 	return cli.Errorf(cli.Check, "%s: %s", what, strings.Join(says, "; "))
 }
 
-// figure is a cell of one that may not be there.
+// figure formats a value, which may be missing.
 func figure(format string, v *float64) string {
 	if v == nil {
 		return ""
@@ -449,7 +517,7 @@ func figure(format string, v *float64) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// between is a cell of an interval.
+// between formats an interval.
 func between(i *bench.Interval) string {
 	if i == nil {
 		return ""
@@ -457,7 +525,7 @@ func between(i *bench.Interval) string {
 	return fmt.Sprintf("%.4g to %.4g", i[0], i[1])
 }
 
-// print writes the figures as text.
+// print writes the results as text.
 func (doc *cudaBenchDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, doc.Label, doc.N, doc.Seed)
 	if doc.Facts.Signals == cuda.SignalsCopied {
@@ -482,7 +550,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for _, r := range doc.Rows {
 		median := ""
-		if r.N > 0 { // of no runs there is none
+		if r.N > 0 { // without runs there is no median
 			median = fmt.Sprintf("%.4g", r.Median)
 		}
 		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), median, between(r.MedianIn), figure("%.4g", r.P95), figure("%.4g", r.P99), between(r.P99In), figure("%.2f", r.Spread), beside(foretold, &r), beside(doc.Published, &r), r.Note)
@@ -495,6 +563,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	if len(doc.Moved) > 0 {
 		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, whose figures are of several clocks: %s\n", strings.Join(doc.Moved, ", "))
+	}
+	if len(doc.Missing) > 0 {
+		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))
 	}
 	for i := range doc.Restores {
 		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])

@@ -116,7 +116,14 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	name, text, err := k.Design()
+	if err != nil {
+		return nil, cli.Coded(cli.Input, err)
+	}
 	d, err := configs.Load(k.Board)
+	if text != nil {
+		d, err = configs.Parse(name, text)
+	}
 	if err != nil {
 		return nil, cli.Coded(cli.Input, err)
 	}
@@ -214,6 +221,7 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 var strategies = map[string]mapping.Options{
 	fluid.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
 	fluid.MappingR:       mapping.Basic(),
+	fluid.MappingOwn:     mapping.Basic(),
 	fluid.MappingFC:      mapping.Basic(),
 	fluid.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},
 	fluid.MappingNoStack: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}, Orders: []bool{false}},

@@ -28,14 +28,14 @@ import (
 
 type reproduceCmd struct {
 	Paper     string        `arg:"" enum:"fluid,seeb,reef,strait,jellyfish,all" help:"fluid, seeb, reef, strait, jellyfish, or all."`
-	Seeds     []uint64      `default:"1,2,3,4,5" help:"Seeds; intervals are over them."`
+	Seeds     []uint64      `default:"1,2,3,4,5,6" help:"Seeds; intervals are over them. Where all give the same, six decide."`
 	Time      time.Duration `help:"Virtual time of a run (default: reef 400ms, seeb 30s, strait 4s, jellyfish 30s). Not of fluid's runs."`
 	N         int           `default:"20000" short:"n" help:"fluid: requests a run."`
 	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
 	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins so (fig6, table3), and no numbers beside them."`
 	Vary      bool          `help:"Halve and double every assumed parameter (long; not of fluid)."`
 	Workers   int           `default:"2" help:"fluid, jellyfish: runs at the same time; the results do not depend on it."`
-	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (alibaba:FILE for PAI's tables) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
+	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
 	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): parameters of one's own for a GPU."`
 	Begin     string        `placeholder:"FILE" help:"strait: let every predictor begin with what an earlier run has learnt, its predictor.json (default: as new)."`
 	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second."`
@@ -110,7 +110,7 @@ type given struct {
 func papers() []paper {
 	return []paper{
 		{name: "fluid", run: (*reproduceCmd).fluid},
-		{name: "seeb", time: 30 * time.Second, trace: "alibaba", gpus: []string{seeb.GPU}, run: (*reproduceCmd).seeb},
+		{name: "seeb", time: 30 * time.Second, trace: "pai", gpus: []string{seeb.GPU}, run: (*reproduceCmd).seeb},
 		{name: "reef", time: 400 * time.Millisecond, trace: "disb", gpus: reef.GPUs(), run: (*reproduceCmd).reef},
 		{name: "strait", time: 4 * time.Second, trace: "azure-minutes", run: (*reproduceCmd).strait},
 		{name: "jellyfish", time: 30 * time.Second, run: (*reproduceCmd).jellyfish},
@@ -216,6 +216,9 @@ func cells(s *frame.Statement) []string {
 	}
 	if s.Published != nil {
 		published = fmt.Sprintf("(%.4g)", *s.Published)
+	}
+	if s.PublishedTo != nil {
+		published = fmt.Sprintf("(%.4g to %.4g)", *s.Published, *s.PublishedTo)
 	}
 	if s.Fitted {
 		note = "fitted"

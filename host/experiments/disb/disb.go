@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -40,6 +39,7 @@ type Config struct {
 	Spin      bool     // the launcher never sleeps
 	Looks     int      // at the GPU's pace, before and after each run: of how many runs of a kernel, ten at most; 0: none
 	Tell      func(what string)
+	Keep      func([]bench.Series) // if set, receives all runs so far after each run
 }
 
 // Names are the workloads', in order.
@@ -50,7 +50,7 @@ func Names() (out []string) {
 	return out
 }
 
-// Run is the benchmark on a GPU.
+// Run is the benchmark on a GPU. The runs until an error are returned with it.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	nets, err := cfg.networks()
 	if err != nil {
@@ -61,13 +61,16 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 		drawn[b.Network.Name] = &cuda.Drawn{Bundle: b, Seed: cfg.Seed}
 	}
 	looks := &bench.Looks{Runs: cfg.Looks}
+	keep := cfg.Keep
+	cfg.Keep = func(all []bench.Series) {
+		if keep != nil {
+			keep(append(slices.Clone(all), looks.Series(bench.DISB)...))
+		}
+	}
 	all, err := cfg.series(ctx, reef.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*reef.Opened, error) {
 		return cfg.open(ctx, m, names, drawn, looks)
 	}), nets, away)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, looks.Series(bench.DISB)...), nil
+	return append(all, looks.Series(bench.DISB)...), err
 }
 
 // Foretell is the same on the simulated GPU.
@@ -158,9 +161,12 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	}
 	took := c.Ns
 	for _, n := range nets {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
 		ns, err := b.Alone(n.Network.Name)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if c.Ns == 0 {
 			took = max(took, c.Alones*ns)
@@ -177,8 +183,11 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
+			if err == nil { // which a run that is broken off does not say
+				err = ctx.Err()
+			}
 			if err != nil {
-				return nil, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
+				return out, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
 			}
 			key := w.Name + " " + system
 			add(key+" latency", "ppm", ppm, o.Seen...)
@@ -190,38 +199,12 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 			if o.Padded > 0 {
 				add(key+" padded", "ppm", ppm, o.Padded)
 			}
+			if c.Keep != nil {
+				c.Keep(out)
+			}
 		}
 	}
 	return out, nil
-}
-
-// seat is a device that has been attached already, to load networks, before somebody serves with it.
-type seat struct {
-	*cuda.Device
-	end  context.CancelFunc
-	gone <-chan struct{}
-
-	mu   sync.Mutex
-	post func(device.Event)
-}
-
-// Attach implements device.Real.
-func (s *seat) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
-	s.to(post)
-	over := make(chan struct{})
-	go func() {
-		<-ctx.Done()
-		s.end()
-		<-s.gone
-		close(over)
-	}()
-	return over
-}
-
-func (s *seat) to(post func(device.Event)) {
-	s.mu.Lock()
-	s.post = post
-	s.mu.Unlock()
 }
 
 // slots of each network: requests that are under way and some that wait.
@@ -234,35 +217,18 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err != nil {
 		return nil, err
 	}
-	inner, end := context.WithCancel(context.WithoutCancel(ctx))
-	s := &seat{Device: d, end: end}
-	answers := make(chan device.Event, len(names))
-	s.to(func(e device.Event) { answers <- e })
-	s.gone = d.Attach(inner, func(e device.Event) {
-		s.mu.Lock()
-		post := s.post
-		s.mu.Unlock()
-		post(e)
-	})
-	shut := func() error {
-		end()
-		<-s.gone
-		return d.Close()
-	}
+	s := cuda.NewSeat(ctx, d)
 	defer func() {
 		if err != nil {
-			_ = shut()
+			_ = s.Shut()
 		}
 	}()
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
 		w := &drawn[name].Bundle.Network
-		load := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
-		if _, err := d.Begin(ctx, 0, load); err != nil {
+		load := &device.Work{Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
+		if _, err := s.Do(ctx, load); err != nil {
 			return nil, err
-		}
-		if e := <-answers; e.Err != nil {
-			return nil, e.Err
 		}
 		in, rng := make([]int16, w.InH*w.InW*w.InC), rand.New(rand.NewPCG(c.Seed, uint64(i)))
 		for k := range in {
@@ -275,7 +241,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		return nil, err
 	}
 	return &reef.Opened{
-		Device: s, Close: shut,
+		Device: s, Close: s.Shut,
 		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
 		Said: func() (*reef.Said, error) {
 			n, err := d.Counts()

@@ -200,6 +200,10 @@ func Benches() []Bench {
 	}
 	mid := middle()
 	plainSerial := []Variant{{Policy: "serial", Mapping: MappingR}} // without Stackable PEs
+	var own []Variant                                               // LazyBatching on a design of its own, as published
+	for _, p := range lazies {
+		own = append(own, Variant{Policy: p, Mapping: MappingOwn})
+	}
 	return []Bench{
 		{
 			Name: "fig1", Title: "Batching and early exits (figure 1)", Settings: fig1,
@@ -223,7 +227,7 @@ func Benches() []Bench {
 		{
 			Name: "table2", Title: "Comparison with LazyBatching (table II)",
 			Settings: slices.Concat(stringent, withBandwidth(stringent, NominalBandwidth), withBandwidth(stringent[:1], ThroughputBandwidth)),
-			Variants: all,
+			Variants: slices.Concat(all, own),
 		},
 		{Name: "ablation", Title: "Scheduler and mapping, one without the other", Settings: slices.Concat(stringent, mid), Variants: ablated},
 		{

@@ -5,6 +5,7 @@ package fluid
 import (
 	"context"
 	"crypto/sha256"
+	"embed"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -28,7 +29,29 @@ const (
 	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
+	// MappingOwn is MappingR on a design of its own in place of fluid's: the best at B = 8 (designs).
+	MappingOwn = "r-own"
 )
+
+// designs are what dse answers for a network on a board with k = 1, s = 1 at B = 8, under the board's serving
+// bandwidth (15 and 26 bytes a cycle), as dse export writes it:
+//
+//	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
+//
+//go:embed designs
+var designs embed.FS
+
+// Design is the configuration of the model's array: the board's name, or a file's name and content.
+func (k ModelKey) Design() (name string, text []byte, err error) {
+	if k.Mapping != MappingOwn {
+		return k.Board, nil, nil
+	}
+	name = "designs/" + k.Network + "-" + k.Board + ".yaml"
+	if text, err = designs.ReadFile(name); err != nil {
+		return "", nil, fmt.Errorf("%w: %s on %s has no design of its own for samples along the rows", experiments.ErrSetup, k.Network, k.Board)
+	}
+	return name, text, nil
+}
 
 // ModelKey names a model.
 type ModelKey struct {

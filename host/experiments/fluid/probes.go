@@ -124,6 +124,7 @@ func table2(out map[string]probe) {
 			ratio := frame.Over(at(set, lazy, "avg_ns"), at(set, "fluid", "avg_ns"))
 			out[id+"ratio/"+lazy] = ratio
 			out[id+"points/"+lazy] = frame.Minus(at(set, lazy, "violation_rate"), at(set, "fluid", "violation_rate"))
+			out[id+"own/"+lazy] = frame.Over(at(set, lazy+"["+MappingOwn+"]", "avg_ns"), at(set, "fluid", "avg_ns"))
 			out[id+"order/"+lazy] = frame.Least(out[id+"points/"+lazy], frame.Minus(ratio, one))
 		}
 		// What the hardware brings to the scheduler of LazyBatching, and then the scheduler on equal hardware.

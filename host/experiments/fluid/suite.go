@@ -64,7 +64,7 @@ func (c *SuiteConfig) Runs() int { return len(c.cases()) }
 
 // applies tells whether a variant can be run at a setting.
 func applies(v Variant, s Setting) bool {
-	return !changesTheta(v.Policy) || s.Network == RealNetwork
+	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (v.Mapping != MappingOwn || s.Bandwidth == 0)
 }
 
 // RunSuite runs every case that the store does not have. Its result does not depend on the number

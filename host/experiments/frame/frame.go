@@ -1,10 +1,12 @@
 // Package frame is what the publications' benches have in common: claims out of a data file, what a
 // simulation gives for each seed beside them, and the one meaning of "holds": the 95 % interval of ours
-// lies within the claim's bounds. It knows nothing of what is simulated: that is each publication's.
+// lies within the claim's bounds. Where a sample has no interval, the sign test at 95 % stands for it (bySign).
+// It knows nothing of what is simulated: that is each publication's.
 package frame
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -53,14 +55,17 @@ type Statement struct {
 	Source    string   `json:"source"` // section, table or figure
 	Text      string   `json:"text"`
 	Published *float64 `json:"published"` // null: no number is given there
-	Ours      *float64 `json:"ours"`      // mean over the seeds; null: nothing of it happened
-	CI95      *float64 `json:"ci95"`      // half width
-	Least     *float64 `json:"least"`     // it holds from here; null: from anywhere
-	Most      *float64 `json:"most"`      // to here
-	Verdict   string   `json:"verdict"`
-	Fitted    bool     `json:"fitted"` // parameters were set by this very number, so that it proves nothing
-	Cause     string   `json:"cause"`  // why ours differs, where it does not hold
-	Evidence  string   `json:"evidence,omitempty"`
+	// PublishedTo: a range is published, from Published to here.
+	PublishedTo *float64 `json:"published_to,omitempty"`
+
+	Ours     *float64 `json:"ours"`  // mean over the seeds; null: nothing of it happened
+	CI95     *float64 `json:"ci95"`  // half width
+	Least    *float64 `json:"least"` // it holds from here; null: from anywhere
+	Most     *float64 `json:"most"`  // to here
+	Verdict  string   `json:"verdict"`
+	Fitted   bool     `json:"fitted"` // parameters were set by this very number, so that it proves nothing
+	Cause    string   `json:"cause"`  // why ours differs, where it does not hold
+	Evidence string   `json:"evidence,omitempty"`
 	// Changed: the verdict, or with one seed the side of the bounds (Side), where it is another when an
 	// assumed parameter is halved or doubled.
 	Changed map[string]string `json:"changed,omitempty"`
@@ -68,40 +73,90 @@ type Statement struct {
 }
 
 // Judge sets a sample of ours beside what was published. A value that is no number says that nothing of it
-// happened: there is no verdict then.
+// happened with that seed: there is no verdict then.
 func (c *Claim) Judge(v []float64) *Statement {
 	s := &Statement{
-		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, Least: finite(c.least), Most: finite(c.most),
-		Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
+		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, PublishedTo: c.PublishedTo,
+		Least: finite(c.least), Most: finite(c.most), Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
 	}
 	if c.Rule == IllPosed || c.Rule == NotTried {
 		s.Verdict = c.Rule
 		return s
 	}
-	mean, ci := Interval(v)
-	if math.IsNaN(mean) || math.IsInf(mean, 0) {
-		s.Verdict, s.Cause, s.Evidence = Undecided, "nothing of it happened in the time that was simulated", ""
-		return s
+	nothing, infinite := 0, 0
+	for _, x := range v {
+		if math.IsNaN(x) {
+			nothing++
+		}
+		if math.IsInf(x, 0) {
+			infinite++
+		}
 	}
-	s.Ours, s.CI95 = &mean, ci
+	// Why there is no verdict is the cause then, whatever the book says of what fails.
+	why := ""
+	mean, ci := Interval(v)
 	switch half := *cmp.Or(ci, new(float64)); {
+	case nothing == len(v):
+		s.Verdict, why = Undecided, "nothing of it happened in the time that was simulated"
+	case nothing > 0:
+		s.Verdict, why = Undecided, fmt.Sprintf("nothing of it happened with %d of %d seeds", nothing, len(v))
+	case infinite > 0:
+		if s.Verdict = c.bySign(v); s.Verdict == Undecided {
+			why = fmt.Sprintf("with %d of %d seeds it is a ratio to nothing, which has no mean, and the sign test does not decide it", infinite, len(v))
+		}
+	case c.Exact || c.Rule == none && slices.Max(v) > 0:
+		// No chance is in it; or what is said never to happen has happened.
+		s.Verdict = Holds
+		if mean < c.least || mean > c.most {
+			s.Verdict = Fails
+		}
 	case ci == nil:
 		s.Verdict = OneSeed
+	case half == 0:
+		if s.Verdict = c.bySign(v); s.Verdict == Undecided {
+			why = fmt.Sprintf("all %d seeds give the same, so there is no interval, and the sign test asks for %d", len(v), signs)
+		}
 	case mean-half >= c.least && mean+half <= c.most:
-		s.Verdict, s.Cause, s.Evidence = Holds, "", ""
+		s.Verdict = Holds
 	case mean+half < c.least || mean-half > c.most:
 		s.Verdict = Fails
 	default:
 		s.Verdict = Undecided
 	}
-	// What an interval lacks is a cause of its own; of what fails only the book can say why.
-	if s.Cause == "" {
+	if nothing+infinite == 0 {
+		s.Ours, s.CI95 = &mean, ci
+	}
+	switch {
+	case s.Verdict == Holds:
+		s.Cause, s.Evidence = "", ""
+	case why != "":
+		s.Cause, s.Evidence = why, ""
+	case s.Cause == "":
+		// What an interval lacks is a cause of its own; of what fails only the book can say why.
 		s.Cause = map[string]string{
 			Undecided: "a bound lies within the interval: the seeds do not decide it",
 			OneSeed:   "one seed has no interval",
 		}[s.Verdict]
 	}
 	return s
+}
+
+// signs is how many values, all on one side, a two-sided sign test asks for at 95 %: 2 / 2^6 is 3 %.
+const signs = 6
+
+// bySign decides a sample that has no interval: values that are all the same say nothing of how far others
+// would be, and a ratio to nothing has no mean. What holds or fails then is about the median.
+func (c *Claim) bySign(v []float64) string {
+	if len(v) < signs {
+		return Undecided
+	}
+	switch least, most := slices.Min(v), slices.Max(v); {
+	case least >= c.least && most <= c.most:
+		return Holds
+	case most < c.least || least > c.most:
+		return Fails
+	}
+	return Undecided
 }
 
 // finite is a bound, nil where it is none.
@@ -181,22 +236,33 @@ func Count(all []Statement) string {
 	return text
 }
 
+// ErrQuiet comes with the value of a comparison in which neither side showed anything: requests that nobody
+// missed, say. Beside other seeds the value counts; where all seeds are quiet, nothing happened.
+var ErrQuiet = errors.New("nothing happened")
+
 // Probe is a number that a lab, the runs of one seed, can be asked for.
 type Probe[L any] func(L) (float64, error)
 
-// Fold is one number of several.
+// Fold is one number of several; it is quiet where all of them are.
 func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	return func(l L) (float64, error) {
 		v := math.NaN()
+		quiet := 0
 		for i, p := range all {
 			x, err := p(l)
-			if err != nil {
+			switch {
+			case errors.Is(err, ErrQuiet):
+				quiet++
+			case err != nil:
 				return 0, err
 			}
 			if i > 0 {
 				x = with(v, x)
 			}
 			v = x
+		}
+		if quiet == len(all) {
+			return v, ErrQuiet
 		}
 		return v, nil
 	}
@@ -227,15 +293,24 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Sample asks every lab.
+// Sample asks every lab. Where all are quiet there is no number.
 func Sample[L any](labs []L, of Probe[L]) ([]float64, error) {
 	v := make([]float64, 0, len(labs))
+	quiet := 0
 	for _, l := range labs {
 		x, err := of(l)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrQuiet):
+			quiet++
+		case err != nil:
 			return nil, err
 		}
 		v = append(v, x)
+	}
+	if quiet == len(labs) {
+		for i := range v {
+			v[i] = math.NaN()
+		}
 	}
 	return v, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,14 @@ func TestJudge(t *testing.T) {
 		{[]float64{1.5, 2.9}, Undecided, "within the bounds"},
 		{[]float64{math.NaN()}, Undecided, "nothing"},
 		{[]float64{math.NaN(), 2}, Undecided, "nothing"},
+		// Without an interval six on one side decide, and five do not.
+		{[]float64{2, 2, 2, 2, 2}, Undecided, "within the bounds"},
+		{[]float64{2, 2, 2, 2, 2, 2}, Holds, "within the bounds"},
+		{[]float64{9, 9, 9, 9, 9, 9}, Fails, "beyond the bounds"},
+		{[]float64{9, 9, 9, 9, 9, math.Inf(1)}, Fails, "nothing"},
+		{[]float64{2, 9, 9, 9, 9, math.Inf(1)}, Undecided, "nothing"},
+		{[]float64{0, 9, 9, 9, 9, math.Inf(1)}, Undecided, "nothing"},
+		{[]float64{9, 9, 9, 9, math.Inf(1)}, Undecided, "nothing"},
 	} {
 		k := claim(1, 3)
 		s := k.Judge(c.v)
@@ -45,14 +54,23 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		v     []float64
 		cause string
-	}{{[]float64{2}, "one seed has no interval"}, {[]float64{2, 9}, "a bound lies within the interval: the seeds do not decide it"}, {[]float64{9, 9.01, 8.99}, ""}, {[]float64{2, 2.01, 1.99}, ""}} {
+	}{
+		{[]float64{2}, "one seed has no interval"},
+		{[]float64{2, 9}, "a bound lies within the interval: the seeds do not decide it"},
+		{[]float64{9, 9.01, 8.99}, ""},
+		{[]float64{2, 2.01, 1.99}, ""},
+		{[]float64{2, 2}, "all 2 seeds give the same, so there is no interval, and the sign test asks for 6"},
+		{[]float64{2, math.Inf(1)}, "with 1 of 2 seeds it is a ratio to nothing, which has no mean, and the sign test does not decide it"},
+		{[]float64{2, 2, math.NaN()}, "nothing of it happened with 1 of 3 seeds"},
+		{[]float64{math.NaN()}, "nothing of it happened in the time that was simulated"},
+	} {
 		k := claim(1, 3)
 		k.cause = Cause{}
 		if s := k.Judge(c.v); s.Cause != c.cause {
 			t.Errorf("%v: %s has the cause %q, expected %q", c.v, s.Verdict, s.Cause, c.cause)
 		}
 	}
-	if got := Count(all); !strings.HasPrefix(got, "1 of 8 statements hold, 1 fail, 4 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
+	if got := Count(all); !strings.HasPrefix(got, "2 of 15 statements hold, 3 fail, 8 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
 		t.Error(got)
 	}
 	k := claim(1, 3)
@@ -63,6 +81,61 @@ func TestJudge(t *testing.T) {
 	k.Rule = NotTried
 	if got := Count([]Statement{*k.Judge(nil)}); got != "0 of 1 statements hold, 0 fail, 0 are undecided (simulated); 1 are not tried" {
 		t.Error(got)
+	}
+}
+
+// What is exact is decided by one seed, and what never happens is refuted by once.
+func TestJudgeWithoutChance(t *testing.T) {
+	for _, c := range []struct {
+		exact   bool
+		rule    string
+		v       []float64
+		verdict string
+	}{
+		{true, "", []float64{2}, Holds},
+		{true, "", []float64{9, 9}, Fails},
+		{false, none, []float64{0, 0, 0}, Undecided},
+		{false, none, []float64{0, 0, 0, 0, 0, 0}, Holds},
+		{false, none, []float64{0, 0, 0.001}, Fails},
+		{false, none, []float64{0.001}, Fails},
+		{false, "at most", []float64{0, 0, 0.001}, Undecided},
+	} {
+		k := claim(math.Inf(-1), 3)
+		if k.Exact, k.Rule = c.exact, c.rule; c.rule != "" {
+			k.most = 0
+		}
+		if s := k.Judge(c.v); s.Verdict != c.verdict {
+			t.Errorf("%+v: %s", c, s.Verdict)
+		}
+	}
+}
+
+// A comparison in which neither side showed anything counts beside other seeds, and alone says nothing.
+func TestQuiet(t *testing.T) {
+	of := func(l float64) (float64, error) {
+		if l == 0 {
+			return 0, ErrQuiet
+		}
+		return l, nil
+	}
+	loud := func(l float64) (float64, error) { return l + 1, nil }
+	for _, c := range []struct {
+		labs []float64
+		of   Probe[float64]
+		want []float64
+	}{
+		{[]float64{0, 3}, of, []float64{0, 3}},
+		{[]float64{0, 0}, of, []float64{math.NaN(), math.NaN()}},
+		{[]float64{0, 0}, Minus(of, of), []float64{math.NaN(), math.NaN()}},
+		{[]float64{0, 0}, Least(loud, of), []float64{0, 0}},
+	} {
+		v, err := Sample(c.labs, c.of)
+		if err != nil || !slices.EqualFunc(v, c.want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
+			t.Errorf("%v: %v, %v", c.labs, v, err)
+		}
+	}
+	if _, err := Sample([]float64{1}, func(float64) (float64, error) { return 0, ErrBook }); !errors.Is(err, ErrBook) {
+		t.Error(err)
 	}
 }
 
@@ -81,8 +154,8 @@ const book = `
 causes:
   late: {text: "it is late", evidence: table 2}
 claims:
-  - {id: a, source: figure 1, text: a, published: 4, rule: near, cause: late}
-  - {id: b/gain, source: figure 2, text: b, published: 3, rule: gain}
+  - {id: a, source: figure 1, text: a, published: 4, rule: near, exact: true, cause: late}
+  - {id: b/gain, source: figure 2, text: b, published: 3, rule: gain, exact: true}
   - {id: c, source: figure 3, text: c, least: 1}
   - {id: d, source: figure 4, text: d, rule: not-tried, cause: late}
 `
@@ -111,7 +184,7 @@ func TestStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{Holds, Fails, OneSeed, NotTried}
+	want := []string{Holds, Fails, OneSeed, NotTried} // a and b/gain are exact
 	for i, st := range r.Statements {
 		if st.Verdict != want[i] {
 			t.Errorf("%s: %s, expected %s", st.ID, st.Verdict, want[i])
@@ -129,6 +202,11 @@ func TestStudy(t *testing.T) {
 	}
 	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1, Only: "gain"}); !errors.Is(err, ErrOnly) {
 		t.Errorf("no claim begins so: %v", err)
+	}
+	drawn := s
+	drawn.Labs = func(string, *Change) ([]float64, error) { return []float64{4, 5}, nil }
+	if _, err := drawn.Run(context.Background(), &Config{Seeds: []uint64{1, 2}, Ns: 1}); !errors.Is(err, ErrBook) {
+		t.Errorf("what is exact differs: %v", err)
 	}
 	s.Probes["e"] = s.Probes["a"]
 	if _, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1}); !errors.Is(err, ErrBook) {
@@ -149,6 +227,9 @@ func TestBook(t *testing.T) {
 		"claims: [{id: a, source: s, text: t, rule: nigh, published: 1}]":                        "a rule with a published number",
 		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                               "bounds of 2 to 1",
 		"claims: [{id: a, source: s, text: t, least: .nan}]":                                     "bounds of NaN",
+		"claims: [{id: a, source: s, text: t, rule: none, published: 1}]":                        "none is of 0",
+		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                     "rule gain",
+		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                       "a rule with a published number",
 		"claims: [{id: a, text: t, least: 1}]":                                                   "a source and a text",
 		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                              `no cause "x"`,
 		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                 "a cause and no bounds",

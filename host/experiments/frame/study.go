@@ -25,6 +25,8 @@ type Claim struct {
 	Text      string   `yaml:"text"`
 	On        string   `yaml:"on"` // what it is of, where a study has several: a GPU
 	Published *float64 `yaml:"published"`
+	// PublishedTo: a range is published, and its ends give a bound each.
+	PublishedTo *float64 `yaml:"published_to"`
 	// Rule is how bounds follow from the published number; without one they are Least and Most as they stand.
 	Rule   string   `yaml:"rule"`
 	Least  *float64 `yaml:"least"`
@@ -32,6 +34,7 @@ type Claim struct {
 	Fitted bool     `yaml:"fitted"`
 	Cause  string   `yaml:"cause"` // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
+	Exact  bool     `yaml:"exact"` // nothing is drawn: all seeds give the same, and one decides
 
 	least, most float64
 	cause       Cause
@@ -43,6 +46,9 @@ type Cause struct {
 	Evidence string `yaml:"evidence"`
 }
 
+// none is the rule of what is said never to happen: once is enough to refute it.
+const none = "none"
+
 // rules give the bounds of a published number.
 var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
@@ -52,6 +58,7 @@ var rules = map[string]func(p float64) (least, most float64){
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
+	none:       func(p float64) (float64, float64) { return math.Inf(-1), p },
 	"at most":  func(p float64) (float64, float64) { return math.Inf(-1), p },
 	"at least": func(p float64) (float64, float64) { return p, math.Inf(1) },
 }
@@ -92,7 +99,10 @@ func Book(text []byte) ([]Claim, error) {
 			continue
 		case rule != nil && c.Published != nil && c.Least == nil && c.Most == nil:
 			c.least, c.most = rule(*c.Published)
-		case c.Rule != "" || c.Least == nil && c.Most == nil:
+			if c.PublishedTo != nil {
+				_, c.most = rule(*c.PublishedTo)
+			}
+		case c.Rule != "" || c.PublishedTo != nil || c.Least == nil && c.Most == nil:
 			return nil, bad("a rule with a published number, or bounds without a rule are expected")
 		}
 		if c.Least != nil {
@@ -100,6 +110,9 @@ func Book(text []byte) ([]Claim, error) {
 		}
 		if c.Most != nil {
 			c.most = *c.Most
+		}
+		if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 {
+			return nil, bad(fmt.Sprintf("%s of %g: none is of 0, and within a quarter of a multiple of less than two is no gain too (rule gain)", c.Rule, *p))
 		}
 		if !(c.least <= c.most) {
 			return nil, bad(fmt.Sprintf("bounds of %g to %g", c.least, c.most))
@@ -238,6 +251,9 @@ func (s *Study[L]) state(k *Claim, labs []L) (*Statement, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
+	}
+	if k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] }) {
+		return nil, fmt.Errorf("%w: %s is said to be exact, and differs from seed to seed: %v", ErrBook, k.ID, v)
 	}
 	st := k.Judge(v)
 	if s.Final != nil {

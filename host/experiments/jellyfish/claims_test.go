@@ -10,7 +10,7 @@ import (
 // Where nobody misses anything nothing says who misses more: no verdict, with any number of seeds.
 func TestNoEvidence(t *testing.T) {
 	var labs []*lab
-	for range 3 {
+	for range 6 {
 		l := &lab{runs: map[key]*Outcome{}}
 		for _, k := range (&Config{}).runs() {
 			l.runs[k] = &Outcome{Frames: 100, OnTime: 100, Accuracy: 0.3}
@@ -43,16 +43,34 @@ func TestNoEvidence(t *testing.T) {
 	}
 }
 
-// A ratio to an upper bound may hold, and refutes nothing: only where the best is known of every instance
-// does the annealing fail.
+// A ratio to an upper bound is at most one in truth: the annealing fails where it would with all of those at
+// one, be the best of every instance known or not.
 func TestBoundRefutesNothing(t *testing.T) {
+	least := 0.95
 	for _, c := range []struct {
-		proved       int
+		proved       []float64 // of four; the others are not
 		was, verdict string
-	}{{0, frame.Fails, frame.Undecided}, {2, frame.Fails, frame.Undecided}, {3, frame.Fails, frame.Fails}, {0, frame.Holds, frame.Holds}} {
-		s := &frame.Statement{ID: "fig14a/8x80", Verdict: c.was}
-		if bounded([]Ratio{{Workers: 8, Clients: 80, Instances: 3, Proved: c.proved}})(s); s.Verdict != c.verdict {
-			t.Errorf("%d of 3 proved: %s, expected %s", c.proved, s.Verdict, c.verdict)
+	}{
+		{nil, frame.Fails, frame.Undecided},
+		{[]float64{0.8, 0.81}, frame.Fails, frame.Undecided},
+		{[]float64{0.5, 0.51, 0.52}, frame.Fails, frame.Undecided},                  // 0.63 +- 0.39
+		{[]float64{0.8, 0.81, 0.82}, frame.Fails, frame.Undecided},                  // 0.86 +- 0.15
+		{[]float64{0.8, 0.81, 0.8, 0.81, 0.8, 0.81, 0.8}, frame.Fails, frame.Fails}, // 0.83 +- 0.06
+		{[]float64{0.8, 0.81, 0.8, 0.8}, frame.Fails, frame.Fails},
+		{nil, frame.Holds, frame.Holds},
+	} {
+		r := Ratio{Workers: 8, Clients: 80, Instances: max(4, len(c.proved)+1), Proved: len(c.proved), Of: []Near{{}}}
+		if len(c.proved) == 4 {
+			r.Instances = 4
+		}
+		at := append([]float64(nil), c.proved...)
+		for len(at) < r.Instances {
+			at = append(at, 1)
+		}
+		r.Of[0].AtMost = at
+		s := &frame.Statement{ID: "fig14a/8x80", Verdict: c.was, Least: &least}
+		if bounded([]Ratio{r})(s); s.Verdict != c.verdict {
+			t.Errorf("%v of %d proved: %s, expected %s", c.proved, r.Instances, s.Verdict, c.verdict)
 		}
 	}
 }

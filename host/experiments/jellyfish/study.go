@@ -303,6 +303,7 @@ type Near struct {
 	Mapped  int       `json:"mapped"`      // instances in which everybody is
 	Reached int       `json:"reached"`     // in which the best is
 	Each    []float64 `json:"-"`           // of the instances
+	AtMost  []float64 `json:"-"`           // what they are at most: one where the best is not known
 }
 
 // nodes is how many nodes branch and bound may look at.
@@ -405,8 +406,10 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 			n.Least = min(n.Least, x)
 			if o.best.Proved {
 				proved = append(proved, x)
+				n.AtMost = append(n.AtMost, x)
 			} else {
 				bound = append(bound, x)
+				n.AtMost = append(n.AtMost, max(1, x))
 			}
 			if o.mapped[k] {
 				n.Mapped++

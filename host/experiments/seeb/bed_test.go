@@ -5,7 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -179,12 +179,8 @@ func TestEdge(t *testing.T) {
 	}
 
 	// A published table's arrivals, at the bench's rate.
-	r, err := os.Open("../../load/testdata/alibaba-tasks.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	tr, err := load.Alibaba("alibaba-tasks.csv", r)
+	row := "j,worker,1.0,Terminated,%d,%d,600.0,29.3,50.0,V100\n"
+	tr, err := load.PAI("tasks.csv", strings.NewReader(fmt.Sprintf(row+row+row+row, 1, 9, 4, 7, 8, 20, 20, 300)))
 	if err != nil {
 		t.Fatal(err)
 	}

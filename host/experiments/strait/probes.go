@@ -30,8 +30,7 @@ func node(name string) runs {
 
 func baselines() []string { return []string{"temporal", "static", "reactive"} }
 
-// less is how many points fewer violations a system has than another; nothing where neither has any: what
-// was never under pressure shows no difference.
+// less is how many points fewer violations a system has than another; quiet where neither has any.
 func less(r runs, system, than string, priority int) value {
 	return func(l *lab) (float64, error) {
 		a, err := r(l, system)
@@ -42,21 +41,18 @@ func less(r runs, system, than string, priority int) value {
 		if err != nil {
 			return 0, err
 		}
-		if quiet(priority, a, b) {
-			return math.NaN(), nil
-		}
-		return violations(b, priority) - violations(a, priority), nil
+		return violations(b, priority) - violations(a, priority), quiet(priority, a, b)
 	}
 }
 
-// quiet is whether no run has a violation of a priority.
-func quiet(priority int, all ...*Outcome) bool {
+// quiet is frame.ErrQuiet where no run has a violation of a priority.
+func quiet(priority int, all ...*Outcome) error {
 	for _, o := range all {
 		if c := &o.Class[priority]; c.Requests > c.OnTime {
-			return false
+			return nil
 		}
 	}
-	return true
+	return frame.ErrQuiet
 }
 
 // than is less against each baseline.
@@ -84,10 +80,7 @@ func removed(without, before string, priority int) value {
 		if err != nil {
 			return 0, err
 		}
-		if quiet(priority, a, b) {
-			return math.NaN(), nil
-		}
-		return odds(a, priority) / odds(b, priority), nil
+		return odds(a, priority) / odds(b, priority), quiet(priority, a, b)
 	}
 }
 
@@ -248,10 +241,7 @@ func capped(low, than float64) value {
 				return 0, err
 			}
 		}
-		if quiet(0, o[:]...) {
-			return math.NaN(), nil
-		}
-		return violations(o[1], 0) - violations(o[0], 0), nil
+		return violations(o[1], 0) - violations(o[0], 0), quiet(0, o[:]...)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -142,6 +143,8 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	case "strait":
 	case "strait-null": // what is left of Strait when it expects no interference and does not learn
 		strait.Model, strait.Frozen = predict.Null(), true
+	case "no-cap": // low priority may use all of a GPU
+		strait.Low = math.Inf(1)
 	case "strait-now": // beside XSched: nobody waits for a batch to fill
 		strait.Form = 0
 	case "no-priority":
@@ -162,7 +165,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 
 // Systems are those that are compared.
 func Systems() []string {
-	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
+	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
 
 // Run runs it.
@@ -228,8 +231,12 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 		}
 		cfg.Networks = append(cfg.Networks, n)
 	}
+	var slow func(device.RequestID) float64
+	if b.seed = r.Seed; b.Spread > 0 {
+		slow = b.drawn
+	}
 	for range max(1, r.GPUs) {
-		d, err := b.device(mode, r.Models)
+		d, err := b.device(mode, r.Models, slow)
 		if err != nil {
 			return cfg, nil, err
 		}

@@ -55,6 +55,41 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// With a spread a batch takes more or less than its p95, which is longer than its median, and the same under
+// every system; the profile of a bed without one has neither.
+func TestSpread(t *testing.T) {
+	sparse := func(b *strait.Bed, system string) (out []float64) {
+		o := run(t, b, strait.Run{System: system, Models: strait.Table1(), Load: strait.Load{Name: "sparse", Work: 0.004, High: 1, Even: true}, Ns: 3e9, Seed: 1})
+		for _, f := range o.Finished {
+			out = append(out, f.Actual)
+		}
+		return out
+	}
+	b := bed(t)
+	b.Spread = 0.02
+	v := sparse(b, "strait-now")
+	if len(v) < 5 || slices.Min(v) == slices.Max(v) || slices.Max(v) > 1.06 || slices.Min(v) < 0.88 {
+		t.Errorf("times of p95: %v", v)
+	}
+	if w := sparse(b, "no-meet"); !slices.Equal(v, w) {
+		t.Errorf("%v under one system, %v under another", v, w)
+	}
+	m := strait.Table1()[0]
+	with, err := b.Table(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := bed(t).Table(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := with.Segments() - 1
+	p50, p95 := with.At(0, last, 4), with.P95(0, last, 4)
+	if p50 != without.At(0, last, 4) || without.P95(0, last, 4) != p50 || float64(p95) < 1.01*float64(p50) || float64(p95) > 1.04*float64(p50) {
+		t.Errorf("median %d, p95 %d; without a spread %d and %d", p50, p95, without.At(0, last, 4), without.P95(0, last, 4))
+	}
+}
+
 // What the systems are for, over a second and a half of table 1 at a load that no system serves whole;
 // and equal seeds give equal runs.
 func TestOrder(t *testing.T) {

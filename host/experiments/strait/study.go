@@ -26,22 +26,23 @@ type Config struct {
 
 // lab runs what is asked for, once, for one seed on one set of parameters.
 type lab struct {
-	ctx   context.Context
-	beds  map[string]*Bed
-	ns    int64
-	seed  uint64
-	form  float64
-	work  float64 // times the load
-	vary  string  // parameter of every GPU that is another
-	by    float64
-	trace *load.Trace
-	runs  map[string]*Outcome
-	begin *predict.Model
-	warm  *predict.Model
+	ctx    context.Context
+	beds   map[string]*Bed
+	ns     int64
+	seed   uint64
+	form   float64
+	work   float64 // times the load
+	spread float64
+	vary   string // parameter of every GPU that is another
+	by     float64
+	trace  *load.Trace
+	runs   map[string]*Outcome
+	begin  *predict.Model
+	warm   *predict.Model
 }
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
-	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, runs: map[string]*Outcome{}}
+	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, spread: jitter, runs: map[string]*Outcome{}}
 }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -55,8 +56,10 @@ func (l *lab) bed(gpu string) (*Bed, error) {
 	if l.vary != "" {
 		f = f.With(l.vary, l.by)
 	}
-	l.beds[gpu] = NewBed(f)
-	return l.beds[gpu], nil
+	b := NewBed(f)
+	b.Spread = l.spread
+	l.beds[gpu] = b
+	return b, nil
 }
 
 func (l *lab) load(name string) (Load, error) {
@@ -327,6 +330,8 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 				case x == nil:
 				case x.Key == "form":
 					l.form = form * x.By
+				case x.Key == "spread":
+					l.spread = jitter * x.By
 				case x.Key == "load":
 					l.work = x.By
 				default:
@@ -385,9 +390,9 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	}
 	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
-		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low"}
+		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap"}
 		if name == "evolving" {
-			systems = []string{"strait", "strait-null", "one-low", "no-priority", "no-stream", "no-meet", "no-violate"}
+			systems = []string{"strait", "strait-null", "one-low", "no-cap", "no-priority", "no-stream", "no-meet", "no-violate"}
 		}
 		for _, s := range systems {
 			c.Say(name + " " + s)
@@ -493,5 +498,5 @@ func changes(string) ([]frame.Change, error) {
 	}
 	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
 	// half of the load leaves nothing to compare, twice is beyond what there is
-	return append(frame.Halves(append(keys, "form")...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2}), nil
+	return append(frame.Halves(append(keys, "form", "spread")...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2}), nil
 }

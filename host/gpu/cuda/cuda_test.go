@@ -613,7 +613,7 @@ func TestNoDriver(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	path, h := library(t)
-	for _, call := range []string{"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadDataEx", "cuCtxSetCurrent", "cuStreamCreateWithPriority"} {
+	for _, call := range []string{"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuLibraryLoadData", "cuCtxSetCurrent", "cuStreamCreateWithPriority"} {
 		h.Inject(call, 0, 3, 0)
 		if _, err := cuda.New(cuda.Config{Library: path}); err == nil || !strings.Contains(err.Error(), call+": CUDA_ERROR_NOT_INITIALIZED (3)") {
 			t.Errorf("%s fails: %v", call, err)

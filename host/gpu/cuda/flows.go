@@ -355,7 +355,7 @@ func (l *launcher) pass(f *flow) error {
 		for c := range raw {
 			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[logitsAt+2*(i*e.Classes+c):]))
 		}
-		class, conf := device.Confidence(raw, e.Frac)
+		class, conf := device.ConfidenceAt(e, raw)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
 		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
 		if conf >= q.ThetaAt(f.places[i], f.seg) || f.seg == final {

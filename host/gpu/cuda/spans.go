@@ -38,7 +38,8 @@ const (
 // Clock is the accuracy of spans by the GPU's clock.
 type Clock struct {
 	Step time.Duration // least observed step of the GPU's timer
-	// Late is by how much a span may be too long: the widest anchor plus a step.
+	// Late is by how much a span may be too long: the widest anchor plus two steps, since the timer's value is rounded
+	// down both there and in the block.
 	Late time.Duration
 	// Impossible counts impossible spans: a block began or left before the flag or the launch, or after the host saw
 	// it, or the clocks drifted further than clocks do.
@@ -59,7 +60,7 @@ func (f *flow) timed() bool {
 }
 
 // anchor relates the clocks: the GPU's showed a value no later than host, and no earlier than width (plus one of its
-// steps) before that. gpu 0: no anchor.
+// steps) before that. A run that saw the timer step has a negative width. gpu 0: no anchor.
 type anchor struct {
 	host, width time.Duration // host: since launcher.start
 	gpu         uint64
@@ -177,8 +178,9 @@ type clocks struct {
 	step          time.Duration
 }
 
-// late is by how much a time may be too late.
-func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + c.step }
+// late is by how much a time may be too late: an anchor's value was rounded down by less than a step, and so was the
+// value that moment takes for a step later.
+func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
 // apart is the largest drift of the clocks in a time: a thousandth.
 func apart(d time.Duration) time.Duration { return d / 1000 }

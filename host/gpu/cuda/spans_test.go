@@ -58,11 +58,11 @@ func TestSpans(t *testing.T) {
 		{"nothing seen", 0, kernels.NotBegan, before, after, 0, cuda.Unknown, cuda.Unknown, 0, 0},
 		{"no anchor", ahead + 4*ms, ahead + 6*ms, cuda.Anchor{}, after, 0, cuda.Unknown, cuda.Unknown, 0, 0},
 		{"none afterwards", ahead + 4*ms, ahead + 6*ms, before, cuda.Anchor{}, 0, cuda.Unknown, cuda.Unknown, 0, 0},
-		{"a coarse timer", ahead + 2*ms, ahead + 3*ms, before, after, ms, ms, 2 * ms, ms, 0},
-		{"wide anchors", ahead + 4*ms, ahead + 6*ms, wide(before, 3*us), wide(after, 5*us), 10, 2*ms + 10, 4*ms + 10, 5*us + 10, 0},
+		{"a coarse timer", ahead + 2*ms, ahead + 3*ms, before, after, ms, ms, 2 * ms, 2 * ms, 0},
+		{"wide anchors", ahead + 4*ms, ahead + 6*ms, wide(before, 3*us), wide(after, 5*us), 10, 2*ms + 10, 4*ms + 10, 5*us + 20, 0},
 		{"drift", ahead + 4*ms + 3*3*us/10, ahead + 6*ms + 5*3*us/10, before, moved(after, 3*us), 0, 2 * ms, 4 * ms, 0, 0},
 		{"begun before the flag", ahead + 4*ms, ahead + 2*ms - 1, before, after, 0, 2 * ms, cuda.Impossible, 0, 1},
-		{"gone before the flag", ahead + ms, ahead + 6*ms, before, after, 10, cuda.Impossible, 4*ms + 10, 10, 1},
+		{"gone before the flag", ahead + ms, ahead + 6*ms, before, after, 10, cuda.Impossible, 4*ms + 10, 20, 1},
 		{"gone after the host saw it", ahead + 5*ms + 21*us, ahead + 6*ms, wide(before, 20*us), after, 0, cuda.Impossible, 4 * ms, 20 * us, 1},
 		{"gone as the host saw it", ahead + 5*ms + 20*us, ahead + 6*ms, wide(before, 20*us), after, 0, 3*ms + 20*us, 4 * ms, 20 * us, 0},
 		{"begun after it was over", ahead + 4*ms, ahead + 9*ms + 1, before, after, 0, 2 * ms, cuda.Impossible, 0, 2},
@@ -87,6 +87,55 @@ func TestSpans(t *testing.T) {
 	p, _ := cuda.Spans(ms, -1, 5*ms, 9*ms, 0, ahead+6*ms, before, after, 0) // others were awaited
 	if want := (cuda.Preemption{Away: 4 * ms, First: 5 * ms, Gone: cuda.Unknown, Began: cuda.Unknown, Whole: 8 * ms}); p != want {
 		t.Errorf("without a flag: %+v, expected %+v", p, want)
+	}
+}
+
+// However coarse the timer is, whoever loses the processor for however long: a span is never too short, and too long by
+// no more than the clock says.
+func TestSpanBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(*seed, 6))
+	delay := func() time.Duration { // usually short, sometimes long
+		return time.Duration(r.Int64N(int64(time.Microsecond) << r.IntN(16)))
+	}
+	for range 20_000 {
+		step := time.Duration(1) << r.IntN(21)
+		ahead := time.Hour + time.Duration(r.Int64N(int64(time.Second)))
+		shown := func(at time.Duration) uint64 { return uint64((at + ahead) / step * step) }
+		now := time.Duration(0)
+		anchor := func() cuda.Anchor {
+			var launched []time.Duration
+			var seen [][]time.Duration
+			for range 1 + r.IntN(4) {
+				now += delay()
+				launched = append(launched, now)
+				var run []time.Duration
+				for range 1 + r.IntN(4) {
+					now += delay()
+					value := shown(now)
+					now += delay()
+					if n := len(run); n == 0 || value > uint64(run[n-1]) {
+						run = append(run, now, time.Duration(value))
+					}
+				}
+				seen = append(seen, run)
+			}
+			return cuda.AnchorOf(launched, seen)
+		}
+		before := anchor()
+		var at [6]time.Duration // arrived, flagged, gone, away, began, over
+		for i := range at {
+			now += delay()
+			at[i] = now
+		}
+		p, clock := cuda.Spans(at[0], at[1], at[3], at[5], shown(at[2]), shown(at[4]), before, anchor(), step)
+		for _, s := range [][2]time.Duration{{p.Gone, at[2] - at[1]}, {p.Began, at[4] - at[1]}, {p.First, at[4] - at[0]}} {
+			if s[0] < s[1] || s[0] > s[1]+clock.Late {
+				t.Fatalf("%v for %v, late by %v at most, with a step of %v", s[0], s[1], clock.Late, step)
+			}
+		}
+		if clock.Impossible > 0 {
+			t.Fatalf("%d impossible, with a step of %v: %+v", clock.Impossible, step, p)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFiles(t *testing.T) {
-	if n := len(params.Names()); n != 5 {
+	if n := len(params.Names()); n != 6 {
 		t.Fatalf("%d GPUs", n)
 	}
 	for _, n := range params.Names() {
@@ -38,7 +38,7 @@ func TestFiles(t *testing.T) {
 		}
 		for _, k := range []string{"wake_ns", "reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "pad_share"} {
 			v := f.Values[k]
-			published := n == "mi50" || n == "gv100" && k == "kill_ns"
+			published := n == "mi50" || (n == "gv100" || n == "h100") && k == "kill_ns"
 			if v.Assumed() == published {
 				t.Errorf("%s, %s: %q", n, k, v.Source)
 			}
@@ -80,7 +80,7 @@ func FuzzRead(f *testing.F) {
 func TestFind(t *testing.T) {
 	for gpu, want := range map[string]string{
 		"NVIDIA H200": "H200", "NVIDIA H200 NVL": "H200", "NVIDIA L4": "L4", "NVIDIA GeForce RTX 3090": "RTX 3090", "Quadro GV100": "GV100",
-		"NVIDIA L40S": "", "NVIDIA A100-SXM4-40GB": "", "NVIDIA H100 80GB HBM3": "", "Fake GPU": "", "": "",
+		"NVIDIA L40S": "", "NVIDIA A100-SXM4-40GB": "", "NVIDIA H100 80GB HBM3": "H100", "Fake GPU": "", "": "",
 	} {
 		f, err := params.Find(gpu)
 		if err != nil {

@@ -28,6 +28,7 @@ type Part struct {
 	// From is its first block, Blocks the number; 0: all that are left. Parts of one kernel run in block order, each
 	// after the one before has ended.
 	From, Blocks int
+	Slow         float64 // factor on its blocks' time; 0: 1
 }
 
 // UpTo is the index after the part's last block, and whether that is the kernel's end.
@@ -91,10 +92,13 @@ type GPU struct {
 	turn    uint64
 	seq     uint64
 
+	fresh        []int // classes that have changed, in merge
 	spareRuns    []*run
 	spareClasses []*class
 	spareSets    []*set
 	nextBlock    Time // end of the next block, or Never
+	next         Time // of the next event, while known
+	known        bool // nothing has changed since next was found
 	parts        []*part
 	busy         float64 // integral over time of SMs with a block on them
 	apart        bool    // keep every SM as its own class, for tests
@@ -140,7 +144,6 @@ type run struct {
 	begun    bool
 	regs     int // per block: the largest of the parts
 	shared   int
-	slow     float64 // factor on BlockNs
 }
 
 type part struct {
@@ -148,6 +151,7 @@ type part struct {
 	k      *kernel.Kernel
 	on     Set
 	left   int     // blocks to be placed
+	slow   float64 // factor on BlockNs
 	sum    uint64  // checksum of what it read
 	stream float64 // bytes/ns of a block at full speed
 	demand float64
@@ -161,6 +165,7 @@ type class struct {
 	threads, regs, shared int // used on each SM
 	blocks                int
 	residents             []resident
+	changed               bool // since the last merge
 }
 
 // resident is a number of blocks of a part on each SM of a class, begun together.
@@ -240,6 +245,7 @@ func (g *GPU) Capacity(n int) { g.p.Queue = max(1, n) }
 
 // Launch appends an item to a stream.
 func (g *GPU) Launch(s int, it *Item) {
+	g.known = false
 	st := &g.streams[s]
 	st.hostFree = max(st.hostFree, g.now) + g.p.LaunchNs
 	it.ready, it.epoch, it.Began = st.hostFree, st.epoch, -1
@@ -255,6 +261,7 @@ func (g *GPU) Idle(s int) bool {
 
 // Pause holds items in the stream's host queue, or releases them. Items in transfer still arrive.
 func (g *GPU) Pause(s int, on bool) {
+	g.known = false
 	st := &g.streams[s]
 	st.paused = on
 	g.move(st)
@@ -283,6 +290,7 @@ type Eviction struct {
 // buf. Kernels in the device queue leave as they are fetched. The running kernel is killed or awaited. Evicted comes
 // last. Later launches queue behind.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
+	g.known = false
 	st := &g.streams[s]
 	cost := g.p.ResetNs
 	for st.host.len() > 0 {
@@ -310,6 +318,9 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 
 // Next is the time of the next event, or Never.
 func (g *GPU) Next() Time {
+	if g.known {
+		return g.next
+	}
 	t := g.nextBlock
 	for i := range g.streams {
 		st := &g.streams[i]
@@ -326,6 +337,7 @@ func (g *GPU) Next() Time {
 			t = min(t, l.items[0].end)
 		}
 	}
+	g.next, g.known = t, true
 	return t
 }
 
@@ -374,6 +386,7 @@ func (g *GPU) pass(t Time) {
 // step handles what is due now.
 func (g *GPU) step(buf []Event) []Event {
 	changed := false
+	g.known = false
 	if g.nextBlock <= g.now {
 		buf, changed = g.endBlocks(buf)
 	}
@@ -438,6 +451,9 @@ func (g *GPU) move(st *stream) {
 	}
 	if st.moving != Never || st.paused || st.host.len() == 0 {
 		return
+	}
+	if taken > 0 && g.p.Fence && st.host.head().Parts[0].kernel().Kind != kernel.Compute {
+		return // what is evicted behind it would be done twice
 	}
 	if taken >= g.p.Queue {
 		st.asleep = true
@@ -516,9 +532,9 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	r := g.newRun()
 	r.item, r.stream, r.priority, r.seq = it, s, st.priority, g.seq
 	g.seq++
-	r.slow = 1
+	padded := 1.0
 	if len(it.Parts) > 1 {
-		r.slow = 1 + g.p.PadShare
+		padded = 1 + g.p.PadShare
 	}
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -529,9 +545,10 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 		}
 		upTo, _ := p.UpTo()
 		blocks := upTo - p.From
+		slow := padded * cmp.Or(p.Slow, 1)
 		r.parts = append(r.parts, part{
-			run: r, k: k, on: on, left: blocks, sum: p.Memory.begin(p.Kernel, p.From > 0),
-			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * r.slow),
+			run: r, k: k, on: on, left: blocks, slow: slow, sum: p.Memory.begin(p.Kernel, p.From > 0),
+			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * slow),
 		})
 		r.live += blocks
 		r.regs = max(r.regs, g.p.SM.BlockRegs(k))
@@ -646,7 +663,7 @@ func (g *GPU) place() {
 			if on == (Set{}) {
 				continue
 			}
-			for p.left > 0 && g.layer(r, p, on) {
+			for p.left > 0 && g.layer(r, p, &on) {
 			}
 		}
 		for i := range r.parts {
@@ -658,30 +675,29 @@ func (g *GPU) place() {
 }
 
 // layer puts one block of p on each of the least filled SMs with room, and reports whether there was one.
-func (g *GPU) layer(r *run, p *part, on Set) bool {
+func (g *GPU) layer(r *run, p *part, on *Set) bool {
 	least := math.MaxInt
 	var to Set
 	for _, c := range g.classes {
-		if c.threads > least || !g.fits(c, r, p.k) { // most SMs are full: check that first
+		if c.threads > least || !g.fits(c, r, p.k) || !c.sms.meets(on) { // most SMs are full: check that first
 			continue
 		}
-		if s := c.sms.and(on); s != (Set{}) {
-			if c.threads < least {
-				least, to = c.threads, Set{}
-			}
-			to = to.or(s)
+		if c.threads < least {
+			least, to = c.threads, Set{}
 		}
+		to.add(&c.sms, on)
 	}
 	if least == math.MaxInt {
 		return false
 	}
 	to = to.First(p.left)
 	for _, c := range g.classes {
-		switch s := c.sms.and(to); s {
-		case Set{}:
-		case c.sms:
+		if c.threads != least || !c.sms.meets(&to) {
+			continue
+		}
+		if s := c.sms.and(to); s == c.sms {
 			g.put(c, p)
-		default:
+		} else {
 			g.put(g.split(c, s), p)
 		}
 	}
@@ -697,12 +713,12 @@ func (g *GPU) fits(c *class, r *run, k *kernel.Kernel) bool {
 func (g *GPU) put(c *class, p *part) {
 	r := p.run
 	p.left -= c.n
-	r.begun = true
+	r.begun, c.changed = true, true
 	c.blocks++
 	c.threads += p.k.Threads
 	c.regs += r.regs
 	c.shared += r.shared
-	work := p.k.BlockNs * r.slow
+	work := p.k.BlockNs * p.slow
 	if n := len(c.residents); n > 0 && c.residents[n-1].p == p && c.residents[n-1].left == work {
 		c.residents[n-1].per++
 		return
@@ -719,6 +735,7 @@ func (g *GPU) split(c *class, sms Set) *class {
 	d.sms, d.n = sms, sms.Len()
 	c.sms = c.sms.Without(sms)
 	c.n -= d.n
+	c.changed, d.changed = true, true
 	g.classes = append(g.classes, d)
 	return d
 }
@@ -728,35 +745,68 @@ func (g *GPU) merge() {
 	if g.apart {
 		return
 	}
-	for i := 0; i < len(g.classes); i++ {
-		for j := len(g.classes) - 1; j > i; j-- {
-			a, b := g.classes[i], g.classes[j]
-			if a.threads != b.threads || !slices.Equal(a.residents, b.residents) {
-				continue
-			}
-			a.sms, a.n = a.sms.or(b.sms), a.n+b.n
-			g.classes = slices.Delete(g.classes, j, j+1)
-			g.spareClasses = append(g.spareClasses, b)
+	// Two that have not changed are as different as they were.
+	g.fresh = g.fresh[:0]
+	for i, c := range g.classes {
+		if c.changed {
+			g.fresh = append(g.fresh, i)
 		}
+	}
+	absorbed := false
+	join := func(a, b *class) {
+		if b.n > 0 && a.threads == b.threads && slices.Equal(a.residents, b.residents) {
+			a.sms, a.n = a.sms.or(b.sms), a.n+b.n
+			b.n, absorbed = 0, true
+		}
+	}
+	for i, a := range g.classes {
+		switch {
+		case a.n == 0:
+		case a.changed:
+			for _, b := range g.classes[i+1:] {
+				join(a, b)
+			}
+		default:
+			for _, j := range g.fresh {
+				if j > i {
+					join(a, g.classes[j])
+				}
+			}
+		}
+	}
+	for _, i := range g.fresh {
+		g.classes[i].changed = false
+	}
+	if absorbed {
+		g.classes = slices.DeleteFunc(g.classes, func(c *class) bool {
+			if c.n == 0 {
+				g.spareClasses = append(g.spareClasses, c)
+			}
+			return c.n == 0
+		})
 	}
 }
 
 // drop removes residents.
 func (c *class) drop(gone func(*resident) bool) {
-	keep := c.residents[:0]
+	kept := 0
 	for i := range c.residents {
 		re := &c.residents[i]
 		if !gone(re) {
-			keep = append(keep, *re)
+			if kept < i {
+				c.residents[kept] = *re
+			}
+			kept++
 			continue
 		}
+		c.changed = true
 		r := re.p.run
 		c.blocks -= re.per
 		c.threads -= re.per * re.p.k.Threads
 		c.regs -= re.per * r.regs
 		c.shared -= re.per * r.shared
 	}
-	c.residents = keep
+	c.residents = c.residents[:kept]
 }
 
 // rates sets the speed of every block: an SM's issue slots are shared among its blocks, and the DRAM among kernels by
@@ -799,16 +849,20 @@ func (g *GPU) rates() {
 			left -= p.demand * p.share
 		}
 	}
-	g.nextBlock = Never
+	soon := math.Inf(1)
 	for _, c := range g.classes {
 		for i := range c.residents {
 			re := &c.residents[i]
 			re.rate *= re.p.share
-			g.nextBlock = min(g.nextBlock, g.now+max(0, int64(math.Ceil(re.left/re.rate-1e-6))))
+			soon = min(soon, re.left/re.rate)
 		}
 	}
 	for _, m := range g.sets {
-		g.nextBlock = min(g.nextBlock, g.now+max(0, int64(math.Ceil(m.left/(m.demand*m.share)-1e-6))))
+		soon = min(soon, m.left/(m.demand*m.share))
+	}
+	g.nextBlock = Never
+	if !math.IsInf(soon, 1) {
+		g.nextBlock = g.now + max(0, int64(math.Ceil(soon-1e-6)))
 	}
 }
 

@@ -32,6 +32,7 @@ type Params struct {
 	WakeNs     int64 // host: transfer thread, when a full device queue has room again
 	DispatchNs int64 // command processor: from the head of a device queue to its first block
 	Queue      int   // capacity of a device queue in kernels
+	Fence      bool  // copies and memsets stay in the host queue until the device queue is empty
 	Hardware   int   // hardware queues, shared by streams; 0: each stream has its own
 
 	ResetNs   int64   // host queue: dropping its content
@@ -87,6 +88,23 @@ func (s Set) and(o Set) Set {
 	return s
 }
 
+// meets reports whether the sets have an SM in common.
+func (s *Set) meets(o *Set) bool {
+	for i := range s {
+		if s[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds the SMs that are in both.
+func (s *Set) add(a, b *Set) {
+	for i := range s {
+		s[i] |= a[i] & b[i]
+	}
+}
+
 func (s Set) or(o Set) Set {
 	for i := range s {
 		s[i] |= o[i]
@@ -113,6 +131,10 @@ func (s Set) Len() (n int) {
 // First is the lowest n SMs of the set.
 func (s Set) First(n int) (out Set) {
 	for i, w := range s {
+		if k := bits.OnesCount64(w); k <= n {
+			out[i], n = w, n-k
+			continue
+		}
 		for ; w != 0 && n > 0; n-- {
 			low := w & -w
 			out[i] |= low

@@ -51,6 +51,36 @@ func TestMemset(t *testing.T) {
 	}
 }
 
+// Behind a fence a copy or a memset is not in the device queue before the kernels ahead of it have ended, so
+// that an eviction finds it in the host's; without one it is. Nothing else is held, and the fence costs the
+// transfer that then nobody hides.
+func TestFence(t *testing.T) {
+	for _, kind := range []kernel.Kind{kernel.Memset, kernel.Upload, kernel.Fetch, kernel.Compute} {
+		run := func(fence bool) (host int, end Time) {
+			p := params()
+			p.Fence = fence
+			g, _ := New(p)
+			long, last := one(kernel.Kernel{Blocks: 1, BlockNs: 5000}), one(kernel.Kernel{Kind: kind, Blocks: 1, BlockNs: 10, Bytes: 1000})
+			s := g.Stream(0)
+			it := item(last, 0, last.Memory(1))
+			g.Launch(s, item(long, 0, long.Memory(1)))
+			g.Launch(s, it)
+			events := g.until(2000)
+			host, _ = g.Queued(s)
+			return host, ended(append(events, g.until(1e6)...))[it]
+		}
+		free, at := run(false)
+		held, then := run(true)
+		want, later := 1, params().TransferNs
+		if kind == kernel.Compute {
+			want, later = 0, 0
+		}
+		if free != 0 || held != want || then != at+later {
+			t.Errorf("kind %d: %d in the host queue, ends at %d; behind a fence %d, %d; expected 0, and %d, %d", kind, free, at, held, then, want, at+later)
+		}
+	}
+}
+
 // Streams that share a hardware queue wait for each other, in the order in which their kernels came there,
 // although the SMs are free; those on others do not.
 func TestHardwareQueues(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // Config selects what to measure.
@@ -30,6 +31,7 @@ type Config struct {
 	NVML     string // NVML file
 	GPU      int
 	Masks    *cuda.Masks // makes partitions; nil: as in cuda.Config
+	Kernels  []byte      // PTX; nil: as in cuda.Config
 	Program  string      // the measured program, with its version
 	Revision string      // of its sources
 	Networks []*bundle.Bundle
@@ -118,17 +120,20 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts in their order: first those that most figures depend on, last those that are hardest on a driver.
+// Parts in their order: by value, and last those that are hardest on a driver.
 const (
+	Golden     = "golden"
 	Costs      = "costs"
 	Copies     = "copies"
 	Kills      = "kills"
 	Preemption = "preemption"
 	Latency    = "latency"
+	Layers     = "layers"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
 	Partitions = "partitions"
 	DISB       = "disb" // of package disb
+	SEEB       = "seeb" // of package seeb/real
 )
 
 // ErrBudget says that no time was left for some parts.
@@ -136,8 +141,14 @@ var ErrBudget = errors.New("the budget is used up")
 
 // Parts lists all parts.
 func Parts() []string {
-	return []string{Costs, Copies, Kills, Preemption, Latency, Padding, Slowdown, Partitions}
+	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
+
+// weights share the budget among parts: the time that each took on an H100, roughly.
+var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1}
+
+// overdraft is how many times its share a part may take until it is stopped: later parts still get theirs.
+const overdraft = 2
 
 // Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. Runs
 // are returned with the error, if the GPU could be opened.
@@ -161,8 +172,8 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		return b.raw, err
 	}
 	do := map[string]func(context.Context) error{
-		Costs: b.costs, Copies: b.copies, Kills: b.kills, Preemption: b.preemption,
-		Latency: b.latency, Padding: b.padding, Slowdown: b.slowdown, Partitions: b.partitions,
+		Golden: b.golden, Costs: b.costs, Copies: b.copies, Kills: b.kills, Preemption: b.preemption,
+		Latency: b.latency, Layers: b.layers, Slowdown: b.slowdown, Padding: b.padding, Partitions: b.partitions,
 	}
 	parts := slices.DeleteFunc(Parts(), func(p string) bool { return !slices.Contains(cfg.Parts, p) })
 	var failed []error
@@ -173,7 +184,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		if cfg.Tell != nil {
 			cfg.Tell(part)
 		}
-		if err := b.part(ctx, part, do[part], cfg.Budget-time.Since(began), len(parts)-i); err != nil {
+		if err := b.part(ctx, part, do[part], cfg.Budget-time.Since(began), parts[i:]); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", part, err))
 		} else {
 			b.raw.Made.Parts = append(b.raw.Made.Parts, part)
@@ -206,19 +217,25 @@ func (c *Config) check() error {
 	return nil
 }
 
-// part runs one part. With a budget it gets its share of the remaining time, and is stopped when no time is left.
-func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts int) error {
+// part runs one part. With a budget it gets its share of the remaining time, and is stopped when it has taken twice
+// that, or when no time is left.
+func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
 			return ErrBudget
 		}
 		asked := b.For
 		defer func() { b.For = asked }()
-		if share := left / time.Duration(parts); b.For == 0 || share < b.For {
+		all := 0
+		for _, p := range parts {
+			all += weights[p]
+		}
+		share := left * time.Duration(weights[name]) / time.Duration(all)
+		if b.For == 0 || share < b.For {
 			b.For = share
 		}
 		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, left, ErrBudget)
+		ctx, end = context.WithTimeoutCause(ctx, min(left, overdraft*share), ErrBudget)
 		defer end()
 	}
 	err := do(ctx)
@@ -233,7 +250,8 @@ type bench struct {
 	Config
 	raw   *Raw
 	rng   *rand.Rand
-	paces paces // of the current part
+	paces paces     // of the current part
+	busy  time.Time // when the GPU last had launches
 }
 
 func (b *bench) add(part, key, unit string, runs ...int64) {
@@ -250,10 +268,13 @@ const few = 10
 
 // enough returns a function that reports whether one of the part's things has enough runs: N, or few once its share
 // of the part's time, counted from now, is over.
-func (b *bench) enough(things int) func(runs int) bool {
+func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
+
+// after is enough with another least number of runs.
+func (b *bench) after(fewest, things int) func(runs int) bool {
 	began, share := time.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
-		return runs >= b.N || b.For > 0 && runs >= min(few, b.N) && time.Since(began) > share
+		return runs >= b.N || b.For > 0 && runs >= min(fewest, b.N) && time.Since(began) > share
 	}
 }
 
@@ -281,7 +302,7 @@ type waiting struct {
 // open opens a device.
 func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
-	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = 2*samples, 8, b.NVML, b.Masks
+	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks, cfg.Kernels = 2*samples, 8, b.NVML, b.Masks, b.Kernels
 	return cuda.New(cfg)
 }
 
@@ -298,13 +319,13 @@ func (b *bench) facts() error {
 	return errors.Join(err, d.Close())
 }
 
-// with opens a device for one part.
-func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
+// attached opens a device for one part.
+func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
 	d, err := b.open(cfg, samples)
 	if err != nil {
 		return err
 	}
-	inner, end := context.WithCancel(ctx)
+	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a launch that is under way must end
 	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
@@ -314,20 +335,27 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 			err = e
 		}
 	}()
-	next := device.RequestID(0)
-	for _, n := range b.Networks {
-		if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
-			return err
-		}
-		for range samples {
-			next++
-			if err := r.admit(ctx, n, next, b.noise(n)); err != nil {
+	return do(r)
+}
+
+// with is attached with loaded networks, and with readings of the clock around do.
+func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) error {
+	return b.attached(ctx, cfg, samples, func(r *rig) error {
+		next := device.RequestID(0)
+		for _, n := range b.Networks {
+			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
 				return err
 			}
-			r.ids[n.Network.Name] = append(r.ids[n.Network.Name], next)
+			for range samples {
+				next++
+				if err := r.admit(ctx, n, next, b.noise(n)); err != nil {
+					return err
+				}
+				r.ids[n.Network.Name] = append(r.ids[n.Network.Name], next)
+			}
 		}
-	}
-	return r.around(ctx, do)
+		return r.around(ctx, do)
+	})
 }
 
 // noise returns an input for a network.
@@ -445,45 +473,101 @@ func (b *bench) partitions(ctx context.Context) error {
 	})
 }
 
-// latency runs networks on partitions of each size, by batch.
+// latency runs networks on partitions of each size, by batch: small batches first. What cannot be run a few times in
+// the part's time, by what smaller batches took, is left out, and counted.
 func (b *bench) latency(ctx context.Context) error {
-	most := 1
-	for _, n := range b.Batches {
-		most = max(most, n)
-	}
-	return b.with(ctx, cuda.Config{}, most, func(r *rig) error {
-		units := r.d.Info().Units
-		things := 2 * len(b.Networks) * len(sizes(units)) * len(b.Batches)
-		for _, net := range b.Networks {
-			for _, n := range sizes(units) {
-				for _, batch := range b.Batches {
-					u := device.UnitRange(0, n)
-					key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
-					if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // the first launch makes the partition
+	batches := slices.Sorted(slices.Values(b.Batches))
+	began, left := time.Now(), int64(0)
+	defer func() {
+		if left > 0 {
+			b.add(Latency, "left out", "launches", left)
+		}
+	}()
+	return b.with(ctx, cuda.Config{}, batches[len(batches)-1], func(r *rig) error {
+		all := sizes(r.d.Info().Units)
+		slices.Reverse(all) // the whole GPU first
+		things := 2 * len(b.Networks) * len(all) * len(batches)
+		each := map[string]float64{} // ns a sample
+		for _, batch := range batches {
+			for _, n := range all {
+				for _, net := range b.Networks {
+					on := fmt.Sprintf("%s units=%d", net.Network.Name, n)
+					if ns := each[on] * float64(batch); ns > 0 && b.For > 0 && time.Since(began)+time.Duration(2*least*ns) > b.For {
+						left++
+						continue
+					}
+					took, err := r.latency(ctx, net, n, batch, things)
+					if err != nil {
 						return err
 					}
-					for i, enough := 0, b.enough(things); !enough(i); i++ {
-						took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
-						if err != nil {
-							return err
-						}
-						b.add(Latency, key, "ns", took)
-					}
-					// With events: kernels one by one, each with the host's launch time.
-					for i, enough := 0, b.enough(things); !enough(i); i += few {
-						layers, err := r.d.Profile(net.Network.Name, batch, min(few, b.N-i), u)
-						if err != nil {
-							return err
-						}
-						for k := range layers[0].Ns {
-							sum := int64(0)
-							for _, l := range layers {
-								sum += l.Ns[k]
-							}
-							b.add(Latency, key+" kernels", "ns", sum)
-						}
-					}
+					each[on] = took / float64(batch)
 				}
+			}
+		}
+		return nil
+	})
+}
+
+// least is the number of runs of what takes long.
+const least = 3
+
+// latency times a network on units at a batch, as launches and kernel by kernel. It returns the median launch.
+func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
+	u := device.UnitRange(0, n)
+	key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
+	first, err := r.took(ctx, r.work(net, 0, batch, 0, u)) // it makes the partition
+	if err != nil {
+		return 0, err
+	}
+	fewest := few
+	if r.For > 0 && few*time.Duration(first) > r.For/time.Duration(things) {
+		fewest = least
+	}
+	var all []int64
+	for enough := r.after(fewest, things); !enough(len(all)); {
+		took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, took)
+	}
+	r.add(Latency, key, "ns", all...)
+	// With events: kernels one by one, each with the host's launch time.
+	for i, enough := 0, r.after(fewest, things); !enough(i); i += fewest {
+		layers, err := r.d.Profile(net.Network.Name, batch, min(fewest, r.N-i), u)
+		if err != nil {
+			return 0, err
+		}
+		for k := range layers[0].Ns {
+			sum := int64(0)
+			for _, l := range layers {
+				sum += l.Ns[k]
+			}
+			r.add(Latency, key+" kernels", "ns", sum)
+		}
+	}
+	return median(slices.Sorted(slices.Values(floats(all)))), nil
+}
+
+// layers times each kernel of the networks alone, several in a row, so that the host's time is not in it. The keys say
+// what shape it has, for other libraries to be measured on.
+func (b *bench) layers(ctx context.Context) error {
+	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
+		for _, net := range b.Networks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			all, err := r.d.Pace(net.Network.Name, min(few, b.N))
+			if err != nil {
+				return err
+			}
+			for i := range all {
+				d, op := &net.Layers[i], "pool"
+				if d.Op == abi.OpGEMM {
+					op = "gemm"
+				}
+				b.add(Layers, fmt.Sprintf("%s %d %s in=%dx%dx%d k=%dx%d s=%dx%d out=%dx%dx%d blocks=%d", net.Network.Name, i, op,
+					d.InH, d.InW, d.InC, d.KH, d.KW, d.SH, d.SW, d.OutH, d.OutW, d.OutC, all[i].Blocks), "ns", all[i].Ns...)
 			}
 		}
 		return nil

@@ -42,6 +42,7 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	if err := r.look(&r.paces.before); err != nil {
 		return err
 	}
+	defer func() { r.busy = time.Now() }()
 	if err := do(r); err != nil {
 		return err
 	}
@@ -80,15 +81,20 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 	return was > 0 && math.Abs(now/was-1) <= settled
 }
 
-// warmth is how long launches keep the GPU busy before a measurement: a second, on a GPU with clocks.
+// still is how long a GPU may have had nothing to do and counts as warm.
+const still = 2 * time.Second
+
+// warmth is how long launches keep the GPU busy before a measurement: a second, on a GPU with clocks, and a twentieth
+// of it where it was busy just now.
 func (b *bench) warmth() int64 {
-	switch {
-	case b.Warm > 0:
-		return b.Warm.Nanoseconds()
-	case b.raw.Facts.Fake:
-		return 0
+	warm := b.Warm
+	if warm == 0 && !b.raw.Facts.Fake {
+		warm = time.Second
 	}
-	return time.Second.Nanoseconds()
+	if !b.busy.IsZero() && time.Since(b.busy) < still {
+		warm /= 20
+	}
+	return warm.Nanoseconds()
 }
 
 // steady launches the best-effort network until the clocks are steady. Load is the sum of launch times.
@@ -133,10 +139,13 @@ func clockOf(d *cuda.Device) (mhz int, known bool) {
 	return h.SMMHz, true
 }
 
+// paceRuns is how often a look times each kernel: between looks the same kernels differed by 0.3 % on an H100.
+const paceRuns = 3
+
 // look times the best-effort network's kernels.
 func (r *rig) look(to *[]int64) error {
 	be, _ := r.pair()
-	return look(r.d, be.Network.Name, min(few, r.N), to, &r.paces.mhz)
+	return look(r.d, be.Network.Name, min(paceRuns, r.N), to, &r.paces.mhz)
 }
 
 // look times a network's kernels one by one, with many launches between two events and so without the host's time,
@@ -160,7 +169,7 @@ func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 // Looks are readings by a caller who opens the GPU in another way than Run. They are kept by network, since only the
 // same kernels can be compared, and before and after.
 type Looks struct {
-	Runs int // of each kernel, at most few; 0: no readings
+	Runs int // of each kernel, at most paceRuns; 0: no readings
 	of   []string
 	seen map[string]*paces
 }
@@ -183,7 +192,7 @@ func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
 	if after {
 		to = &p.after
 	}
-	return look(d, network, min(few, l.Runs), to, &p.mhz)
+	return look(d, network, min(paceRuns, l.Runs), to, &p.mhz)
 }
 
 // Series returns the readings like those of a part, by network.

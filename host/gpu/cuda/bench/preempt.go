@@ -25,13 +25,13 @@ func (b *bench) preemption(ctx context.Context) error {
 	b.add(Preemption, "best effort batch", "samples", int64(batch))
 	var alone []int64
 	defer func() { b.add(Preemption, "best effort alone", "ns", alone...) }()
-	for _, name := range []string{"reset", "wait"} {
-		m, err := gpu.ModeOf(name)
-		if err != nil {
-			return err
-		}
-		for _, capacity := range []int{1, 2, 4, 8, 16} {
-			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, batch+1, func(r *rig) error {
+	for _, capacity := range []int{1, 2, 4, 8, 16} {
+		for _, name := range []string{"reset", "wait"} {
+			m, err := gpu.ModeOf(name)
+			if err != nil {
+				return err
+			}
+			err = b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, batch+1, func(r *rig) error {
 				one, err := r.alone(ctx, be, batch)
 				if err != nil {
 					return err

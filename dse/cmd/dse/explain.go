@@ -149,7 +149,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if err := doc.layers(b, board); err != nil {
 		return err
 	}
-	if doc.Band, err = counted.Of(recipe.Own(c.Network)); err != nil {
+	if doc.Band, err = counted.Of(b.Design, c.Network, recipe.Own(c.Network)); err != nil {
 		return err
 	}
 	if c.HLS || len(c.Csynth) > 0 {

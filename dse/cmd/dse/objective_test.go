@@ -123,7 +123,7 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	dsp := resource.Of(b, most).DSP
-	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "6..6", "--tc", "24..28", "--tr", "64..128",
+	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "6..6", "--tc", "24..28", "--tr", "64..64",
 		"--objective", "latency", "--max-dsp", fmt.Sprint(dsp))
 	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -144,7 +144,7 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := [2]int{at[1], at[2]}
-		compiled[key], alone[key] = cyclesOf(t, w, d).Sum(1), summed(t, w, d).Sum(1) // T_R changes neither value
+		compiled[key], alone[key] = cyclesOf(t, w, d).Sum(1), summed(t, w, d).Sum(1)
 		if compiled[key] > alone[key] {
 			t.Errorf("%v: %d cycles compiled, layers one by one %d", at, compiled[key], alone[key])
 		}
@@ -515,7 +515,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			}
 			// those within the bands of the law of cycles or of LUTs
 			band := 0.0
-			switch k, err := counted.Of(false); {
+			switch k, err := counted.Of(configs.Design{}, "", false); {
 			case err != nil:
 				t.Fatal(err)
 			case strings.HasPrefix(c.name, "cheapest by lut"):

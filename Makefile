@@ -97,6 +97,7 @@ lint: lint-rtl lint-go ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 lint-go: $(BUILD)/.go
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./... ./.ci/readme
+	@go vet -tags otel ./host/serve ./host/cmd/sluice
 	@go tool staticcheck ./... ./.ci/readme
 	@echo "gofumpt, go vet, staticcheck: clean"
 
@@ -126,6 +127,7 @@ test-npus:
 test-go: check-gen
 	@# a loaded machine is no failure: ten minutes a package are not enough on every one
 	@SLUICE_SETUP=done go test -vet=off -timeout 40m ./... ./.ci/readme
+	@go test -vet=off -tags otel -run '^TestSpans$$' ./host/serve
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
@@ -243,7 +245,7 @@ $(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
 	@touch $@
 
 .PHONY: other-clients fleet oci
-other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set ## KServe's clients and MLServer's against sluice serve (0.8 GB of packages)
+other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set ## KServe's clients and MLServer's against sluice serve (0.7 GB of packages)
 	@SLUICE_KSERVE=$(CURDIR)/$(BUILD)/clients/kserve/bin/python SLUICE_MLSERVER=$(CURDIR)/$(BUILD)/clients/mlserver/bin/python \
 	  go test ./host/serve -count 1 -v -run '^TestOtherClients$$'
 

@@ -264,9 +264,9 @@ func at1(b *testing.B, dir, policy string, admits bool) oip.GRPCInferenceService
 // dynamic batcher: whole batches, a short wait for others, exits taken when the batch has ended, nothing refused by the table.
 func BenchmarkOverload(b *testing.B) {
 	const (
-		segment = 20 * time.Millisecond
-		slo     = 250 * time.Millisecond
-		full    = 8 / (1.5 * 20e-3) // a second, where half leave at the first of two exits
+		segment = 100 * time.Millisecond // so that ten times capacity is no load for the machine
+		slo     = 1250 * time.Millisecond
+		full    = 8 / (1.5 * 100e-3) // a second, where half leave at the first of two exits
 	)
 	dir, _ := paced(b, segment)
 	for _, p := range []struct {
@@ -276,7 +276,7 @@ func BenchmarkOverload(b *testing.B) {
 		for _, times := range []float64{1, 2, 5, 10} {
 			b.Run(fmt.Sprintf("%s/%gx", p.name, times), func(b *testing.B) {
 				s := at1(b, dir, p.policy, p.admits)
-				n := int(4 * times * full) // four seconds
+				n := int(10 * times * full) // ten seconds
 				at, err := load.Poisson(times*full, n, 1)
 				if err != nil {
 					b.Fatal(err)

@@ -167,8 +167,23 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
+// warmUps is how often a model may be warmed up until it has answered: a device that fails meanwhile is not its fault.
+const warmUps = 3
+
 // warm has one input of zeros go through every segment.
 func (m *Model) warm(ctx context.Context) error {
+	var err error
+	for range warmUps {
+		var failed bool
+		if failed, err = m.warmOnce(ctx); !failed || !m.alive() || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// warmOnce tells beside its error whether the device has failed.
+func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	never := make([]float32, len(m.net.Exits))
 	for i := range never {
 		never[i] = 2 // no confidence is above it
@@ -179,14 +194,14 @@ func (m *Model) warm(ctx context.Context) error {
 		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
 	if err != nil {
-		return fmt.Errorf("warm it up: %w", err)
+		return false, fmt.Errorf("warm it up: %w", err)
 	}
 	defer context.AfterFunc(ctx, t.Cancel)()
 	<-t.Done()
 	if r := t.Outcomes()[0].Record; r.Ending != engine.OnTime {
-		return fmt.Errorf("warm it up: its first request ended as %s: %s", r.Ending, r.Why)
+		return r.Ending == engine.Errored, fmt.Errorf("warm it up: its first request ended as %s: %s", r.Ending, r.Why)
 	}
-	return nil
+	return false, nil
 }
 
 // alive tells whether the model's device answers.
@@ -225,7 +240,9 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	var lost error // the client takes no more
+	sp := spanOf(ctx)
 	for e := range ticket.Exits() {
+		sp.exit(&e, m.on.server.Now())
 		if passed == nil || lost != nil {
 			continue
 		}
@@ -339,7 +356,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 		if l := e.Logits; l != nil {
 			logits = append(logits, l...)
 		} else {
-			logits = append(logits, device.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
+			logits = append(logits, bundle.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
 		}
 	}
 	if n == 1 {

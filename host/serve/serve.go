@@ -87,6 +87,7 @@ type Options struct {
 	Defaults Settings
 	// TritonMetrics shows nv_inference_* beside the server's own metrics.
 	TritonMetrics bool
+	Tracer        *Tracer // nil: no spans
 	Log           *slog.Logger
 }
 
@@ -197,7 +198,9 @@ func (s *Server) begin() (end func(), err error) {
 // nobody but this request.
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	began := time.Now()
+	ctx, sp := s.opts.Tracer.begin(ctx, r)
 	a, m, err := s.infer(ctx, r, passed)
+	sp.end(err)
 	s.book.request(m, r, time.Since(began), err)
 	s.load.report(time.Now(), s) // so that what a report is of is no older than the requests
 	return a, err

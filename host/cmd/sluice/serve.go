@@ -65,15 +65,17 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
+	var err error
+	if o.Tracer, err = serve.NewTracer(e.Ctx); err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
 	if c.Token != "" {
-		var err error
 		if o.Token, err = serve.TokenFile(c.Token, e.Log); err != nil {
 			return cli.Coded(cli.Input, err)
 		}
 	}
 	var secure *tls.Config
 	if c.Cert != "" {
-		var err error
 		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA, e.Log); err != nil {
 			return cli.Coded(cli.Input, err)
 		}
@@ -100,7 +102,10 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err := s.LoadAll(); err != nil {
 		return errors.Join(cli.Coded(cli.Input, err), s.Drain(running))
 	}
-	return c.serve(e, s, secure, ports)
+	err = c.serve(e, s, secure, ports)
+	short, stop := context.WithTimeout(running, 5*time.Second)
+	defer stop()
+	return errors.Join(err, o.Tracer.Close(short))
 }
 
 // open opens a device with a first model on it.

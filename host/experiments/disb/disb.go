@@ -226,7 +226,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
 		w := &drawn[name].Bundle.Network
-		load := &device.Work{Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
+		load := &device.Work{Kind: device.Load, Network: name, Artefact: drawn[name]}
 		if _, err := s.Do(ctx, load); err != nil {
 			return nil, err
 		}

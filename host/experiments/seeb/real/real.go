@@ -111,7 +111,7 @@ func (r *run) open(ctx context.Context) (*cuda.Seat, error) {
 	}
 	s := cuda.NewSeat(ctx, d)
 	for _, b := range r.cfg.Networks {
-		if _, err := s.Do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(b)}); err != nil {
+		if _, err := s.Do(ctx, &device.Work{Kind: device.Load, Artefact: b}); err != nil {
 			_ = s.Shut()
 			return nil, err
 		}

@@ -343,7 +343,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
 		for _, n := range b.Networks {
-			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
+			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: n}, nil); err != nil {
 				return err
 			}
 			for range samples {

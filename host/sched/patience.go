@@ -59,22 +59,22 @@ func (q *plan) takes(waiting int) Time {
 func (q *plan) hold(seen *Traffic) {
 	q.tail = seen.Tail
 	q.over += float64(seen.Beyond-q.beyond) - mul(tailKept, float64(seen.InOrder-q.inOrder))
-	q.over = min(overSpan, max(0, q.over))
+	q.over = min(overLimit, max(0, q.over))
 	q.inOrder, q.beyond = seen.InOrder, seen.Beyond
-	q.back = mul(q.tail, 1-q.over/overSpan)
+	q.back = mul(q.tail, 1-q.over/overLimit)
 }
 
-// stands reports whether a request that will be late lets others pass. Without a plan it does not, except under
+// standsBack reports whether a request that will be late lets others pass. Without a plan it does not, except under
 // fluid+last.
-func (p *Plus) stands(now Time, q *plan, r *Request) bool {
+func (p *Plus) standsBack(now Time, q *plan, r *Request) bool {
 	if p.Last {
-		return endures(now, r)
+		return canWait(now, r)
 	}
 	return q != nil && float64(now-r.Arrived) <= q.back
 }
 
-// endures reports whether a request that was let go can wait longer.
-func endures(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
+// canWait reports whether a request that was let go can wait longer.
+func canWait(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
 
 // next returns the request to serve next; nil if this answer has already used all that wait.
 func (p *Plus) next(now Time, s *State) *Request {
@@ -90,7 +90,7 @@ func (p *Plus) next(now Time, s *State) *Request {
 		if slices.Contains(p.given, r.ID) {
 			continue
 		}
-		if !p.wait.has(r.ID) && (r.Deadline >= now || !p.stands(now, p.known(r.Network), r)) {
+		if !p.wait.has(r.ID) && (r.Deadline >= now || !p.standsBack(now, p.known(r.Network), r)) {
 			return r
 		}
 		if first == nil {
@@ -139,7 +139,7 @@ func (p *Plus) pickLevel(now Time, s *State, q *plan, lo, hi, from, limit int, b
 	buf, from, first, more := p.patient(now, s, q, lo, hi, from, limit, begun, buf)
 	for i := first; i >= 0 && i < hi && len(p.given)-from < limit; i++ { // then those that stand back
 		r := s.Queue.At(i)
-		if r.Deadline >= begun || r.Network != q.network || !p.stands(now, q, r) || p.wait.has(r.ID) || slices.Contains(p.given[:from], r.ID) {
+		if r.Deadline >= begun || r.Network != q.network || !p.standsBack(now, q, r) || p.wait.has(r.ID) || slices.Contains(p.given[:from], r.ID) {
 			continue
 		}
 		p.give(r, begun)
@@ -180,7 +180,7 @@ func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, beg
 		case from > 0 && slices.Contains(p.given[:from], r.ID):
 			continue
 		case !off && r.Network != q.network:
-			if r.Deadline >= now || !p.stands(now, p.known(r.Network), r) {
+			if r.Deadline >= now || !p.standsBack(now, p.known(r.Network), r) {
 				return buf, from, first, false
 			}
 			if first < 0 { // it stands back, as in next
@@ -188,7 +188,7 @@ func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, beg
 			}
 			i = s.Queue.skip(i, hi, now)
 			continue
-		case off && (r.Network != q.network || endures(now, r)):
+		case off && (r.Network != q.network || canWait(now, r)):
 			at++
 			continue
 		case off: // its patience has ended
@@ -198,13 +198,13 @@ func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, beg
 			p.given, p.due = slices.Insert(p.given, from, r.ID), slices.Insert(p.due, from, never)
 			from++
 			continue
-		case missed && p.stands(now, q, r):
+		case missed && p.standsBack(now, q, r):
 			if first < 0 {
 				first = i
 			}
 			i = s.Queue.skip(i, hi, begun)
 			continue
-		case missed && p.lets(now, q, r):
+		case missed && p.mayLetGo(now, q, r):
 			p.wait.off = slices.Insert(p.wait.off, at, letOff{r.Priority, r.ID})
 			p.wait.total++
 			at++
@@ -231,9 +231,9 @@ func (w *patience) behind(level int) int {
 	return n
 }
 
-// lets reports whether a request that will be late may be let go.
-func (p *Plus) lets(now Time, q *plan, r *Request) bool {
-	return !p.Last && float64(now-r.Arrived) > q.tail && endures(now, r) &&
+// mayLetGo reports whether a request that will be late may be let go.
+func (p *Plus) mayLetGo(now Time, q *plan, r *Request) bool {
+	return !p.Last && float64(now-r.Arrived) > q.tail && canWait(now, r) &&
 		len(p.wait.off) < maxLetGo && float64(p.wait.total) < mul(letGo, float64(q.arrived))
 }
 

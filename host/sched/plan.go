@@ -41,7 +41,7 @@ type plan struct {
 	arrived            int64   // requests so far
 	tail               float64 // Traffic.Tail
 	back               float64 // how long a request that will be late stands back, in ns
-	over               float64 // how many more requests began beyond the tail than allowed, 0 to overSpan
+	over               float64 // how many more requests began beyond the tail than allowed, 0 to overLimit
 	inOrder, beyond    int64   // values of Traffic that over already includes
 	weight             float64 // W in ns
 	nextRates, restart int64   // numbers of arrivals at which to update the rates, and to restart V

@@ -35,7 +35,7 @@ const (
 	letGo        = 0.008 // share of requests that may be let go
 	endurance    = 20    // a request that was let go waits up to this many times its own time
 	tailKept     = 0.7   // share of the requests beyond the tail in the order of arrival that may begin beyond it
-	overSpan     = 30    // at this many more, no request stands back
+	overLimit    = 30    // at this many more, no request stands back
 	missWeight   = 3.0   // W in units of one request alone through the whole network
 	lateUpTo     = 0.9   // a deadline closer than this share of the expected time counts as missed
 	lateFrom     = 1.2   // one further away than this share counts as met; between both it may be met

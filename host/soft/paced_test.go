@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
-// tired computes like golden, but slowly.
-type tired struct{ *golden.Program }
+// slowExecutor computes like golden, but slowly.
+type slowExecutor struct{ *golden.Program }
 
-func (x tired) Segment(segment, batch int, slot []byte) error {
+func (x slowExecutor) Segment(segment, batch int, slot []byte) error {
 	time.Sleep(400 * time.Millisecond)
 	return x.Program.Segment(segment, batch, slot)
 }
@@ -60,7 +60,7 @@ func TestPacedByTheTable(t *testing.T) {
 	for name, memo := range map[string]*soft.Memo{"full": nil, "memo": {}} {
 		dev := soft.New(d, soft.Options{Memo: memo, Executor: func(b *bundle.Bundle) (soft.Executor, error) {
 			p, err := golden.New(b)
-			return tired{p}, err
+			return slowExecutor{p}, err
 		}})
 		if err := dev.Load(t.Context(), &paced); err != nil {
 			t.Fatal(err)

@@ -463,7 +463,7 @@ func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, 
 	for _, b := range all { // a build with checkers reports its counts when it ends
 		if bus := buses[b.Design.Name]; err == nil && check[b.Design.Name] && bus != nil {
 			if err = b.Dev.Close(); err == nil {
-				err = doc.Coverage.Bins.Heard(b.Design, bus.Said())
+				err = doc.Coverage.Bins.AddCheckerCounts(b.Design, bus.Output())
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestWarm(t *testing.T) {
 			run++
 		}
 	}
-	// Four kernels, and the padded one without a limit and under 80, which lets an SM hold more blocks.
+	// Four kernels, and the padded one without a limit and under 64, which lets an SM hold more blocks.
 	if n := found[kernels.EntryPadded]; n != 2 || found[kernels.EntryLayer] != 1 || run != 4+2 {
 		t.Errorf("found %v, %d launches", found, run)
 	}

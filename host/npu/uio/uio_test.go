@@ -23,15 +23,15 @@ type model struct {
 	t   testing.TB
 	irq *os.File // the other end of the bus's line
 
-	mu      sync.Mutex
-	reg     map[uint32]uint32
-	time    uint64
-	rate    uint64 // cycles that each read of TIME adds
-	masked  bool   // the kernel has masked the line
-	raised  bool
-	mute    bool // interrupts are lost
-	deaf    bool // ignores soft resets
-	refused []uint32
+	mu               sync.Mutex
+	reg              map[uint32]uint32
+	time             uint64
+	rate             uint64 // cycles that each read of TIME adds
+	masked           bool   // the kernel has masked the line
+	raised           bool
+	mute             bool // interrupts are lost
+	ignoresSoftReset bool
+	refused          []uint32
 }
 
 func (m *model) check(off uint32, write bool, v uint32) {
@@ -68,7 +68,7 @@ func (m *model) store(off, v uint32) {
 	case off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0:
 		m.reg[abi.RegStatus] = abi.RegStatusBusyMask
 	case off == abi.RegCtrl && v&abi.RegCtrlSoftResetMask != 0:
-		if m.reg[abi.RegStatus]&abi.RegStatusBusyMask != 0 && !m.deaf {
+		if m.reg[abi.RegStatus]&abi.RegStatusBusyMask != 0 && !m.ignoresSoftReset {
 			m.reg[abi.RegStatus] = abi.RegStatusErrorMask
 			m.reg[abi.RegIRQStatus] |= abi.RegIRQStatusErrorMask
 			m.line()
@@ -132,7 +132,7 @@ func newModel(t testing.TB) (*Bus, *model) {
 	go m.unmask()
 	t.Cleanup(func() {
 		m.mu.Lock()
-		m.deaf = false
+		m.ignoresSoftReset = false
 		m.mu.Unlock()
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -267,9 +267,9 @@ func TestRest(t *testing.T) {
 		t.Errorf("%v, abandoned: %v", err, b.Abandoned())
 	}
 	start(t, b)
-	m.deaf = true
+	m.ignoresSoftReset = true
 	if err := b.rest(t.Context()); !errors.Is(err, ErrStuck) {
-		t.Errorf("deaf: %v", err)
+		t.Errorf("a device that ignores soft resets: %v", err)
 	}
 	m.reg[abi.RegID] = 0xFFFFFFFF
 	if err := b.rest(t.Context()); !errors.Is(err, npu.ErrHardware) || !strings.Contains(err.Error(), "bitstream") {

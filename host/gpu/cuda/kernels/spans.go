@@ -17,7 +17,7 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 // Instructions of a thread, as sass.py counts them for sm_90, rounded up: of a tile besides its steps; of a product's
 // step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of an element of a pool's window.
 const (
-	TileCost   = 600
+	TileCost   = 500
 	StepCost   = 170
 	NarrowCost = 620
 	WindowCost = 26

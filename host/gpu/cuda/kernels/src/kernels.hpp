@@ -56,9 +56,9 @@ struct Roles {
 
 DEVICE i64 round_shift(i64 x, int n) { return n == 0 ? x : (x + ((i64)1 << (n - 1))) >> n; }
 
+// finish rounds and clamps; lo and hi are int16, so that this saturates too.
 DEVICE short finish(const Layer &l, i64 x, int shift) {
   x = round_shift(x, shift);
-  x = x > 32767 ? 32767 : x < -32768 ? -32768 : x;
   x = x > l.hi ? l.hi : x;
   return (short)(x < l.lo ? l.lo : x);
 }
@@ -177,7 +177,7 @@ struct Tile {
 };
 
 DEVICE Tile tile_of(const Layer &l, unsigned block) {
-  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = block / tiles, tile = block - sample * tiles, row = tile / columns;
+  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = l.batch == 1 ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
   return Tile{(char *)l.slots + l.stride * l.sample[sample], (int)row * PIXELS, (int)(tile - row * columns) * CHANNELS};
 }
 
@@ -256,7 +256,7 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
     UNROLL for (int i = 0; i < 4; i++) MINE(sum, t, i) = Sum{};
     Cursor &c = MINE(at, t, 0);
     const int p = g.p0 + t / VECS, d = t % VECS * WIDE, out_w = FRESH(l.out_w), in_c = FRESH(l.in_c), row = l.k_w * in_c, y = p / out_w, ky = d / row, r = d - ky * row;
-    c.d = d, c.kx = r / in_c, c.c = r - c.kx * in_c;
+    c.d = d, c.kx = r < in_c ? 0 : r / in_c, c.c = r - c.kx * in_c;
     c.y = p < pixels && t / VECS < PIXELS ? y * l.s_h - l.pad_t + ky : -(1 << 30), c.x = (p - y * out_w) * l.s_w - l.pad_l + c.kx;
     if (vectors) fetch(l, g, t, c, MINE(next, t, 0), &MINE(next, t, 1));
   }
@@ -279,15 +279,22 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
       SYNC;
     }
   }
-  THREADS(t) UNROLL for (int i = 0; i < 2; i++) {
-    const int p = g.p0 + t % TEAM / GROUP + i * HALF_P, out_w = FRESH(l.out_w), y = p / out_w, x = p - y * out_w;
-    if (p >= pixels) continue;
-    UNROLL for (int k = 0; k < 2; k++) {
-      const int c = g.c0 + t / TEAM * COLUMNS + t % GROUP * 2 + k;
-      if (c >= l.out_c) continue;
-      i64 s = total(MINE(sum, t, 2 * i + k)) + ((const i32 *)l.bias)[c];
-      if (l.residual) s += (i64) * (const short *)(g.slot + l.res_offset + (i64)y * l.res_row + 2 * ((i64)x * l.res_pix + c)) * ((i64)1 << l.res_shift);
-      *out_at(l, g.slot, y, x, c) = finish(l, s, l.shift);
+  THREADS(t) {
+    const int out_w = FRESH(l.out_w), c = g.c0 + t / TEAM * COLUMNS + t % GROUP * 2;
+    int p = g.p0 + t % TEAM / GROUP, y = p / out_w, x = p - y * out_w;
+    i32 bias[2];
+    UNROLL for (int k = 0; k < 2; k++) bias[k] = c + k < l.out_c ? ((const i32 *)l.bias)[c + k] : 0;
+    UNROLL for (int i = 0; i < 2; i++) {
+      if (p < pixels) {
+        short *out = out_at(l, g.slot, y, x, c);
+        UNROLL for (int k = 0; k < 2; k++) {
+          if (c + k >= l.out_c) continue;
+          i64 s = total(MINE(sum, t, 2 * i + k)) + bias[k];
+          if (l.residual) s += (i64)((const short *)(g.slot + l.res_offset + (i64)y * l.res_row + 2 * ((i64)x * l.res_pix + c)))[k] * ((i64)1 << l.res_shift);
+          out[k] = finish(l, s, l.shift);
+        }
+      }
+      for (p += HALF_P, x += HALF_P; x >= out_w; y++) x -= out_w;
     }
   }
   return true;

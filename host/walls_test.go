@@ -49,9 +49,9 @@ var rules = map[string][]string{
 	"dse/split":                  {"dse/cost", "dse/mapping"},
 	"dse/search":                 {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it does not simulate: a simulation is passed in
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
-	"dse/bundle":                 {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by the code that selects it
+	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by the code that selects it; in graph: names of confidences
 	"dse/golden":                 {"dse/bundle"},
-	"host/device":                {"dse/bundle", "dse/graph"},
+	"host/device":                {}, // neither a file format nor a number format of a network
 	"host/predict":               {},
 	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},
@@ -72,7 +72,7 @@ var rules = map[string][]string{
 	"host/kit":                   {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":                   {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // in sched: what a launching thread uses, sched.Pad
 	"host/gpu/cuda":              {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
-	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle"}, // in predict: the model whose errors are measured
+	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle", "dse/golden", "dse/randnet"}, // in predict: the model whose errors are measured; in golden: what results are compared with
 	"host/board":                 {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                  {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":                {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
@@ -83,8 +83,9 @@ var rules = map[string][]string{
 	"host/experiments/frame":     {},
 	"host/experiments/fluid":     {"host/experiments", "host/experiments/frame", "host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
 	"host/experiments/seeb":      {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/seeb/real": {"host/experiments/seeb", "host/gpu/cuda", "host/gpu/cuda/bench", "host/engine", "host/sched", "host/device", "dse/bundle"},
 	"host/experiments/reef":      {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/disb":      {"host/experiments/reef", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/disb":      {"host/experiments/reef", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle", "dse/recipe"},
 	"host/experiments/strait":    {"host/experiments/frame", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
 	"host/experiments/compose":   {"host/experiments/frame", "host/experiments/strait", "host/experiments/jellyfish", "host/jellyfish", "host/links", "host/gpu/params", "host/drawn", "host/device", "host/sched", "dse/bundle"},
 	"host/experiments":           {"host/experiments/frame", "host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -31,7 +31,7 @@ func session(t *testing.T, bus Bus, n *testNet, spoil func()) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	in := admit(t, d, rng, 1, 2, 3)
 	l := launch(0, 1, never, 1, 2, 3)
-	_, l.Theta[1] = device.Confidence(n.logits(in[2], 0), 6) // request 2 leaves at the first exit
+	_, l.Theta[1] = bundle.Confidence(n.logits(in[2], 0), 6) // request 2 leaves at the first exit
 	rep, err := d.Run(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ type devices struct {
 // bundle, under the name that it has on devices.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
 	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
-	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{device.OfBundle(b)}}
+	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{b}}
 	for {
 		var err error
 		on, opens := d.reserve(like)

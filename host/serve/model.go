@@ -356,7 +356,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 		if l := e.Logits; l != nil {
 			logits = append(logits, l...)
 		} else {
-			logits = append(logits, device.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
+			logits = append(logits, bundle.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
 		}
 	}
 	if n == 1 {

@@ -48,7 +48,7 @@ type loadDoc struct {
 	cli.Header
 	URL     string `json:"url"`
 	Model   string `json:"model"`
-	Process string `json:"process"` // closed:N of a closed loop
+	Process string `json:"process"` // closed:N: a closed loop
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }
@@ -95,7 +95,7 @@ func (c *loadCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// load is what the flags ask for, and how its requests arrive.
+// load describes the requests and their arrivals according to the flags.
 func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	if c.N < 1 || c.N > maxRequests || c.SLO < 0 || c.Closed < 0 || c.Closed > maxRequests {
 		return nil, "", fmt.Errorf("--n %d, --slo %v, --closed %d: expected 1..%d requests, no negative time, at most as many clients", c.N, c.SLO, c.Closed, maxRequests)
@@ -124,7 +124,7 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	return l, how, err
 }
 
-// dial finds the server, with what it wants to be shown.
+// dial connects to the server, with the token and certificates that it requires.
 func (c *loadCmd) dial() (drive.Server, error) {
 	token := ""
 	if c.Token != "" {

@@ -38,7 +38,7 @@ type reproduceCmd struct {
 	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
 	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): parameters of one's own for a GPU."`
 	Begin     string        `placeholder:"FILE" help:"strait: let every predictor begin with what an earlier run has learnt, its predictor.json (default: as new)."`
-	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second."`
+	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second, or pcap:PORT:FILE, what a capture's requests to a port had."`
 	Build     string        `default:"build" help:"fluid: folder for what is built once." env:"SLUICE_BUILD"`
 	Out       string        `default:"out/reproduce" help:"Folder for summary.json and report.html, in a folder of the publication's name."`
 	Check     bool          `help:"Exit with 1 where a claim does not hold."`

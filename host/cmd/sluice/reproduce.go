@@ -319,7 +319,11 @@ func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reprod
 	if doc.TimeNs, doc.N = 0, c.N; cfg.Vary {
 		return nil, cli.Errorf(cli.Usage, "--vary is not read by reproduce fluid: sluice bench sensitivity varies bandwidth, batch and SLO")
 	}
-	bench := benchSuiteCmd{Names: fluid.Reproduced(), Seeds: c.Seeds, N: c.N, Workers: c.Workers, Build: c.Build, Out: filepath.Join(c.Out, "fluid")}
+	names := fluid.Needed(cfg.Only)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%w begins with %q", frame.ErrOnly, cfg.Only)
+	}
+	bench := benchSuiteCmd{Names: names, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Build: c.Build, Out: filepath.Join(c.Out, "fluid")}
 	suite, benches, err := bench.run(e)
 	if err != nil {
 		return nil, err

@@ -110,6 +110,27 @@ func TestJudgeWithoutChance(t *testing.T) {
 	}
 }
 
+// Multiples have a geometric mean: three times as much with one seed and a third with another are one.
+func TestTimes(t *testing.T) {
+	k := claim(0.5, 2)
+	v := []float64{1. / 2, 2, 1. / 2, 2, 1, 1}
+	if s := k.Judge(v); math.Abs(*s.Ours-7./6) > 1e-9 {
+		t.Errorf("%v", *s.Ours)
+	}
+	k.Times = true
+	s := k.Judge(v)
+	// logarithms of -+ln 2 twice each and 0 twice: a deviation of 0.620, 2.571 * 0.620 / sqrt(6) = 0.6507
+	if from, to := math.Exp(-0.6507), math.Exp(0.6507); math.Abs(*s.Ours-1) > 1e-9 || math.Abs(*s.CI95-(to-from)/2) > 1e-3 || s.Verdict != Holds {
+		t.Errorf("%v +- %v %s, expected 1 +- %v", *s.Ours, *s.CI95, s.Verdict, (to-from)/2)
+	}
+	if s := k.Judge([]float64{9, 12, 8}); s.Verdict != Fails {
+		t.Error(s.Verdict)
+	}
+	if s := k.Judge([]float64{0, 1, 1}); math.Abs(*s.Ours-2./3) > 1e-9 {
+		t.Errorf("a multiple of nothing has no logarithm: %v", *s.Ours)
+	}
+}
+
 // A comparison in which neither side showed anything counts beside other seeds, and alone says nothing.
 func TestQuiet(t *testing.T) {
 	of := func(l float64) (float64, error) {

@@ -34,6 +34,7 @@ type Claim struct {
 	Fitted bool     `yaml:"fitted"`
 	Cause  string   `yaml:"cause"` // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
+	Times  bool     `yaml:"times"` // a multiple, far from one: its mean is geometric, its interval that of its logarithm
 	Exact  bool     `yaml:"exact"` // nothing is drawn: all seeds give the same, and one decides
 
 	least, most float64

@@ -34,7 +34,7 @@ type reproduceCmd struct {
 	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
 	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins so (fig6, table3), and no numbers beside them."`
 	Vary      bool          `help:"Halve and double every assumed parameter (long; not of fluid)."`
-	Workers   int           `default:"2" help:"fluid, jellyfish: runs at the same time; the results do not depend on it."`
+	Workers   int           `default:"2" help:"fluid, jellyfish, reef, strait: runs at the same time; the results do not depend on it."`
 	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
 	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): parameters of one's own for a GPU."`
 	Begin     string        `placeholder:"FILE" help:"strait: let every predictor begin with what an earlier run has learnt, its predictor.json (default: as new)."`

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -314,20 +316,27 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 }
 
 // Sample asks every lab. Where all are quiet there is no number.
-func Sample[L any](labs []L, of Probe[L]) ([]float64, error) {
-	v := make([]float64, 0, len(labs))
-	quiet := 0
-	for _, l := range labs {
-		x, err := of(l)
-		switch {
-		case errors.Is(err, ErrQuiet):
-			quiet++
-		case err != nil:
-			return nil, err
-		}
-		v = append(v, x)
+func Sample[L any](labs []L, of Probe[L]) ([]float64, error) { return sample(labs, of, 1) }
+
+// sample asks so many labs at the same time.
+func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
+	v := make([]float64, len(labs))
+	var quiet atomic.Int32
+	var g errgroup.Group
+	g.SetLimit(max(1, workers))
+	for i, l := range labs {
+		g.Go(func() (err error) {
+			if v[i], err = of(l); errors.Is(err, ErrQuiet) {
+				quiet.Add(1)
+				return nil
+			}
+			return err
+		})
 	}
-	if quiet == len(labs) {
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if int(quiet.Load()) == len(labs) {
 		for i := range v {
 			v[i] = math.NaN()
 		}

@@ -110,6 +110,28 @@ func TestJudgeWithoutChance(t *testing.T) {
 	}
 }
 
+// Labs that share nothing give the same however many are asked at a time; what one of them lacks is told.
+func TestApart(t *testing.T) {
+	labs := make([]*int, 40)
+	for i := range labs {
+		labs[i] = new(i)
+	}
+	of := func(l *int) (float64, error) {
+		x := float64(*l)
+		if *l++; x == 7 {
+			return 0, ErrQuiet
+		}
+		return x, nil
+	}
+	v, err := sample(labs, of, 5)
+	if err != nil || v[39] != 39 || v[7] != 0 || v[8] != 8 {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := sample(labs, func(l *int) (float64, error) { return 0, ErrBook }, 3); !errors.Is(err, ErrBook) {
+		t.Error(err)
+	}
+}
+
 // Multiples have a geometric mean: three times as much with one seed and a third with another are one.
 func TestTimes(t *testing.T) {
 	k := claim(0.5, 2)

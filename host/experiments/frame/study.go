@@ -152,6 +152,8 @@ type Study[L any] struct {
 	// Labs makes what the seeds need of one GPU (Claim.On), with a parameter that is another; nil: as it is.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
+	// Apart: labs share nothing, so that several are asked at the same time (Config.Workers).
+	Apart bool
 	// Rows are numbers beside the claims, of the same labs; nil: there are none.
 	Rows func(labs func(on string) ([]L, error)) ([]Row, error)
 	// Final has the last word on a statement, where a study has one; nil: it has not.
@@ -220,7 +222,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		st, err := s.state(k, l)
+		st, err := s.state(c, k, l)
 		if err != nil {
 			return nil, err
 		}
@@ -242,13 +244,17 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	return r, nil
 }
 
-func (s *Study[L]) state(k *Claim, labs []L) (*Statement, error) {
+func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	var v []float64
 	var err error
 	if whole := s.Whole[k.ID]; whole != nil {
 		v, err = whole(labs)
 	} else if of := s.Probes[k.ID]; of != nil {
-		v, err = Sample(labs, of)
+		workers := 1
+		if s.Apart {
+			workers = c.Workers
+		}
+		v, err = sample(labs, of, workers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
@@ -279,7 +285,7 @@ func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) e
 			if k.On != on || k.Long || s.Probes[k.ID] == nil {
 				continue
 			}
-			then, err := s.state(k, labs)
+			then, err := s.state(c, k, labs)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-// Package hls carries the sources of the NPU's kernel in Vitis HLS C++ and tells what their pragmas say.
+// Package hls embeds the sources of the NPU's kernel in Vitis HLS C++ and reads their pragmas.
 package hls
 
 import (
@@ -18,7 +18,7 @@ var files embed.FS
 func Source() fs.FS {
 	sub, err := fs.Sub(files, "src")
 	if err != nil {
-		return files // an embedded folder is there
+		return files // the embedded folder always exists
 	}
 	return sub
 }
@@ -29,7 +29,7 @@ var (
 	pipelineRE = regexp.MustCompile(`^\s*#pragma HLS pipeline II=(\d+)\s*$`)
 )
 
-// Pipelines are the pipelined loops of the kernel: their II by function.label.
+// Pipelines returns the II of each pipelined loop of the kernel, by function.label.
 func Pipelines() (map[string]int, error) { return pipelines(Source()) }
 
 func pipelines(src fs.FS) (map[string]int, error) {

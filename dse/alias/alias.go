@@ -1,24 +1,23 @@
-// Package alias decides where the tensors of a network lie in one another, and which convolutions are
-// one layer because of that: quantiser, compiler and search must place alike.
+// Package alias decides which tensors of a network share memory, and which convolutions become one layer because of
+// that. Quantiser, compiler and search must decide alike.
 //
-// The inputs of a concatenation lie inside its output where they can: producers write them to their
-// place, and it costs nothing.
+// If possible, the inputs of a concatenation lie inside its output: their producers write them in place, at no cost.
 //
-// Convolutions of one tensor with the same window and the same clamp are one layer with the output
-// channels of all: the tensor is read once instead of once for each. Their outputs must then lie side by
-// side. Those that are no part of a concatenation can lie anywhere. Where another is the first or last
-// part of one, they stand before or behind it in the same pixels, which become wider:
+// Convolutions of the same tensor with the same window and the same clamp become one layer that has the output
+// channels of all of them: the tensor is read once instead of once for each. Their outputs must then be adjacent.
+// Outputs that are not part of a concatenation can lie anywhere. An output that is the first or last part of a
+// concatenation has the others before or after it in the same pixels, which become wider:
 //
 //	[ reduce of the 3x3 | reduce of the 5x5 | 1x1 | 3x3 | 5x5 | .. ]
 //	  `----------- one layer ---------------------´
 //	                                          `- the concatenation -
 //
-// What this package merges is a layer if the quantised convolutions have one shift (quant sees to that
-// where it costs few bits of the weights); else they lie as if, and are layers of their own.
+// Convolutions merged here are one layer if they have the same shift after quantisation; quant arranges that if it
+// costs few bits of the weights. Otherwise their tensors lie the same way, but each is a layer of its own.
 //
-// That it does not depend on the design has two reasons: scales and places are chosen before there is one,
-// and where the law of cycles was asked about each of the 19 such blocks of Inception-v3 and GoogLeNet, on
-// zc706 and zcu104 at B = 1, 2, 4 and 8, no network was faster with one of them apart.
+// The decision does not depend on the design, for two reasons. Scales and places are chosen before the design is
+// known. And by the law of cycles no network was faster with one of the merges undone: that was tested for each of
+// the 19 such blocks of Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
 package alias
 
 import (
@@ -29,18 +28,18 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// View is where a tensor lies: in the memory of tensor Root, at a channel of its pixels.
+// View is the place of a tensor: in the memory of tensor Root, from a channel of its pixels on.
 type View struct {
 	Root    graph.TensorID
 	Channel int
 }
 
-// Plan is where all tensors of a network lie, and which convolutions are one layer.
+// Plan holds the places of all tensors of a network and the convolutions that become one layer.
 type Plan struct {
 	Views  []View        // by tensor
-	Width  []int         // channels of a pixel, by root; zero where nothing lies
+	Width  []int         // channels of a pixel, by root; 0: no tensor lies there
 	Copied map[Edge]bool // inputs of concatenations that cannot lie in the output
-	Merged [][]int       // nodes that are one layer, in order of their output's channels
+	Merged [][]int       // nodes that are one layer, in the order of their output channels
 
 	merged []int // by node: index into Merged, or -1
 }
@@ -48,10 +47,10 @@ type Plan struct {
 // Edge names input I of node N.
 type Edge struct{ N, I int }
 
-// maxWidth is the channels of a pixel that a descriptor can hold.
+// maxWidth is the maximum number of channels of a pixel in a descriptor.
 const maxWidth = 1<<16 - 1
 
-// Of places a graph, whose invariants must hold. Shapes are enough, weights may be absent.
+// Of makes the plan of a graph, whose invariants must hold. Weights may be absent.
 func Of(g *graph.Graph) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
@@ -62,13 +61,13 @@ func Of(g *graph.Graph) *Plan {
 	return p
 }
 
-// concatenate puts inputs of concatenations where they belong.
+// concatenate places the inputs of concatenations in their outputs.
 func (p *Plan) concatenate(g *graph.Graph) {
 	parent := make([]View, len(g.Tensors))
 	for i := range parent {
 		parent[i].Root = graph.None
 	}
-	apart := map[graph.TensorID]bool{g.Input: true} // the host reads and writes them as they are, pixel behind pixel
+	apart := map[graph.TensorID]bool{g.Input: true} // the host reads and writes these pixel after pixel, so they must lie apart
 	for _, e := range g.Exits {
 		apart[e.Tensor] = g.Tensors[e.Tensor].H*g.Tensors[e.Tensor].W > 1
 	}
@@ -97,18 +96,18 @@ func (p *Plan) concatenate(g *graph.Graph) {
 	}
 }
 
-// kind is what convolutions must have in common to be one layer.
+// kind holds what convolutions must have in common to become one layer.
 type kind struct {
 	in      graph.TensorID
 	window  graph.Window
 	lo, hi  float32
-	segment int  // a start runs all layers of a segment, and no others
+	segment int  // a start runs exactly the layers of a segment
 	head    bool // in a segment, the backbone comes before the head
 }
 
-// merge finds the convolutions that are one layer, and moves their outputs side by side.
+// merge finds convolutions that become one layer and places their outputs next to each other.
 func (p *Plan) merge(g *graph.Graph) {
-	pinned := map[graph.TensorID]bool{} // logits live longer than what could lie beside them
+	pinned := map[graph.TensorID]bool{} // logits live longer than their neighbours would
 	for _, e := range g.Exits {
 		pinned[p.Views[e.Tensor].Root] = true
 	}
@@ -119,7 +118,7 @@ func (p *Plan) merge(g *graph.Graph) {
 		p.merged[n] = -1
 		node := &g.Nodes[n]
 		if node.Op != graph.Conv || node.Groups != 1 || node.Residual != graph.None || pinned[p.Views[node.Output].Root] ||
-			!scaleless(node.ClampLo) || !scaleless(node.ClampHi) {
+			!scaleIndependent(node.ClampLo) || !scaleIndependent(node.ClampHi) {
 			continue
 		}
 		k := kind{node.Inputs[0], node.Window, node.ClampLo, node.ClampHi, g.Segment[n], head[n]}
@@ -146,21 +145,22 @@ func (p *Plan) merge(g *graph.Graph) {
 	}
 }
 
-// scaleless tells whether a bound of a clamp is the same integer on every scale: siblings clamp to the
-// same integers, and need not have the same scale.
-func scaleless(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
+// scaleIndependent reports whether a clamp bound is the same integer on every scale. Siblings clamp to the same integers
+// but may have different scales.
+func scaleIndependent(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
 
-// extent is the channels that lie in a root: those left of its own are below zero until all is placed.
+// extent is the range of channels used in a root. Channels to the left of its own are negative until all tensors are
+// placed.
 type extent struct{ lo, hi int }
 
-// run is convolutions whose outputs lie side by side in one root.
+// run is a list of convolutions whose outputs are adjacent in one root.
 type run struct {
 	nodes []int
 	root  graph.TensorID
 	extent
 }
 
-// siblings merges what can be of convolutions that have all in common.
+// siblings merges what is possible of convolutions of the same kind.
 func (p *Plan) siblings(g *graph.Graph, nodes []int, extents map[graph.TensorID]*extent) {
 	of := func(root graph.TensorID) *extent {
 		if extents[root] == nil {
@@ -210,8 +210,7 @@ func (p *Plan) siblings(g *graph.Graph, nodes []int, extents map[graph.TensorID]
 	}
 }
 
-// runs parts convolutions into those whose output is a tensor of its own, and the others by where theirs
-// lie side by side.
+// runs separates convolutions whose output is a tensor of its own, and groups the others by adjacent places.
 func (p *Plan) runs(g *graph.Graph, nodes []int) (free []int, runs []run) {
 	view := func(n int) View { return p.Views[g.Nodes[n].Output] }
 	var inside []int
@@ -240,7 +239,7 @@ func (p *Plan) runs(g *graph.Graph, nodes []int) (free []int, runs []run) {
 	return free, runs
 }
 
-// move lays outputs side by side, from a place on.
+// move places outputs next to each other, starting at a given place.
 func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 	for _, n := range nodes {
 		t := g.Nodes[n].Output
@@ -252,11 +251,11 @@ func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 	}
 }
 
-// Pix is the elements from one pixel of t to the next.
+// Pix is the distance between pixels of t, in elements.
 func (p *Plan) Pix(t graph.TensorID) int { return p.Width[p.Views[t].Root] }
 
-// Layer answers the nodes that are a layer with node n, in order of their output's channels, and whether
-// it is the one in whose place the layer stands: the first, whose input is all of theirs.
+// Layer returns the nodes that form one layer with node n, in the order of their output channels, and whether n
+// is the node whose place the layer takes: the first one, as its input is the input of all.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n
@@ -264,7 +263,7 @@ func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	return []int{n}, true
 }
 
-// Name is what the layer of nodes is called: the first one's name, and how many more it is.
+// Name is the name of a layer: that of its first node, and the number of the others.
 func Name(g *graph.Graph, nodes []int) string {
 	name := g.Nodes[slices.Min(nodes)].Name
 	if more := len(nodes) - 1; more > 0 {

@@ -23,6 +23,12 @@ type Bundle struct {
 	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
+// NetworkName and Kind make a bundle what a runtime loads on a device (device.Artefact).
+func (b *Bundle) NetworkName() string { return b.Network.Name }
+
+// Kind is that of every bundle.
+func (*Bundle) Kind() string { return "bundle" }
+
 // Network describes the compiled network.
 type Network struct {
 	Name          string
@@ -41,6 +47,8 @@ type Exit struct {
 	Classes     int   // logits; ClassesOf says how many classes they tell apart
 	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
+	// Confidence is how sure the exit is, one of graph.Confidences; "": softmax, of one logit sigmoid.
+	Confidence string `json:",omitempty"`
 }
 
 // ClassesOf returns how many classes a number of logits distinguishes: one logit is a yes-or-no question.

@@ -34,6 +34,7 @@ type ExitSummary struct {
 	First     int    `json:"first_layer"`
 	Last      int    `json:"last_layer"`
 	Classes   int    `json:"classes"`
+	By        string `json:"confidence,omitempty"` // how sure it is, where that is neither softmax nor of one logit
 	MACs      int64  `json:"macs"`
 	LatencyNS []int  `json:"latency_ns"` // p50 by batch - 1; 0 if the table has no entry
 }
@@ -57,7 +58,7 @@ func (b *Bundle) Summarize() (Summary, error) {
 	}
 	for i, e := range b.Network.Exits {
 		s.MACs += e.MACs
-		x := ExitSummary{Name: e.Name, First: e.First, Last: e.Last, Classes: e.Classes, MACs: e.MACs, LatencyNS: make([]int, abi.BMax)}
+		x := ExitSummary{Name: e.Name, First: e.First, Last: e.Last, Classes: e.Classes, By: e.Confidence, MACs: e.MACs, LatencyNS: make([]int, abi.BMax)}
 		for _, l := range b.Latency {
 			if l.First == 0 && l.Last == i && l.Batch >= 1 && l.Batch <= abi.BMax {
 				x.LatencyNS[l.Batch-1] = int(l.P50)

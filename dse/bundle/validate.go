@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -118,6 +119,9 @@ func (b *Bundle) checkNetwork() error {
 		}
 		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || !name(e.Name) {
 			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
+		}
+		if err := graph.CheckConfidence(e.Confidence, e.Classes); err != nil {
+			return invalid("exit %d: %w", i, err)
 		}
 	}
 	if next != len(b.Layers) {

@@ -1,5 +1,5 @@
-// Package compile lowers a quantised network to a bundle for one design: descriptors, packed
-// weights, the layout of a slot, the FBCB and the latency table.
+// Package compile lowers a quantised network to a bundle for one design: descriptors, packed weights, the layout of a
+// slot, the FBCB and the latency table.
 //
 // What a node becomes:
 //
@@ -564,7 +564,7 @@ func (c *compiler) describe() {
 	for i, e := range g.Exits {
 		x := bundle.Exit{
 			Name: e.Name, First: layer, Offset: int(c.l.at(e.Tensor, 0)), Classes: g.Tensors[e.Tensor].Elems(),
-			Frac: c.q.Frac[e.Tensor], MACs: macs[i],
+			Frac: c.q.Frac[e.Tensor], MACs: macs[i], Confidence: g.ConfidenceOf(i),
 		}
 		for layer < len(c.node) && g.Segment[c.node[layer]] == i {
 			layer++

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Pending is a file that has not got its final name yet.
+// Pending is a file that still has a temporary name.
 type Pending interface {
 	io.Writer
 	// CloseAtomicallyReplace renames the file to its final name.

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// Bounds of an array's header.
+// Limits for an array's header.
 const (
 	maxItems  = 1 << 21
 	maxItem   = 1 << 26 // elements of one item
 	maxHeader = 1 << 16 // bytes of a .npy header
-	maxIDX    = 1 << 30 // bytes of an IDX file that are read: compressed, it cannot be read piecewise
+	maxIDX    = 1 << 30 // bytes that are read of an IDX file: it may be compressed, so it is read as a whole
 	ubyte     = 0x08
 )
 
@@ -28,11 +28,11 @@ type array struct {
 	dims  []int // the first counts items
 	width int   // bytes of an element
 	kind  byte  // u, f, i
-	item  int   // elements of one
+	item  int   // elements of one item
 	read  func(i int, data []byte) error
 }
 
-// openNPY reads an array as numpy.save writes it: bytes are pixels, floats the network's input.
+// openNPY reads an array that numpy.save wrote: bytes are pixels, floats are the network's input.
 func openNPY(path string, in Shape, p Preprocess) (*Set, error) {
 	a, err := npy(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func openNPY(path string, in Shape, p Preprocess) (*Set, error) {
 	return a.set(path, in, p)
 }
 
-// openIDX reads images as LeCun's MNIST has them.
+// openIDX reads images in the format of LeCun's MNIST.
 func openIDX(path string, in Shape, p Preprocess) (*Set, error) {
 	a, err := idx(path)
 	if err != nil {
@@ -50,7 +50,7 @@ func openIDX(path string, in Shape, p Preprocess) (*Set, error) {
 	return a.set(path, in, p)
 }
 
-// set looks at items as images: [N][H][W], [N][H][W][C] or [N][C][H][W], the last where both fit.
+// set interprets items as images: [N][H][W], [N][H][W][C] or [N][C][H][W]; the last if both fit.
 func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 	if a.dims[0] < 1 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
@@ -101,7 +101,7 @@ func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 	return s, nil
 }
 
-// number is element k, a byte's from 0 to 1.
+// number returns element k; bytes are mapped to 0..1.
 func (a *array) number(data []byte, k int) float32 {
 	switch {
 	case a.kind == 'u':
@@ -112,7 +112,7 @@ func (a *array) number(data []byte, k int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(data[4*k:]))
 }
 
-// pixels makes a picture of numbers from 0 to 1.
+// pixels makes a picture from numbers from 0 to 1.
 func pixels(x []float32, s Shape) *raster {
 	r := newRaster(s.W, s.H, s.C)
 	for i, v := range x {
@@ -164,7 +164,7 @@ var npyTypes = map[string]struct {
 	width int
 }{"|u1": {'u', 1}, "<f4": {'f', 4}, "<f8": {'f', 8}, "<i4": {'i', 4}, "<i8": {'i', 8}}
 
-// npy reads the header of NumPy's format 1, 2 or 3; items are read where they lie.
+// npy reads the header of NumPy's format 1, 2 or 3; the items are read later, from the file.
 func npy(path string) (*array, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -241,7 +241,7 @@ func npy(path string) (*array, error) {
 	return a, nil
 }
 
-// check bounds the dimensions and counts an item's elements.
+// check limits the dimensions and computes the number of elements of an item.
 func (a *array) check() error {
 	if len(a.dims) < 1 || len(a.dims) > 4 {
 		return fmt.Errorf("rank %d, expected 1 to 4", len(a.dims))
@@ -281,8 +281,8 @@ func idx(path string) (*array, error) {
 	return a, nil
 }
 
-// ParseIDX reads the first max items (all where max is 0) of an IDX file of unsigned bytes, gzip-compressed
-// or not, and answers the header's sizes. The rank must be the given one; 0 takes any from 1 to 4.
+// ParseIDX reads the first max items (max 0: all) of an IDX file of unsigned bytes, gzip-compressed or not, and
+// returns them with the sizes in the header. The rank must be the given one; 0 allows any from 1 to 4.
 func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	b := bufio.NewReader(r)
 	magic, _ := b.Peek(2) // a file that is shorter fails below
@@ -331,7 +331,7 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	if n > maxIDX/item {
 		return nil, nil, fmt.Errorf("%w: %d items of %d bytes, at most %d bytes are read", ErrFormat, n, item, maxIDX)
 	}
-	// Reading grows with what is there, so a header cannot ask for memory that the file does not fill.
+	// Memory grows with the data that is really there, so a header cannot ask for more than the file holds.
 	data, err := io.ReadAll(io.LimitReader(z, int64(n)*int64(item)))
 	if err == nil && len(data) < n*item {
 		err = io.ErrUnexpectedEOF
@@ -340,7 +340,7 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 		return nil, nil, fmt.Errorf("%w: %d of %d bytes: %v", ErrFormat, len(data), n*item, err)
 	}
 	if n == dims[0] {
-		// Reading on to the end also verifies the checksum.
+		// Reading to the end also verifies the checksum.
 		if extra, err := io.Copy(io.Discard, io.LimitReader(z, 1)); extra > 0 || err != nil {
 			return nil, nil, fmt.Errorf("%w: more data than the header's %v says, or a wrong checksum: %v", ErrFormat, dims, err)
 		}
@@ -348,8 +348,8 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	return data, dims, nil
 }
 
-// labelsBeside is the file of labels of an IDX file of images, as the MNIST sets name them; "" where
-// there is none.
+// labelsBeside returns the labels' file of an IDX file of images, by the names of the MNIST sets; "" if there is
+// none.
 func labelsBeside(path string) string {
 	name := filepath.Base(path)
 	beside := strings.NewReplacer("-images-idx3-", "-labels-idx1-", "-images.idx3-", "-labels.idx1-").Replace(name)

@@ -1,14 +1,14 @@
 package images
 
-// ycc is libjpeg's conversion: JFIF's factors with 16 bits behind the point.
+// ycc converts like libjpeg: with JFIF's factors, in 16 fractional bits.
 func ycc(y, cb, cr byte) (r, g, b byte) {
 	const half = 1 << 15
 	l, u, v := int(y), int(cb)-128, int(cr)-128
 	return clip(l + (91881*v+half)>>16), clip(l + (-22554*u-46802*v+half)>>16), clip(l + (116130*u+half)>>16)
 }
 
-// upsampled brings a component to the picture's size as libjpeg-turbo does, of which one sample stands for so many
-// pixels: halves are interpolated (its "fancy upsampling"), other parts repeated.
+// upsampled enlarges a component to the picture's size, as libjpeg-turbo does. A component with half the resolution
+// is interpolated ("fancy upsampling"); for other ratios pixels are repeated.
 func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 	cw, ch := (w+across-1)/across, (h+down-1)/down
 	out := make([]byte, w*h)
@@ -23,7 +23,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// The nearer row of the plane counts three times, the farther once; beyond the edges stands the edge.
+		// The nearer row counts three times, the farther one once; at the edges the edge row is repeated.
 		weight := 1
 		for i, v := range near {
 			sums[i] = int(v)
@@ -41,7 +41,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// The same across. The two roundings differ, so that their errors cancel.
+		// The same horizontally. The two roundings differ, so that their errors cancel.
 		left, right := weight*2, weight*2-1
 		if down == 1 {
 			left, right = 1, 2

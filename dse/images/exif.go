@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// orientation finds the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 where it says none.
+// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none.
 func orientation(data []byte) int {
 	if o := fromTIFF(exif(data)); o > 1 && o <= 8 {
 		return o
@@ -14,7 +14,7 @@ func orientation(data []byte) int {
 	return 1
 }
 
-// exif is the block of EXIF data of a file, a TIFF file's beginning; nil where there is none.
+// exif returns the block of EXIF data of a file, which begins like a TIFF file; nil if there is none.
 func exif(data []byte) []byte {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
@@ -33,7 +33,7 @@ func exif(data []byte) []byte {
 	return nil
 }
 
-// exifOfJPEG looks through the segments that stand before the pixels.
+// exifOfJPEG searches the segments before the pixels.
 func exifOfJPEG(data []byte) []byte {
 	const app1, scan = 0xe1, 0xda
 	for len(data) >= 4 && data[0] == 0xff {
@@ -53,7 +53,8 @@ func exifOfJPEG(data []byte) []byte {
 	return nil
 }
 
-// chunk finds one by its name in files of chunks with a head of 8 bytes and a tail.
+// chunk finds a chunk by name in a file that consists of chunks, each with a header of 8 bytes and possibly a
+// trailer.
 func chunk(data []byte, name string, tail int, parse func(head []byte) (string, int)) []byte {
 	for len(data) >= 8 {
 		kind, size := parse(data[:8])
@@ -69,7 +70,7 @@ func chunk(data []byte, name string, tail int, parse func(head []byte) (string, 
 	return nil
 }
 
-// fromTIFF reads the tag of the orientation in the first directory; 0 where it is not there.
+// fromTIFF reads the orientation tag in the first directory; 0 if it is missing.
 func fromTIFF(data []byte) int {
 	const tag, short, entry = 0x112, 3, 12
 	if len(data) < 8 {
@@ -96,7 +97,7 @@ func fromTIFF(data []byte) int {
 	return 0
 }
 
-// turn notes the orientation of picture i.
+// turn records the orientation of picture i.
 func (s *Set) turn(i, orientation int, how string) {
 	if orientation == 1 {
 		return

@@ -7,40 +7,40 @@ import (
 	"image/color"
 )
 
-// A JPEG's pixels here are those of libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow read with. Go's own
-// decoder transforms cosines and interpolates chroma in another way, up to 3 grey levels apart, and does not give
-// away the coefficients.
+// JPEG pixels are those of libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow use. Go's own decoder
+// computes the cosine transform and interpolates chroma differently, by up to 3 grey levels, and does not expose the
+// coefficients.
 
-// jpegFile is a JPEG file that is being read.
+// jpegFile is the state of reading a JPEG file.
 type jpegFile struct {
 	data []byte
-	at   int // the next byte
+	at   int // index of the next byte
 
 	w, h         int
 	progressive  bool
 	planes       []plane
-	across, down int // the largest sampling factors
+	across, down int // largest sampling factors
 	quant        [4]*[64]uint16
-	huffman      [2][4]*huffman // of DC and of AC
-	restart      int            // units between restart markers, 0 without
+	huffman      [2][4]*huffman // DC and AC tables
+	restart      int            // units between restart markers; 0: none
 	jfif, adobe  bool
-	transform    byte   // that Adobe's segment names
+	transform    byte   // colour transform named in Adobe's segment
 	acc          uint32 // bits read ahead
-	held, beyond int    // how many, and how many of them stand in no file
-	run          int    // blocks left that an end of band covers
+	held, beyond int    // number of bits held, and how many of them are beyond the end of the file
+	run          int    // blocks still covered by an end of band
 	err          error
 }
 
-// plane is a component.
+// plane is one colour component.
 type plane struct {
 	id, table    byte
 	across, down int // sampling factors
-	w, h         int // samples that count
-	stride       int // of samples, whole blocks
+	w, h         int // samples of the picture, without padding
+	stride       int // samples in a row, in whole blocks
 	samples      []byte
 	quant        *[64]uint16 // as it was at the component's first scan
 	coefficients []int16     // of a progressive file, block by block
-	missing      [64]int8    // bits of a coefficient yet to come in such a file, -1: all
+	missing      [64]int8    // progressive files: bits of each coefficient still to come; -1: all
 	dc           int         // prediction
 }
 
@@ -60,7 +60,7 @@ func decodeJPEG(data []byte) (*raster, error) {
 
 var errTruncated = errors.New("the file ends too early")
 
-// segment gives the content behind a marker.
+// segment returns the content after a marker.
 func (f *jpegFile) segment() ([]byte, error) {
 	if f.at+2 > len(f.data) {
 		return nil, errTruncated
@@ -74,7 +74,7 @@ func (f *jpegFile) segment() ([]byte, error) {
 	return s, nil
 }
 
-// marker finds the next one.
+// marker finds the next marker.
 func (f *jpegFile) marker() (byte, error) {
 	for ; f.at+1 < len(f.data); f.at++ {
 		if m := f.data[f.at+1]; f.data[f.at] == 0xff && m != 0 && m != 0xff {
@@ -90,7 +90,7 @@ func (f *jpegFile) read() error {
 	for scans := 0; ; {
 		m, err := f.marker()
 		if err != nil {
-			if scans > 0 && f.whole() { // all is there but the end's own marker
+			if scans > 0 && f.whole() { // only the end marker is missing
 				return nil
 			}
 			return err
@@ -114,7 +114,7 @@ func (f *jpegFile) read() error {
 			err = f.frame(s)
 		case m == dht:
 			err = f.codes(s)
-		case m > sof2 && m < rst0: // whatever else begins a frame
+		case m > sof2 && m < rst0: // any other frame type
 			return fmt.Errorf("a JPEG of a rare kind (frame %#x: lossless, hierarchical or with arithmetic codes); convert it to an ordinary one", m)
 		case m == dqt:
 			err = f.tables(s)
@@ -141,9 +141,10 @@ func (f *jpegFile) read() error {
 	}
 }
 
-// whole tells that every component has come, and of a progressive file all that libjpeg would not guess.
+// whole reports whether every component has arrived. In a progressive file, all coefficients that libjpeg would not
+// guess must be complete.
 func (f *jpegFile) whole() bool {
-	const guessed = 10 // coefficients, the first ones
+	const guessed = 10 // the first coefficients
 	for i := range f.planes {
 		p := &f.planes[i]
 		if p.quant == nil {
@@ -158,7 +159,7 @@ func (f *jpegFile) whole() bool {
 	return len(f.planes) > 0
 }
 
-// jpegSize reads no more than the size of a picture.
+// jpegSize reads only the size of a picture.
 func jpegSize(data []byte) (w, h int, err error) {
 	f := &jpegFile{data: data, at: 2}
 	for {
@@ -227,7 +228,7 @@ func (f *jpegFile) frame(s []byte) error {
 
 func over(a, b int) int { return (a + b - 1) / b }
 
-// tables reads divisors of coefficients.
+// tables reads the quantisation tables.
 func (f *jpegFile) tables(s []byte) error {
 	for len(s) > 0 {
 		wide, n := int(s[0]>>4), s[0]&15
@@ -247,9 +248,9 @@ func (f *jpegFile) tables(s []byte) error {
 
 // huffman is a table of codes.
 type huffman struct {
-	short   [256]uint16 // by the next 8 bits: the symbol, above it the code's length; 0: it is longer
-	last    [17]int     // the last code of each length, -1 without
-	from    [17]int     // where a length's symbols begin, less its first code
+	short   [256]uint16 // by the next 8 bits: the symbol, and in the upper byte the code's length; 0: the code is longer
+	last    [17]int     // the last code of each length; -1: none
+	from    [17]int     // where the symbols of a length begin, minus its first code
 	symbols []byte
 }
 
@@ -290,7 +291,7 @@ func (f *jpegFile) codes(s []byte) error {
 	return nil
 }
 
-// peek makes n bits ready, zeros behind the end.
+// peek makes n bits available, with zeros after the end of the file.
 func (f *jpegFile) peek(n int) int {
 	for f.held < n {
 		b := byte(0)
@@ -325,7 +326,7 @@ func (f *jpegFile) bits(n int) int {
 	return v
 }
 
-// number reads one of n bits: those of which the first is 0 are negative.
+// number reads a signed number of n bits: if the first bit is 0, it is negative.
 func (f *jpegFile) number(n int) int {
 	if n == 0 {
 		return 0
@@ -352,7 +353,7 @@ func (f *jpegFile) symbol(h *huffman) int {
 	return 0
 }
 
-// part is a component of a scan.
+// part is a component in a scan.
 type part struct {
 	*plane
 	dc, ac *huffman
@@ -411,7 +412,7 @@ func (f *jpegFile) scan(s []byte) error {
 		parts = append(parts, p)
 	}
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
-	if n == 1 { // blocks that hold padding alone are left out
+	if n == 1 { // blocks that contain only padding are not in the file
 		across, down = over(parts[0].w, 8), over(parts[0].h, 8)
 	} else if units > 10 {
 		return fmt.Errorf("%d blocks a unit, at most 10", units)
@@ -445,7 +446,7 @@ func (f *jpegFile) scan(s []byte) error {
 	return nil
 }
 
-// begin forgets what was read ahead and what the next block would go by.
+// begin resets the bit reader and the predictions.
 func (f *jpegFile) begin(parts []part) {
 	f.acc, f.held, f.beyond, f.run = 0, 0, 0, 0
 	for _, p := range parts {
@@ -453,7 +454,7 @@ func (f *jpegFile) begin(parts []part) {
 	}
 }
 
-// block reads what a scan has of one.
+// block reads what a scan contains of one block.
 func (f *jpegFile) block(p part, x, y, first, last, high, low int) {
 	var own [64]int16
 	b := own[:]
@@ -502,7 +503,7 @@ func (f *jpegFile) block(p part, x, y, first, last, high, low int) {
 	}
 }
 
-// refine adds a bit to the coefficients.
+// refine adds one bit to the coefficients.
 func (f *jpegFile) refine(p part, b []int16, first, last, low int) {
 	bit := int16(1) << low
 	if first == 0 {
@@ -511,7 +512,7 @@ func (f *jpegFile) refine(p part, b []int16, first, last, low int) {
 		}
 		return
 	}
-	// more gives the coefficients that are not zero their bit, up to the zero behind so many others.
+	// more reads the next bit of each nonzero coefficient and skips the given number of zero coefficients.
 	more := func(k, zeros int) int {
 		for ; k <= last; k++ {
 			c := &b[zigzag[k]]
@@ -566,7 +567,7 @@ func (f *jpegFile) refine(p part, b []int16, first, last, low int) {
 	}
 }
 
-// finish makes a progressive file's samples.
+// finish computes the samples of a progressive file.
 func (p *plane) finish() {
 	across := p.stride / 8
 	for i := range len(p.coefficients) / 64 {
@@ -575,7 +576,7 @@ func (p *plane) finish() {
 	p.coefficients = nil
 }
 
-// transform is libjpeg's "islow" inverse cosine transform: across the columns with 2 bits more, then across the rows.
+// transform is libjpeg's "islow" inverse cosine transform: first the columns with 2 extra bits, then the rows.
 func (p *plane) transform(b []int16, x, y int) {
 	const constBits, passBits = 13, 2
 	var work [64]int32
@@ -597,7 +598,7 @@ func (p *plane) transform(b []int16, x, y int) {
 	}
 }
 
-// cosines is one dimension of it, with 13 bits behind the point (C. Loeffler et al., 1989).
+// cosines is the transform in one dimension, with 13 fractional bits (C. Loeffler et al., 1989).
 func cosines(in [8]int32) [8]int32 {
 	z := (in[2] + in[6]) * 4433
 	c2, c3 := z-in[6]*15137, z+in[2]*6270
@@ -615,13 +616,13 @@ func cosines(in [8]int32) [8]int32 {
 	}
 }
 
-// zigzag is where the coefficients of a block stand in it.
+// zigzag is the position of each coefficient in a block, in the order of the file.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-// raster joins the components to pixels, whose colours are told as libjpeg tells them.
+// raster joins the components to pixels; the colour space is determined as in libjpeg.
 func (f *jpegFile) raster() (*raster, error) {
 	full := make([][]byte, len(f.planes))
 	for i := range f.planes {
@@ -643,7 +644,7 @@ func (f *jpegFile) raster() (*raster, error) {
 		if !plain && (len(full) == 3 || f.adobe) {
 			a, b, c = ycc(a, b, c)
 		}
-		if len(full) == 4 { // inks; they stand inverted, as Adobe writes them and PIL assumes
+		if len(full) == 4 { // CMYK, stored inverted, as Adobe writes it and PIL assumes
 			ink := color.CMYK{C: ^a, M: ^b, Y: ^c, K: ^full[3][i]}
 			if !plain && f.adobe {
 				ink.C, ink.M, ink.Y = a, b, c

@@ -68,7 +68,7 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	return nil
 }
 
-// folderOf is the first folder below dir on the way to an image, "" for one that lies in dir itself.
+// folderOf returns the first folder below dir on the path of an image; "" if the image is directly in dir.
 func folderOf(dir, path string) string {
 	rest, err := filepath.Rel(dir, path)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Set) inFolders(dir string) bool {
 	return !seen[""] && (len(seen) > 1 || s.Classes != nil)
 }
 
-// FolderClasses are the names of the folders that the images of a set lie in, which Open read from dir, where they
-// are as many as a network has classes; nil where they are not, or are numbers.
+// FolderClasses returns the names of the folders of a set that Open read from dir, if their number is the network's
+// number of classes and they are not numbers; else nil.
 func (s *Set) FolderClasses(dir string, logits int) []string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) || len(s.dirs) != logits || numbers(s.dirs) {
 		return nil
@@ -98,7 +98,7 @@ func (s *Set) FolderClasses(dir string, logits int) []string {
 	return slices.Clone(s.dirs)
 }
 
-// named takes names for classes in the order of the alphabet, unless there are more or fewer than logits.
+// named uses names as classes in alphabetical order, unless their number differs from logits.
 func (s *Set) named(names []string, logits int) error {
 	all := slices.Clone(names)
 	slices.Sort(all)
@@ -110,7 +110,7 @@ func (s *Set) named(names []string, logits int) error {
 	return nil
 }
 
-// figure tells that a name looks like a number that no class can have: -1, 1.0.
+// figure reports whether a name looks like a number that no class can have: -1, 1.0.
 func figure(name string) bool {
 	if numbers([]string{name}) || !strings.ContainsAny(name[:min(1, len(name))], "+-.0123456789") {
 		return false
@@ -119,8 +119,8 @@ func figure(name string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// byFolder takes the folder that an image lies in for its class: its place among all folders, in the order of their
-// names as text, as torchvision's ImageFolder and Keras' image_dataset_from_directory have it.
+// byFolder uses the folder of an image as its class: the index of the folder's name in text order, as in
+// torchvision's ImageFolder and Keras' image_dataset_from_directory.
 func (s *Set) byFolder(dir string, logits int) error {
 	names, err := s.folderNames(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Set) byFolder(dir string, logits int) error {
 			return fmt.Errorf("%s: %w: %s", dir, ErrLabels, unordered("folders", classes, logits))
 		}
 		if s.Classes = classes; numbers(classes) {
-			s.Classes = nil // they name nothing, and their order may not be theirs
+			s.Classes = nil // there are no names, or their order may not be the classes'
 			s.noteNumbers(dir)
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Set) byFolder(dir string, logits int) error {
 	return nil
 }
 
-// byNumber takes the folder that an image lies in for the number of its class.
+// byNumber uses the number in the folder's name as the class.
 func (s *Set) byNumber(dir string) error {
 	names, err := s.folderNames(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Set) byNumber(dir string) error {
 		if !numbers([]string{name}) {
 			return fmt.Errorf("%s: %w: its folder is %q, expected a number from 0 to %d", s.names[i], ErrLabels, name, maxClasses-1)
 		}
-		n, _ := strconv.Atoi(name) // numbers says that it is one
+		n, _ := strconv.Atoi(name) // numbers has checked it
 		if other, ok := as[n]; ok && other != name {
 			return fmt.Errorf("%s: %w: the folders %s and %s are one number", dir, ErrLabels, other, name)
 		}
@@ -166,7 +166,7 @@ func (s *Set) byNumber(dir string) error {
 	return nil
 }
 
-// folderNames are the folders of the images, one an image.
+// folderNames returns the folder of each image.
 func (s *Set) folderNames(dir string) ([]string, error) {
 	names := make([]string, len(s.names))
 	for i, path := range s.names {
@@ -177,7 +177,7 @@ func (s *Set) folderNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// noteNumbers says it where folders are numbers and their places are others.
+// noteNumbers adds a note if the folders' names are numbers that differ from their indices.
 func (s *Set) noteNumbers(dir string) {
 	for i, name := range s.dirs {
 		if n, _ := strconv.Atoi(name); n != i {
@@ -187,7 +187,7 @@ func (s *Set) noteNumbers(dir string) {
 	}
 }
 
-// unordered says why names cannot be classes by their order.
+// unordered explains why names cannot be classes by their order.
 func unordered(what string, names []string, logits int) string {
 	text := fmt.Sprintf("%d %s of classes for the %d of the network, so their order among the logits is not known; --classes names them in that order", len(names), what, logits)
 	if numbers(names) {
@@ -205,7 +205,7 @@ func numbers(names []string) bool {
 	return true
 }
 
-// class is a name's place in the list, or a number as it is.
+// class returns a name's index in the list, or the value of a number.
 func (s *Set) class(name string) (int, error) {
 	if i := slices.Index(s.Classes, name); i >= 0 {
 		return i, nil
@@ -220,7 +220,7 @@ func (s *Set) class(name string) (int, error) {
 	return v, nil
 }
 
-// byCSV reads a class for each image; files are named as they lie below the folder of the images.
+// byCSV reads a class for each image; file names are relative to the folder of the images.
 func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	if !folder {
 		return fmt.Errorf("%s: %w: a CSV names the files of a folder, %s is none", file, ErrLabels, path)
@@ -263,7 +263,7 @@ func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	return nil
 }
 
-// labelled is a file's label, and the line of the CSV that it stands in.
+// labelled is a file's label and its line in the CSV.
 type labelled struct {
 	label string
 	line  int
@@ -308,7 +308,7 @@ func parseLabels(r io.Reader) (map[string]labelled, error) {
 	}
 }
 
-// LoadClasses reads the names of classes, one a line, in the order of the logits.
+// LoadClasses reads the names of classes, one per line, in the order of the logits.
 func LoadClasses(path string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

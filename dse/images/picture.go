@@ -23,13 +23,13 @@ const (
 	maxDepth   = 32        // of folders in folders
 )
 
-// Extensions of pictures that are read, and of others that people have.
+// File extensions of pictures that are read, and of other common formats.
 var (
 	readable = []string{".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".bmp", ".webp"}
 	others   = []string{".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".dng", ".cr2", ".nef"}
 )
 
-// pictureFiles names what is read.
+// pictureFiles lists the formats that are read.
 const pictureFiles = "JPEG, PNG, WebP or BMP"
 
 func isPicture(path string) bool {
@@ -41,14 +41,14 @@ func isOther(path string) bool { return slices.Contains(others, strings.ToLower(
 // hidden are files and folders that are not part of a set: .git, .ipynb_checkpoints, ._cat.jpg.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
-// folder is what lies in a folder of pictures.
+// folder lists the content of a folder of pictures.
 type folder struct {
-	files  []string // pictures that are read, sorted
-	others []string // pictures that are not
-	dirs   []string // names of the folders in it, sorted: classes, where pictures lie in such
+	files  []string // pictures of readable formats, sorted
+	others []string // other pictures
+	dirs   []string // names of the subfolders, sorted: classes, if the pictures are in subfolders
 }
 
-// walk lists a folder. Links are followed, as links to the folders of classes are common.
+// walk lists a folder. Links are followed, because class folders are often links.
 func (f *folder) walk(dir string, above []string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *folder) walk(dir string, above []string) error {
 	return nil
 }
 
-// openFolder lists the pictures below a folder in the order of their paths.
+// openFolder lists the pictures below a folder, sorted by path.
 func openFolder(dir string, in Shape, p Preprocess) (*Set, error) {
 	var f folder
 	if err := f.walk(dir, nil); err != nil {
@@ -127,7 +127,7 @@ func openFiles(paths []string, in Shape, p Preprocess) *Set {
 	return s
 }
 
-// readPicture decodes a file; it answers its EXIF orientation too.
+// readPicture decodes a file and returns its EXIF orientation too.
 func readPicture(path string) (*raster, int, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -145,7 +145,7 @@ func readPicture(path string) (*raster, int, error) {
 	return r, orientation(data), err
 }
 
-// decode reads a picture of a kind that its first bytes tell.
+// decode reads a picture whose format its first bytes tell.
 func decode(data []byte) (*raster, error) {
 	var head image.Config
 	var kind string
@@ -186,7 +186,7 @@ func decode(data []byte) (*raster, error) {
 	return toRaster(m), nil
 }
 
-// named says what a file is that no decoder knows.
+// named names the format of a file that no decoder supports.
 func named(data []byte, err error) error {
 	begins := func(at int, text string) bool {
 		return len(data) >= at+len(text) && string(data[at:at+len(text)]) == text
@@ -218,7 +218,7 @@ func named(data []byte, err error) error {
 	return errors.New("it is " + kind)
 }
 
-// input is a picture as the network takes it.
+// input converts a picture to the network's input.
 func (r *raster) input(in Shape, p Preprocess) ([]float32, error) {
 	if in.C != 1 && in.C != 3 {
 		return nil, fmt.Errorf("%w: a picture has one channel or three, the network takes %v", ErrShape, in)

@@ -6,39 +6,39 @@ import (
 	"math"
 )
 
-// How an image of another shape is brought to the network's.
+// Ways to fit an image to the network's input size.
 const (
-	FitCrop    = "crop"    // the shorter side to Resize, then the middle: what torchvision evaluates with
-	FitStretch = "stretch" // both sides at once
+	FitCrop    = "crop"    // scale the shorter side to Resize, then cut the middle out: torchvision's evaluation
+	FitStretch = "stretch" // scale both sides independently
 )
 
-// Filters that an image is scaled with: PIL's, widened where it shrinks (antialiased).
+// Filters for scaling: PIL's, widened when the picture shrinks (antialiased).
 const (
 	Bilinear = "bilinear"
 	Bicubic  = "bicubic"
 )
 
-// What becomes of a picture whose EXIF data says that it is stored turned.
+// What to do with a picture whose EXIF data says that it is rotated or mirrored.
 const (
-	EXIFIgnore = "ignore" // nothing: what PIL and torchvision do
-	EXIFTurn   = "turn"   // it is turned upright: what OpenCV does
+	EXIFIgnore = "ignore" // keep it as stored, as PIL and torchvision do
+	EXIFTurn   = "turn"   // turn it upright, as OpenCV does
 )
 
-// maxResize bounds the side that an image is enlarged to.
+// maxResize limits the size to which an image is enlarged.
 const maxResize = 1 << 13
 
 // Preprocess says how pixels become a network's input; its zero value divides by 255.
 type Preprocess struct {
 	Fit    string    `json:"fit,omitempty"`    // FitCrop where empty
-	Resize int       `json:"resize,omitempty"` // of FitCrop: the shorter side before the middle is taken; 0: the network's
+	Resize int       `json:"resize,omitempty"` // FitCrop: length of the shorter side before cropping; 0: the network's
 	Filter string    `json:"filter,omitempty"` // Bilinear where empty
 	EXIF   string    `json:"exif,omitempty"`   // EXIFIgnore where empty
-	Mean   []float64 `json:"mean,omitempty"`   // a channel, or one for all; of pixels from 0 to 1
+	Mean   []float64 `json:"mean,omitempty"`   // one per channel, or one for all; for pixels from 0 to 1
 	Std    []float64 `json:"std,omitempty"`
-	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: what follows from the rest
+	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: computed from the rest
 }
 
-// For checks the values for a network with c channels, and fills in those that are absent.
+// For checks the values for a network with c channels and sets defaults.
 func (p Preprocess) For(c int) (Preprocess, error) {
 	if p.Fit == "" {
 		p.Fit = FitCrop
@@ -48,7 +48,7 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	}
 	switch p.Filter {
 	case Bilinear:
-		p.Filter = "" // one text of one meaning
+		p.Filter = "" // so that each meaning has only one text
 	case "", Bicubic:
 	default:
 		return p, fmt.Errorf("%w: filter is %q, expected %q or %q", ErrPreprocess, p.Filter, Bilinear, Bicubic)
@@ -86,10 +86,10 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	return p, nil
 }
 
-// plain tells that numbers stay as they are.
+// plain reports whether values are not changed.
 func (p Preprocess) plain() bool { return len(p.Mean) == 0 && len(p.Std) == 0 }
 
-// channel gives mean and deviation of a channel.
+// channel returns mean and deviation of a channel.
 func (p Preprocess) channel(c int) (mean, std float64) {
 	of := func(list []float64, absent float64) float64 {
 		switch len(list) {
@@ -103,7 +103,7 @@ func (p Preprocess) channel(c int) (mean, std float64) {
 	return of(p.Mean, 0), of(p.Std, 1)
 }
 
-// InputRange is the largest |x| that pixels can become, or the one that was given.
+// InputRange returns the largest |x| that pixels can give, or the explicit value.
 func (p Preprocess) InputRange(channels int) float64 {
 	if p.Range > 0 {
 		return p.Range
@@ -112,14 +112,14 @@ func (p Preprocess) InputRange(channels int) float64 {
 	for c := range channels {
 		ends := []float32{0, 1}
 		for i := range ends {
-			ends[i] = p.one(ends[i], c) // rounded as pixels are
+			ends[i] = p.one(ends[i], c) // rounded like pixels
 		}
 		largest = max(largest, math.Abs(float64(ends[0])), math.Abs(float64(ends[1])))
 	}
 	return largest
 }
 
-// normalise turns pixels from 0 to 1, channels innermost, into the network's input, in place.
+// normalise converts pixels from 0 to 1, channels innermost, to the network's input, in place.
 func (p Preprocess) normalise(x []float32, channels int) {
 	if p.plain() {
 		return
@@ -145,7 +145,7 @@ func (p Preprocess) Text() (string, error) {
 	return string(text), nil
 }
 
-// ParsePreprocess reads what Text wrote, for a network with c channels.
+// ParsePreprocess reads the output of Text, for a network with c channels.
 func ParsePreprocess(text string, c int) (Preprocess, error) {
 	var p Preprocess
 	if err := json.Unmarshal([]byte(text), &p); err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// raster is a picture of bytes, channels innermost: one, grey, or three, red, green and blue.
+// raster is a picture of bytes, channels innermost: one channel (grey) or three (red, green, blue).
 type raster struct {
 	w, h, c int
 	pix     []byte
@@ -14,8 +14,8 @@ type raster struct {
 
 func newRaster(w, h, c int) *raster { return &raster{w, h, c, make([]byte, w*h*c)} }
 
-// toRaster takes a decoded picture's colours, as PIL converts them to L and RGB. Transparency is dropped, not
-// blended: a pixel keeps its colour.
+// toRaster converts a decoded picture as PIL converts to L and RGB. Transparency is dropped, not blended: a pixel
+// keeps its colour.
 func toRaster(m image.Image) *raster {
 	b := m.Bounds()
 	switch m := m.(type) {
@@ -41,10 +41,10 @@ func toRaster(m image.Image) *raster {
 	return r
 }
 
-// rgb is a colour without its alpha. Of 16 bits a channel the upper 8 are taken.
+// rgb returns a colour without alpha. Of 16 bits per channel the upper 8 are used.
 func rgb(c color.Color) (r, g, b byte) {
 	switch c := c.(type) {
-	case color.NRGBA: // the model would multiply with alpha, and lose the colour where that is 0
+	case color.NRGBA: // color.Model would multiply by alpha and lose the colour where alpha is 0
 		return c.R, c.G, c.B
 	case color.NRGBA64:
 		return byte(c.R >> 8), byte(c.G >> 8), byte(c.B >> 8)
@@ -65,7 +65,7 @@ func rgb(c color.Color) (r, g, b byte) {
 
 func clip(v int) byte { return byte(max(0, min(math.MaxUint8, v))) }
 
-// channels answers the picture with c of them: grey is ITU-R 601-2 luma, rounded as PIL does.
+// channels returns the picture with c channels: grey is ITU-R 601-2 luma, rounded as in PIL.
 func (r *raster) channels(c int) *raster {
 	if r.c == c {
 		return r
@@ -82,7 +82,7 @@ func (r *raster) channels(c int) *raster {
 	return out
 }
 
-// turned answers the picture upright, by its EXIF orientation.
+// turned returns the picture upright, by its EXIF orientation.
 func (r *raster) turned(orientation int) *raster {
 	if orientation < 2 || orientation > 8 {
 		return r
@@ -98,7 +98,7 @@ func (r *raster) turned(orientation int) *raster {
 			if orientation > 4 {
 				fx, fy = y, x
 			}
-			switch orientation { // which ends of the stored picture are swapped
+			switch orientation { // which sides of the stored picture are swapped
 			case 2, 8:
 				fx = r.w - 1 - fx
 			case 3, 7:
@@ -112,7 +112,7 @@ func (r *raster) turned(orientation int) *raster {
 	return out
 }
 
-// fit brings a picture to the network's height and width.
+// fit scales and crops a picture to the network's height and width.
 func (r *raster) fit(in Shape, p Preprocess) *raster {
 	if p.Fit != FitCrop {
 		return r.resize(in.W, in.H, p.Filter)
@@ -131,7 +131,7 @@ func (r *raster) fit(in Shape, p Preprocess) *raster {
 	return r.resize(w, h, p.Filter).centre(in.W, in.H)
 }
 
-// centre cuts the middle out, as torchvision's CenterCrop: what is too small is framed in black first.
+// centre cuts out the middle, as torchvision's CenterCrop does: a picture that is too small gets a black border.
 func (r *raster) centre(w, h int) *raster {
 	x, y := middle(r.w, w), middle(r.h, h)
 	if x == 0 && y == 0 && r.w == w && r.h == h {
@@ -151,7 +151,7 @@ func (r *raster) centre(w, h int) *raster {
 	return out
 }
 
-// middle is where the middle of size out of have begins; it is negative where have is the smaller.
+// middle returns where the middle part of length size begins; it is negative if have is smaller.
 func middle(have, size int) int {
 	if have < size {
 		return -((size - have) / 2)
@@ -159,7 +159,7 @@ func middle(have, size int) int {
 	return int(math.RoundToEven(float64(have-size) / 2)) // Python's round
 }
 
-// resampling is PIL's: a filter widened by the scale where the picture shrinks.
+// resampling is PIL's: the filter is widened by the scale when the picture shrinks.
 type resampling struct {
 	support float64
 	weight  func(x float64) float64
@@ -179,16 +179,16 @@ var resamplings = map[string]resampling{
 	}},
 }
 
-// fraction is the bits behind the point of a weight: as PIL has them, so that its roundings are met.
+// fraction is the number of fractional bits of a weight, the same as PIL's, so that results round alike.
 const fraction = 32 - 8 - 2
 
-// span are the weights of one pixel of the result.
+// span holds the weights for one pixel of the result.
 type span struct {
 	from    int
 	weights []int32
 }
 
-// spans are the weights of all pixels along one side.
+// spans returns the weights for all pixels of a side.
 func (s resampling) spans(from, to int) []span {
 	scale := float64(from) / float64(to)
 	wide := max(scale, 1)
@@ -214,7 +214,7 @@ func (s resampling) spans(from, to int) []span {
 	return out
 }
 
-// resize scales as PIL's Image.resize: across, then down, each rounded to bytes.
+// resize scales like PIL's Image.resize: horizontally, then vertically, each rounded to bytes.
 func (r *raster) resize(w, h int, filter string) *raster {
 	s := resamplings[filter]
 	if s.weight == nil {
@@ -229,10 +229,10 @@ func (r *raster) resize(w, h int, filter string) *raster {
 	return r
 }
 
-// along resamples in one direction: dx and dy say which.
+// along resamples in one direction, given by dx and dy.
 func (r *raster) along(spans []span, w, h, dx, dy int) *raster {
 	out := newRaster(w, h, r.c)
-	step := (dx + dy*r.w) * r.c // from one pixel under a weight to the next
+	step := (dx + dy*r.w) * r.c // distance between the pixels that consecutive weights apply to
 	at := 0
 	for y := range h {
 		for x := range w {

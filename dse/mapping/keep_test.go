@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chain draws layers that read each other.
+// chain draws layers of which each reads the output of the previous one.
 func chain(t *rapid.T) ([]cost.Geom, []Link) {
 	side := rapid.SampledFrom([]int{1, 2, 4, 7, 14}).Draw(t, "side")
 	n := rapid.IntRange(2, 4).Draw(t, "layers")
@@ -37,7 +37,7 @@ func pool(side, c int) cost.Geom {
 	return g
 }
 
-// every legal way to keep tensors, and every one-tile entry with it.
+// every legal way to keep tensors, with every one-tile entry
 func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []abi.FBCB) int64 {
 	d := design()
 	best := int64(0)
@@ -83,7 +83,7 @@ func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []a
 	return best
 }
 
-// Keep finds what trying every way finds, and what it answers is legal.
+// Keep finds the result of an exhaustive search, and its result is legal.
 func TestKeepAgainstFullSearch(t *testing.T) {
 	d := design()
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,54 +6,84 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // maxExitsBytes bounds a file of exits.
 const maxExitsBytes = 1 << 20
 
-// LoadExits reads the names of the tensors that are exits from a YAML file:
+// exitName is an entry of a file of exits: a tensor, and how sure that exit is of its answer by name.
+type exitName struct{ Tensor, Confidence string }
+
+// UnmarshalYAML reads a name alone, or a mapping.
+func (e *exitName) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode(&e.Tensor)
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			if key := n.Content[i].Value; key != "tensor" && key != "confidence" {
+				return fmt.Errorf("line %d: %q in an exit", n.Content[i].Line, key)
+			}
+		}
+	}
+	return n.Decode((*struct{ Tensor, Confidence string })(e))
+}
+
+// LoadExits reads the names of the tensors that are exits from a YAML file, and for some how sure they are
+// (graph.Confidences):
 //
 //	exits:
 //	  - /layer2/relu_3
-//	  - logits
-func LoadExits(path string) ([]string, error) {
+//	  - {tensor: logits, confidence: entropy}
+func LoadExits(path string) (names []string, confidence map[string]string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("exits: %w", err)
+		return nil, nil, fmt.Errorf("exits: %w", err)
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxExitsBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		names, confidence, err = parseExits(content)
 	}
-	names, err := parseExits(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return names, nil
+	return names, confidence, nil
 }
 
-func parseExits(content []byte) ([]string, error) {
+func parseExits(content []byte) (names []string, confidence map[string]string, err error) {
 	if len(content) > maxExitsBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxExitsBytes)
+		return nil, nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxExitsBytes)
 	}
 	var file struct {
-		Exits []string `yaml:"exits"`
+		Exits []exitName `yaml:"exits"`
 	}
-	content, err := plaintext.YAML(content)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrExits, err)
+	if content, err = plaintext.YAML(content); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrExits, err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: expected a key \"exits\" with a list of tensor names: %v", ErrExits, err)
+		return nil, nil, fmt.Errorf("%w: expected a key \"exits\" with a list of tensor names, or of {tensor: NAME, confidence: %s}: %v",
+			ErrExits, strings.Join(graph.Confidences, "|"), err)
 	}
-	return file.Exits, checkExitNames(file.Exits)
+	for _, e := range file.Exits {
+		names = append(names, e.Tensor)
+		if e.Confidence == "" {
+			continue
+		}
+		if confidence == nil {
+			confidence = map[string]string{}
+		}
+		confidence[e.Tensor] = e.Confidence
+	}
+	return names, confidence, checkExitNames(names)
 }
 
 func checkExitNames(names []string) error {

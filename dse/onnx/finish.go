@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
 // finish fuses the layers, brings exits and nodes into their order and checks the result.
@@ -21,8 +22,15 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if v.slice != nil {
 			return nil, fmt.Errorf("%w: %q is a channel taken out of a map", ErrExits, name)
 		}
+		if v.bytes {
+			return nil, fmt.Errorf("%w: %q are integers", ErrExits, name)
+		}
 		if v.pad != nil {
-			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
+			c := &call{importer: im, node: &onnxpb.NodeProto{Input: []string{name}}}
+			var err error
+			if v, err = c.pixels(0, v); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrExits, err)
+			}
 		}
 		v, err := im.delivered(name, v)
 		if err != nil {
@@ -39,10 +47,13 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q is the network's input", ErrExits, name)
 		}
 		tensors[i] = v.tensor
-		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor), Activation: v.activation}
+		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor), Activation: v.activation, Confidence: im.options.Confidence[name]}
 		if t := im.net.tensors[v.tensor]; t.h*t.w > 1 {
 			w := (&call{importer: im}).viewOf(v)
 			exits[i].Dims, exits[i].Walk = w.sizes(), w.walk(t)
+		}
+		if err := exits[i].CheckConfidence(im.net.tensors[v.tensor].c); err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrExits, name, err)
 		}
 	}
 	im.net.fuse(tensors)

@@ -60,6 +60,7 @@ type fused struct {
 	input   int
 
 	channelsLast bool // the file's input
+	bytes        bool // the file's input
 
 	elems, channels int64 // of all tensors
 
@@ -565,7 +566,7 @@ func (f *fused) place(t int) int {
 
 // emit builds the graph; exits name tensors.
 func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
-	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Exits: exits}
+	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Bytes: f.bytes, Exits: exits}
 	for _, t := range f.tensors {
 		g.Tensors = append(g.Tensors, graph.Tensor{Name: t.name, H: t.h, W: t.w, C: t.c})
 	}

@@ -17,6 +17,7 @@ type value struct {
 	order      order
 	view       *view  // where it is neither
 	pad        *pad   // not yet applied
+	bytes      bool   // its elements are integers in the file: they have to become floats before anything computes with them
 	activation string // Softmax or Sigmoid: an output may be this, nothing may read it
 	slice      *slice
 }
@@ -153,13 +154,11 @@ func (im *importer) readInput(side Side) error {
 	if tensor == nil || tensor.GetShape() == nil {
 		return fmt.Errorf("input %q: %w: expected a tensor with a shape", name, ErrShape)
 	}
-	if k := tensor.GetElemType(); k != typeFloat && k != typeFloat16 && k != typeDouble {
-		what := ""
-		if k == typeUint8 {
-			what = "; export it with an input of floats: pixels are from 0 to 1 here, and from 0 to 255 with --std 0.00392157"
-		}
-		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)%s", name, ErrType, k, what)
+	kind := tensor.GetElemType()
+	if kind != typeFloat && kind != typeFloat16 && kind != typeDouble && kind != typeUint8 {
+		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 2 (uint8), 10 (float16), 11 (double)", name, ErrType, kind)
 	}
+	im.net.bytes = kind == typeUint8
 	dims := tensor.GetShape().GetDim()
 	if len(dims) != 4 && len(dims) != 2 {
 		return fmt.Errorf("input %q: %w: rank %d, expected N x C x H x W or N x C", name, ErrShape, len(dims))
@@ -197,7 +196,7 @@ func (im *importer) readInput(side Side) error {
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
 	}
-	im.values[name] = value{tensor: t, rank: len(dims), order: axes}
+	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil
 }
 

@@ -73,12 +73,13 @@ const (
 
 // Options of an import; the zero value is useful.
 type Options struct {
-	Name       string   // of the network, and for errors; the graph's own name if empty
-	Exits      []string // tensors that are exits; all outputs of the graph if empty
-	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
-	InputSide  Side     // of the input, in place of the model's own
-	MaxBytes   int64    // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
-	External   fs.FS    // folder of data outside the file; nil: such data is refused
+	Name       string            // of the network, and for errors; the graph's own name if empty
+	Exits      []string          // tensors that are exits; all outputs of the graph if empty
+	Confidence map[string]string // how sure exits are, by tensor (graph.Confidences)
+	WeightSeed uint64            // for models whose metadata says sluice.weights = seeded
+	InputSide  Side              // of the input, in place of the model's own
+	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
+	External   fs.FS             // folder of data outside the file; nil: such data is refused
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.

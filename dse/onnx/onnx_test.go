@@ -81,7 +81,7 @@ func TestBad(t *testing.T) {
 		}},
 		{"input without a type", ErrShape, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type = nil }},
 		{"input of integers", ErrType, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(7) }},
-		{"input of bytes", ErrType, []string{`"x"`, "--std 0.00392157"}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(typeUint8) }},
+		{"input of bytes without a Cast", ErrUnsupported, []string{`"x"`, "a Cast to float"}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(typeUint8) }},
 		{"input of rank 3", ErrShape, []string{"rank 3"}, func(b *builder) { shape(b).Dim = shape(b).Dim[:3] }},
 		{"input of unknown height", ErrShape, []string{`"x"`, `dimension 2 is open ("height"); --input-side`}, func(b *builder) {
 			shape(b).Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "height"}
@@ -218,6 +218,11 @@ func TestBad(t *testing.T) {
 			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"), intAttr("training_mode", 1))
 			node(b, 1).Input[0] = "z"
 		}},
+		{"normalisation by its own statistics", ErrUnsupported, []string{"five outputs"}, func(b *builder) {
+			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"))
+			node(b, 7).Output = in("z", "z1", "z2", "z3", "z4")
+			node(b, 1).Input[0] = "z"
+		}},
 		{"negative variance", ErrValue, []string{`"k"`}, func(b *builder) {
 			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"))
 			node(b, 1).Input[0] = "z"
@@ -331,7 +336,7 @@ func TestUnsupported(t *testing.T) {
 	if d := cmp.Diff(want, got.Ops); d != "" {
 		t.Error(d)
 	}
-	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Add, AveragePool, `, "Unsqueeze"} {
+	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Abs, Add, AveragePool, `, "Unsqueeze"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error does not say %q: %v", s, err)
 		}
@@ -381,6 +386,10 @@ func TestLoadExits(t *testing.T) {
 	}{
 		{"two", "exits:\n  - /a/b\n  - c\n", []string{"/a/b", "c"}, nil},
 		{"inline", "exits: [a]", []string{"a"}, nil},
+		{"with confidence", "exits: [a, {tensor: b, confidence: entropy}, {tensor: c}]", []string{"a", "b", "c", "b is entropy"}, nil},
+		{"another key", "exits: [{tensor: b, confidences: entropy}]", nil, ErrExits},
+		{"a list in a list", "exits: [[a]]", nil, ErrExits},
+		{"no tensor", "exits: [{confidence: entropy}]", nil, ErrExits},
 		{"empty", "", nil, ErrExits},
 		{"none", "exits: []", nil, ErrExits},
 		{"twice", "exits: [a, a]", nil, ErrExits},
@@ -396,7 +405,10 @@ func TestLoadExits(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := LoadExits(path)
+			got, sure, err := LoadExits(path)
+			for name, by := range sure {
+				got = append(got, name+" is "+by)
+			}
 			if !errors.Is(err, c.err) {
 				t.Fatalf("got %v, expected %v", err, c.err)
 			}
@@ -408,8 +420,60 @@ func TestLoadExits(t *testing.T) {
 			}
 		})
 	}
-	if _, err := LoadExits("/nowhere/exits.yaml"); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := LoadExits("/nowhere/exits.yaml"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there gives %v", err)
+	}
+}
+
+// An exit is as sure as the file of exits says, where that has a meaning.
+func TestConfidence(t *testing.T) {
+	head := func(classes int64, activation string) *builder {
+		b := build(1, 3, 4, 4).op("GlobalAveragePool", "g", in("x")).op("Flatten", "f", in("g")).weight("n", 3, classes).op("MatMul", "e", in("f", "n"))
+		if activation == "" {
+			return b.outputs("e")
+		}
+		return b.op(activation, "a", in("e")).outputs("a")
+	}
+	plane := build(1, 3, 4, 4).weight("w", 1, 3, 1, 1).op("Conv", "e", in("x", "w")).outputs("e")
+	for _, c := range []struct {
+		name       string
+		b          *builder
+		confidence string
+		want       string
+		classifies bool
+		refused    bool
+	}{
+		{"softmax", head(5, ""), "", "", true, false},
+		{"softmax by name", head(5, ""), "softmax", "", true, false},
+		{"labels", head(5, "Sigmoid"), "", "sigmoid", true, false},
+		{"labels by name", head(5, ""), "sigmoid", "sigmoid", true, false},
+		{"classes after all", head(5, "Sigmoid"), "softmax", "", true, false},
+		{"margin", head(5, "Softmax"), "margin", "margin", true, false},
+		{"entropy", head(2, ""), "entropy", "entropy", true, false},
+		{"a regression", head(1, ""), "none", "none", false, false},
+		{"a regression of several", head(4, ""), "none", "none", false, false},
+		{"one logit, which may be a regression", head(1, ""), "", "", false, false},
+		{"one logit by name", head(1, ""), "sigmoid", "", true, false},
+		{"one probability", head(1, "Sigmoid"), "", "", true, false},
+		{"a map", plane, "", "none", false, false},
+		{"a map by name", plane, "none", "none", false, false},
+		{"a map's softmax", plane, "softmax", "", false, true},
+		{"one logit's margin", head(1, ""), "margin", "", false, true},
+		{"a name of nothing", head(5, ""), "certainty", "", false, true},
+	} {
+		out := c.b.m.Graph.Output[0].GetName()
+		g, err := c.b.load(t, Options{Confidence: map[string]string{out: c.confidence}})
+		if c.refused {
+			if !errors.Is(err, ErrExits) || !strings.Contains(err.Error(), c.confidence) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got := g.ConfidenceOf(0); got != c.want || g.Classifies(0) != c.classifies {
+			t.Errorf("%s: %q, a classifier %v", c.name, got, g.Classifies(0))
+		}
 	}
 }
 

@@ -63,18 +63,77 @@ func rename(m *onnxpb.ModelProto) (renamed bool) {
 	return renamed
 }
 
-// Rewrite is a model as Import takes it, for others that are to run the same network: its names printable and its
-// input as high and wide as o.InputSide says. Nil where the model itself says just that. Data outside the file
-// stay there.
+// narrow makes floats of a model's doubles, as Import does; others have few operators for doubles. It tells whether
+// there were any. Those in files outside the model stay.
+func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
+	kind := func(k **int32) {
+		if *k != nil && **k == typeDouble {
+			single := int32(typeFloat)
+			*k, narrowed = &single, true
+		}
+	}
+	tensor := func(t *onnxpb.TensorProto) error {
+		if t.GetDataType() != typeDouble || len(t.GetExternalData()) > 0 {
+			return nil
+		}
+		c, err := newConstant(t.GetName(), t, false, nil)
+		if err != nil {
+			return err
+		}
+		values, err := c.floats()
+		if err != nil {
+			return err
+		}
+		kind(&t.DataType)
+		t.RawData, t.DoubleData, t.FloatData = nil, nil, values
+		return nil
+	}
+	g := m.GetGraph()
+	for _, t := range g.GetInitializer() {
+		if err := tensor(t); err != nil {
+			return false, err
+		}
+	}
+	for _, v := range append(g.GetInput()[:len(g.GetInput()):len(g.GetInput())], g.GetOutput()...) {
+		if t := v.GetType().GetTensorType(); t != nil {
+			kind(&t.ElemType)
+		}
+	}
+	for _, n := range g.GetNode() {
+		for _, a := range n.GetAttribute() {
+			if a.GetT() != nil {
+				if err := tensor(a.GetT()); err != nil {
+					return false, err
+				}
+			}
+			if opName(n) == "Cast" && a.GetName() == "to" && a.GetI() == typeDouble {
+				single := int64(typeFloat)
+				a.I, narrowed = &single, true
+			}
+		}
+	}
+	return narrowed, nil
+}
+
+// Rewrite is a model as Import takes it, for others that are to run the same network: its names printable, its doubles
+// floats, and its input as high and wide as o.InputSide says. Nil where the model itself says just that. Data outside
+// the file stay there.
 func Rewrite(r io.Reader, o Options) ([]byte, error) {
 	model, renamed, err := parse(r, &o, proto.UnmarshalOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if !renamed && o.InputSide == (Side{}) {
+	narrowed, err := narrow(model)
+	if err != nil {
+		return nil, err
+	}
+	if !renamed && !narrowed && o.InputSide == (Side{}) {
 		return nil, nil
 	}
 	g := model.GetGraph()
+	if narrowed {
+		g.ProtoReflect().SetUnknown(nil) // value_info says that there are doubles
+	}
 	if o.InputSide != (Side{}) {
 		weights := map[string]bool{}
 		for _, t := range g.GetInitializer() {

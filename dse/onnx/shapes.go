@@ -144,11 +144,54 @@ func (c *call) cast() error {
 		_, err := c.value(0)
 		return err
 	}
-	if to != typeFloat && to != typeFloat16 && to != typeDouble {
+	switch {
+	case to == typeFloat || to == typeFloat16 || to == typeDouble:
+		v.bytes = false // what a map is computed in is the hardware's choice
+	case v.bytes && (to == typeUint8 || to == typeInt32 || to == typeInt64):
+	default:
 		return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float), 10 (float16), 11 (double)", ErrAttribute, to)
 	}
-	c.values[c.output()] = v // what a map is computed in is the hardware's choice
+	c.values[c.output()] = v
 	return nil
+}
+
+// dequantizeMap is (x - zero) * scale of bytes.
+func (c *call) dequantizeMap() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	if !v.bytes {
+		return fmt.Errorf("tensor %q: %w: a DequantizeLinear of floats, as in a quantised network; export the one before its quantisation", c.input(0), ErrUnsupported)
+	}
+	scale, err := c.number(c.input(1))
+	if err != nil {
+		return err
+	}
+	zero := int64(0)
+	if name := c.input(2); name != "" {
+		k := c.constants[name]
+		if k == nil || k.kind != typeUint8 || len(k.ints) != 1 {
+			return fmt.Errorf("tensor %q: %w: expected one constant of 2 (uint8)", name, ErrShape)
+		}
+		zero = k.ints[0]
+	}
+	c.attr.int("axis", 1) // of scales by channel
+	c.attr.only("block_size", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	s := slice{scale: float64(scale), shift: -float64(scale) * float64(zero)}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("tensor %q: %w", c.input(1), err)
+	}
+	l := layer{kind: affine, scale: slices.Repeat([]float64{s.scale}, t.c), shift: slices.Repeat([]float64{s.shift}, t.c)}
+	v.bytes = false
+	return c.emit(l, v, t.h, t.w, t.c, false)
 }
 
 func (c *call) squeeze() error {
@@ -307,7 +350,7 @@ func (im *importer) channelsLast(input string) bool {
 				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
 			case "Reshape":
 				return im.addsChannel(input, n)
-			case "Identity", "Cast", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
+			case "Identity", "Cast", "DequantizeLinear", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
 				as[n.GetOutput()[0]] = true
 			}
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Calibrate runs n images (H x W x C each) through the graph in float32 and gives the largest |x| of
-// each tensor, which does not depend on the number of workers. Those ask for one image at a time.
+// Calibrate runs n images (H x W x C each) through the graph in float32 and returns the largest |x| of each tensor,
+// which does not depend on the number of workers. Images are requested one at a time.
 func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
 	channels, err := calibrate(g, n, image, o)
 	return largest(channels), err
 }
 
-// largest is that of each tensor.
+// largest returns the largest value of each tensor.
 func largest(channels [][]float64) []float64 {
 	ranges := make([]float64, len(channels))
 	for t, of := range channels {
@@ -42,12 +42,16 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		next  atomic.Int64
 		wait  sync.WaitGroup
 		found = make([][][]float32, workers)
+		seen  = make([][]histogram, workers) // unless the range is the largest value
 		errs  = make([]error, workers)
 	)
 	for w := range workers {
 		found[w] = make([][]float32, len(g.Tensors))
 		for t := range g.Tensors {
 			found[w][t] = make([]float32, g.Tensors[t].C)
+		}
+		if o.Range != (Range{}) {
+			seen[w] = make([]histogram, len(g.Tensors))
 		}
 		runner := first
 		if w > 0 {
@@ -57,7 +61,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
 				var x []float32
 				if x, errs[w] = image(i); errs[w] == nil {
-					errs[w] = observe(runner, x, found[w], o.InputRange, i)
+					errs[w] = observe(runner, x, found[w], seen[w], o.InputRange, i)
 				}
 			}
 		})
@@ -76,15 +80,25 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 				ranges[t][c] = max(ranges[t][c], float64(v))
 			}
 		}
+		for t := range seen[w] {
+			for b, n := range seen[w][t] {
+				if w > 0 {
+					seen[0][t][b] += n
+				}
+			}
+		}
+	}
+	if o.Range != (Range{}) {
+		clipped(g, ranges, seen[0], o)
 	}
 	return ranges, nil
 }
 
-// workersBytes bounds the maps that all workers hold: each has a network's of its own.
+// workersBytes limits the memory of all workers: each has its own maps of the network.
 const workersBytes = 4 << 30
 
-// Workers is how many goroutines run a graph on n images at once: want, one a processor where that is 0,
-// fewer where their maps together would be large.
+// Workers is the number of goroutines that run a graph on n images: want, or one per processor if want is 0, but
+// fewer if their maps together would be too large.
 func Workers(g *graph.Graph, want, n int) int {
 	if want <= 0 {
 		want = runtime.GOMAXPROCS(0)
@@ -96,7 +110,7 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-func observe(r *graph.Runner, image []float32, ranges [][]float32, inputRange float64, i int) error {
+func observe(r *graph.Runner, image []float32, ranges [][]float32, seen []histogram, inputRange float64, i int) error {
 	for p, v := range image {
 		if !(math.Abs(float64(v)) <= inputRange) {
 			return fmt.Errorf("%w: image %d: element %d is %v, the input's range is %v", ErrCalibration, i, p, v, inputRange)
@@ -108,6 +122,9 @@ func observe(r *graph.Runner, image []float32, ranges [][]float32, inputRange fl
 	}
 	for t, values := range tensors {
 		most := ranges[t]
+		if seen != nil {
+			seen[t].add(values)
+		}
 		for len(values) > 0 {
 			for c, v := range values[:len(most)] {
 				if v < 0 {

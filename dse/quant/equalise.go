@@ -1,26 +1,27 @@
 package quant
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// equalLeast is how many bits a channel must gain before anything is scaled: what all of a tensor's channels share
-// already is left as it is.
+// equalLeast is the gain of a channel, in bits, from which on the tensors that contain it are scaled.
 const equalLeast = 2
 
-// equalise scales channels that are much smaller than others with which they share a fraction by powers of two, in
-// what produces them, and takes that back in what reads them: no value of the network changes. It follows M. Nagel et
-// al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (ICCV 2019), equation 11, with what
-// calibration saw in place of the weights' ranges. channels has the largest |x| by tensor and channel, and is scaled too.
-// The graph is g itself where there is nothing to gain.
+// equalise scales up channels that are much smaller than others with the same fraction. It multiplies the weights
+// that produce them by a power of two and divides the weights that read them, so no value of the network's output
+// changes. The method is that of M. Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+// Correction" (ICCV 2019), equation 11, but it uses calibrated ranges of activations instead of the ranges of
+// weights. channels has the largest |x| by tensor and channel; equalise scales it too. If there is nothing to gain,
+// the result is g itself.
 func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}
 	for c, gain := range e.gains() {
-		if gain >= equalLeast && e.live(c) {
+		if gain >= equalLeast && e.live[c] {
 			for _, t := range e.tensors[c] {
 				active[e.group[t]] = true
 			}
@@ -35,7 +36,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	for n := range copied.Nodes {
 		copied.Nodes[n].Weights, copied.Nodes[n].Bias = slices.Clone(g.Nodes[n].Weights), slices.Clone(g.Nodes[n].Bias)
 	}
-	for range 16 { // a gain takes the largest weights of the readers down, which is another's gain
+	for range 16 { // a gain reduces the largest weights of the readers, which allows further gains
 		gains := e.gains()
 		changed := false
 		for c, gain := range gains {
@@ -52,18 +53,20 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	return e.g
 }
 
-// row is an output channel of a node, or an input channel.
+// row is a channel of a node's output or input.
 type row struct{ node, channel int }
 
-// equaliser knows which channels can only be scaled together: those that a concatenation or a pool passes on are one.
+// equaliser groups channels into classes that can only be scaled together: concatenations and pools pass a channel
+// on, and sums join two.
 type equaliser struct {
 	g        *graph.Graph
 	channels [][]float64
-	group    []int // of tensors that share a fraction
-	first    []int // of a tensor's channels
-	class    []int // of a channel
+	group    []int  // by tensor: group of tensors that share a fraction
+	first    []int  // by tensor: index of its first channel
+	class    []int  // by channel
+	live     []bool // by class: calibration saw a value other than zero
 	fixed    map[int]bool
-	tensors  map[int][]int // that a class is in
+	tensors  map[int][]int // by class: tensors that contain it
 	made     map[int][]row
 	read     map[int][]row
 }
@@ -103,16 +106,28 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 				}
 				at += g.Tensors[t].C
 			}
+			if node.Op == graph.Add {
+				for c := range g.Tensors[t].C {
+					join(t, c, node.Output, c)
+				}
+			}
+		}
+		if node.Residual != graph.None {
+			for c := range g.Tensors[node.Residual].C {
+				join(node.Residual, c, node.Output, c)
+			}
 		}
 	}
 	for i := range e.class {
 		e.class[i] = find(e.class, i)
 	}
+	e.live = make([]bool, len(e.class))
 	for t := range e.group {
 		e.group[t] = find(e.group, t)
 		for c := range g.Tensors[t].C {
 			k := e.class[e.first[t]+c]
 			e.tensors[k] = append(e.tensors[k], t)
+			e.live[k] = e.live[k] || channels[t][c] > 0
 		}
 	}
 	fix := func(t graph.TensorID) {
@@ -126,20 +141,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
-		// Only a clamp at zero is the same for all scales; a sum's operands have one.
+		// Only a clamp at zero is independent of the scale.
 		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) {
 			fix(node.Output)
 		}
-		if node.Residual != graph.None {
-			fix(node.Residual)
-			fix(node.Output)
-		}
-		switch node.Op {
-		case graph.Add:
-			fix(node.Inputs[0])
-			fix(node.Inputs[1])
-			fix(node.Output)
-		case graph.Conv:
+		if node.Op == graph.Conv {
 			for c := range g.Tensors[node.Inputs[0]].C {
 				k := e.class[e.first[node.Inputs[0]]+c]
 				e.read[k] = append(e.read[k], row{n, c})
@@ -153,23 +159,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	return e
 }
 
-// live tells a class of which calibration saw other values than zero.
-func (e *equaliser) live(class int) bool {
-	return slices.ContainsFunc(e.tensors[class], func(t int) bool {
-		for c, x := range e.channels[t] {
-			if x > 0 && e.class[e.first[t]+c] == class {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// siblings are the largest |x| of a tensor by the node that made the channels.
+// siblings returns the largest |x| in a tensor for each node that produces some of its channels.
 func (e *equaliser) siblings(t int) map[int]float64 {
 	most := map[int]float64{}
 	for c, x := range e.channels[t] {
-		if made := e.made[e.class[e.first[t]+c]]; len(made) == 1 {
+		if made := e.made[e.class[e.first[t]+c]]; len(made) > 0 {
 			most[made[0].node] = max(most[made[0].node], x)
 		}
 	}
@@ -189,17 +183,17 @@ func (e *equaliser) column(r row, visit func(w *float32)) {
 	}
 }
 
-// row is the weights of output channel c.
+// row returns the weights of output channel c.
 func (e *equaliser) row(r row) []float32 {
 	node := &e.g.Nodes[r.node]
 	per := len(node.Weights) / len(node.Bias)
 	return node.Weights[r.channel*per : (r.channel+1)*per]
 }
 
-// gains are the powers of two by which classes are best scaled: where the steps of the channel and of the weights that
-// read it are as coarse, as far as no row of what produces it becomes the layer's largest.
+// gains returns the power of two by which to scale each class. The ideal makes the steps of the channel as coarse as
+// those of the weights that read it. The limit is that no row of the producer may become the layer's largest.
 func (e *equaliser) gains() map[int]int {
-	most := make([]float64, len(e.group)) // of a group of tensors
+	most := make([]float64, len(e.group)) // by group of tensors
 	for t, channels := range e.channels {
 		most[e.group[t]] = max(most[e.group[t]], slices.Max(channels))
 	}
@@ -213,16 +207,20 @@ func (e *equaliser) gains() map[int]int {
 		siblings[t] = e.siblings(t)
 	}
 	for class, made := range e.made {
-		if e.fixed[class] || len(made) != 1 || len(e.read[class]) == 0 {
+		if e.fixed[class] || len(e.read[class]) == 0 {
 			continue
 		}
 		gain, seen := math.Inf(1), false
 		for _, t := range e.tensors[class] {
 			for c, x := range e.channels[t] {
-				if x == 0 { // unscaled, its weights would keep those of the reader's other channels from being scaled
-					x = siblings[t][made[0].node]
-					if x > 0 { // a bias that keeps it at zero must fit into the accumulator
-						x = max(x, math.Abs(float64(e.g.Nodes[made[0].node].Bias[made[0].channel])))
+				if x == 0 && e.class[e.first[t]+c] == class {
+					if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
+						x = siblings[t][made[0].node]
+					}
+					for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
+						if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == t {
+							x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
+						}
 					}
 				}
 				if e.class[e.first[t]+c] == class && x > 0 {
@@ -252,10 +250,13 @@ func (e *equaliser) gains() map[int]int {
 			continue
 		}
 		out := int(node.Output)
-		all := math.MaxInt // what every channel of the node can take
+		all := math.MaxInt // the gain that every channel of the node can take; none if other nodes produce a channel too
 		for c, x := range e.channels[out] {
-			if x > 0 {
-				all = min(all, want[e.class[e.first[out]+c]])
+			if class := e.class[e.first[out]+c]; x > 0 {
+				all = min(all, want[class])
+				if len(e.made[class]) > 1 {
+					all = 0
+				}
 			}
 		}
 		for c := range e.channels[out] {
@@ -271,11 +272,14 @@ func (e *equaliser) gains() map[int]int {
 			if largest > 0 {
 				free = int(math.Floor(math.Log2(weights[n] / largest)))
 			}
-			if k := min(want[class], all+free); k > 0 {
-				gains[class] = k
+			k := min(want[class], all+free)
+			if before, ok := gains[class]; ok {
+				k = min(k, before)
 			}
+			gains[class] = k
 		}
 	}
+	maps.DeleteFunc(gains, func(_, k int) bool { return k < 1 })
 	return gains
 }
 

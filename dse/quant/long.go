@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	fewBits = 9  // of a layer's largest weight: with fewer its sum is too long for one layer
-	whole   = 13 // that the parts of such a layer keep together
-	parts   = 4  // at most
+	fewBits = 9  // bits of a layer's largest weight: with fewer, its sum is too long for one layer
+	whole   = 13 // bits that the parts of such a layer have together
+	parts   = 4  // most parts of a layer
 )
 
-// restOf ends the name of a layer that computes with what another's weights lost.
+// restOf is the suffix of the name of a layer that computes with the rounding remainders of another layer's weights.
 const restOf = " (rest)"
 
-// part is what is left of a layer's weights for a layer of its own.
+// part records that a layer computes with remainders of another one.
 type part struct {
-	of    float64 // the largest weight of the layer
+	of    float64 // the largest weight of the original layer
 	depth int
 }
 
-// lengthen gives every convolution whose weights lost their bits to the proof against overflow a second one, which
-// computes with what rounding left over and is its residual: a sum over very many inputs keeps few bits of each
-// weight, and the rest as many again. Parts, by node's name, remembers what is such a rest. The graph is g itself
-// where nothing is too long.
+// lengthen splits convolutions whose weights lost bits to the proof against overflow: a sum over very many inputs
+// leaves few bits for each weight. The second convolution computes with what rounding the weights left over, and its
+// result becomes the residual of the first, so that both together keep twice the bits. known records such parts by
+// node name. If nothing is split, the result is g itself.
 func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, error) {
 	long := *g
 	long.Tensors, long.Exits, long.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), nil
@@ -46,7 +46,7 @@ func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, 
 			long.Nodes = append(long.Nodes, node)
 			continue
 		}
-		w-- // the residual takes room in the accumulator too
+		w-- // the residual also needs room in the accumulator
 		rest := node
 		rest.Name += restOf
 		out := g.Tensors[node.Output]
@@ -62,7 +62,7 @@ func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, 
 		}
 		node.Residual = rest.Output
 		known[rest.Name] = part{of: p.of, depth: p.depth + 1}
-		known[node.Name] = part{of: p.of, depth: parts} // it is on its grid
+		known[node.Name] = part{of: p.of, depth: parts} // its weights are already rounded to their grid
 		long.Nodes = append(long.Nodes, rest, node)
 	}
 	if len(long.Nodes) == len(g.Nodes) {
@@ -71,7 +71,7 @@ func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, 
 	return &long, long.Arrange()
 }
 
-// overflows tells that a convolution's weights would not fit the accumulator with two bits more.
+// overflows reports whether the accumulator has no room for two more bits of a convolution's weights.
 func (n *Network) overflows(layer int) bool {
 	return n.Proof(layer).AccBits() < 2
 }

@@ -12,39 +12,40 @@ import (
 )
 
 const (
-	// LossBound is how far an exit may be off, as a share of its largest logit, before a warning names where
-	// precision is lost: ten times what int16 layers usually lose.
+	// LossBound is the limit for the error of an exit, as a share of its largest logit. Beyond it, a warning names
+	// where precision is lost. It is ten times the usual loss of int16 layers.
 	LossBound = 0.005
 
-	measureMACs = 8e9 // of all images that a measurement runs, so that it takes seconds
+	measureMACs = 8e9 // limit for the MACs of a measurement, so that it takes seconds
 	measureMost = 16  // images
 )
 
-// Kept is what a layer keeps of its weights and of its output. Bits are those of a magnitude, 15 at most.
+// Kept is the precision that a layer keeps in its weights and its output. Bits are bits of a magnitude, 15 at most.
 type Kept struct {
 	Layer      string `json:"layer"`
 	Tensor     string `json:"tensor"`
-	WeightBits *int   `json:"weight_bits"` // of its largest weight; nil where it has none
-	// Of the channel whose largest value has the fewest, those aside that are always zero.
+	WeightBits *int   `json:"weight_bits"` // of its largest weight; nil if it has no weights
+	// TensorBits is for the channel whose largest value has the fewest bits, except channels that are always zero.
 	TensorBits int `json:"tensor_bits"`
 	Channel    int `json:"channel"`
-	// Error is the largest difference from the float network, as a share of the channel's largest value, of the
-	// channel where that is worst; Lossy are channels beyond LossBound.
+	// Error is the largest difference to the float network, as a share of the channel's largest value, in the worst
+	// channel. Lossy is the number of channels beyond LossBound.
 	Error float64 `json:"error"`
 	Lossy []int   `json:"lossy_channels,omitempty"`
 }
 
-// Loss is a network in integers beside itself in floats, layer by layer on some images.
+// Loss compares a network in integers with the same network in floats, layer by layer, on some images.
 type Loss struct {
 	Images int                `json:"images"`
 	Layers []Kept             `json:"bits_kept"`
-	Exits  map[string]float64 `json:"exits"` // the largest difference of a logit, as a share of the largest logit
-	// Saturated is the share of a tensor's elements beyond what its scale holds, by tensor; none where there are none.
+	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
+	// Saturated is the share of a tensor's elements that exceed its scale, by tensor; tensors without such elements
+	// are left out.
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Measure runs images, evenly spaced among n, through the network in integers and in floats. It takes as many as are
-// quick, one at least.
+// Measure runs some of n images, evenly spaced, through the network in integers and in floats: at least one, and as
+// many as take a short time.
 func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
 	g := n.Graph
 	first, err := graph.NewRunner(g)
@@ -83,7 +84,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 	return sums[0].report(take), nil
 }
 
-// loss is what has been seen of every tensor, by channel.
+// loss collects the errors of every tensor, by channel.
 type loss struct {
 	n         *Network
 	most, off [][]float64
@@ -185,7 +186,8 @@ func (l *loss) report(images int) *Loss {
 	return r
 }
 
-// Warning says which tensor's channels lose how much where an exit is further off than LossBound; "" where none is.
+// Warning names the tensor and the channels that lose precision if an exit is off by more than LossBound; else it is
+// "".
 func (l *Loss) Warning() string {
 	worst, most := "", LossBound
 	names := make([]string, 0, len(l.Exits))

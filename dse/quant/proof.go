@@ -10,7 +10,7 @@ import (
 // Limit is the bound of every sum: a magnitude below 2^35 fits the 36-bit accumulator.
 const Limit = int64(1) << 35
 
-// Margin is how far a layer stays from an overflow whatever its input is: the worst channel of
+// Margin is how far a layer stays from an overflow for any input. It holds two sums of the worst channel:
 //
 //	Acc = sum|w| * 32768 + |bias|
 //	Sum = Acc + (32768 << ResShift), with a residual
@@ -22,7 +22,7 @@ type Margin struct {
 	AccChannel, SumChannel int
 }
 
-// Bits is log2(Limit / Sum): bits that the accumulator could be narrower, negative on an overflow.
+// Bits is log2(Limit / Sum): the number of bits by which the accumulator could be narrower; negative on an overflow.
 func (m Margin) Bits() float64 {
 	return math.Log2(float64(Limit)) - math.Log2(float64(max(m.Sum, 1)))
 }
@@ -93,9 +93,8 @@ func abs(v int64) int64 {
 	return v
 }
 
-// Check verifies that a network is what the hardware can run: sizes, ranges of the shifts, scales
-// that agree from layer to layer, and the proof of every layer. The graph itself must have passed
-// its own Check.
+// Check verifies that the hardware can run a network: sizes, ranges of the shifts, scales that agree between layers,
+// and the proof of every layer. The graph must have passed its own Check before.
 func (n *Network) Check() error {
 	if len(n.Layers) != len(n.Graph.Nodes) || len(n.Frac) != len(n.Graph.Tensors) {
 		return fmt.Errorf("network %s: %w: %d layers and %d fractions for %d nodes and %d tensors", n.Graph.Name,

@@ -7,11 +7,11 @@
 //
 // with acc the exact sum of w*x at fraction WFrac + Frac[input].
 //
-// Fractions are the most that hold what calibration saw, with headroom; the input's follows from its
-// known range. From there they only fall: a layer's weights give up bits until every channel's sum
-// fits the accumulator for any input (see Margin), its shifts fit their fields and its bias fits 32
-// bits; an output or a residual that is finer than the accumulator (a shift that would be negative)
-// is coarsened. What that cannot solve is refused, naming the layer and the channel.
+// Every fraction starts at the largest value at which the calibrated range fits, with headroom. The input's fraction
+// follows from its known range. From there, fractions only fall. A layer's weights give up bits until every channel's
+// sum fits the accumulator for any input (see Margin), its shifts fit their fields, and its bias fits 32 bits. An
+// output or residual that is finer than the accumulator would need a negative shift, so it gets a coarser fraction.
+// If that is not enough, the error names the layer and the channel.
 package quant
 
 import (
@@ -31,23 +31,23 @@ type Layer struct {
 	ResShift         int     // rs >= 0: residual to accumulator
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
-	// Average pool: M = round(2^S / n) scaled to the output's fraction. Where the divisor varies at
-	// the borders, AvgTable[t] is M for a window that covers t pixels, padding left out
-	// (0 <= t <= KH * KW; zero for a t that does not occur), and AvgMul is zero; nil otherwise.
+	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
+	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not
+	// occur), and AvgMul is zero. Otherwise AvgTable is nil.
 	AvgMul, AvgShift int
 	AvgTable         []int32
 }
 
-// An Add that no convolution could take is a 1x1 convolution of its first input with the identity,
-// each weight 1 << WFrac (WFrac in 0..14, no Weights, no Bias), and its second input as residual:
-// y = clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
+// An Add that was not fused with a convolution becomes a 1x1 convolution. Its first input is multiplied by the
+// identity, each weight 1 << WFrac (WFrac in 0..14, no Weights, no Bias); its second input is the residual: y =
+// clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
 //
-// A Concat and a max pool compute nothing on numbers: their inputs and their output have one
-// fraction, and but for the clamps, the fields above stay zero.
+// A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction, and all fields
+// above except the clamps are zero.
 
-// Coarse are output channels whose largest weight keeps few bits: all channels of a layer share one scale.
+// Coarse counts output channels whose largest weight keeps few bits, because all channels of a layer share one scale.
 type Coarse struct {
-	Channels int    `json:"channels"` // that keep fewer than Least
+	Channels int    `json:"channels"` // channels that keep fewer than Least
 	Of       int    `json:"of"`
 	Least    int    `json:"least_bits"`
 	Layer    string `json:"layer"` // the worst one
@@ -55,7 +55,7 @@ type Coarse struct {
 	Bits     int    `json:"bits"`
 }
 
-// Coarse counts channels, those aside that have no weights but zeros, and layers whose output loses nothing by it.
+// Coarse counts channels, without those that have only zero weights, and without layers whose output loses nothing.
 func (n *Network) Coarse() Coarse {
 	c := Coarse{Least: Options{}.defaults().MinWeightBits}
 	c.Bits = c.Least

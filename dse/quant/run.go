@@ -71,7 +71,7 @@ func (n *Network) conv(i int, x, y []int16, t [][]int16) {
 				acc, first := int64(l.Bias[c]), c/perGroup*cin
 				for ky := max(0, -y0); ky < min(w.KH, in.H-y0); ky++ {
 					pixel, tap := ((y0+ky)*in.W+x0+from)*in.C+first, ((c*w.KH+ky)*w.KW+from)*cin
-					if node.Groups == 1 { // the taps of a row are neighbours
+					if node.Groups == 1 { // the taps of a row are adjacent
 						if to > from {
 							acc += dot(x[pixel:pixel+(to-from)*cin], l.Weights[tap:])
 						}

@@ -49,6 +49,8 @@ type Flags struct {
 	EXIF       string    `from:"network" name:"exif" default:"ignore" enum:"ignore,turn" help:"Photographs stored turned by their EXIF data: ignore (as PIL and torchvision read them) or turn them upright (as OpenCV)."`
 	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
+	Range      string    `from:"network" default:"max" placeholder:"max|mse|percentile:P" help:"What of the values that calibration sees the scales hold: max (all), percentile:99.99 (what is beyond saturates), or mse (the least square error). Exits are always held whole."`
+	Headroom   float64   `from:"network" default:"1.25" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on."`
 	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
@@ -63,14 +65,19 @@ type Recipe struct {
 }
 
 const (
-	autoMACs   = 64e9
-	autoLeast  = 8
-	autoMost   = 512
-	noise      = 2 // number of noise images
-	maxImages  = 60000
-	fashion    = "fashion-mnist"
-	noClasses  = 1 << 16
-	classChunk = bundle.MaxString
+	autoMACs  = 64e9
+	autoLeast = 8
+	autoMost  = 512
+	noise     = 2 // number of noise images
+
+	few   = 4    // calibration images
+	alike = 0.02 // photographs of different things are 0.1 to 0.3 apart
+
+	maxHeadroom = 1024 // which leaves 5 of 15 bits
+	maxImages   = 60000
+	fashion     = "fashion-mnist"
+	noClasses   = 1 << 16
+	classChunk  = bundle.MaxString
 )
 
 // Own reports whether a network is a user's file, not one of the zoo.
@@ -137,7 +144,7 @@ func mappable(g *graph.Graph) error {
 	if err := quant.Averages(g); err != nil {
 		return err
 	}
-	d, err := configs.Load("zc706") // any large design: that the network does not fit it is not the network's fault
+	d, err := configs.Load("zc706") // any large design: if the network does not fit it, that is not the network's fault
 	if err != nil {
 		return err
 	}
@@ -156,15 +163,18 @@ func mappable(g *graph.Graph) error {
 
 // Tensors returns the names of the exit tensors that --exits gives, nil without the flag.
 func (i *Import) Tensors() ([]string, error) {
-	if i.Exits == "" {
-		return nil, nil
-	}
-	return onnx.LoadExits(i.Exits)
+	o, err := i.options(0)
+	return o.Exits, err
 }
 
 func (i *Import) options(seed uint64) (onnx.Options, error) {
-	names, err := i.Tensors()
-	return onnx.Options{WeightSeed: seed, InputSide: i.InputSide, Exits: names}, err
+	o := onnx.Options{WeightSeed: seed, InputSide: i.InputSide}
+	if i.Exits == "" {
+		return o, nil
+	}
+	var err error
+	o.Exits, o.Confidence, err = onnx.LoadExits(i.Exits)
+	return o, err
 }
 
 // Shape is the input of a graph.
@@ -174,7 +184,27 @@ func Shape(g *graph.Graph) images.Shape {
 }
 
 func (r *Recipe) preprocess(g *graph.Graph) (images.Preprocess, error) {
-	return images.Preprocess{Fit: r.Fit, Resize: r.Resize, Filter: r.Filter, EXIF: r.EXIF, Mean: r.Mean, Std: r.Std, Range: r.InputRange}.For(Shape(g).C)
+	p := images.Preprocess{Fit: r.Fit, Resize: r.Resize, Filter: r.Filter, EXIF: r.EXIF, Mean: r.Mean, Std: r.Std, Range: r.InputRange}
+	if g.Bytes {
+		if len(r.Mean)+len(r.Std) > 0 || r.InputRange != 0 {
+			return p, fmt.Errorf("%w: the network's input are bytes, which it normalises itself; --mean, --std and --input-range do not go with it", ErrRecipe)
+		}
+		p.Std, p.Range = []float64{1. / 255}, 255 // pixels are from 0 to 1 here
+	}
+	return p.For(Shape(g).C)
+}
+
+// quantising returns the quantiser's options from the flags.
+func (r *Recipe) quantising() (o quant.Options, err error) {
+	if r.Range != "" {
+		if err := o.Range.UnmarshalText([]byte(r.Range)); err != nil {
+			return o, fmt.Errorf("%w: --range %w", ErrRecipe, err)
+		}
+	}
+	if o.Headroom = r.Headroom; o.Headroom != 0 && !(o.Headroom >= 1 && o.Headroom <= maxHeadroom) {
+		return o, fmt.Errorf("%w: --headroom %v, expected a number from 1 to %d", ErrRecipe, o.Headroom, maxHeadroom)
+	}
+	return o, nil
 }
 
 func (r *Recipe) count(g *graph.Graph) (int, error) {
@@ -194,7 +224,8 @@ func (r *Recipe) count(g *graph.Graph) (int, error) {
 // Calibration holds the calibration images and the record of them.
 type Calibration struct {
 	Info
-	Set *images.Set
+	Set     *images.Set
+	options quant.Options
 }
 
 // Calibration opens the calibration images.
@@ -207,7 +238,11 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
+	o, err := r.quantising()
+	if err != nil {
+		return nil, err
+	}
+	c := &Calibration{options: o, Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
@@ -242,6 +277,9 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		return nil, err
 	}
 	c.Images = c.Set.Len()
+	if g.Bytes && c.Set.Floats {
+		return nil, fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", r.Calibrate, ErrRecipe)
+	}
 	if c.Floats = c.Set.Floats; c.Floats && p.Range == 0 {
 		c.Preprocess.Range = largest
 		if largest == 0 {
@@ -264,20 +302,29 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
 		case 2*same <= c.Images:
 			notes = append(notes, fmt.Sprintf("the ranges come from %d images of which %d differ", c.Images, same))
+		case c.Set.Apart() < alike:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are alike, as of one scene: on average they are no more than %.1f %% of the largest input apart; what unlike ones exceed saturates", c.Images, 100*c.Set.Apart()))
+		case c.Images < few:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen", c.Images))
 		}
 	}
 	if evaluated != nil {
 		notes = append(notes, evaluated.Notes()...)
 	}
-	for _, x := range g.Exits {
-		if x.Dims != nil { // a map has no class
+	const named = "; a file of --exits says otherwise (confidence: NAME)"
+	for i, x := range g.Exits {
+		if x.Confidence != "" {
 			continue
 		}
-		switch one := g.Tensors[x.Tensor].C == 1; {
-		case x.Activation == "Sigmoid" && !one:
-			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d classes, as networks do whose classes are no alternatives: the answer here is the class of the largest logit, its confidence that of a softmax; for others read the logits", x.Name, g.Tensors[x.Tensor].C))
-		case one && x.Activation == "":
-			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on); a regression's confidence and class mean nothing", x.Name))
+		switch n := g.Tensors[x.Tensor].C; {
+		case x.Dims != nil:
+			if i+1 < len(g.Exits) {
+				notes = append(notes, fmt.Sprintf("exit %s is a map: it has no class and is never sure, so nothing leaves there", x.Name))
+			}
+		case x.Activation == "Sigmoid" && n > 1:
+			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
+		case n == 1 && x.Activation == "":
+			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on), of a regression class and confidence mean nothing%s", x.Name, named))
 		}
 	}
 	slices.Sort(notes)
@@ -321,7 +368,9 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 
 // Quantise converts the network to integers.
 func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
-	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, quant.Options{InputRange: c.Preprocess.Range})
+	o := c.options
+	o.InputRange = c.Preprocess.Range
+	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, o)
 }
 
 // MakeOf is MakeFrom with the network already quantised.
@@ -340,6 +389,16 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 		return nil, err
 	}
 	meta["seed"] = fmt.Sprint(r.Seed)
+	o, err := r.quantising()
+	if err != nil {
+		return nil, err
+	}
+	if o.Range != (quant.Range{}) { // only unusual settings are recorded
+		meta["range"] = o.Range.String()
+	}
+	if o.Headroom != 0 && o.Headroom != quant.Headroom {
+		meta["headroom"] = fmt.Sprint(o.Headroom)
+	}
 	meta["source"] = "zoo"
 	if r.Own() {
 		meta["source"] = "onnx"

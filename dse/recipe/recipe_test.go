@@ -298,7 +298,7 @@ func TestNotes(t *testing.T) {
 		{"", 4, nil, ""},
 		{"Softmax", 4, nil, ""},
 		{"Sigmoid", 1, nil, ""}, // a yes-or-no question, by the network's own word
-		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 classes"},
+		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
 		{"", 1, []int{1, 8, 8}, ""}, // a map, as a U-Net's
 		{"Sigmoid", 4, []int{4, 8, 8}, ""},
 	} {

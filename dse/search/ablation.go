@@ -9,29 +9,29 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Ablation compares what a design gains from each freedom of its mapping (the paper's figure 10 and
-// figure 1b): batching one sample after the other, fully connected layers only, along R only, along P
-// as far as it goes, chosen layer by layer (Fluid), with Stackable PEs, and with tiles chosen too.
+// Ablation compares what a design gains from each freedom of its mapping (the paper's figures 10 and 1b): no
+// batching, batching of fully connected layers only, batching along R only, along P as far as possible, the better of
+// both for each layer (Fluid), Stackable PEs in addition, and a choice of tiles in addition.
 
 // Scheme is a way to map batches.
 type Scheme string
 
 // Schemes, from the least freedom to the most.
 const (
-	Serial    Scheme = "serial"          // a sample at a time
-	FC        Scheme = "FC"              // only fully connected layers take the batch
+	Serial    Scheme = "serial"          // one sample after the other
+	FC        Scheme = "FC"              // only fully connected layers are batched
 	RBatch    Scheme = "R"               // all samples along R
 	PBatch    Scheme = "P"               // the largest legal number of sample groups
-	Fluid     Scheme = "Fluid"           // the best number of groups for every layer and batch
-	Stackable Scheme = "Fluid+Stackable" // and the best k
-	Ours      Scheme = "ours"            // and the best tile and loop order, and tensors on chip: what dse/compile makes
+	Fluid     Scheme = "Fluid"           // the best number of groups for each layer and batch
+	Stackable Scheme = "Fluid+Stackable" // in addition the best k
+	Ours      Scheme = "ours"            // in addition the best tile, loop order and tensors kept on chip: what dse/compile makes
 )
 
-// Schemes lists them for the law of the hardware; the paper's has no tiles to choose.
+// Schemes lists all schemes for the law of the hardware; the paper's law has no choice of tiles.
 var Schemes = []Scheme{Serial, FC, RBatch, PBatch, Fluid, Stackable, Ours}
 
-// AblationRow is a scheme's GOP/s at B = 1..8, of the whole network and of each segment (subnets of
-// equal work where the exits stand so).
+// AblationRow holds a scheme's GOP/s at B = 1..8, for the whole network and for each segment. Where the exits divide
+// the network equally, segments are subnets of equal work.
 type AblationRow struct {
 	Law      string              `json:"law"` // rtl or paper
 	Scheme   Scheme              `json:"scheme"`
@@ -41,7 +41,7 @@ type AblationRow struct {
 	Peak     float64             `json:"peak_gops"`
 }
 
-// layerTime answers the cycles of a network's i-th layer at a batch.
+// layerTime returns the cycles of a network's i-th layer for a batch size.
 type layerTime func(i int, l Layer, batch int) (int64, error)
 
 func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []Layer, at layerTime) (AblationRow, error) {
@@ -79,8 +79,8 @@ func fullyConnected(g cost.Geom) bool {
 	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
 }
 
-// Ablate answers all schemes on one design under the law of the hardware. All but the last take the
-// largest tile that fits, as the paper does; o is what the last may choose from.
+// Ablate evaluates all schemes on one design under the law of the hardware. All schemes but Ours use the largest tile
+// that fits, as the paper does; o limits the choice of Ours.
 func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, error) {
 	layers, err := w.Lower(d)
 	if err != nil {
@@ -133,8 +133,8 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 	return rows, nil
 }
 
-// largest is the cycles of a layer with the largest tile of each point, row tile outermost: the best
-// point's, or with most the last point's that is legal.
+// largest returns a layer's cycles if each point uses its largest tile and the row tile is the outer loop: those of
+// the best point, or of the last legal point if most is set.
 func largest(d configs.Design, g cost.Geom, batch int, points []mapping.Point, most bool) (int64, error) {
 	best := int64(none)
 	for _, p := range points {
@@ -158,7 +158,7 @@ func largest(d configs.Design, g cost.Geom, batch int, points []mapping.Point, m
 	return best, nil
 }
 
-// Ablate answers the schemes under the paper's law on one design.
+// Ablate evaluates the schemes on one design under the paper's law.
 func (p *PaperSpace) Ablate(x cost.PaperPoint) ([]AblationRow, error) {
 	var rows []AblationRow
 	for _, s := range Schemes {
@@ -174,7 +174,7 @@ func (p *PaperSpace) Ablate(x cost.PaperPoint) ([]AblationRow, error) {
 	return rows, nil
 }
 
-// AblateOwn answers them each on its own best design at B_max, as the paper's figure 10 does.
+// AblateOwn evaluates each scheme on the design that is best for it at B_max, as the paper's figure 10 does.
 func (p *PaperSpace) AblateOwn() ([]AblationRow, error) {
 	var rows []AblationRow
 	for _, s := range Schemes {
@@ -217,7 +217,7 @@ func (p *PaperSpace) AblateOwn() ([]AblationRow, error) {
 	return rows, nil
 }
 
-// allow is what a scheme lets the paper's law choose from on a design.
+// allow returns the mappings that a scheme may use on a design under the paper's law.
 func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
 	k1 := func(m cost.PaperMapping) bool { return m.K == cost.K1 }
 	switch s {
@@ -227,7 +227,7 @@ func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
 		return func(m cost.PaperMapping, _ int, _ cost.Geom) bool { return k1(m) }
 	case PBatch:
 		return func(m cost.PaperMapping, batch int, _ cost.Geom) bool {
-			// the largest number of groups that leaves each a PE
+			// the largest number of groups that leaves at least one PE to each
 			br := batch
 			for _, n := range cost.PaperMappings(batch) {
 				if k1(n) && (batch+n.BR-1)/n.BR <= x.TC {

@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// change is something that could be done about a layer.
+// change is a possible improvement for a layer.
 type change struct {
 	name string
-	do   func(d *configs.Design, o *mapping.Options) bool // false: it cannot be done
+	do   func(d *configs.Design, o *mapping.Options) bool // false: not possible
 }
 
-// changes stand in order of what they cost: nothing, LUTs, memory, a faster memory.
+// changes are sorted by cost: none, LUTs, memory, a faster DRAM.
 var changes = []change{
 	{"C tile outermost (loop order 1)", func(_ *configs.Design, o *mapping.Options) bool {
 		had := len(o.Orders) == 1
@@ -55,11 +55,11 @@ var changes = []change{
 	}},
 }
 
-// worth is the share of a layer's cycles that a change must save to be named.
-const worth = 0.02
+// minSaving is the minimum share of a layer's cycles that a change must save to be named.
+const minSaving = 0.02
 
-// Advise names the cheapest change to a design that makes a layer at least 2 % faster, by the law:
-// changes are tried in order of what they cost. Where the design names a board that the changed one
+// Advise names the cheapest change to a design that makes a layer at least 2 % faster by the law. If the design names
+// a board and the changed design does not fit it, the text says so. It is "" if no change helps.
 // does not fit, it says so; "" where no change of the list helps.
 func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping.Options) string {
 	_, now, err := mapping.Choose(d, g, batch, o)
@@ -72,10 +72,10 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 			continue
 		}
 		_, then, err := mapping.Choose(x, g, batch, p)
-		if err != nil || float64(then.Total) > (1-worth)*float64(now.Total) {
+		if err != nil || float64(then.Total) > (1-minSaving)*float64(now.Total) {
 			continue
 		}
-		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.say(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
+		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.describe(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
 		if b != nil {
 			if err := resource.Of(*b, x).Check(*b); err != nil && resource.Of(*b, d).Check(*b) == nil {
 				text += ", but " + firstLine(err)
@@ -86,8 +86,8 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
-// say names what differs.
-func (c change) say(d, x configs.Design) string {
+// describe describes the differences.
+func (c change) describe(d, x configs.Design) string {
 	switch {
 	case c.name != "":
 		return c.name

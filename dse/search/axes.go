@@ -10,27 +10,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Axes are what a grid varies beside <T_R, T_P, T_C>: every combination of their values is a template of its
-// own. An axis without values stays at the template's.
+// Axes are the parameters that a grid varies besides <T_R, T_P, T_C>. Every combination of their values gives one
+// template. An axis without values keeps the template's value.
 type Axes struct {
-	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM is as fast in seconds: its bytes and latency a cycle follow
+	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM stays the same in seconds: bytes and latency per cycle are converted
 	BytesPerCycle []float64 `json:"bytes_per_cycle,omitempty"` // at the template's clock
 	NAXI          []int     `json:"n_axi,omitempty"`
 	AXIBytes      []int     `json:"axi_bytes,omitempty"`
 	WLoad         []int     `json:"w_load,omitempty"`
-	Drain         []int     `json:"drain,omitempty"` // at most
+	Drain         []int     `json:"drain,omitempty"` // upper limit
 	WRingBeats    []int     `json:"wring_beats,omitempty"`
-	ABufWords     []int     `json:"abuf_words,omitempty"` // at most; 0: all that the memory has left
+	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is left
 }
 
-// axis is one of Axes: how it sets a template, and what it is called in names and messages.
+// axis is one of Axes: its name and mark for messages, and a function that sets it in a template.
 type axis struct {
 	name, mark string
 	n          int
 	set        func(v *variant, i int) string
 }
 
-// variant is a template and the most words of a bank of its activation buffer (0: any).
+// variant is a template and the limit for the words of a bank of its activation buffer (0: none).
 type variant struct {
 	d    configs.Design
 	abuf int
@@ -64,10 +64,10 @@ func (a *Axes) list() []axis {
 	}
 }
 
-// maxVariants bounds the templates of a grid.
+// maxVariants limits the number of templates of a grid.
 const maxVariants = 4096
 
-// check refuses values that no design has.
+// check rejects values that no design can have.
 func (a *Axes) check() error {
 	n := 1
 	for _, x := range a.list() {
@@ -100,7 +100,7 @@ func (a *Axes) check() error {
 	return nil
 }
 
-// variants are the templates; the names of their designs tell them apart.
+// variants returns the templates; the names of their designs tell them apart.
 func (g *Grid) variants() []variant {
 	all := []variant{{d: g.Template}}
 	all[0].d.Name = g.Board.Name
@@ -139,8 +139,8 @@ func (a *Axes) String() string {
 	return strings.Join(out, "; ")
 }
 
-// Budget is what designs may take of the board: 0 is all of a resource that is left when Margin, a share of
-// every resource, is not touched.
+// Budget limits the resources that designs may use. 0 means everything that the board has, less Margin, a share of
+// every resource.
 type Budget struct {
 	DSP    int     `json:"dsp,omitempty"`
 	BRAM36 int     `json:"bram36,omitempty"`
@@ -150,7 +150,7 @@ type Budget struct {
 	Margin float64 `json:"margin,omitempty"`
 }
 
-// check refuses what is no budget.
+// check rejects an invalid budget.
 func (b Budget) check() error {
 	if b.Margin < 0 || b.Margin >= 1 || math.IsNaN(b.Margin) {
 		return fmt.Errorf("%w: the margin is %v, must be at least 0 and less than 1", ErrGrid, b.Margin)
@@ -163,7 +163,7 @@ func (b Budget) check() error {
 	return nil
 }
 
-// of is the board as designs may fill it.
+// of returns the board with its resources reduced to the budget.
 func (b Budget) of(board boards.Board) boards.Board {
 	if b == (Budget{}) {
 		return board
@@ -181,5 +181,5 @@ func (b Budget) of(board boards.Board) boards.Board {
 	return board
 }
 
-// may is the board as the grid's designs may fill it.
-func (g *Grid) may() boards.Board { return g.Budget.of(g.Board) }
+// allowedBoard returns the board with the resources that the grid's designs may use.
+func (g *Grid) allowedBoard() boards.Board { return g.Budget.of(g.Board) }

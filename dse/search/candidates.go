@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// none is the time of a layer that fits nowhere.
+// none is the time of a layer that does not fit.
 const none = math.MaxInt64
 
-// candidates are the places where a layer may go on a design, by <k, s>.
+// candidates are the ways to map a layer to a design, by <k, s>.
 type candidates struct {
 	d  configs.Design
 	l  *layer
@@ -24,7 +24,7 @@ func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
 	return candidates{d, l, spreads(d, l, o)}
 }
 
-// branches at a batch, the most promising first, so that the others are cut early.
+// branches returns the branches at a batch size, the most promising first, so that the others are cut early.
 func (c *candidates) branches(batch int, m *scratch) []branch {
 	out := m.branches[:0]
 	m.fitted = [4]bool{}
@@ -41,15 +41,15 @@ func (c *candidates) branches(batch int, m *scratch) []branch {
 	return out
 }
 
-// scratch is memory that searches of layers use one after the other.
+// scratch is memory that consecutive searches of layers reuse.
 type scratch struct {
 	branches []branch
-	fits     [4][]fit // by what limits a point's tiles: whole or half the accumulators, the buffer
-	fitted   [4]bool  // for the branches
+	fits     [4][]fit // by what limits a point's tiles: the whole or half of the accumulators and of the buffer
+	fitted   [4]bool  // whether fits holds the branches' tiles
 	tiles    []tile
 }
 
-// fit answers the tiles of a branch, the same for all points that have the same limits.
+// fit returns the tiles of a branch. Points with the same limits have the same tiles.
 func (m *scratch) fit(b *branch, rs []room) []fit {
 	i := 2*b.p.S - 2
 	if b.p.K == cost.KHalf {
@@ -61,13 +61,13 @@ func (m *scratch) fit(b *branch, rs []room) []fit {
 	return m.fits[i]
 }
 
-// tile is one with a bound.
+// tile is a fit with its bound.
 type tile struct {
 	fit
 	bound int64
 }
 
-// nowhere is the times of a layer that fits no room.
+// nowhere returns the times of a layer that fits none of the rooms.
 func nowhere(rs []room) []int64 {
 	best := make([]int64, len(rs))
 	for i := range best {
@@ -76,8 +76,7 @@ func nowhere(rs []room) []int64 {
 	return best
 }
 
-// promise is a bound from below on the law's fewest cycles of a layer in each room, and the entry that it is
-// the bound of.
+// promise returns, for each room, a lower bound on a layer's cycles under the law, and the entry that has this bound.
 func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, at []abi.FBCB) {
 	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
 	branches := c.branches(batch, m)
@@ -106,8 +105,8 @@ func (b *branch) entry(f fit) abi.FBCB {
 	return abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
 }
 
-// cycles by the law, which is prepared for the entry's point on d. A pool's are remembered: of a sweep's
-// <T_R, T_P, T_C>, it reads one number.
+// cycles asks the law, which must be prepared for the entry's point on d. Results of pools are stored: of <T_R, T_P,
+// T_C>, only one number affects them.
 func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
@@ -121,8 +120,8 @@ func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.F
 	return c
 }
 
-// fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was
-// asked: not of entries whose bound says that they can be no better.
+// fastest returns the minimum of a layer's cycles under the law at one batch size, for each room, and how often the
+// law was asked. Entries whose bound shows that they cannot be better are skipped.
 func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
 	branches := c.branches(batch, m)
@@ -138,7 +137,7 @@ func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 				m.tiles = append(m.tiles, t)
 			}
 		}
-		// the most promising first: what they give cuts most of the others
+		// the most promising first: their results exclude most of the others
 		slices.SortFunc(m.tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
 		for _, t := range m.tiles {
 			if t.bound >= slices.Max(best[t.first:t.last+1]) {
@@ -154,7 +153,7 @@ func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 	return best, asked
 }
 
-// exhaustive is the same from every entry.
+// exhaustive does the same, but evaluates every entry.
 func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) (best []int64, asked int64) {
 	best = nowhere(rs)
 	entries(d, l, batch, o, rs, func(e abi.FBCB, first, last int) {

@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Energy is what accesses take, in pJ: counted multiplications, words of on-chip memory and bytes of DRAM times
-// published energies. It ranks designs; it is not what a board draws: the published figures are of 45 nm logic,
-// and clocks, leakage and routing are left out.
+// Energy is the energy of accesses in pJ: the numbers of multiplications, of on-chip words and of DRAM bytes, times
+// published values. It ranks designs but does not predict the power of a board: the published values are for 45 nm
+// logic, and clocks, leakage and routing are left out.
 type Energy struct {
 	MAC  float64 `json:"mac_pj"`       // 16 x 16 bits into 36
 	Word float64 `json:"word_pj"`      // 16 bits from or to a memory of a few KiB
-	Byte float64 `json:"dram_byte_pj"` // of DRAM
+	Byte float64 `json:"dram_byte_pj"` // one byte of DRAM
 
 	Sources []string `json:"sources"`
 }
@@ -32,11 +32,11 @@ func Horowitz() *Energy {
 	}
 }
 
-// accWords is how many words of 16 bits an accumulator is.
+// accWords is the size of an accumulator in words of 16 bits.
 const accWords = float64(abi.AccBits) / 16
 
-// onChip is the words that a layer's passes move for B = 1, on k: activations into the array, once a C tile,
-// and accumulators, read and written once a pass.
+// onChip returns the number of words that a layer's passes move for B = 1 and k: activations, read once per C tile,
+// and accumulators, read and written once per pass.
 func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	rows := float64(g.OutH) * float64(g.OutW)
 	if !g.GEMM() {
@@ -47,22 +47,22 @@ func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	return rows * passes * (float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*accWords*float64(g.OutC))
 }
 
-// layer is the energy of a sample of a layer at a batch, of which the law says t of entry e.
+// layer returns the energy of one sample of a layer in a batch; t is what the law says of entry e.
 func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
 	b := float64(batch)
 	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/elemBytes
-	if e.KeepOut { // results into the buffer that the next layer reads
+	if e.KeepOut { // results are also written into the buffer that the next layer reads
 		words += b * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
-	if g.GEMM() { // weights from the ring into the array, once a row tile
+	if g.GEMM() { // weights move from the ring into the array once per row tile
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
 		words += float64(ceil(int(e.BR), int(e.TileB))*ceil(g.OutH, int(e.TileRows))) * float64(once) / elemBytes
 	}
 	return m.MAC*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
-// least is no more than layer says of any entry at any batch: products, what every mapping moves on chip, results
-// that cannot stay there, and weights that a full batch shares.
+// least is a lower bound of layer over all entries and batch sizes. It counts multiplications, on-chip words that
+// every mapping moves, results that must go to DRAM, and weights shared by a full batch.
 func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	words := onChip(d, g, cost.K1, 1)
 	bytes := 0.0
@@ -80,7 +80,7 @@ func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	return m.MAC*float64(g.MACs()) + m.Word*words + m.Byte*bytes
 }
 
-// share is what a segment's layers count for in the mean request.
+// share returns the weight of each segment in the energy of the mean request.
 func (w *Workload) share(reach []float64) []float64 {
 	out := make([]float64, w.Segments)
 	for _, p := range w.Parts {
@@ -94,7 +94,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least is a bound from below on Of, for a network lowered for the design.
+// Least is a lower bound of Of, for a network lowered for the design.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {
@@ -104,11 +104,11 @@ func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float
 		}
 		sum += of * m.least(d, all[i].Geom, all[i].writes == mapping.Only)
 	}
-	return sum * (1 - 1e-9) // sums are rounded in other orders
+	return sum * (1 - 1e-9) // allows for another order of rounding
 }
 
-// Of is the energy of the mean request on a design in pJ, weighted over batch sizes: of the entries that are fastest, with
-// segments by how many requests reach them (nil: all).
+// Of returns the energy of the mean request on a design in pJ, weighted over batch sizes. Every layer uses its
+// fastest entry. reach is the share of requests that run each segment (nil: all).
 func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights Weights, reach []float64) (float64, error) {
 	if weights == (Weights{}) {
 		weights = Uniform()

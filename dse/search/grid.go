@@ -23,16 +23,16 @@ var (
 	ErrRTL     = errors.New("the RTL does not elaborate")
 )
 
-// Grid says which designs and mappings are searched. Every field is part of what a result is called
-// optimal in; String states it.
+// Grid defines which designs and mappings are searched. A result is optimal only within this grid; String describes
+// all its fields.
 type Grid struct {
 	Board    boards.Board
-	Template configs.Design // what the grid does not vary: ports, loader, drain, ring, clock, DRAM
+	Template configs.Design // fixed parameters: ports, loader, drain, ring, clock, DRAM
 
 	Axes   Axes
 	Budget Budget
 
-	TP, TC, TR Range // all values that the RTL elaborates: T_P; T_C; T_R in powers of two
+	TP, TC, TR Range // all values that the RTL accepts: T_P; T_C; T_R in powers of two
 	Mapping    mapping.Options
 }
 
@@ -42,7 +42,7 @@ type Range struct {
 	Hi int `json:"hi"`
 }
 
-// NewGrid is the whole space of a board around a template, the reference design of that board.
+// NewGrid returns the whole space of a board around a template, the board's reference design.
 func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err
@@ -58,7 +58,7 @@ func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	return g, nil
 }
 
-// Check refuses ranges and axes that hold nothing.
+// Check rejects empty ranges and axes.
 func (g Grid) Check() error {
 	if err := errors.Join(g.Axes.check(), g.Budget.check()); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (g Grid) Check() error {
 	return nil
 }
 
-// String states the grid.
+// String describes the grid.
 func (g Grid) String() string {
 	orders := "row tile outermost"
 	if g.Mapping.Orders == nil || len(g.Mapping.Orders) > 1 {
@@ -99,7 +99,7 @@ func (g Grid) String() string {
 	if axes := g.Axes.String(); axes != "" {
 		more = "; in place of these every combination of " + axes
 	}
-	may := g.may()
+	may := g.allowedBoard()
 	if g.Budget != (Budget{}) {
 		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
 	}
@@ -114,18 +114,19 @@ func (g Grid) String() string {
 		where, points, orders, more)
 }
 
-// cMaxFrom is the output channels that every design of a grid holds at least, the zoo's most.
+// cMaxFrom is the minimum number of output channels that every design of a grid supports: the maximum of the zoo's
+// networks.
 const cMaxFrom = 2048
 
-// At is the grid's design at <T_R, T_P, T_C>, with the largest activation buffer that fits; the error
-// says why there is none.
+// At returns the grid's design at <T_R, T_P, T_C> with the largest activation buffer that fits, or an error with the
+// reason why there is none.
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
 	v := variant{d: g.Template}
 	v.d.Name = g.Board.Name
-	return v.at(g.may(), tr, tp, tc)
+	return v.at(g.allowedBoard(), tr, tp, tc)
 }
 
-// at is the same of one of the grid's templates.
+// at does the same for one of the grid's templates.
 func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	d, drain := v.d, v.d.Drain
 	d.Name = fmt.Sprintf("%s-r%d-p%d-c%d", d.Name, tr, tp, tc)
@@ -145,7 +146,7 @@ func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	return d, resource.Of(b, d).Check(b)
 }
 
-// drainFor is the largest even divisor of T_C / 2 that is at most most; 0 where there is none.
+// drainFor returns the largest even divisor of T_C / 2 that is at most most; 0 if there is none.
 func drainFor(tc, most int) int {
 	if tc%2 != 0 {
 		return 0
@@ -158,17 +159,18 @@ func drainFor(tc, most int) int {
 	return 0
 }
 
-// pair is the designs of one <T_P, T_C> and template, T_R ascending.
+// pair holds the designs with the same <T_P, T_C> and template, T_R ascending.
 type pair struct {
 	tp, tc  int
 	designs []configs.Design
-	points  []Point // of each, without times
+	points  []Point // of each design, without times
 }
 
-// refusals are points of a grid that are no legal designs, by why: the RTL, or the first resource that is short.
+// refusals counts the points of a grid that are not legal designs, by reason: the RTL, or the first resource that is
+// short.
 type refusals struct {
 	points map[string]int
-	sample map[string]string // what is said of the first
+	sample map[string]string // message about the first one
 }
 
 func (r *refusals) add(why string, d configs.Design, err error) {
@@ -177,7 +179,7 @@ func (r *refusals) add(why string, d configs.Design, err error) {
 	}
 }
 
-// String says why points were left out; nothing where none were.
+// String lists why points were left out; "" if none were.
 func (r *refusals) String() string {
 	var why []string
 	for _, reason := range slices.Sorted(maps.Keys(r.points)) {
@@ -189,11 +191,11 @@ func (r *refusals) String() string {
 	return "; refused " + strings.Join(why, "; ")
 }
 
-// pairs lists the legal designs, and counts those that are not.
+// pairs returns the legal designs and counts the others.
 func (g Grid) pairs() (all []pair, refused *refusals) {
 	refused = &refusals{map[string]int{}, map[string]string{}}
-	b := g.may()
-	seen := map[configs.Design]bool{} // templates may differ in what some design does not have
+	b := g.allowedBoard()
+	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
 		for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
@@ -236,7 +238,7 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	return all, refused
 }
 
-// pointOf is a design and its resources.
+// pointOf returns a design with its resources.
 func pointOf(b boards.Board, d configs.Design) Point {
 	e := resource.Of(b, d)
 	return Point{
@@ -256,7 +258,7 @@ func Uniform() Weights {
 	return w
 }
 
-// Check refuses what gives no order: a weight that is negative or no number, or all zero.
+// Check rejects weights that give no order: negative values, NaN, or zero for all.
 func (w Weights) Check() error {
 	sum := 0.0
 	for i, v := range w {

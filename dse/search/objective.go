@@ -12,58 +12,59 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Objective names what is best.
+// Objective names the value that the search maximises.
 type Objective string
 
-// Objectives. The higher value is better; a latency and a cost count negative.
+// Objectives. A higher value is better; latencies and costs are negated.
 const (
 	GOPS       Objective = "gops"         // GOP/s weighted over batch sizes (equation 2)
-	Latency    Objective = "latency"      // at B = 1, to the exits as requests leave at them
-	Throughput Objective = "throughput"   // samples a second weighted over batch sizes, as requests leave at exits
-	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s a DSP
-	Goodput    Objective = "goodput"      // requests in time a second, as Options.Service finds
-	Rate       Objective = "rate"         // highest rate of arrivals that it holds
-	Cheapest   Objective = "cheapest"     // least Options.Cost of those that hold
+	Latency    Objective = "latency"      // at B = 1, to the exits at which requests leave
+	Throughput Objective = "throughput"   // samples per second weighted over batch sizes, with requests that leave at exits
+	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s per DSP
+	Goodput    Objective = "goodput"      // requests served in time per second, from Options.Service
+	Rate       Objective = "rate"         // the highest arrival rate at which the limit on violations holds
+	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of designs at which that limit holds
 )
 
 // Objectives lists them.
 var Objectives = []Objective{GOPS, Latency, Throughput, GOPSPerDSP, Goodput, Rate, Cheapest}
 
-// Simulated tells whether a design's value takes a simulation of how it serves.
+// Simulated reports whether a design's value requires a simulation of serving.
 func (o Objective) Simulated() bool { return o == Goodput || o == Rate || o == Cheapest }
 
-// Cost names what Cheapest saves.
+// Cost names the cost that Cheapest minimises.
 type Cost string
 
 // Costs.
 const (
 	CostLUT    Cost = "lut"
 	CostDSP    Cost = "dsp"
-	CostBRAM   Cost = "bram"   // BRAM36, a URAM counted as the eight that it holds
-	CostEnergy Cost = "energy" // pJ a sample, as Options.Energy finds
+	CostBRAM   Cost = "bram"   // in BRAM36; a URAM counts as eight of them
+	CostEnergy Cost = "energy" // pJ per sample, from Options.Energy
 )
 
 // Costs lists them.
 var Costs = []Cost{CostDSP, CostLUT, CostBRAM, CostEnergy}
 
-// uramBRAM is how many blocks of 36 Kibit a URAM holds.
+// uramBRAM is the number of 36 Kibit blocks that hold as much as a URAM.
 const uramBRAM = 8
 
-// Served is how a design serves.
+// Served is the result of a simulation of serving.
 type Served struct {
-	// Value is requests in time a second (Goodput), or the highest rate that holds (Rate); 0: none.
+	// Value is the number of requests served in time per second (Goodput), or the highest rate that holds (Rate); 0
+	// if there is none.
 	Value float64 `json:"value"`
-	Holds bool    `json:"holds"` // Cheapest: violations are as few as they must be
-	// Violations is the share of requests that were not served in time, its mean over seeds, and CI95 half of
-	// its 95 % confidence interval, nil of one seed; at Value for Rate.
+	Holds bool    `json:"holds"` // Cheapest: the limit on violations holds
+	// Violations is the share of requests that were not served in time, as a mean over seeds, and CI95 is half of its
+	// 95 % confidence interval (nil for one seed). For Rate, both are at Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput and its interval, over seeds.
+	// Goodput is a mean over seeds, with its interval.
 	Goodput float64  `json:"goodput"`
 	GCI95   *float64 `json:"goodput_ci95"`
 }
 
-// Upper is the share of requests not served in time at the upper end of its interval, where it has one.
+// Upper is the upper end of the interval of Violations, or Violations itself if there is no interval.
 func (s *Served) Upper() float64 {
 	if s.CI95 == nil {
 		return s.Violations
@@ -71,18 +72,19 @@ func (s *Served) Upper() float64 {
 	return s.Violations + *s.CI95
 }
 
-// Service simulates how designs serve. Both functions must be pure: sweeps are repeatable.
+// Service simulates serving. Its functions must be pure, so that sweeps are repeatable.
 type Service struct {
-	// Serve simulates; ns are latencies by batch and segment. For Rate it may answer 0 where Value would be
-	// less than beat.
+	// Serve simulates a design; ns are its latencies by batch size and segment. For Rate it may return 0 if Value
+	// would be less than beat.
 	Serve func(ctx context.Context, d configs.Design, ns Cycles, beat float64) (Served, error)
-	// Most is what no design serves better that is no faster: a bound on Value, and whether it may hold.
+	// Most returns an upper bound on Value for all designs that are no faster, and whether the limit on violations
+	// may hold.
 	Most func(ns Cycles) (value float64, holds bool)
-	// Asked is all that Serve depends on beside its arguments, for Options.State.
+	// Asked lists everything that Serve depends on besides its arguments, for Options.State.
 	Asked []Param
 }
 
-// check refuses options that name no objective.
+// check rejects options that do not match an objective.
 func (o *Options) check() error {
 	switch {
 	case !slices.Contains(Objectives, o.Objective):
@@ -103,7 +105,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Reach is the share of requests that run each segment, of those of its network; nil is all.
+// Reach is the share of a network's requests that run each segment; nil means all.
 func Reach(w *Workload, exits []float64) ([]float64, error) {
 	if exits == nil {
 		return nil, nil
@@ -128,7 +130,7 @@ func Reach(w *Workload, exits []float64) ([]float64, error) {
 	return out, nil
 }
 
-// times fills in what the cycles make of a point.
+// times computes the values of a point that follow from its cycles.
 func (s *sweep) times(p *Point, c Cycles) {
 	d := p.Design
 	p.Cycles, p.GOPS, p.Samples = c, 0, 0
@@ -153,12 +155,12 @@ func gopsOf(d configs.Design, macs float64, batch int, cycles float64) float64 {
 	return 2 * macs * float64(batch) * d.ClockMHz / (cycles * 1000)
 }
 
-// GOPSOf is giga-operations a second: two a MAC.
+// GOPSOf returns giga-operations per second; a MAC counts as two operations.
 func GOPSOf(d configs.Design, macs int64, batch int, cycles int64) float64 {
 	return gopsOf(d, float64(macs), batch, float64(cycles))
 }
 
-// late tells whether some network takes longer at B = 1 than it may.
+// late reports whether some network exceeds the latency limit at B = 1.
 func (s *sweep) late(p *Point) bool {
 	if s.o.MaxLatency == 0 {
 		return false
@@ -175,7 +177,7 @@ func (s *sweep) late(p *Point) bool {
 	return false
 }
 
-// Nanoseconds are a point's latencies by batch and segment.
+// Nanoseconds returns a point's latencies by batch size and segment.
 func (p *Point) Nanoseconds() Cycles {
 	var out Cycles
 	for b := range out {
@@ -186,7 +188,8 @@ func (p *Point) Nanoseconds() Cycles {
 	return out
 }
 
-// costOf is what Cheapest saves, of a point; less is the least that a point with those cycles can cost.
+// costOf returns the cost of a point that Cheapest minimises; with least set, a lower bound for points with these
+// cycles.
 func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	switch s.o.Cost {
 	case CostLUT:
@@ -205,8 +208,8 @@ func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	return float64(p.DSP), nil
 }
 
-// judged fills in the value of an evaluated point. One that cannot have a value that is asked for is not simulated: its
-// value is then no more than it has.
+// judged sets the value of an evaluated point. A point that cannot reach the wanted value is not simulated; its value
+// is then an upper bound.
 func (s *sweep) judged(p *Point) error {
 	p.Value, p.Fails = s.optimistic(*p)
 	if !s.o.Objective.Simulated() {
@@ -241,7 +244,8 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic is a value that no design exceeds that is no better than p, and whether all of them fail.
+// optimistic returns an upper bound on the value of all designs that are no better than p, and whether all of them
+// fail.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:
@@ -256,7 +260,7 @@ func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	case Cheapest:
 		c, err := s.costOf(&p, true)
 		if err != nil {
-			return math.Inf(1), false // its error comes where it is evaluated
+			return math.Inf(1), false // the error is returned when the design is evaluated
 		}
 		_, holds := s.o.Service.Most(p.Nanoseconds())
 		return -c, !holds
@@ -264,7 +268,7 @@ func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	return p.GOPS, false
 }
 
-// loosened is the value that is not told apart from a best one, by cycles that may be off to either side.
+// loosened returns the least value that cannot be distinguished from v, if the cycles of both may be off by the band.
 func (s *sweep) loosened(v float64) float64 {
 	band := s.o.Band
 	if s.o.Objective == Cheapest {
@@ -276,8 +280,8 @@ func (s *sweep) loosened(v float64) float64 {
 	return v * (1 - band) / (1 + band)
 }
 
-// wanted is the least value that is asked for: no worse than what some design reaches, but for the band, or
-// than a reference.
+// wanted returns the least value that still matters: close enough to the best value reached so far, or as good as a
+// reference.
 func (s *sweep) wanted() float64 { return min(s.loosened(s.top), s.floor) }
 
 func (s *sweep) unwanted(v float64) bool { return v < s.wanted() }

@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// PaperOptions of a sweep by the paper's law.
+// PaperOptions are the options of a sweep by the paper's law.
 type PaperOptions struct {
 	Weights       Weights
 	BytesPerCycle float64
-	Formed        bool // windows formed on the way from the DRAM, not read from it
+	Formed        bool // windows are formed on the way from the DRAM instead of read from it
 }
 
-// PaperResult is what a design does under the paper's law.
+// PaperResult is a design's result under the paper's law.
 type PaperResult struct {
 	cost.PaperPoint
 	Value       float64             `json:"value"` // GOP/s weighted
@@ -31,7 +31,7 @@ type PaperResult struct {
 	Mapping     []PaperLayerMapping `json:"mapping,omitempty"`
 }
 
-// PaperLayerMapping is what the paper's law chose for a layer and batch.
+// PaperLayerMapping is the mapping that the paper's law chose for a layer and batch size.
 type PaperLayerMapping struct {
 	Layer  string `json:"layer"`
 	Batch  int    `json:"batch"`
@@ -40,27 +40,27 @@ type PaperLayerMapping struct {
 	Cycles int64  `json:"cycles"`
 }
 
-// PaperRank says where a published point stands and whether the law reproduces it.
+// PaperRank says where a published point ranks and whether the law reproduces it.
 type PaperRank struct {
 	Published   boards.Published `json:"published"`
 	Rank        int              `json:"rank"` // 1: no design of the space is better
 	Of          int              `json:"of"`
 	Value       float64          `json:"value"`
-	TR          int              `json:"TR"` // what the law gives at the published <T_P, T_C>
+	TR          int              `json:"TR"` // what the law computes at the published <T_P, T_C>
 	DSPPercent  float64          `json:"dsp_percent"`
 	BRAMPercent float64          `json:"bram_percent"`
 	Reproduced  bool             `json:"reproduced"`
-	Why         string           `json:"why,omitempty"` // why not
+	Why         string           `json:"why,omitempty"` // reason, if not reproduced
 }
 
-// PaperSweepResult is a whole sweep by the paper's law.
+// PaperSweepResult is the result of a whole sweep by the paper's law.
 type PaperSweepResult struct {
 	Grid      string        `json:"grid"`
 	Designs   int           `json:"designs"`
 	Space     int64         `json:"space"`
 	Evaluated int64         `json:"evaluated"`
 	Best      PaperResult   `json:"best"`
-	Front     []PaperResult `json:"front"` // the ten best
+	Front     []PaperResult `json:"front"` // the ten best designs
 	Ranks     []PaperRank   `json:"ranks"`
 }
 
@@ -73,8 +73,8 @@ type PaperSpace struct {
 	layers  []Layer
 }
 
-// NewPaperSpace prepares a network for a board. Layers are the network's own, as the paper maps them, on
-// the design template: grouped convolutions are dense on windows of its T_C.
+// NewPaperSpace prepares a network for a board. The layers are those of the network itself, as the paper maps them,
+// on the given template: grouped convolutions are computed densely in windows of its T_C.
 func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o PaperOptions) (*PaperSpace, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
@@ -99,10 +99,10 @@ func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o Paper
 	return &PaperSpace{w: w, b: b, o: o, layers: layers, classes: classes(layers, w.Segments)}, nil
 }
 
-// scheme limits the paper's mappings; nil: all.
+// scheme restricts the paper's mappings; nil allows all.
 type scheme func(m cost.PaperMapping, batch int, g cost.Geom) bool
 
-// layer is the best mapping of a layer at a batch.
+// layer returns the best mapping of a layer at a batch size.
 func (p *PaperSpace) layer(x cost.PaperPoint, g cost.Geom, batch int, allow scheme) (best cost.PaperMapping, t cost.PaperTime, asked int64, err error) {
 	found := false
 	for _, m := range cost.PaperMappings(batch) {
@@ -128,7 +128,7 @@ func (p *PaperSpace) layer(x cost.PaperPoint, g cost.Geom, batch int, allow sche
 	return best, t, asked, nil
 }
 
-// Evaluate is the law for one design.
+// Evaluate applies the law to one design.
 func (p *PaperSpace) Evaluate(x cost.PaperPoint) (PaperResult, int64, error) {
 	r := PaperResult{
 		PaperPoint: x, DSPPercent: 100 * float64(x.DSPs()) / float64(p.b.DSP),
@@ -157,8 +157,8 @@ func (p *PaperSpace) Evaluate(x cost.PaperPoint) (PaperResult, int64, error) {
 	return r, asked, nil
 }
 
-// Sweep evaluates every T_P from 1 to the number of DSPs, each with the T_C and T_R that the paper's
-// rules give it.
+// Sweep evaluates every T_P from 1 to the number of DSPs, each with the T_C and T_R that follow from the paper's
+// rules.
 func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 	res := &PaperSweepResult{Grid: fmt.Sprintf(
 		"every T_P from 1 to %d, T_C = floor(%d / T_P), T_R the largest even value with 32 (T_R T_P + T_P T_C + T_R T_C) <= %g Mibit; "+
@@ -209,10 +209,10 @@ func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 	return res, nil
 }
 
-// printed is how far a percentage may be from what the paper prints.
+// printed is the allowed difference between a percentage and the paper's printed value.
 const printed = 0.01
 
-// rank holds a published row to the law. Rows are ranked on this network whichever they were found
+// rank compares a published row with the law. All rows are ranked on this network, whichever network they were found
 // for.
 func (p *PaperSpace) rank(pub boards.Published, all []PaperResult) (PaperRank, error) {
 	r := PaperRank{Published: pub, Of: len(all), Rank: 1}

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Limits of mapping.Check that no design changes.
+// Limits of mapping.Check that do not depend on the design.
 const (
 	maxTileRows = 1<<12 - 1
 	maxTileStep = 1<<15 - 1
 	maxPlaces   = abi.PlacesMax
 )
 
-// room is what a design offers the tiles of a layer: the law does not read T_R and the size of the
-// activation buffer, so designs that differ in nothing else share the times of their entries.
+// room is the space that a design has for the tiles of a layer. The law does not depend on T_R or on the size of the
+// activation buffer, so designs that differ only in these share the times of their entries.
 type room struct {
 	tr    int
 	elems int
@@ -31,7 +31,7 @@ func rooms(designs []configs.Design) []room {
 	return out
 }
 
-// limits is a point's limits in a room: accumulator rows and elements of the activation buffer.
+// limits returns the limits of a point in a room: accumulator rows, and elements of the activation buffer.
 func (r room) limits(p mapping.Point) (rows, elems int) {
 	rows, elems = r.tr, r.elems
 	if p.K == cost.KHalf {
@@ -43,7 +43,7 @@ func (r room) limits(p mapping.Point) (rows, elems int) {
 	return rows, elems
 }
 
-// placed tells whether a layer may take point p with a loop order at all on d, given samples for its groups.
+// placed reports whether a layer may use point p with a loop order on d, if there are samples for its groups.
 func placed(d configs.Design, g *cost.Geom, p mapping.Point, order bool) bool {
 	if !mapping.Built(d, p) {
 		return false
@@ -59,7 +59,7 @@ func placed(d configs.Design, g *cost.Geom, p mapping.Point, order bool) bool {
 	return p.S != 2 || g.OutC <= cost.CTile(d, p.K, p.S)
 }
 
-// field tells whether a tile's numbers fit the fields that hold them.
+// field reports whether a tile's numbers fit the descriptor's fields.
 func field(g *cost.Geom, tb, tr int) bool {
 	return tr <= maxTileRows && (tr-1)*g.SH <= maxTileStep && tb*g.InRowsOnChip(tr) <= maxPlaces
 }
@@ -78,8 +78,8 @@ func ordersOf(o mapping.Options) []bool {
 	return o.Orders
 }
 
-// entries calls f with every legal entry of a layer in one of the rooms, and which rooms first..last
-// allow it (rooms ascend in T_R and descend in elements, so they are neighbours).
+// entries calls f for every entry of a layer that is legal in some room, with the range first..last of these rooms.
+// Rooms ascend in T_R and descend in elements, so the legal ones are consecutive.
 func entries(d configs.Design, l *layer, batch int, o mapping.Options, rs []room, f func(e abi.FBCB, first, last int)) {
 	for _, p := range pointsOf(o) {
 		for _, order := range ordersOf(o) {
@@ -98,7 +98,7 @@ func entries(d configs.Design, l *layer, batch int, o mapping.Options, rs []room
 	}
 }
 
-// span is the rooms that allow a tile; first > last where none does.
+// span returns the rooms that allow a tile; first > last if there are none.
 func span(g *cost.Geom, p mapping.Point, tb, tr int, rs []room) (first, last int) {
 	if !field(g, tb, tr) {
 		return 0, -1
@@ -116,7 +116,7 @@ func span(g *cost.Geom, p mapping.Point, tb, tr int, rs []room) (first, last int
 	return within(rs, needRows, needElems)
 }
 
-// within says which rooms, first..last, have that many rows and elements; none where first > last.
+// within returns the rooms first..last with at least that many rows and elements; first > last if there are none.
 func within(rs []room, rows, elems int) (first, last int) {
 	first, last = 0, len(rs)-1
 	for first <= last && rs[first].tr < rows {
@@ -128,15 +128,15 @@ func within(rs []room, rows, elems int) (first, last int) {
 	return first, last
 }
 
-// fit is a tile and the rooms first..last that allow it.
+// fit is a tile and the range first..last of rooms that allow it.
 type fit struct{ tb, tr, first, last int }
 
-// fits appends every tile that one of the rooms allows for br samples at point p: what span says, told by
-// how tall a tile may be in each room.
+// fits appends every tile of br samples at point p that some room allows. It gives the same tiles as span, but
+// computes them from the maximum height in each room.
 func (l *layer) fits(p mapping.Point, br int, rs []room, out []fit) []fit {
 	for tb := br; tb >= 1; tb-- {
 		first, last := len(rs), -1
-		rows, elems := l.byRows(rs[len(rs)-1], p, tb), l.byElems(rs[0], p, tb) // of the next room on either side
+		rows, elems := l.byRows(rs[len(rs)-1], p, tb), l.byElems(rs[0], p, tb) // limit of the next room on either side
 		for _, tr := range l.heights {
 			for first > 0 && tr <= rows {
 				if first--; first > 0 {
@@ -156,7 +156,7 @@ func (l *layer) fits(p mapping.Point, br int, rs []room, out []fit) []fit {
 	return out
 }
 
-// byRows is the most rows of a tile of tb samples that a room has accumulators for.
+// byRows is the maximum number of rows of a tile of tb samples, limited by the accumulators of a room.
 func (l *layer) byRows(r room, p mapping.Point, tb int) int {
 	if !l.g.GEMM() {
 		return maxTileRows
@@ -165,7 +165,7 @@ func (l *layer) byRows(r room, p mapping.Point, tb int) int {
 	return rows / (tb * l.g.OutW)
 }
 
-// byElems is the most rows of it whose input fits half of the buffer and the descriptor's fields.
+// byElems is the maximum number of rows, limited by half of the buffer and by the descriptor's fields.
 func (l *layer) byElems(r room, p mapping.Point, tb int) int {
 	_, elems := r.limits(p)
 	places := min(elems/(tb*l.g.InRow()), maxPlaces/tb)
@@ -175,8 +175,8 @@ func (l *layer) byElems(r room, p mapping.Point, tb int) int {
 	return min((places-l.g.KH)/l.g.SH+1, maxTileRows, maxTileStep/l.g.SH+1)
 }
 
-// count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
-// fits fits with fewer rows too, so the tallest decides.
+// count returns the number of entries that each room allows, which an exhaustive search would evaluate. If a tile
+// fits, so does one with fewer rows: the maximum height is enough.
 func (c *candidates) count(batch int, rs []room) []int64 {
 	n := make([]int64, len(rs))
 	for i := range c.on {
@@ -193,7 +193,7 @@ func (c *candidates) count(batch int, rs []room) []int64 {
 	return n
 }
 
-// upTo is how many of the heights are at most h.
+// upTo returns how many of the heights are at most h.
 func (l *layer) upTo(h int) int64 {
 	if l.g.OutH <= allRows {
 		return int64(max(0, min(h, l.g.OutH)))

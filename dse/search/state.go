@@ -15,21 +15,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrState is wrapped when a file cannot resume this sweep.
+// ErrState is wrapped if a file cannot resume this sweep.
 var ErrState = errors.New("the file cannot resume this sweep")
 
 const (
 	stateSchema = "sluice-dse-state/2"
 	maxState    = 256 << 20
-	// saveEvery is how often the state goes to disk at most; an interrupt always writes it.
+	// saveEvery is the minimum interval between writes of the state; an interrupt always writes it.
 	saveEvery = 500 * time.Millisecond
 )
 
-// state is a sweep on disk. It holds no result: that comes from a sweep that has ended.
+// state is an unfinished sweep on disk. It contains no result: only a complete sweep has one.
 type state struct {
 	Schema    string  `json:"schema"`
 	Question  []Param `json:"question"`
-	Key       string  `json:"key"` // of the layers that are searched, and the law they are judged by
+	Key       string  `json:"key"` // of the layers searched and of the law
 	Complete  bool    `json:"complete"`
 	Next      int     `json:"next"`
 	Of        int     `json:"of"`
@@ -38,8 +38,8 @@ type state struct {
 	Found     []Point `json:"found"`
 }
 
-// key names what a result depends on beside the question: the law, by what it says of the reference designs'
-// and the bounds' points.
+// key identifies everything that a result depends on besides the question: the law, represented by its cycles for
+// references and for sample entries, and the bounds.
 func (s *sweep) key() string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
@@ -57,7 +57,7 @@ func (s *sweep) key() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// load takes over what an interrupted sweep has done.
+// load restores the progress of an interrupted sweep.
 func (s *sweep) load() error {
 	if s.o.State == "" {
 		return nil
@@ -113,7 +113,7 @@ func (s *sweep) load() error {
 	return nil
 }
 
-// save writes the state in one piece: whoever reads the file finds the old one or the new one.
+// save writes the state atomically: readers see either the old file or the new one.
 func (s *sweep) save(now bool) error {
 	if s.o.State == "" || (!now && time.Since(s.saved) < saveEvery) {
 		return nil

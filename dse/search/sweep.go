@@ -1,7 +1,7 @@
-// Package search explores the design space exhaustively: every <T_R, T_P, T_C> of a grid, and on each
-// every legal <k, B_R, loop order, tile> of every layer and batch size, judged by the law of cycles
-// (dse/cost) and the law of resources (dse/resource). What it leaves out is proved to be no better by
-// bounds from below (bound.go); tests compare it with a search that leaves nothing out.
+// Package search explores the design space exhaustively. The space is every <T_R, T_P, T_C> of a grid, and for each
+// of these every legal <k, B_R, loop order, tile> of every layer and batch size. The law of cycles (dse/cost) and the
+// law of resources (dse/resource) judge each combination. Designs are left out only if lower bounds (bound.go) prove
+// that they are no better; tests compare with a search that leaves nothing out.
 package search
 
 import (
@@ -22,66 +22,66 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped when a sweep ends before it has seen the whole space: there is no result.
+// ErrInterrupted is wrapped if a sweep ends before it has seen the whole space. It then has no result.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
-// ErrSlow is wrapped by what is said of a design that is slower than it may be.
+// ErrSlow is wrapped if a design exceeds the latency limit.
 var ErrSlow = errors.New("too slow")
 
-// ErrDrift says that the cycles a sweep found are not what the law says of the same entries.
+// ErrDrift reports that the cycles found by a sweep differ from those of the law for the same entries.
 var ErrDrift = errors.New("the search and the law disagree")
 
 // Options of a sweep.
 type Options struct {
 	Objective Objective
 	Weights   Weights // zero value: Uniform
-	Workers   int     // 0: one a processor
-	// Exits are the shares of requests that leave at each exit, of each network (nil: all at the last), for Latency and
-	// Throughput.
+	Workers   int     // 0: one per processor
+	// Exits are the shares of requests that leave at each exit, for each network (nil: all at the last). They matter
+	// for Latency and Throughput.
 	Exits []float64
-	// MaxLatency leaves out designs on which a network takes more ns at B = 1; 0: none.
+	// MaxLatency excludes designs on which a network takes longer at B = 1, in ns; 0: no limit.
 	MaxLatency int64
-	// Service simulates how designs serve, where the objective asks that.
+	// Service simulates serving, for objectives that need it.
 	Service *Service
 	Cost    Cost    // of Cheapest
 	Energy  *Energy // of CostEnergy
-	// Band is by what share cycles may be off, and CostBand the cost: designs that only that tells from the best one are
-	// answered with it.
+	// Band is the relative uncertainty of cycles, and CostBand that of the cost. The result includes designs whose
+	// distance to the best is smaller than that.
 	Band, CostBand float64
-	// Exhaustive evaluates everything: for tests, and to see what the bounds save.
+	// Exhaustive evaluates everything, for tests and to measure what the bounds save.
 	Exhaustive bool
-	// References are designs whose rank among all is wanted.
+	// References are designs to be ranked among all others.
 	References []configs.Design
-	// Progress, where set, is told how many <T_P, T_C> are done.
+	// Progress, if set, is called with the number of <T_P, T_C> that are done.
 	Progress func(done, total int)
-	// Asked are further parts of the question; one of a name that the question has replaces that part, as where the
-	// user typed something else than what became of it.
+	// Asked adds settings to the question. A setting with an existing name replaces it, for example if the user typed
+	// something else than the value derived from it.
 	Asked []Param
-	// State, where set, is a file that the sweep can be resumed from.
+	// State, if set, names a file from which the sweep can be resumed.
 	State string
 }
 
-// Point is a design and what it does.
+// Point is a design and its results.
 type Point struct {
 	Design  configs.Design    `json:"design"`
 	TR      int               `json:"TR"`
 	TP      int               `json:"TP"`
 	TC      int               `json:"TC"`
-	Value   float64           `json:"value"`            // of the objective
+	Value   float64           `json:"value"`            // by the objective
 	GOPS    float64           `json:"gops"`             // weighted
 	ByB     [abi.BMax]float64 `json:"gops_by_batch"`    // B = 1..8
 	B1NS    int64             `json:"latency_b1_ns"`    // to the last exit
-	ExitNS  int64             `json:"latency_exits_ns"` // to the exits as requests leave at them
-	Samples float64           `json:"samples_per_s"`    // weighted, as requests leave at exits
+	ExitNS  int64             `json:"latency_exits_ns"` // to the exits at which requests leave
+	Samples float64           `json:"samples_per_s"`    // weighted, with requests that leave at exits
 	DSP     int               `json:"dsp"`
 	BRAM36  float64           `json:"bram36"`
 	URAM    int               `json:"uram"`
 	LUT     int               `json:"lut"`
 	FF      int               `json:"ff"`
-	PJ      float64           `json:"energy_pj,omitempty"` // of a sample, where that is the cost
+	PJ      float64           `json:"energy_pj,omitempty"` // per sample, if energy is the cost
 	Cycles  Cycles            `json:"cycles"`              // by batch and segment
-	Fails   bool              `json:"fails,omitempty"`     // it does not hold what is asked of it
-	AtMost  bool              `json:"at_most,omitempty"`   // not simulated: no better than Value
+	Fails   bool              `json:"fails,omitempty"`     // a required limit does not hold
+	AtMost  bool              `json:"at_most,omitempty"`   // not simulated: Value is an upper bound
 	Served  *Served           `json:"served,omitempty"`
 }
 
@@ -95,54 +95,53 @@ type Mapping struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
-	KeepIn   bool       `json:"keep_in,omitempty"`  // what it reads is on chip
-	KeepOut  bool       `json:"keep_out,omitempty"` // what it writes is for the next layer
-	OnChip   bool       `json:"on_chip,omitempty"`  // and goes nowhere else
+	KeepIn   bool       `json:"keep_in,omitempty"`  // its input is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // its output is kept for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // its output is not written to DRAM
 	Cycles   int64      `json:"cycles"`
 	Bound    cost.Bound `json:"bound"`
 }
 
-// Rank is where a reference stands among all designs of the space.
+// Rank is the rank of a reference among all designs of the space.
 type Rank struct {
 	Design     configs.Design `json:"design"`
-	Rank       int            `json:"rank"` // 1: none is better; 0: infeasible
+	Rank       int            `json:"rank"` // 1: the best; 0: infeasible
 	Of         int            `json:"of"`
 	Value      float64        `json:"value"`
 	Point      *Point         `json:"point,omitempty"`
 	Infeasible string         `json:"infeasible,omitempty"`
 }
 
-// Result of a whole sweep.
+// Result is the result of a whole sweep.
 type Result struct {
 	Grid    string         `json:"grid"`
 	Designs int            `json:"designs"` // legal <T_R, T_P, T_C>
-	Refused map[string]int `json:"refused"` // points of the grid that are not, by reason
-	// RefusedAs has, by reason too, one of them and what is said of it.
+	Refused map[string]int `json:"refused"` // points of the grid that are not legal, by reason
+	// RefusedAs has one such point for each reason, with its message.
 	RefusedAs map[string]string `json:"refused_as"`
-	Unmapped  int               `json:"unmapped"` // designs on which a layer does not fit
-	Space     int64             `json:"space"`    // legal mappings: over designs, layers and batches
-	// Evaluated is how often the law was asked, of kept tensors too, whose entries Space does not count; Searched the designs
-	// it was asked about.
+	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer
+	Space     int64             `json:"space"`    // legal mappings, summed over designs, layers and batch sizes
+	// Evaluated is how often the law was asked. It includes entries with kept tensors, which Space does not count.
+	// Searched is the number of designs for which it was asked.
 	Evaluated int64 `json:"evaluated"`
 	Searched  int   `json:"searched"`
 
 	Best    Point     `json:"best"`
 	Mapping []Mapping `json:"mapping"`
-	Within  []Point   `json:"within"` // no worse than Best but for the band, Best first
-	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down; none where rates or costs were asked for
+	Within  []Point   `json:"within"` // within the band of Best; Best is first
+	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down; empty for Rate and Cheapest
 	Ranks   []Rank    `json:"ranks"`
 
-	// Points are all designs evaluated, in the order of the search: for pictures. What pruning left out
-	// is missing.
+	// Points are all evaluated designs, in the order of the search, for pictures. Pruned designs are missing.
 	Points []Point `json:"-"`
 }
 
-// chunk is how many <T_P, T_C> are evaluated against one state of knowledge: fixed, so that what is
-// pruned does not depend on the number of workers.
+// chunk is the number of <T_P, T_C> that are evaluated before the bounds are updated. It is fixed, so that pruning
+// does not depend on the number of workers.
 const chunk = 16
 
-// Sweep searches the whole grid. It answers a result only when every legal point has been evaluated
-// or proved to be no better.
+// Sweep searches the whole grid. It returns a result only if every legal point was evaluated or proved to be no
+// better.
 func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
@@ -164,16 +163,16 @@ type sweep struct {
 	g   Grid
 	o   Options
 
-	reach []float64 // by segment, of requests
+	reach []float64 // share of requests, by segment
 
 	jobs  []job
 	res   Result
-	found []Point // every design evaluated
+	found []Point // all evaluated designs
 	next  int     // first job of the next chunk
-	front []Point // of what designs reach, found or not
+	front []Point // Pareto front of what designs are known to reach
 	refs  []Rank
-	top   float64 // a value that some design reaches
-	floor float64 // value below which nothing is asked for
+	top   float64 // the best value known to be reached
+	floor float64 // the least value of a reference
 	saved time.Time
 }
 
@@ -182,7 +181,7 @@ type job struct {
 	p      pair
 	groups []lowered
 	space  int64
-	value  float64 // that none of its designs exceeds
+	value  float64 // upper bound for all of its designs
 }
 
 func (s *sweep) run() (*Result, error) {
@@ -215,7 +214,7 @@ func (s *sweep) run() (*Result, error) {
 	return s.finish()
 }
 
-// each runs f over n indices on the workers; f is told which worker it runs on.
+// each calls f for n indices on the workers, with the worker's number.
 func (s *sweep) each(n int, f func(worker, i int)) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -241,7 +240,7 @@ func (s *sweep) each(n int, f func(worker, i int)) error {
 	return nil
 }
 
-// prepare lowers the network on every design, counts the space and bounds every <T_P, T_C>.
+// prepare lowers the network for every design, counts the space, and computes a bound for every <T_P, T_C>.
 func (s *sweep) prepare(pairs []pair) error {
 	jobs := make([]job, len(pairs))
 	solvers := s.solvers()
@@ -286,7 +285,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	for _, v := range solvers {
 		s.res.Evaluated += v.asked
 	}
-	// and before them those that the others must beat
+	// but before them those that set the values to beat
 	var lead, rest []job
 	for _, j := range s.jobs {
 		if slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc }) {
@@ -299,7 +298,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	return nil
 }
 
-// misfit says which layer has no entry of the FBCB on a design that has no mapping, and why.
+// misfit says which layer has no FBCB entry on a design without mapping, and why.
 func (s *sweep) misfit(d configs.Design) error {
 	layers, err := s.w.Lower(d)
 	if err != nil {
@@ -323,7 +322,7 @@ func (s *sweep) solvers() []*solver {
 	return out
 }
 
-// bound is what the job's i-th design cannot beat where its cycles are at least c.
+// bound returns an upper bound on the results of the job's i-th design, if its cycles are at least c.
 func (s *sweep) bound(j *job, i int, c Cycles) *Point {
 	p := j.p.points[i]
 	s.times(&p, c)
@@ -351,9 +350,9 @@ func (s *sweep) references() error {
 	return nil
 }
 
-// judge evaluates one design that need not be of the grid.
+// judge evaluates one design, which need not be in the grid.
 func (s *sweep) judge(d configs.Design) (*Point, error) {
-	// every reason at once
+	// report all reasons at once
 	if err := errors.Join(d.Elaborates(), resource.Of(s.g.Board, d).Check(s.g.Board)); err != nil {
 		return nil, err
 	}
@@ -378,8 +377,8 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, s.judged(&pt)
 }
 
-// reached finds out what designs reach, but for those that cannot beat what others do. It goes by chunks as
-// the search does. What only a simulation says is not reached by cycles.
+// reached determines what designs reach, except those that cannot beat the others. It works in chunks, like the
+// search. Values that only a simulation gives are not determined here.
 func (s *sweep) reached(solvers []*solver) error {
 	if s.o.Objective == Rate || s.o.Objective == Cheapest {
 		return nil
@@ -409,7 +408,7 @@ func (s *sweep) reached(solvers []*solver) error {
 	return nil
 }
 
-// note takes in a point that some design is no worse than.
+// note records a point that some design is known to reach.
 func (s *sweep) note(p Point) {
 	if s.late(&p) || p.Fails || p.AtMost {
 		return
@@ -420,8 +419,8 @@ func (s *sweep) note(p Point) {
 	}
 }
 
-// hopeless tells whether nothing that is asked for can come from designs that do not beat a bound: neither
-// a best value, nor a place on the front, nor one before a reference.
+// hopeless reports whether designs that do not beat a bound can be skipped: none can have the best value, be on the
+// front, or rank before a reference.
 func (s *sweep) hopeless(bound *Point) bool {
 	switch {
 	case s.late(bound):
@@ -433,7 +432,7 @@ func (s *sweep) hopeless(bound *Point) bool {
 	case !s.unwanted(bound.Value):
 		return false
 	case s.o.Objective == Rate, s.o.Objective == Cheapest:
-		return true // no front is asked for
+		return true // these objectives have no front
 	}
 	for i := range s.front {
 		if dominates(&s.front[i], bound) {
@@ -443,7 +442,7 @@ func (s *sweep) hopeless(bound *Point) bool {
 	return false
 }
 
-// dominates tells whether a is no worse than b in anything and better in something.
+// dominates reports whether a is at least as good as b in everything and better in something.
 func dominates(a, b *Point) bool {
 	return a.GOPS >= b.GOPS && a.B1NS <= b.B1NS && a.DSP <= b.DSP &&
 		(a.GOPS > b.GOPS || a.B1NS < b.B1NS || a.DSP < b.DSP)
@@ -495,7 +494,7 @@ func (s *sweep) step() error {
 	return nil
 }
 
-// mapped is how many designs of a job the network maps to.
+// mapped returns the number of a job's designs that can run the network.
 func (j *job) mapped() int {
 	n := 0
 	for _, gr := range j.groups {
@@ -504,8 +503,8 @@ func (j *job) mapped() int {
 	return n
 }
 
-// best is the index of the best point found: the highest value; among equals fewer DSPs, less block
-// RAM, then the smaller T_P, T_C, T_R.
+// best returns the index of the best point: the one with the highest value. Among equals, fewer DSPs win, then less
+// block RAM, then the smaller T_P, T_C, T_R.
 func (s *sweep) best() int {
 	b := 0
 	for i := range s.found {
@@ -520,7 +519,7 @@ func better(a, b *Point) bool {
 	return byValue(a, b) < 0
 }
 
-// byValue orders points: the best first; of equals the one that misses fewer deadlines, then the cheaper.
+// byValue sorts points, the best first. Among equals the one with fewer violations comes first, then the cheaper one.
 func byValue(a, b *Point) int {
 	ok := func(p *Point) int {
 		if p.Fails || p.AtMost {
@@ -543,8 +542,8 @@ func cheaper(a, b *Point) int {
 		compare(a.LUT, b.LUT), cmp.Compare(a.Design.Name, b.Design.Name))
 }
 
-// Front is the points that no other beats in GOP/s, latency at B = 1 and DSPs together, by DSPs; of
-// equals one.
+// Front returns the points that no other point beats in GOP/s, latency at B = 1 and DSPs together, sorted by DSPs. Of
+// equal points it keeps one.
 func Front(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortStableFunc(sorted, func(a, b Point) int {
@@ -558,7 +557,7 @@ func Front(points []Point) []Point {
 	var out []Point
 	for _, p := range sorted {
 		beaten := false
-		for i := range out { // all of them have at least the GOP/s
+		for i := range out { // all of out have at least as many GOP/s
 			if out[i].B1NS <= p.B1NS && out[i].DSP <= p.DSP {
 				beaten = true
 				break
@@ -614,7 +613,7 @@ func (s *sweep) finish() (*Result, error) {
 	return r, s.save(true)
 }
 
-// Map chooses the entries of every layer and batch on a design, and holds their sums to want.
+// Map chooses the entries of all layers and batch sizes on a design, and checks that their cycles add up to want.
 func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapping, error) {
 	layers, err := w.Lower(d)
 	if err != nil {

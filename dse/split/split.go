@@ -1,10 +1,10 @@
-// Package split cuts layers into windows of channels, each a descriptor: the compiler and the search
-// must cut alike.
+// Package split cuts layers into windows of channels, each with its own descriptor. The compiler and the search must
+// cut alike.
 //
-// A grouped convolution is a window for every T_C channels, which wastes the fewest multiplications on
-// the zeros beside the diagonal. A network of many wide ones (DenseNet normalises all maps so far
-// before every convolution) has more of them than the hardware's table of L_MAX descriptors holds.
-// Wider windows are fewer, and take more cycles.
+// A grouped convolution is cut into one window for every T_C channels: that wastes the fewest multiplications on the
+// zeros beside the diagonal. But a network with many wide grouped convolutions (such as DenseNet, which normalises
+// all earlier maps before every convolution) then needs more descriptors than the L_MAX that the hardware's table
+// holds. Wider windows are fewer, but take more cycles.
 package split
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Of cuts n channels into equal windows of at most size, in units of unit; each is [from, to).
+// Of cuts n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
 func Of(n, size, unit int) [][2]int {
 	units := n / unit
 	return Cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
 }
 
-// Cut cuts n channels into so many equal windows.
+// Cut cuts n channels into the given number of equal windows.
 func Cut(n, parts, unit int) [][2]int {
 	units := n / unit
 	out := make([][2]int, 0, parts)
@@ -34,13 +34,12 @@ func Cut(n, parts, unit int) [][2]int {
 
 // Grouped is a grouped layer.
 type Grouped struct {
-	Parts int                         // windows it has
-	Geoms func(parts int) []cost.Geom // the layers that it is with another number of them; nil: it cannot
+	Parts int                         // number of windows
+	Geoms func(parts int) []cost.Geom // the layers for another number of windows; nil if that is not possible
 }
 
-// Widen answers how many windows each layer should have, so that together they have over fewer, or as
-// few as the design runs where that is not enough. The next to become wider is always the one that
-// costs the fewest steps of the array for a window saved.
+// Widen returns the number of windows of each layer such that together they save the given number of windows, or as
+// many as the design allows. It always widens the layer that costs the fewest array steps for each window saved.
 func Widen(d configs.Design, layers []Grouped, over int) []int {
 	type option struct {
 		parts int
@@ -54,7 +53,7 @@ func Widen(d configs.Design, layers []Grouped, over int) []int {
 			}
 		}
 		if len(options[i]) == 0 || options[i][0].parts != l.Parts {
-			options[i] = []option{{parts: l.Parts}} // what does not fit is not for this package to say
+			options[i] = []option{{parts: l.Parts}} // a layer that does not fit is reported elsewhere
 		}
 	}
 	for over > 0 {
@@ -80,8 +79,8 @@ func Widen(d configs.Design, layers []Grouped, over int) []int {
 	return out
 }
 
-// steps is what the array takes for one sample: a row of T_P products at T_C channels each. Enough to
-// compare windows of one layer, and cheap enough for a search that asks for every design.
+// steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. It is good
+// enough to compare window counts of a layer, and fast enough for a search over all designs.
 func steps(d configs.Design, geoms []cost.Geom) (sum int64, ok bool) {
 	smallest := abi.FBCB{BR: 1, K: uint8(cost.K1), TileB: 1, TileRows: 1}
 	for _, g := range geoms {

@@ -173,7 +173,8 @@ def infer_by(session: onnxruntime.InferenceSession, images: np.ndarray, exits: l
             batch = np.concatenate([batch, np.repeat(batch[-1:], size - real, axis=0)])
         # Bytes are scaled in float32, as they were for training.
         x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
-        x = x.astype(FLOATS.get(session.get_inputs()[0].type, np.float32), copy=False)
+        kind = session.get_inputs()[0].type
+        x = np.rint(x).astype(np.uint8) if kind == "tensor(uint8)" else x.astype(FLOATS.get(kind, np.float32), copy=False)
         try:
             outputs = session.run(wanted, {name: x})
         except Exception as error:  # as above

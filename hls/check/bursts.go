@@ -19,8 +19,8 @@ type access struct {
 	at     *inst
 	bundle string
 	writes bool
-	place  string // in DRAM, a register
-	bytes  int    // 0: not said
+	place  string // register that holds the DRAM address
+	bytes  int    // 0: unknown
 }
 
 type placedAccess struct {
@@ -28,10 +28,10 @@ type placedAccess struct {
 	f *function
 }
 
-// bursts holds every access of DRAM to the form of which the vendor's tool makes a burst (UG1399, Preconditions
-// and Limitations of Burst Transfer): in a pipelined loop of its own, met in every trip, one beat behind the
-// other, the only one of its port there, the number of trips known when the loop begins. What is no burst must
-// say so in the source, at its line: // single beat: and why.
+// bursts checks that every DRAM access has the form from which the vendor's tool makes a burst (UG1399, Preconditions
+// and Limitations of Burst Transfer): the access is in a pipelined loop of its own, is executed in every trip, has
+// consecutive addresses, and is the only access to its port there; the number of trips is known when the loop begins.
+// An access that cannot be a burst needs a comment at its line in the source: // single beat: and the reason.
 func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	type port struct {
@@ -40,7 +40,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	}
 	inLoop := map[port][]access{}
 	var everywhere []placedAccess
-	alone := map[string]bool{} // by place and direction: the compiler may have cut a beat
+	alone := map[string]bool{} // by place and direction: the compiler may have split a beat
 	for _, f := range m.functions {
 		if !f.defined {
 			continue
@@ -64,7 +64,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	for p, all := range inLoop {
 		why := p.l.burst(all, seen)
 		for _, a := range everywhere {
-			// around it, in a loop that runs both
+			// the same port is accessed in the other direction by a loop around this one
 			if why == "" && a.bundle == p.bundle && a.writes != all[0].writes && slices.ContainsFunc(loops, func(l *loop) bool {
 				return l.f == p.l.f && a.f == l.f && l.blocks[p.l.header] && l.blocks[a.at.block.name]
 			}) {
@@ -80,14 +80,14 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// burst says why of the accesses of one port in a loop no burst can be made; "" where it can. A beat may have been cut
-// by the compiler: then its parts lie beside each other.
+// burst returns why the accesses to one port in a loop cannot become a burst; "" if they can. The compiler may have
+// split a beat; its parts then lie next to each other.
 func (l *loop) burst(all []access, seen evolution) string {
 	bytes, step, base := 0, 0, ""
 	parts, read := map[string]bool{}, map[string]bool{}
 	for _, a := range all {
 		if !a.writes && read[a.place] {
-			continue // a copy of the same word, taken from where it came from
+			continue // a second read of the same word
 		}
 		read[a.place] = true
 		if a.writes != all[0].writes {
@@ -127,7 +127,8 @@ func (l *loop) burst(all []access, seen evolution) string {
 	return ""
 }
 
-// dram are a function's parameters that point to DRAM, with their bundles: the top's, and what is handed on.
+// dram returns the parameters of a function that point to DRAM, with their bundles: those of the top function, and
+// those passed on from it.
 func dram(m *module, src *source, f *function) map[string]string {
 	out := map[string]string{}
 	for _, p := range f.params {
@@ -146,14 +147,14 @@ func dram(m *module, src *source, f *function) map[string]string {
 	return out
 }
 
-// call is an instruction that calls, and where.
+// call is a call instruction and its function.
 type call struct {
 	f  *function
 	at *inst
 }
 
 func (m *module) callers(f *function) []call {
-	if m.calls == nil { // asked for every access
+	if m.calls == nil { // built at the first use
 		m.calls = map[string][]call{}
 		for _, c := range m.functions {
 			for _, b := range c.blocks {
@@ -168,10 +169,10 @@ func (m *module) callers(f *function) []call {
 	return m.calls[f.name]
 }
 
-// isTop: nobody calls it.
+// isTop reports whether nothing calls the function.
 func (m *module) isTop(f *function) bool { return len(m.callers(f)) == 0 }
 
-// accesses follows a pointer to DRAM to what reads and writes through it.
+// accesses follows a pointer to DRAM to the instructions that read or write through it.
 func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (out []access) {
 	uses := regexp.MustCompile(regexp.QuoteMeta(pointer) + `([, )]|$)`)
 	for _, b := range f.blocks {
@@ -199,10 +200,10 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 					said("%s: DRAM (%s): %s", f.name, bundle, op)
 					continue
 				}
-				n, _ := strconv.Atoi(args[2]) // 0 where it is no constant
+				n, _ := strconv.Atoi(args[2]) // 0 if it is not a constant
 				out = append(out, access{i, bundle, args[0] == pointer, pointer, n})
 			case slices.Contains(f.params, pointer) && i.arguments() != nil:
-				// handed on as it is: dram
+				// the pointer to DRAM is passed on unchanged
 			default:
 				said("%s: an address in DRAM (%s) goes where it cannot be followed: %s", f.name, bundle, op)
 			}
@@ -211,7 +212,7 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 	return out
 }
 
-// width is the bytes that a load or store of a number takes; 0 where it is another.
+// width returns how many bytes the load or store of a number moves; 0 for other types.
 func width(op string) int {
 	g := widthRE.FindStringSubmatch(op)
 	if g == nil {
@@ -224,7 +225,7 @@ func width(op string) int {
 	return bits / 8
 }
 
-// innermost is the loop closest around a block.
+// innermost returns the innermost loop that contains a block.
 func innermost(loops []*loop, f *function, b *block) (at *loop) {
 	for _, l := range loops {
 		if l.f == f && l.blocks[b.name] && (at == nil || l.depth > at.depth) {
@@ -234,7 +235,7 @@ func innermost(loops []*loop, f *function, b *block) (at *loop) {
 	return at
 }
 
-// dbg is the place in the source of an instruction.
+// dbg returns the source location of an instruction.
 func (m *module) dbg(i *inst) (file string, line int) {
 	g := dbgRE.FindStringSubmatch(i.text)
 	if g == nil {

@@ -1,9 +1,9 @@
-// Package check holds the HLS kernel to what an HLS tool can make hardware of, on LLVM's intermediate code of
-// each instance (clang 14, opt 14): nothing external, indirect, recursive, allocated, of variable size or in
-// floating point; every loop bounded, by ScalarEvolution or by a stated trip count; and every stated II
-// at least what the memory dependences ask for that LLVM's dependence analysis prints.
+// Package check tests that an HLS tool can turn the HLS kernel into hardware. It reads LLVM's intermediate code of
+// each instance (clang 14, opt 14). Rejected are external, indirect and recursive calls, allocation, variable sizes
+// and floating point. Every loop must have a bound, from ScalarEvolution or from a stated trip count. Every stated II
+// must be at least what the memory dependences require that LLVM's dependence analysis prints.
 //
-// The vendor's own scheduler is not here: an II that passes can still fail there on the length of a path.
+// The vendor's scheduler is not modelled: an II that passes here can still fail there because of a long path.
 package check
 
 import (
@@ -21,43 +21,43 @@ import (
 	"strings"
 )
 
-// Tools of Debian's packages clang-14 and llvm-14.
+// Tools from Debian's packages clang-14 and llvm-14.
 const (
 	clang = "clang++-14"
 	opt   = "opt-14"
 )
 
-// maxTrips is above what a bound of ScalarEvolution says no more than the width of its counter.
+// maxTrips is the limit above which ScalarEvolution's bound only reflects the width of the counter.
 const maxTrips = 1 << 20
 
-// memoryLatency is the least cycles from the address of a read to the end of a write of what was made of it: a
-// block RAM is read in one and written in another.
+// memoryLatency is the minimum number of cycles from the address of a read to the end of a write that depends on it:
+// block RAM is read in one cycle and written in another.
 const memoryLatency = 2
 
-// ErrTool is wrapped where a tool is missing.
+// ErrTool is wrapped by errors about a missing tool.
 var ErrTool = errors.New("a tool is missing")
 
-// Options say what is checked.
+// Options selects what is checked.
 type Options struct {
 	Source  string   // folder of the kernel; its npu.cpp is compiled
-	File    string   // of it (default npu.cpp)
+	File    string   // in that folder (default npu.cpp)
 	Include []string // further folders of headers
 	// Dependences also runs the dependence analysis, whose time grows with the square of a stage's size.
 	Dependences bool
 }
 
-// Report is what was found. Problems is empty where the kernel passes.
+// Report is the result. Problems is empty if the kernel passes.
 type Report struct {
 	Functions int      `json:"functions"`
 	Loops     int      `json:"loops"`
 	ByLLVM    int      `json:"loops_bounded_by_scev"`
 	Stated    int      `json:"loops_by_stated_trip_count"`
 	Pipelined int      `json:"loops_pipelined"`
-	Carried   int      `json:"dependences_carried"`  // by pipelined loops, through memory
-	Declared  int      `json:"dependences_declared"` // of these, said to be false
+	Carried   int      `json:"dependences_carried"`  // carried by pipelined loops, through memory
+	Declared  int      `json:"dependences_declared"` // of these, declared false in the source
 	Bursts    int      `json:"bursts"`               // loops over consecutive beats of DRAM
-	Single    int      `json:"single_beats"`         // accesses of DRAM beside them, each with its reason
-	Ports     int      `json:"ports"`                // memories that pipelined loops read or write, each once an II
+	Single    int      `json:"single_beats"`         // DRAM accesses outside bursts, each with its reason
+	Ports     int      `json:"ports"`                // memories that pipelined loops read or write, each once per II
 	Problems  []string `json:"problems"`
 }
 
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		"-std=c++14", "-O1", "-g1", "-D__SYNTHESIS__", "-fno-vectorize", "-fno-slp-vectorize", "-fno-builtin",
 		"-fno-discard-value-names", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
 		"-Wno-unknown-pragmas", "-Wno-unused-label", "-Wno-vla-extension", "-I" + dir, "-S", "-emit-llvm", "-o", "-",
-		// what a pragma asks to be unrolled is, however large it grows: clang's own limit is 16,384 instructions
+		// unroll whatever a pragma says, however large the result: clang's own limit is 16,384 instructions
 		"-mllvm", "-pragma-unroll-threshold=2147483647",
 	}
 	for _, i := range o.Include {
@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// run answers the standard output of a tool, or its standard error where it wrote none (opt prints there).
+// run returns the standard output of a tool, or its standard error if the output is empty (opt prints there).
 func run(ctx context.Context, stdin []byte, tool string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, tool, args...)
 	var out, errs bytes.Buffer
@@ -144,12 +144,12 @@ type loop struct {
 	header string
 	blocks map[string]bool
 	depth  int
-	inner  bool // has loops inside
+	inner  bool // contains other loops
 	src    *sourceLoop
-	known  bool // how often it runs is known when it begins
+	known  bool // the number of trips is known when the loop begins
 }
 
-// value is what an instruction of a function defines; evolution is ScalarEvolution's expression of it.
+// value names the result of an instruction in a function; evolution holds ScalarEvolution's expression of each value.
 type (
 	value struct {
 		f    *function
@@ -170,19 +170,19 @@ var (
 	nodeRE    = regexp.MustCompile(`![0-9]+`)
 )
 
-// findLoops finds every loop, its place in the source and its bound.
+// findLoops finds all loops, with their places in the source and their bounds.
 func findLoops(ctx context.Context, m *module, src *source, text string, r *Report) ([]*loop, evolution, error) {
-	// loops of a function come before its execution counts, which alone name it
+	// LLVM prints a function's loops before its execution counts, and only the latter name the function
 	printed, err := run(ctx, []byte(text), opt, "-passes=function(print<loops>,print<scalar-evolution>)", "-disable-output", "-")
 	if err != nil {
 		return nil, nil, err
 	}
 	seen := evolution{}
-	var f *function // whose expressions are printed
+	var f *function // the function whose expressions are being printed
 	defined := ""
 	var loops []*loop
 	bounds := map[*loop]int64{}
-	named := 0 // loops whose function is known
+	named := 0 // number of loops whose function is known
 	for line := range strings.SplitSeq(printed, "\n") {
 		if g := loopAtRE.FindStringSubmatch(line); g != nil {
 			l := &loop{blocks: map[string]bool{}}
@@ -238,7 +238,7 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	for _, l := range loops {
 		l.src = l.place(m, src)
 	}
-	// a statement is one loop: what lies inside another of the same place has none of its own, nor its bound
+	// a statement is one loop: an inner loop at the same place gets neither a statement nor a bound of its own
 	var inside []*loop
 	for _, l := range loops {
 		if slices.ContainsFunc(loops, func(outer *loop) bool {
@@ -287,8 +287,8 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	return loops, seen, nil
 }
 
-// place is the loop statement: by the debug location in the loop's metadata at its latch or of the jump there, or, where an
-// optimisation has dropped these, the innermost statement around most lines of the loop.
+// place returns the loop statement. It is found by the debug location in the metadata of the loop's latch, or of its
+// jump. If an optimisation has dropped these, it is the innermost statement around most lines of the loop.
 func (l *loop) place(m *module, src *source) *sourceLoop {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] || len(b.insts) == 0 {
@@ -302,7 +302,7 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 		if g := loopMDRE.FindStringSubmatch(last); g != nil {
 			ids = nodeRE.FindAllString(m.meta[g[1]], -1)
 		}
-		if g := dbgRE.FindStringSubmatch(last); g != nil { // the jump back is the statement's
+		if g := dbgRE.FindStringSubmatch(last); g != nil { // the statement's jump back
 			ids = append(ids, g[1])
 		}
 		for _, id := range ids {
@@ -313,8 +313,8 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 			}
 		}
 	}
-	// an instruction that was moved keeps its line, so not quite all need be inside; one that was inlined is inside its
-	// own function's statements and its caller's, of which the nearer is meant
+	// an instruction that was moved keeps its line, so a few may lie outside. One that was inlined lies inside
+	// statements of its own function and of the caller; the nearer one is meant.
 	type score struct{ n, calls int }
 	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {

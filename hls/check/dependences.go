@@ -24,8 +24,9 @@ var (
 	numberRE  = regexp.MustCompile(`^(?:(?:\w+(?:\([^)]*\))? )*?)(i\d+)[ ,]`)
 )
 
-// relevant is a module's text for the analysis of dependences, whose time grows with the square of a function's loads,
-// stores and calls: what is not to be compared goes. Of what is read in its place nothing is known.
+// relevant reduces a module's text for the dependence analysis, whose time grows with the square of a function's
+// loads, stores and calls. Instructions that need no comparison are removed; what they read is replaced by an unknown
+// value.
 func (m *module) relevant(text string, alike map[*inst]int) string {
 	lines := strings.Split(text, "\n")
 	var f *function
@@ -45,7 +46,7 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 		case f != nil && strings.HasPrefix(line, "  ") && len(all) > 0 && all[0].text == strings.TrimSpace(line):
 			i := all[0]
 			all = all[1:]
-			if alike[i] > 0 || !i.reaches() {
+			if alike[i] > 0 || !i.removable() {
 				continue
 			}
 			op := i.op()
@@ -63,9 +64,9 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 	return strings.Join(lines, "\n")
 }
 
-// reaches: an instruction that reads or writes memory and can be done without where it is not compared. Locks of
-// blocks are what is reached through.
-func (i *inst) reaches() bool {
+// removable reports whether an instruction accesses memory and may be removed if it is not compared. Locks of blocks
+// are kept: other accesses go through them.
+func (i *inst) removable() bool {
 	op := i.op()
 	switch {
 	case memcpyRE.MatchString(attributeRE.ReplaceAllString(op, "")):
@@ -78,20 +79,20 @@ func (i *inst) reaches() bool {
 	return strings.HasPrefix(op, "load ") || strings.HasPrefix(op, "store ")
 }
 
-// reach is what an instruction in a pipelined loop does to a variable, and in which of its memories that is: a
-// dimension that is partitioned completely makes a memory of every constant index.
+// reach is the access of an instruction in a pipelined loop to a variable, and which of the variable's memories it
+// touches. A dimension that is partitioned completely has one memory for each constant index.
 type reach struct {
 	at       *inst
 	writes   bool
-	unknown  bool   // nothing is known of where
-	anywhere bool   // in any of the variable's memories
-	memory   string // which
+	unknown  bool   // the place is unknown
+	anywhere bool   // it may touch any of the variable's memories
+	memory   string // which memory
 	place    string // in that memory
 }
 
-// compared are the instructions whose dependences are asked for, each with the number of those that it stands for.
-// Of a pipelined loop that is what reads or writes a memory that the loop both reads and writes; and of memories
-// whose accesses are the same, one after another and at the same places, those of one.
+// compared returns the instructions to compare, each with the number of instructions that it represents. For a
+// pipelined loop these are the accesses to a memory that the loop both reads and writes. Where several memories have
+// the same accesses, in the same order and at the same places, one of them is enough.
 func (m *module) compared(src *source, loops []*loop) map[*inst]int {
 	alike := map[*inst]int{}
 	for _, l := range loops {
@@ -99,7 +100,7 @@ func (m *module) compared(src *source, loops []*loop) map[*inst]int {
 			continue
 		}
 		variables := map[string][]reach{}
-		lost := false // something is reached of which is not known what
+		lost := false // some access has an unknown target
 		for _, i := range (part{l.f, l.blocks}).insts() {
 			if innermost(loops, l.f, i.block) != l {
 				continue
@@ -110,7 +111,7 @@ func (m *module) compared(src *source, loops []*loop) map[*inst]int {
 			}
 		}
 		for _, all := range variables {
-			for at, n := range stand(all, lost) {
+			for at, n := range representatives(all, lost) {
 				alike[at] = max(alike[at], n)
 			}
 		}
@@ -123,11 +124,11 @@ type reached struct {
 	reach
 }
 
-// reached is what an instruction reads and writes, registers apart.
+// reached returns what an instruction reads and writes, without registers.
 func (l *loop) reached(m *module, src *source, i *inst) (out []reached) {
 	for _, t := range i.touches() {
-		if i.reaches() && strings.Contains(i.op(), "call ") && !memcpyRE.MatchString(attributeRE.ReplaceAllString(i.op(), "")) {
-			continue // to a stream
+		if i.removable() && strings.Contains(i.op(), "call ") && !memcpyRE.MatchString(attributeRE.ReplaceAllString(i.op(), "")) {
+			continue // an access to a stream
 		}
 		if name, kind := l.f.object(i, t.writes); kind == register || src.registers[name] {
 			continue
@@ -149,7 +150,7 @@ func (l *loop) reached(m *module, src *source, i *inst) (out []reached) {
 	return out
 }
 
-// kind is what an instruction does and the type of what it does it to.
+// kind is the operation of an instruction and the type that it works on.
 func (i *inst) kind() string {
 	if g := kindRE.FindString(i.op()); g != "" {
 		return g
@@ -157,8 +158,8 @@ func (i *inst) kind() string {
 	return i.op()
 }
 
-// stand chooses of the accesses of a variable in a loop those to be compared.
-func stand(all []reach, lost bool) map[*inst]int {
+// representatives selects, from the accesses of a loop to a variable, those that must be compared.
+func representatives(all []reach, lost bool) map[*inst]int {
 	out := map[*inst]int{}
 	whole := lost || slices.ContainsFunc(all, func(a reach) bool { return a.anywhere })
 	memories := map[string][]reach{}
@@ -198,7 +199,8 @@ func stand(all []reach, lost bool) map[*inst]int {
 	return out
 }
 
-// dependences holds every pipelined loop's II to what is read in a later trip than it is written.
+// dependences checks the II of every pipelined loop against values that are written in one trip and read in a later
+// one.
 func dependences(ctx context.Context, m *module, src *source, text string, loops []*loop, r *Report) error {
 	alike := m.compared(src, loops)
 	printed, err := run(ctx, []byte(m.relevant(text, alike)), opt, "-passes=print<da>", "-disable-output", "-")
@@ -231,7 +233,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		if l == nil || l != innermost(loops, f, b.block) || l.src == nil || l.src.II == 0 {
 			continue
 		}
-		// what is read first and written then (anti) is, the other way round, read by a later trip
+		// a read before a write (anti) becomes, seen the other way round, a read in a later trip
 		reader, writer, back := b, a, false
 		if !confused && g[1] == "anti" {
 			reader, writer, back = a, b, true
@@ -239,7 +241,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		distance := 1
 		name, kind := f.object(reader, false)
 		if confused {
-			// a copy of a struct, which the analysis does not look into: what is written may be read
+			// the analysis does not look into the copy of a struct: it may read what is written
 			if written, _ := f.object(writer, true); written == "" || written != name {
 				continue
 			}
@@ -247,7 +249,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 			continue
 		}
 		if kind == register || src.registers[name] {
-			continue // no latency but the path's
+			continue // only the path's latency
 		}
 		n := min(alike[a], alike[b])
 		r.Carried += n
@@ -277,8 +279,8 @@ func (l *sourceLoop) freesLock(src *source) bool {
 	return false
 }
 
-// carried is the least distance, in trips of the loop at a depth, of a dependence with these directions, or of
-// its inverse; 0 where that loop carries none.
+// carried returns the minimum distance, in trips of the loop at a depth, of a dependence with these directions, or of
+// its inverse; 0 if that loop carries none.
 func carried(directions []string, depth int, back bool) int {
 	if depth > len(directions) {
 		return 0
@@ -290,7 +292,7 @@ func carried(directions []string, depth int, back bool) int {
 		}
 		switch {
 		case i < depth-1 && (err == nil && n != 0 || d == "<" || d == ">" || d == "<>"):
-			return 0 // carried further out
+			return 0 // an outer loop carries it
 		case i < depth-1:
 		case err == nil:
 			return max(n, 0)
@@ -298,7 +300,7 @@ func carried(directions []string, depth int, back bool) int {
 			return 0
 		}
 	}
-	return 1 // of unknown distance, or the same place in every trip
+	return 1 // the distance is unknown, or every trip uses the same place
 }
 
 type objectKind int
@@ -306,12 +308,12 @@ type objectKind int
 const (
 	memory objectKind = iota
 	register
-	lock // a block of a stream
+	lock // one block of a stream
 )
 
 var suffixRE = regexp.MustCompile(`(\.(i|addr|coerce|sroa|ptr|v|lcssa|\d+)\d*)+$|\d+$`)
 
-// object is the variable that an instruction reads, or writes; "" where it does neither.
+// object returns the variable that an instruction reads or writes; "" if it does neither.
 func (f *function) object(i *inst, writes bool) (string, objectKind) {
 	op := i.op()
 	g := loadRE.FindStringSubmatch(op)
@@ -340,7 +342,7 @@ func (f *function) object(i *inst, writes bool) (string, objectKind) {
 			if strings.HasPrefix(op, "alloca [") {
 				return name, memory
 			}
-			return name, register // a number, or a struct of them that goes through a stream
+			return name, register // a number, or a struct of numbers that goes through a stream
 		case strings.Contains(op, "call ") && strings.Contains(op, "stream_of_blocks"):
 			return "a block", lock
 		}

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// module is LLVM's intermediate code as text, as far as the checks look at it.
+// module is LLVM's intermediate code as text, parsed as far as the checks need it.
 type module struct {
 	functions []*function
 	names     map[string]*function
-	meta      map[string]string // !N: what stands behind the =
-	calls     map[string][]call // by who is called; made when first asked for
+	meta      map[string]string // !N: the text after the =
+	calls     map[string][]call // by called function; built at the first use
 }
 
 type function struct {
@@ -23,7 +23,7 @@ type function struct {
 	blocks  []*block
 	params  []string         // %names, in order
 	lines   map[string]*inst // by the instruction's text
-	defs    map[string]*inst // by what it defines, %name
+	defs    map[string]*inst // by the name that the instruction defines, %name
 }
 
 type block struct {
@@ -46,7 +46,7 @@ var (
 	floatRE  = regexp.MustCompile(`(^|[ (<\[,])(half|bfloat|float|double|fp128|x86_fp80)([ *,)>\]]|$)`)
 )
 
-// parse reads what clang -S -emit-llvm writes.
+// parse reads the output of clang -S -emit-llvm.
 func parse(text string) *module {
 	m := &module{names: map[string]*function{}, meta: map[string]string{}}
 	var f *function
@@ -93,13 +93,13 @@ func parse(text string) *module {
 	return m
 }
 
-// bare is an instruction's text without its metadata, which every tool numbers anew.
+// bare is an instruction's text without its metadata, which every tool renumbers.
 func bare(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), ", !")
 	return groupRE.ReplaceAllString(text, "")
 }
 
-// op is an instruction without what it defines.
+// op is an instruction without its result's name.
 func (i *inst) op() string {
 	if g := defRE.FindStringSubmatch(i.text); g != nil {
 		return g[2]
@@ -107,7 +107,7 @@ func (i *inst) op() string {
 	return i.text
 }
 
-// callee is the name of the called function, "" where the instruction calls none; indirect calls give the
+// callee is the name of the called function; "" if the instruction calls none. For an indirect call it is the
 // register.
 func (i *inst) callee() (name string, indirect bool) {
 	op := i.op()
@@ -128,15 +128,15 @@ func (i *inst) callee() (name string, indirect bool) {
 
 var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null|align|sret|byval)\([^()]*(\([^()]*\))?[^()]*\)`)
 
-// What is called beside the kernel's own functions: streams and blocks, which the tool knows, and LLVM's names
-// for what the language has.
+// Functions that may be called besides the kernel's own: streams and blocks, which the HLS tool implements, and
+// LLVM's names for parts of the language.
 var (
 	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks|10burst_maxi)I`)
 	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)
 	allocRE     = regexp.MustCompile(`^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|_Zn[wa]|_Zd[la])`)
 )
 
-// language finds what no HLS tool makes hardware of. The code must not have been optimised.
+// language finds constructs that no HLS tool can turn into hardware. The code must not have been optimised.
 func language(m *module) (problems []string) {
 	calls := map[string][]string{}
 	for _, f := range m.functions {
@@ -196,7 +196,7 @@ var (
 	stringRE = regexp.MustCompile(`"[^"]*"|![0-9]+|%"?[\w.:$<> ,-]+"?`)
 )
 
-// place is the file and line of a debug location, "" where there is none.
+// place returns the file and line of a debug location; "" if there is none.
 func (m *module) place(id string) (file string, line int) {
 	loc := m.meta[id]
 	if !strings.Contains(loc, "DILocation(") {
@@ -217,7 +217,7 @@ func (m *module) place(id string) (file string, line int) {
 	return "", 0
 }
 
-// field is the value of key in the text of a metadata node.
+// field returns the value of a key in the text of a metadata node.
 func field(text, key string) string {
 	g := regexp.MustCompile(`\b` + key + `: ("[^"]*"|![0-9]+|[\w]+)`).FindStringSubmatch(text)
 	if g == nil {
@@ -226,8 +226,8 @@ func field(text, key string) string {
 	return g[1]
 }
 
-// operands are the last words of what stands between here and the parenthesis that closes: of parameters and
-// arguments their names, or the constants.
+// operands splits the text up to the closing parenthesis and returns the last word of each part: the names of
+// parameters and arguments, or constants.
 func operands(text string) (out []string) {
 	depth, from := 0, 0
 	take := func(to int) {
@@ -257,7 +257,7 @@ func operands(text string) (out []string) {
 	return nil
 }
 
-// arguments are the operands of a call; nil where the instruction is none.
+// arguments returns the operands of a call; nil for other instructions.
 func (i *inst) arguments() []string {
 	flat := attributeRE.ReplaceAllString(i.op(), "")
 	g := calleeRE.FindStringIndex(flat)
@@ -267,7 +267,7 @@ func (i *inst) arguments() []string {
 	return operands(flat[g[1]:])
 }
 
-// latches are the blocks of the loop that jump back to its header.
+// latches returns the blocks of the loop that jump back to its header.
 func (l *loop) latches() (out []*block) {
 	for _, b := range l.f.blocks {
 		if l.blocks[b.name] && slices.Contains(b.targets(), l.header) {
@@ -277,7 +277,7 @@ func (l *loop) latches() (out []*block) {
 	return out
 }
 
-// leaves: a block of the loop goes on outside it, or ends the function.
+// leaves reports whether a block of the loop jumps out of the loop or ends the function.
 func (l *loop) leaves() bool {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] || len(b.insts) == 0 {
@@ -295,14 +295,14 @@ func (l *loop) leaves() bool {
 	return false
 }
 
-// splits: LLVM has made the two of one loop with several ways back to its header (LoopSimplify names the one around
-// HEADER.outer).
+// splits reports whether LLVM has made two loops out of one that has several jumps back to its header (LoopSimplify
+// names the outer one HEADER.outer).
 func (l *loop) splits(inner *loop) bool {
 	name, _, ok := strings.Cut(l.header, ".outer")
 	return ok && strings.HasPrefix(inner.header, name)
 }
 
-// near is a line of the loop, for a message; "" where its code names none.
+// near returns a source line of the loop for a message; "" if its code names none.
 func (l *loop) near(m *module) string {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] {
@@ -319,7 +319,7 @@ func (l *loop) near(m *module) string {
 	return ""
 }
 
-// targets are the blocks to which a block goes on.
+// targets returns the blocks that can follow a block.
 func (b *block) targets() (out []string) {
 	if len(b.insts) == 0 {
 		return nil
@@ -332,7 +332,7 @@ func (b *block) targets() (out []string) {
 	return out
 }
 
-// always: every trip of the loop that is completed goes through the block.
+// always reports whether every completed trip of the loop passes the block.
 func (l *loop) always(b *block) bool {
 	seen := map[string]bool{b.name: true}
 	var reach func(name string)

@@ -19,21 +19,21 @@ var (
 	indexRE   = regexp.MustCompile(`i(?:32|64) ([%\w."$-]+)`)
 )
 
-// anywhere is an index that is no constant.
+// anywhere stands for an index that is not a constant.
 const anywhere = "*"
 
-// element is a place in a variable: an index a dimension, anywhere where it is no constant.
+// element is a place in a variable: one index for each dimension, anywhere if the index is not a constant.
 type element struct {
 	variable string
 	index    []string
-	exact    []string // the same, by what the index is where it is no constant
-	at       string   // what is added to the pointer before
-	memory   bool     // else a register, or a pointer that is followed elsewhere
+	exact    []string // the same, with the expression of an index that is not a constant
+	at       string   // offset added to the pointer before
+	memory   bool     // false: a register, or a pointer that is followed elsewhere
 }
 
-// ports holds every pipelined loop to what its memories can do: a trip reads and writes each once in a cycle of its
-// II. A dimension that is partitioned completely makes a memory of every index; an index there that is no constant
-// asks all of them. Two accesses under conditions that exclude each other count as two.
+// ports checks every pipelined loop against its memories: in one II, each memory can be read once and written once. A
+// dimension that is partitioned completely has one memory for each index; an index that is not a constant accesses
+// all of them. Two accesses count as two even if their conditions exclude each other.
 func ports(m *module, src *source, loops []*loop, r *Report) {
 	for _, l := range loops {
 		if l.src == nil || l.src.II == 0 {
@@ -72,7 +72,7 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 					}
 					once := fmt.Sprint(part.f.name, a.writes, a.pointer)
 					if !a.writes && met[once] {
-						continue // the same word
+						continue // same word
 					}
 					met[once] = true
 					var place []string
@@ -107,12 +107,12 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// busiest is how often the memory that is asked most is asked, and which that is.
+// busiest returns the largest number of accesses to one memory, and names that memory.
 func busiest(places map[string]int) (most int, where string) {
 	for _, at := range slices.Sorted(maps.Keys(places)) {
 		n := 0
 		for other, times := range places {
-			if meet(at, other) {
+			if mayOverlap(at, other) {
 				n += times
 			}
 		}
@@ -126,8 +126,8 @@ func busiest(places map[string]int) (most int, where string) {
 	return most, where
 }
 
-// meet: two places can be the same memory.
-func meet(a, b string) bool {
+// mayOverlap reports whether two places can be in the same memory.
+func mayOverlap(a, b string) bool {
 	f, g := strings.Fields(a), strings.Fields(b)
 	for i := range min(len(f), len(g)) {
 		if !strings.Contains(f[i], anywhere) && !strings.Contains(g[i], anywhere) && f[i] != g[i] {
@@ -137,7 +137,7 @@ func meet(a, b string) bool {
 	return true
 }
 
-// part is what of a function runs in a trip.
+// part is the part of a function that runs in a trip.
 type part struct {
 	f      *function
 	blocks map[string]bool // nil: all of them
@@ -152,7 +152,7 @@ func (p part) insts() (out []*inst) {
 	return out
 }
 
-// reached are the functions that a trip calls, and those that they call.
+// reached returns the functions that a trip calls, directly or indirectly.
 func (m *module) reached(l *loop) (out []*function) {
 	var visit func(p part)
 	visit = func(p part) {
@@ -177,7 +177,7 @@ func (m *module) bodies(l *loop) (out []part) {
 
 var transferRE = regexp.MustCompile(`^_ZN3hls(?:6stream|10burst_maxi)I.*E(4readEv|5write)`)
 
-// streams answers which stream, or port, an instruction takes an element from or gives one to.
+// streams returns the stream or port that an instruction reads an element from or writes one to.
 func (i *inst) streams() (object string, writes, ok bool) {
 	name, _ := i.callee()
 	g := transferRE.FindStringSubmatch(name)
@@ -187,7 +187,7 @@ func (i *inst) streams() (object string, writes, ok bool) {
 	args := i.arguments()
 	n := 0
 	if strings.Contains(i.op(), "sret(") {
-		n = 1 // where the answer goes comes first
+		n = 1 // the first argument is the address of the result
 	}
 	if n >= len(args) {
 		return "", false, false
@@ -200,7 +200,7 @@ type touch struct {
 	writes  bool
 }
 
-// touches are what an instruction reads and writes.
+// touches returns what an instruction reads and writes.
 func (i *inst) touches() []touch {
 	op := i.op()
 	switch {
@@ -213,7 +213,7 @@ func (i *inst) touches() []touch {
 			return []touch{{g[1], true}}
 		}
 	}
-	if name, _ := i.callee(); streamRE.MatchString(name) { // what is handed to a stream is read
+	if name, _ := i.callee(); streamRE.MatchString(name) { // the value passed to a stream is read
 		var out []touch
 		for _, p := range i.arguments()[1:] {
 			if strings.HasPrefix(p, "%") || strings.HasPrefix(p, "@") {
@@ -228,7 +228,7 @@ func (i *inst) touches() []touch {
 	return nil
 }
 
-// element follows a pointer to the variable that it points into, through calls up to where that is declared.
+// element follows a pointer to the variable that it points into, through calls, up to the variable's declaration.
 func (m *module) element(f *function, pointer string, depth int) element {
 	if depth > 64 {
 		return element{}
@@ -242,7 +242,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 				return m.element(c.f, args[n], depth+1)
 			}
 		}
-		return element{variable: pointer[1:]} // the top's: no memory of the kernel
+		return element{variable: pointer[1:]} // a parameter of the top function: not a memory of the kernel
 	}
 	def := f.defs[pointer]
 	if def == nil {
@@ -258,7 +258,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			return m.element(f, args[0], depth+1)
 		}
 	}
-	var from []string // one of them
+	var from []string // any of these
 	if g := selectRE.FindStringSubmatch(op); g != nil {
 		from = g[1:]
 	} else if strings.HasPrefix(op, "phi ") {
@@ -296,7 +296,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			e.exact = append(slices.Clone(e.exact), exact)
 			continue
 		}
-		// the first index is of what the pointer points to: the last dimension so far
+		// the first index belongs to the pointer's target: the last dimension so far
 		if index != "0" {
 			e.at += " " + exact
 		}

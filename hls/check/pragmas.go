@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// pragma is what UG1399 (Vitis High-Level Synthesis User Guide, HLS Pragmas) lets one say, as far as the kernel
-// says it: a compiler takes anything behind #pragma HLS in silence, and the vendor's tool only warns.
+// pragma lists the options of a pragma (UG1399, Vitis High-Level Synthesis User Guide, HLS Pragmas), as far as the
+// kernel uses them. The list is needed because a compiler silently ignores unknown text after #pragma HLS, and the
+// vendor's tool only warns.
 type pragma struct {
-	need []string // options that must be there, by key
-	may  string   // a pattern of one option
+	need []string // required options, by key
+	may  string   // pattern of an allowed option
 }
 
-// Of memories only those are on the list that a pipelined loop can read and write in one cycle.
+// Of the kinds of memory, only those are listed that a pipelined loop can read and write in the same cycle.
 var pragmas = map[string]pragma{
 	"array_partition": {[]string{"variable"}, `variable=\w+|(?:type=)?(?:complete|cyclic|block)|factor=\w+|dim=[0-9]`},
 	"bind_op":         {[]string{"variable", "op", "impl"}, `variable=\w+|op=(?:mul|add|sub)|impl=(?:dsp|fabric)|latency=[0-9]+`},
@@ -39,7 +40,7 @@ var optionREs = func() map[string]*regexp.Regexp {
 	return out
 }()
 
-// known refuses a pragma, or an option of one, that is not on the list, and one said twice.
+// known rejects a pragma or option that is not on the list, and one that is given twice.
 func known(name, text string) error {
 	p, ok := pragmas[name]
 	if !ok {
@@ -62,7 +63,7 @@ func known(name, text string) error {
 		}
 	}
 	if name == "interface" && slices.Contains(strings.Fields(text), "mode=m_axi") {
-		for _, key := range []string{"bundle", "offset", "depth"} { // the defaults join ports, and make address registers
+		for _, key := range []string{"bundle", "offset", "depth"} { // by default ports are joined and get address registers
 			if !slices.Contains(keys, key) {
 				return fmt.Errorf("pragma interface mode=m_axi without %s: %q", key, text)
 			}

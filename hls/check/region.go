@@ -11,7 +11,7 @@ import (
 type definition struct {
 	name, file string
 	params     []param
-	body       string // between its braces
+	body       string // text between its braces
 	first      int    // line of the first character of body
 	last       int
 }
@@ -36,7 +36,7 @@ var (
 	spaceRE  = regexp.MustCompile(`\s+`)
 )
 
-// blank keeps every line and column of what it empties.
+// blank empties text but keeps every line and column.
 func blank(text string, re *regexp.Regexp) string {
 	return re.ReplaceAllStringFunc(text, func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -48,7 +48,7 @@ func blank(text string, re *regexp.Regexp) string {
 	})
 }
 
-// closing is the place of the bracket that closes the one at text[at]; -1 where none does.
+// closing returns the index of the bracket that closes the one at text[at]; -1 if there is none.
 func closing(text string, at int) int {
 	depth := 0
 	for i := at; i < len(text); i++ {
@@ -64,7 +64,7 @@ func closing(text string, at int) int {
 	return -1
 }
 
-// list are the parts of a list that is split at its commas, not inside brackets.
+// list splits a list at its commas, except inside brackets.
 func list(text string) (out []string) {
 	depth, from := 0, 0
 	for i, c := range text {
@@ -86,7 +86,7 @@ func list(text string) (out []string) {
 	return out
 }
 
-// definitions are the functions of a file.
+// definitions returns the functions of a file.
 func definitions(file, text string) (out []*definition) {
 	text = blank(blank(blank(text, commentRE), directiveRE), attributesRE)
 	for _, at := range definitionRE.FindAllStringSubmatchIndex(text, -1) {
@@ -119,12 +119,12 @@ func definitions(file, text string) (out []*definition) {
 	return out
 }
 
-// declares: the function has a parameter or a variable of that name.
+// declares reports whether the function has a parameter or variable with that name.
 func (d *definition) declares(name string) bool {
 	return slices.ContainsFunc(d.params, func(p param) bool { return p.name == name }) || d.local(name)
 }
 
-// stream: the function declares a stream of that name.
+// stream reports whether the function declares a stream with that name.
 func (d *definition) stream(name string) bool {
 	return regexp.MustCompile(`\b(?:fifo|hls::stream)<[^;]*>\s*&?\s*`+name+`\b`).MatchString(d.body) ||
 		slices.ContainsFunc(d.params, func(p param) bool {
@@ -132,7 +132,7 @@ func (d *definition) stream(name string) bool {
 		})
 }
 
-// local: the function declares a variable of that name.
+// local reports whether the function declares a variable with that name.
 func (d *definition) local(name string) bool {
 	for _, g := range localRE.FindAllStringSubmatch(d.body, -1) {
 		if slices.Contains([]string{"return", "else", "goto", "case", "typedef", "using", "delete", "new", "namespace"}, g[1]) {
@@ -159,10 +159,9 @@ func (d *definition) local(name string) bool {
 
 func (d *definition) line(at int) int { return d.first + strings.Count(d.body[:at], "\n") }
 
-// structure holds the text to what a dataflow region and its channels need (UG1399, Dataflow Optimization
-// Limitations): the region nothing but channels and unconditional stages; of every stream and every block one
-// stage that writes and a later one that reads; a memory, a port to DRAM, one stage; and pragmas to the variables that
-// they name.
+// structure checks the rules of a dataflow region and its channels (UG1399, Dataflow Optimization Limitations). A
+// region contains only channels and unconditional stages. Each stream and block has one stage that writes it and a
+// later one that reads it. Only one stage uses a given memory or DRAM port. A pragma must name an existing variable.
 func structure(src *source, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	defs := map[string]*definition{}
@@ -248,7 +247,8 @@ func structure(src *source, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// ports: every parameter of the top, and that it is started, has one pragma interface. The tool's defaults are others.
+// ports checks that every parameter of the top function, and its start, has exactly one interface pragma: the tool's
+// defaults are different.
 func (s *source) ports(top *definition, said func(string, ...any)) {
 	if top == nil {
 		return
@@ -266,8 +266,8 @@ func (s *source) ports(top *definition, said func(string, ...any)) {
 	}
 }
 
-// partitions: what is partitioned is known by its name to the checks of ports and dependences, so no array of another
-// function that is not partitioned may have it.
+// partitions rejects an array without partition that has the same name as a partitioned array of another function:
+// the checks of ports and dependences know partitioned arrays by name.
 func (s *source) partitions(said func(string, ...any)) {
 	for _, p := range s.pragmas {
 		if p.kind != "array_partition" || !strings.Contains(p.text, "complete") {
@@ -288,10 +288,10 @@ func (s *source) partitions(said func(string, ...any)) {
 	}
 }
 
-// use is what a stage does with what it is handed.
+// use is how a stage uses one of its parameters.
 type use struct{ reads, writes bool }
 
-// uses follows a parameter to what the function, and those that it hands it on to, do with it.
+// uses follows a parameter through the function and through the functions that it is passed to.
 func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
 	if n >= len(d.params) || depth > 16 {
 		return use{true, true}
@@ -324,7 +324,7 @@ func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use)
 	return u
 }
 
-// region holds one dataflow region to its rules.
+// region checks one dataflow region.
 func (s *source) region(d *definition, defs map[string]*definition, said func(string, ...any)) {
 	type stage struct {
 		name string
@@ -332,7 +332,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 	}
 	readers, writers, users := map[string][]int{}, map[string][]int{}, map[string][]int{}
 	var stages []stage
-	channels := map[string]bool{} // depth, or that there are blocks
+	channels := map[string]bool{} // the depth, or the declaration of blocks
 	var order []string
 	depths := map[string]string{}
 	for _, p := range s.pragmas {
@@ -390,7 +390,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			}
 			for i, arg := range list(g[2]) {
 				if i < len(callee.params) && !strings.ContainsAny(callee.params[i].kind, "&*") && !strings.Contains(callee.params[i].kind, "hls::") {
-					continue // a scalar, or scalars, by value
+					continue // a scalar, or a struct of scalars, by value
 				}
 				u := callee.uses(i, defs, 0)
 				if u.reads {
@@ -428,7 +428,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, names(users[p.name]))
 		}
 	}
-	// who calls the region hands every memory to it once
+	// the caller of the region must pass each memory once
 	for _, caller := range s.functions {
 		for _, at := range regexp.MustCompile(`\b`+d.name+`\(`).FindAllStringIndex(caller.body, -1) {
 			end := closing(caller.body, at[1]-1)
@@ -446,9 +446,9 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 	}
 }
 
-// requests holds a port whose bursts the code asks for to their form: a request, and behind it a pipelined loop that
-// writes a beat a trip, without a condition, as many as were asked for; nothing is written elsewhere. That
-// every request is answered C-simulation sees (hls_burst_maxi.h).
+// requests checks a port whose bursts are requested explicitly. A request must be followed by a pipelined loop that
+// writes one beat per trip, unconditionally, exactly as many as requested; no other code may write. C-simulation
+// checks that every request is answered (hls_burst_maxi.h).
 func (d *definition) requests(port string, s *source, r *Report, said func(string, ...any)) {
 	asks := regexp.MustCompile(`\b`+port+`\.write_request\(`).FindAllStringIndex(d.body, -1)
 	writes := regexp.MustCompile(`\b`+port+`\.write\(`).FindAllStringIndex(d.body, -1)

@@ -15,16 +15,16 @@ type sourceLoop struct {
 	File string
 	Line int
 	End  int // the last line of its body
-	// Label names the loop in reports of the vendor's tool.
+	// Label names the loop in the reports of the vendor's tool.
 	Label      string
 	II         int    // of its pipeline; 0: not pipelined
 	Trips      string // the stated bound, as written; "": none
-	TripsLine  int    // where it is stated
+	TripsLine  int    // line of the statement
 	Unroll     bool
-	Dependence map[string]bool // variables of which it says that no dependence is carried
+	Dependence map[string]bool // variables for which the source says that no dependence is carried
 }
 
-// source is what the checker reads out of the kernel's files.
+// source holds what the checker reads from the kernel's files.
 type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
@@ -32,20 +32,20 @@ type source struct {
 	split     map[string]map[int]bool        // dimensions that are partitioned completely, by array
 	dram      map[string]string              // bundles of the top's m_axi ports
 	text      map[string][]string            // lines of the files
-	regions   int                            // functions whose stages run at the same time
+	regions   int                            // functions whose stages run concurrently
 	functions []*definition
 	pragmas   []placed
 	constants []constant
 }
 
-// placed is a pragma with where it stands.
+// placed is a pragma and its place.
 type placed struct {
 	file       string
 	line       int
 	kind, text string
 }
 
-// constant is a name where a pragma takes a number.
+// constant is a name used in a pragma in place of a number.
 type constant struct {
 	file string
 	line int
@@ -59,7 +59,7 @@ func newSource() *source {
 	}
 }
 
-// line is a line of a file, from 1; "" where there is none.
+// line returns a line of a file, counted from 1; "" if there is none.
 func (s *source) line(file string, n int) string {
 	if n < 1 || n > len(s.text[file]) {
 		return ""
@@ -71,14 +71,14 @@ var (
 	loopRE   = regexp.MustCompile(`^(\s*)((?:for|while)\b.*)`)
 	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
 	pragmaRE = regexp.MustCompile(`^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*)$`)
-	// how a compiler is told something else, with blanks wherever it takes them
+	// other ways to give a compiler instructions, with blanks wherever the compiler allows them
 	otherPragmaRE = regexp.MustCompile(`^\s*(?:#|%:|\?\?=)\s*pragma\b|\b_Pragma\b`)
-	// jumps, and loops with no line of their own, are loops of which no pragma says anything
+	// jumps, and loops without a line of their own, cannot have a pragma
 	jumpRE      = regexp.MustCompile(`\b(?:do|goto)\b`)
 	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
 	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	lockRE      = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
-	// options that take a number, where they have a name
+	// options whose value is a number or the name of a constant
 	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
 	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
 )
@@ -92,8 +92,8 @@ func setting(text, key string) string {
 	return ""
 }
 
-// read reads the files of a folder and writes them to another as the analysis needs them: what the dialect's
-// pragmas unroll or inline is unrolled or inlined by clang, every line in its place.
+// read reads the files of a folder and writes them to another one in the form that the analysis needs: clang unrolls
+// and inlines what the pragmas of the HLS dialect say. Every line stays in its place.
 func read(dir, out, top string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
 	if err != nil {
@@ -121,7 +121,7 @@ func read(dir, out, top string) (*source, error) {
 	return s, s.ask(filepath.Join(out, top))
 }
 
-// ask lets the compiler say whether the names in pragmas are constants.
+// ask lets the compiler determine whether the names in pragmas are constants.
 func (s *source) ask(top string) error {
 	var code strings.Builder
 	for _, c := range s.constants {
@@ -144,8 +144,8 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	s.text[file] = lines
 	out := append([]string(nil), lines...)
 	label := ""
-	var open *sourceLoop // whose head we are in
-	dataflow := false    // said in this function
+	var open *sourceLoop // the loop whose head is being read
+	dataflow := false    // the current function has the pragma
 	for i, line := range lines {
 		text := strings.TrimSpace(line)
 		for _, m := range lockRE.FindAllStringSubmatch(line, -1) {
@@ -207,7 +207,7 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 			return nil, fmt.Errorf("%s:%d: expected #pragma HLS NAME, found %q", file, i+1, text)
 		}
 		if strings.HasPrefix(line, "}") {
-			dataflow = false // the function ends
+			dataflow = false // end of the function
 		}
 		if text == "SLUICE_REGION;" {
 			if !dataflow {
@@ -271,7 +271,7 @@ func (l *sourceLoop) String() string {
 	return name
 }
 
-// bodyEnd is the line, from 1, of the brace that ends the statement that begins at lines[i].
+// bodyEnd returns the line, counted from 1, of the brace that ends the statement that begins at lines[i].
 func bodyEnd(lines []string, i int) int {
 	depth, opened := 0, false
 	for j := i; j < len(lines); j++ {

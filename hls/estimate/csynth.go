@@ -14,27 +14,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// maxReport bounds a report of synthesis.
+// maxReport limits the size of a synthesis report.
 const maxReport = 16 << 20
 
-// ErrReport is wrapped where a file is no report of synthesis.
+// ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report is what a report of synthesis says of its conditions.
+// Report holds the conditions of a synthesis report.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
 	Part      string  `json:"part,omitempty"`
-	Target    float64 `json:"target_ns"`    // the clock that was asked for; 0: not said
-	Estimated float64 `json:"estimated_ns"` // and reached, of the slowest module; 0: not said
+	Target    float64 `json:"target_ns"`    // requested clock; 0: not stated
+	Estimated float64 `json:"estimated_ns"` // estimated clock of the slowest module; 0: not stated
 }
 
-// tolerance is by how many ns two clocks may differ that are meant to be one: reports round to thousandths, and flows
-// to tenths at the coarsest.
+// tolerance is the difference in ns up to which two clocks count as equal: reports round to thousandths, and flows to
+// tenths at most.
 const tolerance = 0.01
 
-// Doubts are what of a report does not fit a design, and the part of its board, "" where that is not known. II and depths
-// are then another schedule's.
+// Doubts returns what in a report does not match the design or the part of its board (part "": unknown). II and
+// depths then belong to another schedule.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -54,7 +54,7 @@ func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	return out
 }
 
-// reported is a loop as a report has it; lines are for messages.
+// reported is a loop of a report; the line numbers are for messages.
 type reported struct {
 	module              int // in the order of the file; 0: the report's own function
 	label, name         string
@@ -62,9 +62,9 @@ type reported struct {
 	lineOfII, lineDepth int
 }
 
-// Read takes the loops of one report of the vendor's synthesis (csynth.xml, whose modules are read too, or
-// FUNCTION_csynth.xml): a loop that the model knows takes its II and its depth from there; of
-// a loop that several modules or reports have, the slowest. It answers how many, at least one.
+// Read reads the loops of one report of the vendor's synthesis: csynth.xml, with the reports of its modules, or
+// FUNCTION_csynth.xml. A loop that the model knows gets its II and depth from the report. If several modules or
+// reports have a loop, the slowest one counts. Read returns the number of loops found, at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	at := func(line int, what string) error { return fmt.Errorf("%w: %s:%d: %s", ErrReport, file, line, what) }
 	dec := xml.NewDecoder(io.LimitReader(r, maxReport+1))
@@ -74,7 +74,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 	}
 	var path []string
 	value := ""
-	modules := []string{""} // names; the first is the report's own function
+	modules := []string{""} // module names; the first is the report's own function
 	found := map[string]*reported{}
 	of := Report{File: file}
 	for {
@@ -166,7 +166,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 	if modules[0] == "" {
 		return 0, fmt.Errorf("%w: %s: expected profile/UserAssignments/TopModelName", ErrReport, file)
 	}
-	// what the model does not know may say anything, `undef` among it
+	// loops that the model does not know may have any value, `undef` for example
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		l := found[key]
@@ -221,7 +221,7 @@ func cutLast(path string) (before, after string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// nanoseconds reads a clock's period.
+// nanoseconds parses a clock period.
 func nanoseconds(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v > 0 && v <= 1e6) {
@@ -235,7 +235,8 @@ func number(text string) (int, bool) {
 	return v, err == nil && v >= 1 && v <= 1<<20
 }
 
-// is: a pipelined loop is a module of its own, and functions that are inlined go by who calls them.
+// is reports whether a module is a loop's: a pipelined loop is a module of its own, and an inlined function has its
+// caller's name.
 func (l *reported) is(name, module string) bool {
 	function, own, _ := strings.Cut(name, ".")
 	if own != l.label {
@@ -246,7 +247,7 @@ func (l *reported) is(name, module string) bool {
 	})
 }
 
-// callers are the names under which a function's loops are reported.
+// callers returns the names under which the reports list a function's loops.
 func callers(function string) []string {
 	switch function {
 	case "load_run":

@@ -1,7 +1,7 @@
-// Package estimate estimates the cycles of the HLS kernel's stages from the code's own initiation intervals
-// and trip counts. No tool has scheduled anything for it: depths of pipelines are assumptions (assumedDepth), an
-// II is what the pragma asks for. Reports of the vendor's synthesis (csynth.xml) replace both where
-// somebody has them. Trip counts are held to C-simulation by a test.
+// Package estimate estimates the cycles of the HLS kernel's stages from the initiation intervals and trip counts in
+// the source. No tool has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value
+// of the pragma. If there are reports of the vendor's synthesis (csynth.xml), their values replace both. A test
+// compares the trip counts with C-simulation.
 package estimate
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Stages of the kernel, in the order of their names in its dataflow region.
+// Stages of the kernel, as named in its dataflow region.
 var Stages = []string{
 	"load_rows", "form_rows", "fetch_weights", "feed_weights", "multiply", "drain", "fetch_residual", "cut_residual",
 	"finish", "keep_out", "pack_out", "write_out",
 }
 
-// Loop is how a pipelined loop is scheduled.
+// Loop is the schedule of a pipelined loop.
 type Loop struct {
 	II       int  `json:"ii"`
 	Depth    int  `json:"depth"`    // cycles of one trip
-	Reported bool `json:"reported"` // by synthesis; else the pragma's II and an assumed depth
+	Reported bool `json:"reported"` // from a synthesis report; else the pragma's II and an assumed depth
 }
 
-// Model is a design with its loops.
+// Model is a design and its loops.
 type Model struct {
 	Design configs.Design
 	Loops  map[string]Loop // by function.label
-	// Reports are those of synthesis that were read, in their order.
+	// Reports are the synthesis reports that were read, in their order.
 	Reports []Report
 }
 
-// assumedDepth is what a pipeline takes from a trip's first to its last cycle where no report says it: a read of
-// a block RAM, a rotation, a multiplier with its registers, a tree of adders, a write.
+// assumedDepth is the number of cycles from the start to the end of a trip if no report states it: a block RAM read,
+// a rotation, a multiplier with its registers, an adder tree, a write.
 const assumedDepth = 12
 
-// New takes the loops as the kernel's pragmas state them.
+// New creates a model with the loops as the kernel's pragmas describe them.
 func New(d configs.Design) (*Model, error) {
 	ii, err := hls.Pipelines()
 	if err != nil {
@@ -55,24 +55,24 @@ func New(d configs.Design) (*Model, error) {
 type Layer struct {
 	Stages  map[string]int64 `json:"stages"` // cycles of each stage on its own
 	DRAM    int64            `json:"dram"`   // cycles that DRAM takes for the bytes of all beats
-	Port    int64            `json:"port"`   // and the memory port that has most of them, a beat a cycle
-	Cycles  int64            `json:"cycles"` // of the layer
-	Bound   string           `json:"bound"`  // the stage that takes longest, BoundDRAM or BoundPort
+	Port    int64            `json:"port"`   // cycles of the memory port that transfers most beats, one beat per cycle
+	Cycles  int64            `json:"cycles"` // total of the layer
+	Bound   string           `json:"bound"`  // the stage that takes longest, or BoundDRAM or BoundPort
 	Streams map[string]int64 `json:"streams"`
 }
 
-// What bounds a layer that is no stage.
+// Bounds of a layer that are not stages.
 const (
 	BoundDRAM = "DRAM"
 	BoundPort = "port"
 )
 
-// item is what a row tile times a C tile takes: to load its rows (0 where they are there), then in the array and
-// what streams into it, then behind it. Each of these hands over a block of memory as a whole.
+// item is the work of one row tile for one C tile, in cycles: load its rows (0 if they are on chip), compute in the
+// array, and process the results. Each of these steps hands over a whole block of memory to the next.
 type item struct{ load, front, back int64 }
 
-// schedule is when the last of the items is done. Between two steps there are two blocks: a step begins when the one
-// before has filled one, and has room when the one behind has left the last but one.
+// schedule returns when the last item is done. Between two steps there are two blocks. A step begins when the step
+// before has filled a block and the step after has emptied the last block but one.
 func schedule(items []item) int64 {
 	var loaded, front, back int64
 	released := []int64{0, 0} // of the tiles' blocks, in the order of loads
@@ -94,7 +94,7 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 
 type tile struct{ b0, oh0 int }
 
-// layer is a descriptor under its entry as the kernel decodes it.
+// layer is a descriptor with its FBCB entry, as the kernel decodes them.
 type layer struct {
 	d           *abi.Desc
 	e           abi.FBCB
@@ -102,9 +102,9 @@ type layer struct {
 	gemm, two   bool
 	lanes, tc   int
 	passes      int
-	outer       bool // C tiles outermost
+	outer       bool // C tiles are the outermost loop
 	tiles       []tile
-	channels    []int // of each C tile
+	channels    []int // channels of each C tile
 	resWhole    bool
 	outWhole    bool
 	bytes       int // of the weights
@@ -159,7 +159,8 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
-// runs are the runs of words of an item in a tensor, and the beats that they reach. Slots begin on beats.
+// runs returns the runs of consecutive words of an item in a tensor, and the number of beats that they touch. Slots
+// begin on beats.
 func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
 	perRow, words := 1, int(l.d.OutW)*nch
 	if !whole {
@@ -177,7 +178,7 @@ func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch i
 	return n * samples, beats * samples
 }
 
-// groups are the steps of DRAIN words in which nch channels of a pixel leave.
+// groups returns the number of steps of DRAIN words in which nch channels of a pixel are written.
 func (m *Model) groups(l *layer, nch int) int {
 	if l.gemm {
 		return ceil(nch, m.Design.Drain)
@@ -186,17 +187,17 @@ func (m *Model) groups(l *layer, nch int) int {
 	return nch/nb*ceil(nb, m.Design.Drain) + ceil(nch%nb, m.Design.Drain)
 }
 
-// Layer estimates one layer at a batch under a legal entry.
+// Layer estimates one layer for a batch size and a legal FBCB entry.
 //
-// A stage takes what its loops take. Items follow each other as schedule has them, in each of whose steps what streams
-// into one another runs at the same time, as long as its longest. A layer takes at least what DRAM and its ports
-// take for its beats.
+// A stage takes the sum of its loops. Items follow each other as in schedule; within one step, stages connected by
+// streams run concurrently, so the step takes as long as the slowest of them. A layer takes at least the time that
+// DRAM and its ports need for its beats.
 func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	l := m.decode(desc, e, batch)
-	now := map[string]int64{} // stages' cycles of this item
+	now := map[string]int64{} // cycles of the stages for this item
 	out := Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}
 	latency := int64(m.Design.DRAM.LatencyCycles)
-	// trips adds a loop that is entered so many times with so many trips in all.
+	// trips adds a loop that is entered a number of times, with a total number of trips.
 	trips := func(stage, loop string, entries, n int64) {
 		s, ok := m.Loops[loop]
 		if !ok {
@@ -206,9 +207,9 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			now[stage] += n*int64(s.II) + entries*int64(s.Depth)
 		}
 	}
-	// a run is a burst of its own: the next is asked for when it has come
+	// each run is a separate burst: the next one is requested when it has arrived
 	wait := func(stage string, runs int64) { now[stage] += runs * latency }
-	// done takes what has been added, at the end of an item or of what a layer does once.
+	// done takes the cycles added so far, at the end of an item or of work that a layer does once.
 	done := func() map[string]int64 {
 		was := now
 		for s, n := range was {
@@ -298,7 +299,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				n, beats := l.runs(t, l.outWhole, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
 				trips("pack_out", "pack_out.steps", n, beats+steps)
 				trips("write_out", "write_out.beats", n, beats)
-				// answers are waited for with so many runs open
+				// answers are awaited when so many runs are outstanding
 				now["write_out"] = max(now["write_out"], n*latency/outstanding)
 				out.Streams["local"] += steps
 				out.Streams["packed"] += beats
@@ -310,7 +311,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			of := done()
 			it.front = longest(of, "form_rows", "feed_weights", "multiply")
 			it.back = longest(of, "drain", "fetch_residual", "cut_residual", "finish", "keep_out", "pack_out", "write_out")
-			if !l.gemm { // a pool's results stream through
+			if !l.gemm { // the results of a pool are streamed
 				it.front, it.back = max(it.front, it.back), 0
 			}
 		}
@@ -325,7 +326,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	out.Streams["biases"] = bias
 	if l.gemm {
 		wait("fetch_weights", 1)
-		fetches, replays := int64(len(l.tiles)), int64(0) // of what a C tile, or all of them, take
+		fetches, replays := int64(len(l.tiles)), int64(0) // of the weights of one C tile, or of all of them
 		if l.replay {
 			fetches, replays = 1, fetches-1
 		}
@@ -357,8 +358,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			out.Bound = s
 		}
 	}
-	// behind the shell, the ports a, w, r, o have a memory port each, or share them in turns; what is written goes beside
-	// what is read
+	// the shell gives the ports a, w, r, o a memory port each, or they share one in turns; reads and writes overlap
 	beats := []int64{loadBeats, weightBeats + bias, out.Streams["fetched"]}
 	written, read := out.Streams["packed"], make([]int64, m.Design.NAXI)
 	out.Port = written
@@ -377,12 +377,12 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			out.Bound = BoundPort
 		}
 	}
-	// the descriptor comes before, the last answer behind
+	// the descriptor is read before the layer, the last answer arrives after it
 	out.Cycles = latency + int64(abi.DescBytes/l.beat) + busy
 	if !e.OnChip {
 		out.Cycles += latency
 	}
-	if e.KeepOut { // what the next layer reads is copied
+	if e.KeepOut { // the input of the next layer is copied
 		out.Cycles += int64(m.Design.ABufWords)
 	}
 	return out

@@ -8,28 +8,28 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Storage is what a memory is asked to be made of (bind_storage).
+// Storage is the kind of memory that a pragma selects (bind_storage).
 type Storage string
 
-// Block RAM; LUTs as memory; LUTs as shift registers.
+// Block RAM, LUT memory, LUT shift registers.
 const (
 	BRAM   Storage = "bram"
 	LUTRAM Storage = "lutram"
 	SRL    Storage = "srl"
 )
 
-// Memory is a group of equal memories of the kernel, each with a port to read and one to write.
+// Memory is a group of equal memories of the kernel, each with one read port and one write port.
 type Memory struct {
-	Name    string  `json:"name"` // the variable's
+	Name    string  `json:"name"` // of the variable
 	Storage Storage `json:"storage"`
 	Count   int     `json:"count"`
 	Words   int     `json:"words"`
 	Bits    int     `json:"bits"`   // of a word
-	BRAM18  int     `json:"bram18"` // of all of them, in blocks of 18 Kibit
-	LUTs    int     `json:"luts"`   // of all of them, as memory
+	BRAM18  int     `json:"bram18"` // total, in blocks of 18 Kibit
+	LUTs    int     `json:"luts"`   // total, used as memory
 }
 
-// Resources are what the kernel's memories and its array take.
+// Resources are the needs of the kernel's memories and array.
 type Resources struct {
 	Memories []Memory `json:"memories"`
 	DSP      int      `json:"dsp"`
@@ -37,21 +37,21 @@ type Resources struct {
 	LUTs     int      `json:"luts_as_memory"` // logic is not estimated
 }
 
-// Fits: the board has that many blocks, DSPs, and LUTs that can be memory, of which no device of these families
-// has less than three in ten (DS190, DS891).
+// Fits reports whether the board has enough blocks, DSPs and LUTs that can be memory. At least three in ten LUTs can
+// be memory in every device of these families (DS190, DS891).
 func (r Resources) Fits(b boards.Board) bool {
 	return r.BRAM18 <= 2*b.BRAM36 && r.DSP <= b.DSP && 10*r.LUTs <= 3*b.LUT
 }
 
-// Shape of the streams: their depths are params.hpp's, which a test compiles.
+// Shape of the streams: the depths are those of params.hpp, which a test compiles and compares.
 const (
 	rowsDepth, beatsDepth, biasDepth, sumsDepth = 16, 64, 16, 16
-	outstanding                                 = 16 // bursts of a port that have not been answered
+	outstanding                                 = 16 // unanswered bursts of a port
 	groupBits, countBits                        = 16, 8
 )
 
-// Needs is what the kernel of a design takes on a family of devices: the fewest blocks that hold its memories, so a
-// tool may take more; DSPs as the flow asks for them (products other than the array's are made of LUTs).
+// Needs returns what a design's kernel needs on a family of devices. It is the minimum number of blocks that hold the
+// memories; a tool may use more. DSPs are as the flow requests them: products outside the array are made of LUTs.
 func Needs(d configs.Design, family string) Resources {
 	const word = abi.DataBits
 	nb, beat := d.NB(), 8*d.AXIBytes
@@ -84,7 +84,7 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "outs", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "local", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "packed", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		// what the vendor's adapters of m_axi ports hold: what a, w, r and o have asked for, and what o writes
+		// buffers in the vendor's adapters of m_axi ports: outstanding reads of a, w, r and o, and data that o writes
 		{Name: "m_axi", Storage: BRAM, Count: 4 + 1, Words: outstanding * d.MaxBurst, Bits: beat},
 	} {
 		switch m.Storage {
@@ -105,8 +105,8 @@ func Needs(d configs.Design, family string) Resources {
 // avgMulBits are the descriptor's field AVG_MUL.
 const avgMulBits = 17
 
-// blocks18 is the fewest blocks of 18 Kibit that hold a memory; a block of 36 Kibit is two. Both families have
-// these shapes (UG473, UG573).
+// blocks18 returns the minimum number of 18 Kibit blocks that hold a memory; a 36 Kibit block counts as two. Both
+// families have these shapes (UG473, UG573).
 func blocks18(words, width int) int {
 	best := 0
 	for _, shape := range []struct{ words, bits, units int }{
@@ -131,8 +131,8 @@ func blocks18(words, width int) int {
 	return best
 }
 
-// lutRAM is the LUTs of a memory with a port to write and one to read: in series 7 four hold 64 words of 3 bits
-// (RAM64M), in UltraScale+ eight hold 64 of 7 (RAM64M8).
+// lutRAM returns the LUTs of a memory with one write port and one read port. In series 7, four LUTs hold 64 words of
+// 3 bits (RAM64M); in UltraScale+, eight hold 64 words of 7 bits (RAM64M8).
 func lutRAM(family string, words, width int) int {
 	luts, held := 4, 3
 	if family == boards.UltraScalePlus {

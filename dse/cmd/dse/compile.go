@@ -53,12 +53,12 @@ type compileDoc struct {
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
 	// Precision on images of the calibration, float beside int16, layer by layer.
-	Measured   int                           `json:"measured_images"`
-	Distance   map[string]float64            `json:"measured_distance"` // by exit, a share of the largest logit
-	Kept       []quant.Kept                  `json:"bits_kept"`
-	Saturated  map[string]map[string]float64 `json:"saturated"` // share of elements, by set of images and tensor
-	Evaluation *evaluate.Report              `json:"evaluation,omitempty"`
-	Notes      []string                      `json:"notes,omitempty"` // what is unusual about the images and the exits
+	Measured   int                `json:"measured_images"`
+	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
+	Kept       []quant.Kept       `json:"bits_kept"`
+	Saturated  map[string]float64 `json:"saturated"` // share of elements on images of the calibration, by tensor; evaluation has its own
+	Evaluation *evaluate.Report   `json:"evaluation,omitempty"`
+	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
 
 // check looks at the flags before any work.
@@ -128,17 +128,11 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	doc.Measured, doc.Distance, doc.Kept = loss.Images, loss.Exits, loss.Layers
-	doc.Saturated = map[string]map[string]float64{"calibration": loss.Saturated}
+	doc.Measured, doc.Distance, doc.Kept, doc.Saturated = loss.Images, loss.Exits, loss.Layers, loss.Saturated
 	if said := loss.Warning(); said != "" {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
 	}
 	if set != nil {
-		held, err := q.Measure(set.Len(), set.Image, quant.Options{})
-		if err != nil {
-			return err
-		}
-		doc.Saturated["evaluation"] = held.Saturated
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ type validateDoc struct {
 	Layers []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
 }
 
-// checkSample refuses what cannot be timed.
+// checkSample rejects a sample that cannot be measured.
 func checkSample(n int, share float64, batches []int) error {
 	if n < 0 || share <= 0 || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
 		return usage("--n, --share or --batch is out of range")
@@ -78,7 +78,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 		all, err = again(c.Again)
 	} else {
 		all, err = c.count(ctx, e)
-		doc.RTL, _ = counted.Sources(".") // none where this is not the repository
+		doc.RTL, _ = counted.Sources(".") // empty outside the repository
 	}
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// again reads the layers of an earlier run; the law is worked out for them anew.
+// again reads the layers of an earlier run and applies the law to them anew.
 func again(file string) ([]counted.Layer, error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -118,7 +118,7 @@ func again(file string) ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands fails where the law is beyond its bands.
+// insideBands fails if the law is outside its bands.
 func insideBands(e *cli.Env, all []counted.Layer) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -135,7 +135,7 @@ func insideBands(e *cli.Env, all []counted.Layer) error {
 	return err
 }
 
-// count times layers on all configurations and bandwidths.
+// count measures layers on all configurations and bandwidths.
 func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Layer, err error) {
 	for _, name := range c.Config {
 		d, err := configs.Load(name)
@@ -163,7 +163,7 @@ func openStub(ctx context.Context, d configs.Design, named []string) (*npu.Drive
 	return open(ctx, d, d.Name+"-stub", named)
 }
 
-// open starts a build of the Verilated NPU on a memory as the design says. named is what --config says.
+// open starts a build of the Verilated NPU with a memory as the design specifies. named is the value of --config.
 func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(build, named...)
 	if err != nil {
@@ -183,7 +183,7 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 	return drv, nil
 }
 
-// design times layers on one configuration and bandwidth.
+// design measures layers on one configuration and bandwidth.
 func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) (all []counted.Layer, err error) {
 	drv, err := openStub(ctx, d, c.Config)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return t.all, nil
 }
 
-// timer times distinct layers, and runs of layers that keep what lies between them on chip.
+// timer measures distinct layers, and sequences of layers that keep tensors on chip between them.
 type timer struct {
 	ctx     context.Context
 	drv     *npu.Driver
@@ -244,7 +244,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 	for _, batch := range batches {
 		g, entry := cost.GeomOf(&b.Layers[l]), b.FBCB[l][batch-1]
 		if entry.KeepIn {
-			continue // timed with the layer that keeps it
+			continue // measured together with the layer that keeps its input
 		}
 		chain := []counted.Step{{Geom: g, Entry: entry}}
 		last, id, text := l, "", entryText(entry, batch)
@@ -259,7 +259,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
-		key := g // what time depends on: offsets only as far as beats go
+		key := g // the time depends on this; of offsets, only the part that affects beats counts
 		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
 		if id += fmt.Sprint(key, entry, batch); t.seen[id] {
 			continue
@@ -288,7 +288,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 	return nil
 }
 
-// entryText is an FBCB entry for people.
+// entryText formats an FBCB entry.
 func entryText(e abi.FBCB, batch int) string {
 	order := "rows outermost"
 	if e.Order {

@@ -1,6 +1,6 @@
-// Command hlscheck holds the HLS kernel of configurations to what an HLS tool can make hardware of.
+// Command hlscheck checks that an HLS tool can turn the HLS kernel of configurations into hardware.
 //
-// Exit codes: 0 ok, 1 the kernel is refused, 2 usage, 3 bad input, 5 a tool is missing.
+// Exit codes: 0 ok, 1 the kernel was rejected, 2 usage, 3 bad input, 5 a tool is missing.
 package main
 
 import (
@@ -108,7 +108,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// above is the nearest folder with a go.mod, from the working folder up.
+// above returns the nearest folder with a go.mod, from the working folder upwards.
 func above() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -126,8 +126,8 @@ func above() (string, error) {
 	}
 }
 
-// resources prints what a configuration's kernel takes, and answers whether the board has it, that of the configuration
-// where none is named.
+// resources prints what a configuration's kernel needs and reports whether the board has it. Without a named board it
+// is the configuration's board.
 func resources(w io.Writer, name, board string) (fits bool, err error) {
 	d, err := configs.Load(name)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice bandwidth: what clients' links carried, from captured packets.
+// sluice bandwidth: the throughput of clients' links, from captured packets.
 
 package main
 
@@ -48,12 +48,12 @@ Example:
 
 type transferDoc struct {
 	Client   string  `json:"client"`
-	AtNs     int64   `json:"at_ns"` // its end, since the first one's beginning
+	AtNs     int64   `json:"at_ns"` // end of the transfer, from the beginning of the first one
 	TookNs   int64   `json:"took_ns"`
 	Packets  int     `json:"packets"`
 	Bytes    int64   `json:"bytes"`
-	Rate     float64 `json:"bits_per_s"` // 0: too few packets are left
-	Short    bool    `json:"short"`      // two packets were left out, not ten: too fast where bursts are longer
+	Rate     float64 `json:"bits_per_s"` // 0: too few packets left
+	Short    bool    `json:"short"`      // only two packets were left out instead of ten: too high if bursts are longer
 	Estimate float64 `json:"estimate_bits_per_s"`
 }
 
@@ -61,7 +61,7 @@ type bandwidthDoc struct {
 	cli.Header
 	Transfers []transferDoc `json:"transfers"`
 	Packets   packetsDoc    `json:"packets"`
-	Error     string        `json:"error,omitempty"` // what ended the capture early
+	Error     string        `json:"error,omitempty"` // why the capture ended early
 }
 
 type packetsDoc struct {
@@ -152,7 +152,7 @@ func (c *bandwidthCmd) trace(all []edge.Estimate) error {
 	})
 }
 
-// take captures.
+// take captures packets.
 func (c *bandwidthCmd) take(e *cli.Env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)

@@ -1,4 +1,4 @@
-// sluice doctor: are tools and data there?
+// sluice doctor: checks whether tools and data are installed.
 
 package main
 
@@ -35,11 +35,11 @@ type check struct {
 	OK   bool   `json:"ok"`
 	For  string `json:"for"`  // what needs it
 	Hint string `json:"hint"` // what was found, or what to do
-	// Optional: nobody has to have it.
+	// Optional: not required.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// tools are the programs that some command or script calls, each with its Debian package.
+// tools lists the programs that commands and scripts call, each with its Debian package.
 var tools = []struct{ name, pkg, version, purpose string }{
 	{"go", "golang (or go.dev)", "version", "building Sluice"},
 	{"make", "make", "--version", "the Makefile, sim/build.sh"},
@@ -51,7 +51,7 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// checks looks for everything.
+// checks checks everything.
 func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
 		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))
@@ -128,7 +128,7 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// simulator finds the configuration's simulator, and asks it whether it is this program's.
+// simulator looks for the configuration's simulator and asks it whether it matches this program.
 func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
 	d, err := configs.Load(c.Config)
 	if err != nil {

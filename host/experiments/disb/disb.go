@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -208,35 +207,6 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	return out, nil
 }
 
-// seat is a device that has been attached already, to load networks, before somebody serves with it.
-type seat struct {
-	*cuda.Device
-	end  context.CancelFunc
-	gone <-chan struct{}
-
-	mu   sync.Mutex
-	post func(device.Event)
-}
-
-// Attach implements device.Real.
-func (s *seat) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
-	s.to(post)
-	over := make(chan struct{})
-	go func() {
-		<-ctx.Done()
-		s.end()
-		<-s.gone
-		close(over)
-	}()
-	return over
-}
-
-func (s *seat) to(post func(device.Event)) {
-	s.mu.Lock()
-	s.post = post
-	s.mu.Unlock()
-}
-
 // slots of each network: requests that are under way and some that wait.
 const slots = 32
 
@@ -247,35 +217,18 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err != nil {
 		return nil, err
 	}
-	inner, end := context.WithCancel(context.WithoutCancel(ctx))
-	s := &seat{Device: d, end: end}
-	answers := make(chan device.Event, len(names))
-	s.to(func(e device.Event) { answers <- e })
-	s.gone = d.Attach(inner, func(e device.Event) {
-		s.mu.Lock()
-		post := s.post
-		s.mu.Unlock()
-		post(e)
-	})
-	shut := func() error {
-		end()
-		<-s.gone
-		return d.Close()
-	}
+	s := cuda.NewSeat(ctx, d)
 	defer func() {
 		if err != nil {
-			_ = shut()
+			_ = s.Shut()
 		}
 	}()
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
 		w := &drawn[name].Bundle.Network
-		load := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
-		if _, err := d.Begin(ctx, 0, load); err != nil {
+		load := &device.Work{Kind: device.Load, Network: name, Artefact: drawn[name]}
+		if _, err := s.Do(ctx, load); err != nil {
 			return nil, err
-		}
-		if e := <-answers; e.Err != nil {
-			return nil, e.Err
 		}
 		in, rng := make([]int16, w.InH*w.InW*w.InC), rand.New(rand.NewPCG(c.Seed, uint64(i)))
 		for k := range in {
@@ -288,7 +241,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		return nil, err
 	}
 	return &reef.Opened{
-		Device: s, Close: shut,
+		Device: s, Close: s.Shut,
 		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
 		Said: func() (*reef.Said, error) {
 			n, err := d.Counts()

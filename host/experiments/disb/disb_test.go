@@ -7,6 +7,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -161,7 +162,11 @@ func TestStandIn(t *testing.T) {
 
 // What is foretold is what the simulated GPU says today.
 func TestForetold(t *testing.T) {
-	now, err := disb.Prophecy(t.Context())
+	nets := disb.Networks[:1]
+	if *update {
+		nets = disb.Networks
+	}
+	now, err := disb.Prophecy(t.Context(), nets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +175,11 @@ func TestForetold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if was, err := os.ReadFile("foretold.csv"); err != nil || string(was) != string(now) {
+	was, err := os.ReadFile("foretold.csv")
+	if !*update { // the rest takes long to compile
+		was = regexp.MustCompile(`(?m)^latency,`+disb.Networks[1]+` .*\n`).ReplaceAll(was, nil)
+	}
+	if err != nil || string(was) != string(now) {
 		t.Errorf("foretold.csv is not what the simulated GPU says (go test ./host/experiments/disb -run Foretold -args -disb.update, where that is meant): %v\n%s", err, first(string(was), string(now)))
 	}
 	all, err := disb.Foretold("NVIDIA H200", 1)

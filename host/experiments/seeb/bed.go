@@ -207,8 +207,7 @@ func (e *Edge) device() (*gpu.Device, error) {
 		return nil, err
 	}
 	for i, name := range edgeNetworks() {
-		a := device.Artefact{Network: name, Kind: gpu.ArtefactModule, Data: &e.nets[name].Network}
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: name, Artefact: &e.nets[name].Network}); err != nil {
 			return nil, err
 		}
 	}
@@ -308,11 +307,19 @@ func EdgeSystems() []string {
 
 // policy makes a system by name; ablations are seeb:1 to seeb:6, sensitivities seeb:LAMBDA1:LAMBDA2.
 func (e *Edge) policy(system string) (sched.Policy, error) {
+	return System(system, edgeNetworks(), e.models, e.open)
+}
+
+// Window is how long every system collects requests, in ns.
+const Window = window
+
+// System makes a system by name for some networks with their latency models.
+func System(system string, networks []string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
 	batches := map[string]int{}
-	for _, n := range edgeNetworks() {
-		batches[n] = int(math.Round(e.open["batch"]))
+	for _, n := range networks {
+		batches[n] = int(math.Round(open["batch"]))
 	}
-	seeb := &sched.SEEB{Models: e.models, Thetas: Thetas(), Slack: int64(e.open["slack"]), Lambda1: e.open["lambda1"], Lambda2: 1, Period: window}
+	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: window}
 	switch system {
 	case "seeb", "seeb:6":
 	case "seeb-literal":
@@ -339,9 +346,9 @@ func (e *Edge) policy(system string) (sched.Policy, error) {
 	case "deeprt":
 		return &sched.Collect{Label: system, Window: window, One: true}, nil
 	case "gslice":
-		return &sched.Collect{Label: system, Window: window, Share: true, Resize: int64(e.open["gslice"])}, nil
+		return &sched.Collect{Label: system, Window: window, Share: true, Resize: int64(open["gslice"])}, nil
 	case "branchynet":
-		return &sched.Collect{Label: system, Window: window, Batches: batches, Theta: float32(e.open["branchynet"])}, nil
+		return &sched.Collect{Label: system, Window: window, Batches: batches, Theta: float32(open["branchynet"])}, nil
 	default:
 		if n, err := fmt.Sscanf(system, "seeb:%g:%g", &seeb.Lambda1, &seeb.Lambda2); n != 2 || err != nil {
 			return nil, fmt.Errorf("no system %q; there are %v", system, EdgeSystems())

@@ -24,54 +24,67 @@ type Fit struct {
 	CrossWorst float64 `json:"cross_error_worst"`
 }
 
-// fit profiles a network of the device and fits L = alpha + beta1 s + beta2 theta + beta3 / units. As in
-// sections 2.2.1 to 2.2.3, the batch, the threshold and the units are swept one at a time, from a batch of
-// 32 with all units at the highest threshold. How far the model is off where two of them differ is looked
-// at as well: there is no term for that in it.
+// fit profiles a network of the device.
 func (p *profiler) fit(network string) (*Fit, error) {
-	const base = 32
+	run := func(batch int, theta float32, units int) (int64, error) {
+		return p.run(network, batch, theta, device.UnitRange(0, units))
+	}
 	n := p.d.Info().Units
-	thetas := Thetas()
-	top := thetas[len(thetas)-1]
-	var x [][4]float64
-	var y []float64
-	at := func(batch int, theta float32, units int) error {
-		ns, err := p.run(network, batch, theta, device.UnitRange(0, units))
-		x = append(x, [4]float64{1, float64(batch), float64(theta), 1 / float64(units)})
-		y = append(y, float64(ns))
-		return err
-	}
-	for b := 1; b <= edgeBatch; b *= 2 {
-		if err := at(b, top, n); err != nil {
-			return nil, err
-		}
-	}
-	for _, theta := range thetas[:len(thetas)-1] {
-		if err := at(base, theta, n); err != nil {
-			return nil, err
-		}
-	}
-	for units := 1; units < n; units *= 2 {
-		if err := at(base, top, units); err != nil {
-			return nil, err
-		}
-	}
-	f, err := solve(x, y)
+	f, err := FitModel(n, 32, edgeBatch, run)
 	if err != nil {
 		return nil, err
 	}
-	x, y = x[:0], y[:0]
+	s := &sweep{run: run}
 	for _, batch := range []int{1, 8, 128} {
 		for _, theta := range []float32{0.1, 0.4, 0.7} {
 			for _, units := range []int{2, 8, 20} {
-				if err := at(batch, theta, min(units, n)); err != nil {
+				if err := s.at(batch, theta, min(units, n)); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	f.CrossMean, f.CrossWorst, _ = f.off(x, y)
+	f.CrossMean, f.CrossWorst, _ = f.off(s.x, s.y)
 	return f, nil
+}
+
+// sweep is what was profiled.
+type sweep struct {
+	run func(batch int, theta float32, units int) (int64, error)
+	x   [][4]float64
+	y   []float64
+}
+
+func (s *sweep) at(batch int, theta float32, units int) error {
+	ns, err := s.run(batch, theta, units)
+	s.x = append(s.x, [4]float64{1, float64(batch), float64(theta), 1 / float64(units)})
+	s.y = append(s.y, float64(ns))
+	return err
+}
+
+// FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to what run takes. As in sections 2.2.1 to 2.2.3,
+// the batch (up to most), the threshold and the units are swept one at a time, from a base batch with all units at the
+// highest threshold. How far the model is off where two of them differ is not looked at: there is no term for that.
+func FitModel(units, base, most int, run func(batch int, theta float32, units int) (int64, error)) (*Fit, error) {
+	thetas := Thetas()
+	top := thetas[len(thetas)-1]
+	s := &sweep{run: run}
+	for b := 1; b <= most; b *= 2 {
+		if err := s.at(b, top, units); err != nil {
+			return nil, err
+		}
+	}
+	for _, theta := range thetas[:len(thetas)-1] {
+		if err := s.at(base, theta, units); err != nil {
+			return nil, err
+		}
+	}
+	for n := 1; n < units; n *= 2 {
+		if err := s.at(base, top, n); err != nil {
+			return nil, err
+		}
+	}
+	return solve(s.x, s.y)
 }
 
 // off is how far the model is from profiles: relative errors, and the share of the variance explained.

@@ -35,7 +35,7 @@ func (l *launcher) open() error {
 	}
 	l.info = device.Info{
 		Name: l.lib.API().Name, Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
-		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000,
 	}
 	if l.lib.Fake() {
 		l.info.Label = "simulated"
@@ -145,14 +145,15 @@ func (l *launcher) close() (first error) {
 	if l.parts != nil && !l.stuck {
 		note(l.parts.close())
 	}
-	for _, m := range append(l.limited, l.module) {
-		if m != 0 && first == nil && l.lost == nil { // otherwise its kernels may still run: it is freed with the context
-			note(l.lib.Unload(m))
-		}
+	if first == nil && l.lost == nil { // otherwise kernels may still run
+		note(l.unloadKernels())
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
 			_ = l.lib.Reset(l.dev) // resets what could not be freed singly; fails if others hold the context
+		}
+		if l.lib.Contextless() { // what is left: it does not go with the context
+			_ = l.unloadKernels()
 		}
 		note(l.lib.SetCurrent(0))
 		if err := l.lib.Release(l.dev); err != nil {
@@ -160,6 +161,24 @@ func (l *launcher) close() (first error) {
 			_ = l.lib.Reset(l.dev) // at least free its content
 		}
 	}
+	return first
+}
+
+// unloadKernels unloads all kernels. What could not be unloaded is kept, to be tried again.
+func (l *launcher) unloadKernels() (first error) {
+	var left []driver.Module
+	for _, m := range append(l.limited, l.module) {
+		if m == 0 {
+			continue
+		}
+		if err := l.lib.Unload(m); err != nil {
+			left = append(left, m)
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	l.limited, l.module = left, 0
 	return first
 }
 
@@ -180,6 +199,9 @@ func (l *launcher) reset() error {
 		_ = l.parts.close() // each holds the context
 	}
 	err := l.lib.Reset(l.dev)
+	if err == nil && l.lib.Contextless() {
+		err = l.unloadKernels()
+	}
 	if err == nil { // old handles are invalid
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
 		l.limited, l.proxies = nil, nil

@@ -119,7 +119,7 @@ func (r *told) do(w device.Work) (device.Event, error) {
 }
 
 func (r *told) load() error {
-	_, err := r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(r.b)})
+	_, err := r.do(device.Work{Kind: device.Load, Artefact: r.b})
 	return err
 }
 
@@ -333,7 +333,8 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 	t.Helper()
 	defer func() {
 		s.h.Forget()
-		if n := s.h.Open(); n != 0 && !strings.HasPrefix(what, "cuDevicePrimaryCtx") && !strings.HasPrefix(what, "hipDeviceReset") && !strings.HasPrefix(what, "hipSetDevice") {
+		if n := s.h.Open(); n != 0 && !strings.HasPrefix(what, "cuDevicePrimaryCtx") && !strings.HasPrefix(what, "hipDeviceReset") && !strings.HasPrefix(what, "hipSetDevice") &&
+			(!strings.HasPrefix(what, "cuLibraryUnload") || strings.Contains(what, "every:0")) { // tried twice, and no context takes kernels along
 			t.Errorf("%s: %d things stay open", what, n)
 		}
 		s.h.Clear()
@@ -461,13 +462,37 @@ func TestFakeRules(t *testing.T) {
 		t.Fatalf("nothing was wrong: %v", f)
 	}
 	const value, handle, context = 1, 400, 201
+	partition := func() (driver.Green, driver.Stream, driver.Event) {
+		t.Helper()
+		all, err := lib.SMs(0)
+		must(err)
+		g, err := lib.NewGreen(0, []driver.Resource{all})
+		must(err)
+		c, err := lib.Context(g)
+		must(err)
+		must(lib.SetCurrent(c))
+		s, err := lib.NewStream(0)
+		must(err)
+		e, err := lib.NewEvent(true)
+		must(err)
+		must(lib.SetCurrent(a.ctx))
+		must(lib.Launch(a.f, 1, kernels.Threads, s, &args)) // a library's kernel is every context's
+		must(lib.Record(e, s))
+		must(lib.Wait(s))
+		return g, s, e
+	}
+	drop := func(g driver.Green, s driver.Stream, e driver.Event) {
+		t.Helper()
+		must(lib.FreeEvent(e))
+		must(lib.FreeStream(s))
+		must(lib.FreeGreen(g))
+	}
 	for _, c := range []struct {
 		name string
 		code int
 		do   func() error
 	}{
 		{"another context's stream", handle, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
-		{"another context's kernel", handle, func() error { return lib.Launch(b.f, 1, kernels.Threads, a.stream, &args) }},
 		{"an event on another context's stream", handle, func() error { return lib.Record(a.event, b.stream) }},
 		{"another context's event", handle, func() error { return lib.Record(b.event, a.stream) }},
 		{"a look at another context's event", handle, func() error { _, err := lib.Happened(b.event); return err }},
@@ -477,8 +502,104 @@ func TestFakeRules(t *testing.T) {
 		{"a copy from another context's pages", value, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
 		{"a copy beyond the end", value, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
 		{"a word in another context's memory", value, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
-		{"another context's module", handle, func() error { _, err := lib.Function(b.module, kernels.EntryWhere); return err }},
-		{"another context's module unloaded", handle, func() error { return lib.Unload(b.module) }},
+		{"an event of the GPU's context on a partition's stream", handle, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			return lib.Record(a.event, s)
+		}},
+		{"a partition's event on a stream of the GPU's context", handle, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			return lib.Record(e, a.stream)
+		}},
+		{"another partition's event", handle, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			h, t, d := partition()
+			defer drop(h, t, d)
+			return lib.Record(d, s)
+		}},
+		{"a kernel's registers on a GPU that is none", 101, func() error { _, err := lib.Registers(a.f, 7); return err }},
+		{"a kernel of nothing", handle, func() error { return lib.Launch(0, 1, kernels.Threads, a.stream, &args) }},
+		{"a kernel without blocks", value, func() error { return lib.Launch(a.f, 0, kernels.Threads, a.stream, &args) }},
+		{"a stream that is gone", handle, func() error {
+			s, err := lib.NewStream(0)
+			must(err)
+			must(lib.FreeStream(s))
+			return lib.Launch(a.f, 1, kernels.Threads, s, &args)
+		}},
+		{"a wait for a stream that is gone", handle, func() error {
+			s, err := lib.NewStream(0)
+			must(err)
+			must(lib.FreeStream(s))
+			return lib.Wait(s)
+		}},
+		{"an event that is gone", handle, func() error {
+			e, err := lib.NewEvent(false)
+			must(err)
+			must(lib.FreeEvent(e))
+			return lib.Record(e, a.stream)
+		}},
+		{"a look at an event that is gone", handle, func() error {
+			e, err := lib.NewEvent(false)
+			must(err)
+			must(lib.FreeEvent(e))
+			_, err = lib.Happened(e)
+			return err
+		}},
+		{"the time since an event that nobody recorded", handle, func() error {
+			e, err := lib.NewEvent(true)
+			must(err)
+			defer func() { must(lib.FreeEvent(e)) }()
+			_, err = lib.Elapsed(e, a.event)
+			return err
+		}},
+		{"the time to an event without times", handle, func() error {
+			e, err := lib.NewEvent(false)
+			must(err)
+			defer func() { must(lib.FreeEvent(e)) }()
+			must(lib.Record(e, a.stream))
+			must(lib.Wait(a.stream))
+			_, err = lib.Elapsed(a.event, e)
+			return err
+		}},
+		{"a copy to memory that is gone", value, func() error {
+			m, err := lib.Alloc(64)
+			must(err)
+			must(lib.Free(m))
+			return lib.CopyIn(m, a.host[:64], a.stream)
+		}},
+		{"a word beside the boundary", value, func() error { return lib.WriteWord(a.mem+1, 1, a.stream) }},
+		{"words beyond the end", value, func() error { return lib.Fill(a.mem, 0, 1025, a.stream) }},
+		{"a context that is none", context, func() error { return lib.SetCurrent(4711) }},
+		{"a stream without a context", context, func() error {
+			must(lib.SetCurrent(0))
+			defer func() { must(lib.SetCurrent(a.ctx)) }()
+			_, err := lib.NewStream(0)
+			return err
+		}},
+		{"a partition that is gone", context, func() error {
+			g, s, e := partition()
+			drop(g, s, e)
+			_, err := lib.Context(g)
+			return err
+		}},
+		{"a part of a part", 915, func() error {
+			all, err := lib.SMs(0)
+			must(err)
+			one, _, err := lib.Split(all, 8)
+			must(err)
+			_, _, err = lib.Split(one, 8)
+			return err
+		}},
+		{"the same SMs twice", 915, func() error {
+			all, err := lib.SMs(0)
+			must(err)
+			one, _, err := lib.Split(all, 8)
+			must(err)
+			_, err = lib.NewGreen(0, []driver.Resource{one, one})
+			return err
+		}},
 		{"another context's memory freed", context, func() error { return lib.Free(b.mem) }},
 		{"another context's pages freed", context, func() error { return lib.FreeHost(b.host) }},
 		{"memory freed under a copy", value, func() error {
@@ -504,7 +625,7 @@ func TestFakeRules(t *testing.T) {
 			must(lib.FreeStream(s))
 			return lib.FreeHost(a.host)
 		}},
-		{"a module unloaded under its kernel", value, func() error {
+		{"kernels unloaded under a launch", value, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.Launch(a.f, 1, kernels.Threads, a.stream, &args))
@@ -534,13 +655,20 @@ func TestFakeRules(t *testing.T) {
 			must(lib.FreeHost(p))
 			return lib.FreeHost(p)
 		}},
-		{"a module twice", handle, func() error {
+		{"kernels unloaded twice", value, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			return lib.Unload(m)
 		}},
-		{"a kernel of a module that is gone", handle, func() error {
+		{"kernels that are gone", handle, func() error {
+			m, err := lib.Load([]byte(kernels.PTX), 0)
+			must(err)
+			must(lib.Unload(m))
+			_, err = lib.Function(m, kernels.EntryWhere)
+			return err
+		}},
+		{"a kernel that is gone", handle, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			f, err := lib.Function(m, kernels.EntryWhere)
@@ -549,22 +677,9 @@ func TestFakeRules(t *testing.T) {
 			return lib.Launch(f, 1, kernels.Threads, a.stream, &args)
 		}},
 		{"a partition with a stream", context, func() error {
-			all, err := lib.SMs(0)
-			must(err)
-			g, err := lib.NewGreen(0, []driver.Resource{all})
-			must(err)
-			c, err := lib.Context(g)
-			must(err)
-			must(lib.SetCurrent(c))
-			s, err := lib.NewStream(0)
-			must(err)
-			must(lib.SetCurrent(a.ctx))
-			must(lib.Launch(a.f, 1, kernels.Threads, s, &args)) // a partition is of its GPU's context
-			must(lib.Wait(s))
-			fails := lib.FreeGreen(g)
-			must(lib.FreeStream(s))
-			must(lib.FreeGreen(g))
-			return fails
+			g, s, e := partition()
+			defer drop(g, s, e)
+			return lib.FreeGreen(g)
 		}},
 		{"what was before a reset", context, func() error {
 			must(lib.SetCurrent(b.ctx))
@@ -586,6 +701,8 @@ func TestFakeRules(t *testing.T) {
 		}
 	}
 	h.Forgive()
+	must(lib.Unload(a.module))
+	must(lib.Unload(b.module))
 	must(lib.SetCurrent(0))
 	must(lib.Release(0))
 	if n := h.Open(); n != 0 {

@@ -76,6 +76,9 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		priority = l.most
 	}
 	if n.stream, err = l.parts.stream(key.units, priority); err == nil {
+		err = l.parts.within(key.units, func() error { return l.newEvents(n) })
+	}
+	if err == nil {
 		err = l.clean(n)
 	}
 	if err != nil {
@@ -85,28 +88,28 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 	return n, nil
 }
 
-// newLane returns a lane without a stream.
+// newEvents makes the events that are recorded on a lane's stream, in the current context.
+func (l *launcher) newEvents(n *lane) error {
+	for range l.cfg.Capacity {
+		e, err := l.lib.NewEvent(false)
+		if err != nil {
+			return err
+		}
+		n.ring = append(n.ring, e)
+	}
+	var err error
+	n.over, err = l.lib.NewEvent(false)
+	return err
+}
+
+// newLane returns a lane without a stream and its events.
 func (l *launcher) newLane() (*lane, error) {
 	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	l.made++
 	n.args.Set(0, unsafe.Pointer(n.layer))
 	n.padded.Set(0, unsafe.Pointer(n.roles))
 	var err error
-	for range l.cfg.Capacity {
-		e, fails := l.lib.NewEvent(false)
-		if fails != nil {
-			err = fails
-			break
-		}
-		n.ring = append(n.ring, e)
-	}
-	if err == nil {
-		n.over, err = l.lib.NewEvent(false)
-	}
-	if err == nil {
-		n.signal, err = l.lib.NewEvent(false)
-	}
-	if err == nil {
+	if n.signal, err = l.lib.NewEvent(false); err == nil { // on the stream of signals
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
@@ -131,7 +134,7 @@ func (l *launcher) clean(n *lane) error {
 	return l.lib.Fill(n.control+16, 0, 2, n.stream)
 }
 
-// loseStream destroys an idle lane's stream and keeps its memory. If the stream may not be idle, the memory is left
+// loseStream destroys an idle lane's stream with its events and keeps its memory. If the stream may not be idle, the memory is left
 // to be freed with the context.
 func (l *launcher) loseStream(n *lane) (first error) {
 	if n.stream == 0 {
@@ -151,6 +154,15 @@ func (l *launcher) loseStream(n *lane) (first error) {
 		}
 	}
 	n.stream = 0
+	for _, e := range append(n.ring, n.over) {
+		if e == 0 {
+			continue
+		}
+		if err := l.lib.FreeEvent(e); first == nil {
+			first = err
+		}
+	}
+	n.ring, n.over = n.ring[:0], 0
 	return first
 }
 
@@ -173,13 +185,8 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	if n.host != nil {
 		note(l.lib.FreeHost(n.host))
 	}
-	for _, e := range n.ring {
-		note(l.lib.FreeEvent(e))
-	}
-	for _, e := range []driver.Event{n.over, n.signal} {
-		if e != 0 {
-			note(l.lib.FreeEvent(e))
-		}
+	if n.signal != 0 {
+		note(l.lib.FreeEvent(n.signal))
 	}
 	if n.control != 0 {
 		note(l.lib.Free(n.control))

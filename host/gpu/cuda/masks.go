@@ -116,5 +116,6 @@ func (s *streamMasks) stream(u device.Units, priority int) (driver.Stream, error
 	return s.masked(s.mask(u), priority)
 }
 
-func (s *streamMasks) back() error  { return nil }
-func (s *streamMasks) close() error { return nil }
+func (s *streamMasks) enter(device.Units) error { return nil }
+func (s *streamMasks) back() error              { return nil }
+func (s *streamMasks) close() error             { return nil }

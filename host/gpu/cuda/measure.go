@@ -68,7 +68,7 @@ func (l *launcher) facts() (f Facts, err error) {
 	}
 	f.Capability = fmt.Sprintf("%d.%d", major, minor)
 	for name, fn := range map[string]driver.Function{kernels.EntryLayer: l.layer, kernels.EntryPadded: l.padded} {
-		if f.Registers[name], err = l.lib.Registers(fn); err != nil {
+		if f.Registers[name], err = l.lib.Registers(fn, l.dev); err != nil {
 			return f, err
 		}
 	}
@@ -168,10 +168,16 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 			}
 		}
 	}()
-	for i := range at {
-		if at[i], err = l.lib.NewEvent(true); err != nil {
-			return nil, err
+	err = l.parts.within(u, func() (err error) {
+		for i := range at {
+			if at[i], err = l.lib.NewEvent(true); err != nil {
+				break
+			}
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	each, stand := 1, func() error { return nil }
 	if paced {

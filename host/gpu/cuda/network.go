@@ -171,8 +171,8 @@ var known = struct {
 	of map[profiled]*versions
 }{of: map[profiled]*versions{}}
 
-// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated: for products, one 16 by 16
-// bit multiplication per lane and clock, and as much again to load the operands.
+// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated, by the
+// kernels' instructions.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {
@@ -221,7 +221,7 @@ const maxEach = 64
 
 // Assumptions without a GPU: registers as ptxas reports them for sm_90.
 const (
-	registers = 64
+	registers = 80
 	clockGHz  = 1.5
 )
 
@@ -245,6 +245,9 @@ func flag(b bool) int32 {
 
 // layerOf converts a descriptor to the kernels' format.
 func layerOf(d *abi.Desc) (kernels.Layer, error) {
+	if depth := int(d.KH) * int(d.KW) * int(d.InC); d.Op == abi.OpGEMM && depth > kernels.MaxDepth {
+		return kernels.Layer{}, fmt.Errorf("%d products an output, at most %d keep the kernels' sums exact", depth, kernels.MaxDepth)
+	}
 	l := kernels.Layer{
 		InOffset: d.InOffset, OutOffset: d.OutOffset, ResOffset: d.ResOffset,
 		InRow: d.InRowBytes, OutRow: d.OutRowBytes, ResRow: d.ResRowBytes,

@@ -25,7 +25,8 @@ type partitions struct {
 type way interface {
 	// stream makes a stream on a non-empty set of units.
 	stream(u device.Units, priority int) (driver.Stream, error)
-	// back makes the GPU's own context current again.
+	// enter makes the context of units current, back the GPU's own again.
+	enter(u device.Units) error
 	back() error
 	// close frees the partitions, whose streams are gone.
 	close() error
@@ -86,6 +87,19 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 		err = fmt.Errorf("partition %v: %w", u, err)
 	}
 	return s, err
+}
+
+// within calls f with the context of units current: events must be of the context of the stream that they are recorded
+// on (cuEventRecord: CUDA_ERROR_INVALID_HANDLE otherwise). Afterwards the thread's own context is current.
+func (p *partitions) within(u device.Units, f func() error) error {
+	if p.way == nil || u.Empty() {
+		return f()
+	}
+	err := p.way.enter(u)
+	if err == nil {
+		err = f()
+	}
+	return errors.Join(err, p.way.back())
 }
 
 func (p *partitions) back() error {
@@ -287,16 +301,28 @@ func (p *greens) stream(u device.Units, priority int) (driver.Stream, error) {
 	return p.in(g, priority)
 }
 
+func (p *greens) enter(u device.Units) error {
+	g, err := p.context(u)
+	if err != nil {
+		return err
+	}
+	return p.current(g)
+}
+
+func (p *greens) current(g driver.Green) error {
+	c, err := p.lib.Context(g)
+	if err == nil {
+		err = p.lib.SetCurrent(c)
+	}
+	p.away = p.away || err == nil
+	return err
+}
+
 // in makes a stream in a green context.
 func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
-	c, err := p.lib.Context(g)
-	if err != nil {
+	if err := p.current(g); err != nil {
 		return 0, err
 	}
-	if err := p.lib.SetCurrent(c); err != nil {
-		return 0, err
-	}
-	p.away = true
 	s, err := p.lib.NewStream(priority)
 	if e := p.back(); e != nil {
 		return s, e
@@ -362,5 +388,6 @@ func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
 	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
 }
 
-func (p *cuMasks) back() error  { return nil }
-func (p *cuMasks) close() error { return nil }
+func (p *cuMasks) enter(device.Units) error { return nil }
+func (p *cuMasks) back() error              { return nil }
+func (p *cuMasks) close() error             { return nil }

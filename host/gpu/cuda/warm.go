@@ -17,9 +17,9 @@ type proxy struct {
 	resident  int // blocks on an SM
 }
 
-// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 56 or 64,
-// depending on the GPU, so only lower limits allow more blocks on an SM.
-var limits = []int{0, 48, 40, 32}
+// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 80,
+// as for the kernel of one layer; a lower limit lets an SM hold more blocks of several.
+var limits = []int{0, 64}
 
 // proxy returns the variant with the most registers that still holds on an SM as many blocks as the launch has for
 // it, or as the single-layer kernel does.
@@ -57,7 +57,7 @@ func (l *launcher) warm() (err error) {
 	}
 	// A block leaves at once if its epoch differs from Control's.
 	roles := new(kernels.Roles)
-	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
+	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, InC: 1, OutW: 1, KW: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
 	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	held := func(registers int) int {
 		return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 	}
-	own, err := l.lib.Registers(l.layer)
+	own, err := l.lib.Registers(l.layer, l.dev)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	for i, limit := range limits {
 		x := proxy{function: l.padded}
 		if i > 0 {
-			if !l.lib.Limits() {
+			if !l.lib.Contextless() {
 				break
 			}
 			m, err := l.lib.Load(l.cfg.Kernels, limit)
@@ -117,7 +117,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 				return err
 			}
 		}
-		if x.registers, err = l.lib.Registers(x.function); err != nil {
+		if x.registers, err = l.lib.Registers(x.function, l.dev); err != nil {
 			return err
 		}
 		if x.resident = held(x.registers); x.resident <= most {

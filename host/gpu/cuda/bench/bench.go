@@ -133,6 +133,7 @@ const (
 	Slowdown   = "slowdown"
 	Partitions = "partitions"
 	DISB       = "disb" // of package disb
+	SEEB       = "seeb" // of package seeb/real
 )
 
 // ErrBudget says that no time was left for some parts.
@@ -324,7 +325,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	if err != nil {
 		return err
 	}
-	inner, end := context.WithCancel(ctx)
+	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a launch that is under way must end
 	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
@@ -342,7 +343,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
 		for _, n := range b.Networks {
-			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
+			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: n}, nil); err != nil {
 				return err
 			}
 			for range samples {

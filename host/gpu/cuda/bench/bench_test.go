@@ -836,6 +836,15 @@ func TestBudget(t *testing.T) {
 	if errors.Is(err, context.Canceled) || len(raw.Series) == 0 {
 		t.Errorf("%d series, %v", len(raw.Series), err)
 	}
+	// Whenever it is over, launches that are under way beside others come to their end.
+	cfg.Parts = []string{bench.Preemption}
+	for _, budget := range []time.Duration{30, 60, 100, 150, 200, 300} {
+		cfg.Budget = budget * time.Millisecond
+		if raw, err := bench.Run(t.Context(), cfg); raw == nil || err != nil && !errors.Is(err, bench.ErrBudget) {
+			t.Errorf("with a budget of %v: %v", cfg.Budget, err)
+		}
+	}
+	cfg.Parts = []string{bench.Costs, bench.Copies}
 	cfg.Budget = 1
 	if raw, err = bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrBudget) || len(raw.Series) != 0 || !strings.Contains(err.Error(), "copies: ") {
 		t.Errorf("without a budget: %d series, %v", len(raw.Series), err)

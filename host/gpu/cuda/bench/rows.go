@@ -93,6 +93,18 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 			}
 			out = append(out, row(Slowdown, key+" error of "+model, "share", off))
 		}
+	case SEEB:
+		unit := s.Unit
+		if unit == "ppm" {
+			unit = "share"
+			for k := range v {
+				v[k] /= 1e6
+			}
+		}
+		if strings.HasSuffix(s.Key, " late") && len(v) > 0 { // of the tasks
+			v = []float64{mean(v)}
+		}
+		out = append(out, row(s.Part, s.Key, unit, v))
 	case DISB:
 		unit := s.Unit
 		if unit == "ppm" {

@@ -38,7 +38,7 @@ type head struct {
 // units are the units of stored runs. Another unit means another writer, and its figures would mean something else.
 var units = []string{
 	"ns", "sm", "samples", "preemptions", "kills", "kernels", "kernel", "kernel from 0", "exit", "exits", "output",
-	"launches", "devices", "MHz", "ppm",
+	"launches", "devices", "MHz", "ppm", "units",
 }
 
 // bad reports whether a word cannot be part of a line.
@@ -111,7 +111,7 @@ func Read(from string, in io.Reader) (*Raw, error) {
 		if len(f) < 3 {
 			return fail("%d fields, expected part, key, unit and runs", len(f))
 		}
-		if all := append(Parts(), DISB, Clocks); !slices.Contains(all, f[0]) {
+		if all := append(Parts(), DISB, SEEB, Clocks); !slices.Contains(all, f[0]) {
 			return fail("part %q, expected of %s", f[0], strings.Join(all, ", "))
 		}
 		if !slices.Contains(units, f[2]) {

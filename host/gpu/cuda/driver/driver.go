@@ -37,9 +37,9 @@ type (
 	Green    uintptr
 	Stream   uintptr
 	Event    uintptr
-	Module   uintptr
-	Function uintptr
-	Ptr      uint64 // an address on the GPU
+	Module   uintptr // kernels: CUlibrary of no context, or hipModule_t
+	Function uintptr // CUkernel, or hipFunction_t
+	Ptr      uint64  // an address on the GPU
 )
 
 // Error is the error code of a call.
@@ -128,10 +128,10 @@ const (
 	cuEventRecord
 	cuEventQuery
 	cuEventElapsedTime
-	cuModuleLoadDataEx
-	cuModuleUnload
-	cuModuleGetFunction
-	cuFuncGetAttribute
+	loadKernels
+	unloadKernels
+	getKernel
+	kernelAttribute
 	cuLaunchKernel
 	// HIP only: streams with a mask of CUs, and substitutes for contexts
 	streamWithCUMask
@@ -461,7 +461,8 @@ func (l *Lib) Elapsed(a, b Event) (float32, error) {
 const maxRegisters = 0
 
 // Load compiles PTX for the GPU, or loads a compiled object. registers limits the registers per thread; 0: no limit.
-// An object ignores it.
+// An object ignores it. CUDA's kernels are of no context and run in that of the stream they are launched on; AMD's
+// are of the current one.
 func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
 	image := append(slices.Clone(kernels), 0)
@@ -469,29 +470,36 @@ func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	if registers > 0 {
 		n = 1
 	}
-	err := l.do(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(unsafe.SliceData(image))), n,
-		uintptr(unsafe.Pointer(&option)), uintptr(unsafe.Pointer(&value)))
+	var err error
+	if l.Contextless() {
+		err = l.do(loadKernels, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(unsafe.SliceData(image))),
+			uintptr(unsafe.Pointer(&option)), uintptr(unsafe.Pointer(&value)), n, 0, 0, 0)
+	} else {
+		err = l.do(loadKernels, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(unsafe.SliceData(image))), n,
+			uintptr(unsafe.Pointer(&option)), uintptr(unsafe.Pointer(&value)))
+	}
 	return m, err
 }
 
-// Limits reports whether Load can limit registers.
-func (l *Lib) Limits() bool { return l.api == CUDA }
+// Contextless reports whether kernels outlive their context, so that Unload alone gives them back. They can also be
+// loaded with a limit of registers.
+func (l *Lib) Contextless() bool { return l.api == CUDA }
 
-// Unload unloads a module.
-func (l *Lib) Unload(m Module) error { return l.do(cuModuleUnload, uintptr(m)) }
+// Unload unloads kernels.
+func (l *Lib) Unload(m Module) error { return l.do(unloadKernels, uintptr(m)) }
 
-// Function is a kernel of a module.
+// Function is a kernel.
 func (l *Lib) Function(m Module, name string) (Function, error) {
 	var f Function
 	s := append([]byte(name), 0)
-	err := l.do(cuModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(unsafe.SliceData(s))))
+	err := l.do(getKernel, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(unsafe.SliceData(s))))
 	return f, err
 }
 
-// Registers is a kernel's number of registers per thread.
-func (l *Lib) Registers(f Function) (int, error) {
+// Registers is a kernel's number of registers per thread on a GPU.
+func (l *Lib) Registers(f Function, d Device) (int, error) {
 	var v int32
-	err := l.do(cuFuncGetAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f))
+	err := l.do(kernelAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f), uintptr(d)) // HIP's has no last argument
 	return int(v), err
 }
 

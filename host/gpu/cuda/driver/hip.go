@@ -25,8 +25,8 @@ var HIP = &API{
 		cuStreamDestroy: "hipStreamDestroy", cuStreamSynchronize: "hipStreamSynchronize",
 		cuEventCreate: "hipEventCreateWithFlags", cuEventDestroy: "hipEventDestroy", cuEventRecord: "hipEventRecord",
 		cuEventQuery: "hipEventQuery", cuEventElapsedTime: "hipEventElapsedTime",
-		cuModuleLoadDataEx: "hipModuleLoadDataEx", cuModuleUnload: "hipModuleUnload", cuModuleGetFunction: "hipModuleGetFunction",
-		cuFuncGetAttribute: "hipFuncGetAttribute", cuLaunchKernel: "hipModuleLaunchKernel",
+		loadKernels: "hipModuleLoadDataEx", unloadKernels: "hipModuleUnload", getKernel: "hipModuleGetFunction",
+		kernelAttribute: "hipFuncGetAttribute", cuLaunchKernel: "hipModuleLaunchKernel",
 		streamWithCUMask: "hipExtStreamCreateWithCUMask", setDevice: "hipSetDevice", deviceReset: "hipDeviceReset",
 	},
 }

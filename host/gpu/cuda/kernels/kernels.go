@@ -117,11 +117,12 @@ const (
 	Threads  = 128
 	Pixels   = 16
 	Channels = 32
-	Depth    = 32
+	Depth    = 64
 	Poll     = 4  // tiles of a product between two looks
 	Window   = 16 // elements of a pool's window between two looks
 	MaxBatch = 32
-	MaxRoles = 8 // layers of one launch
+	MaxRoles = 8         // layers of one launch
+	MaxDepth = 125 << 10 // products of an output whose sum is exact
 
 	SharedBytes = 2 * Depth * (Pixels + Channels) // of a block
 )
@@ -165,6 +166,7 @@ type Layer struct {
 	Epoch, Index                  uint32
 	Batch, TilesP, TilesC, Blocks uint32
 	Timed, Each                   uint32
+	Depth, StepY, StepX, StepC    int32
 	Sample                        [MaxBatch]uint32
 }
 
@@ -174,6 +176,8 @@ func (l *Layer) Grid(batch, each int) {
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
 	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels
 	l.Blocks = (l.TilesP*l.TilesC*l.Batch + l.Each - 1) / l.Each
+	row := l.KW * l.InC
+	l.Depth, l.StepY, l.StepX, l.StepC = l.KH*row, Depth/row, Depth%row/l.InC, Depth%row%l.InC
 }
 
 // Looks is how often a block looks at its epoch during a tile.

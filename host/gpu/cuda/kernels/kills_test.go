@@ -31,6 +31,9 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 	if small {
 		h, w, c = 1+h/3, 1+w/3, 1+c/4
 	}
+	if rng.IntN(3) == 0 { // elements of which several are loaded at once
+		c = max(8, c/8*8)
+	}
 	size := uint32(2 * h * w * c)
 	tensors := uint32(3 + rng.IntN(3))
 	slot = make([]byte, tensors*size)
@@ -59,9 +62,20 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 			l.KH, l.KW, l.PadT, l.PadL = 3, 3, 1, 1
 		}
 		if l.Op == kernels.GEMM {
-			l.Weights = uint64(len(blob))
+			for len(blob)%16 != 0 {
+				blob = append(blob, 0)
+			}
+			l.Weights, l.Shift = uint64(len(blob)), 8
+			wide := rng.IntN(3) == 0
+			if wide {
+				l.Shift = 18
+			}
 			for range l.OutC * l.KH * l.KW * l.InC {
-				blob = binary.LittleEndian.AppendUint16(blob, uint16(rng.IntN(129)-64))
+				v := rng.IntN(129) - 64
+				if wide {
+					v = rng.IntN(65536)
+				}
+				blob = binary.LittleEndian.AppendUint16(blob, uint16(v))
 			}
 			for len(blob)%4 != 0 {
 				blob = append(blob, 0)
@@ -70,7 +84,6 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 			for range l.OutC {
 				blob = binary.LittleEndian.AppendUint32(blob, uint32(rng.IntN(2001)-1000))
 			}
-			l.Shift = 8
 		}
 		l.Grid(1, 1+rng.IntN(3))
 		layers = append(layers, l)
@@ -78,23 +91,37 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 	return layers, slot, blob
 }
 
-// write puts random programs into a file for kills.cpp. It counts kernels that are taken up from one before them.
-func write(t *testing.T, name string, n int, small bool) (groups int, looks int64) {
-	t.Helper()
+// program is what random makes.
+type program struct {
+	layers     []kernels.Layer
+	slot, blob []byte
+}
+
+// programs are random ones of three layers or more.
+func programs(n int, small bool) (all []program) {
 	rng := rand.New(rand.NewPCG(*seed, 9))
+	for range n {
+		var p program
+		for len(p.layers) < 3 {
+			p.layers, p.slot, p.blob = random(rng, small)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// write puts programs into a file for kills.cpp. It counts kernels that are taken up from one before them.
+func write(t *testing.T, name string, all []program) (groups int, looks int64) {
+	t.Helper()
 	var out bytes.Buffer
 	put := func(v any) {
 		if err := binary.Write(&out, binary.LittleEndian, v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(uint32(n))
-	for range n {
-		var layers []kernels.Layer
-		var slot, blob []byte
-		for len(layers) < 3 {
-			layers, slot, blob = random(rng, small)
-		}
+	put(uint32(len(all)))
+	for i := range all {
+		layers, slot, blob := all[i].layers, all[i].slot, all[i].blob
 		p := &kernel.Program{Memory: int64(len(slot))}
 		for i := range layers {
 			p.Kernels = append(p.Kernels, layers[i].Kernel(fmt.Sprint(i)))
@@ -118,7 +145,69 @@ func write(t *testing.T, name string, n int, small bool) (groups int, looks int6
 	return groups, looks
 }
 
-var said = regexp.MustCompile(`^(\d+) kills in (\d+) runs of \d+ programs of (\d+) looks, (\d+) that no block saw, (\d+) went back over whole kernels, (\d+) not counted: (\d+) differ\n$`)
+// build is kills.cpp.
+func build(t *testing.T, flags ...string) string {
+	t.Helper()
+	sources := []string{"src/kills.cpp", "src/kernels.hpp", "src/cpu.hpp", "src/entries_cpu.hpp"}
+	command := append([]string{"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
+	bin, err := built.Of(filepath.Join("..", "..", "..", "..", "build", "kills"), "kills", "", sources, append(command, sources[0], "-o")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// deepest are layers of the elements that bring each part of a sum furthest, as deep as layers may be, or deep enough for
+// the lower parts to overflow. Shifts leave what an overflow would change.
+func deepest() (all []program) {
+	for _, x := range []struct {
+		in, w int16
+		half  int32
+		shift int32
+	}{{-32768, -32768, kernels.MaxDepth / 2, 33}, {255, 255, 1 << 15, 18}, {-32513, 255, 1 << 15, 25}, {255, -32513, 1 << 15, 25}} {
+		half := x.half
+		l := kernels.Layer{
+			InRow: 4 * uint32(half), OutRow: 2, OutOffset: 4 * uint32(half), InH: 1, InW: 2, InC: half, InPix: half, OutH: 1, OutW: 1, OutC: 1, OutPix: 1,
+			KH: 1, KW: 2, SH: 1, SW: 1, Shift: x.shift, Lo: -32768, Hi: 32767, Bias: 4 * uint64(half),
+		}
+		l.Grid(1, 1)
+		p := program{layers: []kernels.Layer{l}}
+		for range 2 * half {
+			p.slot = binary.LittleEndian.AppendUint16(p.slot, uint16(x.in))
+			p.blob = binary.LittleEndian.AppendUint16(p.blob, uint16(x.w))
+		}
+		p.slot, p.blob = append(p.slot, make([]byte, 16)...), append(p.blob, make([]byte, 16)...)
+		l.Stride = int64(len(p.slot))
+		p.layers[0].Stride = l.Stride
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestTensor emulates tensor cores on the CPU, as PTX's manual says what each thread has: what comes of random and of the
+// deepest layers is what the CPU's own products give, without an overflow.
+func TestTensor(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "programs")
+	write(t, name, append(deepest(), programs(10, false)...))
+	hash := func(flags ...string) string {
+		t.Helper()
+		out, err := exec.Command(build(t, flags...), name, "1", "0", "epoch").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out[:16])
+	}
+	emulated := []string{"-DTENSOR", "-fsanitize=signed-integer-overflow", "-fno-sanitize-recover=all"}
+	want := hash()
+	if got := hash(emulated...); got != want {
+		t.Errorf("tensor cores leave %s, expected %s", got, want)
+	}
+	if got := hash("-DTENSOR", "-fwrapv", "-DNO_CARRY"); got == want {
+		t.Error("sums that do not carry come out right: the deepest layers show nothing")
+	}
+}
+
+var said = regexp.MustCompile(`^[0-9a-f]{16} (\d+) kills in (\d+) runs of \d+ programs of (\d+) looks, (\d+) that no block saw, (\d+) went back over whole kernels, (\d+) not counted: (\d+) differ\n$`)
 
 // TestKills stops random programs at any place on the CPU build, restores them and compares their memory:
 // not a byte may differ, under sanitizers too. A boolean in place of the epoch, and a group that is one
@@ -126,21 +215,11 @@ var said = regexp.MustCompile(`^(\d+) kills in (\d+) runs of \d+ programs of (\d
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	big, small := filepath.Join(dir, "big"), filepath.Join(dir, "small")
-	groups, looks := write(t, big, 60, false)
-	more, _ := write(t, small, 200, true)
+	groups, looks := write(t, big, programs(60, false))
+	more, _ := write(t, small, programs(200, true))
 	t.Logf("seed %d, %d and %d kernels are taken up from one before them", *seed, groups, more)
 	if groups < 8 || more < 8 {
 		t.Fatalf("%d and %d kernels are taken up from one before them: the programs show nothing", groups, more)
-	}
-	sources := []string{"src/kills.cpp", "src/kernels.hpp", "src/cpu.hpp", "src/entries_cpu.hpp"}
-	build := func(t *testing.T, flags ...string) string {
-		t.Helper()
-		command := append([]string{"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
-		bin, err := built.Of(filepath.Join("..", "..", "..", "..", "build", "kills"), "kills", "", sources, append(command, sources[0], "-o")...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bin
 	}
 	run := func(t *testing.T, bin, programs, mode string, n int) (kills, seen, back, differ int) {
 		t.Helper()

@@ -7,19 +7,22 @@ import (
 	"strings"
 )
 
-// Looks describes the looks at the epoch in one PTX entry.
+// Looks describes the looks at the epoch in one PTX entry, and what a product costs between them.
 type Looks struct {
 	All     int // number of looks: a load past the L1, then a barrier that all threads leave alike
-	InTiles int // of these, in the loop over a product's tiles, run once in Poll tiles
+	InSteps int // of these, in the loop over a product's steps, run once in Poll steps
 	Look    int // instructions of that look
-	Product int // instructions between a tile's two barriers, run once a tile by every thread
+	Product int // instructions between a step's two barriers, run once a step by every thread
+	Tensor  int // of these, products on tensor cores
+	Step    int // least number of instructions of a whole step, which is one that loads nothing for the next
+	Loaded  int // and of one that does
 	Atomics int // atomics of blocks that leave, of one that ends late, of one that is timed
 }
 
-// Share is the most that looks cost a product of some tiles, in PTX instructions. Only a tile's products count
-// against them, not its loads. The wait for memory in a look is not counted.
-func (l Looks) Share(tiles int) float64 {
-	return float64((tiles+Poll-1)/Poll*l.Look) / float64(tiles*l.Product)
+// Share is the most that looks cost a product of some steps, in PTX instructions. The wait for memory in a look is not
+// counted.
+func (l Looks) Share(steps int) float64 {
+	return float64((steps+Poll-1)/Poll*l.Look) / float64(steps*l.Loaded)
 }
 
 var (
@@ -67,28 +70,84 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		}
 	}
 	if len(syncs) != 2 {
-		return l, fmt.Errorf("kernels: %s: %d barriers, expected those of a product's tile", entry, len(syncs))
+		return l, fmt.Errorf("kernels: %s: %d barriers, expected those of a product's step", entry, len(syncs))
 	}
-	first, last := 0, 0 // the loop: the smallest that contains both
+	first, second := syncs[0], syncs[1]
+	for i := first + 1; i < second; i++ {
+		if ptxBranch.MatchString(code[i]) || ptxLabel.MatchString(code[i]) {
+			return l, fmt.Errorf("kernels: %s: %q is between a step's barriers", entry, code[i])
+		}
+		if strings.HasPrefix(code[i], "mma.sync.") {
+			l.Tensor++
+		}
+	}
+	l.Product = second - first - 1
+	away := func(bad func(x string) bool) func(i int) bool { return func(i int) bool { return bad(code[i]) } }
+	vote := func(x string) bool { return strings.HasPrefix(x, "bar.red") }
+	next := func(i int) (to []int) { // after an instruction
+		m := ptxBranch.FindStringSubmatch(code[i])
+		if m != nil {
+			to = append(to, labels[m[1]])
+		}
+		if code[i] != "ret;" && (m == nil || strings.HasPrefix(code[i], "@")) {
+			to = append(to, i+1)
+		}
+		return to
+	}
+	// Elements one by one are what no wide layer loads.
+	narrow := func(x string) bool { return vote(x) || strings.HasPrefix(x, "ld.global.u16") }
+	if l.Step = shortest(code, next, second, first, away(narrow)); l.Step == 0 {
+		return l, fmt.Errorf("kernels: %s: no step follows another without a look", entry)
+	}
+	l.Step += l.Product + 2
+	// The loads of the next step: by way of each, the least.
 	for i, x := range code {
-		m := ptxBranch.FindStringSubmatch(x)
-		if m == nil {
+		if !strings.HasPrefix(x, "ld.global.v4.u32") {
 			continue
 		}
-		if to, ok := labels[m[1]]; ok && to < syncs[0] && i > syncs[1] && (last == 0 || i-to < last-first) {
-			first, last = to, i
+		to, from := shortest(code, next, second, i, away(narrow)), shortest(code, next, i, first, away(narrow))
+		if to > 0 && from > 0 {
+			l.Loaded = max(l.Loaded, to+from+l.Product+2)
 		}
 	}
-	for i := syncs[0] + 1; i < syncs[1]; i++ {
-		// Skip what a thread below the first one would jump over.
-		if m := ptxBranch.FindStringSubmatch(code[i]); m != nil && (labels[m[1]] < i || labels[m[1]] > syncs[1]) {
-			return l, fmt.Errorf("kernels: %s: %q is between a tile's barriers", entry, code[i])
+	for _, v := range votes {
+		to, from := shortest(code, next, second, v, away(narrow)), shortest(code, next, v, first, away(narrow))
+		if to > 0 && from > 0 {
+			l.InSteps++
+			l.Look = to + from + l.Product + 2 - l.Step
 		}
-	}
-	l.Product = syncs[1] - syncs[0] - 1
-	in := slices.DeleteFunc(slices.Clone(votes), func(v int) bool { return v < first || v > syncs[0] })
-	if l.InTiles = len(in); l.InTiles == 1 { // from the loop's head on
-		l.Look = in[0] - first
 	}
 	return l, nil
+}
+
+// shortest is the least number of instructions from one to another, without the first and with the second, on a way
+// that avoids some; 0: there is none.
+func shortest(code []string, next func(int) []int, from, to int, avoid func(int) bool) int {
+	far := map[int]int{from: 0}
+	for at := []int{from}; len(at) > 0; { // by distance: labels cost nothing
+		i := slices.MinFunc(at, func(a, b int) int { return far[a] - far[b] })
+		at = slices.DeleteFunc(at, func(k int) bool { return k == i })
+		for _, n := range next(i) {
+			if n >= len(code) || n != to && avoid(n) {
+				continue
+			}
+			d := far[i] + 1
+			if ptxLabel.MatchString(code[n]) {
+				d--
+			}
+			if n == to {
+				if i == from && d == 0 {
+					continue
+				}
+				return d
+			}
+			if was, ok := far[n]; !ok || d < was {
+				far[n] = d
+				if !slices.Contains(at, n) {
+					at = append(at, n)
+				}
+			}
+		}
+	}
+	return 0
 }

@@ -9,7 +9,7 @@ import sys
 
 here = pathlib.Path(__file__).parent
 source = b"".join((here / "src" / n).read_bytes() for n in ("cuda.hpp", "kernels.hpp", "entries.cu"))
-arch = sys.argv[2] if len(sys.argv) > 2 else "compute_70"
+arch = sys.argv[2] if len(sys.argv) > 2 else "compute_75"
 rtc = ctypes.CDLL(sys.argv[1])
 
 

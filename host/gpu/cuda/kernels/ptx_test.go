@@ -21,17 +21,22 @@ func TestPTX(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %+v: %.2f %% of the instructions of a product of four tiles, %.2f %% of one tile", entry, l, 100*l.Share(4), 100*l.Share(1))
-		if l.All != 2 || l.InTiles != 1 {
+		t.Logf("%s: %+v: %.2f %% of the instructions of a product of %d steps, %.2f %% of one step", entry, l, 100*l.Share(kernels.Poll), kernels.Poll, 100*l.Share(1))
+		if l.All != 2 || l.InSteps != 1 {
 			t.Errorf("%s: %+v, expected a look in a product's loop and one in a pool's", entry, l)
 		}
 		if l.Atomics != 2*l.All+2 {
 			t.Errorf("%s: %d atomics, expected two where a block leaves, one where it ends late and one where it is timed", entry, l.Atomics)
 		}
-		for tiles := 1; tiles < 64; tiles++ {
-			if s := l.Share(tiles); s <= 0 || s > l.Share(1) || s < l.Share(4) || s > 0.03 || tiles > 1 && s > 0.02 {
-				t.Errorf("%s: of %d tiles looks are %.4f", entry, tiles, s)
-			}
+		// A step of a whole warp: 16 by 8 outputs and 64 products of each, by 8 x 8 x 16 and four pairs of bytes.
+		if l.Tensor != 2*4*4 || l.Loaded > kernels.StepCost {
+			t.Errorf("%s: %+v, a step is foretold to take %d instructions", entry, l, kernels.StepCost)
+		}
+		if per := float64(l.Loaded) / (kernels.Depth * kernels.Pixels * kernels.Channels / kernels.Threads); per > 0.65 {
+			t.Errorf("%s: %.2f instructions a product", entry, per)
+		}
+		if s := l.Share(kernels.Poll); s <= 0 || s > 0.03 {
+			t.Errorf("%s: looks are %.4f of a product's instructions", entry, s)
 		}
 	}
 	for name, change := range map[string]func(string) string{

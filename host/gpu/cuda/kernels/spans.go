@@ -14,14 +14,39 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Steps is the least number of clocks of a block that has an SM to itself. A product's inner loop alternates
-// multiplying and loading; a thread of a pool reads its window for each output.
+// Instructions of a thread, as sass.py counts them for sm_90, rounded up: of a tile besides its steps; of a product's
+// step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of an element of a pool's window.
+const (
+	TileCost   = 500
+	StepCost   = 170
+	NarrowCost = 620
+	WindowCost = 26
+)
+
+// Narrow reports whether no eight elements of the input that a product takes are neighbours that can be loaded as one.
+// Addresses are multiples of 16 and are left out.
+func (l *Layer) Narrow() bool {
+	return l.InC%8 != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
+}
+
+// Steps is the least number of clocks of a block that has an SM to itself: an SM issues as many instructions a clock as
+// a block has warps.
 func (l *Layer) Steps() int64 {
-	each := int64(Pixels * Channels / Threads) // outputs of a thread
-	if l.Op != GEMM {
-		return int64(l.Each) * 4 * each * int64(l.KH) * int64(l.KW)
+	cost := int64(StepCost)
+	switch {
+	case l.Op != GEMM:
+		return int64(l.Each) * (TileCost + WindowCost*int64(Pixels*Channels/Threads)*int64(l.KH)*int64(l.KW))
+	case l.Narrow():
+		cost = NarrowCost
 	}
-	return int64(l.Each) * steps(l) * 2 * Depth * each
+	return int64(l.Each) * (TileCost + cost*steps(l))
+}
+
+// Interval is the number of clocks between two looks of a block, at most, on an SM that holds so many.
+func (l *Layer) Interval(blocks int) int64 {
+	one := *l
+	one.Each = 1
+	return int64(blocks) * (TileCost + (one.Steps()-TileCost+l.Looks()-1)/l.Looks())
 }
 
 // BlockBytes is the memory traffic of a block.

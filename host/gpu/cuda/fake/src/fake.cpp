@@ -9,7 +9,8 @@
 //
 // Whoever breaks a rule gets the driver's error, and the fault is kept (fake_faults): a handle of one context
 // used under another, one that has been given back, memory freed under a copy, a module under its kernel.
-// A green context is of its GPU's primary context: what is of the one may be used with the other.
+// A green context is of its GPU's primary context: memory and kernels of a library may be used with both, events are
+// recorded on streams of their own context.
 //
 // fake_* are for tests: inject an error, hold a stream, list calls and faults, count what is open.
 //
@@ -50,13 +51,14 @@ namespace {
 const unsigned SPLIT = 8;
 const int GPUS = 2;
 const size_t MEMORY = (size_t)1 << 32;
-const int BOUNDED = 48, UNBOUNDED = 56; // registers of a thread as ptxas 12.4 gives them on sm_90: of kernels with bounds, of that without
+const int BOUNDED = 80, UNBOUNDED = 80; // registers of a thread as ptxas 12.9 gives them on sm_90: of kernels with bounds, of that without
 
 struct Event {
   std::mutex mu;
   std::condition_variable cv;
   u64 asked = 0, done = 0, at = 0;
-  u64 of = 0;
+  u64 of = 0, made = 0; // generation; the context that was current, which may be a green one
+  bool timed = true;
 };
 
 // What the driver keeps of a stream for itself, to which its handle points: a mask of TPCs somewhere in it, whose
@@ -86,7 +88,7 @@ struct Stream {
   bool hung = false; // what it is given never begins
   std::vector<unsigned> sms;
   std::thread thread;
-  u64 of = 0; // generation of the context
+  u64 of = 0, made = 0; // as an event's
   void *green = nullptr;
 };
 
@@ -647,6 +649,7 @@ API cuCtxGetStreamPriorityRange(int *least_, int *greatest) {
   return OK;
 }
 
+static void unload(Module *m);
 // fake_clear takes back all that was given and not given back.
 extern "C" __attribute__((visibility("default"))) void fake_clear() {
   for (int i = 0; i < GPUS; i++) {
@@ -654,6 +657,8 @@ extern "C" __attribute__((visibility("default"))) void fake_clear() {
     std::lock_guard<std::mutex> l(mu);
     primaries[i].retained = 0;
   }
+  std::lock_guard<std::mutex> l(mu);
+  while (!modules.empty()) unload(*modules.begin());
 }
 
 // ------------------------------------------------------------------ memory
@@ -752,7 +757,7 @@ static Stream *begin(int priority, const std::vector<unsigned> &on) {
   s->priority = std::max(-5, std::min(0, priority));
   {
     std::lock_guard<std::mutex> l(mu);
-    s->of = family(), s->held = holding;
+    s->of = family(), s->made = current, s->held = holding;
     if (greens.count((Green *)current)) s->green = (void *)current;
     s->sms = !on.empty() ? on : s->green ? ((Green *)current)->sms : all_sms();
     streams.insert(s);
@@ -798,7 +803,7 @@ API cuEventCreate(Event **e, unsigned flags) {
   NEED(e && flags < 8, INVALID_VALUE);
   *e = new Event;
   std::lock_guard<std::mutex> l(mu);
-  (*e)->of = family();
+  (*e)->of = family(), (*e)->made = current, (*e)->timed = !(flags & 2);
   events.insert(*e);
   return OK;
 }
@@ -821,6 +826,7 @@ API cuEventRecord(Event *e, Stream *s) {
   ENTER();
   CONTEXT;
   NEED(ours(events, e) && ours(streams, s), INVALID_HANDLE);
+  NEED(e->made == s->made, INVALID_HANDLE); // "must be from the same context", cuda.h 12.9, line 16317: CUDA_ERROR_INVALID_HANDLE
   u64 n;
   {
     std::lock_guard<std::mutex> l(e->mu);
@@ -846,7 +852,7 @@ API cuEventElapsedTime(float *ms, Event *a, Event *b) {
   NEED(ms, INVALID_VALUE);
   NEED(a != b && ours(events, a) && ours(events, b), INVALID_HANDLE);
   std::scoped_lock l(a->mu, b->mu);
-  NEED(a->asked && b->asked, INVALID_HANDLE);
+  NEED(a->asked && b->asked && a->timed && b->timed, INVALID_HANDLE); // cuda.h 12.9, lines 16512 and 16517
   NEED(a->done == a->asked && b->done == b->asked, NOT_READY);
   *ms = (float)((double)(i64)(b->at - a->at) / 1e6);
   return OK;
@@ -866,39 +872,28 @@ static bool new_enough(const std::string &text) {
 }
 static std::string entry(const std::string &name) { return ".entry " + name + "("; }
 #endif
-API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *options, void **values) {
-  ENTER(std::to_string(n));
-  CONTEXT;
-  NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)), INVALID_VALUE);
+// load keeps kernels; of: the generation of their context, 0: of none.
+static int load(const char *call, Module **m, const char *image, int limit, u64 of) {
   std::string text;
-  NEED(translatable(image, text), INVALID_PTX);
+  if (!translatable(image, text)) return fault(call, "translatable(image)", INVALID_PTX);
   if (!new_enough(text)) return UNSUPPORTED_PTX_VERSION; // not the caller's fault
   std::lock_guard<std::mutex> l(mu);
-  *m = new Module{text, family(), 0, n ? (int)(size_t)values[0] : 0};
+  *m = new Module{text, of, 0, limit};
   modules.insert(*m);
   return OK;
 }
-API cuModuleUnload(Module *m) {
-  ENTER();
-  CONTEXT;
-  std::lock_guard<std::mutex> l(mu);
-  NEED(modules.count(m) && m->of == family(), INVALID_HANDLE);
-  NEED(m->busy == 0, INVALID_VALUE); // a kernel of it is under way
+// unload forgets them. Under mu.
+static void unload(Module *m) {
   modules.erase(m);
   std::erase_if(functions, [&](auto &f) { return f.first.first == m; });
   delete m;
-  return OK;
 }
-API cuModuleGetFunction(Function **f, Module *m, const char *name) {
-  ENTER(name ? name : "");
-  CONTEXT;
-  NEED(f && name, INVALID_VALUE);
-  NEED(ours(modules, m), INVALID_HANDLE);
-  // It must be in the PTX, or the object, and in the host's build.
-  NEED(m->text.find(entry(name)) != std::string::npos, NOT_FOUND);
+// get finds a kernel: it must be in the PTX, or the object, and in the host's build.
+static int get(Function **f, Module *m, const char *name) {
+  std::lock_guard<std::mutex> l(mu);
+  if (m->text.find(entry(name)) == std::string::npos) return NOT_FOUND;
   for (const Kernel &k : kernels)
     if (!strcmp(k.name, name)) {
-      std::lock_guard<std::mutex> l(mu);
       auto &at = functions[{m, &k}];
       if (!at) at.reset(new Function{&k, m});
       *f = at.get();
@@ -906,28 +901,86 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name) {
     }
   return NOT_FOUND;
 }
+#ifdef HIP
+API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *options, void **values) {
+  ENTER(std::to_string(n));
+  CONTEXT;
+  NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)), INVALID_VALUE);
+  return load(__func__, m, image, 0, my_family());
+}
+API cuModuleUnload(Module *m) {
+  ENTER();
+  CONTEXT;
+  std::lock_guard<std::mutex> l(mu);
+  NEED(modules.count(m) && m->of == family(), INVALID_HANDLE);
+  NEED(m->busy == 0, INVALID_VALUE); // a kernel of it is under way
+  unload(m);
+  return OK;
+}
+API cuModuleGetFunction(Function **f, Module *m, const char *name) {
+  ENTER(name ? name : "");
+  CONTEXT;
+  NEED(f && name, INVALID_VALUE);
+  NEED(ours(modules, m), INVALID_HANDLE);
+  return get(f, m, name);
+}
+#else
+// A library is of no context (cuda.h 12.9, line 8169): what it needs is loaded into each.
+API cuLibraryLoadData(Module **m, const char *image, const int *options, void **values, unsigned n, const int *own, void **own_values, unsigned own_n) {
+  ENTER(std::to_string(n));
+  CONTEXT;
+  NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)) && !own && !own_values && !own_n, INVALID_VALUE);
+  return load(__func__, m, image, n ? (int)(size_t)values[0] : 0, 0);
+}
+API cuLibraryUnload(Module *m) {
+  ENTER();
+  std::lock_guard<std::mutex> l(mu);
+  NEED(modules.count(m), INVALID_VALUE);
+  NEED(m->busy == 0, INVALID_VALUE); // a kernel of it is under way
+  unload(m);
+  return OK;
+}
+API cuLibraryGetKernel(Function **f, Module *m, const char *name) {
+  ENTER(name ? name : "");
+  NEED(f && name, INVALID_VALUE);
+  NEED(known(modules, m), INVALID_HANDLE);
+  return get(f, m, name);
+}
+#endif
 #ifndef HIP
 static unsigned seen(unsigned sm) { return sm; }
 #endif
-// function says whether a handle is one of the thread's context. Under mu.
+// function says whether a handle is one that a stream's context can run. Under mu.
 static bool function(const Function *f) {
   for (auto &x : functions)
-    if (x.second.get() == f) return f->module->of == family();
+    if (x.second.get() == f) return !f->module->of || f->module->of == family();
   return false;
 }
-API cuFuncGetAttribute(int *v, int what, const Function *f) {
-  ENTER(std::to_string(what));
-  CONTEXT;
-  NEED(v && what >= 0 && what < 10, INVALID_VALUE);
-  {
-    std::lock_guard<std::mutex> l(mu);
-    NEED(function(f), INVALID_HANDLE);
-  }
+static int attribute(int *v, int what, const Function *f) {
   int limit = f->module->limit ? f->module->limit : 255;
   int words = !strcmp(f->kernel->name, "sluice_padded") ? std::min(limit, UNBOUNDED) : BOUNDED; // bounds go before a limit
   *v = what == 0 ? 1024 : what == 4 ? words : 0; // threads a block, registers a thread
   return OK;
 }
+#ifdef HIP
+API cuFuncGetAttribute(int *v, int what, const Function *f) {
+  ENTER(std::to_string(what));
+  CONTEXT;
+  NEED(v && what >= 0 && what < 10, INVALID_VALUE);
+  std::lock_guard<std::mutex> l(mu);
+  NEED(function(f), INVALID_HANDLE);
+  return attribute(v, what, f);
+}
+#else
+API cuKernelGetAttribute(int *v, int what, const Function *f, int dev) {
+  ENTER(std::to_string(what));
+  NEED(v && what >= 0 && what < 10, INVALID_VALUE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  std::lock_guard<std::mutex> l(mu);
+  NEED(function(f), INVALID_HANDLE);
+  return attribute(v, what, f);
+}
+#endif
 API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    Stream *s, void **params, void **extra) {
   ENTER(std::to_string(gx) + " x " + std::to_string(bx));
@@ -938,8 +991,8 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
   }
   const Kernel *f = h->kernel;
   Module *m = h->module;
-  u64 of = m->of;
   NEED(ours(streams, s), INVALID_HANDLE);
+  u64 of = s->of;
   NEED(gx > 0 && gy == 1 && gz == 1 && bx == THREADS_N && by == 1 && bz == 1 && params && !extra, INVALID_VALUE);
   NEED(shared <= 48 << 10, INVALID_VALUE);
   // The driver copies the arguments before it returns.

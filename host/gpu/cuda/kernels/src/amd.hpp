@@ -22,6 +22,10 @@ typedef int i32;
 #define EARLIEST(x, v) LEAST(x, v)
 #define LATEST(x, v) __hip_atomic_fetch_max(&(x), (v), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 #define NOW() amd_ns()
+#define FRESH(x) (x)
+#define UNROLL _Pragma("unroll")
+#define UNROLL_BY(n)
+#define WORDS(v, at) __builtin_memcpy(&(v), (at), sizeof(v))
 
 // The counter that all CUs share: 100 MHz but on small ones.
 DEVICE u64 amd_ns() { return __builtin_amdgcn_s_memrealtime() * 10; }

@@ -2,6 +2,7 @@
 // through each phase, so a barrier needs nothing; blocks of several streams run on several threads.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <ctime>
 
 typedef uint64_t u64;
@@ -39,6 +40,29 @@ static inline void first_of(T *at, U v, Less less) {
 #define EARLIEST(x, v) LEAST(x, v)
 #define LATEST(x, v) first_of(&(x), (v), [](auto a, auto b) { return a > b; })
 #define NOW() block_ns()
+#define FRESH(x) (x)
+#define UNROLL
+#define UNROLL_BY(n)
+#define WORDS(v, at) __builtin_memcpy(&(v), (at), sizeof(v))
+
+#ifdef TENSOR // as a warp's tensor cores multiply: PTX ISA, mma.m8n8k16 with bytes
+#define OPERAND(x, of, lane) /* of the lanes of a row, and of two columns */ \
+  Vec x[32];                                                                 \
+  for (int k_ = 0; k_ < 4; k_++) x[lane / 4 * 4 + k_] = of(lane / 4 * 4 + k_); \
+  for (int k_ = 0; k_ < 8; k_++) x[lane % 4 * 8 + k_] = of(lane % 4 * 8 + k_)
+#define MMA(c0, c1, a, i, at, b, j, bt)                                                                            \
+  for (int k_ = 0; k_ < 16; k_++) {                                                                                \
+    const int a_ = byte_of(a[lane / 4 * 4 + k_ / 4].q[i], k_ % 4, at);                                             \
+    c0 += a_ * byte_of(b[lane % 4 * 8 + k_ / 4].q[j], k_ % 4, bt), c1 += a_ * byte_of(b[lane % 4 * 8 + 4 + k_ / 4].q[j], k_ % 4, bt); \
+  }
+static inline int byte_of(u32 word, int k, const char *type) { return *type == 's' ? (int)(int8_t)(word >> 8 * k) : (int)(uint8_t)(word >> 8 * k); }
+
+static inline u32 BYTES(u32 a, u32 b, u32 which) { // prmt
+  u32 out = 0;
+  for (int k = 0; k < 4; k++) out |= (u32)(((u64)b << 32 | a) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
+  return out;
+}
+#endif
 
 static inline u64 host_ns() {
   timespec t;

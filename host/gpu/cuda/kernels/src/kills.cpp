@@ -6,6 +6,8 @@
 // says, up to four times, and compares the whole slot with that of an undisturbed run, whose
 // kernels are of one tile a block.
 //
+// It says first what undisturbed runs leave, as a hash.
+//
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
 // later than it should; threads: a kernel's blocks run on two threads, of which one stops both. A kill is
 // one that a block has left by.
@@ -75,6 +77,8 @@ struct Run {
     l.epoch = epoch, l.index = (u32)i;
     l.tiles_p = (u32)(l.out_h * l.out_w + PIXELS - 1) / PIXELS, l.tiles_c = (u32)(l.out_c + CHANNELS - 1) / CHANNELS;
     l.blocks = (l.tiles_p * l.tiles_c + l.each - 1) / l.each;
+    const i32 row = l.k_w * l.in_c;
+    l.depth = l.k_h * row, l.step_y = DEPTH / row, l.step_x = DEPTH % row / l.in_c, l.step_c = DEPTH % row % l.in_c;
     return l;
   }
 
@@ -205,6 +209,10 @@ int main(int argc, char **argv) {
     kills += here;
     if (r.slot != good[which]) differ++;
   }
+  u64 sum = 14695981039346656037u; // FNV, of what undisturbed runs leave
+  for (const std::vector<char> &slot : good)
+    for (char c : slot) sum = (sum ^ (unsigned char)c) * 1099511628211u;
+  printf("%016lx ", (unsigned long)sum);
   printf("%ld kills in %ld runs of %zu programs of %ld looks, %ld that no block saw, %ld went back over whole kernels, %ld not counted: %ld differ\n", kills, trials,
          all.size(), looks, unseen, back, lost, differ);
   return 0;

@@ -1,6 +1,61 @@
-package device
+package bundle
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// ConfidenceAt is an exit's answer, the class of its largest logit, and how sure it is by the measure that the bundle
+// names (graph.Confidences); Confidence where it names none, and the same on every platform as that.
+func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
+	class, conf = Confidence(raw, e.Frac)
+	if len(raw) == 0 {
+		return class, conf
+	}
+	switch e.Confidence {
+	case graph.NoClass:
+		return class, 0
+	case graph.Sigmoid:
+		least := slices.MinFunc(raw, func(a, b int16) int { return abs(a) - abs(b) })
+		_, conf = Confidence([]int16{least}, e.Frac)
+	case graph.Entropy, graph.Margin:
+		sum, weighted, second := 0.0, 0.0, 0.0
+		for i, v := range raw {
+			z := math.Ldexp(float64(int(v)-int(raw[class])), -e.Frac)
+			p := expNeg(z)
+			sum += p
+			weighted += float64(p * z)
+			if i != class {
+				second = max(second, p)
+			}
+		}
+		if e.Confidence == graph.Margin {
+			return class, float32((1 - second) / sum)
+		}
+		entropy := ln(sum) - weighted/sum
+		conf = float32(max(0, min(1, 1-entropy/ln(float64(len(raw))))))
+	}
+	return class, conf
+}
+
+func abs(v int16) int { return max(int(v), -int(v)) }
+
+// ln is the natural logarithm of x >= 1 to about one unit in the last place, as exact as expNeg: x = 2^k m, ln m by the
+// series of the inverse hyperbolic tangent.
+func ln(x float64) float64 {
+	m, k := math.Frexp(x) // 0.5 <= m < 1
+	if m < math.Sqrt2/2 {
+		m, k = 2*m, k-1
+	}
+	t := (m - 1) / (m + 1)
+	square, sum := float64(t*t), 0.0
+	for n := 25; n >= 1; n -= 2 { // |t| <= 0.18
+		sum = 1/float64(n) + float64(square*sum)
+	}
+	return float64(float64(k)*math.Ln2) + 2*float64(t*sum)
+}
 
 // Confidence is the exit decision's number: the class with the largest logit (the first among
 // equals) and its softmax probability, from logits as the hardware leaves them (element * 2^-frac).

@@ -1,9 +1,11 @@
-package device
+package bundle
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sluice-npu/sluice/dse/graph"
 )
 
 func TestConfidence(t *testing.T) {
@@ -46,6 +48,63 @@ func TestConfidenceBits(t *testing.T) {
 	}
 	if want := uint64(0x2dd6e96434a478a9); hash != want {
 		t.Errorf("hash of 2000 confidences is %#x, expected %#x", hash, want)
+	}
+}
+
+// Every measure against its definition in float64.
+func TestConfidenceAt(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		raw := make([]int16, 2+rng.IntN(20))
+		for i := range raw {
+			raw[i] = int16(rng.Uint32() >> rng.IntN(12))
+		}
+		frac := rng.IntN(16)
+		p, sum, best := make([]float64, len(raw)), 0.0, 0
+		least := 1.0
+		for i, v := range raw {
+			if v > raw[best] {
+				best = i
+			}
+			s := 1 / (1 + math.Exp(-math.Ldexp(float64(v), -frac)))
+			least = min(least, max(s, 1-s))
+		}
+		for i, v := range raw {
+			p[i] = math.Exp(math.Ldexp(float64(v)-float64(raw[best]), -frac))
+			sum += p[i]
+		}
+		entropy, second := 0.0, 0.0
+		for i := range p {
+			p[i] /= sum
+			if p[i] > 0 {
+				entropy -= p[i] * math.Log(p[i])
+			}
+			if i != best {
+				second = max(second, p[i])
+			}
+		}
+		for by, want := range map[string]float64{
+			"": p[best], graph.Sigmoid: least, graph.Entropy: 1 - entropy/math.Log(float64(len(raw))), graph.Margin: p[best] - second, graph.NoClass: 0,
+		} {
+			class, conf := ConfidenceAt(&Exit{Frac: frac, Confidence: by}, raw)
+			if class != best || math.Abs(float64(conf)-want) > 1e-6 || conf < 0 || conf > 1 {
+				t.Fatalf("%q of %v * 2^-%d: class %d with %v, expected %d with %v", by, raw, frac, class, conf, best, want)
+			}
+		}
+	}
+	for _, by := range []string{"", graph.Sigmoid, graph.NoClass} { // of one logit, and of none
+		if class, conf := ConfidenceAt(&Exit{Confidence: by}, []int16{3}); class != 1 || conf != map[bool]float32{false: 0.95257413}[by == graph.NoClass] {
+			t.Errorf("%q of one logit: %d, %v", by, class, conf)
+		}
+		if class, conf := ConfidenceAt(&Exit{Confidence: by}, nil); class != -1 || conf != 0 {
+			t.Errorf("%q of no logit: %d, %v", by, class, conf)
+		}
+	}
+	for range 20000 {
+		x := math.Exp(rng.Float64() * 12)
+		if got, want := ln(x), math.Log(x); math.Abs(got-want) > 4e-16*max(want, 1) {
+			t.Fatalf("ln(%v) = %v, expected %v", x, got, want)
+		}
 	}
 }
 

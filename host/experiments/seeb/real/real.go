@@ -1,0 +1,336 @@
+// Package real runs SEEB-GPU's policy, unchanged, and what it is compared with on a GPU in real time: bundles with
+// exits on the partitions that the driver gives. The latency models are fitted to launches on that GPU. Exits are
+// taken by what the networks say of noise, so their thresholds and accuracies mean nothing; times and partitions do.
+package real
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/seeb"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Config is what is run.
+type Config struct {
+	GPU      cuda.Config // library, GPU and masks; the rest is set here
+	Networks []*bundle.Bundle
+	Ns       int64 // of a run
+	Seed     uint64
+	Systems  []string // nil: Systems
+	Tell     func(what string)
+	Keep     func([]bench.Series) // if set, receives all runs so far after each run
+}
+
+// Systems are those that are compared.
+func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
+
+const (
+	images = 8   // mean of a task, exponential
+	share  = 0.5 // of the GPU's time that the tasks ask for, one image at a time
+	base   = 8   // batch from which threshold and units are swept
+	runs   = 3   // of each profile; the median counts
+	slots  = 512
+)
+
+// served is a network with what was profiled of it.
+type served struct {
+	b     *bundle.Bundle
+	alone []int64 // ns by log2 of the batch, whole, all units
+	table *sched.Table
+}
+
+// whole is the time of so many images, in the largest batches.
+func (n *served) whole(images int) (ns int64) {
+	for images > 0 {
+		k := len(n.alone) - 1
+		for 1<<k > images {
+			k--
+		}
+		ns += n.alone[k]
+		images -= 1 << k
+	}
+	return ns
+}
+
+// run is state of a run on one GPU.
+type run struct {
+	cfg    Config
+	nets   []*served
+	models map[string]sched.LatencyModel
+	inputs map[string][]device.Tensor
+	out    []bench.Series
+}
+
+// Run profiles the networks, serves the same tasks under each system, and returns the runs, also with an error.
+func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
+	r := &run{cfg: cfg, models: map[string]sched.LatencyModel{}, inputs: map[string][]device.Tensor{}}
+	if err := r.profile(ctx); err != nil {
+		return r.out, fmt.Errorf("SEEB: profile: %w", err)
+	}
+	tasks := r.tasks()
+	systems := cfg.Systems
+	if systems == nil {
+		systems = Systems()
+	}
+	for _, system := range systems {
+		if err := context.Cause(ctx); err != nil {
+			return r.out, err
+		}
+		if cfg.Tell != nil {
+			cfg.Tell(system)
+		}
+		if err := r.serve(ctx, system, tasks); err != nil {
+			return r.out, fmt.Errorf("SEEB under %s: %w", system, err)
+		}
+		if cfg.Keep != nil {
+			cfg.Keep(r.out)
+		}
+	}
+	return r.out, nil
+}
+
+func (r *run) add(key, unit string, all ...int64) {
+	r.out = append(r.out, bench.Series{Part: bench.SEEB, Key: key, Unit: unit, Runs: all})
+}
+
+// open opens the GPU with the networks loaded.
+func (r *run) open(ctx context.Context) (*cuda.Seat, error) {
+	c := r.cfg.GPU
+	c.Slots, c.Places, c.Through = slots, 16, true
+	d, err := cuda.New(c)
+	if err != nil {
+		return nil, err
+	}
+	s := cuda.NewSeat(ctx, d)
+	for _, b := range r.cfg.Networks {
+		if _, err := s.Do(ctx, &device.Work{Kind: device.Load, Artefact: b}); err != nil {
+			_ = s.Shut()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// profile times the networks and fits the models.
+func (r *run) profile(ctx context.Context) (err error) {
+	s, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := s.Shut(); err == nil {
+			err = e
+		}
+	}()
+	id := device.RequestID(0)
+	for i, b := range r.cfg.Networks {
+		n, rng := &b.Network, rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
+		in := make([]int16, n.InH*n.InW*n.InC)
+		for k := range in {
+			in[k] = int16(rng.IntN(2001) - 1000)
+		}
+		r.inputs[n.Name] = []device.Tensor{device.Words("input", in, len(in))}
+		var ids []device.RequestID
+		for range cuda.MaxBatch {
+			id++
+			w := &device.Work{Kind: device.Copy, Network: n.Name, Request: id, Input: func() ([]device.Tensor, error) { return r.inputs[n.Name], nil }}
+			if _, err := s.Do(ctx, w); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		time := func(batch int, theta float32, units int) (int64, error) {
+			if err := context.Cause(ctx); err != nil {
+				return 0, err
+			}
+			l := device.Launch{Network: n.Name, Last: len(n.Exits) - 1, Requests: ids[:batch], Theta: slices.Repeat([]float32{theta}, batch*len(n.Exits))}
+			if all := s.Info().Units; units < all {
+				l.Units = device.UnitRange(0, units)
+			}
+			var took []int64
+			for i := range runs + 1 {
+				ns, err := s.Do(ctx, &device.Work{Kind: device.Run, Launch: l})
+				if err != nil {
+					return 0, err
+				}
+				if i > 0 { // the first makes the partition
+					took = append(took, ns)
+				}
+			}
+			slices.Sort(took)
+			return took[len(took)/2], nil
+		}
+		one := &served{b: b}
+		for batch := 1; batch <= cuda.MaxBatch; batch *= 2 {
+			ns, err := time(batch, 2, s.Info().Units)
+			if err != nil {
+				return err
+			}
+			one.alone = append(one.alone, ns)
+		}
+		r.add(n.Name+" alone by batch", "ns", one.alone...)
+		if one.table, err = sched.Uniform(n.Name, len(n.Exits), cuda.MaxBatch, max(1, one.alone[0]/int64(len(n.Exits)))); err != nil {
+			return err
+		}
+		fit, err := seeb.FitModel(max(1, s.Info().Units), base, cuda.MaxBatch, time)
+		if err != nil {
+			return err
+		}
+		r.models[n.Name] = fit.Model
+		r.add(n.Name+" error of the latency model", "ppm", int64(1e6*fit.Mean))
+		r.add(n.Name+" worst error of the latency model", "ppm", int64(1e6*fit.Worst))
+		r.nets = append(r.nets, one)
+		for _, id := range ids {
+			s.Release(id)
+		}
+	}
+	return nil
+}
+
+// task is one of the load.
+type task struct {
+	at, deadline int64
+	network      string
+	images       int
+}
+
+// tasks are Poisson arrivals that ask for half of the GPU's time, each of several images of one network. A deadline
+// is 120 % of the time alone, and the window in which every system collects.
+func (r *run) tasks() (out []task) {
+	rng, mean := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
+	for _, n := range r.nets {
+		mean += float64(images*n.alone[0]) / float64(len(r.nets))
+	}
+	for at := 0.0; ; {
+		if at += rng.ExpFloat64() * mean / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
+			return out
+		}
+		n := r.nets[rng.IntN(len(r.nets))]
+		k := 1 + int(min(4*images, rng.ExpFloat64()*images))
+		out = append(out, task{int64(at), int64(1.2*float64(n.whole(k))) + seeb.Window, n.b.Network.Name, k})
+	}
+}
+
+// serve serves the tasks under a system.
+func (r *run) serve(ctx context.Context, system string, tasks []task) error {
+	policy, err := seeb.System(system, r.names(), r.models, seeb.DefaultOpen())
+	if err != nil {
+		return err
+	}
+	s, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Shut() }()
+	var nets []engine.Network
+	for _, n := range r.nets {
+		nets = append(nets, engine.Network{Name: n.b.Network.Name, Tables: []*sched.Table{n.table}})
+	}
+	seen, launched := &seen{tasks: make([]ended, len(tasks))}, &watched{Policy: policy}
+	if _, err := engine.Serve(ctx, engine.Config{
+		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: &source{tasks: tasks}, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
+		Inputs: func(q *sched.Request) ([]device.Tensor, error) { return r.inputs[q.Network], nil }, Watchdog: engine.Watchdog{Fixed: 1 << 50},
+	}); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	var latency, late []int64
+	failed := int64(0)
+	for i := range tasks {
+		e := &seen.tasks[i]
+		if e.failed || e.to == 0 {
+			failed++
+			continue
+		}
+		latency = append(latency, e.to-e.from)
+		over := int64(0)
+		if e.to-tasks[i].at > tasks[i].deadline {
+			over = 1_000_000
+		}
+		late = append(late, over)
+	}
+	r.add(system+" latency of a task", "ns", latency...)
+	r.add(system+" late", "ppm", late...)
+	r.add(system+" failed", "launches", failed)
+	r.add(system+" units of a launch", "units", launched.units...)
+	return nil
+}
+
+func (r *run) names() (out []string) {
+	for _, n := range r.nets {
+		out = append(out, n.b.Network.Name)
+	}
+	return out
+}
+
+// watched notes on how many units a policy launches; 0: on all.
+type watched struct {
+	sched.Policy
+	units []int64
+}
+
+// Decide implements sched.Policy.
+func (w *watched) Decide(now sched.Time, st *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	from := len(buf)
+	buf = w.Policy.Decide(now, st, ev, buf)
+	for i := from; i < len(buf); i++ {
+		if buf[i].Kind == sched.Launch {
+			w.units = append(w.units, int64(buf[i].Units.Count()))
+		}
+	}
+	return buf
+}
+
+type source struct {
+	tasks []task
+	next  int
+}
+
+// Next implements sched.Source.
+func (s *source) Next() (sched.Item, bool) {
+	if s.next == len(s.tasks) {
+		return sched.Item{}, false
+	}
+	t := &s.tasks[s.next]
+	s.next++
+	return sched.Item{At: t.at, Task: &sched.Task{
+		ID: uint64(s.next), Network: t.network, Created: t.at, Arrived: t.at, Deadline: t.at + t.deadline, Samples: t.images, Theta: 2,
+	}}, true
+}
+
+// Ended implements sched.Source.
+func (*source) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+type ended struct {
+	from, to int64
+	failed   bool
+}
+
+// seen hears of endings.
+type seen struct {
+	engine.Deaf
+	tasks []ended
+}
+
+// Ended implements engine.Observer.
+func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
+	t := &s.tasks[r.Task-1]
+	if r.Ending != engine.OnTime && r.Ending != engine.Late {
+		t.failed = true
+		return
+	}
+	if t.to == 0 || r.Started < t.from {
+		t.from = r.Started
+	}
+	t.to = max(t.to, r.Ended)
+}

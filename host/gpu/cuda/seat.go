@@ -1,0 +1,83 @@
+package cuda
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// Seat is a device that is attached already, to load networks and measure, before somebody serves with it.
+type Seat struct {
+	*Device
+	end  context.CancelFunc
+	gone <-chan struct{}
+	last device.WorkID
+
+	mu   sync.Mutex
+	post func(device.Event)
+}
+
+// NewSeat attaches a device.
+func NewSeat(ctx context.Context, d *Device) *Seat {
+	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Seat{Device: d, end: end, last: 1 << 60, post: func(device.Event) {}}
+	s.gone = d.Attach(inner, func(e device.Event) {
+		s.mu.Lock()
+		post := s.post
+		s.mu.Unlock()
+		post(e)
+	})
+	return s
+}
+
+func (s *Seat) to(post func(device.Event)) {
+	s.mu.Lock()
+	s.post = post
+	s.mu.Unlock()
+}
+
+// Do does some work before anybody serves, and returns its time on the launcher's thread.
+func (s *Seat) Do(ctx context.Context, w *device.Work) (ns int64, err error) {
+	s.last++
+	w.ID = s.last
+	over := make(chan device.Event, 1)
+	s.to(func(e device.Event) {
+		if e.Work != w.ID {
+			return
+		}
+		if e.Report != nil {
+			ns += e.Report.Ns
+		}
+		if e.Over {
+			over <- e
+		}
+	})
+	if _, err := s.Begin(ctx, 0, w); err != nil {
+		return 0, err
+	}
+	e := <-over
+	return ns, e.Err
+}
+
+// Attach implements device.Real.
+func (s *Seat) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	s.to(post)
+	over := make(chan struct{})
+	go func() {
+		<-ctx.Done()
+		s.end()
+		<-s.gone
+		close(over)
+	}()
+	return over
+}
+
+// Shut detaches and closes the device.
+func (s *Seat) Shut() error {
+	s.end()
+	<-s.gone
+	return s.Close()
+}
+
+var _ device.Real = (*Seat)(nil)

@@ -72,7 +72,15 @@ func TestArithmeticRefuses(t *testing.T) {
 		add  func(b *builder) *builder // makes y of r, a map of 3 channels
 	}{
 		{"two maps multiplied", ErrUnsupported, func(b *builder) *builder { return b.op("Mul", "y", in("r", "r")) }},
-		{"two maps subtracted", ErrUnsupported, func(b *builder) *builder { return b.op("Sub", "y", in("r", "c")) }},
+		{"two maps divided", ErrUnsupported, func(b *builder) *builder { return b.op("Div", "y", in("r", "c")) }},
+		{"maps of two sizes subtracted", ErrShape, func(b *builder) *builder { return b.op("Sub", "y", in("r", "g")) }},
+		{"slopes for other channels", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3, 4).op("PRelu", "y", in("r", "k")) }},
+		{"slopes along the width", ErrShape, func(b *builder) *builder { return b.weight("k", 4).op("PRelu", "y", in("r", "k")) }},
+		{"slopes that are a map", ErrUnsupported, func(b *builder) *builder { return b.op("PRelu", "y", in("r", "c")) }},
+		{"a slope without end", ErrValue, func(b *builder) *builder {
+			return b.op("LeakyRelu", "y", in("r"), floatAttr("alpha", float32(math.Inf(1))))
+		}},
+		{"a bound for each channel", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3).op("Max", "y", in("r", "k")) }},
 		{"a constant divided", ErrUnsupported, func(b *builder) *builder { return b.float("k", 1).op("Div", "y", in("k", "r")) }},
 		{"divided by nothing", ErrValue, func(b *builder) *builder { return b.float("k", 1, 0, 1).op("Div", "y", in("r", "k")) }},
 		{"numbers for other channels", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3, 4).op("Mul", "y", in("r", "k")) }},

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
 // finish fuses the layers, brings exits and nodes into their order and checks the result.
@@ -25,7 +26,11 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q are integers", ErrExits, name)
 		}
 		if v.pad != nil {
-			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
+			c := &call{importer: im, node: &onnxpb.NodeProto{Input: []string{name}}}
+			var err error
+			if v, err = c.pixels(0, v); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrExits, err)
+			}
 		}
 		v, err := im.delivered(name, v)
 		if err != nil {

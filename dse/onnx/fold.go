@@ -20,53 +20,54 @@ type numbers struct {
 
 // folds maps an operator to what computes it where all of its inputs are constants.
 var folds = map[string]func(*call) error{
-	"Abs":              eachOf(math.Abs),
-	"Add":              broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
-	"Cast":             (*call).foldCast,
-	"Ceil":             eachOf(math.Ceil),
-	"Clip":             (*call).foldClip,
-	"Concat":           (*call).foldConcat,
-	"ConstantOfShape":  (*call).constantOfShape,
-	"DequantizeLinear": (*call).dequantize,
-	"Div":              broadcasting(quotient, func(a, b float64) float64 { return a / b }),
-	"Equal":            (*call).equal,
-	"Exp":              eachOf(math.Exp),
-	"Expand":           (*call).expand,
-	"Flatten":          (*call).foldFlatten,
-	"Floor":            eachOf(math.Floor),
-	"Gather":           (*call).foldGather,
-	"Log":              eachOf(math.Log),
-	"MatMul":           (*call).foldMatMul,
-	"Max":              broadcasting(func(a, b int64) int64 { return max(a, b) }, math.Max),
-	"Min":              broadcasting(func(a, b int64) int64 { return min(a, b) }, math.Min),
-	"Mul":              broadcasting(func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }),
-	"Neg":              eachOf(func(a float64) float64 { return -a }),
-	"Pow":              broadcasting(func(a, b int64) int64 { return int64(math.Pow(float64(a), float64(b))) }, math.Pow),
-	"Range":            (*call).rangeOf,
-	"Reciprocal":       eachOf(func(a float64) float64 { return 1 / a }),
-	"ReduceL1":         reduce(0, func(s, v float64) float64 { return s + math.Abs(v) }, nil),
-	"ReduceL2":         reduce(0, func(s, v float64) float64 { return s + v*v }, func(s float64, _ int) float64 { return math.Sqrt(s) }),
-	"ReduceMax":        reduce(math.Inf(-1), math.Max, nil),
-	"ReduceMean":       reduce(0, func(s, v float64) float64 { return s + v }, func(s float64, n int) float64 { return s / float64(n) }),
-	"ReduceMin":        reduce(math.Inf(1), math.Min, nil),
-	"ReduceProd":       reduce(1, func(s, v float64) float64 { return s * v }, nil),
-	"ReduceSum":        reduce(0, func(s, v float64) float64 { return s + v }, nil),
-	"ReduceSumSquare":  reduce(0, func(s, v float64) float64 { return s + v*v }, nil),
-	"Relu":             eachOf(func(a float64) float64 { return max(a, 0) }),
-	"Reshape":          (*call).foldReshape,
-	"Shape":            (*call).foldShape,
-	"Sigmoid":          eachOf(func(a float64) float64 { return 1 / (1 + math.Exp(-a)) }),
-	"Slice":            (*call).foldSlice,
-	"Split":            (*call).foldSplit,
-	"Sqrt":             eachOf(math.Sqrt),
-	"Squeeze":          (*call).foldSqueeze,
-	"Sub":              broadcasting(func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b }),
-	"Sum":              broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
-	"Tanh":             eachOf(math.Tanh),
-	"Tile":             (*call).tile,
-	"Transpose":        (*call).foldTranspose,
-	"Unsqueeze":        (*call).foldUnsqueeze,
-	"Where":            (*call).where,
+	"Abs":                eachOf(math.Abs),
+	"Add":                broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"BatchNormalization": (*call).foldNormalization,
+	"Cast":               (*call).foldCast,
+	"Ceil":               eachOf(math.Ceil),
+	"Clip":               (*call).foldClip,
+	"Concat":             (*call).foldConcat,
+	"ConstantOfShape":    (*call).constantOfShape,
+	"DequantizeLinear":   (*call).dequantize,
+	"Div":                broadcasting(quotient, func(a, b float64) float64 { return a / b }),
+	"Equal":              (*call).equal,
+	"Exp":                eachOf(math.Exp),
+	"Expand":             (*call).expand,
+	"Flatten":            (*call).foldFlatten,
+	"Floor":              eachOf(math.Floor),
+	"Gather":             (*call).foldGather,
+	"Log":                eachOf(math.Log),
+	"MatMul":             (*call).foldMatMul,
+	"Max":                broadcasting(func(a, b int64) int64 { return max(a, b) }, math.Max),
+	"Min":                broadcasting(func(a, b int64) int64 { return min(a, b) }, math.Min),
+	"Mul":                broadcasting(func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }),
+	"Neg":                eachOf(func(a float64) float64 { return -a }),
+	"Pow":                broadcasting(func(a, b int64) int64 { return int64(math.Pow(float64(a), float64(b))) }, math.Pow),
+	"Range":              (*call).rangeOf,
+	"Reciprocal":         eachOf(func(a float64) float64 { return 1 / a }),
+	"ReduceL1":           reduce(0, func(s, v float64) float64 { return s + math.Abs(v) }, nil),
+	"ReduceL2":           reduce(0, func(s, v float64) float64 { return s + v*v }, func(s float64, _ int) float64 { return math.Sqrt(s) }),
+	"ReduceMax":          reduce(math.Inf(-1), math.Max, nil),
+	"ReduceMean":         reduce(0, func(s, v float64) float64 { return s + v }, func(s float64, n int) float64 { return s / float64(n) }),
+	"ReduceMin":          reduce(math.Inf(1), math.Min, nil),
+	"ReduceProd":         reduce(1, func(s, v float64) float64 { return s * v }, nil),
+	"ReduceSum":          reduce(0, func(s, v float64) float64 { return s + v }, nil),
+	"ReduceSumSquare":    reduce(0, func(s, v float64) float64 { return s + v*v }, nil),
+	"Relu":               eachOf(func(a float64) float64 { return max(a, 0) }),
+	"Reshape":            (*call).foldReshape,
+	"Shape":              (*call).foldShape,
+	"Sigmoid":            eachOf(func(a float64) float64 { return 1 / (1 + math.Exp(-a)) }),
+	"Slice":              (*call).foldSlice,
+	"Split":              (*call).foldSplit,
+	"Sqrt":               eachOf(math.Sqrt),
+	"Squeeze":            (*call).foldSqueeze,
+	"Sub":                broadcasting(func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b }),
+	"Sum":                broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"Tanh":               eachOf(math.Tanh),
+	"Tile":               (*call).tile,
+	"Transpose":          (*call).foldTranspose,
+	"Unsqueeze":          (*call).foldUnsqueeze,
+	"Where":              (*call).where,
 }
 
 // quotient is integer division as ONNX has it; by zero it is zero, where ONNX leaves it open.
@@ -949,6 +950,68 @@ func reduce(start float64, step func(sum, v float64) float64, end func(sum float
 		c.define(0, y)
 		return nil
 	}
+}
+
+// foldNormalization is (x - mean) / sqrt(variance + epsilon) * scale + shift along axis 1, as exporters of standardised
+// weights write it; with statistics of x itself where the node is one of training.
+func (c *call) foldNormalization() error {
+	if err := c.inputs(5, 5); err != nil {
+		return err
+	}
+	var in [5]*numbers
+	var err error
+	for i := range in {
+		if in[i], err = c.operand(i); err != nil {
+			return err
+		}
+	}
+	epsilon := float64(c.attr.float("epsilon", 1e-5))
+	c.attr.float("momentum", 0)
+	c.attr.only("spatial", 1)
+	train := c.attr.int("training_mode", 0) != 0 || c.trains()
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x := in[0]
+	if len(x.dims) < 2 || whole(x.kind) {
+		return fmt.Errorf("tensor %q: %w: %v of type %d, expected N x C and so on of floats", c.input(0), ErrShape, x.dims, x.kind)
+	}
+	channels, inner := x.dims[1], 1
+	for _, d := range x.dims[2:] {
+		inner *= d
+	}
+	for i, p := range in[1:] {
+		if len(p.real) != channels {
+			return fmt.Errorf("tensor %q: %w: %v, expected %d numbers", c.input(i+1), ErrShape, p.dims, channels)
+		}
+	}
+	y, err := c.fresh(x.kind, x.dims, x.absent || in[1].absent || in[2].absent || !train && (in[3].absent || in[4].absent))
+	if err != nil {
+		return err
+	}
+	mean, variance := in[3].real, in[4].real
+	if train {
+		mean, variance = make([]float64, channels), make([]float64, channels)
+		share := float64(channels) / float64(max(len(x.real), 1))
+		for i, v := range x.real {
+			mean[i/inner%channels] += v * share
+		}
+		for i, v := range x.real {
+			d := v - mean[i/inner%channels]
+			variance[i/inner%channels] += d * d * share
+		}
+	}
+	for k, v := range variance {
+		if spread := v + epsilon; !(spread > 0) && !(x.absent && train && epsilon >= 0) {
+			return fmt.Errorf("tensor %q: %w: variance %v and epsilon %v of channel %d", c.input(4), ErrValue, v, epsilon, k)
+		}
+	}
+	for i, v := range x.real {
+		k := i / inner % channels
+		y.real[i] = (v-mean[k])/math.Sqrt(variance[k]+epsilon)*in[1].real[k] + in[2].real[k]
+	}
+	c.define(0, y)
+	return nil
 }
 
 // target reads the sizes that a Reshape gives to a tensor of others.

@@ -24,6 +24,7 @@ var lowerings map[string]func(*call) error
 // The table refers to functions that refer to the table, which a plain initialisation cannot.
 func init() {
 	lowerings = map[string]func(*call) error{
+		"Abs":                (*call).magnitude,
 		"Add":                (*call).add,
 		"AveragePool":        (*call).averagePool,
 		"BatchNormalization": (*call).batchNormalization,
@@ -40,10 +41,17 @@ func init() {
 		"Gemm":               (*call).gemm,
 		"GlobalAveragePool":  (*call).globalPool,
 		"GlobalMaxPool":      (*call).globalPool,
+		"HardSigmoid":        (*call).hardSigmoid,
 		"Identity":           (*call).alias,
+		"LeakyRelu":          (*call).leakyRelu,
 		"MatMul":             (*call).matMul,
+		"Max":                (*call).extreme,
 		"MaxPool":            (*call).maxPool,
+		"Mean":               (*call).mean,
+		"Min":                (*call).extreme,
 		"Mul":                (*call).mul,
+		"Neg":                (*call).negated,
+		"PRelu":              (*call).pRelu,
 		"Pad":                (*call).padding,
 		"ReduceMean":         (*call).reduceMean,
 		"Relu":               (*call).relu,
@@ -590,6 +598,11 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
+// trains tells a BatchNormalization that goes by the statistics of its input, as opsets before 14 say it.
+func (c *call) trains() bool {
+	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
+}
+
 func (c *call) batchNormalization() error {
 	if err := c.inputs(5, 5); err != nil {
 		return err
@@ -604,6 +617,9 @@ func (c *call) batchNormalization() error {
 	c.attr.only("spatial", 1)
 	if err := c.attr.done(); err != nil {
 		return err
+	}
+	if c.trains() {
+		return fmt.Errorf("%w: a BatchNormalization of five outputs, which takes mean and variance of its own input, as in training", ErrUnsupported)
 	}
 	t := c.shapeOf(v)
 	if v.rank == 2 && t.h*t.w != 1 {
@@ -721,14 +737,19 @@ func (c *call) sum() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
 	}
+	return c.chain((*call).add)
+}
+
+// chain takes the inputs two at a time: the first two, what comes of them and the third, and so on.
+func (c *call) chain(two func(*call) error) error {
 	if len(c.node.GetInput()) == 1 {
 		return c.alias()
 	}
 	so := c.input(0)
 	for _, next := range c.node.GetInput()[1:] {
 		step := *c
-		step.node = &onnxpb.NodeProto{Input: []string{so, next}, Output: c.node.GetOutput()}
-		if err := step.add(); err != nil {
+		step.node = &onnxpb.NodeProto{Input: []string{so, next}, Output: c.node.GetOutput(), OpType: c.node.OpType}
+		if err := two(&step); err != nil {
 			return err
 		}
 		so = c.output()
@@ -737,6 +758,9 @@ func (c *call) sum() error {
 }
 
 func (c *call) sub() error {
+	if c.constants[c.input(0)] == nil && c.constants[c.input(1)] == nil {
+		return c.difference()
+	}
 	return c.arithmetic(offset, func(k float64) (float64, float64) { return 1, -k },
 		func(k float64) (float64, float64) { return -1, k })
 }
@@ -1087,8 +1111,17 @@ func (c *call) padding() error {
 		return fmt.Errorf("pads %v: %w: expected 8 numbers, before and after N, C, H, W", pads, ErrAttribute)
 	}
 	for _, p := range pads {
-		if p < 0 || p > maxDim {
-			return fmt.Errorf("pads %v: %w: expected numbers from 0 to %d", pads, ErrAttribute, maxDim)
+		if p < -maxDim || p > maxDim {
+			return fmt.Errorf("pads %v: %w: expected numbers from %d to %d", pads, ErrAttribute, -maxDim, maxDim)
+		}
+	}
+	if slices.Min(pads) < 0 && pads[0]|pads[4] == 0 {
+		if v, err = c.cropped(pads); err != nil {
+			return err
+		}
+		pads = slices.Clone(pads)
+		for i := range pads {
+			pads[i] = max(pads[i], 0)
 		}
 	}
 	of := func(which, end int) int { return int(pads[1+v.order.axisOf(which)+4*end]) }
@@ -1112,6 +1145,31 @@ func (c *call) padding() error {
 	v.pad = &added
 	c.view(v, 4)
 	return nil
+}
+
+// cropped takes away what negative pads leave out of a map.
+func (c *call) cropped(pads []int64) (value, error) {
+	v, err := c.value(0)
+	if err != nil {
+		return v, err
+	}
+	w := c.viewOf(v)
+	for axis, n := range w.sizes() {
+		before, after := int(max(0, -pads[1+axis])), int(max(0, -pads[5+axis]))
+		if before+after == 0 {
+			continue
+		}
+		if n -= before + after; n < 1 {
+			return v, fmt.Errorf("pads %v: %w: nothing is left of axis %d", pads, ErrShape, axis+1)
+		}
+		if v, w, err = c.cutAxis(v, w, axis, before, 1, n); err != nil {
+			return v, err
+		}
+	}
+	if v = c.seen(v, w); v.view == nil {
+		return v, nil
+	}
+	return c.materialised(c.input(0), v)
 }
 
 // padsOf spreads the pads of some axes over N, C, H, W.

@@ -218,6 +218,11 @@ func TestBad(t *testing.T) {
 			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"), intAttr("training_mode", 1))
 			node(b, 1).Input[0] = "z"
 		}},
+		{"normalisation by its own statistics", ErrUnsupported, []string{"five outputs"}, func(b *builder) {
+			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"))
+			node(b, 7).Output = in("z", "z1", "z2", "z3", "z4")
+			node(b, 1).Input[0] = "z"
+		}},
 		{"negative variance", ErrValue, []string{`"k"`}, func(b *builder) {
 			b.weight("k", 3).op("BatchNormalization", "z", in("c", "k", "k", "k", "k"))
 			node(b, 1).Input[0] = "z"
@@ -331,7 +336,7 @@ func TestUnsupported(t *testing.T) {
 	if d := cmp.Diff(want, got.Ops); d != "" {
 		t.Error(d)
 	}
-	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Add, AveragePool, `, "Unsqueeze"} {
+	for _, s := range []string{`LSTM x2 ("l1", "l2"); my.Frobnicate x1 ("q"); supported are Abs, Add, AveragePool, `, "Unsqueeze"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error does not say %q: %v", s, err)
 		}

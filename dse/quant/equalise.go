@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -20,7 +21,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}
 	for c, gain := range e.gains() {
-		if gain >= equalLeast && e.live(c) {
+		if gain >= equalLeast && e.live[c] {
 			for _, t := range e.tensors[c] {
 				active[e.group[t]] = true
 			}
@@ -56,13 +57,14 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 type row struct{ node, channel int }
 
 // equaliser groups channels into classes that can only be scaled together: concatenations and pools pass a channel
-// on.
+// on, and sums join two.
 type equaliser struct {
 	g        *graph.Graph
 	channels [][]float64
-	group    []int // by tensor: group of tensors that share a fraction
-	first    []int // by tensor: index of its first channel
-	class    []int // by channel
+	group    []int  // by tensor: group of tensors that share a fraction
+	first    []int  // by tensor: index of its first channel
+	class    []int  // by channel
+	live     []bool // by class: calibration saw a value other than zero
 	fixed    map[int]bool
 	tensors  map[int][]int // by class: tensors that contain it
 	made     map[int][]row
@@ -104,16 +106,28 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 				}
 				at += g.Tensors[t].C
 			}
+			if node.Op == graph.Add {
+				for c := range g.Tensors[t].C {
+					join(t, c, node.Output, c)
+				}
+			}
+		}
+		if node.Residual != graph.None {
+			for c := range g.Tensors[node.Residual].C {
+				join(node.Residual, c, node.Output, c)
+			}
 		}
 	}
 	for i := range e.class {
 		e.class[i] = find(e.class, i)
 	}
+	e.live = make([]bool, len(e.class))
 	for t := range e.group {
 		e.group[t] = find(e.group, t)
 		for c := range g.Tensors[t].C {
 			k := e.class[e.first[t]+c]
 			e.tensors[k] = append(e.tensors[k], t)
+			e.live[k] = e.live[k] || channels[t][c] > 0
 		}
 	}
 	fix := func(t graph.TensorID) {
@@ -127,20 +141,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
-		// Only a clamp at zero is independent of the scale; the operands of a sum must have the same scale.
+		// Only a clamp at zero is independent of the scale.
 		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) {
 			fix(node.Output)
 		}
-		if node.Residual != graph.None {
-			fix(node.Residual)
-			fix(node.Output)
-		}
-		switch node.Op {
-		case graph.Add:
-			fix(node.Inputs[0])
-			fix(node.Inputs[1])
-			fix(node.Output)
-		case graph.Conv:
+		if node.Op == graph.Conv {
 			for c := range g.Tensors[node.Inputs[0]].C {
 				k := e.class[e.first[node.Inputs[0]]+c]
 				e.read[k] = append(e.read[k], row{n, c})
@@ -154,23 +159,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	return e
 }
 
-// live reports whether calibration saw a value other than zero in a class.
-func (e *equaliser) live(class int) bool {
-	return slices.ContainsFunc(e.tensors[class], func(t int) bool {
-		for c, x := range e.channels[t] {
-			if x > 0 && e.class[e.first[t]+c] == class {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 // siblings returns the largest |x| in a tensor for each node that produces some of its channels.
 func (e *equaliser) siblings(t int) map[int]float64 {
 	most := map[int]float64{}
 	for c, x := range e.channels[t] {
-		if made := e.made[e.class[e.first[t]+c]]; len(made) == 1 {
+		if made := e.made[e.class[e.first[t]+c]]; len(made) > 0 {
 			most[made[0].node] = max(most[made[0].node], x)
 		}
 	}
@@ -214,16 +207,20 @@ func (e *equaliser) gains() map[int]int {
 		siblings[t] = e.siblings(t)
 	}
 	for class, made := range e.made {
-		if e.fixed[class] || len(made) != 1 || len(e.read[class]) == 0 {
+		if e.fixed[class] || len(e.read[class]) == 0 {
 			continue
 		}
 		gain, seen := math.Inf(1), false
 		for _, t := range e.tensors[class] {
 			for c, x := range e.channels[t] {
-				if x == 0 { // a dead channel must be scaled too, or its weights would limit the reader's other channels
-					x = siblings[t][made[0].node]
-					if x > 0 { // its bias, which keeps it at zero, must fit into the accumulator
-						x = max(x, math.Abs(float64(e.g.Nodes[made[0].node].Bias[made[0].channel])))
+				if x == 0 && e.class[e.first[t]+c] == class {
+					if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
+						x = siblings[t][made[0].node]
+					}
+					for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
+						if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == t {
+							x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
+						}
 					}
 				}
 				if e.class[e.first[t]+c] == class && x > 0 {
@@ -253,10 +250,13 @@ func (e *equaliser) gains() map[int]int {
 			continue
 		}
 		out := int(node.Output)
-		all := math.MaxInt // the gain that every channel of the node can take
+		all := math.MaxInt // the gain that every channel of the node can take; none if other nodes produce a channel too
 		for c, x := range e.channels[out] {
-			if x > 0 {
-				all = min(all, want[e.class[e.first[out]+c]])
+			if class := e.class[e.first[out]+c]; x > 0 {
+				all = min(all, want[class])
+				if len(e.made[class]) > 1 {
+					all = 0
+				}
 			}
 		}
 		for c := range e.channels[out] {
@@ -272,11 +272,14 @@ func (e *equaliser) gains() map[int]int {
 			if largest > 0 {
 				free = int(math.Floor(math.Log2(weights[n] / largest)))
 			}
-			if k := min(want[class], all+free); k > 0 {
-				gains[class] = k
+			k := min(want[class], all+free)
+			if before, ok := gains[class]; ok {
+				k = min(k, before)
 			}
+			gains[class] = k
 		}
 	}
+	maps.DeleteFunc(gains, func(_, k int) bool { return k < 1 })
 	return gains
 }
 

@@ -122,6 +122,27 @@ func joined(ratio float64, between func(b *plan, t graph.TensorID) graph.TensorI
 	return b.head(j)
 }
 
+// uneven are ranges from 1 to 1/4096.
+func uneven(c int) float64 { return math.Ldexp(1, -3*c) }
+
+// stream has blocks that add to channels of uneven ranges; every reader makes them alike.
+func stream(blocks int, add func(b *plan, x, y graph.TensorID) graph.TensorID) *graph.Graph {
+	b := newPlan(5, 5, 3)
+	alike := func(t graph.TensorID, c int) graph.TensorID {
+		t = b.conv(t, 1, c, true, graph.None, all(1), all(0.1))
+		n := &b.g.Nodes[len(b.g.Nodes)-1]
+		for i := range n.Weights {
+			n.Weights[i] *= float32(math.Ldexp(1, 3*(i%5)))
+		}
+		return t
+	}
+	x := b.conv(0, 3, 5, true, graph.None, uneven, uneven)
+	for range blocks {
+		x = add(b, x, alike(x, 4))
+	}
+	return b.head(alike(x, 6))
+}
+
 // TestPrecision: precision that one scale per tensor and a worst-case proof would lose is kept.
 func TestPrecision(t *testing.T) {
 	relu := float32(math.Inf(1))
@@ -132,7 +153,6 @@ func TestPrecision(t *testing.T) {
 	}
 	channels := func() *graph.Graph { // channels of one layer
 		b := newPlan(5, 5, 3)
-		uneven := func(c int) float64 { return math.Ldexp(1, -3*c) }
 		x := b.conv(0, 3, 5, true, graph.None, uneven, uneven)
 		x = b.conv(x, 1, 6, false, graph.None, all(1), all(0))
 		n := &b.g.Nodes[1]
@@ -160,6 +180,16 @@ func TestPrecision(t *testing.T) {
 			return g
 		}(), 1e-3},
 		{"channels of one layer", channels(), 1e-3},
+		{"channels of a residual", stream(1, func(b *plan, x, y graph.TensorID) graph.TensorID {
+			return b.conv(y, 1, 5, false, x, uneven, all(0))
+		}), 2e-3}, // 23 % with one scale
+		{"through three residuals", stream(3, func(b *plan, x, y graph.TensorID) graph.TensorID {
+			return b.conv(y, 1, 5, true, x, uneven, all(0))
+		}), 2e-3}, // 35 %
+		{"through a sum", stream(2, func(b *plan, x, y graph.TensorID) graph.TensorID {
+			z := b.conv(y, 1, 5, true, graph.None, uneven, all(0))
+			return b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{x, z}}, b.g.Tensors[x].H, b.g.Tensors[x].W, 5)
+		}), 1e-2}, // 21 %; a row that is no finer than the layer's largest cannot be scaled
 		{"small weights beside a bias", func() *graph.Graph {
 			b := newPlan(6, 6, 3)
 			x := b.conv(0, 1, 2, false, graph.None, all(1), all(0.1))

@@ -92,7 +92,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 		if first == nil {
 			return q, err
 		}
-		longer, failed := lengthen(g, first, o.parts)
+		longer, failed := splitLong(g, first, o.parts)
 		if failed != nil {
 			return nil, fmt.Errorf("network %s: %w", g.Name, failed)
 		}
@@ -243,7 +243,7 @@ func (s *solver) solve() (*Network, error) {
 		}
 	}
 	for _, nodes := range alias.Of(s.g).Merged {
-		s.agree(nodes)
+		s.shareShift(nodes)
 	}
 	net := &Network{Graph: s.g, Frac: make([]int, len(s.g.Tensors)), Layers: make([]Layer, len(s.g.Nodes))}
 	for t := range net.Frac {
@@ -286,12 +286,12 @@ func (s *solver) settleConv(n int) (bool, error) {
 	return changed || c, err
 }
 
-// agree gives convolutions that may be merged the same shift, as a layer has only one for all its channels. It
+// shareShift gives convolutions that may be merged the same shift, as a layer has only one for all its channels. It
 // reduces the fraction of their weights; scales of tensors do not change. If a convolution would lose more than
 // agreeBits, none of them changes, and they remain separate layers. (GoogLeNet and Inception-v3 with random weights
 // need at most one bit. With three bits less in all weights of GoogLeNet, its logits differ from onnxruntime's by 0.5
 // % of the largest instead of 0.08 %; with four by 1 %.)
-func (s *solver) agree(nodes []int) {
+func (s *solver) shareShift(nodes []int) {
 	shift := func(n int) int {
 		node := &s.g.Nodes[n]
 		return s.wfrac[n] + s.of(node.Inputs[0]) - s.of(node.Output)
@@ -337,7 +337,7 @@ func (s *solver) chooseWeights(n int) error {
 		}
 		// One bit less must leave the largest weight enough bits. Zero weights have none to lose; next to a much
 		// larger bias or residual, weights may lose bits that do not affect the output.
-		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !dwarfed(node, k, w-1) || w < -maxWFrac {
+		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)
 		}
@@ -346,9 +346,9 @@ func (s *solver) chooseWeights(n int) error {
 	return nil
 }
 
-// dwarfed reports whether weights with w fraction bits change no channel's sum by more than half a step of the
+// roundingNegligible reports whether weights with w fraction bits change no channel's sum by more than half a step of the
 // output, for any input.
-func dwarfed(node *graph.Node, k key, w int) bool {
+func roundingNegligible(node *graph.Node, k key, w int) bool {
 	per := len(node.Weights) / max(len(node.Bias), 1)
 	most := math.Ldexp(0.5, k.in-15-k.out) // for the sum of the weights' errors: the input is below 2^(15 - k.in)
 	for c := range node.Bias {

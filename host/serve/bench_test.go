@@ -103,7 +103,7 @@ func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table)
 // starting, warming up and draining takes is measured beside and taken off.
 func BenchmarkRequest(b *testing.B) {
 	dir, _ := paced(b, 10*time.Microsecond)
-	served := func(face string, n int) time.Duration {
+	served := func(b *testing.B, face string, n int) time.Duration {
 		exe, err := os.Executable()
 		if err != nil {
 			b.Fatal(err)
@@ -141,8 +141,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 	for _, face := range []string{"REST", "gRPC"} {
 		b.Run(face, func(b *testing.B) {
-			idle := served(face, 0)
-			b.ReportMetric(float64((served(face, b.N)-idle).Microseconds())/float64(b.N), "server-CPU-µs/op")
+			idle := served(b, face, 0)
+			b.ReportMetric(float64((served(b, face, b.N)-idle).Microseconds())/float64(b.N), "server-CPU-µs/op")
 		})
 	}
 }
@@ -173,7 +173,7 @@ func BenchmarkLatency(b *testing.B) {
 		return took[n*99/100]
 	}
 	never := map[string]*oip.InferParameter{"exit_threshold": text("2")}
-	s := at1(b, dir, "fluid", true)
+	s := servedBy(b, dir, "fluid", true)
 	server := open(func(int) {
 		if _, err := s.ModelInfer(b.Context(), question(1, never)); err != nil {
 			b.Error(err)
@@ -230,8 +230,8 @@ func readBundle(t testing.TB, dir string) *bundle.Bundle {
 	return b
 }
 
-// at1 serves a folder's models by a policy, over gRPC. admits: what cannot be met by the table is refused.
-func at1(b *testing.B, dir, policy string, admits bool) oip.GRPCInferenceServiceClient {
+// servedBy serves a folder's models by a policy, over gRPC. admits: what cannot be met by the table is refused.
+func servedBy(b *testing.B, dir, policy string, admits bool) oip.GRPCInferenceServiceClient {
 	s, err := serve.New(context.WithoutCancel(b.Context()), serve.Options{Open: stubbed(admits), Defaults: serve.Settings{Policy: policy, Queue: 1 << 16}})
 	if err == nil {
 		err = errors.Join(s.Add(dir), s.LoadAll())
@@ -275,7 +275,7 @@ func BenchmarkOverload(b *testing.B) {
 	}{{"fluid", "fluid", true}, {"fluid+", "fluid+", true}, {"clockwork", "clockwork", true}, {"batcher", "r-adaptb-s", false}} {
 		for _, times := range []float64{1, 2, 5, 10} {
 			b.Run(fmt.Sprintf("%s/%gx", p.name, times), func(b *testing.B) {
-				s := at1(b, dir, p.policy, p.admits)
+				s := servedBy(b, dir, p.policy, p.admits)
 				n := int(10 * times * full) // ten seconds
 				at, err := load.Poisson(times*full, n, 1)
 				if err != nil {

@@ -572,6 +572,47 @@ def views() -> None:
     m.write([first, m.op("Identity", m.conv(z, 10, 4, 1, 1)), m.op("Reshape", m.conv(z, 10, 5, 3, 3, pads=[1] * 4), ints(m, 1, -1, 3, 2))])
 
 
+def pieces() -> None:
+    m = Model("leaky", [1, 3, 6, 5])
+    y = m.op("LeakyRelu", m.norm(m.conv("input", 3, 6, 3, 3, pads=[1] * 4), 6), alpha=0.1)
+    z = m.op("LeakyRelu", m.op("MaxPool", y, kernel_shape=[2, 1], strides=[2, 1]))  # 3 x 5
+    z = m.op("Add", z, m.op("LeakyRelu", m.conv(z, 6, 6, 1, 1), alpha=-0.5))
+    z = m.op("LeakyRelu", m.op("Concat", z, m.conv(z, 6, 2, 3, 3, pads=[1] * 4), axis=1), alpha=1.5)
+    first = m.op("LeakyRelu", m.conv(y, 6, 5, 6, 5), alpha=0.2)
+    m.write([m.op("Flatten", first), m.head(z, 8 * 3 * 5)])
+
+    m = Model("prelu", [1, 3, 5, 4])
+    y = m.op("PRelu", m.conv("input", 3, 6, 3, 3, pads=[1] * 4), m.random(6, 1, 1, scale=1.0))  # above 1 and below 0 among them
+    y = m.op("PRelu", m.conv(y, 6, 4, 2, 2), m.array([0.25]))  # 4 x 3
+    y = m.op("PRelu", y, m.random(1, 4, 1, 1))
+    y = m.op("PRelu", m.op("Transpose", y, perm=[0, 2, 3, 1]), m.random(4))
+    y = m.op("Gemm", m.op("Flatten", y), m.random(7, 4 * 4 * 3, scale=0.2), m.random(7), transB=1)
+    m.head(m.op("PRelu", y, m.random(7)), 7)
+    m.write()
+
+    m = Model("pad_negative", [1, 3, 7, 6])
+    y = m.op("Pad", m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4)), m.array([0, 0, -1, -1, 0, 0, 1, 1], np.int64))  # NASNet's shift
+    y = m.op("Pad", m.conv(y, 4, 4, 3, 3, pads=[1] * 4), m.array([0, -1, 2, 0, 0, -1, -3, -2], np.int64), m.array(0.5))  # 2 x 6 x 4
+    m.head(y, 2 * 6 * 4)
+    m.write()
+
+    m = Model("standardised", [1, 3, 6, 5])  # weights, as NFNets have them
+    w = m.random(1, 4, 27)
+    w = m.op("BatchNormalization", w, m.random(4), m.array(np.zeros(4)), m.random(4), m.array(m.rng.uniform(0.2, 2, 4)), epsilon=1e-3)
+    y = m.op("Conv", "input", m.op("Reshape", w, m.array([4, 3, 3, 3], np.int64)), m.random(4))
+    m.head(m.op("Relu", y), 4 * 4 * 3)
+    m.write()
+
+    m = Model("pieces", [1, 3, 6, 5])
+    y = m.conv("input", 3, 4, 3, 3)  # 4 x 3
+    z = m.conv("input", 3, 4, 3, 3)
+    parts = [m.op("Abs", y), m.op("Neg", m.op("Relu", z)), m.op("HardSigmoid", y), m.op("HardSigmoid", z, alpha=1 / 6, beta=0.4), m.op("Sub", y, z)]
+    parts += [m.op("Max", y, z), m.op("Min", y, z, m.op("Relu", z)), m.op("Mean", y, z, m.op("Relu", y)), m.op("Max", z, m.array(0.1)), m.op("Min", m.array(0.2), y, z)]
+    y = m.op("Concat", *parts, axis=1)
+    m.head(m.op("Sub", y, m.op("Relu", y)), 40 * 4 * 3)
+    m.write()
+
+
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels, views):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels, views, pieces):
         build()

@@ -89,6 +89,8 @@ type cudaBenchDoc struct {
 	Differ []string `json:"differ,omitempty"`
 	// Missing lists the parts without runs.
 	Missing []string `json:"parts_missing,omitempty"`
+	// Cut are the parts that were broken off: some of their figures are missing, others of fewer runs.
+	Cut []string `json:"parts_cut,omitempty"`
 	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
 	// Controls are launches with a deliberate error, which must give wrong results.
@@ -442,6 +444,8 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	for _, part := range append(bench.Parts(), bench.SEEB, bench.DISB) {
 		if !slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.Part == part && (r.N > 0 || r.Note != "") }) {
 			doc.Missing = append(doc.Missing, part)
+		} else if !slices.Contains(doc.Ended, part) {
+			doc.Cut = append(doc.Cut, part)
 		}
 	}
 	doc.Foretold, err = disb.Foretold(doc.Facts.GPU, doc.Shrink)
@@ -566,6 +570,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	if len(doc.Missing) > 0 {
 		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))
+	}
+	if len(doc.Cut) > 0 {
+		fmt.Fprintf(w, "broken off, so that figures are missing or of few runs: %s\n", strings.Join(doc.Cut, ", "))
 	}
 	for i := range doc.Restores {
 		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])

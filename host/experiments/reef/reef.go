@@ -114,6 +114,7 @@ type Outcome struct {
 	Served                   []Client  // those
 	Seen                     []float64 // latencies of real-time requests, of alone, the least first
 	Gone                     []float64 // us, of each preemption
+	Pauses                   []int64   // of a real GPU's launcher: Said's
 }
 
 // ClientOutcome is what a client saw.

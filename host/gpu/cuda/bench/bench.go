@@ -474,15 +474,10 @@ func (b *bench) partitions(ctx context.Context) error {
 }
 
 // latency runs networks on partitions of each size, by batch: small batches first. What cannot be run a few times in
-// the part's time, by what smaller batches took, is left out, and counted.
+// the part's time, by what smaller batches took, is left out, and named.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
-	began, left := time.Now(), int64(0)
-	defer func() {
-		if left > 0 {
-			b.add(Latency, "left out", "launches", left)
-		}
-	}()
+	began := time.Now()
 	return b.with(ctx, cuda.Config{}, batches[len(batches)-1], func(r *rig) error {
 		all := sizes(r.d.Info().Units)
 		slices.Reverse(all) // the whole GPU first
@@ -493,7 +488,7 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, net := range b.Networks {
 					on := fmt.Sprintf("%s units=%d", net.Network.Name, n)
 					if ns := each[on] * float64(batch); ns > 0 && b.For > 0 && time.Since(began)+time.Duration(2*least*ns) > b.For {
-						left++
+						b.add(Latency, fmt.Sprintf("%s batch=%d left out", on, batch), "launches", 1)
 						continue
 					}
 					took, err := r.latency(ctx, net, n, batch, things)

@@ -18,6 +18,8 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 APT_TEST  += libpython3-dev
 # a shaped link in a network namespace
 APT_TEST  += iproute2
+# systemd-analyze, for the unit of sluice serve
+APT_TEST  += systemd
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -95,6 +97,7 @@ lint: lint-rtl lint-go ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 lint-go: $(BUILD)/.go
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./... ./.ci/readme
+	@go vet -tags otel ./host/serve ./host/cmd/sluice
 	@go tool staticcheck ./... ./.ci/readme
 	@echo "gofumpt, go vet, staticcheck: clean"
 
@@ -124,6 +127,7 @@ test-npus:
 test-go: check-gen
 	@# a loaded machine is no failure: ten minutes a package are not enough on every one
 	@SLUICE_SETUP=done go test -vet=off -timeout 40m ./... ./.ci/readme
+	@go test -vet=off -tags otel -run '^TestSpans$$' ./host/serve
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
@@ -233,6 +237,26 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
 	@go test ./host/serve -run '^TestSoak$$' -v -timeout 4h -soak.n 1000000 -soak.seed $$(date +%s)
 
+# Clients whose packages contradict tritonclient's, and Envoy: environments of their own.
+$(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
+	@echo "set-up: Python environment ($*)"
+	@rm -rf $(@D); /usr/bin/python3 -m venv $(@D)
+	@$(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
+.PHONY: other-clients fleet oci
+other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set ## KServe's clients and MLServer's against sluice serve (0.7 GB of packages)
+	@SLUICE_KSERVE=$(CURDIR)/$(BUILD)/clients/kserve/bin/python SLUICE_MLSERVER=$(CURDIR)/$(BUILD)/clients/mlserver/bin/python \
+	  go test ./host/serve -count 1 -v -run '^TestOtherClients$$'
+
+fleet: $(BUILD)/.go $(BUILD)/clients/envoy/.set ## three servers by grpc-go's weights and by Envoy, one slow, one killed: 99 % on time
+	@SLUICE_ENVOY=$$(ls $(CURDIR)/$(BUILD)/clients/envoy/lib/python3*/site-packages/envoy/_bin/envoy) \
+	  go test ./host/serve -count 1 -v -timeout 30m -run '^TestFleet$$' -args -fleet.n 1000
+
+OCI_ARCH ?= amd64
+oci: $(BUILD)/.go ## an OCI image of sluice alone, for OCI_ARCH (build/oci)
+	@host/serve/deploy/oci.sh $(OCI_ARCH)
+
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
@@ -255,7 +279,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz other-clients fleet oci
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -313,6 +337,13 @@ nightly/gpu:
 	@.ci/once gpu $(call gpu,2000,20)
 nightly/fuzz:
 	@.ci/once fuzz .ci/fuzz 10s
+
+nightly/other-clients:
+	@.ci/once other-clients make --no-print-directory other-clients
+nightly/fleet:
+	@.ci/once fleet make --no-print-directory fleet
+nightly/oci:
+	@.ci/once oci bash -euc 'make --no-print-directory oci OCI_ARCH=amd64; SLUICE_OCI=$$PWD/build/oci/sluice-amd64.tar go test ./host/serve -count 1 -run ^TestImage$$'
 
 weekly/commands:
 	@.ci/once commands go test ./.ci/readme -count 1 -timeout 12h -run Commands -args -nightly

@@ -63,7 +63,7 @@ func zu7ev(frames int) []byte {
 	return compose("npu_wrapper;UserID=0XFFFFFFFF;Version=2022.2", "xczu7ev-ffvc1156-2-e", 0x04730093, frames, boards.UltraScalePlus)
 }
 
-// TestGolden holds the parser against stored headers of both devices.
+// TestGolden compares the parser's results with stored headers of both devices.
 func TestGolden(t *testing.T) {
 	for name, file := range map[string][]byte{"xc7z045": z7045(202), "xczu7ev": zu7ev(186)} {
 		path := filepath.Join("testdata", name+".bit")
@@ -96,10 +96,10 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestDocumentedOrder shows the .bin's byte order on what is documented: UG470 (table 5-4 ff.) and
-// UG570 give the bus width words 000000BB 11220044 and the synchronisation word AA995566 as they
-// stand in a .bit; the kernel's zynq-fpga.c takes a .bin "with every 32 bit quantity swapped" and looks
-// for the bytes 66 55 99 aa at a multiple of 4.
+// TestDocumentedOrder checks the .bin's byte order with documented values. UG470 (table 5-4 ff.) and UG570 give the
+// bus width words 000000BB 11220044 and the synchronisation word AA995566 as they are in a .bit. The kernel's
+// zynq-fpga.c takes a .bin "with every 32 bit quantity swapped" and looks for the bytes 66 55 99 aa at a multiple of
+// 4.
 func TestDocumentedOrder(t *testing.T) {
 	for _, file := range [][]byte{z7045(9), zu7ev(9)} {
 		b, err := ParseBit(file)
@@ -119,8 +119,8 @@ func TestDocumentedOrder(t *testing.T) {
 	}
 }
 
-// TestBootgen compares the .bin with that of Xilinx' own tool, byte for byte, at every length modulo
-// what a DMA burst takes.
+// TestBootgen compares the .bin with that of Xilinx' own tool, byte for byte, for every length modulo the size of a
+// DMA burst.
 func TestBootgen(t *testing.T) {
 	bootgen, err := exec.LookPath("bootgen")
 	if err != nil {

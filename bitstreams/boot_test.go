@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// placeholder is an ELF program of one segment: enough for bootgen to make a partition of it.
+// placeholder is an ELF program with one segment, enough for bootgen to make a partition.
 func placeholder(t *testing.T, machine elf.Machine, wide bool, at uint64) []byte {
 	t.Helper()
 	code := bytes.Repeat([]byte{0xFE, 0xFF, 0xFF, 0xEA}, 64)
@@ -34,8 +34,8 @@ func placeholder(t *testing.T, machine elf.Machine, wide bool, at uint64) []byte
 	return append(out.Bytes(), code...)
 }
 
-// TestBootImage: bootgen makes a BOOT.BIN of each board's recipe, with placeholders in place of the loaders,
-// and the PL's partition in it is our .bin.
+// TestBootImage: bootgen makes a BOOT.BIN from each board's recipe, with placeholders for the loaders, and its PL
+// partition is our .bin.
 func TestBootImage(t *testing.T) {
 	bootgen, err := exec.LookPath("bootgen")
 	if err != nil {

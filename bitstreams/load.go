@@ -43,8 +43,8 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Says returns another attribute of the manager, such as its readable name.
-func (m Manager) Says(attribute string) string {
+// Attribute returns another attribute of the manager, such as its readable name.
+func (m Manager) Attribute(attribute string) string {
 	text, _ := os.ReadFile(filepath.Join(m.class(), attribute))
 	return strings.TrimSpace(string(text))
 }

@@ -49,7 +49,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a refusal: %v", err)
 	}
 
-	// Our module goes before the attribute.
+	// Our module takes precedence over the attribute.
 	put("state", "operating\n")
 	node := filepath.Join(dev, "sluice-fpga")
 	if err := errors.Join(os.Remove(filepath.Join(class, "firmware")), os.WriteFile(node, nil, 0o600)); err != nil {

@@ -59,7 +59,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestCheckBoard: what was built for another speed grade or clock is another, though its data fits the device.
+// TestCheckBoard: a bitstream for another speed grade or clock is rejected, even if its data fits the device.
 func TestCheckBoard(t *testing.T) {
 	b, err := boards.Load("zc706")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestCheckBoard(t *testing.T) {
 	}
 	for _, c := range [][3]string{
 		{"board: zc706", "board: zc706", ""},
-		{"clock_mhz: 150", "clock_mhz: 149.9985", ""}, // as an MMCM makes it
+		{"clock_mhz: 150", "clock_mhz: 149.9985", ""}, // as an MMCM produces it
 		{"board: zc706", "board: zc702", "for the board zc702"},
 		{"ffg900-2", "ffg900-3", "for the part xc7z045ffg900-3, zc706 has xc7z045ffg900-2"},
 		{"clock_mhz: 150", "clock_mhz: 142.857", "its clock is 142.857 MHz, zc706 gives it 150"},

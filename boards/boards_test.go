@@ -82,7 +82,7 @@ func TestRefuses(t *testing.T) {
 				t.Errorf("%s without %s: %v", name, key, err)
 			}
 		}
-		// nothing of what is only for building: a board to search on
+		// only the keys for a search, none for a build
 		for _, key := range append([]string{"board_part"}, buildKeys...) {
 			if key == "board_part" && !strings.Contains(string(text), key) || strings.HasPrefix(key, "ports.") == false && strings.Contains(key, ".") {
 				continue
@@ -170,7 +170,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s with %q: %v", c.board, c.new, err)
 		}
 	}
-	// all at once
+	// all errors at once
 	text := strings.NewReplacer("dsp: 900", "dsp: 0", "uio: sluice-npu\n", "", "axi: axi3", "axi: axi5", "name: zc706", "nmae: zc706").Replace(good["zc706"])
 	_, err := Parse("x", []byte(text))
 	if err == nil {
@@ -186,7 +186,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestDevices: every part that a board may have has an IDCODE, whatever it is qualified for.
+// TestDevices: every possible part of a board has an IDCODE, whatever its qualification.
 func TestDevices(t *testing.T) {
 	for part, want := range map[string]string{
 		"xc7z007sclg225-1": "xc7z007s", "xc7z014sclg400-1": "xc7z014s", "xa7z020clg400-1i": "xc7z020", "xq7z045rf900-1i": "xc7z045", "7z045ffg900": "xc7z045",
@@ -222,7 +222,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// own is a board of a name of its own, as small as a file may be.
+// own is a minimal file of a board with its own name.
 const own = `name: my-board_2
 device: Z7010
 family: xc7
@@ -236,7 +236,7 @@ ports: {n_axi: 2, axi_bytes: 8, max_burst: 16}
 dram: {bytes_per_cycle: [8], latency_cycles: 60}
 `
 
-// A board that no publication knows needs no publication's rows.
+// A board without a publication needs no published rows.
 func TestOwnBoard(t *testing.T) {
 	b, err := Parse("x", []byte(own))
 	if err != nil {
@@ -247,7 +247,7 @@ func TestOwnBoard(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a file is said at once.
+// All errors of a file are reported at once.
 func TestRefusesAllAtOnce(t *testing.T) {
 	text := own
 	for _, c := range [][2]string{
@@ -281,7 +281,7 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestSaysOnce: what makes a file no board at all is said once, with the file's name once a line.
+// TestSaysOnce: an error about the whole file is reported once, with the file's name once per line.
 func TestSaysOnce(t *testing.T) {
 	for name, text := range map[string]string{
 		"a key twice": "name: mine\n" + own, "pasted twice": own + own, "a list": "- 1\n- 2\n",
@@ -302,8 +302,8 @@ func TestSaysOnce(t *testing.T) {
 	}
 }
 
-// TestOverlay: the memory behind the caches lies beside the NPU's own, within the board's; where that cannot be it is
-// refused, and the other not.
+// TestOverlay: the cached memory lies next to the NPU's own, within the board's memory. If that is impossible, only
+// the cached overlay is rejected.
 func TestOverlay(t *testing.T) {
 	for _, c := range []struct {
 		board       string
@@ -315,7 +315,7 @@ func TestOverlay(t *testing.T) {
 		{"zc706", 0x8000000, 0x18000000, ""},  // would lie below 0
 		{"zc706", 0x10000000, 0x10000000, ""}, // at 0, where the kernel is
 		{"zc706", 0x30000000, 0x1000, ""},     // half a page
-		{"zc706", 0x30000000, 0x400000, ""},   // half of what the kernel can lend
+		{"zc706", 0x30000000, 0x400000, ""},   // half of what the kernel can give away
 	} {
 		b, err := Load(c.board)
 		if err != nil {
@@ -338,14 +338,14 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestImages: an image of a board that has none is refused before anything is built.
+// TestImages: building an image for a board without one fails before anything is built.
 func TestImages(t *testing.T) {
 	for _, name := range append(Names(), "nosuch") {
 		if name == "zc706" || name == "zcu104" {
 			continue
 		}
 		cmd := exec.Command("image/build.sh", name)
-		cmd.Env = []string{"PATH=/usr/bin:/bin", "GOFLAGS=-mod=none"} // none of what builds
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "GOFLAGS=-mod=none"} // without the build tools
 		text, err := cmd.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(text), "images exist for zc706 and zcu104") {
 			t.Errorf("%s: %v\n%s", name, err, text)
@@ -353,14 +353,14 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// A file without a document is no board, and says so.
+// A file without a document is not a board; the error says so.
 func TestParseEmpty(t *testing.T) {
 	if _, err := Parse("b.yaml", []byte("# nothing\n")); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "found none") {
 		t.Error(err)
 	}
 }
 
-// A file is a board that can be written and read again, or refused.
+// Every file is either a board that can be written and read again, or rejected.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(own))
 	for _, name := range Names() {
@@ -389,7 +389,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A board is the same behind a mark and with CR LF; what YAML would take for octal is refused.
+// A byte order mark and CR LF do not change a board; numbers that YAML would read as octal are rejected.
 func TestTextsAsProgramsWriteThem(t *testing.T) {
 	text, err := files.ReadFile("zc706/board.yaml")
 	if err != nil {

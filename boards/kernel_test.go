@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// stubs stand in for what kernel/build.sh calls: make leaves what a kernel's build does, refuses modules without a
-// configured tree, and writes down what it was asked for.
+// stubs replace the programs that kernel/build.sh calls: make creates the output files of a kernel build, rejects
+// modules without a configured tree, and records its arguments.
 var stubs = map[string]string{
 	"make": `set -eu
 for a in "$@"; do case $a in O=*) o=${a#O=} ;; M=*) m=${a#M=} ;; KCONFIG_ALLCONFIG=*) f=${a#*=} ;; esac; done
@@ -33,8 +33,8 @@ esac
 	"flex":                      "", "bison": "", "bc": "", "xz": "",
 }
 
-// TestKernelKept: what is kept of a kernel is used again where all of it is there and it is of the same sources,
-// configuration and compiler; else it is built anew, and never passes for whole.
+// TestKernelKept: a saved kernel is used again if it is complete and has the same sources, configuration and
+// compiler. Otherwise it is built anew; an incomplete one is never taken for complete.
 func TestKernelKept(t *testing.T) {
 	if _, err := os.Stat("/usr/src/linux-source-6.1.tar.xz"); err != nil {
 		t.Fatalf("%v: install the package linux-source-6.1", err)
@@ -85,7 +85,7 @@ func TestKernelKept(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		do   func()
-		want string // of make
+		want string // arguments of make
 		says string
 	}{
 		{"nothing is there", func() {}, all, "CPU-s (uncached)"},

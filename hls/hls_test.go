@@ -1,5 +1,5 @@
-// Package hls_test holds C-simulation of the HLS kernel itself to account: what must be noticed is, and who
-// shares a source with it is rebuilt from it.
+// Package hls_test tests the C-simulation of the HLS kernel: errors must be noticed, and a changed source must be
+// rebuilt.
 package hls_test
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// breaks are deliberate errors in the kernel. All but the first are seen in the results; the first only where
-// streams have an end.
+// breaks are deliberate errors in the kernel. All but the first change results; the first can only be seen with
+// streams of limited depth.
 var breaks = []struct {
 	name, file, old, new, want string
 }{
@@ -38,7 +38,8 @@ var breaks = []struct {
 	{"halves of PEs", "compute.hpp", "const acc_t alone = l.half ? line[c & 1][half_own]", "const acc_t alone = l.half ? line[0][half_own]", "expected"},
 }
 
-// requests are errors at the port of results: an answer that is not waited for, and a request of another length than its loop.
+// requests are errors at the port of results: an answer that is not awaited, and a request with another length than
+// its loop.
 var requests = []struct{ name, file, old, new, want string }{
 	{"an answer too few", "write.hpp", "answers:\n  for (int i = 0; i < open; i++) {", "answers:\n  for (int i = 1; i < open; i++) {", "requests are open at the end"},
 	{"a request of another length", "write.hpp", "gmem.write_request(first, beats);", "gmem.write_request(first, beats + 1);", "burst_maxi: "},
@@ -75,7 +76,7 @@ func networks(t *testing.T, dir string, config string) []string {
 	return files
 }
 
-// play answers what the kernel in src says to the vectors, and its exit code; it ends with the first that fails.
+// play returns the kernel's output for the vectors, and its exit code; it stops at the first failure.
 func play(t *testing.T, dir, src, config string, files []string) (string, int) {
 	t.Helper()
 	env := []string{"SLUICE_HLS=" + src, "SLUICE_HLS_OUT=" + filepath.Join(t.TempDir(), "built")}
@@ -86,13 +87,13 @@ func play(t *testing.T, dir, src, config string, files []string) (string, int) {
 	return simulate(t, dir, last(binary), files)
 }
 
-// last is the last line of what a build says: the process that it has made.
+// last is the last line of a build's output: the path of the process.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
 }
 
-// simulate answers what a simulator says to the vectors, and its exit code; it ends with the first that fails.
+// simulate returns a simulator's output for the vectors, and its exit code; it stops at the first failure.
 func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
 	t.Helper()
 	dram := filepath.Join(t.TempDir(), "dram")
@@ -115,7 +116,7 @@ func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
 	return "", 0
 }
 
-// TestBreaks: C-simulation notices every break, and nothing where there is none.
+// TestBreaks: C-simulation notices every break, and reports nothing without one.
 func TestBreaks(t *testing.T) {
 	dir := root(t)
 	files := networks(t, dir, "tiny")
@@ -124,7 +125,7 @@ func TestBreaks(t *testing.T) {
 	}
 	list := slices.Concat(breaks, requests)
 	if testing.Short() || os.Getenv("SLUICE_ALL") == "" {
-		list = []struct{ name, file, old, new, want string }{breaks[1], requests[0]} // all of them weekly
+		list = []struct{ name, file, old, new, want string }{breaks[1], requests[0]} // weekly: all of them
 	}
 	for _, b := range list {
 		t.Run(b.name, func(t *testing.T) {
@@ -151,9 +152,9 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
-// TestShortStream: with the weights before the biases, streams of the kernel's depth fill up while finish waits for
-// the biases: a deadlock in hardware, and reported here. With a stream that never fills, as the vendor's
-// C-simulation has them, the same kernel passes every vector.
+// TestShortStream: if weights are sent before the biases, streams of the kernel's depth fill up while finish waits
+// for the biases. That is a deadlock in hardware, and is reported here. With streams of unlimited depth, as in the
+// vendor's C-simulation, the same kernel passes every vector.
 func TestShortStream(t *testing.T) {
 	dir, src := root(t), t.TempDir()
 	if err := os.CopyFS(src, os.DirFS(filepath.Join(dir, "hls", "src"))); err != nil {
@@ -197,8 +198,8 @@ func TestShortStream(t *testing.T) {
 	}
 }
 
-// TestBuildFails: a kernel that does not compile is no success, nor is it one when asked for again; also not where
-// an older build has left all that is linked.
+// TestBuildFails: building a kernel that does not compile fails, also the second time, and also if an older build has
+// left all its files.
 func TestBuildFails(t *testing.T) {
 	dir, src, out := root(t), t.TempDir(), filepath.Join(t.TempDir(), "built")
 	if err := os.CopyFS(src, os.DirFS(filepath.Join(dir, "hls", "src"))); err != nil {
@@ -237,13 +238,13 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
-// TestBehind4GiB: a tensor whose rows go on where offsets have 33 bits leaves its slot, as the RTL says of it
-// (run_gen and act_loader's benches); no slot of the vectors is that large.
+// TestBehind4GiB: a tensor whose rows continue at offsets of 33 bits leaves its slot, as in the RTL (run_gen's and
+// act_loader's benches). No slot of the vectors is that large.
 func TestBehind4GiB(t *testing.T) {
 	const program = `
 #include "npu.hpp"
 #include "layer.hpp"
-// the last offset that has 32 bits, and a row more; one row alone, which fits
+// the last offset that fits 32 bits, and one row more; a single row, which fits
 int main() {
   const npu::u32 stride = 0xFFFFFFC0, last = 0xFFFF0000, row_bytes = 0x10000;
   npu::u32 at = 1;
@@ -275,7 +276,7 @@ int main() {
 	}
 }
 
-// numbers are the integers from 8 on that the kernel may state itself, by file.
+// numbers are the integers from 8 on that may be written in the kernel, by file.
 var numbers = map[string]map[string]string{
 	"layer.hpp": {"20": "MAX_TRIPS, a bound for synthesis"},
 	"npu.cpp":   {"32": "a descriptor's word", "31": "a descriptor's word"},
@@ -286,8 +287,8 @@ var numbers = map[string]map[string]string{
 	"write.hpp": {"32": "a bias", "31": "a bias"},
 }
 
-// TestClamp: bounds the wrong way round, which the bundle's validator refuses and no kernel does, are the same to golden,
-// to this kernel and to the RTL.
+// TestClamp: with swapped bounds, which the bundle's validator rejects but every kernel accepts, golden, this kernel
+// and the RTL compute the same.
 func TestClamp(t *testing.T) {
 	dir, out := root(t), t.TempDir()
 	d, err := configs.Load("tiny")
@@ -331,8 +332,8 @@ func TestClamp(t *testing.T) {
 	}
 }
 
-// TestNumbers: no width, offset, code or limit stands in the kernel as a number; every number that does is on the
-// list above.
+// TestNumbers: widths, offsets, codes and limits are never written in the kernel as numbers; the numbers that are
+// written are on the list above.
 func TestNumbers(t *testing.T) {
 	number := regexp.MustCompile(`\b(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\b`)
 	beside := regexp.MustCompile(`//.*|"[^"]*"|\bu?int(?:8|16|32|64)_t\b|to_u?int64\b`)
@@ -364,9 +365,9 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestOneSource: registers, descriptor and FBCB live in hw/abi/abi.yaml, sizes in hw/configs. In a scratch copy in
-// which both are changed (fields and registers moved, a constant, a size), everything is generated anew and
-// the kernel computes what golden does; so nothing of it is written down a second time in hls.
+// TestOneSource: registers, descriptor and FBCB are defined in hw/abi/abi.yaml, sizes in hw/configs. This test
+// changes both in a copy (fields and registers moved, a constant, a size), generates everything anew, and the kernel
+// must compute the same as golden: nothing of it may be duplicated in hls.
 func TestOneSource(t *testing.T) {
 	from, dir := root(t), t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum", "boards", "bitstreams", "dse", "host", "hls", "hw", "sim"} {
@@ -428,7 +429,7 @@ func TestOneSource(t *testing.T) {
 	if text, err := run(t, dir, nil, "verilator", lint...); err != nil {
 		t.Fatalf("verilator (package verilator): %v: %s", err, text)
 	}
-	// what hw/rtl has a number of its own for (it stops at elaboration where a width is not that)
+	// numbers that hw/rtl repeats (elaboration stops if a width differs)
 	edit("hw/abi/abi.yaml",
 		// widths
 		"bits: 6, count: 8, doc: slot of batch position", "bits: 5, count: 8, doc: slot of batch position",
@@ -444,7 +445,7 @@ func TestOneSource(t *testing.T) {
 	if text, err := run(t, dir, nil, "go", "run", "./hw/abi/gen"); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	// codes and limits are in no hash: a test holds hw/rtl's numbers to them, and says which differ
+	// codes and limits are not part of a hash: a test compares hw/rtl's numbers with them and names the differences
 	text, err := run(t, dir, nil, "go", "test", "-count", "1", "-run", "^TestLimits$", "./hw/abi")
 	for _, name := range []string{"K_ONE is 1", "K_HALF is 0", "SHIFT_MAX is 46"} {
 		if err == nil || !strings.Contains(text, "hw/abi/abi.yaml's limit "+name) {
@@ -455,7 +456,7 @@ func TestOneSource(t *testing.T) {
 	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
 		t.Fatalf("exit %d: %s", code, text)
 	}
-	// and the kernel of the true source refuses those vectors: they are another interface's
+	// and the kernel of the unchanged source rejects these vectors: they are for another interface
 	if text, code := play(t, from, "hls/src", "tiny", files); code == 0 || !strings.Contains(text, "register") {
 		t.Fatalf("the true source's kernel: exit %d: %s", code, text)
 	}

@@ -34,7 +34,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// RTL's paths are the repository's, in errors too.
+// Paths of the RTL are those of the repository, in errors too.
 func TestRTL(t *testing.T) {
 	files, err := Files(RTL)
 	if err != nil || len(files) < 10 {

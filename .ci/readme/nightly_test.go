@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A job of parts (make nightly) runs them all, whatever some come to, fails where one did, and names all that did; a
-// second call runs only what has not ended well. What a part runs may be of parts, and fails as one. Each says what CPU
-// time it took, its grandchildren's too.
+// A job of parts (make nightly) runs all parts even if some fail; it then fails and names all that failed. A second
+// call runs only the parts that have not succeeded. A part may consist of parts itself and fails like one. Each part
+// reports its CPU time, including that of grandchildren.
 func TestJobOfParts(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, ".ci"), os.DirFS("../../.ci")); err != nil {
@@ -20,7 +20,7 @@ func TestJobOfParts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(parts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// busy for a second of CPU time and a tick, whatever else the machine does
+	// busy for one second of CPU time, however loaded the machine is
 	busy := "hz=$(getconf CLK_TCK)\nt=0\nwhile [ $t -le $hz ]; do read -r s </proc/$$/stat; set -- $s; t=$((${14} + ${15})); done\n"
 	if err := os.WriteFile(filepath.Join(dir, "busy.sh"), []byte(busy), 0o600); err != nil {
 		t.Fatal(err)

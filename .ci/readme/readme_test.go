@@ -23,12 +23,12 @@ import (
 // nightly runs the long commands too (make weekly: hours), and outputs (make nightly).
 var nightly = flag.Bool("nightly", false, "run the READMEs' long commands too")
 
-// TestMain builds both programs where they find the repository's own builds: below its root.
+// TestMain builds both programs below the repository's root, where they find its builds.
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 var (
-	root string // of the repository
-	bin  string // what was built of it
+	root string // the repository's root
+	bin  string // folder of the two programs
 )
 
 func run(m *testing.M) int {
@@ -56,15 +56,15 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// A stranger's network on a stranger's board, by the README's commands: compiled, evaluated, searched,
-// exported, simulated, served on soft and on the RTL, classified; and what goes wrong at each step.
+// A user's own network on the user's own board, with the README's commands: compile, evaluate, search, export,
+// simulate, serve on soft and on the RTL, classify; and the errors of each step.
 func TestStranger(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 			e.Setenv("ROOT", root)
-			e.Setenv("HOME", os.Getenv("HOME")) // Go's caches, for sim/build.sh
+			e.Setenv("HOME", os.Getenv("HOME")) // for the Go caches in sim/build.sh
 			e.Setenv("GOFLAGS", "-mod=mod")
 			return recipetest.Home(e.WorkDir)
 		},
@@ -73,7 +73,7 @@ func TestStranger(t *testing.T) {
 	})
 }
 
-// samehash FILE...: the documents name one bundle.
+// samehash FILE...: all documents name the same bundle.
 func sameHash(ts *testscript.TestScript, neg bool, files []string) {
 	first := ""
 	for _, file := range files {
@@ -91,7 +91,7 @@ func sameHash(ts *testscript.TestScript, neg bool, files []string) {
 	}
 }
 
-// make nightly or weekly run what commands.txt leaves to them: every test here that has a long part.
+// make nightly and make weekly must run what commands.txt leaves to them: every test here with a long part.
 func TestNightlyRuns(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -115,15 +115,15 @@ func TestNightlyRuns(t *testing.T) {
 	}
 }
 
-// How a command of a README is run.
+// Ways to run a command of a README.
 const (
 	classRun     = "run"     // in make test
-	classNightly = "nightly" // in make weekly: what commands.txt does not name
-	classMake    = "make"    // by name, as make test and make nightly themselves are
-	classGiven   = "given"   // needs what only a reader has: only its flags are looked at
+	classNightly = "nightly" // in make weekly: commands that commands.txt does not list
+	classMake    = "make"    // by make, under the command's name, as make test and make nightly do
+	classGiven   = "given"   // needs something that only a reader has: only its flags are checked
 )
 
-// plan reads which class a command is of.
+// plan reads the class of each command.
 func plan(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("commands.txt")
@@ -152,8 +152,8 @@ func plan(t *testing.T) map[string]string {
 	return out
 }
 
-// What commands.txt leaves to make of the two programs' commands stands in the Makefile, with what it adds to them (a seed,
-// a folder).
+// Commands of the two programs that commands.txt leaves to make must be in the Makefile. There they may have more
+// flags (a seed, a folder).
 func TestMakeRuns(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestMakeRuns(t *testing.T) {
 	}
 	var lines []map[string]bool
 	for line := range strings.Lines(string(text)) {
-		// commands of a part stand behind each other
+		// the commands of a part follow each other
 		for command := range strings.SplitSeq(strings.Trim(line, "'\n"), ";") {
 			words := map[string]bool{}
 			for _, word := range strings.Fields(command) {
@@ -184,7 +184,7 @@ func TestMakeRuns(t *testing.T) {
 	}
 }
 
-// all are the commands of every README under version control.
+// all returns the commands of every README under version control.
 func all(t *testing.T) []Command {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "*README.md")
@@ -208,7 +208,7 @@ func all(t *testing.T) []Command {
 	return out
 }
 
-// Every command of the two programs in any README has flags that they know.
+// Every README command of the two programs uses only existing flags.
 func TestFlagsAreKnown(t *testing.T) {
 	known := plan(t)
 	seen := map[string]bool{}
@@ -223,14 +223,14 @@ func TestFlagsAreKnown(t *testing.T) {
 		}
 	}
 	for key := range known {
-		// A README that has changed since is no fault of its author's: the list is put right by whoever sees this.
+		// the list may be out of date because of another's change to a README: whoever sees this updates it
 		if !seen[key] && *nightly {
 			t.Errorf("commands.txt: no README has %q", key)
 		}
 	}
 }
 
-// parses asks for the help of a command with its flags: one that is not known ends with a usage error.
+// parses asks for help with the command's flags: an unknown flag ends with a usage error.
 func parses(t *testing.T, program, args string) {
 	cmd := exec.Command("sh", "-c", filepath.Join(bin, program)+" "+args+" --help")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -238,8 +238,8 @@ func parses(t *testing.T, program, args string) {
 	}
 }
 
-// The commands run as they stand, in the order of their README, in a clone of the repository with its builds, and print what
-// a transcript shows of them.
+// The commands run unchanged, in the order of their README, in a clone of the repository with its builds, and print
+// what a transcript shows.
 func TestCommandsRun(t *testing.T) {
 	known := plan(t)
 	clone := t.TempDir()
@@ -250,20 +250,20 @@ func TestCommandsRun(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 	}
-	// What is tracked, as it is in this working tree; builds stay where they are.
+	// Tracked files, as in this working tree; builds stay where they are.
 	set := fmt.Sprintf(`set -e; cd %q; git ls-files -z -co --exclude-standard | tar --null -T - --ignore-failed-read -cf - | tar -xf - -C %q
 		mkdir -p build; ln -s %q %q; mkdir %q; cp %q/* %q/; cd %q; git init -q; git add -A >/dev/null`,
 		root, clone, filepath.Join(root, "build"), filepath.Join(clone, "build"), filepath.Join(clone, "bin"), bin, filepath.Join(clone, "bin"), clone)
 	if out, _, err := sh(t.Context(), root, set); err != nil {
 		t.Fatalf("clone: %v: %s", err, out)
 	}
-	if err := recipetest.Home(clone); err != nil { // what a reader comes with
+	if err := recipetest.Home(clone); err != nil { // the reader's files
 		t.Fatal(err)
 	}
 	if err := os.Rename(filepath.Join(clone, "own.onnx"), filepath.Join(clone, "my.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	ran := map[string]bool{} // what another README has too is run once, but for what a transcript shows of it
+	ran := map[string]bool{} // a command in two READMEs runs once, unless a transcript shows its output
 	for _, c := range all(t) {
 		class := cmp.Or(known[c.File+": "+c.Text], classNightly)
 		if class != classRun && !(class == classNightly && *nightly) {
@@ -294,7 +294,7 @@ func TestCommandsRun(t *testing.T) {
 // shown is the main job's output, which two READMEs show.
 const shown = "fashion on cosim (run, simulated)"
 
-// blocksOf are those of a README that begin like this.
+// blocksOf returns the blocks of a README that begin with the given text.
 func blocksOf(t *testing.T, file, begins string) (out [][]string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(root, file))
@@ -317,7 +317,7 @@ func blocksOf(t *testing.T, file, begins string) (out [][]string) {
 	return out
 }
 
-// What the READMEs show of the main job is one run's output; nightly, it is what the command prints today.
+// The READMEs show the main job's output of one run; nightly it must be what the command prints now.
 func TestOutputsShown(t *testing.T) {
 	whole := blocksOf(t, "README.md", shown)[0]
 	output := strings.Join(whole, "\n")

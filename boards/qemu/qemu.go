@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,10 @@ type Opts struct {
 	Device []string
 	// Run lists runs of sluice board, with arguments separated by commas; without any, the image runs its default.
 	Run []string
+	// Call is called when the guest serves ("ready:" on its console); at says which address of this machine leads to each of
+	// Ports. When it returns, the machine is switched off, so that no end of the runs is waited for.
+	Call  func(ctx context.Context, at map[int]string) error
+	Ports []int
 	// Append is appended to the kernel's command line.
 	Append string
 	// Overlay adds files to the guest, by path.
@@ -128,11 +133,18 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	for _, r := range o.Run {
 		line = append(line, "sluice.run="+r)
 	}
+	if o.Call != nil {
+		line = append(line, "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off")
+	}
 	line = append(line, o.Append)
+	nic, at, err := network(o.Ports)
+	if err != nil {
+		return "", err
+	}
 	args := []string{
 		"-M", machine + ",memory-backend=ram", "-m", fmt.Sprint(o.Board.DDR.Bytes >> 20),
 		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
-		"-display", "none", "-monitor", "none", "-no-reboot",
+		"-nic", nic, "-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
 		"-dtb", filepath.Join(o.Image, o.Tree), "-append", strings.Join(line, " "),
 	}
@@ -165,9 +177,28 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 
 	var out console
 	out.also = o.Console
-	cmd := exec.CommandContext(ctx, path, args...)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := exec.CommandContext(running, path, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
+	called := make(chan error, 1)
+	if o.Call != nil {
+		out.mark, out.seen = "ready: ", make(chan struct{})
+		go func() {
+			select {
+			case <-out.seen:
+				called <- o.Call(ctx, at)
+				stop()
+			case <-running.Done():
+				called <- fmt.Errorf("%w: it does not serve", ErrEnd)
+			}
+		}()
+	}
 	err = cmd.Run()
+	if o.Call != nil {
+		stop()
+		return strings.ReplaceAll(out.String(), "\r\n", "\n"), <-called
+	}
 	text = strings.ReplaceAll(out.String(), "\r\n", "\n")
 	switch {
 	case ctx.Err() != nil:
@@ -178,6 +209,23 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 		return text, fmt.Errorf("%w: no SLUICE-DONE on the console", ErrEnd)
 	}
 	return text, nil
+}
+
+// network is QEMU's -nic: the guest's ports by addresses of this machine, and nothing of the guest's leads outside.
+func network(ports []int) (nic string, at map[int]string, err error) {
+	nic, at = "user,restrict=on", map[int]string{}
+	for _, p := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0") // QEMU does not say which port it would choose
+		if err != nil {
+			return "", nil, err
+		}
+		at[p] = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return "", nil, err
+		}
+		nic += fmt.Sprintf(",hostfwd=tcp:%s-:%d", at[p], p)
+	}
+	return nic, at, nil
 }
 
 func sparse(path string, size int64) error {
@@ -246,6 +294,8 @@ type console struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
 	also io.Writer
+	mark string
+	seen chan struct{} // closed when mark has been written; nil: nobody waits
 }
 
 // Write implements io.Writer.
@@ -253,6 +303,10 @@ func (c *console) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.buf.Write(b)
+	if c.seen != nil && bytes.Contains(c.buf.Bytes(), []byte(c.mark)) {
+		close(c.seen)
+		c.seen = nil
+	}
 	if c.also != nil {
 		return c.also.Write(b)
 	}

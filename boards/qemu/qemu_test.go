@@ -5,9 +5,13 @@
 package qemu
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/kit"
+	"github.com/sluice-npu/sluice/host/serve/drive"
 )
 
 // root is the repository's.
@@ -197,6 +203,61 @@ func TestBoards(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestServes: the image's server is called over the emulated network, on either face, and answers as golden does; then it is
+// switched off. Its size is below the limit.
+func TestServes(t *testing.T) {
+	o := opts(t, "zc706")
+	k, err := kit.Read(filepath.Join(o.Image, "kit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 4
+	o.Run = []string{"sluice,serve,/kit/bundle.sluice,--device,uio,--label,simulated,--clock-mhz,150,--http,0.0.0.0:8000,--grpc,0.0.0.0:8001,--metrics,0.0.0.0:8002"}
+	o.Ports = []int{8000, 8001, 8002}
+	o.Call = func(ctx context.Context, at map[int]string) error {
+		for i, url := range []string{"http://" + at[8000], "grpc://" + at[8001]} {
+			s, err := drive.Dial(url, "", nil)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			m, err := s.Describe(ctx, "bundle")
+			if err != nil {
+				return err
+			}
+			m.Inputs[0].Datatype = "INT16" // the kit's inputs are words
+			for j := range n {
+				var words []byte
+				for _, w := range k.Inputs[j] {
+					words = binary.LittleEndian.AppendUint16(words, uint16(w))
+				}
+				q := &drive.Question{Model: m, ID: uint64(n*i + j), Data: [][]byte{words}}
+				if j%2 == 0 {
+					q.Theta = "2" // to the last exit
+				}
+				r := s.Infer(ctx, q)
+				if r.Ending != drive.Answered || r.Exit < 0 || r.Exit >= len(k.Exits[j]) || r.Class != k.Exits[j][r.Exit].Class || j%2 == 0 && r.Exit != len(k.Exits[j])-1 {
+					t.Errorf("%s, input %d: %+v: expected one of golden's %+v, the last where no exit may be taken", url, j, r, k.Exits[j])
+				}
+			}
+		}
+		resp, err := http.Get("http://" + at[8002] + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if want := `label="simulated"`; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("metrics: %v, expected %s\n%s", err, want, text)
+		}
+		return nil
+	}
+	text, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
 }
 

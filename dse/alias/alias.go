@@ -118,7 +118,7 @@ func (p *Plan) merge(g *graph.Graph) {
 		p.merged[n] = -1
 		node := &g.Nodes[n]
 		if node.Op != graph.Conv || node.Groups != 1 || node.Residual != graph.None || pinned[p.Views[node.Output].Root] ||
-			!scaleless(node.ClampLo) || !scaleless(node.ClampHi) {
+			!scaleIndependent(node.ClampLo) || !scaleIndependent(node.ClampHi) {
 			continue
 		}
 		k := kind{node.Inputs[0], node.Window, node.ClampLo, node.ClampHi, g.Segment[n], head[n]}
@@ -145,10 +145,9 @@ func (p *Plan) merge(g *graph.Graph) {
 	}
 }
 
-// scaleless reports whether a clamp bound is the same integer on every scale. Siblings clamp to the same integers but
-// may have different scales.
-// same integers, and need not have the same scale.
-func scaleless(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
+// scaleIndependent reports whether a clamp bound is the same integer on every scale. Siblings clamp to the same integers
+// but may have different scales.
+func scaleIndependent(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
 
 // extent is the range of channels used in a root. Channels to the left of its own are negative until all tensors are
 // placed.
@@ -255,8 +254,8 @@ func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 // Pix is the distance between pixels of t, in elements.
 func (p *Plan) Pix(t graph.TensorID) int { return p.Width[p.Views[t].Root] }
 
-// Layer returns the nodes that form one layer with node n, in the order of their output channels. first reports
-// whether n is the node whose place the layer takes: the first one, as its input is the input of all.
+// Layer returns the nodes that form one layer with node n, in the order of their output channels, and whether n
+// is the node whose place the layer takes: the first one, as its input is the input of all.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n

@@ -15,7 +15,7 @@ import (
 
 var inf = float32(math.Inf(1))
 
-// net builds graphs of shapes alone; every method returns the tensor that it makes.
+// net builds graphs without weights; every method returns the tensor that it creates.
 type net struct{ g *graph.Graph }
 
 func newNet(c int) net {
@@ -30,7 +30,7 @@ func (b net) node(n graph.Node, h, w, c int) graph.TensorID {
 	return n.Output
 }
 
-// conv adds a convolution of c channels with a ReLU, and lets change have a look.
+// conv adds a convolution of c channels with a ReLU; change may modify it.
 func (b net) conv(in graph.TensorID, c, k int, change func(*graph.Node)) graph.TensorID {
 	t := b.g.Tensors[in]
 	n := graph.Node{
@@ -77,7 +77,7 @@ func (b net) plan(t interface {
 	return Of(b.g)
 }
 
-// merged names the nodes of the layers that are several.
+// merged names the nodes of the layers that consist of several nodes.
 func (b net) merged(p *Plan) []string {
 	var out []string
 	for _, nodes := range p.Merged {
@@ -90,23 +90,23 @@ func (b net) merged(p *Plan) []string {
 	return out
 }
 
-// block is one of GoogLeNet's with its 1x1 convolution at a place of the concatenation.
+// block is a block of GoogLeNet, with its 1x1 convolution at a given place in the concatenation.
 func block(b net, in graph.TensorID, at int) graph.TensorID {
 	parts := []graph.TensorID{b.conv(b.conv(in, 3, 1, nil), 5, 3, nil), b.conv(b.conv(in, 2, 1, nil), 6, 5, nil)}
 	return b.concat(slices.Insert(parts, at, b.conv(in, 4, 1, nil))...)
 }
 
-// A block's reduces and its 1x1 convolution are one layer, whose outputs lie beside the concatenation.
+// A block's reduces and its 1x1 convolution become one layer, whose outputs lie beside the concatenation.
 func TestBlock(t *testing.T) {
 	for _, c := range []struct {
 		at     int
 		merged []string
 		width  int
-		views  map[string]int // channel of a node's output
+		views  map[string]int // first channel of a node's output
 	}{
 		{0, []string{"n0 n2 n4"}, 20, map[string]int{"n0": 0, "n2": 3, "n4": 5, "n1": 9, "n3": 14, "n5": 5}},
 		{2, []string{"n4 n0 n2"}, 20, map[string]int{"n1": 0, "n3": 5, "n4": 11, "n0": 15, "n2": 18, "n5": 0}},
-		{1, []string{"n0 n2"}, 15, map[string]int{"n1": 0, "n4": 5, "n3": 9, "n5": 0}}, // between others: the reduces alone
+		{1, []string{"n0 n2"}, 15, map[string]int{"n1": 0, "n4": 5, "n3": 9, "n5": 0}}, // it lies between others: only the reduces are merged
 	} {
 		b := newNet(7)
 		b.exit(block(b, 0, c.at))
@@ -130,7 +130,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// What differs in anything but its numbers is no layer with others.
+// Convolutions that differ in anything but their numbers are not merged.
 func TestNotAlike(t *testing.T) {
 	pair := func(change func(*graph.Node)) func(net) {
 		return func(b net) {
@@ -170,11 +170,11 @@ func TestNotAlike(t *testing.T) {
 			a, c, d := b.conv(0, 4, 1, nil), b.conv(0, 4, 1, nil), b.conv(0, 2, 1, nil)
 			b.g.Exits = append(b.g.Exits, graph.Exit{Name: "joined", Tensor: b.concat(a, c, b.conv(d, 2, 1, nil))})
 		}, nil},
-		{"wider than a descriptor can say", func(b net) { // the reduces alone
+		{"wider than a descriptor can say", func(b net) { // only the reduces are merged
 			a, c := b.conv(0, 300, 1, nil), b.conv(0, 300, 1, nil)
 			b.exit(b.concat(b.conv(0, 65000, 1, nil), b.conv(a, 1, 3, nil), b.conv(c, 1, 3, nil)))
 		}, []string{"n0 n1"}},
-		{"part of two concatenations", func(b net) { // lies in the first, is copied to the second
+		{"part of two concatenations", func(b net) { // it lies in the first and is copied to the second
 			a, c := b.conv(0, 4, 1, nil), b.conv(0, 5, 1, nil)
 			b.exit(b.concat(b.concat(a, c), b.concat(c, b.conv(0, 3, 3, nil))))
 		}, []string{"n0 n1"}},
@@ -187,8 +187,8 @@ func TestNotAlike(t *testing.T) {
 	}
 }
 
-// On random graphs: layers of several nodes are alike and lie side by side, concatenations lie where
-// their inputs do, and nothing else shares a channel.
+// On random graphs: merged convolutions are alike and adjacent, concatenations contain their inputs, and no other
+// tensors share a channel.
 func TestRandom(t *testing.T) {
 	layers := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -254,7 +254,7 @@ func check(t *rapid.T, g *graph.Graph, p *Plan) {
 			v.Channel += g.Tensors[b.Output].C
 		}
 	}
-	used := map[View]string{} // who writes a channel
+	used := map[View]string{} // node that writes a channel
 	write := func(name string, v View, channels int) {
 		for c := range channels {
 			at := View{v.Root, v.Channel + c}
@@ -292,7 +292,7 @@ func check(t *rapid.T, g *graph.Graph, p *Plan) {
 	}
 }
 
-// What of the zoo's networks is one layer.
+// The merged layers of the zoo's networks.
 func TestZoo(t *testing.T) {
 	for name, want := range map[string]int{"inceptionv3": 10, "resnet50": 0, "mobilenetv2": 0, "fashion": 0, "tiny": 0} {
 		g, err := zoo.Load(name, 1)

@@ -23,6 +23,12 @@ type Bundle struct {
 	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
+// NetworkName and Kind make a bundle what a runtime loads on a device (device.Artefact).
+func (b *Bundle) NetworkName() string { return b.Network.Name }
+
+// Kind is that of every bundle.
+func (*Bundle) Kind() string { return "bundle" }
+
 // Network describes the compiled network.
 type Network struct {
 	Name          string

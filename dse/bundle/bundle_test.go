@@ -147,7 +147,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// No single changed byte and no shortened file gets through.
+// No file with one changed byte, and no shortened file, is accepted.
 func TestEveryByteCounts(t *testing.T) {
 	data := file(t, random(t, 5, "tiny"))
 	step := max(1, len(data)/2000)
@@ -249,8 +249,8 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// TestKeptTensors: what stays on chip only must have no reader but the next layer, and what is kept
-// is what the next layer reads.
+// TestKeptTensors: a tensor that is only on chip has no reader but the next layer, and a kept tensor is the input of
+// the next layer.
 func TestKeptTensors(t *testing.T) {
 	kept := func(is func(b *bundle.Bundle, l, batch int) bool) (*bundle.Bundle, int, int) {
 		for seed := uint64(1); seed < 2000; seed++ {
@@ -273,7 +273,7 @@ func TestKeptTensors(t *testing.T) {
 		}
 	}
 	b, l, batch := kept(func(b *bundle.Bundle, l, batch int) bool {
-		// somebody else reads it: the compiler would have made it ON_CHIP now and then else
+		// it has another reader, or the compiler might have made it ON_CHIP
 		next := &b.Layers[l+1]
 		for j := l + 1; j < len(b.Layers); j++ {
 			if b.Layers[j].Residual && b.Layers[j].ResOffset == b.Layers[l].OutOffset {
@@ -331,8 +331,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// FuzzRead: no input crashes Read, and what it accepts is written back byte for byte. Each input is
-// tried as it is and with a hash that fits, so that the parser behind the hash is reached.
+// FuzzRead: no input crashes Read, and accepted input is written back byte for byte. Each input is tried both
+// unchanged and with a correct hash, so that the parser behind the hash check is reached.
 func FuzzRead(f *testing.F) {
 	for seed := uint64(1); seed <= 4; seed++ {
 		f.Add(file(f, random(f, seed, "tiny")))

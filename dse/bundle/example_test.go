@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Weights in the order in which the hardware reads them: tiles are padded, and unpacking gives back what was packed.
+// Weights in the hardware's read order: tiles are padded, and unpacking is the inverse.
 func ExamplePackWeights() {
 	d, err := configs.Load("tiny")
 	if err != nil {

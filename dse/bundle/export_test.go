@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 )
 
-// Encode writes a bundle's file, with its hash, without looking at it.
+// Encode writes a bundle's file, with its hash, without validation.
 func Encode(b *Bundle) ([]byte, error) {
 	var w bytes.Buffer
 	if err := b.encode(&w); err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// FuzzFields changes fields and makes the hash right again: nothing that Read accepts may make those
-// who rely on it fail.
+// FuzzFields changes fields and corrects the hash: no bundle that Read accepts may make its users fail.
 func FuzzFields(f *testing.F) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	for range 1500 {
@@ -48,7 +47,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// use is what drivers and simulators do with a bundle.
+// use does what drivers and simulators do with a bundle.
 func use(t *testing.T, b *bundle.Bundle) {
 	t.Helper()
 	if _, err := b.Summarize(); err != nil {
@@ -71,7 +70,7 @@ func use(t *testing.T, b *bundle.Bundle) {
 	}
 	for l := range b.Layers {
 		if _, err := b.LayerWeights(l, -1); err != nil && b.Layers[l].Op == abi.OpGEMM {
-			continue // filling that is not zero: golden and the driver's user see that
+			continue // padding that is not zero: golden and the driver's user detect that
 		}
 	}
 	p, err := golden.New(b)
@@ -101,7 +100,7 @@ func use(t *testing.T, b *bundle.Bundle) {
 	}
 }
 
-// Sums with places near the largest number do not wrap.
+// Sums of places near the largest integer do not wrap.
 func TestPlacesNearTheLargestNumber(t *testing.T) {
 	for _, at := range []int{math.MaxInt - 1, math.MaxInt - 63, math.MaxInt/2 + 1, bundle.MaxSlot, -2} {
 		for name, edit := range map[string]func(b *bundle.Bundle){

@@ -86,7 +86,7 @@ func TestPackUnpack(t *testing.T) {
 		if _, err := UnpackWeights(d, k, packed[:len(packed)-16], c, kh, kwc); err == nil {
 			t.Fatal("16 bytes too few, and no error")
 		}
-		// What is no weight must be zero.
+		// Padding must be zero.
 		for i := 0; i < len(packed); i += 2 {
 			packed[i] ^= 1
 			again, err := UnpackWeights(d, k, packed, c, kh, kwc)
@@ -127,7 +127,7 @@ func TestOverlaps(t *testing.T) {
 		if shared && !got {
 			t.Fatalf("%+v and %+v share bytes", a, b)
 		}
-		// The other way only for parts of one tensor: elsewhere overlaps may be careful.
+		// The converse holds only for parts of one tensor: elsewhere overlaps may report too much.
 		if !shared && got && a.pix == b.pix && a.row == b.row && a.h == b.h && max(a.off, b.off)-min(a.off, b.off)+2*int64(max(a.c, b.c)) <= 2*int64(a.pix) {
 			t.Fatalf("%+v and %+v share nothing", a, b)
 		}

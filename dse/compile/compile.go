@@ -1,18 +1,19 @@
-// Package compile lowers a quantised network to a bundle for one design: descriptors, packed
-// weights, the layout of a slot, the FBCB and the latency table.
+// Package compile lowers a quantised network to a bundle for one design: descriptors, packed weights, the layout of a
+// slot, the FBCB and the latency table.
 //
-// What a node becomes:
+// Nodes become descriptors as follows:
 //
-//   - a convolution: one GEMM, also for several that dse/alias says are one layer, where their shifts
-//     agree; one a window of groups where it is grouped, the window's groups side by side on the diagonal
-//     of a dense matrix (depthwise: T_C channels wide); one a window of output channels where it has more
-//     than C_MAX of them. Windows of groups are wider where the network has more descriptors than L_MAX
-//     otherwise;
-//   - a pool: one pool, or one a window of channels where it has more than C_MAX or its rows do not
-//     fit the activation buffer;
-//   - an Add: a depthwise 1x1 GEMM with the identity of its first input, and its second as residual;
-//   - a Concat: nothing, its inputs are produced in place; a 1x1 max pool for an input that cannot
-//     lie there (the network's input, a tensor in two concatenations).
+//   - a convolution: one GEMM. Convolutions that dse/alias merges are one GEMM together, if their
+//     shifts agree. A grouped one is one GEMM for each window of groups, with the window's groups side
+//     by side on the diagonal of a dense matrix (depthwise: T_C channels wide). One with more than
+//     C_MAX output channels is one GEMM for each window of these. Windows of groups become wider if
+//     the network would otherwise have more than L_MAX descriptors;
+//   - a pool: one pool, or one for each window of channels if it has more than C_MAX or its rows do
+//     not fit the activation buffer;
+//   - an Add: a depthwise 1x1 GEMM that multiplies its first input by the identity, with the second
+//     input as residual;
+//   - a Concat: nothing, its inputs are written in place. An input for which that is impossible (the
+//     network's input, a tensor in two concatenations) is copied by a 1x1 max pool.
 package compile
 
 import (
@@ -35,22 +36,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What Compile refuses, besides mapping.ErrNoFit, cost.ErrGeom and the errors of graph.Check.
+// Errors of Compile, besides mapping.ErrNoFit, cost.ErrGeom and the errors of graph.Check.
 var (
 	ErrNetwork = errors.New("the quantised network is inconsistent")
 	ErrTooMany = errors.New("the network has too many layers")
 	ErrTooBig  = errors.New("the network is too large")
 )
 
-// Options choose what the compiler may use.
+// Options restrict the choices of the compiler.
 type Options struct {
 	Mapping mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
 	Device  string            // of the latency table; empty: the design's name
 	Meta    map[string]string // goes into the bundle
 }
 
-// Compile lowers q to a bundle for design d. Errors name the layer, and what it needs against what
-// there is.
+// Compile lowers q to a bundle for design d. Errors name the layer, what it needs, and what is available.
 func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if err := d.Elaborates(); err != nil {
 		return nil, fmt.Errorf("compile: the design %q cannot be built: %w", d.Name, err)
@@ -82,7 +82,7 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 	return c.b, nil
 }
 
-// check refuses a network that is not consistent, or that could overflow.
+// check rejects a network that is not consistent or that could overflow.
 func check(q *quant.Network) error {
 	if q == nil || q.Graph == nil {
 		return fmt.Errorf("%w: there is none", ErrNetwork)
@@ -111,14 +111,14 @@ type compiler struct {
 	b      *bundle.Bundle
 	node   []int               // by layer
 	pieces []piece             // by layer
-	stored map[[32]byte]uint32 // what lies where in b.Weights
+	stored map[[32]byte]uint32 // offset of each content in b.Weights
 	over   int                 // descriptors beyond L_MAX
 	spread int64               // bytes of grouped weights, zeros included
 	wide   []split.Grouped     // grouped layers, in the order of nodes
-	parts  []int               // of them, where they are not as many as T_C asks for
+	parts  []int               // number of windows of each, if not the default
 }
 
-// piece is one descriptor to be: a node on windows of channels.
+// piece is one future descriptor: a node, or a window of its channels.
 type piece struct {
 	op       abi.Op
 	name     string
@@ -134,7 +134,7 @@ type piece struct {
 	layer    *quant.Layer
 }
 
-// lower makes the descriptors; where there are too many, once more with wider windows.
+// lower makes the descriptors; if there are too many, it repeats that with wider windows.
 func (c *compiler) lower() error {
 	if err := c.nodes(); err != nil || c.over == 0 {
 		return err
@@ -176,7 +176,7 @@ func (c *compiler) nodes() error {
 	return nil
 }
 
-// suffix names a piece where there are several.
+// suffix names a piece if a node has several.
 func suffix(name string, w [2]int, parts int) string {
 	if parts == 1 {
 		return name
@@ -198,8 +198,8 @@ func (c *compiler) conv(n int) error {
 	}, l.Bias)
 }
 
-// dense emits a convolution that is not grouped. Those that are one layer with it stand in the place of
-// the first; neighbours among them with other shifts or clamps are layers of their own.
+// dense emits a convolution that is not grouped. Convolutions merged with it are emitted in place of the first one;
+// if shifts or clamps differ, only adjacent ones with equal values are merged.
 func (c *compiler) dense(n int, p piece) error {
 	nodes, stands := c.l.Layer(n)
 	if !stands {
@@ -228,13 +228,13 @@ func (c *compiler) dense(n int, p piece) error {
 	return nil
 }
 
-// alike tells whether one descriptor can say what both layers do with their sums.
+// alike reports whether one descriptor can describe the post-processing of both layers.
 func alike(a, b *quant.Layer) bool {
 	return a.Shift == b.Shift && a.ClampLo == b.ClampLo && a.ClampHi == b.ClampHi
 }
 
-// grouped emits a grouped convolution on windows of groups, each as wide as the array's T_C where
-// a group is not wider. weight gives output channel o, tap and input channel i of a group.
+// grouped emits a grouped convolution as windows of groups, each T_C channels wide unless a single group is wider.
+// weight returns the weight of output channel o, tap and input channel i of a group.
 func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
 	node := &c.g.Nodes[n]
 	inG, outG := c.g.Tensors[p.in].C/groups, c.g.Tensors[p.out].C/groups
@@ -267,9 +267,9 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		p.out0, p.outC = w[0], w[1]-w[0]
 		p.bias = bias[w[0]:w[1]]
 		if c.full() {
-			continue // before its weights are made
+			continue // before its weights are created
 		}
-		// Zeros beside the diagonal included; a bundle's limit is the packed form's.
+		// Includes the zeros beside the diagonal; a bundle's limit is for the packed form.
 		if c.spread += 2 * int64(p.outC) * int64(taps) * int64(p.inC); c.spread > bundle.MaxWeights {
 			return fmt.Errorf("%w: more than %d bytes of weights once groups lie side by side", ErrTooBig, bundle.MaxWeights)
 		}
@@ -312,8 +312,8 @@ func (c *compiler) pool(n int) error {
 	return c.poolPieces(n, p, node.Name, 0)
 }
 
-// poolPieces emits a pool whose output begins at channel out0 of its output tensor, in as few
-// windows of channels as fit.
+// poolPieces emits a pool whose output begins at channel out0 of its output tensor, in the smallest number of windows
+// of channels that fit.
 func (c *compiler) poolPieces(n int, p piece, name string, out0 int) error {
 	channels := c.g.Tensors[p.in].C
 	size := min(channels, c.d.CMax)
@@ -362,7 +362,7 @@ func (c *compiler) concat(n int) error {
 	return nil
 }
 
-// descriptor fills in everything of a piece but its weights and biases.
+// descriptor fills in a piece, except its weights and biases.
 func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	in, out, w := c.g.Tensors[p.in], c.g.Tensors[p.out], p.window
 	g := cost.Geom{
@@ -424,10 +424,12 @@ func (c *compiler) emit(n int, p piece) error {
 // mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights as the
 // entries want them.
 func (c *compiler) mapLayers() error {
-	layers := make([]cost.Geom, len(c.b.Layers))
+	var layers []cost.Geom
+	for _, x := range c.b.Network.Exits {
+		layers = append(layers, cost.GeomsOf(c.b.Layers[x.First:x.Last+1])...)
+	}
 	c.b.FBCB = make([][]abi.FBCB, len(layers))
 	for l := range layers {
-		layers[l] = cost.GeomOf(&c.b.Layers[l])
 		c.b.FBCB[l] = make([]abi.FBCB, abi.BMax)
 		for b := range abi.BMax {
 			var err error
@@ -518,7 +520,7 @@ func (c *compiler) pack(l int, g cost.Geom) error {
 	return nil
 }
 
-// full counts a descriptor for which there is no room.
+// full counts a descriptor that does not fit into the table.
 func (c *compiler) full() bool {
 	if len(c.b.Layers) < abi.LMax {
 		return false
@@ -527,7 +529,7 @@ func (c *compiler) full() bool {
 	return true
 }
 
-// store appends bytes to the weights, or finds them there.
+// store appends bytes to the weights, or finds equal ones there.
 func (c *compiler) store(data []byte) (uint32, error) {
 	sum := sha256.Sum256(data)
 	if at, ok := c.stored[sum]; ok {
@@ -544,7 +546,7 @@ func (c *compiler) store(data []byte) (uint32, error) {
 	return uint32(at), nil
 }
 
-// describe fills in network, exits and slot.
+// describe fills in the network, its exits and the slot.
 func (c *compiler) describe() {
 	g, b := c.g, c.b
 	in := g.Tensors[g.Input]

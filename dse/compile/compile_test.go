@@ -25,7 +25,7 @@ func design(t testing.TB, name string) configs.Design {
 	return d
 }
 
-// net builds quantised graphs of all-zero numbers: only shapes matter here.
+// net builds quantised graphs with zero weights: only shapes matter here.
 type net struct{ q *quant.Network }
 
 func newNet(h, w, c int) *net {
@@ -51,7 +51,7 @@ func (n *net) add(name string, node graph.Node, l quant.Layer) graph.TensorID {
 	return node.Output
 }
 
-// conv is a convolution of one size, with a kernel of 1 or 3.
+// conv adds a convolution that keeps the size, with a kernel of 1 or 3.
 func (n *net) conv(name string, in graph.TensorID, cout, k, groups int, res graph.TensorID) graph.TensorID {
 	x := n.q.Graph.Tensors[in]
 	weights := cout * k * k * x.C / groups
@@ -95,7 +95,7 @@ func (n *net) compile(t *testing.T, d configs.Design) *bundle.Bundle {
 
 func names(b *bundle.Bundle) string { return strings.Join(b.Names, " ") }
 
-// The parts of a concatenation are written in place; those that cannot be are copied.
+// The parts of a concatenation are written in place; parts for which that is impossible are copied.
 func TestConcat(t *testing.T) {
 	n := newNet(4, 4, 6)
 	a := n.conv("a", n.q.Graph.Input, 8, 3, 1, graph.None)
@@ -111,7 +111,7 @@ func TestConcat(t *testing.T) {
 	if whole.C != 34 || whole.Pix != 34 {
 		t.Fatalf("the outer concatenation is %+v", whole)
 	}
-	// e = b, (a, b, input): c stands 10 channels in, a at its beginning, b behind it.
+	// e = b, (a, b, input): c begins at channel 10, a at channel 0, b after a.
 	for _, x := range []struct {
 		t       graph.TensorID
 		channel int
@@ -125,8 +125,8 @@ func TestConcat(t *testing.T) {
 	}
 }
 
-// Convolutions of one tensor are one layer, whose output lies in one piece in the pixels of the
-// concatenation; where shifts or clamps differ, neighbours that have them in common are.
+// Convolutions of one tensor become one layer, whose output is one range of channels in the pixels of the
+// concatenation. If shifts or clamps differ, adjacent ones with equal values are merged.
 func TestSiblings(t *testing.T) {
 	d := design(t, "run") // C_MAX = 512
 	for _, c := range []struct {
@@ -198,10 +198,10 @@ func TestChannelWindows(t *testing.T) {
 	}
 }
 
-// A pool whose rows do not fit is cut by channels; a convolution cannot be, and is refused with its
-// name, its need and the limit.
+// A pool whose rows do not fit is split by channels. A convolution cannot be split, and the error has its name, its
+// need and the limit.
 func TestActivationBuffer(t *testing.T) {
-	d := design(t, "tiny") // 2048 elements a half
+	d := design(t, "tiny") // 2048 elements per half
 	n := newNet(10, 10, 40)
 	x := n.add("pool", graph.Node{
 		Op: graph.MaxPool, Inputs: []graph.TensorID{n.q.Graph.Input}, Output: n.tensor(1, 1, 40), Residual: graph.None,
@@ -225,7 +225,7 @@ func TestActivationBuffer(t *testing.T) {
 	}
 }
 
-// Hardware without AVG_TABLE cannot average over a number of pixels that varies.
+// Hardware without AVG_TABLE cannot average over a varying number of pixels.
 func TestAvgTable(t *testing.T) {
 	n := newNet(4, 4, 3)
 	x := n.add("pool", graph.Node{
@@ -291,8 +291,7 @@ func TestRefusesInconsistentNetworks(t *testing.T) {
 	}
 }
 
-// With stacking and sample groups allowed, every k that the FBCB names has its weights, and some
-// batch of some layer uses another point than k = 1, s = 1.
+// With stacking and sample groups, weights exist for every k in the FBCB, and at least one entry is not k = 1, s = 1.
 func TestOtherPoints(t *testing.T) {
 	n := newNet(8, 8, 32)
 	x := n.conv("narrow", n.q.Graph.Input, 16, 3, 1, graph.None)
@@ -316,8 +315,8 @@ func TestOtherPoints(t *testing.T) {
 	}
 }
 
-// The zoo's networks on the reference arrays: every one fits, its latency table is complete and
-// grows with batch and depth, and compiling again gives the same bundle.
+// The zoo's networks on the reference arrays: each fits, its latency table is complete and increases with batch and
+// depth, and compiling again gives the same bundle.
 func TestZoo(t *testing.T) {
 	for _, name := range []string{"tiny", "fashion"} {
 		g, err := zoo.Load(name, 1)

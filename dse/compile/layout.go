@@ -11,14 +11,14 @@ import (
 
 const (
 	elemBytes = 2
-	// A round of stripes over the ports of any design (four of 256 bytes): what begins elsewhere is cut
-	// into more bursts, and one port has the first and the last. On zcu104 that made layers that read
-	// weights all the time up to a quarter slower.
+	// The bytes of one round of stripes over the ports of any design (four stripes of 256 bytes). Tensors that do not
+	// begin at a multiple of it are cut into more bursts, and one port gets both the first and the last. On zcu104
+	// that made layers that read weights all the time up to a quarter slower.
 	tensorAlign = 1024
 	slotAlign   = 4096
 )
 
-// layout is the memory of one slot.
+// layout holds the memory layout of one slot.
 type layout struct {
 	*alias.Plan
 	g      *graph.Graph
@@ -26,7 +26,7 @@ type layout struct {
 	stride int64
 }
 
-// lay gives every tensor its place in a slot.
+// lay places every tensor in a slot.
 func lay(g *graph.Graph) (*layout, error) {
 	l := &layout{Plan: alias.Of(g), g: g, offset: make([]int64, len(g.Tensors))}
 	blocks, roots := l.blocks()
@@ -41,7 +41,7 @@ func lay(g *graph.Graph) (*layout, error) {
 	return l, nil
 }
 
-// blocks lists the memory of every root and the nodes between which it lives.
+// blocks lists the memory of every root, with the nodes between which it lives.
 func (l *layout) blocks() ([]block, []graph.TensorID) {
 	const forever = math.MaxInt
 	g := l.g
@@ -55,12 +55,12 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 		first[r], last[r] = min(first[r], n), max(last[r], n)
 	}
 	for n := range g.Nodes {
-		touch(g.Nodes[n].Output, n) // those of nodes that are one layer have one root, which lives from the first on
+		touch(g.Nodes[n].Output, n) // nodes that form one layer share a root, which lives from the first of them on
 		for _, t := range g.Nodes[n].Reads() {
 			touch(t, n)
 		}
 	}
-	// A retry needs the input, a client the logits: both live until the request has ended.
+	// A retry needs the input, and a client the logits: both live until the request has ended.
 	pin := func(t graph.TensorID) {
 		touch(t, -1)
 		touch(t, forever)
@@ -73,7 +73,7 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 	var roots []graph.TensorID
 	for t := range g.Tensors {
 		if last[t] < first[t] {
-			continue // it lies in another
+			continue // it lies inside another tensor
 		}
 		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(l.Width[t]) * elemBytes
 		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})
@@ -82,21 +82,21 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 	return blocks, roots
 }
 
-// at is the byte offset of a channel of t in the slot.
+// at returns the byte offset in the slot of a channel of t.
 func (l *layout) at(t graph.TensorID, channel int) int64 {
 	v := l.Views[t]
 	return l.offset[v.Root] + int64(v.Channel+channel)*elemBytes
 }
 
-// block is memory that is needed from node first to node last, both included.
+// block is memory that is used from node first to node last, both included.
 type block struct {
 	size        int64
 	first, last int
 	offset      int64
 }
 
-// allocate gives every block an offset so that no two that live at the same time overlap, the
-// largest first, each at the lowest offset that is free; it answers the bytes needed.
+// allocate assigns an offset to every block so that no two blocks that live at the same time overlap. The largest
+// come first, each at the lowest free offset. It returns the number of bytes needed.
 func allocate(blocks []block) int64 {
 	order := make([]int, len(blocks))
 	for i := range order {

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No two blocks that live at the same time overlap, every offset is aligned, and the total is their
-// end; where all live at once, nothing is wasted but the alignment.
+// Blocks that live at the same time do not overlap, offsets are aligned, and the total is the end of the last block.
+// If all live at once, only alignment wastes space.
 func TestAllocate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) block {
@@ -37,7 +37,7 @@ func TestAllocate(t *testing.T) {
 	})
 }
 
-// Memory is used again: a chain of equal tensors needs two of them.
+// Memory is reused: a chain of equal tensors needs the memory of two.
 func TestAllocateReuses(t *testing.T) {
 	var blocks []block
 	for i := range 10 {

@@ -1,5 +1,5 @@
-// Package evaluate holds a bundle to what it was made from: the golden executor, which computes what the
-// hardware must, beside the float network and beside onnxruntime, on images with or without classes.
+// Package evaluate compares a bundle with its sources: the golden executor, which computes what the hardware must,
+// with the float network and with onnxruntime, on images with or without classes.
 package evaluate
 
 import (
@@ -21,40 +21,40 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrEvaluate is wrapped by what Run refuses.
+// ErrEvaluate is wrapped by the errors of Run.
 var ErrEvaluate = errors.New("the images cannot be evaluated")
 
-// chunk is how many images are in memory at once.
+// chunk is the number of images in memory at once.
 const chunk = 64
 
-// Oracle gives another implementation's logits, by exit and image.
+// Oracle returns another implementation's logits, by exit and image.
 type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 
-// Report is what was found. Shares are of images.
+// Report is the result. Shares are shares of images.
 type Report struct {
 	Images   int     `json:"images"`
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
-	// Saturated are the layers whose results reach the end of 16 bits: the calibration saw smaller ones.
+	// Saturated lists the layers whose results reach the limits of 16 bits: calibration saw smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
 	Exits     []Exit       `json:"exits"`
 }
 
-// Saturation is a layer's.
+// Saturation belongs to one layer.
 type Saturation struct {
 	Layer string  `json:"layer"`
 	Share float64 `json:"share"` // of the layer's results
 }
 
-// Exit compares one exit's results. Distances are the largest difference of a logit, as a share of the
-// image's largest logit in magnitude; nil where nothing was compared.
+// Exit compares the results of one exit. A distance is the largest difference of a logit, as a share of the image's
+// largest logit in magnitude; nil if nothing was compared.
 type Exit struct {
 	Name        string   `json:"name"`
 	Int16       *float64 `json:"accuracy_int16"`
 	Float       *float64 `json:"accuracy_float"`
 	Onnxruntime *float64 `json:"accuracy_onnxruntime"`
-	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil where the exit is no classifier
+	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil if the exit is not a classifier
 	AgreeOracle *float64 `json:"int16_agrees_with_onnxruntime"`
 	FloatOracle *float64 `json:"float_agrees_with_onnxruntime"`
 	MeanFloat   float64  `json:"distance_from_float_mean"`
@@ -63,17 +63,17 @@ type Exit struct {
 	WorstOracle *float64 `json:"distance_from_onnxruntime_worst"`
 }
 
-// sums are counted image by image and exit by exit.
+// sums adds up results image by image and exit by exit.
 type sums struct {
-	int16, float, oracle         int // right
+	int16, float, oracle         int // number of right results
 	agreeFloat, agreeOracle      int
 	floatOracle                  int
 	meanFloat, worstFloat        float64
 	meanOracle, worstOracleSoFar float64
 }
 
-// Run evaluates b, which was made of g, on set. oracle may be nil; progress, where not nil, hears how many
-// images are done.
+// Run evaluates b, which was compiled from g, on set. oracle may be nil; progress, if not nil, is called with the
+// number of finished images.
 func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
@@ -118,7 +118,7 @@ type evaluator struct {
 	saturated []atomic.Int64 // results of each layer
 }
 
-// logits of one image, by exit.
+// logits holds the logits of one image, by exit.
 type logits struct{ int16, float [][]float32 }
 
 func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to int, oracle Oracle) error {
@@ -176,7 +176,7 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 	return nil
 }
 
-// one computes an image both ways, and counts input elements that saturate.
+// one computes an image with both executors and counts input elements that saturate.
 func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped int64, err error) {
 	if x, err = e.set.Image(i); err != nil {
 		return
@@ -208,7 +208,7 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 	return x, l, clipped, nil
 }
 
-// golden is what the hardware computes, layer by layer, so that results that saturate can be counted.
+// golden computes what the hardware computes, layer by layer, so that saturated results can be counted.
 func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	slot := e.p.NewSlot()
 	if err := e.p.SetInput(slot, in); err != nil {
@@ -231,8 +231,8 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// saturated counts a layer's results at the ends of 16 bits. A bound that the network itself sets is none of these,
-// and pools only hand on what they read.
+// saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
+// pools, which only pass on what they read.
 func saturated(d *abi.Desc, slot []byte) (n int64) {
 	if d.Op != abi.OpGEMM {
 		return 0
@@ -251,7 +251,7 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 	return n
 }
 
-// Input is an image on the network's scale: round(x * 2^InFrac), saturated.
+// Input converts an image to the network's scale: round(x * 2^InFrac), saturated.
 func Input(n *bundle.Network, x []float32) []int16 {
 	out := make([]int16, len(x))
 	for i, v := range x {
@@ -260,8 +260,8 @@ func Input(n *bundle.Network, x []float32) []int16 {
 	return out
 }
 
-// finished is what the file makes of an exit's logits, which is left to the host, but not by onnxruntime: a softmax is
-// over the channels of a map, pixel by pixel.
+// finished applies to an exit's logits the last operation in the file, which is left to the host but which
+// onnxruntime executes. A softmax is computed over the channels of a map, for each pixel.
 func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
 	x := e.g.Exits[exit]
 	switch x.Activation {
@@ -330,7 +330,7 @@ func (e *evaluator) report(oracle bool) *Report {
 		x := Exit{
 			Name: e.g.Exits[i].Name, MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
 		}
-		// Images with classes say that one output alone tells classes too.
+		// Images with classes show that a single output is a classifier too.
 		classes := e.g.Classifies(i) || r.Labelled && e.g.ConfidenceOf(i) != graph.NoClass
 		if classes {
 			x.AgreeFloat = share(float64(s.agreeFloat))
@@ -352,8 +352,8 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// top is the class of the largest logit; one alone answers a yes-or-no question, and says yes, 1, from middle on: 0,
-// or what an activation makes of it.
+// top is the class of the largest logit. A single logit answers a yes-or-no question: it means yes, 1, from middle
+// on. middle is 0, or the activation's value at 0.
 func top(logits []float32, middle float32) int {
 	best := 0
 	if len(logits) == 1 && logits[0] >= middle {
@@ -367,7 +367,7 @@ func top(logits []float32, middle float32) int {
 	return best
 }
 
-// Apart is the largest difference, as a share of the largest magnitude of want, or where that is zero throughout, of got.
+// Apart is the largest difference, as a share of the largest magnitude in want, or in got if want is zero everywhere.
 func Apart(got, want []float32) float64 {
 	distance, most := 0., 0.
 	for i := range want {
@@ -377,7 +377,7 @@ func Apart(got, want []float32) float64 {
 		return 0
 	}
 	if most == 0 {
-		return 1 // the largest difference is the largest of got
+		return 1 // the largest difference is the largest value of got
 	}
 	return distance / most
 }

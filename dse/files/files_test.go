@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Both ways of writing leave the whole file or the old one, and nothing beside it.
+// Both ways of writing leave either the complete new file or the old one, and no other files.
 func TestFiles(t *testing.T) {
 	for name, begin := range map[string]func(string) (Pending, error){
 		"here":    New,

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/golden"
 )
 
-// The NPU's arithmetic at the end of a sum: a shift that rounds, then saturation at 16 bits.
+// The NPU's arithmetic after a sum: a rounding shift, then saturation to 16 bits.
 func Example() {
 	fmt.Println(golden.Round(5, 1), golden.Round(-5, 1), golden.Saturate(golden.Round(1<<30, 4)))
 	// Output: 3 -2 32767

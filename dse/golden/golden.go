@@ -1,10 +1,10 @@
-// Package golden executes a bundle bit for bit as the hardware must, on images of slots in DRAM:
-// it reads and writes one sample's bytes at the addresses of the descriptors, so that whole slots
-// can be compared. It knows nothing of time. Products are exact: in blocks where the processor has
-// AVX2, one by one elsewhere, with the same results (see the benchmarks for what each is worth).
+// Package golden executes a bundle bit for bit as the hardware must. It reads and writes a sample's bytes in an image
+// of its slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared. It does not model
+// time. Products are exact: they are computed in blocks if the processor has AVX2, otherwise one by one, with the
+// same results (benchmarks compare both).
 //
-// The numbers are those of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an
-// exact accumulator, which is checked against abi.AccBits.
+// The arithmetic is that of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
+// accumulator, which is checked against abi.AccBits.
 package golden
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrOverflow is wrapped where an accumulator leaves abi.AccBits; the compiler must have made that
-// impossible.
+// ErrOverflow is wrapped if an accumulator exceeds abi.AccBits. The compiler must have made that impossible.
 var ErrOverflow = errors.New("accumulator overflow")
 
 const (
@@ -37,20 +36,20 @@ type Program struct {
 // layer is a descriptor with its numbers unpacked.
 type layer struct {
 	d       abi.Desc
-	weights []int16 // [OUT_C][K_H][K_W][IN_C], or else
-	blocked []int16 // the same in blocks: see block
+	weights []int16 // [OUT_C][K_H][K_W][IN_C]; nil if blocked is used
+	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
 }
 
-// buffers are one execution's working memory.
+// buffers is the working memory of one execution.
 type buffers struct {
 	in     []int16 // padded input
 	hi, lo []int16 // its upper and lower bytes, for blocked products
 	window []int16 // one output pixel's inputs
-	acc    []int64 // one output pixel
+	acc    []int64 // sums of one output pixel
 }
 
-// New unpacks a bundle, which must be valid (bundle.Validate; what bundle.Read returns is).
+// New unpacks a bundle. The bundle must be valid (bundle.Validate); what bundle.Read returns is.
 func New(b *bundle.Bundle) (*Program, error) {
 	p := &Program{b: b, layers: make([]layer, len(b.Layers))}
 	p.scratch.New = func() any { return new(buffers) }
@@ -74,7 +73,7 @@ func New(b *bundle.Bundle) (*Program, error) {
 	return p, nil
 }
 
-// maxPadded bounds what a layer's padded input may take: a small descriptor can ask for much.
+// maxPadded limits the size of a layer's padded input: even a small descriptor can require much.
 const maxPadded = 1 << 28
 
 func padded(d *abi.Desc) int64 {
@@ -83,10 +82,10 @@ func padded(d *abi.Desc) int64 {
 	return rows * width * int64(d.InC)
 }
 
-// Bundle is what the program was made from.
+// Bundle returns the bundle that the program was made from.
 func (p *Program) Bundle() *bundle.Bundle { return p.b }
 
-// NewSlot is the zeroed image of one slot.
+// NewSlot returns a zeroed image of one slot.
 func (p *Program) NewSlot() []byte { return make([]byte, p.b.Slot.Stride) }
 
 // SetInput writes one image, H x W x C elements on the input's scale, into a slot.
@@ -130,9 +129,9 @@ func (p *Program) checkSlot(slot []byte) error {
 	return nil
 }
 
-// Layers executes layers first..last on a slot, as one start does for a sample of a batch: what the
-// batch's FBCB entries keep on chip only (ON_CHIP) leaves the slot as it was. With a batch of zero
-// every tensor lies in the slot.
+// Layers executes layers first..last on a slot, as one start does for a sample of a batch. Tensors that the batch's
+// FBCB entries keep only on chip (ON_CHIP) do not change the slot. With a batch of zero every tensor is written to
+// the slot.
 func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	if first < 0 || last < first || last >= len(p.layers) {
 		return fmt.Errorf("golden: layers %d..%d of %d", first, last, len(p.layers))
@@ -145,7 +144,7 @@ func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	}
 	s := p.scratch.Get().(*buffers)
 	defer p.scratch.Put(s)
-	var under, next []byte // what lies where a tensor is that is on chip in truth
+	var under, next []byte // slot content at the place of a tensor that is only on chip
 	var at, nextAt int
 	for i := first; i <= last; i++ {
 		if batch > 0 && i < last && p.b.FBCB[i][batch-1].OnChip {
@@ -173,7 +172,7 @@ func (p *Program) Segment(segment, batch int, slot []byte) error {
 	return p.Layers(e.First, e.Last, batch, slot)
 }
 
-// Run executes the whole network on a fresh slot and answers the logits of every exit.
+// Run executes the whole network on a new slot and returns the logits of every exit.
 func (p *Program) Run(image []int16) ([][]int16, error) {
 	slot := p.NewSlot()
 	if err := p.SetInput(slot, image); err != nil {
@@ -201,13 +200,13 @@ func Round(x int64, n uint8) int64 {
 	return (x + 1<<(n-1)) >> n
 }
 
-// Saturate brings x to 16 bits.
+// Saturate limits x to 16 bits.
 func Saturate(x int64) int16 {
 	return int16(max(math.MinInt16, min(math.MaxInt16, x)))
 }
 
-// Clamp is the NPU's: what lies below lo becomes lo, of the rest what lies above hi becomes hi; also where lo > hi,
-// which no valid bundle has and no kernel refuses.
+// Clamp is the NPU's clamp: values below lo become lo; of the others, values above hi become hi. That also holds for
+// lo > hi, which no valid bundle contains but every kernel accepts.
 func Clamp(x, lo, hi int16) int16 {
 	switch {
 	case x < lo:
@@ -235,8 +234,8 @@ func (l *layer) run(s *buffers, slot []byte) error {
 	return fmt.Errorf("operator %v", l.d.Op)
 }
 
-// load copies the input into s.in as rows x width x IN_C, with fill where the windows reach beyond
-// the image.
+// load copies the input into s.in as rows x width x IN_C, with fill at the places where windows reach beyond the
+// image.
 func (l *layer) load(s *buffers, slot []byte, fill int16) (width int) {
 	d := &l.d
 	c, inH, inW := int(d.InC), int(d.InH), int(d.InW)
@@ -316,7 +315,7 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 	return nil
 }
 
-// emit finishes the sums of the channels from first on, at one position, and writes them.
+// emit finishes and writes the sums of the channels from first on, at one position.
 func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	d := &l.d
 	out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*(ow*int(d.OutPix)+first):][:2*len(sums)]
@@ -365,7 +364,7 @@ func (l *layer) maxPool(s *buffers, slot []byte) {
 	}
 }
 
-// Taps counts the positions of a window that lie in the image, along one axis.
+// Taps counts the positions of a window that lie inside the image, along one axis.
 func Taps(out, stride, pad, kernel, in int) int {
 	first := out*stride - pad
 	return max(0, min(first+kernel, in)-max(first, 0))

@@ -45,8 +45,8 @@ func load(t testing.TB, name string) configs.Design {
 	return d
 }
 
-// Every tensor that a random network computes, in its place in the slot, is what the definition
-// gives; the tensors of a layer are compared right after it.
+// Every tensor of a random network, at its place in the slot, equals the definition. The tensors of a layer are
+// compared right after the layer.
 func TestAgainstDefinition(t *testing.T) {
 	first := firstSeed(t)
 	designs := configs.Names()
@@ -64,7 +64,7 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
-// Convolutions that are one layer compute what they would compute apart: every network here has some.
+// Merged convolutions give the same results as separate ones: every network here has some.
 func TestMergedLayers(t *testing.T) {
 	first := firstSeed(t)
 	designs := configs.Names()
@@ -101,7 +101,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 	if err := p.SetInput(slot, image); err != nil {
 		return err
 	}
-	// the node that stands for the one, or those, that a layer is of
+	// the node that represents a layer's node or nodes
 	plan, byName := alias.Of(n.Quant.Graph), map[string]int{}
 	for i := range n.Quant.Graph.Nodes {
 		nodes, _ := plan.Layer(i)
@@ -118,7 +118,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 			return err
 		}
 		if l+1 < len(n.Bundle.Names) && node(l+1) == node(l) {
-			continue // more of these nodes
+			continue // more layers of this node follow
 		}
 		nodes, _ := plan.Layer(node(l))
 		for _, i := range nodes {
@@ -147,7 +147,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 
 func clip(v []int64) []int64 { return v[:min(len(v), 12)] }
 
-// Rounding halves goes up, also below zero.
+// Halves are rounded up, also for negative numbers.
 func TestRound(t *testing.T) {
 	for _, c := range []struct {
 		x    int64
@@ -177,12 +177,12 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// A sum that needs more than 36 bits is an error, not a wrong number. The compiler would refuse
-// such weights, so they are written into a compiled bundle.
+// A sum of more than 36 bits is an error, not a wrong number. The compiler would reject such weights, so they are
+// written into a compiled bundle.
 func TestOverflowIsReported(t *testing.T) {
 	d := load(t, "run")
 	for seed := uint64(1); ; seed++ {
-		// k = 1 only: the weights are taken and put back in that packing
+		// k = 1 only: weights are read and written in that packing
 		n, err := randnet.New(seed, d, randnet.Options{Compile: compile.Options{Mapping: mapping.Basic()}})
 		if err != nil {
 			t.Fatal(err)
@@ -222,8 +222,8 @@ func TestOverflowIsReported(t *testing.T) {
 	}
 }
 
-// TestOnChipLeavesTheSlot: a tensor that stays on chip is computed with, and what lay in its place
-// stays; all else is as without.
+// TestOnChipLeavesTheSlot: a tensor that is only on chip is used, but the bytes at its place in the slot do not
+// change; everything else is as without it.
 func TestOnChipLeavesTheSlot(t *testing.T) {
 	seen := 0
 	for seed := uint64(1); seed < 400 && seen < 10; seed++ {
@@ -261,7 +261,7 @@ func TestOnChipLeavesTheSlot(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			written := make([]bool, len(before)) // by a layer whose tensor is in the slot
+			written := make([]bool, len(before)) // by a layer that writes its tensor to the slot
 			for l := range b.Layers {
 				d := &b.Layers[l]
 				for at := int(d.OutOffset); at < int(d.OutOffset)+int(d.OutH)*int(d.OutRowBytes); at++ {
@@ -310,7 +310,7 @@ func TestRefusesWrongArguments(t *testing.T) {
 	}
 }
 
-// BenchmarkMultiply is the inner loop alone, by length of the dot product.
+// BenchmarkMultiply measures the inner loop alone, by length of the dot product.
 func BenchmarkMultiply(b *testing.B) {
 	for _, p := range []int{9, 64, 144, 576} {
 		b.Run(fmt.Sprint(p), func(b *testing.B) {
@@ -327,7 +327,7 @@ func BenchmarkMultiply(b *testing.B) {
 	}
 }
 
-// BenchmarkImage is one image through all of a network of the zoo.
+// BenchmarkImage measures one image through a whole network of the zoo.
 func BenchmarkImage(b *testing.B) {
 	for _, name := range []string{"tiny", "fashion"} {
 		b.Run(name, func(b *testing.B) {

@@ -2,17 +2,16 @@
 
 package golden
 
-// A block is blockW neighbouring output positions by blockC channels: what one call of madd adds to.
+// A block is blockW adjacent output positions by blockC channels: the sums that one call of madd updates.
 const (
 	blockW = 4
 	blockC = 8
-	// blockPairs bounds the pairs of one call: 64 x 2 products of a lower byte (255) and an int16 fit
-	// 32 bits.
+	// blockPairs limits the pairs of one call: 64 x 2 products of a lower byte (255) and an int16 fit 32 bits.
 	blockPairs = 64
 )
 
-// block lays the weights out as [OUT_C / blockC][K_H][pairs of K_W x IN_C][blockC][2], with zeros
-// where a row is odd or channels are missing.
+// block arranges the weights as [OUT_C / blockC][K_H][pairs of K_W x IN_C][blockC][2], with zeros if a row is odd or
+// channels are missing.
 func (l *layer) block() {
 	outC, kh, kwc := int(l.d.OutC), int(l.d.KH), int(l.d.KWC)
 	pairs := (kwc + 1) / 2
@@ -30,8 +29,8 @@ func (l *layer) block() {
 	l.weights = nil
 }
 
-// split writes the upper and the lower byte of each padded input element beside one another. The
-// buffers are longer than the input, since the last block of a row reads beyond it.
+// split writes the upper and the lower byte of each padded input element into two buffers. These are longer than the
+// input, because the last block of a row reads beyond it.
 func (s *buffers) split(beyond int) {
 	n := len(s.in)
 	s.hi, s.lo = resize(s.hi, n+beyond), resize(s.lo, n+beyond)
@@ -43,7 +42,7 @@ func (s *buffers) split(beyond int) {
 	clear(s.lo[n:])
 }
 
-// gemmBlocked is gemm by blocks. What lies beyond a row's last position is computed and not used.
+// gemmBlocked is gemm in blocks. Results beyond the last position of a row are computed but not used.
 func (l *layer) gemmBlocked(s *buffers, slot []byte) error {
 	d := &l.d
 	width := l.load(s, slot, 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// The products in blocks are those one by one: at the extremes of both factors, rows of one element
-// and of several calls, odd rows, channels and positions that do not fill a block, every stride.
+// Products in blocks equal those computed one by one: at the extremes of both factors, for rows of one element and of
+// several calls, for odd rows, for channels and positions that do not fill a block, and for every stride.
 func TestBlocksAreExact(t *testing.T) {
 	if !hasVectors {
 		t.Skip("this processor has no AVX2")
@@ -66,7 +66,7 @@ func TestBlocksAreExact(t *testing.T) {
 	}
 }
 
-// BenchmarkLayer is a layer of ResNet-50 (14 x 14, 256 channels, 3 x 3), one by one and in blocks.
+// BenchmarkLayer measures a layer of ResNet-50 (14 x 14, 256 channels, 3 x 3), one by one and in blocks.
 func BenchmarkLayer(b *testing.B) {
 	for _, blocked := range []bool{false, true} {
 		b.Run(fmt.Sprintf("blocks=%v", blocked), func(b *testing.B) {

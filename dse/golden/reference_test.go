@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 )
 
-// naive evaluates a quantised graph straight from its definition, knowing nothing of descriptors,
-// slots or packing: every tensor as H x W x C numbers.
+// naive evaluates a quantised graph by its definition, without descriptors, slots or packing: every tensor is H x W x
+// C numbers.
 func naive(q *quant.Network, image []int16) [][]int64 {
 	g := q.Graph
 	t := make([][]int64, len(g.Tensors))

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/zoo"
 )
 
-// From the ONNX file to the slot: on real images the compiled networks choose the class that the
-// float network chooses, but for the few images where two classes are all but equal.
+// From the ONNX file to the slot: on real images the compiled networks choose the same class as the float network,
+// except for the few images with two almost equal classes.
 func TestZooAgreesWithFloat(t *testing.T) {
 	const images, calibration, most = 100, 64, 3
 	train, err := zoo.FashionMNIST("", true, calibration)

@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// Producers that are no node.
+// Producers that are not nodes.
 const (
 	inputProducer = -1
 	noProducer    = -2
 )
 
-// Producers gives the node that produces each tensor, or a negative number: the network's input
-// has none.
+// Producers returns the node that produces each tensor, or a negative number: the network's input has no producing
+// node.
 func (g *Graph) Producers() []int {
 	producer := make([]int, len(g.Tensors))
 	for i := range producer {
@@ -26,8 +26,8 @@ func (g *Graph) Producers() []int {
 	return producer
 }
 
-// LastUse gives the last node that reads each tensor; len(Nodes) for exits, whose logits live until
-// the request has ended, and -1 where nothing reads it.
+// LastUse returns the last node that reads each tensor: len(Nodes) for exits, whose logits live until the request has
+// ended, and -1 if nothing reads it.
 func (g *Graph) LastUse() []int {
 	last := make([]int, len(g.Tensors))
 	for i := range last {
@@ -44,16 +44,16 @@ func (g *Graph) LastUse() []int {
 	return last
 }
 
-// Head tells for each node whether only its own segment's exit needs it. The last segment has no
-// later exit: all of it counts as head.
+// Head reports for each node whether only the exit of its own segment needs it. The last segment has no later exit,
+// so all its nodes count as head.
 func (g *Graph) Head() []bool {
 	_, head := g.segments(g.Producers())
 	return head
 }
 
-// Arrange brings a graph whose nodes stand in any order into the order that Check asks for: it
-// drops nodes that reach no exit and tensors that nothing touches, sorts by segment, backbone
-// before head, and otherwise keeps the order the nodes came in. Exits must be in order of depth.
+// Arrange brings the nodes of a graph, which may be in any order, into the order that Check requires. It removes
+// nodes that reach no exit and tensors that are not used, and sorts by segment, with the backbone before the head;
+// otherwise the order of the nodes stays. Exits must be in order of depth.
 func (g *Graph) Arrange() error {
 	if err := g.checkTensors(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (g *Graph) Arrange() error {
 	return nil
 }
 
-// compact numbers the tensors in the order in which they come into being.
+// compact renumbers the tensors in the order in which they are produced.
 func (g *Graph) compact() {
 	moved := make([]TensorID, len(g.Tensors))
 	tensors := make([]Tensor, 0, len(g.Nodes)+1)
@@ -125,12 +125,12 @@ func (g *Graph) compact() {
 	g.Input, g.Tensors = moved[g.Input], tensors
 }
 
-// segments gives for each node the first exit that needs it (len(Exits) where none does), and
-// whether no later exit does.
+// segments returns for each node the first exit that needs it (len(Exits) if none does), and whether no later exit
+// does.
 func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	segment = make([]int, len(g.Nodes))
 	head = make([]bool, len(g.Nodes))
-	last := make([]int, len(g.Nodes)) // one more than the last exit that needed the node
+	last := make([]int, len(g.Nodes)) // 1 + the last exit that needed the node
 	for n := range segment {
 		segment[n] = len(g.Exits)
 	}
@@ -155,7 +155,7 @@ func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	return segment, head
 }
 
-// order is a topological order, the earliest node first wherever there is a choice.
+// order returns a topological order that takes the earliest node first wherever there is a choice.
 func (g *Graph) order(producer []int) ([]int, error) {
 	waits := make([]int, len(g.Nodes))
 	readers := make([][]int, len(g.Nodes))

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// What Check and Arrange refuse. Every error wraps one of these and names the node or tensor.
+// Errors of Check and Arrange. Every error wraps one of these and names the node or tensor.
 var (
 	ErrCycle     = errors.New("the graph has a cycle")
 	ErrOrder     = errors.New("the nodes are not in order")
@@ -16,11 +16,11 @@ var (
 	ErrExits     = errors.New("the exits are wrong")
 )
 
-// maxElems bounds one tensor, one weight array and one window, so that no product in this package
-// overflows an int, on machines of 32 bits too.
+// maxElems limits the elements of a tensor, a weight array and a window, so that no product in this package overflows
+// an int, not even one of 32 bits.
 const maxElems = math.MaxInt32
 
-// String names the operator as reports print it.
+// String returns the operator's name in reports.
 func (o Op) String() string {
 	switch o {
 	case Conv:
@@ -46,8 +46,8 @@ func (n *Node) Reads() []TensorID {
 	return append(append(reads, n.Inputs...), n.Residual)
 }
 
-// Check verifies the invariants of the package and that every node's shapes, weights and clamp
-// agree. What it accepts, every reader of a graph may rely on.
+// Check verifies the invariants of the package, and that every node's shapes, weights and clamp agree. Readers of a
+// graph may rely on everything that Check verifies.
 func (g *Graph) Check() error {
 	if err := g.checkTensors(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (g *Graph) checkTensors() error {
 	return nil
 }
 
-// mulOver tells whether the product of positive factors exceeds limit.
+// mulOver reports whether the product of positive factors exceeds limit.
 func mulOver(limit int, factors ...int) bool {
 	p := 1
 	for _, f := range factors {
@@ -226,8 +226,8 @@ func checkWindow(node *Node, in, out Tensor) error {
 	return nil
 }
 
-// fits tells whether out positions along one axis are what the window gives: rounded down, and for
-// pools also rounded up (ceil_mode), where the last window may hang over the padding.
+// fits reports whether the window gives out positions along one axis: rounded down, or for pools also rounded up
+// (ceil_mode), where the last window may extend beyond the padding.
 func fits(in, before, after, k, s, out int, pool bool) bool {
 	span, stride := int64(in)+int64(before)+int64(after)-int64(k), int64(s)
 	if span < 0 {
@@ -239,7 +239,7 @@ func fits(in, before, after, k, s, out int, pool bool) bool {
 	return pool && int64(out) == (span+stride-1)/stride+1
 }
 
-// touches tells whether every window along one axis covers at least one pixel.
+// touches reports whether every window along one axis covers at least one pixel.
 func touches(in, before, k, s, out int) bool {
 	return before < k && (out-1)*s-before < in
 }
@@ -320,7 +320,7 @@ func (g *Graph) checkExits(producer []int) error {
 		}
 		seen[e.Tensor], names[e.Name] = e.Name, true
 		elems := g.Tensors[e.Tensor].Elems()
-		n, last := 1, 0 // the last element that the walk comes to
+		n, last := 1, 0 // the last element that the walk reaches
 		for _, s := range e.Walk {
 			if s.Size < 1 || s.Step < 1 || s.Size > elems || s.Step > elems {
 				return fmt.Errorf("%w: %q steps %d times by %d through %d elements", ErrExits, e.Name, s.Size, s.Step, elems)

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// How sure an exit is of its answer, by name: a number from 0 to 1 that a threshold is held to. An exit without a name
-// has Softmax, or Sigmoid where it has one logit.
+// Measures of an exit's confidence, by name: a number from 0 to 1 that is compared with a threshold. An exit without
+// a name uses Softmax, or Sigmoid if it has one logit.
 const (
 	Softmax = "softmax" // the probability of the likeliest class; needs two logits
-	Sigmoid = "sigmoid" // of the logit that is least sure, max(p, 1 - p): one yes-or-no question, or labels that are no alternatives
-	Entropy = "entropy" // 1 - H / ln(classes), H that of the softmax; needs two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
-	Margin  = "margin"  // between the two likeliest classes' probabilities; needs two logits
-	NoClass = "none"    // the exit is no classifier and never sure, as a regression or a map
+	Sigmoid = "sigmoid" // max(p, 1 - p) of the least certain logit: for one yes-or-no question, or for labels that do not exclude each other
+	Entropy = "entropy" // 1 - H / ln(classes) with the entropy H of the softmax; needs two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
+	Margin  = "margin"  // difference of the probabilities of the two most likely classes; needs two logits
+	NoClass = "none"    // not a classifier, so never confident: a regression or a map
 )
 
-// Confidences are the names.
+// Confidences lists the names.
 var Confidences = []string{Softmax, Sigmoid, Entropy, Margin, NoClass}
 
-// CheckConfidence refuses a name that there is none of, or that needs two logits. "" is allowed.
+// CheckConfidence rejects an unknown name, and a name that needs two logits. "" is allowed.
 func CheckConfidence(name string, logits int) error {
 	switch {
 	case name == "":
@@ -31,7 +31,7 @@ func CheckConfidence(name string, logits int) error {
 	return nil
 }
 
-// CheckConfidence refuses one that the exit, of so many channels, cannot have.
+// CheckConfidence rejects a measure that the exit, with its number of channels, cannot have.
 func (e *Exit) CheckConfidence(channels int) error {
 	if e.Dims != nil && e.Confidence != "" && e.Confidence != NoClass {
 		return fmt.Errorf("%w: confidence %s of a map, which has no class; expected none", ErrExits, e.Confidence)
@@ -39,7 +39,8 @@ func (e *Exit) CheckConfidence(channels int) error {
 	return CheckConfidence(e.Confidence, channels)
 }
 
-// ConfidenceOf is how sure exit i is: what its file of exits names; else that of what it is, "" where that goes without saying.
+// ConfidenceOf is the measure of exit i: the one in its file of exits, else the one that fits its kind; "" if that is
+// the default.
 func (g *Graph) ConfidenceOf(i int) string {
 	e := &g.Exits[i]
 	switch {
@@ -53,7 +54,7 @@ func (g *Graph) ConfidenceOf(i int) string {
 	return e.Confidence
 }
 
-// Classifies tells that exit i answers a class. One logit that nothing is said of may be a regression.
+// Classifies reports whether exit i is a classifier. A single logit without further information may be a regression.
 func (g *Graph) Classifies(i int) bool {
 	e := &g.Exits[i]
 	return g.ConfidenceOf(i) != NoClass && (g.Tensors[e.Tensor].C > 1 || e.Activation != "" || e.Confidence != "")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Positions computed four at a time have the bits of those computed one by one: windows, strides,
-// padding, groups, channels that do not fill the lanes.
+// Positions computed four at a time have the same bits as those computed one by one: windows, strides, padding,
+// groups, channels that do not fill the lanes.
 func TestVectorsChangeNoBit(t *testing.T) {
 	if !hasVectors {
 		t.Skip("this processor has no AVX2")

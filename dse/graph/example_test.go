@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// A network of one layer and one exit: a fully connected layer is a convolution over the whole map.
+// A network with one layer and one exit: a fully connected layer is a convolution over the whole map.
 func ExampleRun() {
 	g := &graph.Graph{
 		Name:    "sum and difference",

@@ -1,9 +1,9 @@
-// Package graph holds a network as Sluice maps it: a list of fused layers over NHWC tensors of one
-// sample, and the exits. dse/onnx produces it, dse/quant, dse/mapping and dse/compile read it.
+// Package graph represents a network as Sluice maps it: a list of fused layers over NHWC tensors of one sample, and
+// the exits. dse/onnx produces it; dse/quant, dse/mapping and dse/compile read it.
 //
-// Invariants after Check: nodes stand in topological order; every tensor has one producer (a node
-// or the network's input); every shape is positive; exits are in order of depth and the nodes up to
-// exit i (its head included) form segments 0..i.
+// Invariants after Check: nodes are in topological order; every tensor has one producer (a node or the network's
+// input); every shape is positive; exits are in order of depth, and the nodes up to exit i (including its head) are
+// the segments 0..i.
 package graph
 
 import "fmt"
@@ -26,8 +26,8 @@ func (t Tensor) Elems() int { return t.H * t.W * t.C }
 // Op is what a node computes.
 type Op int
 
-// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and
-// the like are folded into these.
+// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others are fused
+// into these.
 const (
 	Conv    Op = iota // convolution; fully connected is a convolution over the whole map
 	MaxPool           // padding counts as minus infinity
@@ -36,10 +36,9 @@ const (
 	Add               // an addition that could not be fused into a convolution
 )
 
-// Window is the geometry of a convolution or pool. What lies below and to the right of the input
-// follows from the output's size; PB and PR say how much of it an average with CountIncludePad
-// counts, as a window of a pool rounded up (ceil_mode) may hang over them. Below zero, they are pixels that no window
-// reaches.
+// Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's
+// size. PB and PR say how much of it an average with CountIncludePad counts, because a window of a pool with
+// ceil_mode may extend beyond them. Negative values are pixels that no window reaches.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }
@@ -65,24 +64,24 @@ type Node struct {
 	CountIncludePad bool
 }
 
-// Exit is an output of the network: a classifier's logits, 1 x 1 x classes, or a map.
+// Exit is an output of the network: the logits of a classifier, 1 x 1 x classes, or a map.
 type Exit struct {
 	Name   string
 	Tensor TensorID
-	// Dims are the output's sizes in the file, its batch left out, and Walk the order of its elements there: axes,
-	// outermost first, that step through the tensor. Both are nil where elements stand there as they do here.
+	// Dims are the output's sizes in the file, without the batch. Walk is the order of its elements there: axes,
+	// outermost first, that step through the tensor. Both are nil if the order is the same as here.
 	Dims []int
 	Walk []Stride
-	// Activation is what the file makes of the logits: "Softmax", "Sigmoid" or nothing. It is left to the host.
+	// Activation is the operation on the logits in the file: "Softmax", "Sigmoid" or "". It is left to the host.
 	Activation string
-	// Confidence is how sure the exit is of its answer, by name, as the file of exits says; "" where it does not.
+	// Confidence names the measure of the exit's confidence in the file of exits; "" if none is given.
 	Confidence string
 }
 
 // Stride is an axis that steps through a tensor's elements, H x W x C.
 type Stride struct{ Size, Step int }
 
-// FromFile brings an output's elements from their order in the file into the tensor's.
+// FromFile reorders an output's elements from the order in the file to the tensor's.
 func (e *Exit) FromFile(file []float32) ([]float32, error) {
 	if e.Walk == nil {
 		return file, nil
@@ -109,14 +108,14 @@ func (e *Exit) FromFile(file []float32) ([]float32, error) {
 type Graph struct {
 	Name  string
 	Input TensorID
-	// ChannelsLast says that the file's input is N x H x W x C; what runs the file is fed so.
+	// ChannelsLast says that the file's input is N x H x W x C; a program that runs the file needs that order.
 	ChannelsLast bool
-	// Bytes says that the file's input are bytes, whose numbers are the network's input here.
+	// Bytes says that the file's input consists of bytes; their values are the network's input here.
 	Bytes   bool
 	Tensors []Tensor
 	Nodes   []Node
 	Exits   []Exit // in order of depth; the last is the network's end
-	// Segment[n] is the segment of node n: 0 up to and including exit 0's head, and so on. Nodes
-	// are ordered by segment, and inside one the backbone stands before the head.
+	// Segment[n] is the segment of node n: 0 up to and including the head of exit 0, and so on. Nodes are sorted by
+	// segment; in a segment the backbone comes before the head.
 	Segment []int
 }

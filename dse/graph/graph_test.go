@@ -24,8 +24,8 @@ func newPool(name string, op Op, in, out TensorID, w Window) Node {
 	return Node{Name: name, Op: op, Inputs: []TensorID{in}, Output: out, Residual: None, Window: w, ClampLo: -inf, ClampHi: inf}
 }
 
-// twoExits is a backbone a, b, d with a head h after a and the rest after d, one head each, in no
-// good order; u reaches no exit.
+// twoExits is a graph whose backbone is a, b, d, with one head after a and another after d, in mixed order; u reaches
+// no exit.
 func twoExits() *Graph {
 	g := &Graph{
 		Name:  "two",
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestHeadAfterBackbone: a head's node must not stand before backbone of its segment.
+// TestHeadAfterBackbone: a node of a head must not come before the backbone of its segment.
 func TestHeadAfterBackbone(t *testing.T) {
 	one := func(name string) Tensor { return Tensor{name, 1, 1, 2} }
 	add := func(name string, a, b, out TensorID) Node {
@@ -232,8 +232,7 @@ func TestArrangeRefuses(t *testing.T) {
 	}
 }
 
-// TestRun compares the executor with sums written down as the definition says, for windows, groups
-// and paddings of all kinds.
+// TestRun compares the executor with sums computed by the definition, for windows, groups and paddings of all kinds.
 func TestRun(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 300 {
@@ -333,7 +332,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestDivisor: what hangs over the padding does not count.
+// TestDivisor: the part of a window beyond the padding does not count.
 func TestDivisor(t *testing.T) {
 	g := &Graph{
 		Tensors: []Tensor{{"in", 4, 4, 1}, {"out", 3, 3, 1}},

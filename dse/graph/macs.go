@@ -10,7 +10,7 @@ func (g *Graph) MACs(n int) int64 {
 	return int64(out.H) * int64(out.W) * int64(len(node.Weights))
 }
 
-// SegmentMACs gives the multiply-accumulates of each segment for one sample, its head included.
+// SegmentMACs returns the multiply-accumulates of each segment for one sample, including its head.
 func (g *Graph) SegmentMACs() []int64 {
 	macs := make([]int64, len(g.Exits))
 	for n := range g.Nodes {
@@ -28,9 +28,8 @@ func (g *Graph) TotalMACs() int64 {
 	return total
 }
 
-// Divisor is what the average pool n divides by at output position y, x: the pixels under the
-// window, or with CountIncludePad those of the padding too. A window that hangs over the padding
-// (ceil_mode) does not count what hangs over.
+// Divisor is the divisor of the average pool n at output position y, x: the number of pixels under the window, or
+// with CountIncludePad also those of the padding. The part of a window beyond the padding (ceil_mode) does not count.
 func (g *Graph) Divisor(n, y, x int) int {
 	node := &g.Nodes[n]
 	in, w := g.Tensors[node.Inputs[0]], node.Window
@@ -40,8 +39,8 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
-// Overhanging names the average pools whose divisor is PyTorch's and not onnxruntime's: padding counts, and windows
-// hang over it.
+// Overhanging names the average pools whose divisor is PyTorch's and differs from onnxruntime's: padding counts, and
+// windows extend beyond it.
 func (g *Graph) Overhanging() (names []string) {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
@@ -56,8 +55,7 @@ func (g *Graph) Overhanging() (names []string) {
 	return names
 }
 
-// Taps is the number of pixels, padding left out, under the window of node n at output position
-// y, x.
+// Taps is the number of pixels, without padding, under the window of node n at output position y, x.
 func (g *Graph) Taps(n, y, x int) int {
 	node := &g.Nodes[n]
 	in, w := g.Tensors[node.Inputs[0]], node.Window
@@ -69,7 +67,7 @@ func taps(at, s, before, k, in int) int {
 	return max(hi-lo, 0)
 }
 
-// clip gives the taps lo <= i < hi of one window axis that fall on pixels.
+// clip returns the taps lo <= i < hi of one window axis that are on pixels.
 func clip(at, s, before, k, in int) (lo, hi int) {
 	start := at*s - before
 	return max(0, -start), min(k, in-start)

@@ -5,22 +5,22 @@ import (
 	"math"
 )
 
-// lanes is how many output channels the convolution computes side by side: enough independent sums
-// to hide the latency of an addition.
+// lanes is the number of output channels that the convolution computes together: enough independent sums to hide the
+// latency of an addition.
 const lanes = 8
 
-// positions is how many neighbours of a row it computes at once where the processor has vectors.
+// positions is the number of adjacent positions of a row that it computes together if the processor has vectors.
 const positions = 4
 
-// Runner executes a graph in float32, one sample at a time; the reference for calibration and for
-// accuracy. Runners of the same graph share the packed weights: one Clone a goroutine.
+// Runner executes a graph in float32, one sample at a time. It is the reference for calibration and accuracy. Runners
+// of the same graph share the packed weights: use one Clone per goroutine.
 type Runner struct {
 	g       *Graph
 	packed  [][]float32 // by node; see pack
 	tensors [][]float32
 }
 
-// NewRunner prepares a graph, which it checks, for execution. The graph must not change afterwards.
+// NewRunner checks a graph and prepares it for execution. The graph must not change afterwards.
 func NewRunner(g *Graph) (*Runner, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func NewRunner(g *Graph) (*Runner, error) {
 	return r.Clone(), nil
 }
 
-// Clone is a runner of the same graph with tensors of its own.
+// Clone returns a runner of the same graph with its own tensors.
 func (r *Runner) Clone() *Runner {
 	c := &Runner{g: r.g, packed: r.packed, tensors: make([][]float32, len(r.g.Tensors))}
 	for i, t := range r.g.Tensors {
@@ -118,9 +118,9 @@ func clamp(y []float32, lo, hi float32) {
 
 func depthwise(node *Node, cout int) bool { return node.Groups > 1 && node.Groups == cout }
 
-// pack orders weights as the loops below read them: depthwise as [tap][C], everything else as
-// [group][block of lanes][tap][C in / Groups][lane], the last block of a group filled with zeros.
-// A depthwise node whose groups have more than one input channel counts each as a tap.
+// pack orders weights as the loops below read them: depthwise as [tap][C], all others as [group][block of
+// lanes][tap][C in / Groups][lane], where the last block of a group is filled with zeros. A depthwise node whose
+// groups have several input channels counts each of these as a tap.
 func pack(node *Node, cout int) []float32 {
 	p := len(node.Weights) / cout
 	if depthwise(node, cout) {
@@ -170,7 +170,7 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 				for ky := ky0; ky < ky1 && kx0 < kx1; ky++ {
 					at := ((oy*w.SH-w.PT+ky)*in.W+ox*w.SW-w.PL+kx0)*in.C + g*cin
 					k := (ky*w.KW + kx0) * cin
-					// The taps of one kernel row are neighbours in memory where there is one group.
+					// With one group, the taps of a kernel row are adjacent in memory.
 					taps, row := 1, (kx1-kx0)*cin
 					if node.Groups > 1 {
 						taps, row = kx1-kx0, cin
@@ -194,7 +194,7 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 	}
 }
 
-// sameClip tells whether the windows of the positions from ox on see the same taps, kx0 to kx1.
+// sameClip reports whether the windows of the positions from ox on have the same taps, kx0 to kx1, on pixels.
 func sameClip(ox, kx0, kx1, outW, inW int, w *Window) bool {
 	last := ox + positions - 1
 	if last >= outW {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Folders of classes are counted as torchvision's ImageFolder counts them: sorted(names), whatever they are called;
-// folders without pictures count, hidden ones do not.
+// Class folders are numbered as in torchvision's ImageFolder: sorted(names), for any names; folders without pictures
+// count, hidden ones do not.
 func TestFolderOrder(t *testing.T) {
 	count := func(from, to int) (all []string) {
 		for i := from; i < to; i++ {
@@ -21,9 +21,9 @@ func TestFolderOrder(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		folders []string // one that ends in - has no picture
+		folders []string // a name that ends in - has no picture
 		logits  int
-		want    map[string]int // sorted(names).index(name) of Python
+		want    map[string]int // Python's sorted(names).index(name)
 		says    string
 	}{
 		{"numbers", count(0, 12), 12, map[string]int{"0": 0, "1": 1, "10": 2, "11": 3, "2": 4, "9": 11}, "10 is class 2"},
@@ -74,7 +74,7 @@ func TestFolderOrder(t *testing.T) {
 	}
 }
 
-// A link to a folder is one; a link back is refused, not followed for ever.
+// A link to a folder is a folder; a link back to a parent is rejected instead of being followed forever.
 func TestFolderLinks(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(elsewhere, "1.png"), encode(t, flat(2, 2, color.White), false))
@@ -101,7 +101,7 @@ func TestFolderLinks(t *testing.T) {
 	}
 }
 
-// Two folders cannot be one number.
+// Two folders cannot have the same number.
 func TestFolderNumberTwice(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []string{"2", "02"} {

@@ -1,13 +1,12 @@
-// Package images reads images as a network wants them: H x W x C float32, resized and normalised as the
-// network was trained, with their classes where these are known.
+// Package images reads images as a network needs them: H x W x C float32, resized and normalised as in the network's
+// training, with their classes if these are known.
 //
-// What is read: a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of floats; an IDX
-// file of bytes, gzip-compressed or not. Bytes are pixels: they become x = (p/255 - mean) / std. Floats
-// are taken as they are.
+// Sources are a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of floats; or an IDX
+// file of bytes, gzip-compressed or not. Bytes are pixels and become x = (p/255 - mean) / std. Floats are not
+// changed.
 //
-// Files are untrusted: sizes are checked before memory is set aside, and what is wrong is an error that
-// wraps a sentinel below and names the file. Images are read when they are asked for, so a set may be
-// larger than memory; it may be asked by several goroutines at once.
+// Files are untrusted: sizes are checked before memory is allocated, and errors wrap a sentinel below and name the
+// file. Images are read on demand, so a set may be larger than memory. Several goroutines may read from it.
 package images
 
 import (
@@ -26,7 +25,7 @@ import (
 	"sync"
 )
 
-// What Open and Image refuse.
+// Errors of Open and Image.
 var (
 	ErrFormat     = errors.New("not a readable image or array")
 	ErrEmpty      = errors.New("there are no images")
@@ -35,7 +34,7 @@ var (
 	ErrPreprocess = errors.New("the preprocessing is wrong")
 )
 
-// Shape is a network's input.
+// Shape is the shape of a network's input.
 type Shape struct{ H, W, C int }
 
 // Elems is the number of elements of an input.
@@ -43,27 +42,27 @@ func (s Shape) Elems() int { return s.H * s.W * s.C }
 
 func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", s.H, s.W, s.C) }
 
-// Options say where the classes of images come from, and how many images there may be.
+// Options say where the classes of images come from, and limit the number of images.
 type Options struct {
-	// Labels is "" (folders of classes where images lie in such, otherwise the labels' file of an IDX
-	// data set, otherwise none), "none", "folders", "numbers" (folders whose names are the classes' numbers), or a file: CSV with a header that names the columns
-	// file and label, or one label an image in order as .npy or IDX.
+	// Labels selects the source of classes: "none", "folders", "numbers" (folders whose names are the classes'
+	// numbers), or a file: CSV with a header that names the columns file and label, or .npy or IDX with one label per
+	// image, in order. "" means class folders if the images are in folders, else the labels' file of an IDX data set,
+	// else none.
 	Labels string
-	// Classes are the names of the classes in the order of the network's logits; without them folders
-	// are classes in the order of their names as text.
+	// Classes are the names of the classes in the order of the network's logits. Without them, class folders are
+	// numbered in the order of their names.
 	Classes []string
-	// Logits is how many classes the network tells apart, 0 where that is not known. Names of another number
-	// have no order of their own that could be the logits': where Labels asks for them they are refused,
-	// and where it is "" they are no labels.
+	// Logits is the number of classes of the network, 0 if unknown. If the number of folders differs, their order
+	// cannot be that of the logits: they are then rejected if Labels asks for them, and ignored if Labels is "".
 	Logits int
-	// Max leaves all but so many out, evenly spaced; 0 leaves none out.
+	// Max keeps only that many images, evenly spaced; 0 keeps all.
 	Max int
 }
 
 // Set is a list of images.
 type Set struct {
-	Labels  []int    // class of each image, nil where they are not known
-	Classes []string // their names, nil where they have none
+	Labels  []int    // class of each image; nil if unknown
+	Classes []string // names of the classes; nil if there are none
 	Floats  bool     // the file holds the network's input, not pixels
 
 	names []string // of each image, for messages
@@ -71,23 +70,23 @@ type Set struct {
 	read  func(i int) ([]float32, error)
 	dirs  []string // the folders in the folder of images, sorted by name
 
-	mu       sync.Mutex // of what follows
+	mu       sync.Mutex // guards the fields below
 	distinct int
 	apart    float64           // largest mean difference of an image from the first, as a share of the largest |x|
-	turned   []byte            // EXIF orientation of each picture that was read, where it is not 1
-	turns    int               // how many are
-	first    int               // of them
+	turned   []byte            // EXIF orientation of each picture read, unless it is 1
+	turns    int               // number of these pictures
+	first    int               // the first of them
 	notes    map[string]string // by kind
 }
 
-// note remembers what the user should know of the images.
+// note records a note to the user about the images.
 func (s *Set) note(kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes[kind] = text
 }
 
-// Notes say what is unusual about the images that have been read, a sentence each.
+// Notes lists what is unusual about the images read so far, as one sentence each.
 func (s *Set) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s *Set) Notes() []string {
 // Len is the number of images.
 func (s *Set) Len() int { return len(s.order) }
 
-// Name says which image i is.
+// Name identifies image i.
 func (s *Set) Name(i int) string { return s.names[s.order[i]] }
 
 // Image reads image i: H x W x C, channels innermost.
@@ -114,8 +113,8 @@ func (s *Set) Image(i int) ([]float32, error) {
 	return x, nil
 }
 
-// Digest names the content of the set: what a network sees of it, whatever the files are called. It also
-// answers the largest |x|.
+// Digest identifies the content of the set as the network sees it, independent of file names. It also returns the
+// largest |x|.
 func (s *Set) Digest() (string, float64, error) {
 	h, largest, seen := sha256.New(), 0.0, map[[sha256.Size]byte]bool{}
 	var first []float32
@@ -154,15 +153,15 @@ func (s *Set) Digest() (string, float64, error) {
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
-// Distinct is how many of the images are not the same to the network; 0 before Digest has looked.
+// Distinct is the number of images that differ for the network; 0 before Digest was called.
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.distinct
 }
 
-// Apart is how far the image that is most unlike the first is from that, on average of its elements and as a share of
-// the largest; 0 before Digest has looked.
+// Apart is the difference between the first image and the one most unlike it: averaged over the elements, as a share
+// of the largest element; 0 before Digest was called.
 func (s *Set) Apart() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +215,7 @@ func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
 	return s, nil
 }
 
-// OpenFiles are single pictures, without classes.
+// OpenFiles opens single pictures, without classes.
 func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 	p, err := p.For(in.C)
 	if err != nil {
@@ -243,7 +242,7 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 	return s, nil
 }
 
-// Of is a set of inputs that are in memory.
+// Of returns a set of inputs that are in memory.
 func Of(name string, inputs [][]float32, labels []int) *Set {
 	s := &Set{Labels: labels, notes: map[string]string{}, read: func(i int) ([]float32, error) { return inputs[i], nil }}
 	for i := range inputs {
@@ -253,7 +252,7 @@ func Of(name string, inputs [][]float32, labels []int) *Set {
 	return s
 }
 
-// spread keeps n images, evenly spaced, so that sorted folders of classes stay represented.
+// spread keeps n images, evenly spaced, so that sorted class folders remain represented.
 func (s *Set) spread(n int) {
 	have := len(s.order)
 	if n < 1 || n >= have {

@@ -31,7 +31,7 @@ func write(t testing.TB, path string, content []byte) string {
 	return path
 }
 
-// flat is a picture of one colour.
+// flat returns a picture of one colour.
 func flat(w, h int, c color.Color) image.Image {
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -57,12 +57,12 @@ func encode(t testing.TB, m image.Image, jpg bool) []byte {
 	return b.Bytes()
 }
 
-// npyFile is what numpy.save writes.
+// npyFile writes the format of numpy.save.
 func npyFile(descr, shape string, data any) []byte {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
 	head += strings.Repeat(" ", 63-(len(head)+10)%64) + "\n"
 	b := bytes.NewBufferString("\x93NUMPY\x01\x00")
-	_ = binary.Write(b, binary.LittleEndian, uint16(len(head))) // a buffer takes all
+	_ = binary.Write(b, binary.LittleEndian, uint16(len(head))) // writes to a buffer never fail
 	b.WriteString(head)
 	_ = binary.Write(b, binary.LittleEndian, data)
 	return b.Bytes()
@@ -79,7 +79,7 @@ func idxFile(zip bool, dims []uint32, data []byte) []byte {
 	}
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(content) // a buffer takes all
+	_, _ = z.Write(content) // writes to a buffer never fail
 	_ = z.Close()
 	return b.Bytes()
 }
@@ -100,10 +100,10 @@ func near(a, b []float32, by float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Abs(float64(x-y)) <= by })
 }
 
-// The middle of a picture whose shorter side was scaled, normalised channel by channel.
+// The middle of a picture after scaling its shorter side, normalised channel by channel.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	// Left half red, right half blue: the middle square of 8 x 4 has two columns of each.
+	// Left half red, right half blue: the middle square of 8 x 4 contains two columns of each.
 	m := image.NewNRGBA(image.Rect(0, 0, 8, 4))
 	for y := range 4 {
 		for x := range 8 {
@@ -137,8 +137,8 @@ func TestFolder(t *testing.T) {
 		t.Errorf("the input's range is %v, want 3", r)
 	}
 
-	// Stretched, all of the picture is seen; as grey, red is 0.299 and blue 0.114,
-	// blended where a pixel covers both.
+	// Stretched, the whole picture is visible; in grey, red is 0.299 and blue 0.114, blended where a pixel covers
+	// both.
 	s, err = Open(filepath.Join(dir, "b"), Shape{1, 4, 1}, Preprocess{Fit: FitStretch}, Options{Labels: "none"})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A pixel keeps its colour whatever its transparency, as where others convert to RGB.
+// A pixel keeps its colour whatever its transparency, as in other converters to RGB.
 func TestTransparency(t *testing.T) {
 	m := flat(3, 3, color.NRGBA{200, 100, 50, 0})
 	x, err := toRaster(m).input(Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
@@ -157,7 +157,7 @@ func TestTransparency(t *testing.T) {
 	}
 }
 
-// Resize first, then the middle; smaller than the network, it stands in black.
+// Resize first, then crop the middle; a picture smaller than the input gets a black border.
 func TestResize(t *testing.T) {
 	m := flat(10, 20, color.White)
 	x, err := toRaster(m).input(Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
@@ -205,7 +205,7 @@ func TestArrays(t *testing.T) {
 			}
 		})
 	}
-	// Floats are the input already: a mean is for pixels.
+	// Floats are already the input: a mean is only for pixels.
 	s, err := Open(filepath.Join(dir, "b.npy"), Shape{2, 2, 3}, Preprocess{Mean: []float64{0.5}}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestArrays(t *testing.T) {
 	}
 }
 
-// The digest names what a network sees, not where it lies; another pixel changes it.
+// The digest depends on what a network sees, not on the path; another pixel changes it.
 func TestDigest(t *testing.T) {
 	open := func(value uint8) (string, float64) {
 		path := write(t, filepath.Join(t.TempDir(), "x.png"), encode(t, flat(2, 2, color.Gray{value}), false))
@@ -364,7 +364,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// A folder or an array among other files is told that it goes alone.
+// A folder or an array among other files is rejected with the hint to give it alone.
 func TestOpenFilesAlone(t *testing.T) {
 	dir := t.TempDir()
 	picture := write(t, filepath.Join(dir, "a.png"), encode(t, flat(2, 2, color.White), false))
@@ -379,7 +379,7 @@ func TestOpenFilesAlone(t *testing.T) {
 	}
 }
 
-// Files are untrusted: whatever is in them, an error or images of the network's shape.
+// Files are untrusted: any content gives an error or images of the network's shape.
 func FuzzRead(f *testing.F) {
 	f.Add(byte(0), npyFile("<f4", "1, 3, 2, 2", make([]float32, 12)))
 	f.Add(byte(0), npyFile("|u1", "2, 2, 2", make([]byte, 8)))
@@ -426,7 +426,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Fewer images than there are lie evenly spaced, with their classes.
+// A smaller number of images is chosen evenly spaced, with their classes.
 func TestSpread(t *testing.T) {
 	inputs, labels := make([][]float32, 10), make([]int, 10)
 	for i := range inputs {
@@ -439,7 +439,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Names of classes are the same behind a mark and with CR LF.
+// Class names are the same with a byte order mark and with CR LF.
 func TestClassesAsProgramsWriteThem(t *testing.T) {
 	for text, says := range map[string]string{
 		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 has a byte that is not UTF-8",

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// expectation is what PIL makes of a picture; testdata/make.py writes them.
+// expectation is PIL's result for a picture; testdata/make.py writes them.
 type expectation struct {
 	File, Expected string
 	Shape          []int
@@ -24,7 +24,7 @@ type expectation struct {
 	Orientation    int
 }
 
-// Pixels are PIL's: its decoders', its filters' and torchvision's crops.
+// Pixels equal PIL's: decoders, filters, and torchvision's crops.
 func TestAsPIL(t *testing.T) {
 	text, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -63,7 +63,7 @@ func first(t *testing.T, path string, in Shape, p Preprocess) []float32 {
 	return x
 }
 
-// What is stored turned is said, whether it is turned back or not.
+// A rotated picture gives a note, whether it is turned upright or not.
 func TestTurnedIsSaid(t *testing.T) {
 	for _, c := range []struct{ file, exif, says string }{
 		{"orientation-1.jpg", "", ""},
@@ -76,7 +76,7 @@ func TestTurnedIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // it is said once
+		for range 2 { // one note only
 			if _, err := s.Image(0); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestTurnedIsSaid(t *testing.T) {
 	}
 }
 
-// What is not read is refused by its name.
+// A format that cannot be read is rejected by its name.
 func TestRefusedByName(t *testing.T) {
 	dir := t.TempDir()
 	for file, content := range map[string]string{
@@ -123,7 +123,7 @@ func TestRefusedByName(t *testing.T) {
 	}
 }
 
-// TestIndexBeyondThePalette: such pixels are black, in PIL too.
+// TestIndexBeyondThePalette: a pixel whose index is beyond the palette is black, as in PIL.
 func TestIndexBeyondThePalette(t *testing.T) {
 	short := color.Palette{color.White, color.NRGBA{R: 10, G: 8, B: 8, A: 255}}
 	r := toRaster(&image.Paletted{Pix: []byte{0, 1, 2, 255}, Stride: 4, Rect: image.Rect(0, 0, 4, 1), Palette: short})

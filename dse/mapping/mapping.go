@@ -1,5 +1,5 @@
-// Package mapping places one layer on a design: which <k, s>, loop order and row tile an FBCB
-// entry may name (Check), and which of them the law of cycles likes best (Choose).
+// Package mapping maps one layer to a design: Check decides which <k, s>, loop order and row tile an FBCB entry may
+// have, and Choose finds the best of them by the law of cycles.
 //
 // The legal (k, s) are (1/2,1) (1/2,2) (1,1) (1,2) (2,1). A row tile is TILE_B samples times
 // TILE_ROWS output rows; it must fit the accumulators (GEMM only) and one half of the activation
@@ -21,25 +21,25 @@ type Point struct {
 	S int
 }
 
-// Points are all legal pairs, the plainest first: it wins a tie.
+// Points lists all legal pairs, the simplest first: it wins a tie.
 var Points = []Point{{cost.K1, 1}, {cost.KHalf, 1}, {cost.K2, 1}, {cost.K1, 2}, {cost.KHalf, 2}}
 
-// Options limit what Choose may use.
+// Options restrict the choices of Choose.
 type Options struct {
 	Points []Point // nil: all that the design builds
 	Orders []bool  // nil: both; false is order 0 (row tile outermost)
-	Spill  bool    // every tensor goes through DRAM: Keep keeps none
+	Spill  bool    // every tensor goes through DRAM: Keep keeps none on chip
 
-	// Pick chooses among n legal entries instead of the law, for tests that must see all of them.
+	// Pick chooses among n legal entries in place of the law, for tests that must reach all of them.
 	Pick func(n int) int
 }
 
-// Basic is what the plainest hardware has: k = 1, s = 1, row tile outermost.
+// Basic allows only what the simplest hardware has: k = 1, s = 1, row tile outermost.
 func Basic() Options {
 	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}, Spill: true}
 }
 
-// lists are the points and orders with the defaults filled in.
+// lists returns the points and orders with defaults filled in.
 func (o Options) lists() ([]Point, []bool) {
 	points, orders := o.Points, o.Orders
 	if points == nil {
@@ -51,16 +51,16 @@ func (o Options) lists() ([]Point, []bool) {
 	return points, orders
 }
 
-// RTL is what the hardware has: every <k, s> that the design has, either loop order.
+// RTL allows everything that the hardware has: every <k, s> of the design, and both loop orders.
 func RTL() Options { return Options{} }
 
-// ErrIllegal is wrapped by Check's errors.
+// ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")
 
-// ErrNoFit is wrapped where no tile of a layer fits the design.
+// ErrNoFit is wrapped if no tile of a layer fits the design.
 var ErrNoFit = errors.New("layer does not fit the design")
 
-// Counters of the hardware.
+// Limits of the hardware's counters.
 const (
 	maxTileRows = 1<<12 - 1     // TILE_ROWS
 	maxTileStep = 1<<15 - 1     // (TILE_ROWS - 1) * S_H
@@ -68,7 +68,7 @@ const (
 	maxRunBeats = 1<<16 - 2     // wide beats of a command
 )
 
-// rowLimit is the accumulator rows of a GEMM tile.
+// rowLimit is the number of accumulator rows available to a GEMM tile.
 func rowLimit(d configs.Design, k cost.K) int {
 	if k == cost.KHalf {
 		return d.TR / 2
@@ -76,7 +76,7 @@ func rowLimit(d configs.Design, k cost.K) int {
 	return d.TR
 }
 
-// Built tells whether a design has what a point needs.
+// Built reports whether a design has the hardware that a point needs.
 func Built(d configs.Design, p Point) bool {
 	if p.K != cost.K1 && !d.Stack {
 		return false
@@ -88,7 +88,7 @@ func Built(d configs.Design, p Point) bool {
 	return tp >= 1 && tc/p.S >= 1
 }
 
-// Check tells whether entry e is legal for a layer of geometry g at batch bact on design d.
+// Check reports whether entry e is legal for a layer of geometry g at batch bact on design d.
 func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrIllegal, fmt.Errorf(format, args...))
@@ -114,7 +114,7 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	if !g.GEMM() && (p != Point{cost.K1, 1} || e.Order) {
 		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", k, s)
 	}
-	// a row that is one run is one command; its first and last beat may be shared
+	// a row that is one run needs one command; its first and last beat may be shared
 	if row := 2 * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
 		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
@@ -150,13 +150,13 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	if n := tb * g.InRowsOnChip(tr); n > maxPlaces {
 		return fail("a tile of %d input rows, at most %d", n, maxPlaces)
 	}
-	// two sample groups have a half each, which the two tiles in flight share
+	// two sample groups get one half each, which the two tiles in flight share
 	room, what := d.ABufElems(), "half the activation buffer"
 	if s == 2 {
 		room, what = room/2, "a quarter of the activation buffer"
 	}
 	rows := g.InRowsOnChip(tr)
-	if e.KeepIn { // a kept tensor lies there without padding
+	if e.KeepIn { // a kept tensor is stored without padding
 		rows = g.InH
 	}
 	if elems := tb * rows * g.InRow(); elems > room {
@@ -174,7 +174,7 @@ func known(p Point) bool {
 	return false
 }
 
-// Limits refuses a layer that the build cannot run under any entry, but for its tiles.
+// Limits rejects a layer that the build cannot run with any entry, regardless of tiles.
 func Limits(d configs.Design, g cost.Geom) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -191,8 +191,8 @@ func Limits(d configs.Design, g cost.Geom) error {
 // allRows is the output height up to which every TILE_ROWS is tried.
 const allRows = 64
 
-// Enumerate calls f with every legal entry of a layer; on maps higher than allRows, of all
-// TILE_ROWS that cut the output into the same number of row tiles, only the smallest.
+// Enumerate calls f with every legal entry of a layer. On maps higher than allRows it uses only the smallest of all
+// TILE_ROWS that cut the output into the same number of row tiles.
 func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
 	points, orders := o.lists()
 	rows := parts(g.OutH)
@@ -232,20 +232,20 @@ func parts(n int) []int {
 		if size == 1 {
 			break
 		}
-		pieces = (n + size - 2) / (size - 1) // the fewest pieces of a smaller size
+		pieces = (n + size - 2) / (size - 1) // the fewest parts with a smaller size
 	}
 	return sizes
 }
 
-// Choose returns the entry with the fewest cycles; among equals the first enumerated, which has
-// the plainest point and the largest tiles. The error names need and limit.
+// Choose returns the entry with the fewest cycles. Among equals it returns the first enumerated one, which has the
+// simplest point and the largest tiles. The error names need and limit.
 func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.Breakdown, error) {
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
 	var best abi.FBCB
 	var bestTime cost.Breakdown
-	var on Point // of law
+	var on Point // the point that law is prepared for
 	var law cost.Prepared
 	Enumerate(d, g, bact, o, func(e abi.FBCB) {
 		if p := (Point{cost.K(e.K), cost.Groups(e, bact)}); p != on {
@@ -269,7 +269,7 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	return best, bestTime, nil
 }
 
-// noFit explains why not even the smallest tile is legal.
+// noFit explains why even the smallest tile is not legal.
 func noFit(d configs.Design, g cost.Geom, bact int, o Options) error {
 	if bact < 1 || bact > abi.BMax {
 		return fmt.Errorf("batch %d, must be 1..%d", bact, abi.BMax)

@@ -26,7 +26,7 @@ func conv(h, w, cin, cout, k, s int) cost.Geom {
 	}
 }
 
-// brute enumerates every field combination and keeps what Check allows.
+// brute enumerates all combinations of field values and keeps those that Check allows.
 func brute(d configs.Design, g cost.Geom, bact int, o Options) (best int64) {
 	for _, p := range o.Points {
 		for _, order := range o.Orders {
@@ -48,7 +48,7 @@ func brute(d configs.Design, g cost.Geom, bact int, o Options) (best int64) {
 	return best
 }
 
-// Choose finds what a search over every field finds, and an entry exactly when there is one.
+// Choose finds the result of a search over all fields, and has a result exactly if there is a legal entry.
 func TestChooseAgainstFullSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design()
@@ -143,10 +143,10 @@ func TestPartsCoverEveryCount(t *testing.T) {
 	}
 }
 
-// A row that is one run has as many beats as a command counts, and no more.
+// A row that is one run may have at most the number of beats that a command can count.
 func TestRunBeats(t *testing.T) {
 	d := design()
-	c := d.WideBytes() / 2 // elements of a beat
+	c := d.WideBytes() / 2 // elements per beat
 	g := cost.Geom{
 		Op: abi.OpMaxPool, InH: 1, InW: 1, InC: c, InPix: c, OutH: 1, OutW: maxRunBeats, OutC: c, OutPix: c, KH: 1, KW: 1, SH: 1, SW: 1,
 	}
@@ -158,7 +158,7 @@ func TestRunBeats(t *testing.T) {
 	if err := Check(d, g, 1, e); !errors.Is(err, ErrIllegal) {
 		t.Errorf("%d beats: %v", g.OutW, err)
 	}
-	g.OutPix++ // runs of a pixel each
+	g.OutPix++ // each pixel is a run
 	if err := Check(d, g, 1, e); err != nil {
 		t.Errorf("pixels apart: %v", err)
 	}

@@ -78,7 +78,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Whatever is read, it has no CR and no mark at its start, and reading it again changes nothing.
+// The text read has no CR and no mark at its start, and reading it again does not change it.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"a\r\nb", "\ufeffa", "\xff\xfea\x00", "a\xfc", "{\"a\":1,\"a\":2}", "a: 010"} {
 		f.Add([]byte(s))

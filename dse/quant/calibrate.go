@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Calibrate runs n images (H x W x C each) through the graph in float32 and gives the largest |x| of
-// each tensor, which does not depend on the number of workers. Those ask for one image at a time.
+// Calibrate runs n images (H x W x C each) through the graph in float32 and returns the largest |x| of each tensor,
+// which does not depend on the number of workers. Images are requested one at a time.
 func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
 	channels, err := calibrate(g, n, image, o)
 	return largest(channels), err
 }
 
-// largest is that of each tensor.
+// largest returns the largest value of each tensor.
 func largest(channels [][]float64) []float64 {
 	ranges := make([]float64, len(channels))
 	for t, of := range channels {
@@ -42,7 +42,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		next  atomic.Int64
 		wait  sync.WaitGroup
 		found = make([][][]float32, workers)
-		seen  = make([][]histogram, workers) // where the largest is not what is asked for
+		seen  = make([][]histogram, workers) // unless the range is the largest value
 		errs  = make([]error, workers)
 	)
 	for w := range workers {
@@ -94,11 +94,11 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	return ranges, nil
 }
 
-// workersBytes bounds the maps that all workers hold: each has a network's of its own.
+// workersBytes limits the memory of all workers: each has its own maps of the network.
 const workersBytes = 4 << 30
 
-// Workers is how many goroutines run a graph on n images at once: want, one a processor where that is 0,
-// fewer where their maps together would be large.
+// Workers is the number of goroutines that run a graph on n images: want, or one per processor if want is 0, but
+// fewer if their maps together would be too large.
 func Workers(g *graph.Graph, want, n int) int {
 	if want <= 0 {
 		want = runtime.GOMAXPROCS(0)

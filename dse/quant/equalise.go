@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// equalLeast is the minimum gain in bits: a factor smaller than that, common to all channels of a tensor, is not
-// worth a scale.
+// equalLeast is the gain of a channel, in bits, from which on the tensors that contain it are scaled.
 const equalLeast = 2
 
 // equalise scales up channels that are much smaller than others with the same fraction. It multiplies the weights

@@ -22,11 +22,11 @@ type part struct {
 	depth int
 }
 
-// lengthen splits convolutions whose weights lost bits to the proof against overflow: a sum over very many inputs
+// splitLong splits convolutions whose weights lost bits to the proof against overflow: a sum over very many inputs
 // leaves few bits for each weight. The second convolution computes with what rounding the weights left over, and its
 // result becomes the residual of the first, so that both together keep twice the bits. known records such parts by
 // node name. If nothing is split, the result is g itself.
-func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, error) {
+func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, error) {
 	long := *g
 	long.Tensors, long.Exits, long.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), nil
 	for i := range g.Nodes {
@@ -42,7 +42,7 @@ func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, 
 			continue
 		}
 		k := key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}
-		if dwarfed(&node, k, w) {
+		if roundingNegligible(&node, k, w) {
 			long.Nodes = append(long.Nodes, node)
 			continue
 		}

@@ -25,7 +25,7 @@ type Kept struct {
 	Layer      string `json:"layer"`
 	Tensor     string `json:"tensor"`
 	WeightBits *int   `json:"weight_bits"` // of its largest weight; nil if it has no weights
-	// OutputBits is for the channel whose largest value has the fewest bits, except channels that are always zero.
+	// TensorBits is for the channel whose largest value has the fewest bits, except channels that are always zero.
 	TensorBits int `json:"tensor_bits"`
 	Channel    int `json:"channel"`
 	// Error is the largest difference to the float network, as a share of the channel's largest value, in the worst

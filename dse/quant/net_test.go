@@ -48,7 +48,7 @@ func (b *net) random(n int, deviation float64) []float32 {
 	return x
 }
 
-// conv adds a convolution of kernel k, stride s and "same" padding, and lets change have a look.
+// conv adds a convolution of kernel k, stride s and "same" padding; change may modify it.
 func (b *net) conv(t graph.TensorID, cout, k, s int, change func(*graph.Node)) graph.TensorID {
 	h, w, c := b.size(t)
 	n := graph.Node{
@@ -109,7 +109,7 @@ func (b *net) images(n int) [][]float32 {
 	return images
 }
 
-// randomNet draws a network of every operator.
+// randomNet draws a network that contains every operator.
 func randomNet(t testing.TB, seed uint64) (*graph.Graph, [][]float32) {
 	t.Helper()
 	b := newNet(seed, 6+int(seed%3), 7, 3)
@@ -121,7 +121,7 @@ func randomNet(t testing.TB, seed uint64) (*graph.Graph, [][]float32) {
 			at = b.conv(at, 4*(1+b.rng.IntN(4)), 1+2*b.rng.IntN(2), 1+b.rng.IntN(2), relu)
 		case 1:
 			at = b.conv(at, c, 3, 1, func(n *graph.Node) { n.Groups = c; n.ClampLo, n.ClampHi = 0, 6 })
-		case 2: // a residual whose scale may be far from the convolution's
+		case 2: // a residual whose scale may differ much from the convolution's
 			inner := b.conv(at, c, 1, 1, relu)
 			at = b.conv(inner, c, 3, 1, func(n *graph.Node) {
 				n.Residual = at

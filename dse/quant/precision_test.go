@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// plan builds graphs of few layers; every method gives the tensor that it makes.
+// plan builds graphs of a few layers; every method returns the tensor that it creates.
 type plan struct {
 	g   *graph.Graph
 	rng *rand.Rand
@@ -37,7 +37,8 @@ func (b *plan) node(n graph.Node, h, w, c int) graph.TensorID {
 	return t
 }
 
-// conv has weights and biases by output channel, each from -scale to scale, and an activation where relu says so.
+// conv adds a convolution with weights and biases by output channel, each from -scale to scale, and a ReLU if relu is
+// set.
 func (b *plan) conv(x graph.TensorID, k, c int, relu bool, residual graph.TensorID, scale, bias func(c int) float64) graph.TensorID {
 	in := b.g.Tensors[x]
 	n := graph.Node{Op: graph.Conv, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: k, KW: k, SH: 1, SW: 1}, Groups: 1, Residual: residual}
@@ -63,7 +64,8 @@ func (b *plan) head(x graph.TensorID) *graph.Graph {
 
 func all(v float64) func(int) float64 { return func(int) float64 { return v } }
 
-// apart quantises a graph on some images and gives the largest difference of a logit on others, as a share of the largest.
+// apart quantises a graph on some images and returns the largest difference of a logit on other images, as a share of
+// the largest logit.
 func apart(t *testing.T, g *graph.Graph, o Options) (*Network, float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -103,7 +105,7 @@ func apart(t *testing.T, g *graph.Graph, o Options) (*Network, float64) {
 	return q, worst
 }
 
-// joined has branches of different ranges that meet, and are made alike by what reads them.
+// joined is a graph whose branches have different ranges and meet; their readers give them the same scale.
 func joined(ratio float64, between func(b *plan, t graph.TensorID) graph.TensorID) *graph.Graph {
 	b := newPlan(6, 6, 3)
 	large := b.conv(0, 1, 4, true, graph.None, all(1), all(0.5))
@@ -141,7 +143,7 @@ func stream(blocks int, add func(b *plan, x, y graph.TensorID) graph.TensorID) *
 	return b.head(alike(x, 6))
 }
 
-// TestPrecision: what one scale a tensor and a worst-case proof would lose is not lost.
+// TestPrecision: precision that one scale per tensor and a worst-case proof would lose is kept.
 func TestPrecision(t *testing.T) {
 	relu := float32(math.Inf(1))
 	pool := func(op graph.Op) func(*plan, graph.TensorID) graph.TensorID {
@@ -149,7 +151,7 @@ func TestPrecision(t *testing.T) {
 			return b.node(graph.Node{Op: op, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}, ClampHi: relu}, 3, 3, 8)
 		}
 	}
-	channels := func() *graph.Graph { // of one layer
+	channels := func() *graph.Graph { // channels of one layer
 		b := newPlan(5, 5, 3)
 		x := b.conv(0, 3, 5, true, graph.None, uneven, uneven)
 		x = b.conv(x, 1, 6, false, graph.None, all(1), all(0))
@@ -219,12 +221,12 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// TestMeasure: what is still lost is said, with the tensor and its channels, and nothing where nothing is.
+// TestMeasure: a remaining loss is reported with the tensor and its channels; without loss nothing is reported.
 func TestMeasure(t *testing.T) {
 	straight := func(_ *plan, x graph.TensorID) graph.TensorID { return x }
 	sound, _ := apart(t, joined(0.5, straight), Options{})
 	g := joined(1e-4, straight)
-	g.Nodes[1].ClampHi = 1 // no scale is as good as another
+	g.Nodes[1].ClampHi = 1 // prevents the scaling of its channels
 	lossy, off := apart(t, g, Options{})
 	inputs := func(scale float32) func(int) ([]float32, error) {
 		return func(i int) ([]float32, error) {

@@ -10,7 +10,7 @@ import (
 // Limit is the bound of every sum: a magnitude below 2^35 fits the 36-bit accumulator.
 const Limit = int64(1) << 35
 
-// Margin is how far a layer stays from an overflow for any input: the values of the worst channel,
+// Margin is how far a layer stays from an overflow for any input. It holds two sums of the worst channel:
 //
 //	Acc = sum|w| * 32768 + |bias|
 //	Sum = Acc + (32768 << ResShift), with a residual

@@ -63,7 +63,7 @@ func (n *Network) Coarse() Coarse {
 		q, node := n.Layers[i].Weights, &n.Graph.Nodes[i]
 		channels := n.Graph.Tensors[node.Output].C
 		if len(q) == 0 || strings.HasSuffix(node.Name, restOf) ||
-			dwarfed(node, key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}, n.Layers[i].WFrac) {
+			roundingNegligible(node, key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}, n.Layers[i].WFrac) {
 			continue
 		}
 		each := len(q) / channels

@@ -48,8 +48,8 @@ func TestFraction(t *testing.T) {
 	}
 }
 
-// TestRandom executes networks of every operator and holds each element of each layer against the
-// same layer in float64: it may be off by roundings and no more, unless it saturates.
+// TestRandom executes networks with every operator and compares each element of each layer with the same layer in
+// float64: they may differ only by roundings, unless the element saturates.
 func TestRandom(t *testing.T) {
 	elements, saturated, last := 0, 0, *seed+uint64(*nets)
 	for seed := *seed; seed < last; seed++ {
@@ -92,8 +92,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// wide is a layer of p weights of one channel, behind an input that fills its range, and a second
-// channel of small weights.
+// wide is a layer with p weights per channel, after an input that fills its range, and a second channel with small
+// weights.
 func wide(t *testing.T, p int, weight float32, change func(*graph.Node)) *graph.Graph {
 	b := newNet(1, 1, 1, p)
 	out := b.conv(0, 2, 1, 1, func(n *graph.Node) {
@@ -111,8 +111,7 @@ func wide(t *testing.T, p int, weight float32, change func(*graph.Node)) *graph.
 	return b.done(t)
 }
 
-// TestThirtyTwoBits: sums that 32 bits cannot hold come out exactly, and a 32-bit accumulator would
-// have got them wrong.
+// TestThirtyTwoBits: sums that exceed 32 bits are exact; a 32-bit accumulator would give wrong results.
 func TestThirtyTwoBits(t *testing.T) {
 	g := wide(t, 16, 0.9, nil)
 	image := make([]float32, 16)
@@ -141,7 +140,7 @@ func TestThirtyTwoBits(t *testing.T) {
 	}
 }
 
-// TestOverflow: what could exceed 36 bits loses weight fraction bits until it cannot, or is refused.
+// TestOverflow: weights whose sums could exceed 36 bits lose fraction bits until they cannot, or are rejected.
 func TestOverflow(t *testing.T) {
 	none := []float64{1, 1}
 	cases := []struct {
@@ -155,7 +154,7 @@ func TestOverflow(t *testing.T) {
 		says    string
 	}{
 		{name: "fits", p: 31, weight: 0.5, ranges: none, lost: 0},
-		// 32 * 32768 * 16384 * 2 = 2^35 and a little from the second channel would be too much.
+		// 32 * 32768 * 16384 * 2 = 2^35; the second channel adds a little, so the sum is too large.
 		{name: "just not", p: 64, weight: 0.5, ranges: none, lost: 1},
 		{name: "64 times", p: 2048, weight: 0.5, ranges: none, lost: 6},
 		{name: "refused", p: 1 << 16, weight: 0.5, ranges: none, says: `layer 0 ("Conva"): an accumulator could overflow: channel 0: sum|w| * 32768 + |bias| reaches`},
@@ -182,7 +181,7 @@ func TestOverflow(t *testing.T) {
 			if got := 15 - n.Layers[0].WFrac; c.weight != 0 && got != c.lost {
 				t.Errorf("%d bits are lost, expected %d", got, c.lost)
 			}
-			// The proof, once more and from nothing but the integers.
+			// The proof again, computed from the integers only.
 			l := n.Layers[0]
 			for ch, b := range l.Bias {
 				sum := math.Abs(float64(b))
@@ -193,7 +192,7 @@ func TestOverflow(t *testing.T) {
 					t.Errorf("channel %d reaches %v", ch, sum)
 				}
 			}
-			// No bit is lost for nothing.
+			// No bit is lost unnecessarily.
 			if c.lost > 0 {
 				l.WFrac++
 				quantiseWeights(&l, &g.Nodes[0])
@@ -205,7 +204,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestResidual: the residual's place beside the accumulator, near and far.
+// TestResidual: residuals whose scale is close to the accumulator's, or far from it.
 func TestResidual(t *testing.T) {
 	build := func(weight float32) (*graph.Graph, graph.TensorID) {
 		b := newNet(1, 1, 1, 4)
@@ -253,7 +252,7 @@ func TestResidual(t *testing.T) {
 	}
 }
 
-// TestAdd: operands and sum of any scales.
+// TestAdd: operands and sum with any scales.
 func TestAdd(t *testing.T) {
 	for _, c := range []struct {
 		a, b, out      float64 // ranges
@@ -275,7 +274,7 @@ func TestAdd(t *testing.T) {
 		out := b.join(graph.Add, x, y)
 		b.g.Exits = []graph.Exit{{Name: "exit", Tensor: out}}
 		g := b.done(t)
-		// The input is coarse enough for its convolutions to reach any scale.
+		// The input is so coarse that its convolutions can reach any scale.
 		g.Nodes[0].Weights[0], g.Nodes[1].Weights[0] = 1e-4, 1e-4
 		n, err := QuantiseRanges(g, []float64{1, c.a, c.b, c.out}, Options{Headroom: 1})
 		if err != nil {
@@ -290,7 +289,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestAverage executes average pools over inputs of all the same value.
+// TestAverage executes average pools on inputs with one value everywhere.
 func TestAverage(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -309,7 +308,7 @@ func TestAverage(t *testing.T) {
 		{name: "border counts", window: graph.Window{KH: 3, KW: 3, SH: 1, SW: 1, PT: 1, PL: 1, PB: 1, PR: 1}, h: 5, w: 4, oh: 5, ow: 4, include: true},
 		{name: "hangs over", window: graph.Window{KH: 3, KW: 3, SH: 2, SW: 2}, h: 6, w: 5, oh: 3, ow: 2, table: true},
 		{name: "hangs over padding", window: graph.Window{KH: 3, KW: 3, SH: 2, SW: 2, PT: 1, PL: 1, PB: 1, PR: 1}, h: 4, w: 4, oh: 3, ow: 3, include: true, table: true},
-		// Two pixels are divided by three above, where the padding counts, and by two below.
+		// At the top, two pixels are divided by three, because the padding counts; at the bottom by two.
 		{name: "two divisors", window: graph.Window{KH: 3, KW: 1, SH: 2, SW: 1, PT: 1}, h: 7, w: 1, oh: 4, ow: 1, include: true, refused: true},
 	}
 	for _, c := range cases {
@@ -359,7 +358,7 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// TestShared: what is concatenated, and a max pool's two ends, have one scale.
+// TestShared: the inputs and output of a concatenation, and those of a max pool, have the same scale.
 func TestShared(t *testing.T) {
 	b := newNet(1, 4, 4, 2)
 	small := b.conv(0, 2, 1, 1, nil)
@@ -384,7 +383,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestClamp: a bound that is known needs no headroom, and is met exactly.
+// TestClamp: a bound known from a clamp needs no headroom and is represented exactly.
 func TestClamp(t *testing.T) {
 	b := newNet(1, 1, 1, 1)
 	at := b.conv(0, 1, 1, 1, func(n *graph.Node) {
@@ -439,7 +438,7 @@ func TestCalibrate(t *testing.T) {
 	if _, err := Calibrate(h, 1, from([][]float32{{1, 1, 1, 1}}), Options{}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("an infinite sum gives %v", err)
 	}
-	// Infinity less infinity, and no infinity to be seen.
+	// Infinity minus infinity, without a visible infinity.
 	h = wide(t, 2, 3e38, func(n *graph.Node) { n.Weights = []float32{3e38, -3e38, 1, 1} })
 	if _, err := Calibrate(h, 1, from([][]float32{{10, 10}}), Options{InputRange: 10}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("a sum that is no number gives %v", err)
@@ -475,7 +474,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestCheck changes one number of a good network each.
+// TestCheck makes one invalid change to a valid network in each case.
 func TestCheck(t *testing.T) {
 	b := newNet(5, 4, 4, 2)
 	x := b.conv(0, 2, 1, 1, nil)
@@ -539,7 +538,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTrained: 16 bits lose nothing on the networks that come with Sluice.
+// TestTrained: 16 bits do not reduce the accuracy of the networks that come with Sluice.
 func TestTrained(t *testing.T) {
 	train, err := zoo.FashionMNIST("", true, 64)
 	if err != nil {
@@ -594,13 +593,13 @@ func TestTrained(t *testing.T) {
 	}
 }
 
-// Convolutions that may be one layer come to one shift by coarser weights alone, as long as these lose
-// at most three bits; else each stays as it would be by itself.
+// Convolutions that may become one layer get the same shift, by coarser weights only, as long as these lose at most
+// three bits; otherwise each keeps its own.
 func TestSiblings(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		gain  float64 // of the second one's range over the first one's, a power of two
-		bits  int     // that the largest weight must keep
+		gain  float64 // ratio of the second one's range to the first one's, a power of two
+		bits  int     // minimum bits of the largest weight
 		lost  [2]int  // bits of each one's weights
 		apart bool
 	}{
@@ -636,7 +635,7 @@ func TestSiblings(t *testing.T) {
 			}
 			return q
 		}
-		// a bound far beyond the range is the same integer as none, but makes another layer of it
+		// a bound far beyond the range gives the same integer as no bound, but prevents the merge
 		got, alone := quantise(float32(math.Inf(1))), quantise(1e30)
 		if len(alias.Of(got.Graph).Merged) != 1 || len(alias.Of(alone.Graph).Merged) != 0 {
 			t.Fatalf("%s: one layer %v, alone %v", c.name, alias.Of(got.Graph).Merged, alias.Of(alone.Graph).Merged)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// What Quantise and Check refuse. Every error wraps one of these and names the layer.
+// Errors of Quantise and Check. Every error wraps one of these and names the layer.
 var (
 	ErrOverflow    = errors.New("an accumulator could overflow")
 	ErrRange       = errors.New("a number does not fit its field")
@@ -23,33 +23,33 @@ const (
 	MaxAvgMul   = 1<<17 - 1
 	MaxAvgShift = 47
 
-	// Headroom is how much larger than what calibration saw the values that a scale holds are.
+	// Headroom is the factor between the range of a scale and the calibrated range.
 	Headroom = 1.25
 
 	minFrac, maxFrac = -24, 24 // of a tensor
 	maxWFrac         = 40      // of weights; smaller ones are zero for every purpose
 	maxIdentity      = 14      // an identity weight of 1 << WFrac is an int16
-	avgGain          = 8       // fraction bits that an average may have more than its input
+	avgGain          = 8       // fraction bits that an average may have beyond its input
 	minAvgMul        = 1 << 8  // smallest M of a table: fewer bits would distort large windows
-	agreeBits        = 3       // of 15 of its largest weight, that a convolution gives up to be one layer with others
+	agreeBits        = 3       // bits, of 15 of its largest weight, that a convolution may lose to be merged with others
 )
 
 // Options of Quantise; the zero value is useful.
 type Options struct {
 	// InputRange is the largest |x| of the network's input, which fixes its fraction; 1 if 0.
 	InputRange float64
-	// Headroom multiplies what calibration saw, so that unseen images saturate less often; 1.25 if 0.
-	// Bounds known from a clamp need none.
+	// Headroom multiplies the calibrated range, so that unseen images saturate less often; 1.25 if 0. Bounds known
+	// from a clamp need none.
 	Headroom float64
-	// Range is what part of what calibration saw a scale holds.
+	// Range is the part of the calibrated values that a scale covers.
 	Range Range
-	// MinWeightBits is how many bits the largest weight of a layer must keep when the overflow proof
-	// takes fraction bits away; 6 if 0.
+	// MinWeightBits is the minimum number of bits of a layer's largest weight that remain after the overflow proof
+	// has removed fraction bits; 6 if 0.
 	MinWeightBits int
 	// Workers is the number of goroutines that calibrate; one a processor if 0.
 	Workers int
 
-	parts map[string]part // by node's name: layers that are one part of a longer sum
+	parts map[string]part // by node's name: layers that compute a part of a longer sum
 }
 
 func (o Options) defaults() Options {
@@ -71,8 +71,8 @@ func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, err
 	return QuantiseFrom(g, len(calibration), func(i int) ([]float32, error) { return calibration[i], nil }, o)
 }
 
-// QuantiseFrom is Quantise with images that are not all in memory. The network's graph is another than g where channels
-// are scaled or a layer has become two; it computes the same.
+// QuantiseFrom is Quantise with images that are not all in memory. If channels are scaled or a layer is split in two,
+// the network's graph is not g, but it computes the same.
 func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Network, error) {
 	channels, err := calibrate(g, n, image, o)
 	if err != nil {
@@ -81,7 +81,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	g = equalise(g, channels)
 	o.parts = map[string]part{}
 	for {
-		// Where weights lose more than they may, there is still what is to become two layers.
+		// Weights may lose too much here: such layers are split in two afterwards.
 		loose := o
 		loose.MinWeightBits = 1
 		q, err := QuantiseRanges(g, largest(channels), o)
@@ -92,7 +92,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 		if first == nil {
 			return q, err
 		}
-		longer, failed := lengthen(g, first, o.parts)
+		longer, failed := splitLong(g, first, o.parts)
 		if failed != nil {
 			return nil, fmt.Errorf("network %s: %w", g.Name, failed)
 		}
@@ -140,7 +140,7 @@ type solver struct {
 	group []int // tensors of one group share a fraction
 	frac  []int // by group
 	wfrac []int // by node, once known
-	known []key // what wfrac was computed for
+	known []key // the arguments for which wfrac was computed
 }
 
 type key struct {
@@ -183,7 +183,7 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	}
 	for t, b := range bound {
 		if b == 0 {
-			b = 1 // never seen to be anything else: any fraction is as good
+			b = 1 // always zero in calibration: any fraction is as good
 		}
 		s.frac[s.group[t]] = min(s.frac[s.group[t]], fraction(b, maxFrac))
 	}
@@ -209,8 +209,8 @@ func fraction(x float64, most int) int {
 
 func (s *solver) of(t graph.TensorID) int { return s.frac[s.group[t]] }
 
-// lower takes a tensor, and what shares its scale, down to fraction f; it tells whether that
-// changed anything.
+// lower reduces the fraction of a tensor, and of those that share its scale, to f; it reports whether that changed
+// anything.
 func (s *solver) lower(n int, t graph.TensorID, f int) (bool, error) {
 	g := s.group[t]
 	if s.frac[g] <= f {
@@ -231,7 +231,7 @@ func (s *solver) solve() (*Network, error) {
 				s.g.Tensors[t].Name, ErrRange, f, minFrac)
 		}
 	}
-	// Fractions only fall, and stop at minFrac: this ends.
+	// Fractions only fall, and never below minFrac, so this ends.
 	for changed := true; changed; {
 		changed = false
 		for n := range s.g.Nodes {
@@ -243,7 +243,7 @@ func (s *solver) solve() (*Network, error) {
 		}
 	}
 	for _, nodes := range alias.Of(s.g).Merged {
-		s.agree(nodes)
+		s.shareShift(nodes)
 	}
 	net := &Network{Graph: s.g, Frac: make([]int, len(s.g.Tensors)), Layers: make([]Layer, len(s.g.Nodes))}
 	for t := range net.Frac {
@@ -257,7 +257,7 @@ func (s *solver) solve() (*Network, error) {
 	return net, nil
 }
 
-// settle lowers fractions until node n can be computed; it tells whether anything changed.
+// settle lowers fractions until node n can be computed; it reports whether anything changed.
 func (s *solver) settle(n int) (bool, error) {
 	node := &s.g.Nodes[n]
 	switch node.Op {
@@ -277,7 +277,7 @@ func (s *solver) settleConv(n int) (bool, error) {
 		return false, err
 	}
 	acc := s.wfrac[n] + s.of(node.Inputs[0])
-	// A left shift does not exist: an output or a residual finer than the accumulator is coarsened.
+	// There is no left shift: an output or a residual finer than the accumulator gets a coarser fraction.
 	changed, err := s.lower(n, node.Output, acc)
 	if err != nil || node.Residual == graph.None {
 		return changed, err
@@ -286,12 +286,12 @@ func (s *solver) settleConv(n int) (bool, error) {
 	return changed || c, err
 }
 
-// agree gives convolutions that may be one layer the same shift, which a layer has for all its channels:
-// weights become coarser where it is smaller than their own, all scales of tensors stay. Where that
-// takes more than agreeBits of a convolution's weights, all remain as they are, and layers of their own.
-// (GoogLeNet and Inception-v3 with random weights need one bit at most. Three from all of GoogLeNet's take
-// its logits from 0.08 to 0.5 % of the largest away from onnxruntime's, four to 1 %.)
-func (s *solver) agree(nodes []int) {
+// shareShift gives convolutions that may be merged the same shift, as a layer has only one for all its channels. It
+// reduces the fraction of their weights; scales of tensors do not change. If a convolution would lose more than
+// agreeBits, none of them changes, and they remain separate layers. (GoogLeNet and Inception-v3 with random weights
+// need at most one bit. With three bits less in all weights of GoogLeNet, its logits differ from onnxruntime's by 0.5
+// % of the largest instead of 0.08 %; with four by 1 %.)
+func (s *solver) shareShift(nodes []int) {
 	shift := func(n int) int {
 		node := &s.g.Nodes[n]
 		return s.wfrac[n] + s.of(node.Inputs[0]) - s.of(node.Output)
@@ -311,7 +311,7 @@ func (s *solver) agree(nodes []int) {
 	}
 }
 
-// chooseWeights finds the most fraction bits that weights of node n can have.
+// chooseWeights finds the maximum fraction bits for the weights of node n.
 func (s *solver) chooseWeights(n int) error {
 	node := &s.g.Nodes[n]
 	k := key{in: s.of(node.Inputs[0]), out: s.of(node.Output), valid: true}
@@ -324,7 +324,7 @@ func (s *solver) chooseWeights(n int) error {
 	largest := largestWeight(node)
 	least := s.o.MinWeightBits
 	if s.o.parts[node.Name].of != 0 {
-		least = 1 // what it leaves is another part's
+		least = 1 // the rest is computed by another part
 	}
 	w := 15
 	if largest > 0 {
@@ -335,9 +335,9 @@ func (s *solver) chooseWeights(n int) error {
 		if reason == nil {
 			break
 		}
-		// One bit less must leave the largest weight its bits; all-zero weights have none to lose, and those beside
-		// a bias or a residual that is so much larger lose none that the output has.
-		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !dwarfed(node, k, w-1) || w < -maxWFrac {
+		// One bit less must leave the largest weight enough bits. Zero weights have none to lose; next to a much
+		// larger bias or residual, weights may lose bits that do not affect the output.
+		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)
 		}
@@ -346,11 +346,11 @@ func (s *solver) chooseWeights(n int) error {
 	return nil
 }
 
-// dwarfed tells that weights with w fraction bits are, whatever the input is, no further off in any channel's sum
-// than half a step of the output.
-func dwarfed(node *graph.Node, k key, w int) bool {
+// roundingNegligible reports whether weights with w fraction bits change no channel's sum by more than half a step of the
+// output, for any input.
+func roundingNegligible(node *graph.Node, k key, w int) bool {
 	per := len(node.Weights) / max(len(node.Bias), 1)
-	most := math.Ldexp(0.5, k.in-15-k.out) // of the sum of the weights' errors: the input is below 2^(15 - k.in)
+	most := math.Ldexp(0.5, k.in-15-k.out) // for the sum of the weights' errors: the input is below 2^(15 - k.in)
 	for c := range node.Bias {
 		off := 0.0
 		for _, v := range node.Weights[c*per : (c+1)*per] {
@@ -380,7 +380,7 @@ func magnitudeBits(x float64, frac int) int {
 	return e
 }
 
-// refusal says why weights of node n cannot have w fraction bits, nil where they can.
+// refusal explains why the weights of node n cannot have w fraction bits; nil if they can.
 func (s *solver) refusal(n int, k key, w int) error {
 	node := &s.g.Nodes[n]
 	acc := w + k.in
@@ -389,7 +389,7 @@ func (s *solver) refusal(n int, k key, w int) error {
 	}
 	l := Layer{WFrac: w}
 	if node.Residual != graph.None {
-		// A negative shift is cured by a coarser residual, which settleConv sees to.
+		// settleConv avoids a negative shift by a coarser residual.
 		if l.ResShift = max(acc-k.res, 0); l.ResShift > MaxResShift {
 			return fmt.Errorf("%w: a residual shift of %d, at most %d is possible", ErrRange, l.ResShift, MaxResShift)
 		}
@@ -430,8 +430,7 @@ func (s *solver) settleAdd(n int) (bool, error) {
 	node := &s.g.Nodes[n]
 	a, b := node.Inputs[0], node.Inputs[1]
 	changed := false
-	// The identity's weight and the residual's shift both stay below 2^18, so that the sum does below
-	// 2^35.
+	// The identity's weight and the residual's shift are both below 2^18, so the sum is below 2^35.
 	for _, limit := range []struct {
 		tensor graph.TensorID
 		most   int
@@ -473,7 +472,7 @@ func (s *solver) settleAvg(n int) (bool, error) {
 	return changed || c, err
 }
 
-// Averages refuses average pools that the hardware cannot divide, whatever a network's numbers are.
+// Averages rejects average pools whose division the hardware does not support, for any numbers in the network.
 func Averages(g *graph.Graph) error {
 	for n := range g.Nodes {
 		if g.Nodes[n].Op == graph.AvgPool {
@@ -485,8 +484,8 @@ func Averages(g *graph.Graph) error {
 	return nil
 }
 
-// averages maps the pixels under a window of average pool n, which is what the hardware counts, to what the average
-// divides by; e is the exponent of its factors.
+// averages maps the number of pixels under a window of average pool n, which the hardware counts, to the divisor; e
+// is the exponent of its factors.
 func averages(g *graph.Graph, n int) (divisors map[int]int, e int, err error) {
 	node := &g.Nodes[n]
 	out := g.Tensors[node.Output]
@@ -510,10 +509,10 @@ func averages(g *graph.Graph, n int) (divisors map[int]int, e int, err error) {
 	return divisors, e, nil
 }
 
-// factor is what stands for the division by d.
+// factor returns the factor that replaces a division by d.
 func factor(e, d int) int32 { return int32(math.Round(math.Ldexp(1, e) / float64(d))) }
 
-// exponent is e for which 2^e / n lies in (2^15, 2^16] for the smallest divisor n.
+// exponent is the e for which 2^e / n is in (2^15, 2^16], with n the smallest divisor.
 func exponent(divisors map[int]int) int {
 	least := math.MaxInt
 	for _, d := range divisors {
@@ -577,7 +576,7 @@ func (s *solver) buildAvg(n int, l *Layer) error {
 	return nil
 }
 
-// Input quantises one image into dst, which must be as long.
+// Input quantises one image into dst, which must have the same length.
 func (n *Network) Input(dst []int16, x []float32) {
 	scale := math.Ldexp(1, n.Frac[n.Graph.Input])
 	for i, v := range x {
@@ -585,7 +584,7 @@ func (n *Network) Input(dst []int16, x []float32) {
 	}
 }
 
-// Value is what an element of tensor t stands for.
+// Value returns the number that an element of tensor t represents.
 func (n *Network) Value(t graph.TensorID, element int16) float64 {
 	return math.Ldexp(float64(element), -n.Frac[t])
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Range says what part of the values that calibration saw a tensor's scale holds. The network's input and its exits
-// are held whole in any case. The zero value is the largest.
+// Range selects the part of the calibrated values that a tensor's scale covers. The scales of the network's input and
+// of its exits always cover all values. The zero value covers the largest value.
 type Range struct {
-	Percentile float64 // of what is not zero, above 0 and below 100; 0: all
-	MSE        bool    // the power of two with the least square error
+	Percentile float64 // of the nonzero values, above 0 and below 100; 0: all
+	MSE        bool    // the power of two with the least squared error
 }
 
 // UnmarshalText reads max, mse, or percentile:P.
@@ -35,7 +35,7 @@ func (r *Range) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns the text that UnmarshalText reads.
 func (r Range) String() string {
 	switch {
 	case r.MSE:
@@ -46,10 +46,10 @@ func (r Range) String() string {
 	return "max"
 }
 
-// coarse is how many of a float32's bits a histogram leaves out: magnitudes 3 % apart share a bin.
+// coarse is the number of mantissa bits of a float32 that a histogram ignores: magnitudes within 3 % share a bin.
 const coarse = 18
 
-// histogram counts the values of a tensor, zeros left out, by the leading bits of their magnitude.
+// histogram counts the nonzero values of a tensor by the leading bits of their magnitude.
 type histogram [1 << (31 - coarse)]int64
 
 func (h *histogram) add(values []float32) {
@@ -60,10 +60,10 @@ func (h *histogram) add(values []float32) {
 	}
 }
 
-// edge is the end of bin b.
+// edge is the upper end of bin b.
 func edge(b int) float64 { return float64(math.Float32frombits(uint32(b+1) << coarse)) }
 
-// within is the magnitude that a tensor's scale is to hold, most where that is smaller.
+// within is the magnitude that a tensor's scale covers, but at most most.
 func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	all := int64(0)
 	for _, n := range h {
@@ -81,7 +81,7 @@ func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	return most
 }
 
-// leastError halves the range for as long as finer steps gain more than what saturates loses.
+// leastError halves the range as long as finer steps gain more than saturation loses.
 func (h *histogram) leastError(most, headroom float64) float64 {
 	best, least := most, math.Inf(1)
 	for k := range 8 {
@@ -102,7 +102,7 @@ func (h *histogram) leastError(most, headroom float64) float64 {
 	return best
 }
 
-// clipped lowers what was seen of each tensor to what its scale is to hold.
+// clipped reduces the calibrated range of each tensor to the range that its scale covers.
 func clipped(g *graph.Graph, channels [][]float64, seen []histogram, o Options) {
 	whole := map[graph.TensorID]bool{g.Input: true}
 	for _, x := range g.Exits {

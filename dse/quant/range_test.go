@@ -23,7 +23,7 @@ func TestRangeText(t *testing.T) {
 	}
 }
 
-// A percentile is that of the sorted values, to the width of a bin.
+// A percentile is that of the sorted values, within the width of a bin.
 func TestPercentile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([]float32, 50000)
@@ -51,18 +51,18 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// One value of a million times the others' size takes every bit away from them; ranges that leave it out give those back,
-// the square error only where that pays. Exits are held whole.
+// One value that is a million times larger than the others leaves them no bits. Ranges without it give the bits back;
+// the squared error excludes it only if that reduces the error. The scales of exits cover all values.
 func TestRangeLeavesOut(t *testing.T) {
 	for _, c := range []struct {
 		r       Range
 		outlier float32
-		most    float64 // bound of the largest |x| that the middle tensor's scale holds
+		most    float64 // limit for the largest |x| of the middle tensor's scale
 		least   float64
 	}{
 		{Range{}, 4000, 1e9, 4000},
 		{Range{Percentile: 99}, 4000, 64, 1},
-		{Range{MSE: true}, 4000, 1e9, 4000}, // 0.1 % of the values there: their loss would be larger
+		{Range{MSE: true}, 4000, 1e9, 4000}, // 0.1 % of the values are that large: cutting them off would cost more
 		{Range{MSE: true}, 3, 16, 3},
 	} {
 		b := newPlan(8, 8, 1)

@@ -6,9 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// reference executes a quantised network on one image with the formulas of design/npu in int64, as
-// literally as possible. Width, where it is not 64, wraps the convolutions' accumulators to so many
-// bits after every addition.
+// reference executes a quantised network on one image with the formulas of design/npu in int64, as literally as
+// possible. If width is not 64, the convolutions' accumulators wrap to that many bits after every addition.
 type reference struct {
 	n     *Network
 	width int
@@ -48,7 +47,7 @@ func (r reference) node(n int, t [][]int16) []int16 {
 	node := &g.Nodes[n]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
 	x, y := t[node.Inputs[0]], make([]int16, out.Elems())
-	// at gives an input element, and whether it is one.
+	// at returns an input element, and whether it is inside the input.
 	at := func(iy, ix, c int) (int64, bool) {
 		if iy < 0 || iy >= in.H || ix < 0 || ix >= in.W {
 			return 0, false
@@ -115,9 +114,9 @@ func (r reference) node(n int, t [][]int16) []int16 {
 	return y
 }
 
-// ideal computes node n in float64 with the graph's own weights from what the integers of its inputs
-// stand for, and for each element how far off the integers may be: half a step of the output, and
-// half a step of each weight and of the bias.
+// ideal computes node n in float64, with the graph's own weights and with the values of its integer inputs. It also
+// returns the allowed error of each element: half a step of the output, plus the effect of half a step of each weight
+// and of the bias.
 func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 	g, l := r.n.Graph, &r.n.Layers[n]
 	node := &g.Nodes[n]
@@ -161,7 +160,7 @@ func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 		case graph.AvgPool:
 			each(c, 1, func(x float64, _, _ int) {
 				v += x
-				// M has 16 bits for the smallest divisor and fewer for larger ones.
+				// M has 16 bits for the smallest divisor and fewer for larger divisors.
 				off += math.Abs(x) * math.Ldexp(1, -15)
 			})
 			v /= float64(g.Divisor(n, oy, ox))

@@ -1,8 +1,8 @@
-// Package randnet draws small random networks for differential tests: one to three layers of any
-// geometry and a head or two, already quantised and compiled. Everything follows from the seed.
+// Package randnet generates small random networks for differential tests: one to three layers of any geometry and one
+// or two heads, already quantised and compiled. The seed determines everything.
 //
-// The numbers are chosen to reach the corners: sums near the accumulator's limit, saturation,
-// rounding, clamps, extreme inputs.
+// The numbers are chosen to reach extreme cases: sums near the accumulator's limit, saturation, rounding, clamps and
+// extreme inputs.
 package randnet
 
 import (
@@ -23,22 +23,22 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Options say what the hardware under test has.
+// Options describe the hardware under test.
 type Options struct {
 	Residual bool
 	MaxPool  bool
 	AvgPool  bool // with one divisor
-	AvgTable bool // with a divisor that varies at the borders
+	AvgTable bool // with a divisor that differs at the borders
 	Groups   bool // grouped, depthwise: channel windows
 	Concat   bool
-	Add      bool // that no convolution took
+	Add      bool // not fused with a convolution
 	Exits    bool // sometimes a second exit
 
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
 	Spill      bool            // with AnyMapping: no tensor stays on chip
 
-	// Want turns down draws before they are compiled, which is what takes the time; nil: takes all.
+	// Want rejects draws before they are compiled, since compiling takes most of the time; nil: accepts all.
 	Want func(*quant.Network) bool
 
 	MaxLayers int   // of the body; 3 if 0
@@ -47,14 +47,14 @@ type Options struct {
 	Compile   compile.Options
 }
 
-// Built is what the RTL has today, with any legal mapping rather than the best.
+// Built allows everything that the RTL supports, with any legal mapping instead of the best.
 func Built() Options {
 	o := All()
 	o.AnyMapping = true
 	return o
 }
 
-// All is everything the compiler can make.
+// All allows everything that the compiler can generate.
 func All() Options {
 	return Options{
 		Residual: true, MaxPool: true, AvgPool: true, AvgTable: true, Groups: true, Concat: true, Add: true, Exits: true,
@@ -68,15 +68,15 @@ type Net struct {
 	Bundle *bundle.Bundle
 }
 
-// Bounds of the draws until one fits the design, and of those that Want may turn down before: one draw in
-// 25 has convolutions that are merged, so a seed in 300 comes to more than 200 of them.
+// Limits for the number of draws until one fits the design, and for draws that Want may reject. One draw in 25 has
+// convolutions that are merged, so one seed in 300 rejects more than 200 draws.
 const (
 	attempts = 200
 	turned   = 10_000
 )
 
-// New draws a network from the seed. Draws that do not fit the design are dropped and drawn again;
-// any other failure of the compiler is an error that names the seed.
+// New draws a network from the seed. Draws that do not fit the design are repeated; any other failure of the compiler
+// is an error that names the seed.
 func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	if o.MaxLayers == 0 {
 		o.MaxLayers = 3
@@ -122,7 +122,7 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	return nil, fmt.Errorf("random network, seed %d: nothing fits after %d draws: %w", seed, attempts, last)
 }
 
-// Input draws one image for a bundle: the full range, small values, or only the extremes.
+// Input draws one image for a bundle: from the full range, small values only, or extremes only.
 func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 	n := b.Network.InH * b.Network.InW * b.Network.InC
 	image := make([]int16, n)
@@ -143,7 +143,7 @@ func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 // errDraw is a draw that cannot be used.
 var errDraw = errors.New("draw beyond the limits")
 
-// builder grows a quantised graph.
+// builder builds a quantised graph step by step.
 type builder struct {
 	rng *rand.Rand
 	d   configs.Design
@@ -190,7 +190,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 	return b.q, nil
 }
 
-// channels draws a number of channels, around the sizes where tiles end.
+// channels draws a number of channels, close to the sizes at which tiles end.
 func (b *builder) channels() int {
 	switch b.rng.IntN(5) {
 	case 0:
@@ -220,7 +220,7 @@ func (b *builder) node(n graph.Node, l quant.Layer) {
 	b.g.Segment = append(b.g.Segment, b.seg)
 }
 
-// layer appends one layer, or the few that make a concatenation.
+// layer appends one layer, or the layers of a concatenation.
 func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
 	r := b.rng.IntN(100)
 	switch {
@@ -238,7 +238,7 @@ func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
 	return b.conv(t, b.window(t, true), b.channels(), nil, graph.None)
 }
 
-// axis draws kernel, stride and padding for n pixels, and gives the output's size.
+// axis draws kernel, stride and padding for n pixels, and returns the output's size.
 func (b *builder) axis(n int) (k, s, before, after, out int) {
 	k = 1 + b.rng.IntN(7)
 	if b.rng.IntN(3) == 0 {
@@ -248,13 +248,13 @@ func (b *builder) axis(n int) (k, s, before, after, out int) {
 	switch r := b.rng.IntN(12); {
 	case r < 6:
 		s = 1
-	case r < 8: // far ones: a pool may reduce a map at once
+	case r < 8: // large strides: a pool may reduce a map to one pixel
 		s = 4 + b.rng.IntN(abi.StrideMax-3)
 	}
 	return b.place(n, k, s)
 }
 
-// place draws the padding of a kernel and a stride over n pixels.
+// place draws the padding for a kernel and a stride over n pixels.
 func (b *builder) place(n, kernel, stride int) (k, s, before, after, out int) {
 	k, s = kernel, stride
 	before, after = b.rng.IntN(k), b.rng.IntN(k)
@@ -269,7 +269,7 @@ type window struct {
 	h, w int // of the output
 }
 
-// window draws a geometry; not strided where the output is to have the input's size.
+// window draws a geometry; the stride is 1 if the output must have the input's size.
 func (b *builder) window(t graph.TensorID, strided bool) window {
 	in := b.g.Tensors[t]
 	if !strided {
@@ -283,7 +283,7 @@ func (b *builder) window(t graph.TensorID, strided bool) window {
 	return w
 }
 
-// clamps draws none, ReLU, a ReLU6 or anything.
+// clamps draws no clamp, ReLU, ReLU6 or any other.
 func (b *builder) clamps() (lo, hi int16) {
 	switch b.rng.IntN(4) {
 	case 0:
@@ -300,7 +300,7 @@ func (b *builder) clamps() (lo, hi int16) {
 // accLimit keeps sum|w| * 32768 + |bias| + residual below the proof's 2^35.
 const accLimit = 1 << 34
 
-// conv appends a convolution. outFrac fixes the output's fraction where it is not nil.
+// conv appends a convolution. outFrac sets the output's fraction unless it is nil.
 func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	groups := 1
@@ -325,7 +325,7 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	for i := range l.Bias {
 		l.Bias[i] = int32(b.rng.Uint32()) >> b.rng.IntN(31)
 	}
-	// A shift that leaves most outputs inside 16 bits, give or take; now and then anything.
+	// A shift that keeps most outputs within about 16 bits; sometimes any shift.
 	mean := 0.0
 	for _, v := range l.Weights {
 		mean += math.Abs(float64(v)) / float64(len(l.Weights))
@@ -353,7 +353,7 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	return out, nil
 }
 
-// weights draws weights whose rows of p sum to less than the accumulator allows.
+// weights draws weights such that the sum of a row of p stays within the accumulator.
 func (b *builder) weights(w []int16, p int) {
 	limit := accLimit >> 15
 	most := min(math.MaxInt16, max(1, limit/p))
@@ -362,7 +362,7 @@ func (b *builder) weights(w []int16, p int) {
 		switch mode {
 		case 0: // small
 			w[i] = int16(b.rng.IntN(15) - 7)
-		case 1: // all at the bound, of any sign
+		case 1: // all at the limit, with random signs
 			w[i] = int16(most)
 			if b.rng.IntN(2) == 0 {
 				w[i] = int16(-most)
@@ -422,16 +422,16 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
 	w := b.window(t, true)
 	in := b.g.Tensors[t]
-	// all of a large map: a sum that takes the average two multipliers a word
+	// average over the whole of a large map: its sum needs two multipliers per word
 	if op == graph.AvgPool && min(in.H, in.W) > 16 && b.rng.IntN(2) == 0 {
 		return b.poolOf(t, op, window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}), nil
 	}
-	if b.rng.IntN(3) == 0 { // one that is walked by columns, where it fits
+	if b.rng.IntN(3) == 0 { // sometimes a window that the hardware walks by columns, if it fits
 		w.KH, w.SH, w.PT, w.PB, w.h = b.place(in.H, 2+b.rng.IntN(3), 1+b.rng.IntN(3))
 		k := 2 + b.rng.IntN(2)
 		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, k, 1+b.rng.IntN(k-1))
 	}
-	// ceil_mode: one more window where it still touches the image.
+	// ceil_mode: one more window if it still touches the image.
 	if b.rng.IntN(3) == 0 {
 		if (in.H+w.PT+w.PB-w.KH)%w.SH != 0 && w.h*w.SH-w.PT < in.H {
 			w.h++
@@ -462,8 +462,8 @@ func (b *builder) poolOf(t graph.TensorID, op graph.Op, w window) graph.TensorID
 	return out
 }
 
-// branch appends a branch of a concatenation: a convolution of any size, one of 1 x 1, or one behind
-// another of 1 x 1. Those of 1 x 1 may be one layer.
+// branch appends a branch of a concatenation: a convolution of any size, a 1 x 1 one, or one after a 1 x 1 one. The 1
+// x 1 convolutions may become one layer.
 func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 	point := b.window(t, false)
 	point.Window = graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}
@@ -480,8 +480,8 @@ func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 	return b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
 }
 
-// agree gives convolutions that can be one layer the same shift and clamp, or all but one of the three:
-// then they are not one.
+// agree gives convolutions that can become one layer the same shift and clamp; sometimes one of the three differs, so
+// they do not become one.
 func (b *builder) agree() {
 	for _, nodes := range alias.Of(b.g).Merged {
 		first := b.q.Layers[nodes[0]]
@@ -503,8 +503,8 @@ func (b *builder) agree() {
 	}
 }
 
-// concat appends two or three branches of one size and their concatenation; sometimes one is the
-// tensor itself, which has to be copied.
+// concat appends two or three branches of the same size and their concatenation. Sometimes one branch is the tensor
+// itself, which then has to be copied.
 func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	frac := b.q.Frac[t]
 	var parts []graph.TensorID
@@ -539,7 +539,7 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// exit appends a head: fully connected over the whole map, or a global pool before.
+// exit appends a head: fully connected over the whole map, sometimes after a global pool.
 func (b *builder) exit(t graph.TensorID) error {
 	in := b.g.Tensors[t]
 	whole := window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}

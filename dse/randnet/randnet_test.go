@@ -20,7 +20,7 @@ func design(t *testing.T, name string) configs.Design {
 	return d
 }
 
-// The seed is all there is: the same network comes again.
+// The same seed gives the same network.
 func TestReproducible(t *testing.T) {
 	d := design(t, "run")
 	for seed := range uint64(20) {
@@ -44,8 +44,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// What the options leave out never comes, what they allow comes often enough, and every network
-// keeps to the limits.
+// Excluded features never occur, allowed ones occur often enough, and every network stays within the limits.
 func TestOptionsAndCoverage(t *testing.T) {
 	for _, c := range []struct {
 		name, config string
@@ -89,7 +88,7 @@ func TestOptionsAndCoverage(t *testing.T) {
 			"GEMM", "stride", "padding", "one pixel", "oblong kernel", "C tiles", "row tiles", "samples tiled", "clamp",
 			"one channel", "1x7", "7x1",
 		}
-		if c.config == "zc706" { // large buffers: hardly anything is cut
+		if c.config == "zc706" { // large buffers: hardly any layer is cut
 			always = always[:5]
 		}
 		for _, k := range always {
@@ -108,7 +107,7 @@ func TestOptionsAndCoverage(t *testing.T) {
 	}
 }
 
-// What Want turns down is no failed draw: a kind that few networks have is found, and one that none has ends.
+// Networks that Want rejects are not failed draws: a rare kind is found, and a search for an impossible kind ends.
 func TestWant(t *testing.T) {
 	d, err := configs.Load("tiny")
 	if err != nil {

@@ -23,13 +23,14 @@ var (
 	n    = flag.Int("operators.n", 12, "random changes of each network")
 )
 
-// kinds are operators that a change may put in place of another: known ones, and some that are not.
+// kinds are operators that a change may substitute: known and unknown ones.
 var kinds = []string{
 	"Relu", "Sigmoid", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Softmax", "Identity", "Transpose", "Clip", "Flatten", "Sub",
 	"ReduceMean", "LeakyRelu", "BatchNormalization", "Gemm",
 }
 
-// change makes one thing of a model another: an attribute's number, an operator, an attribute or input that is no more.
+// change modifies one thing in a model: a number in an attribute, an operator; or it removes an attribute or an
+// input.
 func change(rng *rand.Rand, m *onnxpb.ModelProto) {
 	nodes := m.GetGraph().GetNode()
 	node := nodes[rng.IntN(len(nodes))]
@@ -42,7 +43,7 @@ func change(rng *rand.Rand, m *onnxpb.ModelProto) {
 			node.Attribute = append(a[:i:i], a[i+1:]...)
 		}
 	default:
-		for range 8 { // until one has numbers
+		for range 8 { // until an attribute with numbers is found
 			node = nodes[rng.IntN(len(nodes))]
 			if a := node.GetAttribute(); len(a) > 0 {
 				number(rng, a[rng.IntN(len(a))])
@@ -52,9 +53,9 @@ func change(rng *rand.Rand, m *onnxpb.ModelProto) {
 	}
 }
 
-// directed are changes that Import takes and what comes behind it does not.
+// directed are changes that Import accepts and a later step does not.
 var directed = []func(*onnxpb.NodeProto){
-	func(n *onnxpb.NodeProto) { // where windows hang over one side and pads are on another, as many pixels have other divisors
+	func(n *onnxpb.NodeProto) { // windows extend beyond one side and the padding is on another: equal pixel counts have different divisors
 		if n.GetOpType() == "AveragePool" {
 			set(n, &onnxpb.AttributeProto{Name: proto.String("count_include_pad"), I: proto.Int64(1)})
 		}
@@ -66,7 +67,7 @@ var directed = []func(*onnxpb.NodeProto){
 	},
 }
 
-// set gives a pool an attribute, or takes it away where it has no value.
+// set gives a pool an attribute, or removes the attribute if there is no value.
 func set(n *onnxpb.NodeProto, a *onnxpb.AttributeProto) {
 	if n.GetOpType() != "AveragePool" && n.GetOpType() != "MaxPool" {
 		return
@@ -83,7 +84,7 @@ func set(n *onnxpb.NodeProto, a *onnxpb.AttributeProto) {
 	}
 }
 
-// number changes an attribute's, by little or to one that no hardware has.
+// number changes a number in an attribute slightly, or to a value that no hardware supports.
 func number(rng *rand.Rand, a *onnxpb.AttributeProto) {
 	some := []int64{-1, 0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 64, 300}
 	v := some[rng.IntN(len(some))]
@@ -108,8 +109,8 @@ func number(rng *rand.Rand, a *onnxpb.AttributeProto) {
 	}
 }
 
-// What dse operators says of a network is what dse compile does with it: on the fixtures of every operator, on the zoo, and
-// on both with something changed.
+// dse operators and dse compile agree about a network: on the models of every operator, on the zoo, and on changed
+// versions of both.
 func TestOperators(t *testing.T) {
 	files, err := filepath.Glob("../onnx/testdata/ops/*.onnx")
 	if err != nil || len(files) < 30 {
@@ -133,7 +134,7 @@ func TestOperators(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch {
-			case i == 0: // as it is
+			case i == 0: // unchanged
 			case i <= len(directed):
 				for _, node := range m.GetGraph().GetNode() {
 					directed[i-1](node)
@@ -154,7 +155,7 @@ func TestOperators(t *testing.T) {
 			_, made := r.Make(d)
 			switch {
 			case says == (made == nil):
-			case says && errors.Is(made, mapping.ErrNoFit): // the design's, not the network's
+			case says && errors.Is(made, mapping.ErrNoFit): // a problem of the design, not of the network
 			default:
 				t.Errorf("%s, change %d: operators says %t (%v, %+v), compile %v", filepath.Base(file), i, says, err, s, made)
 			}
@@ -165,7 +166,7 @@ func TestOperators(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range zoo.Names() { // compiled as they are by dse/golden's tests
+	for _, name := range zoo.Names() { // the tests of dse/golden compile them unchanged
 		if s, err := (&recipe.Import{}).Survey(name); err != nil || len(s.Needs) != 0 || len(s.Ops) == 0 {
 			t.Errorf("%s: operators says %v, %+v", name, err, s)
 		}

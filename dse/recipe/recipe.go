@@ -144,7 +144,7 @@ func mappable(g *graph.Graph) error {
 	if err := quant.Averages(g); err != nil {
 		return err
 	}
-	d, err := configs.Load("zc706") // any large design: that the network does not fit it is not the network's fault
+	d, err := configs.Load("zc706") // any large design: if the network does not fit it, that is not the network's fault
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (r *Recipe) preprocess(g *graph.Graph) (images.Preprocess, error) {
 	return p.For(Shape(g).C)
 }
 
-// quantising are the options that flags set.
+// quantising returns the quantiser's options from the flags.
 func (r *Recipe) quantising() (o quant.Options, err error) {
 	if r.Range != "" {
 		if err := o.Range.UnmarshalText([]byte(r.Range)); err != nil {
@@ -393,7 +393,7 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Range != (quant.Range{}) { // a bundle says what is not usual
+	if o.Range != (quant.Range{}) { // only unusual settings are recorded
 		meta["range"] = o.Range.String()
 	}
 	if o.Headroom != 0 && o.Headroom != quant.Headroom {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// home is a folder with the network and with pictures of four classes.
+// home returns a folder with the network and with pictures of four classes.
 func home(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,8 +52,8 @@ func make1(t *testing.T, r recipe.Recipe) (*bundle.Bundle, uint64) {
 	return b, h
 }
 
-// One network with one set of images has one hash, wherever the files lie and however their path is typed;
-// another image, another mean or another way to crop has another.
+// The same network and images give the same hash, wherever the files are and however their path is given; another
+// image, mean or crop gives another hash.
 func TestHash(t *testing.T) {
 	a, b := home(t), home(t)
 	base, want := make1(t, own(a))
@@ -87,7 +87,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// The bundle remembers what it was calibrated with.
+// The bundle records its calibration images.
 func TestInfo(t *testing.T) {
 	dir := home(t)
 	b, _ := make1(t, own(dir))
@@ -99,7 +99,7 @@ func TestInfo(t *testing.T) {
 		i.Preprocess.Range != 3.5 || !slices.Equal(i.Preprocess.Mean, []float64{0.5, 0.4, 0.3}) || len(i.Digest) != 64 {
 		t.Errorf("%+v", i)
 	}
-	// The range that normalised pixels have is held, not cut at 1.
+	// The range covers normalised pixels completely; it is not cut at 1.
 	if most := 32767 >> b.Network.InFrac; most < 3 || most > 8 {
 		t.Errorf("an input of %d bits of fraction holds up to %d", b.Network.InFrac, most)
 	}
@@ -111,7 +111,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// Folders of images to calibrate with name classes only where they are as many as the logits, and are never refused.
+// Calibration folders name classes only if their number is that of the logits; they are never rejected.
 func TestCalibrationFolders(t *testing.T) {
 	dir := home(t)
 	for _, to := range []string{"class4", "class5"} {
@@ -126,7 +126,7 @@ func TestCalibrationFolders(t *testing.T) {
 			t.Errorf("%d folders: classes %q, %v", n, i.Classes, err)
 		}
 		if n != 4 {
-			// nor are such the classes of what is evaluated
+			// nor do they name the classes of the evaluation
 			set, err := i.Evaluation(filepath.Join(dir, "photos"), images.Shape{H: 8, W: 8, C: 3}, images.Options{})
 			if err != nil || set.Labels != nil {
 				t.Errorf("%d folders: labels %v, %v", n, set.Labels, err)
@@ -138,7 +138,7 @@ func TestCalibrationFolders(t *testing.T) {
 	}
 }
 
-// Names of many classes are more than one value of a bundle holds.
+// The names of many classes need more than one value of a bundle.
 func TestManyClasses(t *testing.T) {
 	dir := home(t)
 	r := own(dir)
@@ -146,7 +146,7 @@ func TestManyClasses(t *testing.T) {
 	for _, n := range []int{3, 4, 5} {
 		var lines []string
 		for i := range n {
-			lines = append(lines, fmt.Sprintf("class%d", i)+strings.Repeat("x", 200)) // other names than the folders'
+			lines = append(lines, fmt.Sprintf("class%d", i)+strings.Repeat("x", 200)) // other names than those of the folders
 		}
 		if err := os.WriteFile(r.Classes, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestManyClasses(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Fatal(err) // that the folders are called otherwise is no matter: ranges need no classes
+			t.Fatal(err) // other folder names are accepted, since ranges need no classes
 		}
 		if i, err := recipe.Of(b); err != nil || !slices.Equal(i.Classes, lines) {
 			t.Errorf("%d names: %q, %v", n, i.Classes, err)
@@ -188,7 +188,7 @@ func mustLoad(t *testing.T) configs.Design {
 	return d
 }
 
-// Images without calibration: floats are taken as they are, and pictures are then refused.
+// Calibration without pictures: floats are used as they are, and pictures are rejected later.
 func TestFloats(t *testing.T) {
 	i := recipe.Info{Floats: true}
 	if err := i.Pixels(&images.Set{}, "x.png"); err == nil || !strings.Contains(err.Error(), "--mean and --std") {
@@ -200,8 +200,7 @@ func TestFloats(t *testing.T) {
 	}
 }
 
-// The report counts what it says: a bundle beside its own network, and beside an oracle that is wrong on
-// purpose.
+// The report counts correctly: for a bundle and its own network, and for an oracle that is wrong on purpose.
 func TestEvaluate(t *testing.T) {
 	dir := home(t)
 	r := own(dir)
@@ -245,15 +244,15 @@ func TestEvaluate(t *testing.T) {
 	if x := rep.Exits[1]; *x.Onnxruntime != 0.25 || !(*x.WorstOracle > 0.1) {
 		t.Errorf("an oracle that always says 3 is right on %v, apart by %v", *x.Onnxruntime, *x.WorstOracle)
 	}
-	// A range that is too small saturates, and the report says so.
+	// A range that is too small saturates, and the report shows that.
 	r.InputRange = 0.5
 	if _, err := r.Make(mustLoad(t)); err == nil || !strings.Contains(err.Error(), "the input's range is 0.5") {
 		t.Errorf("images beyond the range that was given: %v", err)
 	}
 }
 
-// Calibration on one image, or on the same again and again, is said to be so; one output is said to be taken for a
-// yes-or-no question.
+// Calibration with one image, or with the same image repeated, gives a note; so does a single output, which is taken
+// for a yes-or-no question.
 func TestNotes(t *testing.T) {
 	dir := home(t)
 	alike := filepath.Join(dir, "alike")
@@ -297,9 +296,9 @@ func TestNotes(t *testing.T) {
 		{"", 1, nil, "exit e has one output"},
 		{"", 4, nil, ""},
 		{"Softmax", 4, nil, ""},
-		{"Sigmoid", 1, nil, ""}, // a yes-or-no question, by the network's own word
+		{"Sigmoid", 1, nil, ""}, // the network itself says that it is a yes-or-no question
 		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
-		{"", 1, []int{1, 8, 8}, ""}, // a map, as a U-Net's
+		{"", 1, []int{1, 8, 8}, ""}, // a map, as in a U-Net
 		{"Sigmoid", 4, []int{4, 8, 8}, ""},
 	} {
 		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation, Dims: c.dims}}}

@@ -78,14 +78,14 @@ func page(t *testing.T, d *Data) string {
 	return b.String()
 }
 
-// The page needs nothing but itself, and no string of the data ends its script.
+// The page works without other files, and no string of the data can end its script.
 func TestSelfContained(t *testing.T) {
 	text := page(t, sample(t))
 	if m := regexp.MustCompile(`(?i)(src|href)="([^#][^"]*)"|@import|url\(|fetch\(|XMLHttpRequest|import\(`).FindString(text); m != "" {
 		t.Errorf("the page refers to something else: %s", m)
 	}
 	for _, u := range regexp.MustCompile(`https?://[^"'\s]+`).FindAllString(text, -1) {
-		if u != "http://www.w3.org/2000/svg" { // the name of SVG's elements, not a place
+		if u != "http://www.w3.org/2000/svg" { // the name space of SVG, not a link
 			t.Errorf("the page names %s", u)
 		}
 	}
@@ -99,7 +99,7 @@ func TestSVGs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// what each must say: its axes, and the entries of its legend or the ends of its scale
+	// required texts of each picture: its axes, and the entries of its legend or the ends of its scale
 	for name, says := range map[string][]string{
 		"pareto":   {"DSPs", "GOP/s, weighted over batch sizes 1 to 8", "Pareto front", "best"},
 		"roofline": {"operations a byte of DRAM traffic", "GOP/s", "B = 1", "B = 8", "peak 100 GOP/s", "DRAM 2.3 GB/s"}, "layers": {"cycles", "/conv1/Conv"},
@@ -153,7 +153,7 @@ func TestSVGs(t *testing.T) {
 	}
 }
 
-// driver uses every control of the page and notes what it then shows.
+// driver uses every control of the page and records what is then visible.
 const driver = `
 window.addEventListener('load', () => {
   const seen = {errors: window.problems}, $ = (id) => document.getElementById(id);
@@ -205,7 +205,7 @@ type seen struct {
 	Roofline8              []string
 }
 
-// A board without published designs, and a search without an ablation, still give lists to the page's script.
+// A board without published designs, and a search without ablation, still give the page's script lists.
 func TestEmptyLists(t *testing.T) {
 	d := sample(t)
 	d.Ranks, d.Ablation = nil, nil
@@ -217,7 +217,7 @@ func TestEmptyLists(t *testing.T) {
 	}
 }
 
-// The page works in a browser: every control changes what it is there for, and no script fails.
+// The page works in a browser: every control has its effect, and no script fails.
 func TestInChromium(t *testing.T) {
 	d := sample(t)
 	text := page(t, d)
@@ -268,7 +268,7 @@ document.addEventListener('securitypolicyviolation', (e) => window.problems.push
 	check(strings.Contains(s.Ranks, "<it> does not fit"), "the ranks say %q", s.Ranks)
 }
 
-// The bars' bounds are cost's, so that colours have names.
+// The bounds shown in the bars are those of cost, so every colour has a name.
 func TestBoundsAreNamed(t *testing.T) {
 	d := sample(t)
 	known := fmt.Sprint(cost.BoundCompute, cost.BoundDepth, cost.BoundLoad, cost.BoundDrain, cost.BoundWeights, cost.BoundActivations, cost.BoundWrite, cost.BoundPool)

@@ -24,7 +24,7 @@ func runs(t *testing.T) []Run {
 	return list
 }
 
-// DSPs and memories of every run are what the law says, exactly.
+// DSPs and memories of every run equal the law exactly.
 func TestMemoriesAreExact(t *testing.T) {
 	for _, r := range runs(t) {
 		if !complete(r) {
@@ -52,11 +52,11 @@ func TestMemoriesAreExact(t *testing.T) {
 	}
 }
 
-// The law is held to runs that it was not fitted on, of both families, whole ones and arrays, and they
-// are within these bands. The printed bands are those of these runs.
+// The law is compared with runs that it was not fitted on: both families, whole NPUs and arrays. The errors are
+// within these bands, and the printed bands are those of these runs.
 func TestBands(t *testing.T) {
 	const lutBand, ffBand = 0.05, 0.05
-	const leastHeld, leastWhole, leastUltraScale = 17, 5, 9 // as many as there are: none goes unnoticed
+	const leastHeld, leastWhole, leastUltraScale = 17, 5, 9 // the current numbers, so that a missing run is noticed
 	role := map[string]string{}
 	for _, r := range runs(t) {
 		key := fmt.Sprintf("%x-%s-%s", r.Design.Hash(), r.Family, r.Top)
@@ -102,19 +102,19 @@ func TestBands(t *testing.T) {
 
 var fresh = goflag.Bool("fresh", false, "fail where a stored run is of other RTL than the tree's")
 
-// Runs of other RTL than the tree's, or of another tool, are refused, and have no band.
+// Runs of other RTL than the tree's, or of another tool, are rejected and give no band.
 func TestStale(t *testing.T) {
 	list := runs(t)
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
 		_, err := Calibration(family, "../..")
-		_, here := Calibration(family, "") // the same tree, as it was built in
+		_, here := Calibration(family, "") // the RTL embedded in this program, which is the same
 		b, d := boards.Board{Family: family}, configs.Design{TR: 64, TP: 4, TC: 8, NAXI: 1, AXIBytes: 8, WLoad: 4, Drain: 4, WRingBeats: 512, ABufWords: 1024, CMax: 2048, MaxBurst: 16}
 		if e := Of(b, d); errors.Is(err, ErrStale) != errors.Is(here, ErrStale) || e.LUT.Stale != (err != nil) || e.FF.Stale != (err != nil) || (e.LUT.Band < 1) != (err == nil) ||
 			strings.Contains(e.LUT.String(), "law fitted on another RTL") != (err != nil) || strings.Contains(e.FF.String(), "+-") != (err == nil) {
 			t.Errorf("%s: at root %v, built in %v, an estimate of %v LUTs, %v FF", family, err, here, e.LUT, e.FF)
 		}
 		switch {
-		case errors.Is(err, ErrStale) && !*fresh: // what dse prints says so; weekly fails
+		case errors.Is(err, ErrStale) && !*fresh: // dse prints that; only make weekly fails
 			t.Logf("%s: stale", family)
 		case err != nil:
 			t.Errorf("synthesise them anew with runs.sh: %v", err)
@@ -138,7 +138,7 @@ func TestStale(t *testing.T) {
 	if err != nil || (len(stale) > 0) == (Fresh(list, want) == nil) {
 		t.Errorf("stale: %v, %v", stale, err)
 	}
-	for _, name := range stale { // as runs.sh looks for them
+	for _, name := range stale { // in the same way as runs.sh
 		if _, err := os.Stat("runs/" + name + ".json"); err != nil {
 			t.Error(err)
 		}
@@ -163,7 +163,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// Every instance of npu_core and npu_top counts with a unit, or no whole run could be stored.
+// Every instance of npu_core and npu_top belongs to a unit; otherwise a whole run could not be stored.
 func TestUnitsAreKnown(t *testing.T) {
 	n := 0
 	for _, file := range []string{"npu_core", "npu_top"} {
@@ -242,7 +242,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// No estimate knows of its own synthesis: a design that was stored has law and bands of the other runs, and there are
+// No estimate uses its own synthesis: a design with a stored run gets law and band from the other runs, and there are
 // enough of them for each.
 func TestOwnRunsAreLeftOut(t *testing.T) {
 	all := runs(t)
@@ -283,7 +283,7 @@ func TestOwnRunsAreLeftOut(t *testing.T) {
 	}
 }
 
-// row sets a run beside what the law says of it.
+// row compares a run with the law.
 type row struct {
 	Run     Run
 	LUT, FF int
@@ -293,7 +293,7 @@ type row struct {
 // lutOff is the law's relative error.
 func (r row) lutOff() float64 { return off(float64(r.LUT), r.Run.Used.LUTs()) }
 
-// rowsOf holds the law to the stored runs of its family, those it was fitted on among them.
+// rowsOf compares the law with the stored runs of its family, including those it was fitted on.
 func rowsOf(l Law) ([]row, error) {
 	runs, err := Stored()
 	if err != nil {
@@ -309,8 +309,8 @@ func rowsOf(l Law) ([]row, error) {
 	return rows, nil
 }
 
-// complete says whether the totals of a run are of the RTL that it is kept for: those of the whole or of
-// the array, not of a run that some units are missing from.
+// complete reports whether the totals of a run are of the whole RTL that it is for: of the whole NPU or of the array,
+// not of a run without some units.
 func complete(r Run) bool {
 	return r.Top == topArray || r.Top == topWhole && (r.Role == roleHeld || r.Units["core"] != Cells{})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The law of memories is yosys' own answer on some 480 shapes of each family.
+// The law of memories gives yosys' own results for some 480 shapes of each family.
 func TestPlaceIsYosys(t *testing.T) {
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
 		f, err := os.Open("testdata/shapes-" + family + ".txt")
@@ -40,8 +40,8 @@ func TestPlaceIsYosys(t *testing.T) {
 	}
 }
 
-// What a memory takes is no less than by yosys' rule and by Vivado's: on 7 series depths are extended to a power of
-// two, but banks of activations are split into such parts.
+// The size of a memory is the larger one of yosys' rule and Vivado's rule. On 7 series Vivado extends depths to a
+// power of two, but banks of activations are split into parts with such depths.
 func TestTheLargerRuleCounts(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -50,9 +50,9 @@ func TestTheLargerRuleCounts(t *testing.T) {
 		yosys, both  int // blocks of 18 Kibit
 	}{
 		{activations, boards.Series7, 14336, 16, 14, 14}, // 8K + 4K + 2K
-		{activations, boards.Series7, 14000, 16, 14, 14}, // what does not fill the last part is rounded up
+		{activations, boards.Series7, 14000, 16, 14, 14}, // the last part is rounded up
 		{activations, boards.Series7, 15360, 16, 15, 15},
-		{activations, boards.Series7, 15872, 16, 16, 16}, // nothing is saved: one memory
+		{activations, boards.Series7, 15872, 16, 16, 16}, // splitting saves nothing: one memory
 		{activations, boards.Series7, 16384, 16, 16, 16},
 		{activations, boards.Series7, 1030, 16, 2, 2},
 		{activations, boards.Series7, 1000, 16, 1, 1},
@@ -60,7 +60,7 @@ func TestTheLargerRuleCounts(t *testing.T) {
 		{activations, boards.UltraScalePlus, 14336, 16, 0, 0}, // folded, in URAM
 		{weightsRing, boards.Series7, 14336, 16, 14, 16},      // not split
 		{weightsRing, boards.Series7, 3072, 36, 6, 8},
-		{weightsRing, boards.UltraScalePlus, 3072, 36, 6, 6}, // the rule is 7 series' alone
+		{weightsRing, boards.UltraScalePlus, 3072, 36, 6, 6}, // the rule is only for 7 series
 	} {
 		m := Memory{c.name, 1, c.words, c.width, false}
 		if y, b := yosys(m, c.family).half(), m.Place(c.family).half(); y != c.yosys || b != c.both {
@@ -82,7 +82,7 @@ func TestTheLargerRuleCounts(t *testing.T) {
 	}
 }
 
-// yosys is the same by its rule alone.
+// yosys' own rule gives the same.
 func yosys(m Memory, family string) Blocks {
 	b := Blocks{}
 	for _, p := range m.parts(family) {

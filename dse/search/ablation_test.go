@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// More freedom is never slower, under either law, for the network and at every batch; at one sample
-// serial, FC and R are the same thing; ours is what the search finds.
+// More freedom is never slower, under either law, for the network and at every batch size. For one sample, serial, FC
+// and R are the same. Ours is the result of the search.
 func TestAblation(t *testing.T) {
 	w, g := load(t, "resnet50"), grid(t, "zc706")
 	d := g.Template
@@ -74,8 +74,8 @@ func TestAblation(t *testing.T) {
 	}
 }
 
-// The paper's rows: T_R exact at the published points, the fourth row refused with its reason, and
-// the published design of ResNet-50 on the ZC706 the best of its space.
+// The paper's rows: T_R is exact at the published points, the fourth row is rejected with its reason, and the
+// published design of ResNet-50 on the ZC706 is the best of its space.
 func TestPaperSweep(t *testing.T) {
 	backbone, err := Backbone(load(t, "resnet50").graph)
 	if err != nil {

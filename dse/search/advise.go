@@ -55,8 +55,8 @@ var changes = []change{
 	}},
 }
 
-// worth is the minimum share of a layer's cycles that a change must save to be named.
-const worth = 0.02
+// minSaving is the minimum share of a layer's cycles that a change must save to be named.
+const minSaving = 0.02
 
 // Advise names the cheapest change to a design that makes a layer at least 2 % faster by the law. If the design names
 // a board and the changed design does not fit it, the text says so. It is "" if no change helps.
@@ -72,10 +72,10 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 			continue
 		}
 		_, then, err := mapping.Choose(x, g, batch, p)
-		if err != nil || float64(then.Total) > (1-worth)*float64(now.Total) {
+		if err != nil || float64(then.Total) > (1-minSaving)*float64(now.Total) {
 			continue
 		}
-		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.say(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
+		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.describe(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
 		if b != nil {
 			if err := resource.Of(*b, x).Check(*b); err != nil && resource.Of(*b, d).Check(*b) == nil {
 				text += ", but " + firstLine(err)
@@ -86,8 +86,8 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
-// say describes the differences.
-func (c change) say(d, x configs.Design) string {
+// describe describes the differences.
+func (c change) describe(d, x configs.Design) string {
 	switch {
 	case c.name != "":
 		return c.name

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// The advice is the first change of the list that the law says helps.
+// The advice is the first change of the list that helps by the law.
 func TestAdvise(t *testing.T) {
 	g := grid(t, "zc706")
 	d := g.Template

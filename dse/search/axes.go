@@ -181,5 +181,5 @@ func (b Budget) of(board boards.Board) boards.Board {
 	return board
 }
 
-// may returns the board with the resources that the grid's designs may use.
-func (g *Grid) may() boards.Board { return g.Budget.of(g.Board) }
+// allowedBoard returns the board with the resources that the grid's designs may use.
+func (g *Grid) allowedBoard() boards.Board { return g.Budget.of(g.Board) }

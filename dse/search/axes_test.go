@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The DRAM is as fast in seconds at any clock; every combination is there once, under a name of its own.
+// The DRAM has the same speed in seconds at any clock; every combination occurs once, with its own name.
 func TestAxes(t *testing.T) {
 	g := grid(t, "zc706") // 150 MHz, 15.3 bytes and a latency of 100 cycles
 	g.TP, g.TC, g.TR = Range{4, 4}, Range{16, 16}, Range{128, 128}

@@ -6,23 +6,22 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Bounds from below on what the law can say, from facts of the hardware that no calibration changes:
-// a row takes a cycle a pass, a pass is no shorter than its chain nor than loading its weights, and
-// the DRAM moves every weight once (a ring full of them perhaps before the layer begins), every input
-// row and every result; a layer begins when its first row is there, its first pass ends when those rows of
-// its first tile are that the first kernel row needs, and after its last pass it drains.
-// TestBoundIsBelowTheLaw holds them against cost.Layer.
+// Lower bounds for the law, from properties of the hardware that no calibration changes. A row takes one cycle per
+// pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once
+// (perhaps a whole ring of them before the layer begins), every input row and every result. A layer begins when its
+// first row has arrived; its first pass ends when the rows of the first tile that the first kernel row needs have
+// arrived; and after its last pass it drains. TestBoundIsBelowTheLaw compares the bounds with cost.Layer.
 
-// layer is what does not depend on the mapping, for one geometry.
+// layer holds what does not depend on the mapping, for one geometry.
 type layer struct {
 	g       cost.Geom
-	inRows  int64               // input rows that are read at all
+	inRows  int64               // input rows that are read
 	heights []int               // TILE_ROWS to try, largest first
-	pools   map[poolEntry]int64 // cycles of a pool by the law, as far as asked for
+	pools   map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
 	ahead   []int64             // by TILE_ROWS: input rows of the first tile that its first kernel row needs
 }
 
-// poolEntry is what a pool's cycles depend on: lanes, what an axis of the grid may change, batch and tile.
+// poolEntry is what a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and tile.
 type poolEntry struct {
 	lanes, drain, ports, portBytes, wLoad, ring int
 
@@ -46,7 +45,7 @@ func newLayer(g cost.Geom) layer {
 	return l
 }
 
-// allRows is mapping's: up to this height every TILE_ROWS is tried.
+// allRows is the same as in mapping: up to this height every TILE_ROWS is tried.
 const allRows = 64
 
 // heights lists the TILE_ROWS that mapping.Enumerate tries, largest first (TestSameSpace).
@@ -69,7 +68,7 @@ func heights(n int) []int {
 	return list
 }
 
-// tiles is C tiles alike: how many, and what a pass of one takes at least.
+// tiles is a number of equal C tiles, with the minimum cycles of a pass of one.
 type tiles struct{ n, floor int64 }
 
 // spread is a layer on one <k, s> of a design.
@@ -79,7 +78,6 @@ type spread struct {
 	orders  []bool // that the layer may take
 	law     cost.Prepared
 	passes  int64
-	depth   int64 // of the array's chains: what a pass takes at least beside its rows and its weights
 	c       [2]tiles
 	row     float64    // bytes of an input row
 	pixel   [2]float64 // of a pixel's results, and of its residuals
@@ -95,7 +93,8 @@ type spread struct {
 	fill    float64 // of the slower one
 }
 
-// spreads of a layer that a design has and the options allow, in the order of mapping.Points.
+// spreads lists the spreads of a layer that a design supports and the options allow, in the order of
+// mapping.Points.
 func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 	var out []spread
 	for _, p := range pointsOf(o) {
@@ -118,20 +117,20 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) sprea
 	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()
-	s.wait.Ends += int64(s.row/s.fill) + s.law.Short()
+	s.wait.Ends += int64(s.row / s.fill)
 	if !g.GEMM() {
 		s.drained = int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
 	}
 	_, tc := cost.Tree(d, p.K)
 	s.passes = int64(cost.Passes(d, *g, p.K))
-	s.depth = int64(cost.Depth(d, p.K))
+	depth := int64(cost.Depth(d, p.K))
 	c := min(tc, g.OutC)
 	step := cost.DrainStep(d, p.K, p.S)
 	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
 		if x.size > 0 {
 			s.c[i].n = int64(x.n)
-			s.c[i].floor = max(s.depth, cost.Load(d, p.K, p.S, x.size))
+			s.c[i].floor = max(depth, cost.Load(d, p.K, p.S, x.size))
 			s.last = int64(ceil(x.size, step))
 			s.drained += int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
 		}
@@ -144,24 +143,24 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) sprea
 	return s
 }
 
-// branch is a spread at a batch in one loop order, and a bound over all tiles.
+// branch is a spread at a batch size in one loop order, with a bound for all its tiles.
 type branch struct {
 	*spread
 	batch, br int
 	order     bool
 	drain     int64 // cycles to drain everything, or to pool it
 	fixed     int64 // bytes beside the weights, less what may come before the layer begins
-	read      int64 // those that are read
+	read      int64 // those of them that are read
 	rows      int64 // of all samples' input rows
 	bound     int64
 }
 
-// at is the spread at a batch, in its first order.
+// at returns the branch of a spread at a batch size, in its first loop order.
 func (s *spread) at(batch int) branch {
 	g := &s.l.g
 	b := branch{spread: s, batch: batch, br: ceil(batch, s.p.S), order: s.orders[0]}
 	b.drain = int64(b.br) * s.drained
-	// the law rounds down to bytes, at most once an output row and C tile in each direction
+	// the law rounds down to bytes, at most once for each output row and C tile in each direction
 	rows := float64(batch) * float64(s.l.inRows) * s.row
 	pixels := float64(batch) * float64(g.OutH) * float64(g.OutW)
 	lost := int64(batch*g.OutH) * int64(2+g.OutC)
@@ -172,7 +171,7 @@ func (s *spread) at(batch int) branch {
 	return b
 }
 
-// both is the samples of a tile, of both groups.
+// both is the number of samples of a tile, in both groups.
 func (s *branch) both(tb int) int {
 	if s.p.S == 1 {
 		return tb
@@ -180,14 +179,14 @@ func (s *branch) both(tb int) int {
 	return tb + min(tb, s.batch-s.br)
 }
 
-// all is a bound over every tile and loop order.
+// all is a bound for all tiles and loop orders.
 func (s *branch) all() int64 {
 	rows := int64(s.br) * int64(s.l.g.OutH) * int64(s.l.g.OutW)
 	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
-// tile is a bound for row tiles of tb samples and tr output rows; where it is at least limit it may be any
-// that is.
+// tile is a bound for row tiles of tb samples and tr output rows. If it is at least limit, it may return any such
+// value.
 func (s *branch) tile(tb, tr int, limit int64) int64 {
 	g := &s.l.g
 	tb0, tr0 := tb, tr
@@ -210,7 +209,7 @@ func (s *branch) tile(tb, tr int, limit int64) int64 {
 	}
 	array *= s.passes
 	if s.passes > 0 {
-		// the last tile's drain, behind its passes
+		// the last tile's drain, after its passes
 		if rs > 0 {
 			tb = int(rs)
 		}
@@ -224,7 +223,7 @@ func (s *branch) tile(tb, tr int, limit int64) int64 {
 		return bound
 	}
 	if s.passes > 0 {
-		// the first tile's other rows that its first kernel row needs, behind its first pass
+		// the other rows of the first tile that its first kernel row needs, after its first pass
 		in := s.l.ahead[tr0]
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
 		array += max(0, int64(float64(bytes)/s.fill)-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
@@ -234,14 +233,14 @@ func (s *branch) tile(tb, tr int, limit int64) int64 {
 		weights *= tiles
 	}
 	if s.order && !cost.Stays(s.br, g.OutH, tb0, tr0) {
-		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows again for every C tile
+		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows are read again for every C tile
 	}
 	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
 
-// turns is a bound for row tiles as loading them by turns into two halves has it: a tile's rows begin to
-// come when the visit before the last one has ended, and but for one pass its own follow them. Whole
-// tiles are counted, from the third visit on; of the odd and the even ones one has half of them.
+// turns is a bound that follows from loading row tiles in turn into two halves: the rows of a tile begin to arrive
+// when the visit before the last one has ended, and all passes of the tile but one come after them. It counts whole
+// tiles, from the third visit on; half of them belong to the odd or to the even visits.
 func (s *branch) turns(tb, tr int) int64 {
 	g := &s.l.g
 	visits, c := int64(s.br/tb)*int64(g.OutH/tr), int64(1)
@@ -257,7 +256,7 @@ func (s *branch) turns(tb, tr int) int64 {
 			c, work = s.c[0].n, (s.passes-1)*first
 		}
 	}
-	rows := s.l.ahead[tr] // of the first one, which has most in the padding
+	rows := s.l.ahead[tr] // for the first tile, which has most padding
 	in := int64(float64(rows*int64(tb)*int64(s.row)-1) / s.fill)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
@@ -270,8 +269,8 @@ func (s *spread) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead is the cycles of the last pass, over r rows, in which only weights would load for another one.
-func (s *spread) ahead(r int64) int64 { return max(0, s.lastTile().floor-max(r, s.depth)) }
+// ahead is the cycles of the last pass, over r rows, in which only another one would wait.
+func (s *spread) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
 // pass of all C tiles over a row tile of r rows.
 func (s *spread) pass(r int64) int64 {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Each part of the energy is what it counts, the bound is below it, and requests that leave early take less.
+// Each part of the energy counts what it should, the bound is a lower bound, and requests that leave early cost less.
 func TestEnergy(t *testing.T) {
 	for _, name := range []string{"tiny", "fashion"} {
 		w := load(t, name)
@@ -54,7 +54,7 @@ func TestEnergy(t *testing.T) {
 			if v := of(Energy{Byte: 1}, four, nil); math.Abs(v/bytes-1) > 1e-12 {
 				t.Errorf("%s on %s: %v bytes at B = 4, the law says %v", name, config, v, bytes)
 			}
-			// a word of weights and one of an activation feed T_P T_C and T_C multiplications at most
+			// a word of weights feeds at most T_P T_C multiplications, one of activations at most T_C
 			if v := of(Energy{Word: 1}, four, nil); v < bytes/2+stays || v > 6*float64(macs) {
 				t.Errorf("%s on %s: %v words for %v bytes and %d multiplications", name, config, v, bytes, macs)
 			}
@@ -73,7 +73,7 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
-// A result that stays on chip is written there and not to the DRAM, and the bound knows it.
+// A result that stays on chip is written there and not to the DRAM, also in the bound.
 func TestEnergyOfWhatStays(t *testing.T) {
 	d, err := configs.Load("zc706")
 	if err != nil {
@@ -116,8 +116,8 @@ func TestEnergyOfWhatStays(t *testing.T) {
 	}
 }
 
-// By hand: 16 pixels, 3 x ceil(9 / 4) passes, in each T_P words into the array, and eight accumulators of 36 bits read
-// and written; a pool reads its windows.
+// Computed by hand: 16 pixels, 3 x ceil(9 / 4) passes; each pass moves T_P words into the array and reads and writes
+// eight accumulators of 36 bits. A pool reads its windows.
 func TestOnChip(t *testing.T) {
 	d := configs.Design{TP: 4, TC: 8}
 	g := cost.Geom{Op: abi.OpGEMM, InH: 4, InW: 4, InC: 3, OutH: 4, OutW: 4, OutC: 8, KH: 3, KW: 3, SH: 1, SW: 1}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The best design of a small part of a board's space for a network: T_C alone is searched.
+// The best design for a network in a small part of a board's space: only T_C is searched.
 func ExampleSweep() {
 	board, err := boards.Load("zc706")
 	if err != nil {

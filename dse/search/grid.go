@@ -99,7 +99,7 @@ func (g Grid) String() string {
 	if axes := g.Axes.String(); axes != "" {
 		more = "; in place of these every combination of " + axes
 	}
-	may := g.may()
+	may := g.allowedBoard()
 	if g.Budget != (Budget{}) {
 		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
 	}
@@ -123,7 +123,7 @@ const cMaxFrom = 2048
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
 	v := variant{d: g.Template}
 	v.d.Name = g.Board.Name
-	return v.at(g.may(), tr, tp, tc)
+	return v.at(g.allowedBoard(), tr, tp, tc)
 }
 
 // at does the same for one of the grid's templates.
@@ -194,7 +194,7 @@ func (r *refusals) String() string {
 // pairs returns the legal designs and counts the others.
 func (g Grid) pairs() (all []pair, refused *refusals) {
 	refused = &refusals{map[string]int{}, map[string]string{}}
-	b := g.may()
+	b := g.allowedBoard()
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
 		for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {

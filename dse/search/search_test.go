@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/alias"
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -31,7 +32,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// drawDesign draws a design that elaborates.
+// drawDesign draws a design that the RTL accepts.
 func drawDesign(t *rapid.T) configs.Design {
 	d := configs.Design{
 		Name: "drawn", TP: rapid.IntRange(3, configs.MaxTP).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
@@ -83,7 +84,7 @@ func drawOptions(t *rapid.T) mapping.Options {
 	return rapid.SampledFrom([]mapping.Options{{}, mapping.RTL(), mapping.Basic()}).Draw(t, "options")
 }
 
-// The entries of the search are those of dse/mapping, in their order, and counted right.
+// The entries of the search are those of dse/mapping, in the same order, and their number is right.
 func TestSameSpace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
@@ -128,9 +129,9 @@ func TestSameSpace(t *testing.T) {
 	})
 }
 
-// No bound is above what the law says; the law reads neither T_R nor the size of the activation
-// buffer, and for pools nothing but lanes and DRAIN, so that designs that differ in nothing else share times; and the fastest that pruning finds
-// is the fastest of all, as mapping.Choose finds it.
+// No bound exceeds the law. The law does not depend on T_R or on the size of the activation buffer, and for pools
+// only on lanes and DRAIN, so designs that differ only in other parameters share times. The fastest entry found with
+// pruning is the fastest of all, as in mapping.Choose.
 func TestBoundIsBelowTheLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
@@ -138,7 +139,7 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 		l := newLayer(g)
 		other := d
 		other.TR, other.ABufWords = 64, 77
-		if !g.GEMM() { // as many lanes, and DRAIN as it was
+		if !g.GEMM() { // with the same number of lanes and the same DRAIN
 			other.TP, other.TC = d.NB()/2, 2*d.TC
 		}
 		entries(d, &l, batch, o, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
@@ -171,13 +172,15 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 	})
 }
 
-// geoms are what a layer's time depends on, of compiled descriptors.
-func geoms(layers []abi.Desc) []cost.Geom {
+// geoms returns what the time of a bundle's layers depends on.
+func geoms(b *bundle.Bundle) []cost.Geom {
 	var out []cost.Geom
-	for i := range layers {
-		g := cost.GeomOf(&layers[i])
+	for _, x := range b.Network.Exits {
+		out = append(out, cost.GeomsOf(b.Layers[x.First:x.Last+1])...)
+	}
+	for i, g := range out {
 		g.InOffset, g.OutOffset, g.ResOffset = g.InOffset%alignment, g.OutOffset%alignment, g.ResOffset%alignment
-		out = append(out, g)
+		out[i] = g
 	}
 	return out
 }
@@ -199,7 +202,7 @@ func lowered1(t *testing.T, g *graph.Graph, d configs.Design) []cost.Geom {
 	return out
 }
 
-// agree tells whether convolutions that may be one layer can be: the search supposes it, and knows no scales.
+// agree reports whether convolutions that may be merged can be: the search assumes so, and knows no scales.
 func agree(q *quant.Network) (layers int, ok bool) {
 	merged := alias.Of(q.Graph).Merged
 	for _, nodes := range merged {
@@ -213,7 +216,7 @@ func agree(q *quant.Network) (layers int, ok bool) {
 	return len(merged), true
 }
 
-// What the search maps is what the compiler makes.
+// The search maps the same layers as the compiler.
 func TestLowerIsTheCompilers(t *testing.T) {
 	for _, name := range []string{"tiny", "v7", "small"} {
 		d, err := configs.Load(name)
@@ -233,10 +236,10 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			if _, err := NewWorkload(net.Quant.Graph); errors.Is(err, ErrNothing) {
 				continue
 			}
-			want, got := geoms(net.Bundle.Layers), lowered1(t, net.Quant.Graph, d)
+			want, got := geoms(net.Bundle), lowered1(t, net.Quant.Graph, d)
 			for i := range want {
 				if i < len(got) && want[i].Op == abi.OpAvgPool {
-					want[i].BiasCount, got[i].BiasCount = 0, 0 // randnet draws tables where no pool needs one
+					want[i].BiasCount, got[i].BiasCount = 0, 0 // randnet draws tables even if no pool needs one
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -247,7 +250,7 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			t.Errorf("%s: no layer is of several convolutions", name)
 		}
 	}
-	// more depthwise windows than the table holds: the widened ones are the same
+	// more depthwise windows than the table holds: both widen the same ones
 	narrow, err := configs.Load("mid")
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +279,7 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(geoms(b.Layers), lowered1(t, g, d)); diff != "" {
+			if diff := cmp.Diff(geoms(b), lowered1(t, g, d)); diff != "" {
 				t.Errorf("%s on %s (-compile +search):\n%s", name, config, diff)
 			}
 			if testing.Short() {
@@ -288,7 +291,7 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(geoms(b.Layers), lowered1(t, g, narrow)); diff != "" {
+			if diff := cmp.Diff(geoms(b), lowered1(t, g, narrow)); diff != "" {
 				t.Errorf("%s at T_C = 16 (-compile +search):\n%s", name, diff)
 			}
 			if !slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.KH == 3 && l.OutC > 32 }) {
@@ -298,7 +301,8 @@ func TestLowerIsTheCompilers(t *testing.T) {
 	}
 }
 
-// What Choose maps, with what stays on chip, are the entries of the bundle, and a search has its cycles.
+// The entries chosen by Choose, with tensors on chip, are those of the bundle, and the search has the bundle's
+// cycles.
 func TestChoiceIsTheCompilers(t *testing.T) {
 	kept := 0
 	for _, c := range []struct {
@@ -390,7 +394,7 @@ func TestKeptSpan(t *testing.T) {
 	})
 }
 
-// The paper's law is asked about the network's own layers, which no convolution shares with others.
+// The paper's law gets the network's own layers, without merged convolutions.
 func TestPaperHasTheNetworksLayers(t *testing.T) {
 	w, g := load(t, "inceptionv3"), grid(t, "zc706")
 	p, err := NewPaperSpace(w, g.Board, g.Template, PaperOptions{BytesPerCycle: 8})
@@ -449,7 +453,7 @@ func sweepOf(t *testing.T, w *Workload, g Grid, o Options) *Result {
 	return r
 }
 
-// Pruning changes nothing but the number of evaluations: best point, its mapping, front and ranks.
+// Pruning changes only the number of evaluations, not the best point, its mapping, the front or the ranks.
 func TestPruningIsSafe(t *testing.T) {
 	for _, c := range []struct {
 		network, board string
@@ -495,7 +499,7 @@ func text(t *testing.T, r *Result) string {
 	return string(b)
 }
 
-// The result, evaluations included, is the same with any number of workers.
+// The result, including the number of evaluations, is the same for any number of workers.
 func TestWorkers(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
 	first := ""
@@ -510,8 +514,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// An interrupted sweep gives no result; resumed, it gives the one of a sweep that was never
-// interrupted. A file of another sweep, or one that was tampered with, is refused.
+// An interrupted sweep gives no result; resumed, it gives the result of an uninterrupted one. A file of another
+// sweep, or a modified file, is rejected.
 func TestResume(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
 	g.TC.Hi = 64
@@ -566,7 +570,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// served makes a service of a function of designs.
+// served makes a Service from a function of designs.
 func served(f func(d configs.Design, ns Cycles) (float64, error)) *Service {
 	return &Service{
 		Serve: func(_ context.Context, d configs.Design, ns Cycles, _ float64) (Served, error) {
@@ -577,7 +581,7 @@ func served(f func(d configs.Design, ns Cycles) (float64, error)) *Service {
 	}
 }
 
-// Goodput is asked of every design; its best is the best.
+// Goodput is computed for every design; the best one wins.
 func TestGoodput(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
 	g.TP, g.TC, g.TR = Range{4, 6}, Range{8, 64}, Range{64, 512}
@@ -636,7 +640,7 @@ func TestRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		change func(*Grid)
-		says   string // of one of the points
+		says   string // in the message for one of the points
 	}{
 		{func(g *Grid) { g.Board.DSP = 5 }, "the grid has no point"},
 		{func(g *Grid) { g.Board.BRAM36 = 1 }, "points: memory, as <"},
@@ -668,7 +672,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// The front holds exactly what no other point dominates.
+// The front contains exactly the points that no other point dominates.
 func TestFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Point {
@@ -691,8 +695,8 @@ func TestFront(t *testing.T) {
 	})
 }
 
-// The designs for a first bitstream are what the sweep that their files name makes at <T_R, T_P, T_C>, and take at most
-// 95 % of their board's DSPs and 90 % of its block RAM.
+// The designs for a first bitstream are the results of the sweep named in their files at <T_R, T_P, T_C>. They use at
+// most 95 % of their board's DSPs and 90 % of its block RAM.
 func TestFirstBitstream(t *testing.T) {
 	for name, most := range map[string]int{"zc706": 490, "zcu104": 280} {
 		g := grid(t, name)
@@ -709,13 +713,13 @@ func TestFirstBitstream(t *testing.T) {
 		if dsp, bram := float64(e.DSP)/float64(g.Board.DSP), e.BRAM36/float64(g.Board.BRAM36); dsp > 0.95 || bram > 0.9 {
 			t.Errorf("%s: %.3f of the DSPs, %.3f of the block RAM", want.Name, dsp, bram)
 		}
-		if ref, err := configs.Load(name); err != nil || resource.Of(g.Board, ref).Check(g.may()) == nil {
+		if ref, err := configs.Load(name); err != nil || resource.Of(g.Board, ref).Check(g.allowedBoard()) == nil {
 			t.Errorf("%s leaves as much free: %v", name, err)
 		}
 	}
 }
 
-// The reference designs elaborate, and the grids of their boards hold designs of their <T_P, T_C>.
+// The RTL accepts the reference designs, and the grids of their boards contain designs with their <T_P, T_C>.
 func TestReferences(t *testing.T) {
 	for name, want := range map[string][3]int{"zc706": {1024, 7, 128}, "zcu104": {1024, 13, 132}} {
 		g := grid(t, name)
@@ -741,7 +745,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// BenchmarkSweep is the whole ResNet-50 space of the ZC706, B = 1..8.
+// BenchmarkSweep measures the whole ResNet-50 space of the ZC706, B = 1..8.
 func BenchmarkSweep(b *testing.B) {
 	w, g := load(b, "resnet50"), grid(b, "zc706")
 	var asked, space int64
@@ -756,7 +760,7 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric(float64(space), "space")
 }
 
-// The law on every 101st entry of ResNet-50's layers on the zc706.
+// The law for every 101st entry of ResNet-50's layers on the zc706.
 func BenchmarkLaw(b *testing.B) {
 	w := load(b, "resnet50")
 	d, err := configs.Load("zc706")
@@ -799,7 +803,7 @@ func BenchmarkLaw(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(all)), "ns/mapping")
 }
 
-// A grid without a point says so in words, not as an empty map.
+// A grid without a point gives a message, not an empty map.
 func TestRefusals(t *testing.T) {
 	if got := (&refusals{}).String(); strings.Contains(got, "map") || got == "" {
 		t.Errorf("%q", got)

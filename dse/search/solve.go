@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Cycles are a design's, by batch (index B-1) and segment; the driver starts one segment at a time.
+// Cycles are the cycles of a design, by batch size (index B-1) and segment; the driver starts one segment at a time.
 type Cycles [abi.BMax][]int64
 
-// Sum is the cycles of all segments at a batch.
+// Sum is the number of cycles of all segments at a batch size.
 func (c Cycles) Sum(batch int) int64 {
 	n := int64(0)
 	for _, s := range c[batch-1] {
@@ -22,12 +22,12 @@ func (c Cycles) Sum(batch int) int64 {
 	return n
 }
 
-// solver answers the cycles of designs; it belongs to one worker.
+// solver computes the cycles of designs; each worker has its own.
 type solver struct {
 	w      *Workload
 	o      mapping.Options
 	prune  bool
-	layers map[cost.Geom]*layer // what does not depend on the design
+	layers map[cost.Geom]*layer // parts that do not depend on the design
 	asked  int64
 	scratch
 }
@@ -46,17 +46,17 @@ func (s *solver) layer(g cost.Geom) *layer {
 	return l
 }
 
-// lowered is designs of one <T_P, T_C> whose layers are the same.
+// lowered is a group of designs of one <T_P, T_C> that have the same layers.
 type lowered struct {
 	designs []int        // indices into pair.designs
-	least   []Cycles     // that mappings of each take at least
-	at      [][]abi.FBCB // whose bounds these are: of each, by class and batch
+	least   []Cycles     // lower bound of each design's cycles
+	at      [][]abi.FBCB // entries with these bounds: for each design, by class and batch size
 	classes []Class
 	chain   chain
 }
 
-// lower groups a pair's designs by what the network becomes on them; designs on which it becomes
-// nothing (a layer does not fit) are in none.
+// lower groups a pair's designs by the layers that the network becomes on them. Designs that cannot run the network
+// are in no group.
 func (s *solver) lower(p *pair) []lowered {
 	var out []lowered
 	var last []Layer
@@ -77,8 +77,8 @@ func (s *solver) lower(p *pair) []lowered {
 	return out
 }
 
-// survey counts the legal mappings of a pair's designs, over layers and batches, and fills in the cycles that
-// designs cannot undercut. Designs on which some layer has no mapping are in no group it answers.
+// survey counts the legal mappings of a pair's designs, over layers and batch sizes, and sets the lower bounds of
+// their cycles. Designs on which some layer has no mapping are in none of the returned groups.
 func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered) {
 	for _, gr := range groups {
 		d, rs := p.designs[gr.designs[0]], s.rooms(p, &gr)
@@ -112,7 +112,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 					some[i][r] = min(c, far) // of the dead
 				}
 			}
-			gr.chain.sum(gr.least, b, cost.Start(d), some, s.kept(d, &gr, b, rs))
+			gr.chain.sum(d, gr.classes, gr.least, b, some, s.kept(d, &gr, b, rs), true)
 		}
 		n := 0
 		for i := range rs {
@@ -128,7 +128,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 	return total, left
 }
 
-// kept is the cycles of a group's classes where tensors stay on chip.
+// kept returns the cycles of a group's classes with tensors on chip.
 func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []room) []stays {
 	out := make([]stays, len(gr.classes))
 	for i := range out {
@@ -137,11 +137,11 @@ func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []room) []sta
 	return out
 }
 
-// reach answers cycles that a group's designs reach, and which of the pair's they are: the law's of the entries
-// that the bounds are of, with what stays on chip. It leaves out those that drop says it may.
+// reach returns cycles that designs of a group can reach, and the designs' indices in the pair. It applies the law to
+// the entries with the lowest bounds, and keeps tensors on chip. It skips designs for which drop returns true.
 func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) bool) (of []int, out []Cycles) {
 	d := p.designs[gr.designs[0]]
-	var before []abi.FBCB // of the design before, and its cycles: neighbours have most in common
+	var before []abi.FBCB // entries of the previous design, and its cycles: neighbours have most in common
 	cycles := make([]int64, len(gr.classes)*abi.BMax)
 	plain := make([][][]int64, abi.BMax) // by batch, class and design
 	for b := range plain {
@@ -171,12 +171,12 @@ func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) boo
 	rs := s.rooms(p, &some)
 	for b := 1; b <= abi.BMax; b++ {
 		s.begin(out, b)
-		gr.chain.sum(out, b, cost.Start(d), plain[b-1], s.kept(d, gr, b, rs))
+		gr.chain.sum(d, gr.classes, out, b, plain[b-1], s.kept(d, gr, b, rs), false)
 	}
 	return of, out
 }
 
-// begin makes room for the cycles of designs at a batch.
+// begin allocates the cycles of designs at a batch size.
 func (s *solver) begin(cs []Cycles, b int) {
 	for i := range cs {
 		cs[i][b-1] = make([]int64, s.w.Segments)
@@ -191,9 +191,9 @@ func (s *solver) rooms(p *pair, gr *lowered) []room {
 	return rooms(designs)
 }
 
-// solve answers the cycles of the designs in a pair's groups, in their order. It leaves a design out when
-// drop says that it may, told before and after each batch what the design cannot beat: its fewest cycles
-// for batches that are solved, the bound for the others.
+// solve returns the cycles of the designs in a pair's groups, in their order. It skips a design if drop returns true.
+// drop is called before and after each batch size with a lower bound of the design's cycles: the minimum for batch
+// sizes that are solved, the bound for the others.
 func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles) bool) (at []int, out []Cycles, err error) {
 	for _, gr := range groups {
 		gr.designs, gr.least = slices.Clone(gr.designs), slices.Clone(gr.least)
@@ -234,7 +234,7 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles
 				}
 				plain[i] = best
 			}
-			gr.chain.sum(gr.least, b, cost.Start(d), plain, s.kept(d, &gr, b, rs))
+			gr.chain.sum(d, gr.classes, gr.least, b, plain, s.kept(d, &gr, b, rs), false)
 			cut()
 		}
 		at, out = append(at, gr.designs...), append(out, gr.least...)

@@ -13,30 +13,30 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrNothing says that a network has nothing that an array could do.
+// ErrNothing says that a network has no work for an array.
 var ErrNothing = errors.New("the network has no multiplications: there is nothing to map")
 
-// ErrTooMany says that a network becomes more descriptors than the hardware's table holds.
+// ErrTooMany says that a network needs more descriptors than the hardware's table holds.
 var ErrTooMany = errors.New("the network has too many layers")
 
-// Layer is a descriptor to be: what dse/compile would make of a node, without its numbers.
+// Layer is a future descriptor: what dse/compile would make of a node, without weights.
 type Layer struct {
 	Name    string
 	Segment int
 	Geom    cost.Geom // offsets count from an aligned address
 
-	// Next tells what its output is to the layer behind it; Apart at the end of a segment, which is a start.
+	// Next says what the layer's output is to the next layer; Apart at the end of a segment, which is a start.
 	Next mapping.Link
 }
 
-// Class is a geometry and how often each segment has it.
+// Class is a geometry, with the number of such layers in each segment.
 type Class struct {
 	Geom  cost.Geom
 	Count []int  // by segment
-	Name  string // of the first layer that has it
+	Name  string // of the first such layer
 
-	reads  bool         // what one of its layers reads may be on chip
-	writes mapping.Link // the most that may become of what one of them writes
+	reads  bool         // the input of at least one of its layers may be on chip
+	writes mapping.Link // how far the output of at least one of its layers may stay on chip
 }
 
 // Workload is a network as the search sees it.
@@ -51,10 +51,10 @@ type Workload struct {
 	mix      []*Workload
 	graph    *graph.Graph
 	plan     *alias.Plan
-	tabled   []bool // average pools that divide by different numbers at different places
+	tabled   []bool // average pools with different divisors at different places
 }
 
-// NewWorkload prepares a graph. It needs shapes only; weights may be absent.
+// NewWorkload prepares a graph. It needs only shapes; weights may be absent.
 func NewWorkload(g *graph.Graph) (*Workload, error) {
 	if g == nil {
 		return nil, ErrNothing
@@ -75,7 +75,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	return w, nil
 }
 
-// Backbone is the network without its early exits, as one start: what the last exit needs.
+// Backbone is the network without its early exits, as one start: the part that the last exit needs.
 func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	if g == nil || len(g.Exits) == 0 {
 		return nil, ErrNothing
@@ -103,18 +103,18 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 
 const elemBytes = 2
 
-// offset of a channel from the aligned address of the memory it lies in.
+// offset of a channel from an aligned address in its memory
 func (w *Workload) offset(t graph.TensorID, channel int) int64 {
 	return int64(w.plan.Views[t].Channel+channel) * elemBytes
 }
 
-// Lower makes the layers that a design runs. It follows dse/compile (a test compares the two): one
-// layer a convolution, or for all that dse/alias says are one (their scales, which only the compiler
-// knows, are supposed to allow it), windows of channels where it is grouped or has more than C_MAX, pools
-// in as few windows as the activation buffer allows.
+// Lower returns the layers that a design runs, like dse/compile (a test compares the two): one layer for each
+// convolution, or for all convolutions that dse/alias merges (only the compiler knows their scales, which are assumed
+// to allow it); windows of channels if a convolution is grouped or has more than C_MAX; pools in as few windows as
+// the activation buffer allows.
 func (w *Workload) Lower(d configs.Design) ([]Layer, error) { return w.lower(d, false) }
 
-// lower is Lower; with apart, every convolution is a layer of its own.
+// lower is Lower; with apart, convolutions are not merged.
 func (w *Workload) lower(d configs.Design, apart bool) ([]Layer, error) {
 	if w.mix != nil {
 		var all []Layer
@@ -154,7 +154,7 @@ type lowering struct {
 	out   []Layer
 	at    []mapping.Place // of each
 	wide  []split.Grouped // grouped layers, in the order of nodes
-	parts []int           // of them, where they are not as many as T_C asks for
+	parts []int           // number of windows of each, if not the default
 }
 
 // layer is alias.Plan.Layer.
@@ -165,8 +165,23 @@ func (l *lowering) layer(n int) (nodes []int, stands bool) {
 	return l.w.plan.Layer(n)
 }
 
-// link tells of every layer what its output is to the next one.
+// link tells of every layer what its output is to the next one, and what stands around it in its start.
 func (l *lowering) link() {
+	for first := range l.out {
+		if first > 0 && l.out[first-1].Segment == l.out[first].Segment {
+			continue
+		}
+		var start []cost.Geom
+		for _, x := range l.out[first:] {
+			if x.Segment == l.out[first].Segment {
+				start = append(start, x.Geom)
+			}
+		}
+		cost.InStart(start)
+		for i, g := range start {
+			l.out[first+i].Geom = g
+		}
+	}
 	var host []int
 	for _, e := range l.w.graph.Exits {
 		host = append(host, int(l.w.plan.Views[e.Tensor].Root))
@@ -262,7 +277,7 @@ func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, o
 	for {
 		g := l.geom(n, op, in, 0, size, out0, size, graph.None, win)
 		if err := mapping.Limits(l.d, g); err == nil {
-			// one output row of one sample is the smallest tile
+			// the smallest tile is one output row of one sample
 			if g.InRowsOnChip(1)*g.InRow() <= l.d.ABufElems() {
 				break
 			}
@@ -283,7 +298,7 @@ func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, o
 	return nil
 }
 
-// whole is a layer's geometry before the hardware's view of it.
+// whole is a layer's geometry before it is converted for the hardware.
 func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
 	w, node := l.w, &l.w.graph.Nodes[n]
 	ti, to := w.graph.Tensors[in], w.graph.Tensors[node.Output]
@@ -304,13 +319,13 @@ func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, ou
 	return g
 }
 
-// geom is a layer's geometry as the hardware is told of it.
+// geom is a layer's geometry in the hardware's form.
 func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
 	view, _ := l.whole(n, op, in, in0, inC, out0, outC, res, win).View()
 	return view
 }
 
-// alignment of tensors in a slot; of offsets, the law sees no more than what is left of it.
+// alignment of tensors in a slot; the law only uses offsets modulo this
 const alignment = 64
 
 func tabled(g *graph.Graph, n int) bool {
@@ -346,7 +361,7 @@ func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC
 	return nil
 }
 
-// root is the memory that a tensor lies in.
+// root is the memory that contains a tensor.
 func (l *lowering) root(t graph.TensorID) int {
 	if t == graph.None {
 		return -1
@@ -354,7 +369,7 @@ func (l *lowering) root(t graph.TensorID) int {
 	return int(l.w.plan.Views[t].Root)
 }
 
-// classes groups layers of one geometry, in order of first occurrence.
+// classes groups layers of equal geometry, in the order of first occurrence.
 func classes(layers []Layer, segments int) []Class {
 	index := map[cost.Geom]int{}
 	var out []Class
@@ -373,7 +388,7 @@ func classes(layers []Layer, segments int) []Class {
 	return out
 }
 
-// total is how often a network has the class.
+// total is the number of layers of the class in a network.
 func (c Class) total() int {
 	n := 0
 	for _, v := range c.Count {

@@ -40,7 +40,7 @@ func depthwise(side, channels, size int) Grouped {
 	}}
 }
 
-// The layers that cost the least for a window saved become wider, no more of them than there must.
+// The layers with the least cost per saved window become wider, and no more of them than necessary.
 func TestWiden(t *testing.T) {
 	d, err := configs.Load("mid")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestWiden(t *testing.T) {
 		want []int
 	}{
 		{0, []int{4, 4, 1, 4}},
-		{1, []int{4, 2, 1, 4}}, // the smallest map first, among equals the earlier; three windows of 85 take more than two of 128
+		{1, []int{4, 2, 1, 4}}, // the smallest map first, among equals the earlier one; three windows of 85 take more steps than two of 128
 		{2, []int{4, 2, 1, 4}},
 		{3, []int{4, 2, 1, 2}},
 		{4, []int{4, 2, 1, 2}},
@@ -65,8 +65,8 @@ func TestWiden(t *testing.T) {
 			t.Errorf("%d too many: %s", c.over, diff)
 		}
 	}
-	// A window that does not fit is not offered: 28 x 1024 elements are a row of a wider map.
-	d.ABufWords = 512 // 8,192 elements a half
+	// A window that does not fit is not an option: a row of a wider map has 28 x 1024 elements.
+	d.ABufWords = 512 // 8,192 elements per half
 	got := Widen(d, []Grouped{depthwise(28, 512, d.TC)}, 50)
 	if got[0] != 2 {
 		t.Errorf("512 channels of 28 columns become %d windows where two halves fit", got[0])

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// TestFromBundle checks what every player relies on: a file that reads back, one start a segment,
-// and expectations that differ from the image before exactly inside the slots of the batch.
+// TestFromBundle checks what every player relies on: the file can be read back, it has one start per segment, and its
+// expectations differ from the previous image only inside the slots of the batch.
 func TestFromBundle(t *testing.T) {
 	d, err := configs.Load("tiny")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestFromBundle(t *testing.T) {
 		for _, r := range back {
 			switch r := r.(type) {
 			case vectors.MemWrite:
-				image = r.Data // the last one is the slots
+				image = r.Data // the last memory record holds the slots
 			case vectors.Run:
 				runs++
 			case vectors.MemExpect:
@@ -71,7 +71,7 @@ func TestFromBundle(t *testing.T) {
 	}
 }
 
-// What the NPU cannot reach is no file.
+// A bundle that the NPU cannot address gives no file.
 func TestBase(t *testing.T) {
 	d, err := configs.Load("tiny")
 	if err != nil {

@@ -30,16 +30,16 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// full takes every network at its own size, and all to onnxruntime (make weekly: minutes, and memory
-// for VGG-19's weights several times over).
+// full tests every network at its own size, all of them with onnxruntime (make weekly: minutes, and several times the
+// memory of VGG-19's weights).
 var full = flag.Bool("full", false, "every exported network at its own size, and against onnxruntime")
 
-// exported is one of torchvision's networks as exports.py has it.
+// exported is one of torchvision's networks, as exported by exports.py.
 type exported struct {
 	name   string
-	side   int  // of the input in the short test
-	large  bool // without -full, only its shapes and one exporter
-	oracle bool // against onnxruntime in the short test too
+	side   int  // side of the input in the short test
+	large  bool // without -full only its shapes, and only one exporter
+	oracle bool // compared with onnxruntime in the short test too
 }
 
 var networks = []exported{
@@ -65,9 +65,9 @@ var networks = []exported{
 
 var exporters = []string{"script", "dynamo"}
 
-// TestExports takes torchvision's networks, as both of PyTorch's exporters write them, to a bundle for
-// the ZC706, and the smaller ones to logits: in float32 and by the golden executor, against
-// onnxruntime's. Their weights lie in a file beside the model, where PyTorch puts them.
+// TestExports takes torchvision's networks, as written by both of PyTorch's exporters, to a bundle for the ZC706. For
+// the smaller ones it also compares logits with onnxruntime's: float32 and the golden executor's. Their weights are
+// in a file beside the model, as PyTorch writes them.
 func TestExports(t *testing.T) {
 	files, err := filepath.Glob("testdata/exports/*.onnx.gz")
 	if err != nil || len(files) != len(networks)*len(exporters) {
@@ -97,7 +97,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// check answers the layers that were made.
+// check returns the resulting layers.
 func (n exported) check(t *testing.T, exporter string, d configs.Design) (layers []string) {
 	side := n.side
 	if *full {
@@ -163,7 +163,7 @@ func (n exported) check(t *testing.T, exporter string, d configs.Design) (layers
 			softmax(fixed)
 		}
 		k := slices.IndexFunc(model.Graph.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == e.Name })
-		// Rounding to 16 bit in each of up to 256 layers against a float32 that rounds elsewhere.
+		// The sum of 16-bit rounding in up to 256 layers, against a float32 that rounds differently.
 		f, x := apart(float, want[k]), apart(fixed, want[k])
 		t.Logf("%s, exit %s: float32 %.1e, golden %.1e of the largest logit from onnxruntime", exporter, e.Name, f, x)
 		if !(f < 1e-4) || !(x < 0.02) {
@@ -173,8 +173,8 @@ func (n exported) check(t *testing.T, exporter string, d configs.Design) (layers
 	return layers
 }
 
-// lower takes a network at its own size as far as its numbers do not matter: to layers, each with an
-// entry for a batch of 1 and of 8.
+// lower compiles a network at its own size as far as possible without its numbers: to layers, each with an entry for
+// batches of 1 and of 8.
 func (n exported) lower(t *testing.T, exporter string, d configs.Design) {
 	g, err := onnx.Import(bytes.NewReader(read(t, n.name, exporter)), onnx.Options{Name: n.name})
 	if err != nil {
@@ -224,7 +224,7 @@ func load(t *testing.T, name, exporter string) *onnxpb.ModelProto {
 	return model
 }
 
-// shrink gives the network another input; shapes of what follows are left to the reader.
+// shrink changes the network's input size; the reader computes the shapes that follow.
 func shrink(model *onnxpb.ModelProto, side int) {
 	dims := model.Graph.Input[0].GetType().GetTensorType().GetShape().Dim
 	for _, d := range dims[2:] {
@@ -232,7 +232,7 @@ func shrink(model *onnxpb.ModelProto, side int) {
 	}
 }
 
-// fill draws the weights that the fixture has not, and writes the model as PyTorch does: weights
+// fill draws the weights that the fixture does not contain, and writes the model as PyTorch does: weights in a file
 // beside it, one after the other.
 func fill(t *testing.T, model *onnxpb.ModelProto, file string) {
 	t.Helper()
@@ -296,7 +296,7 @@ func fill(t *testing.T, model *onnxpb.ModelProto, file string) {
 	}
 }
 
-// oracle answers onnxruntime's logits of one image, which is H x W x C.
+// oracle returns onnxruntime's logits for one H x W x C image.
 func oracle(t *testing.T, file string, in graph.Tensor, image []float32) (exits [][]float32) {
 	t.Helper()
 	python := "../../build/venv/bin/python"
@@ -322,7 +322,7 @@ func oracle(t *testing.T, file string, in graph.Tensor, image []float32) (exits 
 		t.Fatal(err)
 	}
 	r := bytes.NewReader(text)
-	head := make([]uint32, 4) // magic, version, images, exits: host/cmd/sluice looks at them
+	head := make([]uint32, 4) // magic, version, images, exits: host/cmd/sluice checks them
 	if err := binary.Read(r, binary.LittleEndian, head); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func oracle(t *testing.T, file string, in graph.Tensor, image []float32) (exits 
 	return exits
 }
 
-// softmaxed tells whether an output is a Softmax's, which Sluice leaves to the host.
+// softmaxed reports whether an output is a Softmax's, which Sluice leaves to the host.
 func softmaxed(model *onnxpb.ModelProto, output string) bool {
 	return slices.ContainsFunc(model.Graph.Node, func(n *onnxpb.NodeProto) bool {
 		return n.GetOpType() == "Softmax" && n.Output[0] == output

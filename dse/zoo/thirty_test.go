@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The README says of how many networks what was tried, on how many photographs.
+// The README states how many networks were tried, and on how many photographs.
 func TestThirty(t *testing.T) {
 	content, err := os.ReadFile("thirty.json")
 	if err != nil {

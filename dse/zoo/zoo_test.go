@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 )
 
-// TestNetworks: every network has the MACs that the programs which made it counted.
+// TestNetworks: every network has the MACs that its own export program counted.
 func TestNetworks(t *testing.T) {
 	type figures struct {
 		Segments []int64 `json:"macs_by_segment"`
@@ -66,7 +66,7 @@ func TestNetworks(t *testing.T) {
 					t.Errorf("exit %d is %q", i, e.Name)
 				}
 			}
-			// Batch normalisation, ReLU, ReLU6 and every Add are folded.
+			// Batch normalisation, ReLU, ReLU6 and every Add are fused into other layers.
 			for _, n := range g.Nodes {
 				if n.Op == graph.Add {
 					t.Errorf("node %q is an addition of its own", n.Name)
@@ -211,8 +211,8 @@ func TestReadIDX(t *testing.T) {
 	}
 }
 
-// A network of convolutions and global pools takes another side: maps shrink with it, weights and
-// exits stay, and exits left out take their layers with them.
+// A network of convolutions and global pools accepts another input side: maps shrink with it, weights and exits stay,
+// and removed exits take their layers with them.
 func TestLoadWith(t *testing.T) {
 	full, err := Load("resnet50", 1)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lanes is a kernel of eight memories side by side, in each of which a row is made of one so many rows before.
+// lanes is a kernel with eight memories; each row depends on an earlier row of the same memory, at a given distance.
 func lanes(before string) string {
 	return `
 extern "C" int top(int n) {
@@ -37,8 +37,7 @@ rows:
 }`
 }
 
-// cases are what must be refused, each in a kernel of a few lines, and what its problem must say; and what
-// must pass.
+// cases are small kernels that must be rejected, with the expected message, and some that must pass.
 var cases = []struct {
 	name, code, want string
 }{
@@ -230,13 +229,13 @@ sum:
 }`, ""},
 }
 
-// port begins a kernel with one port to DRAM.
+// port is the start of a kernel with one DRAM port.
 const port = `
 extern "C" void top(unsigned long *gmem, unsigned long *on_chip, long from, int n) {
 #pragma HLS interface mode=m_axi port=gmem bundle=a offset=off depth=64
 `
 
-// burstCases are accesses of DRAM: of which a burst can be made, and of which none.
+// burstCases are DRAM accesses that can become a burst, and others that cannot.
 var burstCases = []struct {
 	name, code, want string
 }{
@@ -371,7 +370,7 @@ extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
 }`, "is stored"},
 }
 
-// portCases are memories that a trip reads and writes: as often as it can, and more often.
+// portCases are memories that a trip accesses as often as allowed, or more often.
 var portCases = []struct {
 	name, code, want string
 }{
@@ -420,7 +419,7 @@ var portCases = []struct {
 }`, "cannot be followed"},
 }
 
-// memories begins a loop over what it declares.
+// memories is the start of a loop over the declared memories.
 const memories = `
 static __attribute__((noinline)) void fill(int *a, int (*split)[64], int *few) { a[0] = 1; split[0][0] = split[1][0] = few[0] = 2; }
 extern "C" void top(unsigned *in, unsigned *out, int n) {
@@ -453,7 +452,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// Pragmas that are not where they act, or say nothing, are refused: they would be ignored in silence.
+// Pragmas in a place where they have no effect, or without content, are rejected; tools would silently ignore them.
 func TestPragmas(t *testing.T) {
 	for code, want := range map[string]string{
 		"void f() {\n#pragma HLS pipeline II=1\n}\n":                                                            "not at the head of a loop",
@@ -493,7 +492,7 @@ func TestPragmas(t *testing.T) {
 	}
 }
 
-// The kernel without its dataflow region is refused, also where its pragma is only misspelt.
+// The kernel without its dataflow region is rejected, even if only the pragma is misspelt.
 func TestRegion(t *testing.T) {
 	for old, want := range map[string]string{
 		"#pragma HLS dataflow\n": "stages without a pragma", "  SLUICE_REGION;\n": "0 dataflow regions",
@@ -524,7 +523,7 @@ func TestRegion(t *testing.T) {
 	}
 }
 
-// Whatever the tools print is taken apart without panic.
+// Any output of the tools is parsed without panic.
 func FuzzParse(f *testing.F) {
 	f.Add("define void @f(i32 %x) {\nentry:\n  %y = add i32 %x, 1, !dbg !3\n  call void @g(i32 %y)\n  ret void\n}\n!3 = !DILocation(line: 1, scope: !4)\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -542,7 +541,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzScan: and so is any source.
+// FuzzScan: the same holds for any source.
 func FuzzScan(f *testing.F) {
 	f.Add("x:\n  for (;;) {\n#pragma HLS pipeline II=1\n  }\n")
 	f.Fuzz(func(t *testing.T, text string) {

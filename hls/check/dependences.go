@@ -46,7 +46,7 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 		case f != nil && strings.HasPrefix(line, "  ") && len(all) > 0 && all[0].text == strings.TrimSpace(line):
 			i := all[0]
 			all = all[1:]
-			if alike[i] > 0 || !i.reaches() {
+			if alike[i] > 0 || !i.removable() {
 				continue
 			}
 			op := i.op()
@@ -64,9 +64,9 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 	return strings.Join(lines, "\n")
 }
 
-// reaches reports whether an instruction accesses memory and can be removed if it is not compared. Locks of blocks
+// removable reports whether an instruction accesses memory and may be removed if it is not compared. Locks of blocks
 // are kept: other accesses go through them.
-func (i *inst) reaches() bool {
+func (i *inst) removable() bool {
 	op := i.op()
 	switch {
 	case memcpyRE.MatchString(attributeRE.ReplaceAllString(op, "")):
@@ -111,7 +111,7 @@ func (m *module) compared(src *source, loops []*loop) map[*inst]int {
 			}
 		}
 		for _, all := range variables {
-			for at, n := range stand(all, lost) {
+			for at, n := range representatives(all, lost) {
 				alike[at] = max(alike[at], n)
 			}
 		}
@@ -127,7 +127,7 @@ type reached struct {
 // reached returns what an instruction reads and writes, without registers.
 func (l *loop) reached(m *module, src *source, i *inst) (out []reached) {
 	for _, t := range i.touches() {
-		if i.reaches() && strings.Contains(i.op(), "call ") && !memcpyRE.MatchString(attributeRE.ReplaceAllString(i.op(), "")) {
+		if i.removable() && strings.Contains(i.op(), "call ") && !memcpyRE.MatchString(attributeRE.ReplaceAllString(i.op(), "")) {
 			continue // an access to a stream
 		}
 		if name, kind := l.f.object(i, t.writes); kind == register || src.registers[name] {
@@ -158,8 +158,8 @@ func (i *inst) kind() string {
 	return i.op()
 }
 
-// stand selects, from the accesses of a loop to a variable, those that must be compared.
-func stand(all []reach, lost bool) map[*inst]int {
+// representatives selects, from the accesses of a loop to a variable, those that must be compared.
+func representatives(all []reach, lost bool) map[*inst]int {
 	out := map[*inst]int{}
 	whole := lost || slices.ContainsFunc(all, func(a reach) bool { return a.anywhere })
 	memories := map[string][]reach{}

@@ -112,7 +112,7 @@ func busiest(places map[string]int) (most int, where string) {
 	for _, at := range slices.Sorted(maps.Keys(places)) {
 		n := 0
 		for other, times := range places {
-			if meet(at, other) {
+			if mayOverlap(at, other) {
 				n += times
 			}
 		}
@@ -126,8 +126,8 @@ func busiest(places map[string]int) (most int, where string) {
 	return most, where
 }
 
-// meet reports whether two places can be in the same memory.
-func meet(a, b string) bool {
+// mayOverlap reports whether two places can be in the same memory.
+func mayOverlap(a, b string) bool {
 	f, g := strings.Fields(a), strings.Fields(b)
 	for i := range min(len(f), len(g)) {
 		if !strings.Contains(f[i], anywhere) && !strings.Contains(g[i], anywhere) && f[i] != g[i] {

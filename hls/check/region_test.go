@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// replaced is one place of the kernel.
+// replaced is one edit of the kernel.
 type replaced struct{ file, old, new string }
 
-// edit changes places of a copy of the kernel and answers the folder.
+// edit applies edits to a copy of the kernel and returns the folder.
 func edit(t *testing.T, places ...replaced) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ const (
 	writtenBeat = "      gmem.write(beat, strobe);\n"
 )
 
-// What a dataflow region, its channels and its pragmas must not be: one edit of the kernel each.
+// Errors in a dataflow region, its channels and its pragmas: one edit of the kernel for each.
 var regionBreaks = []struct{ name, file, old, new, want string }{
 	{"a stream with two consumers", "npu.cpp", writeStage, writeStage + "  SLUICE_STAGE(cut_residual(l, packed, residuals));\n", "packed: expected one stage that writes it and one that reads it, found pack_out and write_out, cut_residual"},
 	{"and two producers", "npu.cpp", writeStage, writeStage + "  SLUICE_STAGE(cut_residual(l, packed, residuals));\n", "residuals: expected one stage that writes it and one that reads it, found cut_residual, cut_residual and finish"},
@@ -126,7 +126,7 @@ func TestRegionBreaks(t *testing.T) {
 	}
 }
 
-// What the compiler's code tells: streams more than once a trip, and what a trip calls.
+// Errors found in the compiler's code: streams used more than once in a trip, and calls from a trip.
 var tripBreaks = []struct{ name, file, old, new, want string }{
 	{"two writes of a stream", "read.hpp", "      fetched.write(beat);\n", "      fetched.write(beat);\n      fetched.write(beat);\n", "II=1, but fetched is written more than 1 time(s) a trip"},
 	{"two reads of a stream", "compute.hpp", "      const row_t row = rows.read();\n", "      rows.read();\n      const row_t row = rows.read();\n", "II=1, but rows is read more than 1 time(s) a trip"},

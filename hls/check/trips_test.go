@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A stated trip count that is false ends C-simulation with the loop's name; one that is true does not, however often the
-// loop is entered.
+// A wrong trip count ends C-simulation with the loop's name. A correct one does not, however often the loop is
+// entered.
 func TestCounted(t *testing.T) {
 	const kernel = `
 static int square(int n) {

@@ -1,6 +1,6 @@
-// registers.hpp: hw's register block (hw/rtl/npu_regs.sv) in front of the kernel in C-simulation, made of the
-// generated table of registers. Time is counted, not claimed: an access takes 3 cycles as in the RTL, a start
-// kNominal, whatever it does.
+// registers.hpp: the register block (hw/rtl/npu_regs.sv) in front of the kernel in C-simulation,
+// made from the generated register table. Its times are nominal: an access takes 3 cycles as in the
+// RTL, a start always kNominal.
 #ifndef SLUICE_CSIM_REGISTERS_HPP
 #define SLUICE_CSIM_REGISTERS_HPP
 
@@ -46,7 +46,7 @@ class Registers {
     set(REG_BUILD_CMAX, npu::C_MAX);
   }
 
-  // Both answer false where the bus answers SLVERR; then nothing has happened.
+  // Both return false if the bus answers SLVERR; then nothing has changed.
   bool read(std::uint32_t offset, std::uint32_t &value) {
     const bool taken = look(offset, value);
     if (!taken) values_[sluice_abi::REG_ACCESS / 4] |= sluice_abi::REG_ACCESS_REFUSED_MASK;
@@ -58,7 +58,7 @@ class Registers {
     return taken;
   }
 
-  // Whether a start's time has come; then the kernel is to be run and end() called.
+  // Whether the time of a start has come; then run the kernel and call end().
   bool due() const { return busy_ && cycles_ >= began_ + kNominal; }
   bool busy() const { return busy_; }
   bool irq() const { return (get(sluice_abi::REG_IRQ_STATUS) & get(sluice_abi::REG_IRQ_ENABLE)) != 0; }
@@ -72,7 +72,7 @@ class Registers {
            field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB);
   }
 
-  // Calls the kernel with what the registers hold; a, w, r and o are what its ports reach.
+  // Calls the kernel with the values of the registers; a, w, r and o are the memories at its ports.
   Ending start(const npu::beat_t *a, const npu::beat_t *w, const npu::beat_t *r, npu::beat_t *o) const {
     using namespace sluice_abi;
     npu::table_t table = 0;

@@ -1,7 +1,7 @@
-// threads.hpp: C-simulation of a dataflow region with a thread a stage and FIFOs of their declared depth.
-// Where every stage that has not ended waits for a FIFO, no one can go on: the region is deadlocked, as the
-// hardware would be. Then the waiting stages and their FIFOs are printed and the process ends with
-// status kDeadlock. One region runs at a time.
+// threads.hpp: C-simulation of a dataflow region with one thread per stage and FIFOs of their
+// declared depth. If all stages that have not ended wait for a FIFO, the region is deadlocked, as
+// it would be in hardware. Then the waiting stages and their FIFOs are printed and the process ends
+// with status kDeadlock. Only one region runs at a time.
 #ifndef SLUICE_CSIM_THREADS_HPP
 #define SLUICE_CSIM_THREADS_HPP
 
@@ -19,7 +19,7 @@ namespace csim {
 
 constexpr int kDeadlock = 6;
 
-// Who runs and who waits. Everything here is under the lock.
+// The running and waiting stages. The lock protects all of this.
 struct Monitor {
   std::mutex lock;
   int running = 0, waiting = 0;
@@ -45,15 +45,17 @@ inline const char *&stage_name() {
   return name;
 }
 
-// A queue between two threads. Without waiting it costs two atomic accesses; who has to wait says so under the
-// monitor's lock, and who lets it go on takes it off the count before it wakes.
+// A queue between two threads. Without waiting it costs two atomic accesses. A thread that has to
+// wait registers under the monitor's lock; the thread that wakes it removes it from the count
+// first.
 template <class T>
 class Fifo {
  public:
   // rests: elements may be left at the end.
   Fifo(const char *name, int depth, bool rests = false)
       : name_(name), rests_(rests), slots_(static_cast<std::size_t>(depth)) {}
-  // What went through, for the test of hls/estimate; where elements are left someone miscounted.
+  // Prints the number of elements, for the test of hls/estimate; elements that are left are an
+  // error in the kernel's counts.
   ~Fifo() {
     if (head_.load() != tail_.load() && !rests_) {
       std::fprintf(stderr, "stream %s: %zu elements are left\n", name_, tail_.load() - head_.load());
@@ -93,7 +95,7 @@ class Fifo {
     }
     Monitor &m = monitor();
     std::unique_lock<std::mutex> hold(m.lock);
-    // Again after a wake: it may be of a step that had been seen already.
+    // Test again after a wake: it may belong to a step that was already seen.
     for (;;) {
       side.waits = true;
       if (ready()) {
@@ -130,7 +132,7 @@ class Fifo {
   Side reader_, writer_;
 };
 
-// The stages of one region; ends when all have ended. They are counted before the first begins.
+// The stages of one region; ends when all have ended. All are counted before the first one begins.
 class Region {
  public:
   template <class F>
@@ -149,7 +151,8 @@ class Region {
       monitor().check();
     });
   }
-  // Nobody is missing while stages are still being added: the region itself counts as one that runs.
+  // While stages are being added, the region itself counts as running, so the count is never too
+  // low.
   Region() {
     bodies_.reserve(16);
     std::lock_guard<std::mutex> hold(monitor().lock);

@@ -1,5 +1,5 @@
-// trips.hpp: what loops call that count their trips (hls/check's Counted): a trip beyond what a loop_tripcount states ends
-// the process, as synthesis believes the statement.
+// trips.hpp: called by loops that count their trips (hls/check's Counted). A trip beyond the number
+// in loop_tripcount ends the process, since synthesis relies on that number.
 #ifndef SLUICE_HLS_TRIPS_HPP
 #define SLUICE_HLS_TRIPS_HPP
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// report is of the form of UG1399's csynth.xml, cut to what is read.
+// report has the form of UG1399's csynth.xml, reduced to what is read.
 const report = `<profile>
 <UserAssignments><TopModelName>multiply_Pipeline_rows</TopModelName></UserAssignments>
 <PerformanceEstimates><SummaryOfLoopLatency>
@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What a report says of its clock and part is held against the configuration's; what is no clock is refused with its line.
+// Clock and part of a report are compared with the configuration's; an invalid clock is rejected with its line.
 func TestReportsClock(t *testing.T) {
 	of := func(part, target, top, module string) string {
 		return `<profile>
@@ -59,7 +59,7 @@ func TestReportsClock(t *testing.T) {
 	part := func(name string) string { return "<Part>" + name + "</Part>" }
 	for _, c := range []struct {
 		name, text string
-		doubts     []string // what they contain, in their order
+		doubts     []string // parts of the messages, in order
 	}{
 		{"as asked", of(part("xc7z045-ffg900-2"), period("6.67"), reached("4.867"), reached("4.2")), nil},
 		{"another clock", of("", period("10.00"), reached("6.1"), ""), []string{"clock of 10.000 ns, tiny has 6.667 ns (150 MHz)"}},
@@ -94,8 +94,8 @@ func TestReportsClock(t *testing.T) {
 	}
 }
 
-// top is of the form of Vitis' own csynth.xml for the whole kernel: the loops of its modules are below these. A
-// loop that is not pipelined, or that the model does not know, may have no number.
+// top has the form of Vitis' csynth.xml for the whole kernel: the loops of its modules are nested in it. A loop that
+// is not pipelined, or that the model does not know, may have no number.
 const top = `<profile>
 <UserAssignments><TopModelName>sluice_npu</TopModelName></UserAssignments>
 <PerformanceEstimates><SummaryOfLoopLatency><layers><Name>layers</Name><TripCount>undef</TripCount>
@@ -126,12 +126,11 @@ func TestReadTop(t *testing.T) {
 		}
 	}
 	if got := m.Loops["finish.steps"]; got.Reported {
-		t.Errorf("finish.steps: %+v", got) // another module's loop of that label
+		t.Errorf("finish.steps: %+v", got) // another module's loop with that label
 	}
 }
 
-// A loop that the tool has made more than once, in modules or in reports, counts as the slowest of them, in whatever
-// order they come.
+// If the tool has made a loop several times, in several modules or reports, the slowest one counts, in any order.
 func TestReadTwice(t *testing.T) {
 	module := func(name, ii, depth string) string {
 		return "<Module><Name>" + name + "</Name><PerformanceEstimates><SummaryOfLoopLatency><steps><Name>steps</Name><PipelineII>" + ii +
@@ -176,7 +175,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// Every pipelined loop of the kernel has its name, and none is counted that is not there (Layer panics).
+// Every pipelined loop of the kernel is in the model, and none is used that does not exist (Layer would panic).
 func TestLoops(t *testing.T) {
 	m := model(t)
 	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_out.beats"} {

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// conv is a 1 x 1 convolution of one item with a residual: as many beats of activations as of residuals and of results.
+// conv is a 1 x 1 convolution of one item with a residual. Activations, residuals and results have the same number of
+// beats.
 func conv(rows, width, channels int) (*abi.Desc, abi.FBCB) {
 	d := &abi.Desc{
 		Op: abi.OpGEMM, Residual: true,
@@ -19,8 +20,8 @@ func conv(rows, width, channels int) (*abi.Desc, abi.FBCB) {
 	return d, abi.FBCB{BR: 1, TileB: 1, TileRows: uint16(rows)}
 }
 
-// What is handed over as a block follows one another: a layer of one item takes its load, its array and what is behind,
-// one after the other.
+// Steps that hand over a whole block follow one another: a layer of one item takes the sum of load, array and
+// write-back.
 func TestOneItem(t *testing.T) {
 	m := model(t)
 	d, e := conv(4, 4, 4)
@@ -36,7 +37,7 @@ func TestOneItem(t *testing.T) {
 	}
 }
 
-// No layer is faster than its beats through the memory ports and DRAM.
+// No layer is faster than the transfer of its beats through the memory ports and DRAM.
 func TestFloors(t *testing.T) {
 	m := model(t)
 	m.Design.DRAM.LatencyCycles = 0
@@ -45,9 +46,9 @@ func TestFloors(t *testing.T) {
 		m.Loops[name] = l
 	}
 	d, e := conv(4, 16, 4)
-	const beats = 4 * 16 * 4 / 4 // of each: activations, residuals, results
+	const beats = 4 * 16 * 4 / 4 // each of activations, residuals and results
 	m.Design.AXIBytes, m.Design.DRAM.BytesPerCycle = 8, 1e9
-	// activations and residuals and weights through one port
+	// activations, residuals and weights share one port
 	m.Design.NAXI = 1
 	one := m.Layer(d, e, 1)
 	if want := int64(2*beats + 64/8 + 2); one.Port != want || one.Cycles < want {
@@ -64,7 +65,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// Two blocks between two steps: a step waits for the one before, and for the one behind to leave the last but one.
+// Two blocks between two steps: a step waits for the step before, and until the step after has emptied the last block
+// but one.
 func TestSchedule(t *testing.T) {
 	same := func(n int, it item) (out []item) {
 		for range n {
@@ -83,7 +85,7 @@ func TestSchedule(t *testing.T) {
 		{"rows loaded once", []item{{30, 5, 5}, {0, 5, 5}, {0, 5, 5}}, 30 + 3*5 + 5},
 		// the third load begins when the first block is free, at 150
 		{"no third block", []item{{50, 100, 0}, {50, 100, 0}, {120, 1, 0}}, 271},
-		// the third item's array begins when the first's sums are out, at 102
+		// the third item's array begins when the first item's sums are written, at 102
 		{"no third bank", []item{{1, 1, 100}, {1, 1, 0}, {1, 50, 0}}, 152},
 	} {
 		if got := schedule(c.items); got != c.want {

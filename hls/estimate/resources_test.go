@@ -28,7 +28,7 @@ var (
 	noteRE    = regexp.MustCompile(`//.*`)
 )
 
-// The memories are those of the source, each asked to lie where the estimate has it.
+// The memories in the estimate are those of the source, with the same kind of storage.
 func TestMemories(t *testing.T) {
 	declared, storage, split := map[string]bool{}, map[string][]string{}, map[string]bool{}
 	src := hls.Source()
@@ -54,7 +54,7 @@ func TestMemories(t *testing.T) {
 		for _, g := range splitRE.FindAllStringSubmatch(text, -1) {
 			split[g[1]] = true
 		}
-		if f != "params.hpp" { // what goes through streams
+		if f != "params.hpp" { // elements of streams
 			for _, g := range arrayRE.FindAllStringSubmatch(text, -1) {
 				declared[g[1]] = true
 			}
@@ -89,7 +89,7 @@ func TestMemories(t *testing.T) {
 	}
 }
 
-// The sizes are the compiler's.
+// The sizes agree with the compiler's.
 func TestSizes(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Fatal("g++ is missing: install the package g++")
@@ -154,7 +154,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The configurations of hls/configs fit their boards; those of hw/configs that they are made of do not.
+// The configurations of hls/configs fit their boards; the configurations of hw/configs that they are derived from do
+// not.
 func TestFits(t *testing.T) {
 	files, err := filepath.Glob("../configs/*.yaml")
 	if err != nil || len(files) != 2 {
@@ -178,7 +179,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// Blocks and LUTs of memories as the guides' shapes give them.
+// Blocks and LUTs of memories, with the shapes in the guides.
 func TestBlocks(t *testing.T) {
 	for _, c := range []struct{ words, bits, want int }{
 		{512, 36, 1}, {513, 36, 2}, {512, 72, 2}, {1024, 18, 1}, {7168, 16, 7}, {16384, 2, 2}, {1, 1, 1}, {16384, 64, 64},

@@ -1,5 +1,6 @@
-// Holds npu_core's memory ports to AXI (IHI 0022, A3.2 and A3.4), in simulation: what is offered stands as it is until it is
-// taken, write data comes in bursts of the lengths that its addresses say, and not before these are taken.
+// Checks npu_core's memory ports against AXI (IHI 0022, A3.2 and A3.4), in simulation: an offer
+// does not change until it is taken; write data come in bursts of the announced lengths, and not
+// before the address is taken.
 module axi_offers_checker #(
   parameter int unsigned N_AXI     = 1,
   parameter int unsigned AXI_BYTES = 8,
@@ -49,7 +50,8 @@ module axi_offers_checker #(
         if (ar_q && (!arvalid_i[p] || ar_is != ar_was_q)) $fatal(1, "npu_core: port %0d: a read address is withdrawn or changed", p);
         if (aw_q && (!awvalid_i[p] || aw_is != aw_was_q)) $fatal(1, "npu_core: port %0d: a write address is withdrawn or changed", p);
         if (w_q && (!wvalid_i[p] || w_is != w_was_q)) $fatal(1, "npu_core: port %0d: write data is withdrawn or changed", p);
-        // an address is in the list when it is first offered: data may go at its side
+        // an address is in the list when it is first offered, since its data may come in the same
+        // cycle
         if (awvalid_i[p] && !aw_q) begin
           lens_q[tail_q] <= awlen_i[8*p+:8];
           tail_q <= tail_q + 1'b1;

@@ -1,18 +1,21 @@
-// The HLS kernel in npu_core's place: the ports of hw/rtl/npu_core.sv around the RTL that Vitis exports for
-// hls/src (module sluice_npu, hls/vitis), so that npu_top with its registers, FBCB and interrupt, and every bench of it,
-// takes either.
+// The HLS kernel in npu_core's place: the ports of hw/rtl/npu_core.sv around the RTL that Vitis
+// exports for hls/src (module sluice_npu, hls/vitis), so that npu_top with its registers, FBCB and
+// interrupt, and all its benches, can use either.
 //
-// The kernel's four m_axi ports a, w, r, o have the IDs 0 to 3; port b goes to memory port b mod N_AXI, where
-// those that share one take turns. Results leave through o alone. A start is ap_start until ap_ready; it ends
-// when the kernel is done and all that it has asked for is answered. A soft reset holds the kernel in reset for 16 cycles
-// at least, takes what is still to come, writes what is owed without strobes, and ends the start then. So does the
-// watchdog. What is offered on a memory port stands until it is taken: addresses and write data are registers.
+// The kernel's four m_axi ports a, w, r, o have the IDs 0 to 3. Port b uses memory port b mod
+// N_AXI; ports that share one take turns. Results leave only through o. A start holds ap_start
+// until ap_ready; it ends when the kernel is done and all its requests are answered. A soft reset
+// holds the kernel in reset for at least 16 cycles, takes outstanding answers, completes
+// outstanding writes without strobes, and then ends the start. So does the watchdog. An offer on a
+// memory port does not change until it is taken: addresses and write data are registers.
 //
-// Not as the RTL's: bus errors (RRESP, BRESP) are noticed here, because the kernel's adapters ignore them; the start goes
-// on to its end and ends with the first of them, ERROR.LAYER and ERROR_ADDR zero. The watchdog sees the memory ports and
-// the FBCB alone, because an exported kernel does not say whether it computes: it must be set to more than a layer
-// computes without them. Of the counters there are CYCLES_BUSY, STALL_READ, STALL_WRITE,
-// BYTES_READ and BYTES_WRITTEN (and what npu_regs counts itself); a cycle in which two ports' addresses wait is one here.
+// Differences to the RTL. Bus errors (RRESP, BRESP) are detected here, because the kernel's
+// adapters ignore them: the start runs to its end and then reports the first error, with
+// ERROR.LAYER and ERROR_ADDR zero. The watchdog sees only the memory ports and the FBCB, because an
+// exported kernel does not show whether it computes: it must be set to more than the time that a
+// layer computes without them. Of the counters, only CYCLES_BUSY, STALL_READ, STALL_WRITE,
+// BYTES_READ and BYTES_WRITTEN exist (and those that npu_regs counts itself); a cycle in which the
+// addresses of two ports wait counts as one.
 module npu_core #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,
@@ -118,7 +121,7 @@ module npu_core #(
   logic [N_AXI-1:0]    ar_q;
   logic [N_AXI*AW-1:0] ar_addr_q;
   logic [N_AXI*8-1:0]  ar_len_q;
-  logic [N_AXI*2-1:0]  ar_id_q;  // of the last that had its turn
+  logic [N_AXI*2-1:0]  ar_id_q;  // client that had the last turn
   logic [N_AXI-1:0]    ar_take, r_end;
   logic [N_AXI*2-1:0]  ar_sel;
   logic [N_AXI*6-1:0]  reads_q;  // bursts asked for and not answered
@@ -130,7 +133,7 @@ module npu_core #(
     always_comb begin
       sel = '0;
       any = 1'b0;
-      // behind the last in turn first
+      // the port after the last in turn comes first
       for (int unsigned i = K; i > 0; i--) begin
         at = ar_id_q[2*p+:2] + 2'(i);
         if (32'(at) % N_AXI == p && k_arvalid[at]) begin
@@ -174,7 +177,8 @@ module npu_core #(
     assign k_rvalid[b] = m_rvalid_i[b % N_AXI] && m_rid_i[2*(b % N_AXI)+:2] == 2'(b) && !stopping;
   end
 
-  // ---- writes: an address and a data register; data only where its address has been taken, so that what is owed is known
+  // ---- writes: an address and a data register; data only after its address was taken, so that the
+  // outstanding data are known
   logic          aw_q, aw_take, w_q, w_last_q, w_take, w_beat, w_end, b_beat;
   logic [DW-1:0] w_data_q;
   logic [AXI_BYTES-1:0] w_strb_q;
@@ -299,7 +303,7 @@ module npu_core #(
             stop_code_q <= 8'(soft_reset_i ? abi_pkg::ERR_SOFT_RESET : abi_pkg::ERR_WATCHDOG);
           end else if (ap_done) state_q <= End;
         end
-        End: if (soft_reset_i || dog) begin  // what is asked for may never be answered; then it is answered with the rest
+        End: if (soft_reset_i || dog) begin  // answers may never come: complete them with the rest
           state_q <= Stop;
           stop_code_q <= 8'(soft_reset_i ? abi_pkg::ERR_SOFT_RESET : abi_pkg::ERR_WATCHDOG);
         end else if (!open) begin
@@ -575,7 +579,7 @@ module npu_core #(
     .m_axi_o_BUSER      (1'b0)
   );
 
-  // the kernel's sizes are its own: what a parameter says here it was exported with
+  // the kernel has fixed sizes: the parameters here state the values that it was exported with
   logic unused;
   assign unused = ^{m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
                     T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, DSP48E2, FOLD,

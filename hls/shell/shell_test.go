@@ -1,5 +1,6 @@
-// Package shell_test plays vectors on npu_top with the HLS kernel in npu_core's place: hw's registers, FBCB and interrupt,
-// the shell's starts, ends and ports, and the kernel's C++ behind a stand-in for what Vitis exports.
+// Package shell_test plays vectors on npu_top with the HLS kernel in npu_core's place: hw's registers, FBCB and
+// interrupt, the shell's starts, ends and ports, and a stand-in for the RTL that Vitis exports, which runs the
+// kernel's C++.
 package shell_test
 
 import (
@@ -32,7 +33,7 @@ func command(t *testing.T, name string, args ...string) string {
 
 var cyclesRE = regexp.MustCompile(`, (\d+) cycles: ok`)
 
-// play answers the cycles of a file, or what the process says against it.
+// play returns the cycles of a file, or the process' error message.
 func play(t *testing.T, binary string, size int64, file string, args ...string) (cycles uint64, said string) {
 	t.Helper()
 	dram := filepath.Join(t.TempDir(), "dram")
@@ -77,7 +78,8 @@ func ends(at []vectors.Record, code, layer uint32) []vectors.Record {
 		vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3})
 }
 
-// reset is a file whose first start is ended by a soft reset after so many cycles, and whose starts then go their way.
+// reset is a file whose first start is ended by a soft reset after the given number of cycles; the starts after it
+// run normally.
 func reset(t *testing.T, name string, records []vectors.Record, start int, after uint64) string {
 	t.Helper()
 	r := slices.Clone(records[:start+1])
@@ -96,7 +98,7 @@ func write(t *testing.T, name string, records []vectors.Record) string {
 	return file
 }
 
-// One memory port that all four of the kernel share, with vectors of several layers a start.
+// One memory port shared by all four ports of the kernel, with vectors of several layers per start.
 func TestShell(t *testing.T) {
 	binary := command(t, "hls/shell/build.sh", "tiny")
 	bus, err := npu.OpenCosim(t.Context(), npu.CosimOpts{Binary: filepath.Join("../..", binary)})
@@ -121,13 +123,14 @@ func TestShell(t *testing.T) {
 	if start < 0 {
 		t.Fatal("no start")
 	}
-	// a soft reset while the FBCB, memory is read, results are written: the start ends with that, and the next is right
+	// soft resets while the FBCB is read, memory is read, results are written: the start ends with SOFT_RESET, and
+	// the next one is right
 	whole, said := play(t, binary, memory, files[0])
 	if said != "" {
 		t.Fatal(said)
 	}
 	moments := []uint64{100, 2500, 2600, 50_000}
-	for at := whole - 520; at < whole-400; at += 4 { // a burst of results and its answer, by less than its data takes
+	for at := whole - 520; at < whole-400; at += 4 { // covers a burst of results and its answer, in steps shorter than its data
 		moments = append(moments, at)
 	}
 	for _, after := range moments {
@@ -135,7 +138,8 @@ func TestShell(t *testing.T) {
 			t.Errorf("a soft reset after %d cycles: %s", after, said)
 		}
 	}
-	// and while memory takes a beat in eight cycles, so that what is offered waits: it must stand (axi_offers_checker)
+	// the same while memory takes a beat only every eight cycles, so that offers must wait unchanged
+	// (axi_offers_checker)
 	slow := []string{"--bandwidth", "1"}
 	waiting, err := vectors.ReadFile(files[2])
 	if err != nil {
@@ -155,7 +159,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("memory is slow, a soft reset after %d cycles: %s", after, said)
 		}
 	}
-	// a kernel that never ends: the watchdog gives it up; who has something to do it leaves alone
+	// a kernel that never ends: the watchdog ends the start; it does not end a kernel that is working
 	t.Setenv("SLUICE_STANDIN_HANGS", "1")
 	hung := slices.Clone(records[:start])
 	hung = append(hung, vectors.RegWrite{Off: abi.RegWatchdog, Val: 2000}, records[start])
@@ -174,15 +178,15 @@ func TestShell(t *testing.T) {
 	if _, said := play(t, binary, memory, write(t, "batch.vec", ends500(r, abi.ErrBatchRange))); said != "" {
 		t.Errorf("no samples: %s", said)
 	}
-	// memory that ends where the stand-in still reads: a bus error ends the start, though the kernel takes no notice
+	// memory that ends within what the stand-in reads: a bus error ends the start, although the kernel ignores it
 	r = slices.Clone(records[:start+1])
 	if _, said := play(t, binary, 256<<10, write(t, "bus.vec", ends500(r, abi.ErrReadDECERR))); said != "" {
 		t.Errorf("memory that ends: %s", said)
 	}
 }
 
-// TestPorts: the kernel's four ports on two, three and four memory ports, and on one, of 8 and of 16 bytes. One
-// configuration; all of them where SLUICE_ALL is set.
+// TestPorts: the kernel's four ports on one, two, three and four memory ports of 8 and of 16 bytes. One
+// configuration; all of them if SLUICE_ALL is set.
 func TestPorts(t *testing.T) {
 	names, n := []string{"v7"}, 2
 	if os.Getenv("SLUICE_ALL") != "" {
@@ -221,7 +225,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// ends500 is ends for a start that first runs its whole course.
+// ends500 is ends for a start that first runs completely.
 func ends500(r []vectors.Record, code abi.ErrCode) []vectors.Record {
 	all := ends(r, uint32(code), 0)
 	for i, x := range all {
@@ -233,7 +237,7 @@ func ends500(r []vectors.Record, code abi.ErrCode) []vectors.Record {
 	return all
 }
 
-// Lint of the shell for every number of memory ports, and a folder without the kernel is refused.
+// Lint of the shell for every number of memory ports; a folder without the kernel is rejected.
 func TestLint(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		cmd := exec.Command("verilator", "--lint-only", "-Wall", "-Wno-PINCONNECTEMPTY", "--top-module", "npu_core", fmt.Sprintf("-GN_AXI=%d", n),
@@ -242,7 +246,7 @@ func TestLint(t *testing.T) {
 			t.Errorf("verilator (package verilator), %d ports: %v: %s", n, err, out)
 		}
 	}
-	// an export is found in its own folder and in the flow's, of either tool, and reads its tables where they are
+	// an export is found in its own folder and in the flow's folder, of either tool; it reads its tables from there
 	for _, sub := range []string{".", "npu/solution/syn/verilog", "work/hls/syn/verilog"} {
 		flow := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(flow, sub), 0o755); err != nil {

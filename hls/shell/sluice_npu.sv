@@ -1,11 +1,13 @@
-// What stands in for the RTL that Vitis exports, where no Vitis is: its ports as UG1399 documents them for ap_ctrl_hs,
-// stable scalars, ap_memory, ap_vld and m_axi bundles (64-bit addresses, IDs and users of one bit), and the kernel's
-// C++ behind them. Functional: a start reads the FBCB and BEATS beats of memory from BASE on through all four
-// bundles at once, runs the C++ on them in no time, and writes back the bursts that it has changed.
+// Stands in for the RTL that Vitis exports, if there is no Vitis: its ports as UG1399 documents
+// them for ap_ctrl_hs, stable scalars, ap_memory, ap_vld and m_axi bundles (64-bit addresses, IDs
+// and users of one bit), with the kernel's C++ behind them. It is only functional: a start reads
+// the FBCB and BEATS beats of memory from BASE on through all four bundles at once, runs the C++ on
+// them in zero time, and writes back the bursts that have changed.
 //
-// Its ports do what an adapter's may: a bundle asks for up to DEPTH bursts before the first is answered and takes data in
-// some cycles only, at times for a while not at all; addresses of writes go ahead of their data, which has gaps; answers
-// wait. In what it asks for it keeps to what Vitis says of its adapters: that they have room for all of it.
+// Its ports behave as an adapter may: a bundle requests up to DEPTH bursts before the first is
+// answered, and takes data only in some cycles, at times for a while not at all; write addresses
+// are ahead of their data, which have gaps; answers wait. Its requests respect what Vitis states
+// about its adapters: that they have room for all that they request.
 module sluice_npu #(
   parameter int unsigned AXI_BYTES = 8,
   parameter int unsigned BURST     = 4,
@@ -242,9 +244,10 @@ module sluice_npu #(
   // ---- reads: every bundle every fourth burst
   logic [K-1:0] arvalid_q, rready, arready, rvalid;
   logic [31:0]  open_q [K];  // bursts that have been asked for and not answered
-  logic [31:0]  chance_q;    // what comes by chance
+  logic [31:0]  chance_q;    // random bits
   for (genvar b = 0; b < K; b++) begin : gen_rready
-    // three cycles of four; but for 16 cycles of 64 not at all, each bundle at a time of its own
+    // data are taken in three cycles of four, but in 16 cycles of 64 not at all, at a different
+    // time for each bundle
     assign rready[b] = state_q == Reads && (chance_q[b] || chance_q[b+9]) && pace_q[5:4] != 2'(b);
   end
   logic [5:0]   pace_q;
@@ -311,7 +314,8 @@ module sluice_npu #(
   assign {m_axi_o_ARID, m_axi_o_ARUSER, m_axi_o_ARLOCK, m_axi_o_ARPROT, m_axi_o_ARQOS, m_axi_o_ARREGION} = '0;
   assign {m_axi_o_ARSIZE, m_axi_o_ARBURST, m_axi_o_ARCACHE} = {SIZE, 2'b01, 4'b0011};
 
-  // ---- writes: bursts that have changed; their places go from whom asks to whom sends
+  // ---- writes: bursts that have changed; their addresses go from the requesting part to the
+  // sending part
   logic [31:0] place_q [DEPTH];
   logic [31:0] asked_for_q, sent_bursts_q, answered_q, sent_q;
   logic        aw_q, w_q, w_last_q;
@@ -406,7 +410,8 @@ module sluice_npu #(
           state_q <= Results;
         end
         Results: begin
-          // an address goes out whether or not the data of those before has; data may be there before its address is taken
+          // an address is sent independently of the data of earlier ones; data may be sent before
+          // their address is taken
           if (aw_q && m_axi_o_AWREADY) begin
             aw_q <= 1'b0;
             out_q <= standin_next(out_q + BURST, BURST);

@@ -1,5 +1,5 @@
-// compute.hpp: the stages that compute: the array <T_R, T_P, T_C> and the pool (multiply), and the way
-// out of the accumulators (drain).
+// compute.hpp: the stages that compute: the array <T_R, T_P, T_C> and the pool (multiply), and the
+// stage that empties the accumulators (drain).
 #ifndef SLUICE_HLS_COMPUTE_HPP
 #define SLUICE_HLS_COMPUTE_HPP
 
@@ -9,14 +9,15 @@ namespace npu {
 
 typedef word_t pes_t[T_C][T_P];
 
-// The weights of channel c of a pass into its PEs: k = 1/2 has a channel in each half of a PE, k = 2 one in
-// two PEs; with s = 2 a pair of PEs holds the same twice, one for each group.
+// Loads the weights of channel c of a pass into its PEs. With k = 1/2 each half of a PE has a
+// channel, with k = 2 a channel has two PEs. With s = 2 both PEs of a pair hold the same weights,
+// one for each group.
 inline void hold(const layer_t &l, const vec_t &v, int c, pes_t &pes) {
 #pragma HLS inline
 pes:
   for (int pe = 0; pe < T_C; pe++) {
 #pragma HLS unroll
-    const int own = l.two || l.pair ? pe >> 1 : pe;  // of the channels (or pairs of channels) in order
+    const int own = l.two || l.pair ? pe >> 1 : pe;  // index of the channel (or pair)
   lanes:
     for (int p = 0; p < T_P; p++) {
 #pragma HLS unroll
@@ -29,7 +30,7 @@ pes:
   }
 }
 
-// One row through the array: every PE's sum, or its halves', onto accumulator row n.
+// Computes one row: adds every PE's sum, or the sums of its halves, to accumulator row n.
 inline void step(const layer_t &l, const row_t &row, const pes_t &pes, int n, bool first, acc_t (&bank)[2][T_C][T_R / 2]) {
 #pragma HLS inline
   acc_t low[T_C], high[T_C];
@@ -38,17 +39,18 @@ inline void step(const layer_t &l, const row_t &row, const pes_t &pes, int n, bo
 trees:
   for (int pe = 0; pe < T_C; pe++) {
 #pragma HLS unroll
-    // the odd PE of a pair sees the upper lanes: the other half of a window (k = 2), or group 1's
+    // the odd PE of a pair gets the upper lanes: the second half of a window (k = 2), or group 1's
+    // window
     const int side = (l.pair || l.two) && (pe & 1) != 0 ? T_P : 0;
     s64 lo = 0, hi = 0;
   lanes:
     for (int p = 0; p < T_P; p++) {
 #pragma HLS unroll
       const bool upper = p >= FH;
-      // both halves of a PE see the same lanes where they work alone (k = 1/2)
+      // both halves of a PE get the same lanes if they work separately (k = 1/2)
       const word_t x = l.half && upper ? (p < 2 * FH ? row.x[side + p - FH] : word_t(0)) : row.x[side + p];
       const std::int32_t product = static_cast<std::int32_t>(pes[pe][p]) * static_cast<std::int32_t>(x);
-// the array is these multipliers, each one DSP with its register
+// these multipliers are the array; each is one DSP with its register
 #pragma HLS bind_op variable=product op=mul impl=dsp latency=2
       if (upper) {
         hi += product;
@@ -59,7 +61,8 @@ trees:
     low[pe] = lo;
     high[pe] = hi;
   }
-  // a half has T_R / 2 rows: with k = 1/2 each its own, else even and odd rows lie in them
+  // a half has T_R / 2 rows: with k = 1/2 each has its own rows, else they hold the even and the
+  // odd rows
   const int index = l.half ? n : n >> 1;
 accumulators:
   for (int pe = 0; pe < T_C; pe++) {
@@ -79,8 +82,8 @@ accumulators:
   }
 }
 
-// One layer of a pool: NB channels side by side, a tap a cycle; what a window has gathered leaves in groups
-// of DRAIN.
+// One layer of a pool: NB channels in parallel, one tap per cycle. The results of a window leave in
+// groups of DRAIN.
 inline void pool(const layer_t &l, hls::stream<row_t> &rows, hls::stream<sums_t> &pooled) {
   const int groups = (l.in_c + NB - 1) / NB;
   const int taps = l.k_h * l.k_w;
@@ -94,7 +97,7 @@ windows:
     int inside = 0;
   taps:
     for (int t = 0; t < taps; t++) {
-// a tap a cycle, as they are formed
+// one tap per cycle, as they are formed
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TAPS
       const row_t row = rows.read();
@@ -110,7 +113,7 @@ windows:
     const int channels = least(NB, l.in_c - c0);
   give:
     for (int i = 0; i < channels; i += DRAIN) {
-// DRAIN words a cycle, as the array's
+// DRAIN words per cycle, as for the array
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=NB
       sums_t sums;
@@ -128,8 +131,8 @@ windows:
   }
 }
 
-// multiply is the array: item after item, in each pass after pass, a row a cycle. Two banks: drain empties
-// one while the other fills.
+// multiply is the array: for each item, pass after pass, one row per cycle. Of two banks, drain
+// empties one while the other is filled.
 inline void multiply(const layer_t l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs,
                      hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled) {
   if (!l.gemm) {
@@ -160,7 +163,7 @@ items:
 #pragma HLS loop_tripcount max=ABUF
     hold:
       for (int c = 0; c < channels; c++) {
-// a channel a cycle; the registers are written by enable
+// one channel per cycle; the registers are written by enable
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=C_MAX
         const vec_t v = vecs.read();
@@ -168,10 +171,11 @@ items:
       }
     rows:
       for (int n = 0; n < n_rows; n++) {
-// a row a cycle is what the array is built for
+// one row per cycle is what the array is built for
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=T_R
-// a pass meets every accumulator row once, and the next pass begins when this one has left the pipeline
+// a pass uses every accumulator row once, and the next pass begins when this one has left the
+// pipeline
 #pragma HLS dependence variable=bank type=inter false
         step(l, rows.read(), pes, n, pass == 0, bank);
       }
@@ -180,7 +184,8 @@ items:
   }
 }
 
-// drain takes finished banks out: sample groups, in each rows, in each groups of DRAIN channels.
+// drain reads finished banks: sample groups, in each the rows, in each row groups of DRAIN
+// channels.
 inline void drain(const layer_t l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
                   hls::stream<sums_t> &sums) {
   if (!l.gemm) {
@@ -212,7 +217,7 @@ items:
 // a group a cycle
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
-        // one address for all memories, each read once: which of them is whose is decided behind them
+        // one address for all memories, each read once; the words are selected afterwards
         const int index = l.half ? row : row >> 1;
         acc_t line[2][T_C];
 #pragma HLS array_partition variable=line complete dim=0
@@ -236,8 +241,9 @@ items:
         choose:
           for (int n = 0; n < 2 * T_C / DRAIN; n++) {
 #pragma HLS unroll
-            const int c = n * DRAIN + j;  // of the C tile
-            // k = 1/2: two channels a PE, in its halves; k = 2 and s = 2: a channel, or two, in a pair of PEs
+            const int c = n * DRAIN + j;  // in the C tile
+            // k = 1/2: a PE has two channels, one per half; k = 2 and s = 2: a pair of PEs has one
+            // channel, or two
             const int own = least(c, T_C - 1), half_own = c >> 1;
             const int pair = least(2 * c, T_C - 2), half_pair = least(2 * half_own, T_C - 2);
             const acc_t alone = l.half ? line[c & 1][half_own] : line[row & 1][own];

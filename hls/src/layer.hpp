@@ -1,6 +1,6 @@
-// layer.hpp: a layer as the stages see it, made of its descriptor and FBCB entry by decode(), which
-// checks both against this build in the order of hw/rtl/layer_fetch.sv; and its walk, the order in which all
-// stages meet its items (one row tile times one C tile).
+// layer.hpp: a layer in the form that the stages use. decode() makes it from the descriptor and the
+// FBCB entry, and checks both against this build in the order of hw/rtl/layer_fetch.sv. Also the
+// walk: the order in which all stages process the layer's items (one row tile for one C tile).
 #ifndef SLUICE_HLS_LAYER_HPP
 #define SLUICE_HLS_LAYER_HPP
 
@@ -17,7 +17,7 @@ struct layer_t {
   bool half, pair, two, c_outer;  // k = 1/2, k = 2, s = 2; C tiles outermost
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
-  int lanes, tc, tc_groups;             // T_P'; the channels of a C tile, and the groups of DRAIN in which they leave
+  int lanes, tc, tc_groups;             // T_P'; channels of a C tile, and their groups of DRAIN
   int chunks, passes;                   // of a kernel row; of an item
   int in_h, in_w, in_c, in_pix, out_h, out_w, out_c, out_pix, res_pix;
   int k_h, k_w, s_h, s_w, pad_t;
@@ -29,13 +29,14 @@ struct layer_t {
   int bias_count;
   int b_act, b_r, tile_b, tile_rows;
   int sample;  // elements of one sample of a row tile on chip
-  // scalars, no array of addresses: in a dataflow region one process alone may read an array
+  // scalars instead of an array of addresses: in a dataflow region only one process may read an
+  // array
   u64 slot_base;
   u32 slot_stride;
   table_t slots;  // of the batch positions
 };
 
-// What the layer before, in this start, leaves on chip.
+// What the previous layer of this start leaves on chip.
 struct kept_state_t {
   bool there;
   int h, w, c;
@@ -60,7 +61,7 @@ inline u32 slot_at(const table_t &slots, int position) {
 inline u64 slot_of(const layer_t &l, int position) {
 #pragma HLS inline
   const u64 offset = static_cast<u64>(l.slot_stride) * slot_at(l.slots, position & (MAX_BATCH - 1));
-// once a sample; the DSPs are the array's
+// computed once per sample; the DSPs are needed for the array
 #pragma HLS bind_op variable=offset op=mul impl=fabric
   return l.slot_base + offset;
 }
@@ -74,7 +75,7 @@ inline int samples_of(const layer_t &l, const item_t &at, int group) {
 inline int rows_of(const layer_t &l, const item_t &at) { return least(l.tile_rows, l.out_h - at.oh0); }
 inline int channels_of(const layer_t &l, const item_t &at) { return l.gemm ? least(l.tc, l.out_c - at.c0) : l.out_c; }
 
-// To the next row tile; false behind the last one, at the first again.
+// Goes to the next row tile; after the last one it returns false and is at the first again.
 inline bool next_tile(const layer_t &l, item_t &at) {
   at.oh0 += l.tile_rows;
   if (at.oh0 < l.out_h) return true;
@@ -84,7 +85,7 @@ inline bool next_tile(const layer_t &l, item_t &at) {
   at.b0 = 0;
   return false;
 }
-// To the next C tile; false behind the last one, at the first again.
+// Goes to the next C tile; after the last one it returns false and is at the first again.
 inline bool next_channels(const layer_t &l, item_t &at) {
   at.c0 += l.tc;
   at.group += l.tc_groups;
@@ -93,19 +94,19 @@ inline bool next_channels(const layer_t &l, item_t &at) {
   at.group = 0;
   return false;
 }
-// To the next item in the layer's loop order; false behind the last one.
+// Goes to the next item in the layer's loop order; returns false after the last one.
 inline bool next_item(const layer_t &l, item_t &at) {
   if (l.c_outer) return next_tile(l, at) || next_channels(l, at);
   return next_channels(l, at) || next_tile(l, at);
 }
 
-// A run of words in DRAM as results leave and residuals come: of an item's sample group and sample an output row, or
-// one pixel of it where a row is not one run (whole).
+// A run of consecutive words in DRAM, for results or residuals: an output row of a sample in an
+// item's sample group, or one pixel of it if a row is not one run (whole).
 struct run_t {
   item_t at;
   int g, i, r, x;
 };
-// To the next run; false behind the last one of the layer.
+// Goes to the next run; returns false after the last one of the layer.
 inline bool next_run(const layer_t &l, bool whole, run_t &run) {
   if (++run.x < (whole ? 1 : l.out_w)) return true;
   run.x = 0;
@@ -120,29 +121,29 @@ inline bool next_run(const layer_t &l, bool whole, run_t &run) {
   run.g = 0;
   return next_item(l, run.at);
 }
-// Its first byte in a tensor of the slot.
+// Address of its first byte, relative to the slot.
 inline u64 address_of(const layer_t &l, const run_t &run, u32 offset, u32 row_bytes, int pix) {
   const u64 base = slot_of(l, run.at.b0 + run.i + (run.g == 0 ? 0 : l.b_r));
   const u32 row = offset + static_cast<u32>(run.at.oh0 + run.r) * row_bytes;
   return base + row + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(run.x) * pix + run.at.c0);
 }
-// In how many groups of DRAIN words the channels of one pixel leave.
+// Number of groups of DRAIN words in which the channels of one pixel are written.
 inline int groups_of(const layer_t &l, int channels) {
   // a pool's words are grouped by its lanes
   return l.gemm ? (channels + DRAIN - 1) / DRAIN
                 : (channels / NB) * ((NB + DRAIN - 1) / DRAIN) + (channels % NB + DRAIN - 1) / DRAIN;
 }
 
-// The most trips of the loops over items, tiles, runs: what a bundle can ask for (loops that have no
-// bound of their own state one of these to synthesis).
+// Maximum number of trips of the loops over items, tiles and runs, for any bundle. Loops without a
+// bound of their own state one of these to synthesis.
 constexpr int MAX_TRIPS = 1 << 20;
 
 inline u64 align_weights(u64 bytes) {
   return (bytes + (hw::WEIGHT_ALIGN - 1)) & ~static_cast<u64>(hw::WEIGHT_ALIGN - 1);
 }
 
-// A tensor's rows lie in the slot. A row that begins behind 4 GiB leaves every slot; its offset is told in 32 bits, as
-// hw/rtl/run_gen.sv does.
+// Checks that a tensor's rows are inside the slot. A row that begins beyond 4 GiB is outside every
+// slot; its offset is reported with 32 bits, as in hw/rtl/run_gen.sv.
 inline bool rows_leave(u32 offset, u32 row_bytes, int first, int end, bool whole, u32 whole_bytes, int width,
                        int pix, int channels, u32 stride, u32 &address) {
   const u64 bytes = whole ? static_cast<u64>(whole_bytes)
@@ -161,7 +162,8 @@ rows:
   return false;
 }
 
-// Sizes that the RTL's counters do not hold: this kernel's would, but a descriptor is refused by both or neither.
+// Sizes that exceed the RTL's counters. The counters here are larger, but RTL and kernel must
+// reject the same descriptors.
 inline bool too_large(const layer_t &l) {
   const u32 run_bytes = static_cast<u32>(hw::RUN_BEATS_MAX) * WIDE_BYTES;
   const u32 row_bytes = hw::ROW_BYTES_MAX;
@@ -215,7 +217,7 @@ reserved_words:
   return hw::ERR_NONE;
 }
 
-// Products of the descriptor, and what a tile takes. Sets sample.
+// Products in the descriptor, and the size of a tile. Sets sample.
 inline u32 check_products(const u32 *d, layer_t &l) {
   using hw::get;
   const u64 c = static_cast<u64>(l.in_c), row = static_cast<u64>(l.in_row);
@@ -240,7 +242,7 @@ inline u32 check_products(const u32 *d, layer_t &l) {
   return hw::ERR_NONE;
 }
 
-// The stream of weights is as long as the layer asks for.
+// The stream of weights has the length that the layer needs.
 inline bool weights_fit(const layer_t &l) {
   const u64 vector = static_cast<u64>(WORD_BYTES) * l.passes * l.lanes;
   const u64 full = align_weights(vector * l.tc);
@@ -256,7 +258,8 @@ tiles:
   return rest == align_weights(vector * left) && rest <= l.w_tile;
 }
 
-// decode makes a layer of a descriptor and an FBCB entry; where they are refused, it says why.
+// decode makes a layer from a descriptor and an FBCB entry; if they are rejected, it returns the
+// reason.
 inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 slot_stride, const kept_state_t &kept,
                       bool last, layer_t &l) {
   using hw::get;
@@ -345,14 +348,14 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
 
   l.chunks = l.half ? (l.kwc + FH - 1) / FH : (l.pair ? (l.kwc + LANES - 1) / LANES : (l.kwc + T_P - 1) / T_P);
   l.passes = l.k_h * l.chunks;
-  // with one row tile both orders are the same, and its rows need not come again
+  // with one row tile both orders are the same, and its rows need not be loaded again
   l.c_outer = get(&entry, hw::FBCB_ORDER) != 0 && !(l.tile_b >= l.b_r && l.tile_rows >= l.out_h);
   l.in_whole = l.in_pix == l.in_c;
   const bool one_c = !l.gemm || l.out_c <= l.tc;
   l.out_whole = one_c && l.out_pix == l.out_c;
   l.res_whole = one_c && l.res_pix == l.out_c;
 
-  const s64 bottom = static_cast<s64>(l.out_h - 1) * l.s_h + l.k_h - l.pad_t;  // behind the last row that is read
+  const s64 bottom = static_cast<s64>(l.out_h - 1) * l.s_h + l.k_h - l.pad_t;  // end of the rows read
   const int in_end = bottom < l.in_h ? static_cast<int>(bottom) : l.in_h;
   const bool leaves =
       (!l.keep_in && rows_leave(l.in_offset, l.in_row_bytes, 0, in_end, l.in_whole, static_cast<u32>(WORD_BYTES * l.in_row),

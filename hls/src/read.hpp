@@ -1,8 +1,9 @@
-// read.hpp: the stages that read DRAM: rows of the input into a tile on chip (load_rows), of which
-// Toeplitz rows are formed (form_rows); biases and weights (fetch_weights), cut into what a PE holds
-// (feed_weights); residuals in the order of the results (fetch_residual), cut into groups of words
-// (cut_residual). What reads DRAM does so a run at a time, in a loop that does nothing else: of consecutive
-// addresses without a condition around them the tool makes a burst.
+// read.hpp: the stages that read DRAM. They read rows of the input into a tile on chip (load_rows),
+// from which Toeplitz rows are formed (form_rows); biases and weights (fetch_weights), which are
+// cut into vectors for the PEs (feed_weights); and residuals in the order of the results
+// (fetch_residual), which are cut into groups of words (cut_residual). A stage reads DRAM one run
+// at a time, in a loop that does nothing else: from consecutive addresses without a condition, the
+// tool makes a burst.
 #ifndef SLUICE_HLS_READ_HPP
 #define SLUICE_HLS_READ_HPP
 
@@ -18,7 +19,8 @@ inline word_t word_at(const beat_t &beat, int i) {
   return word_t(beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i).to_int());
 }
 
-// One run of input words into the tile, from element `to` on: rotated to its banks, a beat a cycle.
+// Reads one run of input words into the tile, from element `to` on: rotated to its banks, one beat
+// per cycle.
 inline void load_run(const beat_t *gmem, u64 address, int elems, word_t (&half)[2][HALF_WORDS][NB], int group,
                      int to) {
 #pragma HLS inline
@@ -31,7 +33,7 @@ beats:
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=ABUF
     const beat_t beat = gmem[first + b];
-    const int begin = to + b * WPB - skip;  // of the beat's first word; before `to` in the first beat
+    const int begin = to + b * WPB - skip;  // of the beat's first word; first beat: less than `to`
   banks:
     for (int bank = 0; bank < NB; bank++) {
 #pragma HLS unroll
@@ -39,15 +41,15 @@ beats:
       const int elem = begin + word;
       if (word < WPB && elem >= to && elem < to + elems) {
         const int line = elem >> LB;
-        const bool upper = line >= HALF_WORDS;  // never of group 1
+        const bool upper = line >= HALF_WORDS;  // never for group 1
         half[upper ? 1 : group][upper ? line - HALF_WORDS : line][bank] = word_at(beat, word);
       }
     }
   }
 }
 
-// load_rows brings row tiles on chip, raw rows as they are in DRAM: sample after sample, rows outside
-// of the image keep their place. Of two sample groups each has half of the buffer.
+// load_rows loads row tiles, with rows unchanged from DRAM, sample after sample; rows outside of
+// the image keep their place. With two sample groups, each has half of the buffer.
 inline void load_rows(const layer_t l, const beat_t *gmem, const kept_t &kept, hls::stream_of_blocks<tile_t> &tiles) {
   item_t at = {0, 0, 0, 0};
   bool more = true;
@@ -94,13 +96,13 @@ tiles:
         }
       }
     }
-    // the same tile again for the next C tile only where these are outermost
+    // only if C tiles are outermost is the same tile loaded again for the next C tile
     more = next_tile(l, at) || (l.c_outer && next_channels(l, at));
   }
 }
 
-// NB neighbouring elements, from e on, of group g (s = 2) or of the whole tile. Lanes that lie outside of
-// the tile are anything: their caller masks them.
+// Reads NB adjacent elements, from e on, of group g (s = 2) or of the whole tile. Lanes outside of
+// the tile have arbitrary values; the caller masks them.
 inline void gather(const word_t (&tile)[2][HALF_WORDS][NB], int e, bool two, word_t (&out)[2][NB]) {
 #pragma HLS inline
   word_t read[2][NB];
@@ -111,7 +113,7 @@ banks:
     const int line = (e >> LB) + (b < (e & (NB - 1)) ? 1 : 0);
     const bool upper = line >= HALF_WORDS;
     const int index = upper ? line - HALF_WORDS : line;
-    // every bank is read once, and always
+    // every bank is read exactly once
     const int place = index >= 0 && index < HALF_WORDS ? index : 0;
     const word_t x0 = tile[0][place][b];
     const word_t x1 = tile[1][place][b];
@@ -133,7 +135,8 @@ inline void form_pass(const layer_t &l, const word_t (&tile)[2][HALF_WORDS][NB],
   int r = 0, ow = 0, sample = base + kh * l.in_row, line = sample, col = p0 - l.pad_col, ih = ih_tile + kh;
 row:
   for (int n = 0; n < n_rows; n++) {
-// a row a cycle is what the array takes; counters instead of a nest of loops, which would stop between rows
+// the array takes one row per cycle; counters instead of nested loops, which would stall between
+// rows
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=T_R
     word_t x[2][NB];
@@ -170,7 +173,8 @@ row:
   }
 }
 
-// The taps of a pool: output pixels, in each groups of NB channels, in each the window.
+// The taps of a pool: output pixels, for each of these groups of NB channels, for each of these the
+// window.
 inline void form_taps(const layer_t &l, const word_t (&tile)[2][HALF_WORDS][NB], hls::stream<row_t> &rows, int samples,
                       int nr, int ih_tile, int base) {
 #pragma HLS inline
@@ -180,7 +184,7 @@ inline void form_taps(const layer_t &l, const word_t (&tile)[2][HALF_WORDS][NB],
   int row_line = base, line = base, col = -l.pad_col, tap = col, ih_row = ih_tile, ih = ih_tile;
 tap:
   for (s64 n = 0; n < taps; n++) {
-// a tap a cycle is what the pool takes
+// the pool takes one tap per cycle
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
     word_t x[2][NB];
@@ -242,7 +246,7 @@ tiles:
     const int samples = samples_of(l, at, 0);
     const int n_rows = samples * nr * l.out_w;
     const int ih_tile = at.oh0 * l.s_h - l.pad_t;
-    const int base = l.keep_in ? -l.pad_t * l.in_row : 0;  // a kept tensor lies without padding
+    const int base = l.keep_in ? -l.pad_t * l.in_row : 0;  // kept: stored without padding
     if (l.gemm) {
       bool again = true;
     channels:
@@ -266,12 +270,13 @@ tiles:
   }
 }
 
-// fetch_weights streams the biases (or the table of an average's M) and the weights of a layer, in the
-// order of its items. What loop order 1 or a small layer needs again is replayed from the ring.
+// fetch_weights streams the biases (or the table of an average's M) and the weights of a layer, in
+// the order of its items. Weights that loop order 1 or a small layer needs again are replayed from
+// the ring.
 inline void fetch_weights(const layer_t l, const beat_t *gmem, hls::stream<beat_t> &biases,
                           hls::stream<beat_t> &weights) {
   beat_t ring[WRING_BEATS];
-// a beat goes in or comes out
+// one beat enters or leaves per step
 #pragma HLS bind_storage variable=ring type=ram_s2p impl=bram
   const int bias_beats = (l.bias_count + BPB - 1) / BPB;
   const u64 bias_first = beat_of(l.bias_address);
@@ -287,7 +292,7 @@ biases:
   u64 first = beat_of(l.w_address);
   u32 rest = l.w_bytes;
   bool more = true;
-channels:  // once, or for every C tile where they are outermost
+channels:  // once, or for every C tile if these are outermost
   while (more) {
 #pragma HLS loop_tripcount max=C_MAX
     const u32 bytes = l.c_outer && l.w_tile < rest ? l.w_tile : rest;
@@ -346,7 +351,7 @@ items:
     }
   steps:
     for (int n = 0; n < steps; n++) {
-// a step takes a beat or gives a vector
+// a step reads a beat or writes a vector
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
       if (left > 0 && fill >= l.lanes) {
@@ -371,14 +376,14 @@ items:
 #pragma HLS unroll
           if (i >= fill && i < fill + WPB) words[i] = word_at(beat, i - fill);
         }
-        fill = left > 0 ? fill + WPB : 0;  // behind the last vector is padding
+        fill = left > 0 ? fill + WPB : 0;  // after the last vector there is only padding
       }
     }
     more = next_item(l, at);
   }
 }
 
-// fetch_residual reads the residual's runs in the order in which the results leave.
+// fetch_residual reads the residual's runs in the order of the results.
 inline void fetch_residual(const layer_t l, const beat_t *gmem, hls::stream<beat_t> &fetched) {
   if (!l.residual) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
@@ -402,7 +407,7 @@ runs:
   }
 }
 
-// cut_residual cuts what has been read into groups of words, as the results are grouped.
+// cut_residual cuts the residual into groups of words, like the results.
 inline void cut_residual(const layer_t l, hls::stream<beat_t> &fetched, hls::stream<out_t> &residuals) {
   if (!l.residual) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
@@ -422,7 +427,7 @@ runs:
     }
   steps:
     for (int s = 0; s < steps; s++) {
-// a step takes a beat or gives a group
+// a step reads a beat or writes a group
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
       const int need = least(DRAIN, nch - ch);

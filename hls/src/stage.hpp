@@ -1,6 +1,6 @@
-// stage.hpp: how a stage of a dataflow region is called. To synthesis it is a plain call, as the dialect
-// wants it; C-simulation of this repository gives every stage a thread (csim/threads.hpp), so that the
-// streams' depths count.
+// stage.hpp: how a stage of a dataflow region is called. For synthesis it is a plain call, as the
+// HLS dialect requires. The C-simulation of this repository gives every stage a thread
+// (csim/threads.hpp), so that the depths of the streams matter.
 #ifndef SLUICE_HLS_STAGE_HPP
 #define SLUICE_HLS_STAGE_HPP
 

@@ -1,5 +1,5 @@
-// write.hpp: the stages behind the accumulators: bias, residual, requantisation and clamp (finish), and the
-// way to the tensor that stays on chip (keep_out) or to DRAM (pack_out, write_out).
+// write.hpp: the stages after the accumulators: bias, residual, requantisation and clamp (finish),
+// and writing to the tensor that stays on chip (keep_out) or to DRAM (pack_out, write_out).
 #ifndef SLUICE_HLS_WRITE_HPP
 #define SLUICE_HLS_WRITE_HPP
 
@@ -17,12 +17,12 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
   return word_t(sat < l.clamp_lo ? s64(l.clamp_lo) : (sat > l.clamp_hi ? s64(l.clamp_hi) : sat));
 }
 
-// finish turns sums into words. The biases come first, all of them: who gives them goes on to weights, on
-// which the sums wait.
+// finish turns sums into words. It reads all biases first: the stage that sends them then continues
+// with the weights, on which the sums depend.
 inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sums_t> &sums,
                    hls::stream<out_t> &residuals, hls::stream<out_t> &outs) {
   std::int32_t bias[BIAS_LINES][BIAS_LANES];
-// DRAIN neighbouring biases in a cycle, a beat's as well; too short for block RAM
+// DRAIN adjacent biases per cycle, and those of a beat; too short for block RAM
 #pragma HLS array_partition variable=bias complete dim=2
 #pragma HLS bind_storage variable=bias type=ram_s2p impl=lutram
   ap_uint<hw::DESC_F_AVG_MUL.bits> table[hw::AVG_TABLE];
@@ -31,7 +31,7 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
     beat_t beat = 0;
   entries:
     for (int e = 0; e < l.bias_count; e++) {
-// an entry a cycle: it is short
+// one entry per cycle: it is short
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=hw::AVG_TABLE
       if ((e & (BPB - 1)) == 0) beat = biases.read();
@@ -43,7 +43,7 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
     int line = 0, begin = 0;
   take:
     for (int b = 0; b < beats; b++) {
-// a beat's biases go to different lanes
+// the biases of a beat go to different lanes
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=C_MAX
       const beat_t beat = biases.read();
@@ -100,7 +100,7 @@ items:
           out.w[j] = requantise(static_cast<s64>(a) + b + res, l.shift, l);
         } else {
           const ap_int<hw::ACC_BITS + hw::DESC_F_AVG_MUL.bits + 1> scaled = a * m;
-// DRAIN of them would take the DSPs that the array leaves
+// DRAIN of them would use up the DSPs that the array leaves free
 #pragma HLS bind_op variable=scaled op=mul impl=fabric latency=3
           out.w[j] = l.avg ? requantise(static_cast<s64>(scaled), l.avg_shift, l) : requantise(static_cast<s64>(a), 0, l);
         }
@@ -111,7 +111,7 @@ items:
   }
 }
 
-// One run into the kept tensor, from element `to` on: rotated to its banks.
+// Writes one run into the kept tensor, from element `to` on: rotated to its banks.
 inline void keep_run(kept_t &kept, int to, int steps, hls::stream<out_t> &outs, hls::stream<out_t> &local, bool pass_on) {
 #pragma HLS inline
 keep:
@@ -131,8 +131,9 @@ keep:
   }
 }
 
-// Where the results of an item go, in the order in which they come: for every run its address, its words and
-// its groups. keep_out takes what stays on chip from the stream and passes on what goes to DRAM as well.
+// Writes the results that stay on chip, in the order in which they come: for every run its address,
+// words and groups. keep_out removes these from the stream and passes on those that also go to
+// DRAM.
 inline void keep_out(const layer_t l, kept_t &kept, hls::stream<out_t> &outs, hls::stream<out_t> &local) {
   item_t at = {0, 0, 0, 0};
   bool more = true;
@@ -166,8 +167,8 @@ items:
   }
 }
 
-// pack_out makes beats of the groups of words, for each run beginning at its place in a beat. What of a run's first
-// and last beat is not the run's is anything.
+// pack_out packs the groups of words into beats; each run begins at its place in a beat. Words of
+// its first and last beat that are not part of the run have arbitrary values.
 inline void pack_out(const layer_t l, hls::stream<out_t> &outs, hls::stream<beat_t> &packed) {
   if (l.on_chip) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
@@ -189,7 +190,7 @@ runs:
     }
   steps:
     for (int n = 0; n < steps; n++) {
-// a step takes a group or gives a beat
+// a step reads a group or writes a beat
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
       if (fill >= WPB || left == 0) {
@@ -221,9 +222,9 @@ runs:
   }
 }
 
-// write_out writes the results to DRAM, a run a burst, which it asks for itself: a first or last beat that a run does
-// not fill is written by its strobes. Answers are taken OPEN_WRITES runs later, and all of them before the layer
-// ends: the next one reads what this one has written.
+// write_out writes the results to DRAM, one run as one burst, which it requests itself. The strobes
+// of the first and last beat mark the words of the run. Answers are awaited OPEN_WRITES runs later,
+// and all of them before the layer ends, since the next layer reads what this one has written.
 inline void write_out(const layer_t l, hls::burst_maxi<beat_t> gmem, hls::stream<beat_t> &packed) {
   if (l.on_chip) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
@@ -240,11 +241,11 @@ runs:
     gmem.write_request(first, beats);
   beats:
     for (int b = 0; b < beats; b++) {
-// a beat a cycle, as many as the request says
+// one beat per cycle, as many as requested
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
       const beat_t beat = packed.read();
-      const int word = b * WPB - skip;  // of the run, the beat's first
+      const int word = b * WPB - skip;  // index in the run of the beat's first word
       strobe_t strobe = 0;
     words:
       for (int i = 0; i < WPB; i++) {

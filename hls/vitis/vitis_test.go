@@ -1,5 +1,4 @@
-// Package vitis_test holds the flows for the vendor's tools to what their guides let a script say; no such tool
-// has run them.
+// Package vitis_test checks the flows for the vendor's tools against the tools' guides; no such tool has run them.
 package vitis_test
 
 import (
@@ -27,7 +26,7 @@ func prepare(t *testing.T, config string) string {
 	return out
 }
 
-// tcl runs a script on the stand-in: what it recorded, and what it refused.
+// tcl runs a script on the stand-in and returns the recorded calls and the errors.
 func tcl(t *testing.T, dir, script string, args ...string) (record, refused string) {
 	t.Helper()
 	if _, err := exec.LookPath("tclsh"); err != nil {
@@ -70,7 +69,7 @@ func TestTcl(t *testing.T) {
 	}
 }
 
-// What the tool would not take is refused by the stand-in.
+// The stand-in rejects what the tool would reject.
 func TestTclBreaks(t *testing.T) {
 	dir := prepare(t, "tiny")
 	text, err := os.ReadFile("npu.tcl")
@@ -99,7 +98,7 @@ func TestTclBreaks(t *testing.T) {
 	}
 }
 
-// keys holds a configuration file to the list.
+// keys checks a configuration file against the list.
 func keys(t *testing.T, text string) error {
 	t.Helper()
 	list, err := os.ReadFile("keys.txt")
@@ -153,9 +152,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The vendor's test bench is one that passes, and one that can fail. Its ports have a memory each, as in the vendor's
-// co-simulation: with a start for every layer every network passes, with one for all of them what a later
-// layer reads is stale.
+// The vendor's test bench passes, and can fail. Its ports have separate memories, as in the vendor's co-simulation:
+// with one start per layer every network passes; with one start for all layers a later layer reads stale data.
 func TestBench(t *testing.T) {
 	dir := prepare(t, "tiny")
 	binary := filepath.Join(dir, "tb")
@@ -222,7 +220,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// Without the tools the flow says what is missing.
+// Without the tools the flow names what is missing.
 func TestNoTool(t *testing.T) {
 	for _, tool := range []string{"vitis_hls", "vitis-run"} {
 		if _, err := exec.LookPath(tool); err == nil {
@@ -236,7 +234,7 @@ func TestNoTool(t *testing.T) {
 	}
 }
 
-// Refusals: what is not the flow's is not cleared, and a board that is not there is named.
+// Refusals: files that are not the flow's are not deleted, and a board that does not exist is named.
 func TestRefuses(t *testing.T) {
 	other := t.TempDir()
 	kept := filepath.Join(other, "kept")
@@ -268,8 +266,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// The steps may come one at a time: what an earlier call has synthesised is there for the next, by either tool, and a
-// step without it is refused. A part of any grade is a part.
+// The steps can be run one by one: a step uses what an earlier call, with either tool, has synthesised; without that
+// it is rejected. A part may have any speed grade.
 func TestStepByStep(t *testing.T) {
 	dir := t.TempDir()
 	standin := `#!/usr/bin/env bash
@@ -316,8 +314,8 @@ echo "${*: -1} $*" >>calls
 	}
 }
 
-// Files and folders are named from where the user is, and a file whose name is not the design's is refused, by build.sh
-// as by the flow.
+// Paths are relative to the user's folder. A file whose name is not the design's is rejected, by build.sh and by the
+// flow.
 func TestPaths(t *testing.T) {
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -356,8 +354,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Bambu is called with what its command line has, where it is on PATH; where not, the script says so. No Bambu has run
-// here: what stands in takes the options of its guide and nothing else.
+// Bambu is called with options of its command line, if it is on PATH; otherwise the script says that it is missing.
+// Bambu has never run here: the stand-in accepts only the options of its guide.
 func TestBambu(t *testing.T) {
 	dir := t.TempDir()
 	standin := `#!/usr/bin/env bash

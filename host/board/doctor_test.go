@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// registers are a processing system's; what is not there is an error.
+// registers are those of a processing system; a missing one is an error.
 type registers map[uint64]uint32
 
 func (r registers) peek(addr uint64) (uint32, error) {
@@ -34,13 +34,13 @@ func (r registers) peek(addr uint64) (uint32, error) {
 	return v, nil
 }
 
-// right are the registers of a board as its hardware platform leaves them: 100 MHz for the PL.
+// right is the register content of a board as its hardware platform sets it: 100 MHz for the PL.
 func right(board string) registers {
 	if board == "zc706" {
 		return registers{
 			0xF8000100: 40 << 12, 0xF8000104: 32 << 12, 0xF8000108: 30 << 12, // PLLs: 1333, 1067, 1000 MHz
 			0xF8000170: 5<<8 | 2<<20, 0xF8000178: 0, // IO PLL / 5 / 2
-			0xF8000240: 0xE, 0xF8000900: 0xF, // resets of FCLK1 to 3 stand: nothing hangs there
+			0xF8000240: 0xE, 0xF8000900: 0xF, // resets of FCLK1 to 3 are active: nothing there can hang
 			0xF8008000: 0, 0xF8008014: 0, 0xF8009000: 0, 0xF8009014: 0,
 		}
 	}
@@ -48,7 +48,7 @@ func right(board string) registers {
 		0xFF5E0020: 90<<8 | 1<<16, 0xFF5E0030: 64 << 8, 0xFD1A002C: 72 << 8, 0xFD1A004C: 3 << 8, // IOPLL 1500, RPLL, DPLL
 		0xFF5E00C0: 15<<8 | 1<<16 | 1<<24, // IOPLL / 15 / 1, active
 		0xFF0A0054: 1 << 31,
-		0xFD615000: 0, 0xFF419000: 0x200, // HPM0 at 32 bit, HPM0_LPD as it comes out of reset
+		0xFD615000: 0, 0xFF419000: 0x200, // HPM0 at 32 bit, HPM0_LPD as after reset
 		0xFD380000: 0, 0xFD380014: 0, 0xFD3B0000: 0, 0xFD3B0014: 0, // HP0 and HP3 at 128 bit
 	}
 }
@@ -66,7 +66,7 @@ func around(t *testing.T, board string, change registers) *pl {
 	return &pl{peeker: r, board: b}
 }
 
-// TestSurroundings: clock, reset and ports of both boards as they should be, and each thing that is not.
+// TestSurroundings: clock, reset and ports of both boards when correct, and with each possible error.
 func TestSurroundings(t *testing.T) {
 	clock := func(p *pl) (string, error) { return p.checkClock() }
 	reset := func(p *pl) (string, error) { return p.checkReset() }
@@ -80,7 +80,7 @@ func TestSurroundings(t *testing.T) {
 		what, board string
 		change      registers
 		check       func(*pl) (string, error)
-		found, says string // says: the error's
+		found, says string // says: text of the error
 	}{
 		{"right", "zc706", nil, clock, "FCLK0 100.000 MHz", ""},
 		{"right", "zcu104", nil, clock, "PL0 99.999 MHz", ""},
@@ -118,7 +118,7 @@ func TestSurroundings(t *testing.T) {
 			t.Errorf("%s, %s: %v, expected %q", c.board, c.what, err, c.says)
 		}
 	}
-	// What cannot be read is no value.
+	// An unreadable register is not a value.
 	for board := range map[string]bool{"zc706": true, "zcu104": true} {
 		for addr := range right(board) {
 			p := around(t, board, nil)
@@ -151,7 +151,8 @@ var tiny = sync.OnceValues(func() (*bundle.Bundle, error) {
 	return (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
 })
 
-// machine is a zc706 as the kernel shows it, its NPU's registers a file: what does not move in them stands still.
+// machine is a zc706 as seen through the kernel; the NPU's registers are a file, so registers that should count stand
+// still.
 func machine(t *testing.T, regs map[uint32]uint32) *doctor {
 	t.Helper()
 	b, err := tiny()
@@ -196,12 +197,12 @@ func machine(t *testing.T, regs map[uint32]uint32) *doctor {
 	return d
 }
 
-// untouched are the addresses of a machine that is another.
+// untouched are the addresses of a machine of another kind.
 type untouched struct{}
 
 func (untouched) peek(addr uint64) (uint32, error) { panic(fmt.Sprintf("read of %#x", addr)) }
 
-// TestInUse: what another process uses is neither looked at nor reset.
+// TestInUse: an NPU that another process uses is neither read nor reset.
 func TestInUse(t *testing.T) {
 	d := machine(t, map[uint32]uint32{abi.RegStatus: abi.RegStatusBusyMask})
 	claim, err := uio.Hold(uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev})
@@ -219,13 +220,12 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestStart: by itself the image serves where doctor found nothing wrong, else not; what was asked for runs
-// whatever came before.
+// TestStart: by default the image serves only if doctor found no error; explicit commands always run.
 func TestStart(t *testing.T) {
 	const line = "console=ttyPS0,115200 sluice.board=zc706 sluice.label=measured sluice.clock_mhz=150"
 	for _, c := range []struct {
 		line string
-		code int // doctor's
+		code int // exit code of doctor
 		want string
 	}{
 		{line, codeOK, "doctor --label measured --clock-mhz 150 --board zc706; serve --label measured --clock-mhz 150"},
@@ -252,7 +252,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestCommandLine: what is wrong on the kernel's command line is said as that, and reset is reset only where it is.
+// TestCommandLine: errors on the kernel's command line are reported as such, and reset runs only if the command line
+// is right.
 func TestCommandLine(t *testing.T) {
 	for line, says := range map[string]string{
 		"sluice.clock_mhz=abc":                   "sluice.clock_mhz=abc: expected the NPU's clock in MHz",
@@ -273,7 +274,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestLatency: of no results there is none.
+// TestLatency: without results there is no latency.
 func TestLatency(t *testing.T) {
 	doc := &serveDoc{}
 	doc.Latency.Avg = -1
@@ -286,7 +287,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// TestTargetEmpty: no access to an empty PL; that of a simulated NPU stays empty.
+// TestTargetEmpty: no access to an empty PL; the PL of a simulated NPU stays empty.
 func TestTargetEmpty(t *testing.T) {
 	b, err := tiny()
 	if err != nil {
@@ -300,7 +301,7 @@ func TestTargetEmpty(t *testing.T) {
 			t.Errorf("%s: %v, expected %q", label, err, says)
 		}
 	}
-	// Nor to one whose clock stands still.
+	// Nor to one whose clock is stopped.
 	write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("operating\n"))
 	d.mem.(registers)[0xF8000178] = 1
 	for label, says := range map[string]string{"measured": "stands still", "simulated": "ID is 0x00000000"} {
@@ -311,13 +312,13 @@ func TestTargetEmpty(t *testing.T) {
 	}
 }
 
-// TestAwake: whether the PL answers is known of both families, by clock and reset; what cannot be seen is not held
-// against a machine; and a bitstream that was loaded is held to its board's clock.
+// TestAwake: for both families, clock and reset tell whether the PL answers. What cannot be read is not an error. A
+// loaded bitstream is compared with its board's clock.
 func TestAwake(t *testing.T) {
 	for _, c := range []struct {
 		board, compatible string
 		change            registers
-		awake, around     string // what they say
+		awake, around     string // their messages
 	}{
 		{"zc706", "xlnx,zynq-zc706\x00xlnx,zynq-7000\x00", nil, "", ""},
 		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000178: 1}, "FCLK0 stands still", "FCLK0 stands still"},
@@ -368,12 +369,12 @@ func oneImage(b *bundle.Bundle) *kit.Kit {
 	return k
 }
 
-// wrong are machines with one thing wrong each.
+// wrong are machines with one error each.
 var wrong = map[string]struct {
 	regs     map[uint32]uint32
 	change   func(*doctor)
 	says     string
-	lastLine string // where looking ends there
+	lastLine string // the last line, where the check ends
 }{
 	"empty PL": {nil, func(d *doctor) { write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n")) }, `is "unknown", expected "operating"`, "fpga"},
 	"another machine": {nil, func(d *doctor) {
@@ -405,7 +406,7 @@ func sysfs(d *doctor, name, text string) {
 
 func write(path string, data []byte) { os.WriteFile(path, data, 0o644) }
 
-// look gives the lines as text.
+// look returns the lines as text.
 func look(t *testing.T, d *doctor) string {
 	t.Helper()
 	if err := d.look(t.Context()); err != nil {
@@ -418,7 +419,7 @@ func look(t *testing.T, d *doctor) string {
 	return text.String()
 }
 
-// TestDoctor: the lines in order, and what each says where its cause is wrong.
+// TestDoctor: the lines in order, and the message of each if its cause is wrong.
 func TestDoctor(t *testing.T) {
 	got := look(t, machine(t, nil))
 	at := 0
@@ -446,13 +447,13 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: looked on to %s\n%s", what, last, got)
 		}
 	}
-	// A kernel without /dev/mem hides the surroundings, and nothing else.
+	// A kernel without /dev/mem hides only the surroundings.
 	blind := machine(t, nil)
 	blind.mem = devMem(filepath.Join(blind.dev, "mem"))
 	if got := look(t, blind); strings.Contains(got, "WRONG p") || strings.Count(got, "cannot be looked at") != 4 || !strings.Contains(got, "ok design") {
 		t.Errorf("no /dev/mem:\n%s", got)
 	}
-	// Of a simulated NPU nothing around the PL is judged.
+	// For a simulated NPU nothing around the PL is checked.
 	d := machine(t, nil)
 	d.Label = "simulated"
 	d.mem.(registers)[0xF8000240] = 0xF
@@ -461,7 +462,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestBringup: the guide shows doctor's lines as they come, and what it quotes of them is what they say.
+// TestBringup: the guide shows doctor's lines in their order, and its quotations are their exact text.
 func TestBringup(t *testing.T) {
 	text, err := os.ReadFile("../../boards/BRINGUP.md")
 	if err != nil {
@@ -503,7 +504,7 @@ func TestBringup(t *testing.T) {
 	}
 	defer claim.Close()
 	said += look(t, used)
-	said = strings.ReplaceAll(said, "TIME stands still", "TIME counts 142.857 MHz, expected 150") // a file's TIME does not move
+	said = strings.ReplaceAll(said, "TIME stands still", "TIME counts 142.857 MHz, expected 150") // the TIME of a file does not advance
 	at := strings.Index(guide, "What its lines mean")
 	end := strings.Index(guide, "- **interrupt**")
 	if at < 0 || end < at {

@@ -73,7 +73,7 @@ func configured(sys string) (found string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name := m.Says("name")
+	name := m.Attribute("name")
 	if state != "operating" {
 		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); stopping here, since a read from an empty PL hangs the processor", name, state)
 	}

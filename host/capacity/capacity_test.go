@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// tinyOnRun is the smallest network, and the time that the compiler's bundle for configuration run takes by the law.
+// tinyOnRun is the smallest network, with its time in the compiler's bundle for configuration run.
 func tinyOnRun(t *testing.T) (*search.Workload, search.Point) {
 	t.Helper()
 	g, err := zoo.Load("tiny", 1)
@@ -59,7 +59,7 @@ func service(t *testing.T, f *Flags, w *search.Workload, rates []float64) *Servi
 	return s
 }
 
-// Flags that no arrivals have are refused, and the error names the flag.
+// Flags that cannot describe arrivals are rejected, and the error names the flag.
 func TestFlags(t *testing.T) {
 	w, _ := tinyOnRun(t)
 	for flag, spoil := range map[string]func(f *Flags, rates []float64){
@@ -83,7 +83,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// What bounds a design's service from above is never below what it does.
+// Upper bounds of a design's service are never below the real service.
 func TestServiceBound(t *testing.T) {
 	w, p := tinyOnRun(t)
 	held := 0
@@ -113,11 +113,11 @@ func TestServiceBound(t *testing.T) {
 	}
 }
 
-// A rate is held where the device keeps up with it; the highest rate that is looked at is no answer.
+// A rate holds if the device keeps up with it; reaching the highest rate tried is not a result.
 func TestRateIsSustained(t *testing.T) {
 	w, p := tinyOnRun(t)
 	ns := p.Nanoseconds()
-	sum := 0.0 // ns a request, to the last exit, at the batch that serves each segment best
+	sum := 0.0 // ns per request, to the last exit, at the best batch size for each segment
 	for i := range w.Segments {
 		least := math.Inf(1)
 		for b := range ns {
@@ -126,7 +126,7 @@ func TestRateIsSustained(t *testing.T) {
 		sum += least
 	}
 	most := 1e9 / sum
-	// A deadline so far away that every request of these is in time at any rate: only what the device sustains bounds it.
+	// With a deadline so late that every request is in time at any rate, only the device's capacity is the limit.
 	f := &Flags{Rate: 1, SLO: 1000, Policy: "fluid", N: 50, Seeds: []uint64{5}, MaxViolations: 0.01, RateStep: 0.02}
 	s := service(t, f, w, []float64{0, 1})
 	for _, x := range []struct {
@@ -152,7 +152,7 @@ func TestRateIsSustained(t *testing.T) {
 	}
 }
 
-// What must hold holds at the upper end of the interval of several seeds.
+// A limit must hold at the upper end of the interval over several seeds.
 func TestIntervals(t *testing.T) {
 	w, p := tinyOnRun(t)
 	f := &Flags{Rate: 1, SLO: 0.15, Policy: "fluid", N: 60, Seeds: []uint64{1, 2, 3}, MaxViolations: 0.1, RateStep: 0.1}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// With --json there is one document on stdout: the error's only where there is no other.
+// With --json there is one document on stdout; the error's document only if there is no other.
 func TestFail(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		args           []string
 		printed        string
-		stdout, stderr bool // hold the error's document
+		stdout, stderr bool // contain the error's document
 	}{
 		{"text", nil, "", false, false},
 		{"json", []string{"run", "--json"}, "", true, false},
@@ -45,7 +45,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// What a terminal would obey is written out, in text, JSON and errors; the JSON means what it meant.
+// Control characters are escaped in text, JSON and errors; the meaning of the JSON does not change.
 func TestShown(t *testing.T) {
 	const hostile = "a\x1b[2J\r\x07\x7f\u009b1m\u202eb\tβ\n"
 	const shown = `a\u001b[2J\u000d\u0007\u007f\u009b1m\u202eb` + "\tβ\n"
@@ -68,7 +68,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// Without a terminal something long says now and then how far it is; something quick says nothing.
+// Without a terminal, a long task reports its progress from time to time; a short one prints nothing.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)
@@ -106,7 +106,7 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// A tag is the version; what is none gives the fallback, so that documents do not change with every commit.
+// A tag is the version; other descriptions give the fallback, so that documents do not change with every commit.
 func TestVersionOf(t *testing.T) {
 	for stamp, want := range map[string]string{
 		"v1.2.3": "1.2.3", "v1.2.3+dirty": "1.2.3", "v2.0.0-rc.1": "2.0.0-rc.1", "": released, "(devel)": released,

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A document goes into a pipe without taking its place.
+// A document is written into a pipe and does not replace it.
 func TestPipe(t *testing.T) {
 	e := &Env{}
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// testCommands is a program whose one command ends as it is told.
+// testCommands is a program with one command that ends as instructed.
 type testCommands struct {
 	End endCmd `cmd:""`
 }
@@ -53,7 +53,7 @@ func (c *endCmd) Run(e *Env) error {
 	return nil
 }
 
-// Every way to end has its exit code, and says why once.
+// Every way to end has its exit code, and prints the reason once.
 func TestProgram(t *testing.T) {
 	for _, c := range []struct {
 		args string
@@ -93,7 +93,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// A document makes its folder, replaces the old one whole.
+// A document creates its folder and replaces an old document completely.
 func TestDocument(t *testing.T) {
 	var out bytes.Buffer
 	e := &Env{Stdout: &out}

@@ -77,25 +77,10 @@ func (a *Adapter) Prepare(ctx context.Context, w *Work, in []Tensor) (err error)
 	if !ok {
 		return nil
 	}
-	words, err := oneInput(in)
-	if err == nil {
-		err = e.Prepare(ctx, w.Network, w.Request, words)
-	}
-	if err != nil {
+	if err = e.Prepare(ctx, w.Network, w.Request, in); err != nil {
 		return fmt.Errorf("prepare request %d for %s: %w", w.Request, a.info.Name, err)
 	}
 	return nil
-}
-
-// oneInput is the only input of a network.
-func oneInput(in []Tensor) ([]int16, error) {
-	switch len(in) {
-	case 0:
-		return nil, nil
-	case 1:
-		return in[0].Int16s()
-	}
-	return nil, fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
 }
 
 // Info implements Device.
@@ -198,19 +183,12 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		if err != nil {
 			return err
 		}
-		words, err := oneInput(in)
-		if err == nil {
-			err = a.b.Admit(ctx, w.Network, w.Request, words)
-		}
-		if err != nil {
+		if err := a.b.Admit(ctx, w.Network, w.Request, in); err != nil {
 			return fmt.Errorf("admit request %d on %s: %w", w.Request, a.info.Name, err)
 		}
 		return nil
 	case Load:
-		if w.Artefact.Bundle == nil {
-			return fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, a.info.Name, ErrMismatch, w.Artefact.Kind)
-		}
-		return a.b.Load(ctx, w.Artefact.Bundle)
+		return a.b.Load(ctx, w.Artefact)
 	case Unload:
 		if u, ok := a.b.(Unloader); ok {
 			return u.Unload(ctx, w.Network)

@@ -50,7 +50,6 @@ type Info struct {
 	// the time that one may take counts from the end of the one before it.
 	InOrder bool
 	ClockHz int64
-	Loads   string // the kind of artefact it loads (Artefact.Kind); "": nothing needs loading
 }
 
 // Device does work. Its calls come from one goroutine, return at once and do not wait: not for the

@@ -122,15 +122,43 @@ func (t *Tensor) Int16s() ([]int16, error) {
 	if t.words != nil {
 		return t.words, nil
 	}
-	if t.Type != Int16 {
-		return nil, fmt.Errorf("%w: tensor %q is of %s, expected int16", ErrRequest, t.Name, t.Type)
+	return elements(t, Int16, func(b []byte) int16 { return int16(binary.LittleEndian.Uint16(b)) })
+}
+
+// Float32s are the elements of a tensor of float32.
+func (t *Tensor) Float32s() ([]float32, error) {
+	if t.floats != nil {
+		return t.floats, nil
+	}
+	return elements(t, Float32, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+}
+
+// elements decodes the bytes of a tensor that has to be of a type.
+func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T, error) {
+	if t.Type != want {
+		return nil, fmt.Errorf("%w: tensor %q is of %s, expected %s", ErrRequest, t.Name, t.Type, want)
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	out := make([]int16, len(t.Data)/2)
+	size := want.Size()
+	out := make([]T, len(t.Data)/size)
 	for i := range out {
-		out[i] = int16(binary.LittleEndian.Uint16(t.Data[2*i:]))
+		out[i] = one(t.Data[i*size:])
 	}
 	return out, nil
+}
+
+// InWords is an input of one tensor of int16, without a copy.
+func InWords(v []int16) []Tensor { return []Tensor{Words("input", v, len(v))} }
+
+// WordInput are the elements of an input of one tensor of int16; nil where there is none.
+func WordInput(in []Tensor) ([]int16, error) {
+	switch len(in) {
+	case 0:
+		return nil, nil
+	case 1:
+		return in[0].Int16s()
+	}
+	return nil, fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
 }

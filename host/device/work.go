@@ -4,8 +4,7 @@ package device
 
 import (
 	"context"
-
-	"github.com/sluice-npu/sluice/dse/bundle"
+	"fmt"
 )
 
 // Kind of work.
@@ -36,10 +35,10 @@ type Work struct {
 	Launch Launch // Run
 
 	Request RequestID                // Copy
-	Network string                   // Copy, Unload
+	Network string                   // Copy, Load, Unload: the name it is served by
 	Input   func() ([]Tensor, error) // Copy; called once at most, on any goroutine; it may take its time
 
-	Artefact Artefact // Load
+	Artefact Artefact // Load; nil for a device that needs none
 	Units    Units    // Reset: the partition that has failed; zero: the device
 
 	// Expect is what a table says it takes, in ns; 0: nothing is known. Fixed: a device that has no
@@ -76,20 +75,22 @@ func (l *Launch) ThetaAt(i, s int) float32 {
 	return l.Theta[i*(l.Last-l.First+1)+s-l.First]
 }
 
-// Artefact is what makes a network servable on a device.
-type Artefact struct {
-	Network string         // name, or name@version
-	Kind    string         // "bundle" (an NPU's), "module" (a GPU's), "table" (nothing but times) ...
-	Bundle  *bundle.Bundle // of kind "bundle"
-	Data    any            // of other kinds: what the backend says it takes
+// Artefact is what makes a network servable on a device. A type of any package may be one.
+type Artefact interface {
+	NetworkName() string // its own name, or name@version
+	Kind() string        // "bundle" (an NPU's), "module" (a GPU's), "table" (nothing but times) ...
 }
 
-// ArtefactBundle is the kind of an NPU's bundle.
-const ArtefactBundle = "bundle"
-
-// OfBundle is a bundle as an artefact.
-func OfBundle(b *bundle.Bundle) Artefact {
-	return Artefact{Network: b.Network.Name, Kind: ArtefactBundle, Bundle: b}
+// ArtefactOf is an artefact as the type that the named device loads, whose Kind needs no value; any other is refused.
+func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
+	t, ok := a.(T)
+	switch {
+	case a == nil:
+		return t, fmt.Errorf("load on %s: %w: there is no artefact, expected a %s", on, ErrMismatch, t.Kind())
+	case !ok:
+		return t, fmt.Errorf("load %s on %s: %w: it is a %q, expected a %s", a.NetworkName(), on, ErrMismatch, a.Kind(), t.Kind())
+	}
+	return t, nil
 }
 
 // Blocking is the device of an author who has one blocking call (an NPU): Adapt makes a Device of it.
@@ -98,10 +99,10 @@ func OfBundle(b *bundle.Bundle) Artefact {
 // called while launches run; Reset may not.
 type Blocking interface {
 	Info() Info
-	// Load makes a network servable; it refuses a bundle built for another design or ABI.
-	Load(ctx context.Context, b *bundle.Bundle) error
-	// Admit gives the request a slot and uploads its input (NHWC int16 at the network's InFrac).
-	Admit(ctx context.Context, network string, id RequestID, input []int16) error
+	// Load makes a network servable; it refuses an artefact of another kind, or for another device (ErrMismatch).
+	Load(ctx context.Context, a Artefact) error
+	// Admit gives the request a slot and uploads its input.
+	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error
 	// Run blocks until the launch has ended. The launch is the caller's: a device changes nothing in
 	// it, and knows nothing of it when Run has returned. The report is the device's again at its next
 	// Run; there is one unless there is an error. A failed Run leaves every sample admitted and its
@@ -120,7 +121,7 @@ type Estimator interface {
 	Blocking
 	// Prepare finds, before Admit and beside all else, what Run is to answer for this request: Run is called while
 	// everybody waits. Release forgets it.
-	Prepare(ctx context.Context, network string, id RequestID, input []int16) error
+	Prepare(ctx context.Context, network string, id RequestID, in []Tensor) error
 }
 
 // Unloader is a Blocking that can free what a network takes; it refuses while samples are admitted.

@@ -41,7 +41,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("exit %d: %g of the requests, want %g", i, count[i]/200_000, r)
 		}
 	}
-	// Theta above 1: nobody leaves before the end.
+	// Theta above 1: no request leaves before the end.
 	w := device.Work{ID: 1, Launch: device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}}}
 	if done, err := d.Begin(context.Background(), 5, &w); done || err != nil {
 		t.Fatal(done, err)
@@ -87,14 +87,14 @@ func TestExits(t *testing.T) {
 			t.Errorf("a share of %g leaves at exit %d, expected %g", count[i]/200_000, i, r)
 		}
 	}
-	// Pinned: a change would silently give every stated seed other exits.
+	// Pinned: a change would silently change the exits of every published seed.
 	if d := cmp.Diff([]byte{3, 2, 3, 3, 2, 3, 2, 3}, a[:8]); d != "" {
 		t.Error(d)
 	}
 }
 
-// What is known decides: a request leaves where its confidence reaches its threshold, nowhere where no
-// exit stands, and at the end in any case. Reports count the MACs that were done.
+// Known exits: a request leaves at an exit where its confidence reaches its threshold, at no place without an exit,
+// and always at the end. Reports count the MACs that were done.
 func TestKnown(t *testing.T) {
 	shows := [][]float32{{0.2, -1, 0.9, 0.1}, {0.6, -1, 0.7, 0.1}, {0.1, -1, 0.2, 0.3}}
 	d := drawn.NewKnown(table(t), drawn.Known{

@@ -483,7 +483,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 		w.Kind = device.Unload
 		v.Hosted = slices.DeleteFunc(v.Hosted, func(h sched.Hosted) bool { return h.Network == n.Name })
 	} else {
-		w.Kind, w.Artefact = device.Load, device.Artefact{Network: n.Name}
+		w.Kind = device.Load
 		if n.Artefacts != nil {
 			w.Artefact = n.Artefacts[a.Device]
 		}

@@ -298,7 +298,7 @@ type clumsy struct {
 	err error
 }
 
-func (c *clumsy) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+func (c *clumsy) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
 	if c.n--; c.n >= 0 {
 		return c.err
 	}
@@ -499,7 +499,7 @@ type patient struct {
 	copies bool
 }
 
-func (p *patient) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+func (p *patient) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
 	if p.copies {
 		p.time.over()
 		<-ctx.Done()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -126,6 +127,7 @@ type core struct {
 	ctx      context.Context // of the devices' work
 	cfg      *Config
 	real     bool               // time passes by itself
+	gone     atomic.Bool        // every device is given up
 	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
 	now      Time
 	st       sched.State

@@ -266,7 +266,7 @@ func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request)
 		if err != nil {
 			return nil, err
 		}
-		return []device.Tensor{device.Words("input", v, len(v))}, nil
+		return device.InWords(v), nil
 	}
 }
 

@@ -448,7 +448,7 @@ func TestNetworksComeAndGo(t *testing.T) {
 	p := &loader{}
 	cfg := config(tab, p, []int64{5, 6, 200}, 1e9, func(int) int { return 0 })
 	cfg.Networks[0].Cold, cfg.Networks[0].Load = true, []int64{70}
-	cfg.Networks[0].Artefacts = []device.Artefact{{Network: enginetest.Network, Kind: device.ArtefactBundle, Bundle: new(bundle.Bundle)}}
+	cfg.Networks[0].Artefacts = []device.Artefact{new(bundle.Bundle)}
 	cfg.Source = &load.Open{Times: []int64{5, 6}, Task: func(_ int, at int64) sched.Task {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1e6, Theta: 0.8}
 	}}

@@ -190,6 +190,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		c.requeue(r)
 	}
 	if c.allDead() {
+		c.gone.Store(true)
 		c.drain(fmt.Sprintf("no device is left: reset %s: %v", dev.info.Name, err))
 		return nil
 	}

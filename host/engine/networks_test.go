@@ -29,7 +29,7 @@ func (d *shelf) Begin(ctx context.Context, now device.Time, w *device.Work) (boo
 	switch w.Kind {
 	case device.Load:
 		d.loads.Add(1)
-		if w.Artefact.Network == "bad" {
+		if w.Network == "bad" {
 			return false, errors.New("it does not fit")
 		}
 	case device.Unload:
@@ -169,7 +169,7 @@ func (d *gated) Reset(ctx context.Context) error {
 	}
 }
 
-func (d *gated) Load(context.Context, *bundle.Bundle) error {
+func (d *gated) Load(context.Context, device.Artefact) error {
 	d.loaded.Add(1)
 	return nil
 }
@@ -244,7 +244,7 @@ func (s *gates) resets() *engine.Ticket {
 func (s *gates) add(name string, tables ...*sched.Table) error {
 	n := engine.Network{Name: name, Tables: tables, Artefacts: make([]device.Artefact, len(tables))}
 	for i := range n.Artefacts {
-		n.Artefacts[i] = device.OfBundle(&bundle.Bundle{})
+		n.Artefacts[i] = &bundle.Bundle{}
 	}
 	return s.AddNetwork(s.t.Context(), n, nil)
 }

@@ -20,8 +20,8 @@ type panicking struct {
 	runs, resets atomic.Int64
 }
 
-func (d *panicking) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
-	if in[1] == 13 {
+func (d *panicking) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
+	if words, err := device.WordInput(in); err == nil && words[1] == 13 {
 		panic("unlucky")
 	}
 	return d.Fake.Admit(ctx, network, id, in)

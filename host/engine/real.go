@@ -334,6 +334,9 @@ func (s *Server) Drain() {
 	s.post(&posted{kind: drainNow})
 }
 
+// Gone tells whether every device has been given up, since no reset has helped. Requests that end for it end after it is.
+func (s *Server) Gone() bool { return s.c.gone.Load() }
+
 func (s *Server) close(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -179,7 +179,7 @@ type slowCopy struct {
 	began chan struct{}
 }
 
-func (s *slowCopy) Admit(ctx context.Context, _ string, _ device.RequestID, _ []int16) error {
+func (s *slowCopy) Admit(ctx context.Context, _ string, _ device.RequestID, _ []device.Tensor) error {
 	close(s.began)
 	<-ctx.Done()
 	return ctx.Err()
@@ -435,7 +435,7 @@ type full struct {
 	unloads []error
 }
 
-func (u *full) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+func (u *full) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
 	if network == "b" {
 		close(u.held)
 		<-u.let

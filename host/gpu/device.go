@@ -162,7 +162,7 @@ func New(cfg Config) (*Device, error) {
 		info: device.Info{
 			Name: cfg.Name, Label: "simulated", MaxBatch: cfg.MaxBatch, Slots: cfg.Slots, Places: cfg.Places,
 			Units: (cfg.Params.SMs + cfg.Params.Unit - 1) / cfg.Params.Unit, Priorities: 2,
-			Neighbours: cfg.Neighbours, Preempt: device.PreemptKernel, Through: true, ClockHz: 1e9, Loads: ArtefactModule,
+			Neighbours: cfg.Neighbours, Preempt: device.PreemptKernel, Through: true, ClockHz: 1e9,
 		},
 	}
 	if cfg.Params.KillNs > 0 {
@@ -193,15 +193,15 @@ func (d *Device) Begin(_ context.Context, now sim.Time, w *device.Work) (done bo
 	case device.Copy:
 		return d.copy(w)
 	case device.Load:
-		n, ok := w.Artefact.Data.(*Network)
-		if !ok || w.Artefact.Kind != ArtefactModule {
-			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a %s", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind, ArtefactModule)
+		n, err := device.ArtefactOf[*Network](w.Artefact, d.info.Name)
+		if err != nil {
+			return false, err
 		}
 		l, err := load(n, d.info.MaxBatch, &d.cfg.Mode, &d.p)
 		if err != nil {
 			return false, err
 		}
-		d.networks[w.Artefact.Network] = l
+		d.networks[w.Network] = l
 		return true, nil
 	case device.Unload:
 		if slices.ContainsFunc(d.flows, func(f *flow) bool { return f.work.Launch.Network == w.Network }) {

@@ -346,8 +346,8 @@ func TestTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, k := range []kernel.Kernel{fine, threads, regs, shared} {
-			a := device.Artefact{Network: "n", Kind: gpu.ArtefactModule, Data: own("n", fine, k)}
-			_, err := d.Begin(context.Background(), 0, &device.Work{ID: device.WorkID(i + 1), Kind: device.Load, Artefact: a})
+			a := own("n", fine, k)
+			_, err := d.Begin(context.Background(), 0, &device.Work{ID: device.WorkID(i + 1), Kind: device.Load, Network: "n", Artefact: a})
 			if i == 0 && err != nil || i > 0 && (!errors.Is(err, kernel.ErrProgram) || !strings.Contains(err.Error(), "kernel 1 (k)")) {
 				t.Errorf("%s, %+v: %v", name, k, err)
 			}
@@ -434,7 +434,7 @@ func TestResetQuiet(t *testing.T) {
 	}
 	b := &bed{t: t, d: d, all: map[device.WorkID]*device.Work{}}
 	long := kernel.Kernel{Name: "long", Blocks: 60, Threads: 256, Issue: 1, BlockNs: 100_000}
-	b.begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: "n", Kind: gpu.ArtefactModule, Data: own("n", long, long)}})
+	b.begin(device.Work{Kind: device.Load, Network: "n", Artefact: own("n", long, long)})
 	w := b.launch(1, "n", 0, 1, 0)
 	b.until(50_000)
 	b.begin(device.Work{Kind: device.Reset})

@@ -22,7 +22,7 @@ func bedWith(t testing.TB, m gpu.Mode, p sim.Params, nets ...*gpu.Network) *bed 
 	d.Sums = map[device.LaunchID]uint64{}
 	b := &bed{t: t, d: d, all: map[device.WorkID]*device.Work{}}
 	for _, n := range nets {
-		b.begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: n.Name, Kind: gpu.ArtefactModule, Data: n}})
+		b.begin(device.Work{Kind: device.Load, Network: n.Name, Artefact: n})
 	}
 	return b
 }

@@ -25,8 +25,11 @@ type Network struct {
 	Whole bool
 }
 
-// ArtefactModule is the kind of artefact that a GPU loads. Its Data is a *Network.
-const ArtefactModule = "module"
+// NetworkName and Kind make it what a GPU loads (device.Artefact).
+func (n *Network) NetworkName() string { return n.Name }
+
+// Kind is that of every such network.
+func (*Network) Kind() string { return "module" }
 
 // loaded is a network on the device.
 type loaded struct {

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wire is a connection over which bytes come as a script says: each chunk so many ns after the last. The
-// clock is moved by its reads alone.
+// wire is a connection whose bytes come by a script: each chunk a given number of ns after the previous one. Only
+// reads advance the clock.
 type wire struct {
 	net.Conn
 	mu     sync.Mutex
@@ -67,7 +67,7 @@ func (*wire) Close() error                    { return nil }
 func (*wire) SetReadDeadline(time.Time) error { return nil }
 func (*wire) RemoteAddr() net.Addr            { return &net.UnixAddr{Name: "wire"} }
 
-// head is a frame's.
+// head is the header of a frame.
 func head(client, waitedUs, side, size uint32) []byte {
 	text := []byte("SLFR")
 	for _, v := range []uint32{client, waitedUs, side, size} {
@@ -76,7 +76,7 @@ func head(client, waitedUs, side, size uint32) []byte {
 	return text
 }
 
-// frame sends a frame of so many bytes: a burst at once, then packets at a rate.
+// frame sends a frame of the given size: a burst at once, then packets at a rate.
 func (w *wire) frame(client, waitedUs, side uint32, size, burst int, bits float64) {
 	w.chunks = append(w.chunks, chunk{1e6, head(client, waitedUs, side, uint32(size))})
 	for left := size; left > 0; {
@@ -89,7 +89,7 @@ func (w *wire) frame(client, waitedUs, side uint32, size, burst int, bits float6
 	}
 }
 
-// gate serves the wire, answers each task at once, and gives the tasks.
+// gate serves the wire, answers each task at once, and returns the tasks.
 func gate(t *testing.T, w *wire, refuse bool) ([]sched.Task, []int, error) {
 	t.Helper()
 	var tasks []sched.Task
@@ -102,15 +102,16 @@ func gate(t *testing.T, w *wire, refuse bool) ([]sched.Task, []int, error) {
 		}
 		g.Advise(task.Client, 352)
 		g.Answer(task.ID, Answer{Ending: sched.OnTime, Class: 7})
-		g.Answer(task.ID, Answer{Ending: sched.Late, Class: 7}) // it was answered
+		g.Answer(task.ID, Answer{Ending: sched.Late, Class: 7}) // already answered
 		return nil
 	}})
 	err := g.connection(context.Background(), w)
 	return tasks, sides, err
 }
 
-// What a frame's transfer is said to have had is the link's rate, without the burst at its beginning; when it
-// was created, and so its deadline, counts what it waited at its client. What is too short has no rate; what came at once, a high one.
+// The reported rate of a frame's transfer is the link's rate, without the burst at the beginning. The creation time,
+// and so the deadline, includes the waiting time at the client. A frame that is too short has no rate; one that comes
+// at once has a high rate.
 func TestLink(t *testing.T) {
 	w := &wire{now: 5e9}
 	w.frame(0, 3000, 608, 56_000, 4*packet, 20e6)
@@ -148,7 +149,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// A frame that has had its time before it came is still served, and cannot be in time.
+// A frame whose deadline passed before it arrived is still served, but late.
 func TestLateBeforeItCame(t *testing.T) {
 	w := &wire{now: 5e9}
 	w.frame(0, 200_000, 128, 10_000, 0, 20e6)
@@ -158,7 +159,7 @@ func TestLateBeforeItCame(t *testing.T) {
 	}
 }
 
-// What is refused is answered so.
+// Refused frames get an answer that says so.
 func TestRefused(t *testing.T) {
 	w := &wire{}
 	w.frame(0, 0, 128, 10_000, 0, 1e6)
@@ -170,7 +171,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What is no frame ends its connection with a word, and nothing of it is served.
+// Bytes that are not a frame end the connection with a message, and nothing of them is served.
 func TestBadFrames(t *testing.T) {
 	for _, c := range []struct {
 		text []byte
@@ -202,8 +203,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// A camera's frames come, over a socket, as many and as large as it says, are no larger than advised, and
-// each is answered; a client that has closed its side still hears of what is under way.
+// A camera sends as many frames and of the size that it should, none larger than advised, over a socket; each is
+// answered. A client that has closed its side still gets the answers to its pending frames.
 func TestCamera(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,7 +223,7 @@ func TestCamera(t *testing.T) {
 		mu.Unlock()
 		g.Advise(0, 352)
 		answer := func() { g.Answer(task.ID, Answer{Ending: sched.OnTime, Class: 1}) }
-		if n == 5 { // the last one's comes when the camera has closed its side
+		if n == 5 { // the last one's answer comes after the camera has closed its side
 			late.Go(func() { time.Sleep(20 * time.Millisecond); answer() })
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// written is a zoo as a file says it.
+// written is a zoo in the file's format.
 func written(z Zoo) string {
 	var s strings.Builder
 	s.WriteString("name,side,bytes,accuracy")
@@ -26,7 +26,7 @@ func written(z Zoo) string {
 	return s.String()
 }
 
-// A zoo that was written down is the same zoo.
+// A zoo that is written and read again is the same zoo.
 func TestReadZoo(t *testing.T) {
 	z := Synthetic(1)
 	got, err := ReadZoo("zoo.csv", strings.NewReader("\ufeff"+written(z)))
@@ -59,7 +59,7 @@ func TestReadZoo(t *testing.T) {
 	}
 }
 
-// What is accepted is a zoo from which a selection can be made.
+// An accepted zoo allows a selection.
 func FuzzReadZoo(f *testing.F) {
 	f.Add("name,side,bytes,accuracy,b1,b2\na,128,10000,0.2,3,5\nb,352,56000,0.4,9,12\n")
 	f.Add(written(Synthetic(1)))

@@ -12,7 +12,7 @@ var (
 	n    = flag.Int("n", 1000, "random instances")
 )
 
-// The zoo goes through the values that the publication's text gives.
+// The zoo contains the values in the publication's text.
 func TestSynthetic(t *testing.T) {
 	z := Synthetic(1)
 	if len(z) != 16 || z[0].Side != 128 || z[15].Side != 608 || len(z[0].P99) != 12 {
@@ -41,7 +41,7 @@ func TestSynthetic(t *testing.T) {
 	}
 }
 
-// Measured latencies are made monotone, and what is larger and not better goes.
+// Measured latencies are made monotone; networks that are larger but not better are removed.
 func TestNewZoo(t *testing.T) {
 	z, err := NewZoo([]Net{
 		{Name: "c", Side: 3, Bytes: 30, Accuracy: 0.2, P99: []Time{40, 50}},
@@ -52,13 +52,13 @@ func TestNewZoo(t *testing.T) {
 	if err != nil || len(z) != 3 || z[1].P99[1] != 30 || z[2].Name != "c" {
 		t.Errorf("%v, %v", z, err)
 	}
-	// Who is faster and more accurate beats those before it: nobody is made as slow as what is worse.
+	// A faster and more accurate network replaces those before it; its latency is not raised to that of a worse one.
 	z, err = NewZoo([]Net{
 		{Name: "a", Side: 1, Bytes: 10, Accuracy: 0.1, P99: []Time{20, 30}},
 		{Name: "b", Side: 2, Bytes: 20, Accuracy: 0.2, P99: []Time{50, 60}},
 		{Name: "c", Side: 3, Bytes: 30, Accuracy: 0.3, P99: []Time{45, 55}},
 		{Name: "d", Side: 4, Bytes: 40, Accuracy: 0.4, P99: []Time{30, 40}},
-		{Name: "e", Side: 5, Bytes: 50, Accuracy: 0.5, P99: []Time{25, 50}}, // faster at batch 1 alone
+		{Name: "e", Side: 5, Bytes: 50, Accuracy: 0.5, P99: []Time{25, 50}}, // faster only at batch 1
 	})
 	if err != nil || len(z) != 3 || z[1].Name != "d" || z[1].P99[0] != 30 || z[2].P99[0] != 30 || z[2].P99[1] != 50 {
 		t.Errorf("%v, %v", z, err)
@@ -77,8 +77,8 @@ func TestNewZoo(t *testing.T) {
 	}
 }
 
-// Figure 5: at batch 3 the network serves 80 requests a second and three clients in time, which send
-// 40; at batch 2 it serves 60 and all five in time, and {c1, c2, c4, c5} send just that.
+// Figure 5: at batch 3 the network serves 80 requests a second, and three clients, which send 40, in time. At batch 2
+// it serves 60, and all five clients in time; {c1, c2, c4, c5} send exactly 60.
 func TestFiveClients(t *testing.T) {
 	zoo := Zoo{{Name: "m", Side: 1, Bytes: 1, Accuracy: 1, P99: []Time{25e6, 33_333_333, 37_500_000}}}
 	clients := []Client{{20, 80e6, 1e9}, {15, 79e6, 1e9}, {5, 78e6, 1e9}, {15, 70e6, 1e9}, {10, 69e6, 1e9}}
@@ -122,15 +122,15 @@ func draw(rng *rand.Rand, zoo Zoo, workers, clients int, rates []int, t testing.
 	return p
 }
 
-// For one network the largest sum of rates over all client sets and batches is what is found, in any
-// units of the rates; and what is found can be served.
+// For one network, the result is the largest sum of rates over all client sets and batches, in any unit of rates; and
+// it can be served.
 func TestMapIsOptimal(t *testing.T) {
 	t.Logf("--seed %d --n %d", *seed, *n)
 	zoo := Synthetic(1)
 	for k := range *n {
 		rng := rand.New(rand.NewPCG(*seed, uint64(k)))
 		rates := []int{10, 15, 25}
-		if k%2 == 1 { // steps of one, and sums beyond a word
+		if k%2 == 1 { // steps of one, and sums larger than a machine word
 			rates = []int{1 + rng.IntN(9), 7, 11 + rng.IntN(60), 64}
 		}
 		p := draw(rng, zoo, 1, 1+rng.IntN(10), rates, t)
@@ -173,8 +173,8 @@ func TestMapIsOptimal(t *testing.T) {
 	}
 }
 
-// A selection answers equal arguments equally, gives everybody a place where the smallest networks do,
-// and its accuracy is what its mapping says.
+// A selection gives equal results for equal arguments, maps all clients if the smallest networks could, and its
+// accuracy is that of its mapping.
 func TestSelect(t *testing.T) {
 	zoo := Synthetic(1)
 	for k := range 40 {
@@ -211,16 +211,16 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// The annealing by its constants: from 0.0125 down to 0.0005 by 0.99 are 321 temperatures, ln(25) / -ln(0.99)
-// and one, and so many sets are tried a mode, with the first. What is no better by d is taken with exp(-d/T):
-// at T 0.0125 and d 0.0125 in 0.368 of all draws, at T 0.0005 in none that is seen.
+// The annealing with its constants: from 0.0125 to 0.0005 by factors of 0.99 are 321 temperatures, ln(25) / -ln(0.99)
+// and one; as many sets are tried per mode, including the first. A set that is worse by d is accepted with exp(-d/T):
+// at T 0.0125 and d 0.0125 in 0.368 of all draws, at T 0.0005 practically never.
 func TestAnnealingByHand(t *testing.T) {
 	a := Annealing{}.constants()
 	if a != (Annealing{0.0125, 0.0005, 0.99}) {
 		t.Errorf("constants %+v", a)
 	}
-	// Two networks, nobody with any time: DEGRADE never ends early, UPGRADE neither, since the last worker
-	// never keeps the larger network for long enough to matter (its mode breaks when it does, by the listing).
+	// Two networks and clients without time: neither DEGRADE nor UPGRADE ends early, because the last worker never
+	// keeps the larger network long enough (the listing ends its mode when it does).
 	zoo := Zoo{{Name: "s", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{25e6}}, {Name: "l", Side: 2, Bytes: 2, Accuracy: 0.6, P99: []Time{26e6}}}
 	p, err := NewProblem(zoo, []Client{{Rate: 10, SLO: 1e6, Bandwidth: 1e9}}, 1, Aligned)
 	if err != nil {
@@ -271,7 +271,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A decision at 16 workers and 160 clients.
+// A decision with 16 workers and 160 clients.
 func BenchmarkSelect(b *testing.B) {
 	zoo := Synthetic(1)
 	p := draw(rand.New(rand.NewPCG(1, 1)), zoo, 16, 160, []int{10, 15, 25}, b)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// desk plays the engine for the outer policy: requests come and are taken away at once, plans are handed
-// in, networks are loaded when the test says so.
+// desk plays the engine for the outer policy: requests come and are removed at once, plans are delivered, networks
+// are loaded when the test says so.
 type desk struct {
 	t    *testing.T
 	p    *Policy
@@ -50,7 +50,7 @@ func (d *desk) host(k int, names ...string) {
 	}
 }
 
-// frame is a client's frame that comes; what the outer policy answers, and the plan it makes, if any.
+// frame delivers a client's frame and returns the outer policy's answer, and its plan if it makes one.
 func (d *desk) frame(now Time, client int, link float64) ([]sched.Action, *plan) {
 	d.next++
 	d.s.Queue.Push(&sched.Request{ID: d.next, Client: client, Network: "zoo", Arrived: now, Deadline: now + 1e9, Link: link})
@@ -81,8 +81,8 @@ func two() Options {
 	return Options{Zoo: Synthetic(1), Clients: []Registered{{15, 100e6}, {10, 150e6}}, Advise: true}
 }
 
-// A decision is made when somebody comes and every half second; links are what frames have said, as the
-// harmonic mean; who has been silent for two seconds is no longer decided for.
+// A decision is made when a client arrives and every half second. A link's rate is the harmonic mean of what its
+// frames reported. A client that was silent for two seconds is no longer considered.
 func TestDecisions(t *testing.T) {
 	d := newDesk(t, two(), 1)
 	out, pl := d.frame(0, 0, 20e6)
@@ -110,7 +110,7 @@ func TestDecisions(t *testing.T) {
 	d.found(610e6, none())
 	d.frame(700e6, 0, 5e6)
 	pl = d.timer(1100e6)
-	// Of the second before 1.1 s: two frames at 20 Mbit/s and one at 5.
+	// In the second before 1.1 s: two frames at 20 Mbit/s and one at 5.
 	if pl == nil || math.Abs(pl.known[0].Bandwidth-3/(2/20e6+1/5e6)) > 1 {
 		t.Fatalf("%+v, expected 10 Mbit/s", pl)
 	}
@@ -132,8 +132,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A worker gets the network it is to run, then its neighbours, the nearest first, five in all; what is further
-// away goes; a change to what is there is a hit.
+// A worker loads the network that it should run, then the closest ones in size, five in all; others are unloaded. A
+// change to a loaded network is a hit.
 func TestPrefetch(t *testing.T) {
 	for _, c := range []struct {
 		prefetch int
@@ -143,7 +143,7 @@ func TestPrefetch(t *testing.T) {
 		o.Prefetch = c.prefetch
 		d := newDesk(t, o, 1)
 		_, pl := d.frame(0, 0, 20e6)
-		d.p.workers[0].moving = -1 // network 0's neighbours have not been asked for
+		d.p.workers[0].moving = -1 // the neighbours of network 0 have not been requested
 		out := d.found(10e6, &decision{clients: pl.clients, at: []int{0}, devices: []int{0}, nets: []int{5}, batch: []int{2}})
 		advised := slices.ContainsFunc(out, func(a sched.Action) bool {
 			return a.Kind == sched.Advise && a.Advice.Client == 0 && a.Advice.Network == o.Zoo[5].Name && a.Advice.Shape[0] == o.Zoo[5].Side
@@ -173,8 +173,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// A worker drops what cannot come in time, alone and at once, and nothing else; and takes the largest batch,
-// up to what was decided, that keeps everybody's deadline. By the zoo: 23 ms for one, 26 for two, 29 for three.
+// A worker drops requests that cannot be in time even alone, and no others. It takes the largest batch, up to the
+// decided size, that meets all deadlines. By the zoo: 23 ms for one, 26 for two, 29 for three.
 func TestLazyDrop(t *testing.T) {
 	d := newDesk(t, two(), 1)
 	w := &d.p.workers[0]
@@ -186,7 +186,7 @@ func TestLazyDrop(t *testing.T) {
 	}{
 		{[]Time{22, 24}, 12, 1, 1},
 		{[]Time{23, 24}, 12, 0, 1},
-		{[]Time{27, 24, 27}, 12, 0, 2}, // the second would make the first two late together
+		{[]Time{27, 24, 27}, 12, 0, 2}, // with the second one the first two would be late
 		{[]Time{30, 30, 30, 30}, 12, 0, 3},
 		{[]Time{90, 90, 90, 90}, 2, 0, 2},
 		{[]Time{1, 2, 3}, 12, 3, 0},
@@ -215,9 +215,9 @@ func TestLazyDrop(t *testing.T) {
 	}
 }
 
-// Equation 5 with aligned frames by hand. 15 frames a second over 10 Mbit/s: 90 % of it are 75,000 bytes a
-// frame, so that one of 416 pixels (72,357 bytes) is the largest; it takes 57.9 ms, one of 352 (56,000)
-// 44.8 ms. Over 20 Mbit/s the largest there is takes 52 ms. Without a link nothing is left.
+// Equation 5 with aligned frames, by hand. At 15 frames a second over 10 Mbit/s, 90 % of the link are 75,000 bytes
+// per frame, so a frame of 416 pixels (72,357 bytes) is the largest; it takes 57.9 ms, one of 352 (56,000) 44.8 ms.
+// Over 20 Mbit/s the largest frame takes 52 ms. Without a link there is no frame.
 func TestAligned(t *testing.T) {
 	zoo := Synthetic(1)
 	if zoo[9].Side != 416 || zoo[9].Bytes < 72_300 || zoo[9].Bytes > 72_400 || zoo[10].Bytes <= 75_000 || zoo[10].Bytes > 97_500 {
@@ -233,7 +233,7 @@ func TestAligned(t *testing.T) {
 			t.Errorf("network %d over %g Mbit/s leaves %d ns, expected %d", c.net, c.mbits, got, c.want)
 		}
 	}
-	// With all of the link 83,333 bytes a frame are planned: the largest is still one of 416 pixels. With half,
+	// With the whole link, 83,333 bytes per frame are planned: the largest is still 416 pixels. With half of it,
 	// 41,666: one of less than 416.
 	client := Client{Rate: 15, SLO: 100e6, Bandwidth: 10e6}
 	for headroom, bytes := range map[float64]int64{1: zoo[zoo.Largest(83_333)].Bytes, 0.5: zoo[zoo.Largest(41_666)].Bytes} {
@@ -243,8 +243,8 @@ func TestAligned(t *testing.T) {
 	}
 }
 
-// The annealing climbs to more accurate networks, begins to do so at once where everybody is mapped, and
-// never ends below what it began with; the search makes all the steps that its work allows.
+// The annealing finds more accurate networks, starts with that at once if all clients are mapped, and never ends
+// below its start value. The search makes all the steps that its budget allows.
 func TestSelectionsUseTheirTime(t *testing.T) {
 	zoo := Synthetic(1)
 	client := Client{Rate: 10, SLO: 150e6, Bandwidth: 50e6}
@@ -257,7 +257,7 @@ func TestSelectionsUseTheirTime(t *testing.T) {
 		if c.Mapping.Mapped != 2 || c.Mapping.Accuracy < zoo[8].Accuracy || c.Tried > 1+321 {
 			t.Errorf("seed %d: %d sets tried for %v, %g", seed, c.Tried, c.Nets, c.Mapping.Accuracy)
 		}
-		// From the best of a full instance it can only fall: what it answers is that again, or better.
+		// From the best selection of a full instance it cannot improve: its result is that one or an equal one.
 		p := draw(rand.New(rand.NewPCG(seed, 5)), zoo, 2, 14, []int{10, 15, 25}, t)
 		best := Search{}.Select(p, nil, seed)
 		var at Mapping

@@ -147,8 +147,8 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 			if len(raw) != e.Classes {
 				return nil, bad("image %d, exit %d: %d logits, expected %d", i, j, len(raw), e.Classes)
 			}
-			class, conf := device.ConfidenceAt(e, raw)
-			exits[j] = device.ExitResult{Exit: j, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}
+			class, conf := bundle.ConfidenceAt(e, raw)
+			exits[j] = device.ExitResult{Exit: j, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw}
 		}
 		k.Inputs, k.Exits, k.Labels = append(k.Inputs, m.Input), append(k.Exits, exits), append(k.Labels, m.Label)
 	}

@@ -50,7 +50,7 @@ func newKit(t testing.TB) *Kit {
 	return &Kit{Bundle: b, Inputs: in, Exits: exits, Labels: []int{-1, 3}}
 }
 
-// folder is a kit, written, and the text of its images.
+// folder returns a written kit and the text of its images.
 func folder(t testing.TB) (dir, text string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -64,8 +64,8 @@ func folder(t testing.TB) (dir, text string) {
 	return dir, string(data)
 }
 
-// TestRoundTrip: what is read is what was written, confidence and class, which the file does not carry,
-// included; and the same kit has the same bytes.
+// TestRoundTrip: a kit that is read equals the written one, including confidence and class, which the file does not
+// contain; equal kits have equal bytes.
 func TestRoundTrip(t *testing.T) {
 	dir, text := folder(t)
 	got, err := Read(dir)
@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRefusals: each thing that may be wrong is named, with its place.
+// TestRefusals: each possible error is named, with its place.
 func TestRefusals(t *testing.T) {
 	dir, text := folder(t)
 	replace := func(old, with string) func(*testing.T) string {
@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the text, a kit that is taken has everything of every image, and writes itself again.
+// FuzzParse: any accepted kit is complete for every image, and can be written again.
 func FuzzParse(f *testing.F) {
 	b, err := made()
 	if err != nil {

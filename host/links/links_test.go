@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Drawn traces have the stated least, largest and mean rate, and come back for a seed.
+// Drawn traces have the stated minimum, maximum and mean rate, and are the same for the same seed.
 func TestStats(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -36,8 +36,8 @@ func TestStats(t *testing.T) {
 			t.Error("two seeds give one trace")
 		}
 	}
-	// What is assumed of them: a second says much of the next (correlation 0.9 of the normal process), and the
-	// rates are spread as a beta distribution with parameters that add up to 4, before the ends are stretched.
+	// Their assumed properties: consecutive seconds are correlated (0.9 in the normal process), and rates follow a
+	// beta distribution whose parameters add up to 4, before the ends are stretched.
 	for _, s := range []Stats{WiFi(), LTE()} {
 		share := (s.Mean - s.Least) / (s.Most - s.Least)
 		beta := math.Sqrt(share*(1-share)/5) * (s.Most - s.Least)
@@ -82,24 +82,24 @@ func TestArrive(t *testing.T) {
 			t.Errorf("%d bytes from %d: %d, expected %d", c.bytes, c.start, got, c.want)
 		}
 	}
-	// 6 GiB are 51,539,607,552 bits: at 100 Gbit/s 0.515396 s, though bits times ns are beyond 63 bits.
+	// 6 GiB are 51,539,607,552 bits: at 100 Gbit/s 0.515396 s, although bits times ns exceed 63 bits.
 	if got := (&Trace{Bits: []int64{100e9}}).Arrive(1e9, 6<<30); got < 1e9+515_396_076 || got > 1e9+515_396_090 {
 		t.Errorf("6 GiB at 100 Gbit/s arrive at %d", got)
 	}
-	// An outage of a second takes just that, wherever it is.
+	// An outage of one second adds exactly that, wherever it is.
 	out := &Trace{Bits: []int64{8e6, 0, 8e6}}
 	for _, c := range []struct{ start, bytes, want Time }{{0, 1_500_000, 2.5e9}, {1_200_000_000, 500_000, 2.5e9}, {500_000_000, 500_000, 1e9}} {
 		if got := out.Arrive(c.start, c.bytes); got != c.want {
 			t.Errorf("%d bytes from %d over an outage: %d, expected %d", c.bytes, c.start, got, c.want)
 		}
 	}
-	// In parts or at once: but for a rounding up at each part, the same.
+	// In parts or at once the time is the same, except for rounding up at each part.
 	rapid.Check(t, func(r *rapid.T) {
 		tr := &Trace{Bits: rapid.SliceOfN(rapid.Int64Range(1000, 1e12), 1, 5).Draw(r, "rates")}
 		start := rapid.Int64Range(0, 5e12).Draw(r, "start")
 		a, b := rapid.Int64Range(0, 1e5).Draw(r, "a"), rapid.Int64Range(0, 1e5).Draw(r, "b")
 		once, parts := tr.Arrive(start, a+b), tr.Arrive(tr.Arrive(start, a), b)
-		// a part of a bit is lost at the end of a part, and of a second
+		// part of a bit is lost at the end of each part and each second
 		if off := 4 * (second/slices.Min(tr.Bits) + 1); once < start || parts < once-off || parts > once+off {
 			r.Fatalf("%d and %d bytes: %d at once, %d in parts", a, b, once, parts)
 		}
@@ -152,7 +152,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		// eight seconds at the least rate, each behind outages, of which a round of the trace has all
+		// eight seconds at the minimum rate, each after outages; one round of the trace contains all of them
 		rounds := int64(9)
 		for _, r := range tr.Bits {
 			if r != 0 && r < 1000 || r > 1e12 {

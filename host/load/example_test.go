@@ -18,7 +18,7 @@ func ExamplePoisson() {
 	// Output: true <nil> <nil>
 }
 
-// A process as a flag names it.
+// A process in the form of a flag.
 func ExampleParseProcess() {
 	p, err := load.ParseProcess("markov:high=4:share=0.1")
 	fmt.Println(p.Kind, p.High, p.Share, p.Dwell, err)

@@ -38,7 +38,7 @@ func TestPoisson(t *testing.T) {
 	if sd := math.Sqrt(squares/n - mean*mean); math.Abs(mean/1e6-1) > 0.02 || math.Abs(sd/1e6-1) > 0.02 {
 		t.Errorf("gaps of %g ns, standard deviation %g", mean, sd)
 	}
-	// Pinned: a change would silently give every stated seed other arrivals.
+	// Pinned: a change would silently change the arrivals of every published seed.
 	if d := cmp.Diff([]int64{1481041, 5610668, 6446391}, a[:3]); d != "" {
 		t.Errorf("the arrivals of seed 1 have changed: %s", d)
 	}

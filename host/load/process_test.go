@@ -20,7 +20,7 @@ func process(t *testing.T, text string) load.Process {
 	return p
 }
 
-// gaps are the mean and the coefficient of variation of the gaps in seconds.
+// gaps returns the mean gap in seconds and the coefficient of variation.
 func gaps(times []load.Time) (mean, cv float64) {
 	n := float64(len(times) - 1)
 	mean = float64(times[len(times)-1]-times[0]) / n
@@ -36,10 +36,10 @@ func TestProcesses(t *testing.T) {
 	const n, rate = 200_000, 1000.0
 	for _, c := range []struct {
 		text   string
-		lo, hi float64 // of the coefficient of variation
+		lo, hi float64 // for the coefficient of variation
 		first  []load.Time
 	}{
-		// Pinned: a change would silently give every stated seed other arrivals.
+		// Pinned: a change would silently change the arrivals of every published seed.
 		{"poisson", 0.98, 1.02, []load.Time{1481041, 5610668, 6446391}},
 		{"gamma:cv=2", 1.94, 2.06, []load.Time{2998724, 3015119, 3509946}},
 		{"gamma:cv=0.5", 0.49, 0.51, []load.Time{563275, 1286840, 1996308}},
@@ -73,8 +73,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Counts of a window of the burst process vary more than Poisson's, and the day's rate follows its
-// sine.
+// Counts in a window vary more in the burst process than in a Poisson process, and the day's rate follows its sine.
 func TestProcessesHaveTheirShape(t *testing.T) {
 	count := func(text string, window load.Time) []float64 {
 		times, err := process(t, text).Times(100, 100_000, 3)

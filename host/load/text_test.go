@@ -13,8 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// Whatever a program puts before a text and at the end of its lines, the arrivals are the same; UTF-16 and bytes of a
-// code page are refused by name.
+// Byte order marks and line ends do not change the arrivals; UTF-16 and bytes of a code page are rejected by name.
 func TestTextsAsProgramsWriteThem(t *testing.T) {
 	dir := t.TempDir()
 	texts := map[string]func(path string) (any, error){}
@@ -64,7 +63,7 @@ func TestTextsAsProgramsWriteThem(t *testing.T) {
 	}
 }
 
-// A key that stands twice has no meaning.
+// A duplicate key has no clear meaning and is rejected.
 func TestDISBKeyTwice(t *testing.T) {
 	_, err := load.DISB("w", strings.NewReader(`{"time": 1, "tasks": [{"load": {"type": "periodic", "frequency": 1, "frequency": 2}}]}`), 1)
 	if err == nil || !strings.Contains(err.Error(), plaintext.ErrTwice.Error()) {
@@ -72,7 +71,7 @@ func TestDISBKeyTwice(t *testing.T) {
 	}
 }
 
-// Functions of two apps are two, though they have one name.
+// Functions of two apps are different, even with the same name.
 func TestAzureNamesWithinApps(t *testing.T) {
 	names := func(tr *load.Trace, err error) (all []string) {
 		if err != nil {

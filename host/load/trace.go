@@ -1,5 +1,5 @@
-// Published traces and workload files, as their owners publish them. What a reader takes from a file
-// is when requests arrive, and of which stream; a replay may give them another mean rate (Rescale).
+// Published traces and workload files, in their published formats. A reader takes from a file the arrival times and
+// streams of requests; a replay may scale them to another mean rate (Rescale).
 //
 //	disb             SJTU-IPADS/disb and reef: JSON, tasks with a load (periodic, poisson,
 //	                 continuous, trace in ms) and a client, which may have a deadline_ms (ours)

@@ -64,7 +64,7 @@ func TestAzure(t *testing.T) {
 	if f.Skipped != 1 || len(f.Streams) != 3 {
 		t.Errorf("%+v", f)
 	}
-	want := []load.Arrival{{At: 25e7, Stream: 1}, {At: 5e8, Stream: 1}, {At: 1e9, Stream: 0}, {At: 25e8, Stream: 2}} // f2 of a1 and f2 of a2 are two functions
+	want := []load.Arrival{{At: 25e7, Stream: 1}, {At: 5e8, Stream: 1}, {At: 1e9, Stream: 0}, {At: 25e8, Stream: 2}} // f2 of a1 and f2 of a2 are different functions
 	if d := cmp.Diff(want, f.Arrivals()); d != "" {
 		t.Error(d)
 	}
@@ -82,7 +82,7 @@ func TestAzure(t *testing.T) {
 	}
 }
 
-// Of PAI's tasks those stay that ended well, had a GPU and took 20 s at most.
+// Of PAI's tasks, those are kept that ended without failure, had a GPU, and took at most 20 s.
 func TestPAI(t *testing.T) {
 	row := func(status, start, end, gpu string) string {
 		return "j,worker,1.0," + status + "," + start + "," + end + ",600.0,29.3," + gpu + ",V100\n"
@@ -142,7 +142,7 @@ func TestRescale(t *testing.T) {
 	}
 }
 
-// reader calls a format's reader on text.
+// reader calls the reader of a format on a text.
 func reader(format string) func(string) (*load.Trace, error) {
 	return func(text string) (*load.Trace, error) {
 		r := strings.NewReader(text)
@@ -225,7 +225,7 @@ func TestBadTraces(t *testing.T) {
 	}
 }
 
-// endless has no end and no line.
+// endless is a reader without an end and without a line end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -70,7 +71,7 @@ func refusedLoad(t *testing.T, d *Driver, n *testNet, off uint32, words ...strin
 	if d.active != nil || len(d.nets) != 0 || len(d.free.used) != 0 {
 		t.Errorf("half loaded: %v, %v, %v", d.active, d.nets, d.free.used)
 	}
-	if err := d.Admit(t.Context(), "two-exits", 1, testInput(rand.New(rand.NewPCG(1, 1)))); !errors.Is(err, ErrRequest) {
+	if err := d.Admit(t.Context(), "two-exits", 1, device.InWords(testInput(rand.New(rand.NewPCG(1, 1))))); !errors.Is(err, ErrRequest) {
 		t.Errorf("admitted for a network that is not there: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// testNet is a network small enough to be written down: two exits over an input of 24 elements.
+// testNet is a small network that can be written by hand: two exits over an input of 24 elements.
 //
 //	segment 0: fc0 24 -> 6, the logits of exit 0
 //	segment 1: fc1 24 -> 16 with ReLU, fc2 16 -> 6, the logits of exit 1
@@ -105,7 +105,7 @@ func newTestNet(tb testing.TB, d configs.Design) *testNet {
 	return n
 }
 
-// layer computes one layer of one slot, as design/npu says: y = clamp(sat16(rnd(acc + bias, sh))).
+// layer computes one layer in one slot, as in design/npu: y = clamp(sat16(rnd(acc + bias, sh))).
 func (n *testNet) layer(l int, slot []byte) {
 	f := &n.fc[l]
 	for o := range f.out {
@@ -120,7 +120,7 @@ func (n *testNet) layer(l int, slot []byte) {
 	}
 }
 
-// logits are those of an exit for an input.
+// logits returns the logits of an exit for an input.
 func (n *testNet) logits(input []int16, exit int) []int16 {
 	slot := make([]byte, testStride)
 	for i, v := range input {

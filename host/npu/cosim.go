@@ -606,8 +606,8 @@ func (c *Cosim) SetTiming(t MemoryTiming) error {
 	return nil
 }
 
-// Said is the last output of the process, complete after Close.
-func (c *Cosim) Said() string { return c.errs.String() }
+// Output is the last output of the process, complete after Close.
+func (c *Cosim) Output() string { return c.errs.String() }
 
 // Stats returns the counts of a memory port.
 func (c *Cosim) Stats(port int) (PortStats, error) {

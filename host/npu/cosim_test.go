@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -83,7 +84,7 @@ func TestCosimRun(t *testing.T) {
 		// A threshold in the middle of what the inputs show at the first exit splits the batch.
 		var confs []float32
 		for _, id := range ids {
-			_, conf := device.Confidence(n.logits(in[id], 0), 6)
+			_, conf := bundle.Confidence(n.logits(in[id], 0), 6)
 			confs = append(confs, conf)
 		}
 		slices.Sort(confs)
@@ -609,7 +610,7 @@ func TestAdmitBesideClose(t *testing.T) {
 		closed, began := make(chan error), make(chan bool)
 		go func() {
 			for id := device.RequestID(1); ; id++ {
-				if err := d.Admit(t.Context(), n.b.Network.Name, id, input); err != nil {
+				if err := d.Admit(t.Context(), n.b.Network.Name, id, device.InWords(input)); err != nil {
 					closed <- err
 					return
 				}

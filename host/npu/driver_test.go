@@ -22,7 +22,7 @@ func admit(t *testing.T, d *Driver, rng *rand.Rand, ids ...device.RequestID) map
 	in := map[device.RequestID][]int16{}
 	for _, id := range ids {
 		in[id] = testInput(rng)
-		if err := d.Admit(t.Context(), "two-exits", id, in[id]); err != nil {
+		if err := d.Admit(t.Context(), "two-exits", id, device.InWords(in[id])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,9 +48,9 @@ func check(t *testing.T, n *testNet, l *device.Launch, rep *device.Report, in ma
 		want := device.Result{Request: id, Taken: -1}
 		for e := l.First; e <= l.Last && want.Taken < 0; e++ {
 			raw := n.logits(in[id], e)
-			class, conf := device.Confidence(raw, 6)
+			class, conf := bundle.Confidence(raw, 6)
 			want.Exits = append(want.Exits, device.ExitResult{
-				Exit: e, Class: class, Confidence: conf, Logits: device.Logits(raw, 6), Raw: raw,
+				Exit: e, Class: class, Confidence: conf, Logits: bundle.Logits(raw, 6), Raw: raw,
 			})
 			if conf >= l.Theta[i] || e == len(n.b.Network.Exits)-1 {
 				want.Taken = e
@@ -162,9 +162,9 @@ func TestAdmit(t *testing.T) {
 	}
 	in := testInput(rng)
 	for name, err := range map[string]error{
-		"seventeenth":   d.Admit(t.Context(), "two-exits", 16, in),
-		"twice":         d.Admit(t.Context(), "two-exits", 3, in),
-		"other network": d.Admit(t.Context(), "elsewhere", 17, in),
+		"seventeenth":   d.Admit(t.Context(), "two-exits", 16, device.InWords(in)),
+		"twice":         d.Admit(t.Context(), "two-exits", 3, device.InWords(in)),
+		"other network": d.Admit(t.Context(), "elsewhere", 17, device.InWords(in)),
 	} {
 		if !errors.Is(err, ErrRequest) {
 			t.Errorf("%s: %v", name, err)
@@ -173,7 +173,7 @@ func TestAdmit(t *testing.T) {
 	d.Release(5)
 	d.Release(5)
 	d.Release(1000)
-	if err := d.Admit(t.Context(), "two-exits", 16, in[:1]); !errors.Is(err, ErrRequest) {
+	if err := d.Admit(t.Context(), "two-exits", 16, device.InWords(in[:1])); !errors.Is(err, ErrRequest) {
 		t.Errorf("one element: %v", err)
 	}
 	slots := map[*byte]bool{}
@@ -244,7 +244,7 @@ func TestUnload(t *testing.T) {
 		if err := d.Unload(t.Context(), "two-exits"); !errors.Is(err, ErrRequest) {
 			t.Errorf("twice: %v", err)
 		}
-		if err := d.Admit(t.Context(), "two-exits", 1, testInput(rng)); !errors.Is(err, ErrRequest) {
+		if err := d.Admit(t.Context(), "two-exits", 1, device.InWords(testInput(rng))); !errors.Is(err, ErrRequest) {
 			t.Errorf("admitted for a network that is gone: %v", err)
 		}
 		if err := d.Load(t.Context(), n.b); err != nil {
@@ -272,7 +272,7 @@ func TestTwoNetworks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	in := admit(t, d, rng, 1)
 	other := testInput(rng)
-	if err := d.Admit(t.Context(), "twin", 2, other); err != nil {
+	if err := d.Admit(t.Context(), "twin", 2, device.InWords(other)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

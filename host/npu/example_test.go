@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
-// One image through a network on the co-simulated NPU.
+// Runs one image through a network on the co-simulated NPU.
 func Example() {
 	ctx := context.Background()
 	path, err := npu.FindCosim("run")
@@ -35,7 +35,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	image := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
-	if err := dev.Admit(ctx, b.Network.Name, 1, image); err != nil {
+	if err := dev.Admit(ctx, b.Network.Name, 1, device.InWords(image)); err != nil {
 		log.Fatal(err)
 	}
 	defer dev.Release(1)

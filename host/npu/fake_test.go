@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// accessCycles are what an access takes.
+// accessCycles is the duration of a register access.
 const accessCycles = 3
 
-// fakeBus models the register block of hw/rtl/npu_regs.sv; what a start does is the test's. Every
-// access takes three cycles, a start busyCycles.
+// fakeBus models the register block of hw/rtl/npu_regs.sv; the test defines what a start does. Every access takes
+// three cycles, a start takes busyCycles.
 type fakeBus struct {
 	t    testing.TB
 	regs map[uint32]uint32
@@ -25,17 +25,17 @@ type fakeBus struct {
 	mem  []byte
 	base uint64
 
-	// run is what a start does: it answers the error register (zero: done). Nil hangs.
+	// run executes a start and returns the error register (0: done). If it is nil, the start hangs.
 	run        func(f *fakeBus) uint32
 	busyCycles uint64
 
-	quiet    bool                     // what is refused is answered OKAY
-	addrBits int                      // of a base
-	refuse   func(off, v uint32) bool // what else is refused
+	quiet    bool                     // refused accesses are answered with OKAY
+	addrBits int                      // bits of a base
+	refuse   func(off, v uint32) bool // further refused accesses
 
 	busy      bool
 	deaf      bool  // ignores soft resets
-	broken    error // every access fails so
+	broken    error // every access fails with this error
 	closed    int
 	hardReset int
 	starts    int
@@ -196,7 +196,7 @@ func (f *fakeBus) addr(lo uint32) uint64 {
 	return uint64(f.regs[lo+4])<<32 | uint64(f.regs[lo])
 }
 
-// computes makes a start do what testNet does, after checking all that the driver has prepared.
+// computes makes a start compute testNet, after checking everything that the driver has prepared.
 func computes(n *testNet) func(f *fakeBus) uint32 {
 	return func(f *fakeBus) uint32 {
 		t := f.t

@@ -36,7 +36,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		t.Log(changes)
 		n := &b.Network
-		if err := d.Admit(t.Context(), n.Name, 1, make([]int16, n.InH*n.InW*n.InC)); err != nil {
+		if err := d.Admit(t.Context(), n.Name, 1, device.InWords(make([]int16, n.InH*n.InW*n.InC))); err != nil {
 			t.Fatal(err)
 		}
 		l := &device.Launch{ID: 1, Network: n.Name, Last: len(n.Exits) - 1, Requests: []device.RequestID{1}, Theta: []float32{never}}

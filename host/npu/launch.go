@@ -80,10 +80,10 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 				d.failed = err
 				return nil, err
 			}
-			class, conf := device.ConfidenceAt(e, raw)
+			class, conf := bundle.ConfidenceAt(e, raw)
 			r := &rep.Results[p]
 			r.Exits = append(r.Exits, device.ExitResult{
-				Exit: seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw,
+				Exit: seg, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw,
 			})
 			if conf >= l.Theta[p] || seg == final {
 				r.Taken = seg

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -58,7 +59,11 @@ func (d *Driver) activate(n *network) error {
 
 // Load implements device.Blocking: descriptors and weights go to memory, the FBCB to the hardware. Several networks
 // may be loaded. A network of the same name is replaced, unless it holds samples.
-func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
+func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
+	b, err := device.ArtefactOf[*bundle.Bundle](a, d.opts.Name)
+	if err != nil {
+		return err
+	}
 	fail := func(err error) error { return fmt.Errorf("load %s on %s: %w", b.Network.Name, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
 		return fail(err)

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// session is all that a driver does, in one recording: open, load, a launch whose batch shrinks, a
-// hardware error, a reset.
+// session uses all functions of a driver in one recording: open, load, a launch whose batch shrinks, a hardware
+// error, a reset.
 func session(t *testing.T, bus Bus, n *testNet, spoil func()) {
 	t.Helper()
 	d, err := New(bus, Opts{ClockHz: 150e6, Slots: 16, Watchdog: 1000})
@@ -31,7 +31,7 @@ func session(t *testing.T, bus Bus, n *testNet, spoil func()) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	in := admit(t, d, rng, 1, 2, 3)
 	l := launch(0, 1, never, 1, 2, 3)
-	_, l.Theta[1] = device.Confidence(n.logits(in[2], 0), 6) // request 2 leaves at the first exit
+	_, l.Theta[1] = bundle.Confidence(n.logits(in[2], 0), 6) // request 2 leaves at the first exit
 	rep, err := d.Run(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +56,11 @@ func session(t *testing.T, bus Bus, n *testNet, spoil func()) {
 	}
 }
 
-// The driver's register traffic, access by access. A change of it must be meant: -update.
+// The driver's register traffic, access by access. Intended changes are stored with -update.
 func TestTraffic(t *testing.T) {
 	design := testDesign(t)
 	n := newTestNet(t, design)
-	// The hashes of the ABI and of the design change now and then; they are not what this test is about.
+	// The hashes of the ABI and of the design change from time to time; this test does not depend on them.
 	names := strings.NewReplacer(
 		word(abi.Hash), "<ABI0>", word(abi.Hash>>32), "<ABI1>",
 		word(design.Hash()), "<DSN0>", word(design.Hash()>>32), "<DSN1>")
@@ -96,12 +96,12 @@ func TestTraffic(t *testing.T) {
 
 	quietTraffic(t, names, bundleNames, text)
 
-	// Played back, the recording is a device: what was in memory is all it needs.
+	// A recording can be played back as a device: no other memory is needed than that of the session.
 	session(t, NewPlayback(&log, f.mem, f.base), n, nil)
 }
 
-// quietTraffic is the same of a build that is quiet: a read of ACCESS behind each group of writes, and in front of
-// each START, is all that it adds.
+// quietTraffic is the same for a quiet build: it only adds a read of ACCESS after each group of writes and before
+// each START.
 func quietTraffic(t *testing.T, names, bundleNames *strings.Replacer, loud string) {
 	t.Helper()
 	design := testDesign(t)
@@ -122,7 +122,7 @@ func quietTraffic(t *testing.T, names, bundleNames *strings.Replacer, loud strin
 	if got, want := strings.Count(text, look+start), strings.Count(loud, start); got != want || want == 0 {
 		t.Errorf("ACCESS is read in front of %d starts of %d", got, want)
 	}
-	// both times that registers are programmed, and both that a network's are
+	// the two times that registers are programmed, and the two times that a network is
 	if got, want := strings.Count(text, look), strings.Count(loud, start)+4; got != want {
 		t.Errorf("%d reads of ACCESS, expected %d", got, want)
 	}
@@ -134,12 +134,12 @@ func quietTraffic(t *testing.T, names, bundleNames *strings.Replacer, loud strin
 	}
 }
 
-// word is the lower half of a hash as a recording shows it.
+// word is the lower half of a hash, as in a recording.
 func word(v uint64) string {
 	return fmt.Sprintf("%08x", uint32(v))
 }
 
-// diff is the first place where two texts differ.
+// diff returns the first place where two texts differ.
 func diff(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(w), len(g)) {

@@ -18,7 +18,7 @@ import (
 //	irq 1000 none         waited, it did not come
 //	reset                 a hard reset
 //
-// Memory is not recorded: it is as large as networks are, and golden numerics hold it to account.
+// Memory is not recorded: it is as large as the networks are, and golden results check it.
 
 // Recorder is a bus that records the traffic of another.
 type Recorder struct {
@@ -36,7 +36,7 @@ func (r *Recorder) line(format string, args ...any) {
 	}
 }
 
-// answered records an access, unless the bus itself failed: a playback cannot repeat that.
+// answered records an access unless the bus itself failed, which a playback cannot repeat.
 func (r *Recorder) answered(err error, access, value string) {
 	var b *BusError
 	switch {

@@ -18,9 +18,13 @@ type sample struct {
 }
 
 // Admit implements device.Blocking. It may be called during a launch.
-func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
 	fail := func(err error) error { return fmt.Errorf("admit request %d on %s: %w", id, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	input, err := device.WordInput(in)
+	if err != nil {
 		return fail(err)
 	}
 	d.mu.Lock()

@@ -95,7 +95,7 @@ func serveCached(t *testing.T, drop int) (syncs []string, right bool) {
 	for _, id := range ids {
 		in := testInput(rng)
 		inputs[id] = in
-		if err := d.Admit(t.Context(), n.b.Network.Name, id, in); err != nil {
+		if err := d.Admit(t.Context(), n.b.Network.Name, id, device.InWords(in)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func use(rng *rand.Rand, most float64) (u predict.Use) {
 	return u
 }
 
-// model is one with random parameters within bounds.
+// model returns a model with random parameters within bounds.
 func model(rng *rand.Rand) *predict.Model {
 	m := predict.NewModel()
 	for i := range m.P {
@@ -33,7 +33,7 @@ func model(rng *rand.Rand) *predict.Model {
 	return m
 }
 
-// Every derivative is what a small step of its parameter gives.
+// Every derivative equals the effect of a small step of its parameter.
 func TestGradient(t *testing.T) {
 	t.Logf("--seed %d --n %d", *seed, *n)
 	rng := rand.New(rand.NewPCG(*seed, 1))
@@ -61,7 +61,7 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// Huber by hand: quadratic within a half, linear beyond it, without a step.
+// Huber by hand: quadratic up to a half, linear beyond it, without a step.
 func TestHuber(t *testing.T) {
 	for _, c := range []struct{ e, loss, slope float64 }{{0, 0, 0}, {0.4, 0.08, 0.4}, {-0.5, 0.125, -0.5}, {2, 0.875, 0.5}, {-2, 0.875, -0.5}} {
 		if loss, slope := predict.Huber(c.e); math.Abs(loss-c.loss) > 1e-12 || slope != c.slope {
@@ -87,14 +87,14 @@ func TestEquations(t *testing.T) {
 	}
 }
 
-// The first step of Adam is the rate, against the gradient's sign, whatever its size: parameters that
-// have no part in it stay.
+// The first step of Adam has the size of the rate and the opposite sign of the gradient, whatever the gradient's
+// size. Parameters without influence do not change.
 func TestFirstStep(t *testing.T) {
 	m := predict.NewModel()
 	var others, own predict.Use
 	others[predict.DRAM] = 0.8
 	was := m.P
-	m.Update(others, own, 0, 10) // far too small
+	m.Update(others, own, 0, 10) // much too small
 	for i := range m.P {
 		moved := m.P[i] - was[i]
 		_, g := predict.NewModel().Gradient(others, own, 0)
@@ -139,8 +139,8 @@ func TestTenSteps(t *testing.T) {
 	}
 }
 
-// Whatever it is told, the parameters stay where the equations mean something, the slowdown is finite, and
-// what was learnt can be read again.
+// For any input, the parameters stay in the range where the equations are valid, the slowdown is finite, and the
+// learned model can be read again.
 func TestBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for _, actual := range []float64{1e12, 0} {
@@ -165,7 +165,7 @@ func TestBounds(t *testing.T) {
 	if got := m.Interference(others, predict.Use{}, 0); math.Abs(got-math.Exp(6)) > 1e-9 {
 		t.Errorf("under any pressure: %g, expected e^6", got)
 	}
-	for i := range m.P { // no parameter of a checkpoint may be a million
+	for i := range m.P { // a parameter of a checkpoint cannot be a million
 		bad := *predict.NewModel()
 		bad.P[i] = 1e6
 		var file bytes.Buffer
@@ -178,8 +178,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Of its own use the larger of tensor cores and FMA pipes counts as compute, of L2 and DRAM as memory: by
-// the weights 2 and 3, with k = 1, C = -1, b = e.
+// In a batch's own use, the larger of tensor cores and FMA pipes counts as compute, and the larger of L2 and DRAM as
+// memory: with weights 2 and 3, k = 1, C = -1, b = e.
 func TestSelf(t *testing.T) {
 	m := predict.NewModel()
 	for i := range predict.Resources {
@@ -196,15 +196,15 @@ func TestSelf(t *testing.T) {
 	} {
 		var own predict.Use
 		own[predict.Tensor], own[predict.FMA], own[predict.L2], own[predict.DRAM] = c.tensor, c.fma, c.l2, c.dram
-		own[predict.L1], own[predict.Threads] = 1, 1 // count nowhere
+		own[predict.L1], own[predict.Threads] = 1, 1 // not used
 		if got := m.Interference(predict.Use{}, own, 1); math.Abs(got-math.Exp(c.pressure)) > 1e-12 {
 			t.Errorf("%+v: %g, expected e^%g", c, got, c.pressure)
 		}
 	}
 }
 
-// It learns another device's slowdown, also a higher priority's, and follows when the device becomes
-// another one; a model that stands still does not.
+// It learns the slowdown of another device, also of a higher priority, and follows when the device changes; a frozen
+// model does not.
 func TestLearns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	truth := func(k float64) func(others, own predict.Use, priority int) float64 {
@@ -237,7 +237,7 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// An outlier moves it no further than an ordinary error of the same sign.
+// An outlier changes it no more than an ordinary error of the same sign.
 func TestOutlier(t *testing.T) {
 	a, b := predict.NewModel(), predict.NewModel()
 	var others, own predict.Use
@@ -255,7 +255,7 @@ func TestOutlier(t *testing.T) {
 	}
 }
 
-// What was saved goes on as it would have.
+// A saved model continues in the same way.
 func TestCheckpoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a := predict.NewModel()
@@ -312,7 +312,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// Time-weighted averages by hand: 2 ns beside 0.5, 6 ns beside 0.1, 2 ns beside nobody.
+// Time-weighted averages by hand: 2 ns beside 0.5, 6 ns beside 0.1, 2 ns alone.
 func TestExposure(t *testing.T) {
 	var a, b predict.Use
 	a[predict.DRAM], b[predict.DRAM] = 0.5, 0.1
@@ -331,7 +331,7 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// Equations 2 and 3 by hand, and what a transfer that was slow does to those behind it.
+// Equations 2 and 3 by hand, and the effect of a slow transfer on those after it.
 func TestLink(t *testing.T) {
 	var l predict.Link
 	if d := l.Delay(10); d != 0 {
@@ -360,7 +360,7 @@ func TestLink(t *testing.T) {
 	if n := l.Takes(100); n != 110 { // it began when the link was free, at 130: as profiled
 		t.Errorf("after one of 1.2 times and one as profiled the next takes %d", n)
 	}
-	// Nothing is through before what really ended last: the second was expected when the first was.
+	// No transfer ends before the last real end: the second was expected at the end of the first.
 	l = predict.Link{}
 	l.Send(0, 100)
 	l.Send(0, 100)
@@ -369,7 +369,7 @@ func TestLink(t *testing.T) {
 	if d := l.Delay(150); d != 30 {
 		t.Errorf("a link that was busy until 180 is free in %d at 150", d)
 	}
-	// A link of twice the profile's times is known as such after some transfers.
+	// A link with twice the profile's times is recognised after some transfers.
 	l = predict.Link{}
 	now := predict.Time(0)
 	for range 20 {
@@ -382,12 +382,12 @@ func TestLink(t *testing.T) {
 	}
 	end := l.Send(now, 100)
 	l.Sent(now, 100, end, now+100)
-	if n := l.Takes(100); n != 193 { // one in sixteen
+	if n := l.Takes(100); n != 193 { // one sixteenth
 		t.Errorf("a slow link after one that was not: %d", n)
 	}
 }
 
-// Least squares finds the weights that made the samples, and says what it cannot know.
+// Least squares finds the weights behind the samples, and reports what cannot be determined.
 func TestLinear(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	var s []predict.Sample
@@ -405,7 +405,7 @@ func TestLinear(t *testing.T) {
 			t.Fatalf("%g, expected %g", got, s[i].Actual)
 		}
 	}
-	// Resources that nobody uses, or that are always used alike, have no weight, and are no error.
+	// Resources that are not used, or always used equally, get no weight, and are not an error.
 	for i := range s {
 		var d predict.Sample
 		d.Others[predict.DRAM], d.Own[predict.FMA] = s[i].Others[predict.DRAM], 0.5
@@ -425,8 +425,8 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// The equation fitted at once finds the model that made the samples; learnt a batch at a time from the same,
-// it has not by then.
+// Fitting all samples at once finds the model behind them; learning the same samples one batch at a time does not, in
+// that number of steps.
 func TestFitModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	made := predict.NewModel()

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// MLPerf states 662 queries for p = 0.99 and 64 for p = 0.9 (mlperf.conf, MultiStream; the rules,
-// SingleStream): early stopping with one query over the target. Without any it is ln(1-c)/ln(p).
+// MLPerf states 662 queries for p = 0.99 and 64 for p = 0.9 (mlperf.conf, MultiStream; the rules, SingleStream):
+// early stopping with one query over the target. With none it is ln(1-c)/ln(p).
 func TestMinPassing(t *testing.T) {
 	for _, c := range []struct {
 		t    int

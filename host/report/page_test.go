@@ -32,7 +32,7 @@ func draw(t *testing.T, p report.Picture) string {
 	return b.String()
 }
 
-// More names than a reader follows are refused; faint lines have none.
+// Too many names are rejected; faint lines have none.
 func TestSixNames(t *testing.T) {
 	var p report.Picture
 	for i := range 9 {
@@ -105,7 +105,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page lacks %q", w)
 		}
 	}
-	// Self-contained: it fetches nothing, and a document inside has no prologue.
+	// Self-contained: the page loads nothing, and an embedded document has no prologue.
 	for _, w := range []string{"<script", "src=", "<link", "@import", "url(", "<?xml", "<!DOCTYPE svg"} {
 		if strings.Contains(html, w) {
 			t.Errorf("the page has %q", w)

@@ -92,7 +92,7 @@ func TestLatencySVG(t *testing.T) {
 	}
 }
 
-// Curves, and the names beside them, stay in the picture.
+// Curves, and the names beside them, are inside the picture.
 func TestCurvesStayInTheFrame(t *testing.T) {
 	r := &engine.Result{Policy: "all at once"}
 	for i := range 50 {
@@ -129,7 +129,7 @@ func TestCurvesStayInTheFrame(t *testing.T) {
 			}
 		}
 	}
-	if longest < 100 { // two points a request
+	if longest < 100 { // two points per request
 		t.Errorf("the longest curve has %d points", longest)
 	}
 }

@@ -1,9 +1,8 @@
-// Adaptive batching (AdaptB): Crankshaw et al., "Clipper: A Low-Latency Online Prediction Serving
-// System", NSDI 2017, section 4.3, in the form <B_max, T_timeout> that Kouris et al., "Fluid
-// Batching", II-A give it: a full batch is dispatched at once, an incomplete one when its oldest
-// request has waited for T_timeout. The whole network, no preemption, no refilling of places that
-// early exits free. The variants S, M, L wait for 5, 45 and 95 % of the SLO (section IV,
-// "Baselines"); FC and R differ in the mapping, hence in the table, only.
+// Adaptive batching (AdaptB): Crankshaw et al., "Clipper: A Low-Latency Online Prediction Serving System", NSDI 2017,
+// section 4.3, in the form <B_max, T_timeout> of Kouris et al., "Fluid Batching", II-A. A full batch is dispatched at
+// once, an incomplete one when its oldest request has waited for T_timeout. A batch runs through the whole network
+// without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45 and 95 % of
+// the SLO (section IV, "Baselines"). FC and R differ only in the mapping, and so in the table.
 
 package sched
 
@@ -49,14 +48,15 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// patientBatches is for how many times what a full batch takes a request waits for company at most, where
-// its own deadline says for how long. A deadline that is further off says that there is no hurry, not that
-// a device is to stand idle until then: a hundred full batches could have been served meanwhile, while
-// company saves less than one. The settings of the publication (an SLO of some five times one request
-// alone) are far below. A timeout that is a parameter (SLO) is kept as it is.
+// patientBatches limits the wait of a request for company where the request's own deadline sets the timeout: at most
+// this many times the duration of a full batch. A far deadline means that there is no hurry, not that a device should
+// be idle until then: in that time it could serve a hundred full batches, while waiting saves less than one. The
+// settings of the publication (an SLO of about five times one request alone) are far below this limit. An explicit
+// timeout (SLO) is not limited.
 const patientBatches = 100
 
-// due is when the first of n requests from a place on, the oldest of each level, has waited for T_timeout.
+// due returns when T_timeout ends: the earliest over all levels, for the oldest request of each level among the n
+// requests from a place on.
 func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
 	due := Never
 	for i := from; i < from+n; i = q.Level(i) {
@@ -65,11 +65,11 @@ func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
 	return due
 }
 
-// timeout is T_timeout of a request, where a full batch takes so long.
+// timeout returns T_timeout of a request, if a full batch takes the given time.
 func (a AdaptB) timeout(r *Request, full Time) Time {
 	slo, most := a.SLO, Never
 	if slo == 0 {
-		if !r.HasDeadline() { // there is nothing to take a share of, and nothing to wait for
+		if !r.HasDeadline() { // no time to take a share of, and no reason to wait
 			return 0
 		}
 		slo = max(0, r.Deadline-r.Arrived)
@@ -77,5 +77,5 @@ func (a AdaptB) timeout(r *Request, full Time) Time {
 			most = patientBatches * full
 		}
 	}
-	return min(slo/100*a.Percent+slo%100*a.Percent/100, most) // no overflow, whatever the SLO
+	return min(slo/100*a.Percent+slo%100*a.Percent/100, most) // cannot overflow for any SLO
 }

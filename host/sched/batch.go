@@ -1,11 +1,11 @@
-// What the batching policies share: how large a batch may be, and how many requests at the queue's
-// head could form one.
+// Functions of all batching policies: the limit for a batch, and the number of requests at the queue's head that can
+// form one.
 
 package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// bMax is the largest batch that a policy's parameter (0: none), the device and its table allow.
+// bMax is the largest batch that a policy's parameter (0: no limit), the device and its table allow.
 func bMax(param int, d *DeviceView, t *Table) int {
 	b := min(d.MaxBatch, t.MaxBatch())
 	if param > 0 {
@@ -14,8 +14,8 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// Head is how many requests of one network stand together in a queue, from the skip-th oldest on, limit at
-// most: what a launch may take from there, since a queue mixes networks and a launch serves one.
+// Head returns how many consecutive requests in a queue are for the same network, from the skip-th oldest on, at most
+// limit. A launch serves one network, so it can take that many.
 func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {
@@ -24,19 +24,18 @@ func Head(q *Queue, network string, skip, limit int) int {
 	return n
 }
 
-// idle tells whether a device could start a batch.
+// idle reports whether a device can start a batch.
 func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
 
-// What the batching policies do. An action is large, and a literal would be put together elsewhere and
-// copied, so each is filled in where it stands.
+// Actions of the batching policies. An Action is large: filling it in place avoids a copy.
 
-// fill appends an action and says where it stands.
+// fill appends an empty action and returns its address.
 func fill(buf []Action) ([]Action, *Action) {
 	buf = append(buf, Action{})
 	return buf, &buf[len(buf)-1]
 }
 
-// whole launches n requests from the head for the whole network.
+// whole launches n requests from the head through the whole network.
 func whole(buf []Action, dev int, network string, t *Table, n int) []Action {
 	return upTo(buf, dev, network, t.Segments()-1, n)
 }

@@ -1,4 +1,4 @@
-// Tables of devices that have units, quantiles beside the median, and what predictors use.
+// Tables of devices with units, quantiles besides the median, and data for predictors.
 
 package sched
 
@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// Cell is one measured or estimated time of a network on a device: segments First..Last at a batch, on
-// that many units (0: the whole device). P95 and P99 may be 0: not known.
+// Cell is a measured or estimated time of a network on a device: of segments First..Last, for a batch size and a
+// number of units (0: the whole device). P95 and P99 may be 0: unknown.
 type Cell struct {
 	First, Last, Batch, Units int
 	P50, P95, P99             Time
 }
 
-// Throughput is the share, 0..1, of a device's units of work that a segment keeps busy when it runs
-// alone: level-1 and level-2 cache, DRAM, tensor cores, FMA pipes, room for threads.
+// Throughput is the share, 0..1, of each resource of a device that a segment uses when it runs alone: level-1 and
+// level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
 type Throughput = predict.Use
 
-// NewTableOf makes a table of cells. For every number of units that is named all spans and batches must
-// be there, as NewTable wants it, and the same ones; the table for the whole device is that of Units 0,
-// or else of the most units. Quantiles must not fall.
+// NewTableOf makes a table of cells. Every number of units must have the same spans and batch sizes, complete as
+// NewTable requires. The table for the whole device is that of Units 0, or else of the largest number of units.
+// Quantiles must not decrease.
 func NewTableOf(network string, cells []Cell) (*Table, error) {
 	var units []int
 	for _, c := range cells {
@@ -58,7 +58,7 @@ func NewTableOf(network string, cells []Cell) (*Table, error) {
 	return whole, nil
 }
 
-// tableOn is the table for one number of units.
+// tableOn makes the table for one number of units.
 func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for _, c := range cells {
@@ -81,8 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On is the table for a launch on so many units (0: the whole device): that of the most units which are
-// no more than these, or of the fewest where all are more.
+// On returns the table for a launch on a number of units (0: the whole device): the one with the most units that does
+// not exceed it, or the one with the fewest units if all exceed it.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t
@@ -96,7 +96,7 @@ func (t *Table) On(units int) *Table {
 	return best
 }
 
-// Units are the numbers of units that the table has times for, in order; nil: the whole device alone.
+// Units returns the numbers of units that have times in the table, ascending; nil: only the whole device.
 func (t *Table) Units() []int {
 	var out []int
 	for _, p := range t.parts {
@@ -105,7 +105,7 @@ func (t *Table) Units() []int {
 	return out
 }
 
-// P95 is the 95th percentile where it is known, else the median.
+// P95 is the 95th percentile if it is known, else the median.
 func (t *Table) P95(first, last, batch int) Time {
 	if t.p95 == nil {
 		return t.At(first, last, batch)
@@ -113,7 +113,7 @@ func (t *Table) P95(first, last, batch int) Time {
 	return t.p95[t.index(first, last, batch)]
 }
 
-// P99 is the 99th percentile where it is known, else the 95th or the median.
+// P99 is the 99th percentile if it is known, else the 95th or the median.
 func (t *Table) P99(first, last, batch int) Time {
 	if t.p99 == nil {
 		return t.At(first, last, batch)

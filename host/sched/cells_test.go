@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// cells of two segments, batches 1 and 2, on the given units: 1000 ns a segment and sample, over units.
+// cells returns cells of two segments and batches 1 and 2 on the given units: 1000 ns per segment and sample, divided
+// by the units.
 func cells(units ...int) []sched.Cell {
 	var out []sched.Cell
 	for _, u := range units {
@@ -66,7 +67,7 @@ func TestTablesWithUnits(t *testing.T) {
 	}
 }
 
-// Whatever cells there are: a table or ErrTable, never a panic.
+// Any cells give a table or ErrTable, never a panic.
 func TestAnyCells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.IntRange(-1, 3)

@@ -1,34 +1,32 @@
-// Clockwork: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the
-// Bottom Up", OSDI 2020, section 5.3, on one accelerator: one batch at a time, a queue for every
-// batch size keyed by the latest start (deadline minus the batch's time), tried from the largest
-// size to the smallest; a request that has missed its latest start at a size is out of that size's
-// queue, and one that has missed it at size 1 is given up. A size whose queue holds fewer requests
-// than it needs is passed over.
+// Clockwork: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the Bottom Up", OSDI
+// 2020, section 5.3, on one accelerator that runs one batch at a time. Each batch size has a queue, sorted by the
+// latest start (deadline minus the batch's time). Sizes are tried from the largest to the smallest. A request that
+// has missed its latest start at a size leaves that size's queue; one that has missed it at size 1 is given up. A
+// size whose queue is shorter than the size is skipped.
 //
-// A batch holds somebody of the highest level that waits: the largest size without one is not taken.
+// A batch must include a request of the highest waiting level; sizes whose batch would include none are skipped.
 //
-// For one size the latest start and the deadline order requests alike, so one order serves all
-// queues: size b's queue is what of it has deadline >= now + T(b).
+// For one size, sorting by latest start is the same as sorting by deadline. So one sorted list serves all queues:
+// size b's queue is the part with deadline >= now + T(b).
 
 package sched
 
-// Clockwork has the parameter B_max. It keeps a buffer for its answers, so each run needs one of
-// its own.
+// Clockwork has the parameter B_max. It keeps a buffer between calls, so each run needs its own Clockwork.
 type Clockwork struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 
 	pick picks
-	fit  []int // who makes up a batch, by place in the order of deadlines
+	fit  []int // requests of a batch, as indices into the order of deadlines
 }
 
 // Name is the policy's name on the command line.
 func (*Clockwork) Name() string { return "clockwork" }
 
-// Mapping is R: what a system without Fluid Batching runs on.
+// Mapping is R: the mapping of a system without Fluid Batching.
 func (*Clockwork) Mapping() string { return MappingR }
 
-// Decide serves every idle device, and gives up what no device can serve in time. Where deadlines
-// are in the order of arrival it costs O(B_max^2 + dropped) a device, else O(N_Q) more.
+// Decide serves every idle device and gives up requests that no device can serve in time. If deadlines are in the
+// order of arrival, it costs O(B_max^2 + dropped) per device, else O(N_Q) more.
 func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	p.pick.reset(&s.Queue)
 	for i := range s.Devices {
@@ -74,7 +72,7 @@ func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, head *Request, t 
 	return buf
 }
 
-// quickest is the time of one request alone on the fastest device that is up, or -1 where none is.
+// quickest is the time of one request alone on the fastest available device; -1 if there is none.
 func quickest(s *State, network string) Time {
 	best := Time(-1)
 	for i := range s.Devices {

@@ -1,5 +1,5 @@
-// What SEEB-GPU is compared with: policies that collect requests for a window, as SEEB does, and serve
-// what an application has collected in batches, without looking at exits.
+// The policies that SEEB-GPU is compared with. They collect requests for a window, as SEEB does, and serve an
+// application's requests in batches, but do not use exits.
 //
 //	Batch      batches of one size, an instance of every application, all units (Triton's batcher)
 //	Triton     the same without a window: what waits when an instance is free, up to the largest batch
@@ -8,9 +8,8 @@
 //	GSLICE     a partition for every application, of its share of the images that came lately, and a
 //	           batch that grows while its time allows
 //
-// Partitions follow the load slowly and stand whether their application has work or not; shares are
-// rounded up, so that together they may be more than there is. Then they overlap: what MPS does with
-// percentages.
+// Partitions follow the load slowly and exist even while their application has no work. Shares are rounded up, so
+// their sum may exceed the device. Then they overlap, as with the percentages of MPS.
 
 package sched
 
@@ -22,15 +21,15 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Collect is such a policy.
+// Collect is one of these policies, selected by its fields.
 type Collect struct {
 	Label   string
-	Window  Time           // requests are looked at when one ends; 0: at once
-	Batch   int            // the largest batch; 0: what the device and the table take
-	Batches map[string]int // by network, before Batch
-	One     bool           // one batch on the device at a time, the earliest deadline first
-	Theta   float32        // at every exit; 0: what the requests brought
-	Share   bool           // partitions, and batches that grow and shrink
+	Window  Time           // requests are looked at when a window ends; 0: at once
+	Batch   int            // the largest batch; 0: the limit of device and table
+	Batches map[string]int // by network; takes precedence over Batch
+	One     bool           // only one batch on the device at a time, the earliest deadline first
+	Theta   float32        // threshold of every exit; 0: those of the requests
+	Share   bool           // use partitions, and batches that grow and shrink
 	Resize  Time           // Share: how often partitions may change
 
 	slices   []slice
@@ -42,21 +41,21 @@ type Collect struct {
 // slice is an application's part of the device under Share.
 type slice struct {
 	network string
-	rate    float64 // images a window, smoothed
+	rate    float64 // images per window, smoothed
 	arrived int64   // images so far
 	units   device.Units
 	batch   int
 	began   Time // the batch on the device
-	bound   Time // the least time that a request of it was given; 0: there is no batch
+	bound   Time // the least time allowed to a request in the batch; 0: there is no batch
 }
 
 // Name is the policy's name on the command line.
 func (p *Collect) Name() string { return p.Label }
 
-// Mapping is the mapping that it wants; a GPU has one.
+// Mapping is the only mapping that a GPU has.
 func (*Collect) Mapping() string { return MappingR }
 
-// Decide launches what has been collected, on the first device.
+// Decide launches collected requests on the first device.
 func (p *Collect) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if p.constant == nil {
 		p.constant = map[float32][]float32{}
@@ -91,7 +90,7 @@ func (p *Collect) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// next is the application to be served: it has requests, and nothing on the device.
+// next returns the application to serve next: one with requests and nothing on the device.
 func (p *Collect) next(by Time, st *State, buf []Action) (network string) {
 	d := &st.Devices[0]
 	tight := Time(math.MaxInt64)
@@ -157,7 +156,7 @@ func (p *Collect) slice(network string) *slice {
 	return nil
 }
 
-// share sizes the partitions, and learns from batches that have ended.
+// share sets the sizes of the partitions and learns from ended batches.
 func (p *Collect) share(now, by Time, st *State) {
 	d := &st.Devices[0]
 	if p.slices == nil {
@@ -167,7 +166,7 @@ func (p *Collect) share(now, by Time, st *State) {
 		p.resize(d.Units)
 	}
 	if by >= p.resized+p.Resize {
-		const keep = 0.5 // of what was known of the rate before
+		const keep = 0.5 // weight of the previous estimate of the rate
 		for i := range st.Traffic {
 			t := &st.Traffic[i]
 			if s := p.slice(t.Network); s != nil {
@@ -192,7 +191,7 @@ func (p *Collect) share(now, by Time, st *State) {
 	}
 }
 
-// resize gives every application its share of n units, at least a tenth, one behind the other.
+// resize assigns each application its share of n units, at least a tenth, one after the other.
 func (p *Collect) resize(n int) {
 	sum := 0.0
 	for i := range p.slices {

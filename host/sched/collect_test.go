@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// GSLICE's batch begins at one image, doubles where one ended within half of its requests' time, stays
-// where it took more, and halves where it took too long; it never grows beyond the device's.
+// GSLICE's batch begins at one image, doubles if a batch took less than half of its requests' time, stays if it took
+// more, and halves if it took too long; it never exceeds the device's limit.
 func TestGSLICEBatch(t *testing.T) {
 	const ms = 1_000_000
 	p := &sched.Collect{Label: "gslice", Share: true, Window: 100 * ms, Resize: 1000 * ms}
@@ -21,7 +21,7 @@ func TestGSLICEBatch(t *testing.T) {
 		st.Queue.Push(&sched.Request{ID: device.RequestID(i + 1), Network: "n", Arrived: ms, Deadline: 101 * ms})
 	}
 	now := sched.Time(100 * ms)
-	// Each batch takes so many ms of the 100 that its requests were given.
+	// Each batch takes the given number of ms, out of the 100 of its requests.
 	var got []int
 	for _, took := range []sched.Time{10, 10, 10, 60, 120, 120, 120, 10} {
 		for _, a := range p.Decide(now, st, &sched.Event{}, nil) {

@@ -29,12 +29,12 @@ var (
 	comparePolicies = flag.String("compare.policies", "fluid,fluid+,fluid+last,fluid+refuse", "the first is what the others are compared with")
 )
 
-// setting is where policies meet.
+// setting is a load and a network on which policies are compared.
 type setting struct {
 	table string
 	rate  float64 // requests per second
 	slo   int64   // ms
-	load  string  // poisson where empty
+	load  string  // "": poisson
 	rates []float64
 }
 
@@ -54,17 +54,17 @@ func (s setting) exits() []float64 {
 	return exits[network]
 }
 
-// Exit rates: Kouris et al., section IV, "Benchmarks"; lin's are made up.
+// Exit rates: Kouris et al., section IV, "Benchmarks"; lin's are invented.
 var exits = map[string][]float64{
 	"resnet50": {0.051, 0.169, 0.090, 0.690}, "inceptionv3": {0.145, 0.186, 0.222, 0.447}, "lin": {0.2, 0.2, 0.2, 0.4},
 }
 
-// first is a network of which most leave at the first exit.
+// first is a network with most requests leaving at the first exit.
 var first = []float64{0.85, 0.05, 0.05, 0.05}
 
-// settings: "published" are those of Kouris et al., figures 7 and 8 and the stringent ones of table
-// II; "tuned" and "early" are further ones that the search has looked at; "held-out" were written down
-// before it and not run until it had ended.
+// settings: "published" are those of Kouris et al., figures 7 and 8 and the stringent ones of table II. "tuned" and
+// "early" are further ones that were used in the search for parameters. "held-out" were defined before that search
+// and not run until it had ended.
 var settings = map[string][]setting{
 	"published": {
 		{table: "resnet50/zc706", rate: 5, slo: 400},
@@ -118,8 +118,8 @@ var settings = map[string][]setting{
 	},
 }
 
-// tables are those of the zoo's structure-only networks on the boards, and linear ones: segments of
-// fixed + batch * each ms.
+// tables are those of the zoo's structure-only networks on the boards, and linear ones: fixed + batch * each ms per
+// segment.
 func tables(t testing.TB) map[string]*sched.Table {
 	t.Helper()
 	f, err := os.Open("testdata/tables.csv")
@@ -155,14 +155,14 @@ func tables(t testing.TB) map[string]*sched.Table {
 	return out
 }
 
-// arrivals is a source of n requests that hands out one task again and again.
+// arrivals is a source of n requests that reuses one task.
 type arrivals struct {
 	setting
 	rng  *rand.Rand
 	n    int
 	sent int
 	at   float64
-	left float64 // of the phase, in ns
+	left float64 // rest of the phase, in ns
 	busy bool
 	task sched.Task
 }
@@ -170,14 +170,14 @@ type arrivals struct {
 func (a *arrivals) gap() float64 {
 	mean := 1e9 / a.rate
 	switch a.load {
-	case "gamma": // shape 1/4, so that the gaps' deviation is twice their mean (Joehnk's method)
+	case "gamma": // shape 1/4: the standard deviation of the gaps is twice their mean (Joehnk's method)
 		for {
 			u, v := math.Pow(a.rng.Float64(), 4), math.Pow(a.rng.Float64(), 4.0/3)
 			if u+v > 0 && u+v <= 1 {
 				return a.rng.ExpFloat64() * u / (u + v) * 4 * mean
 			}
 		}
-	case "bursts": // two phases, of 40 gaps at 0.4 of the rate and of 20 gaps at 2.2 times it
+	case "bursts": // two phases: 40 gaps at 0.4 of the rate, and 20 gaps at 2.2 times the rate
 		for g := 0.0; ; {
 			if a.left <= 0 {
 				a.busy = !a.busy
@@ -250,14 +250,14 @@ func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint
 	}
 }
 
-// Where there is room to be better, fluid+ is: in average, 99th percentile and violations; and where
-// many are late, in violations while the 99th percentile stays about what it was. Seeds of their own;
-// the figures over all settings come from -compare.
+// Where improvement is possible, fluid+ is better in average, 99th percentile and violations; where many requests are
+// late, it has fewer violations at about the same 99th percentile. The seeds differ from those of the comparison;
+// -compare prints the results for all settings.
 func TestPlusBeatsFluid(t *testing.T) {
 	tabs := tables(t)
 	for _, c := range []struct {
 		setting
-		avg, p99, late float64 // of fluid's, at most
+		avg, p99, late float64 // upper limits, relative to fluid
 	}{
 		{setting{table: "resnet50/zc706", rate: 18, slo: 400}, 0.95, 0.97, 0.5},
 		{setting{table: "resnet50/zc706", rate: 20, slo: 400}, 0.95, 1.02, 0.6},
@@ -350,9 +350,9 @@ func TestCompare(t *testing.T) {
 	t.Log(b.String())
 }
 
-// TestCompareOrder prints, for the settings of -compare, what is late under fluid and fluid+, and
-// what would be at least if results came when fluid+'s do, and a clairvoyant chose to whom: with 1 %
-// of the requests exempt and no other later than fluid's 99th percentile, and without that limit.
+// TestCompareOrder prints, for the settings of -compare, the late requests under fluid and fluid+, and the minimum if
+// results came at the times of fluid+ but could be assigned with knowledge of the future: with 1 % of the requests
+// exempt and no other latency above fluid's 99th percentile, and without that limit.
 func TestCompareOrder(t *testing.T) {
 	list := settings[*compare]
 	if list == nil {
@@ -385,9 +385,9 @@ func TestCompareOrder(t *testing.T) {
 	}
 }
 
-// TestCompareLate prints where the late ones of the settings of -compare come from, by the last of
-// -compare.policies: begun behind their deadline; nearer to it than one alone takes; or in time, and in
-// a batch that was halted to be filled up, or in one that was not.
+// TestCompareLate prints, for the settings of -compare and the last policy of -compare.policies, why requests are
+// late: they began after their deadline; they began closer to it than one request alone takes; or they began in time,
+// in a batch that was halted to be filled up, or in one that was not.
 func TestCompareLate(t *testing.T) {
 	list := settings[*compare]
 	if list == nil {

@@ -1,14 +1,14 @@
-// Dispatch is what a server does that leaves the order to the device: GPU streams, or one at a time.
+// Dispatch models servers that leave the order to the device: GPU streams, or one request at a time.
 
 package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// Dispatch launches every waiting request as a launch of its own, through the whole network, as soon as
-// a device has a place for it: those of higher priority first, each priority in order of arrival.
+// Dispatch launches every waiting request separately, through the whole network, as soon as a device has a free
+// place. Higher priorities go first; within a priority the order is that of arrival.
 type Dispatch struct {
-	// One: nothing is launched while something runs on the device (sequential execution, as in
-	// Clockwork and in REEF's SEQ).
+	// One: nothing is launched while something runs on the device (sequential execution, as in Clockwork and in
+	// REEF's SEQ).
 	One bool
 	ids []device.RequestID
 }
@@ -21,7 +21,7 @@ func (p *Dispatch) Name() string {
 	return "dispatch"
 }
 
-// Mapping is the mapping that it wants.
+// Mapping is the mapping that it uses.
 func (*Dispatch) Mapping() string { return MappingR }
 
 // Decide fills the places that are free.
@@ -31,7 +31,7 @@ func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	for i := range q.Len() {
 		p.ids = append(p.ids, q.At(i).ID)
 	}
-	taken := uint64(0) // the first 64 of the queue
+	taken := uint64(0) // a bit for each of the first 64 requests of the queue
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down {
@@ -45,7 +45,7 @@ func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 			}
 		}
 		for ; free > 0; free-- {
-			first := 0 // that has not been taken and that the device serves
+			first := 0 // the first request that is not taken and that the device can serve
 			for first < min(q.Len(), 64) && (taken>>first&1 != 0 || d.Table(q.At(first).Network) == nil) {
 				first++
 			}

@@ -1,11 +1,11 @@
-// Earliest deadline first: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a
-// Hard-Real-Time Environment", JACM 20(1), 1973, section 7, with batches: an idle device takes the
-// (up to) B_max waiting requests with the earliest deadlines. One batch at a time, the whole network,
-// no preemption; nothing is dropped. With one SLO for all it is batching without a timeout.
+// Earliest deadline first: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
+// Environment", JACM 20(1), 1973, section 7, extended by batches. An idle device takes up to B_max waiting requests
+// with the earliest deadlines. It runs one batch at a time through the whole network, without preemption, and drops
+// nothing. If all requests have the same SLO, it is batching without a timeout.
 
 package sched
 
-// EDF has the parameter B_max. It keeps a buffer for its answers, so each run needs one of its own.
+// EDF has the parameter B_max. It keeps a buffer between calls, so each run needs its own EDF.
 type EDF struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 
@@ -15,11 +15,11 @@ type EDF struct {
 // Name is the policy's name on the command line.
 func (*EDF) Name() string { return "edf" }
 
-// Mapping is R: what a system without Fluid Batching runs on.
+// Mapping is R: the mapping of a system without Fluid Batching.
 func (*EDF) Mapping() string { return MappingR }
 
-// Decide serves every idle device. It costs O(B_max) a device where deadlines are in the order of
-// arrival, else O(N_Q).
+// Decide serves every idle device. It costs O(B_max) per device if deadlines are in the order of arrival, else
+// O(N_Q).
 func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	e.pick.reset(&s.Queue)
 	for i := range s.Devices {

@@ -17,15 +17,15 @@ import (
 
 // README: begin
 
-// Halves serves B_max requests at a time, or whoever waits once the oldest has spent half of the
-// time it was given; who has no deadline is served at once.
+// Halves serves a batch when B_max requests wait, or when the oldest has spent half of its time. A request without a
+// deadline is served at once.
 type Halves struct{}
 
 func (Halves) Name() string    { return "halves" }
 func (Halves) Mapping() string { return sched.MappingFluid }
 
 func (Halves) Decide(now sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
-	taken := 0 // from the queue's head, by this answer
+	taken := 0 // requests from the queue's head used by this answer
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down || len(d.Launches) > 0 || taken == s.Queue.Len() {
@@ -51,11 +51,11 @@ func (Halves) Decide(now sched.Time, s *sched.State, _ *sched.Event, buf []sched
 // README: end
 
 func Example() {
-	table, err := sched.NewTable(entries(2, 4, 10, 5), "n") // 10 + 5 B ns a segment
+	table, err := sched.NewTable(entries(2, 4, 10, 5), "n") // 10 + 5 B ns per segment
 	if err != nil {
 		panic(err)
 	}
-	dev, err := drawn.New(table, []float64{0.25, 0.75}, 2, 0) // a quarter leaves at the first exit
+	dev, err := drawn.New(table, []float64{0.25, 0.75}, 2, 0) // a quarter of the requests leave at the first exit
 	if err != nil {
 		panic(err)
 	}
@@ -66,7 +66,7 @@ func Example() {
 		Source: &load.Open{Times: []int64{0, 10, 20, 30, 200}, Task: func(_ int, at int64) sched.Task {
 			return sched.Task{Network: "n", Deadline: at + 100}
 		}},
-		Inputs: engine.NoInputs, // drawn exits need none
+		Inputs: engine.NoInputs, // drawn exits need no inputs
 	})
 	if err != nil {
 		panic(err)
@@ -82,7 +82,7 @@ func Example() {
 	// request 5 waited 50 ns, left at exit 0 after 65 ns: on_time
 }
 
-// The example serves two networks in one queue, a B_max of the device's own, and any deadline or none.
+// The example also works with two networks in one queue, the device's own B_max, and with or without deadlines.
 func TestTheExampleServesAnything(t *testing.T) {
 	table, err := sched.NewTable(entries(2, 4, 10, 5), "n")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheExampleServesAnything(t *testing.T) {
 	}
 }
 
-// The README shows what is compiled and run here.
+// The README's example is the code that is compiled and run here.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

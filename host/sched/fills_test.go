@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// A batch that fills up another one goes on alone when all of the other have been cancelled, whatever lies below: a batch of
-// another network, at another exit, or one that leaves no room.
+// A batch that fills up another one goes on alone if all requests of the other have been cancelled, whatever else is
+// below it: a batch of another network, at another exit, or one that leaves no room.
 func TestFillsNobody(t *testing.T) {
 	table := linear(t, 3, 8, 10, 2)
 	for _, name := range []string{"fluid", "fluid+", "lazy"} {

@@ -1,7 +1,7 @@
 // Fluid: the exit-aware preemptive scheduler of Kouris et al., "Fluid Batching: Exit-Aware
 // Preemptive Serving of Early-Exit Neural Networks on Edge NPUs", section III-B, Algorithm 1.
 //
-// The listing's lines, and where they stand here:
+// The lines of the listing and the functions that implement them:
 //
 //	2      B_act = min(N_Q, B_max), as soon as the queue is not empty     dispatch
 //	6-8    the engine runs segment i; exited requests have left: B_rem     (before Decide)
@@ -12,16 +12,15 @@
 //	9      "look again" with the merged batch                              same call
 //	19     break                                                           Resume
 //
-// Two things the listing leaves open are settled as design/scheduling says: it does not end with an
-// empty queue or an empty batch, so both stop the filling; and equation 4 is only asked where
-// segments remain (after the last exit nobody is left to merge with). The new requests may exit on
-// their way to exit i and are not preempted themselves (no nesting). T_slack is the batch's smallest
-// deadline minus now, which is T_SLO - (T_wait + T_exec so far) of its oldest request wherever all
-// requests have the same SLO.
+// The listing leaves two points open; design/scheduling settles them. It has no end for an empty queue or an empty
+// batch: here both stop the filling. And equation 4 is only tested while segments remain, since after the last exit
+// there is no batch to merge with. The new requests may leave at exits on their way to exit i and are not preempted
+// themselves (no nesting). T_slack is the earliest deadline in the batch minus now. If all requests have the same
+// SLO, that is T_SLO - (T_wait + T_exec so far) of the oldest request.
 
 package sched
 
-// Fluid has the parameters <B_max, T_SLO>; T_SLO reaches it as each request's deadline.
+// Fluid has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline.
 type Fluid struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 }
@@ -29,12 +28,12 @@ type Fluid struct {
 // Name is the policy's name on the command line.
 func (Fluid) Name() string { return "fluid" }
 
-// Mapping is the hardware's own: the best entry by layer and batch.
+// Mapping is the hardware's own: the best entry for each layer and batch size.
 func (Fluid) Mapping() string { return MappingFluid }
 
 // Decide looks at every device; it costs O(devices * B_max).
 func (f Fluid) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
-	taken := 0 // requests at the queue's head that this answer has already given away
+	taken := 0 // requests at the queue's head that this answer has already used
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down {
@@ -74,7 +73,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	base, rem, slack, level := top, len(top.Requests), top.Slack(now), top.Level()
 	n := 0
 	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
-		if top.Reached < top.Last { // no nested preemption, but by a higher level
+		if top.Reached < top.Last { // no nested preemption, except by a higher level
 			buf, n = interrupt(s, dev, top, level, taken, f.BMax, buf)
 			if n == 0 && top.Phase == Halted {
 				buf = resume(buf, top.ID, top.Last)
@@ -101,7 +100,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	return buf, taken + n
 }
 
-// incr is B_incr, or 0 where the batch is to go on as it is.
+// incr is B_incr; 0 if the batch should go on unchanged.
 func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken, level int) int {
 	i, last, limit := base.Reached, t.Segments()-1, bMax(f.BMax, d, t)
 	if rem == 0 || rem >= limit || i < 0 || i >= last {

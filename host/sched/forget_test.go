@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// What a policy has learned of a network goes with it: one that comes again under its name is new, and reloads do not
-// add up.
+// A policy forgets what it learned about a network that is unloaded: one with the same name later is new, and reloads
+// do not add up.
 func TestANetworkThatComesAgainIsNew(t *testing.T) {
 	for _, name := range []string{"fluid+", "fluid+theta"} {
 		make := func() sched.Keeper {
@@ -20,7 +20,7 @@ func TestANetworkThatComesAgainIsNew(t *testing.T) {
 			return make1(t, name).(sched.Keeper)
 		}
 		serve := func(p sched.Policy, arrived int64) {
-			table := linear(t, 3, 8, 10, 2) // each time another one
+			table := linear(t, 3, 8, 10, 2) // a new table each time
 			for n := range int64(100) {
 				s := state(table, nil, requests(1, 8, 1e9)...)
 				s.Traffic = []sched.Traffic{{
@@ -33,7 +33,7 @@ func TestANetworkThatComesAgainIsNew(t *testing.T) {
 		p := make()
 		for range 10 {
 			serve(p, 100_000)
-			p.Decide(0, state(linear(t, 3, 8, 10, 2), nil), &sched.Event{Kind: sched.Loaded}, nil) // it has gone
+			p.Decide(0, state(linear(t, 3, 8, 10, 2), nil), &sched.Event{Kind: sched.Loaded}, nil) // the network is gone
 		}
 		serve(p, 0)
 		fresh := make()
@@ -44,8 +44,8 @@ func TestANetworkThatComesAgainIsNew(t *testing.T) {
 	}
 }
 
-// The thresholds of a network are its own, whatever others come and go in front of it, and whether the levels are for
-// those or not.
+// The thresholds of a network do not depend on other networks before it in the list, or on whether the levels are for
+// these.
 func TestThetaKnowsItsNetwork(t *testing.T) {
 	p := easing(t, 3)
 	traffic := func(name string, exits int, ended int64) sched.Traffic {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// twice asks a policy everything twice, from the same state, what it has learned included.
+// twice asks a policy everything twice, from the same state including what it has learned.
 type twice struct {
 	sched.Policy
 	t     *testing.T
@@ -43,8 +43,8 @@ func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 	return buf
 }
 
-// A policy's answer follows from its arguments and from what it has learned, of which a Keeper gives
-// all away.
+// The answer of a policy depends only on its arguments and on what it has learned; a Keeper's Snapshot contains all
+// of that.
 func TestAnswersFollowFromTheState(t *testing.T) {
 	tab := tables(t)["resnet50/zc706"]
 	s := setting{table: "resnet50/zc706", rate: 19, slo: 400}
@@ -61,7 +61,7 @@ func TestAnswersFollowFromTheState(t *testing.T) {
 	}
 }
 
-// Devices of one table and different B_max have plans of their own.
+// Devices with the same table and different B_max have separate plans.
 func TestDevicesOfDifferentBMax(t *testing.T) {
 	tab := tables(t)["resnet50/zc706"]
 	s := setting{table: "resnet50/zc706", rate: 40, slo: 400}

@@ -1,4 +1,4 @@
-// Lanes: the queue sorted by network and priority, as servers with a queue a model see it.
+// Lanes: the queue split by network and priority, as a server with one queue per model sees it.
 
 package sched
 
@@ -9,22 +9,22 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// lane is the requests that wait for one network at one priority, oldest first.
+// lane holds the requests that wait for one network at one priority, oldest first.
 type lane struct {
 	network  string
 	priority int
 	ids      []device.RequestID
 	came     []Time
-	deadline []Time // the earliest of the first so many
+	deadline []Time // [i]: the earliest deadline of the first i+1 requests
 }
 
-// skip takes the first n away.
+// skip removes the first n requests.
 func (l *lane) skip(n int) {
 	l.ids, l.came, l.deadline = l.ids[n:], l.came[n:], l.deadline[n:]
 }
 
-// full is whether a lane is to be served: a whole batch waits, or the oldest has waited for its share of
-// the time it was given. Else when that will be.
+// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given
+// share of its time. Otherwise it returns when that will be the case.
 func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	if len(l.ids) == 0 {
 		return false, 0
@@ -33,20 +33,20 @@ func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	return len(l.ids) >= most || now >= until, until
 }
 
-// lanes are made anew at every event, in memory that stays.
+// lanes are rebuilt at every event; their memory is reused.
 type lanes struct {
 	all   []lane
 	n     int
 	order []*lane
-	ids   []device.RequestID // of all lanes
+	ids   []device.RequestID // of all lanes together
 	came  []Time
 	until []Time
 	count []int
-	of    []int // by place in the queue: its lane, or -1
+	of    []int // by place in the queue: the lane; -1: none
 }
 
-// sort fills the lanes with the requests for which keep is true; those of higher priority first, each
-// priority by the oldest request (FCFS), or FCFS throughout.
+// sort fills the lanes with the requests for which keep is true. Higher priorities go first, and within a priority
+// the lane with the oldest request (FCFS); or FCFS over all.
 func (l *lanes) sort(q *Queue, fcfs bool, keep func(*Request) bool) []*lane {
 	n := q.Len()
 	l.n, l.of, l.count = 0, l.of[:0], l.count[:0]

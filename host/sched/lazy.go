@@ -1,26 +1,27 @@
-// LazyBatching: Choi, Kim and Rhu, "Lazy Batching: An SLA-aware Batching System for Cloud Machine
-// Learning Inference", HPCA 2021, section IV, as Kouris et al., "Fluid Batching", IV ("Comparison to
-// LazyBatching") describe it.
+// LazyBatching: Choi, Kim and Rhu, "Lazy Batching: An SLA-aware Batching System for Cloud Machine Learning
+// Inference", HPCA 2021, section IV, as described in Kouris et al., "Fluid Batching", IV ("Comparison to
+// LazyBatching").
 //
-//   - It is asked at every boundary that the table has: a table of layers makes it layer-wise, as
-//     published; a table of segments between exits makes it coarser.
+//   - It decides at every boundary of the table. With a table of layers it works layer by layer, as
+//     published; with a table of segments between exits it is coarser.
 //   - The sub-batches form a stack. New requests preempt the top at its boundary, run from the start,
-//     and merge with the sub-batch below when they have caught up with it; they can be preempted on
-//     their way by still newer ones (the difference to Fluid Batching's filling).
-//   - They preempt only if every member, the new ones included, keeps a slack >= 0 when all members'
-//     remaining times are taken as if each ran alone, one after the other: a batch takes batch times
-//     the single-sample time. As many preempt as keep this true, oldest first.
-//   - The publication leaves open what an idle device takes. There are two readings. lazy: as many as
-//     the same slack allows, one at the least; once requests are late that is one at a time, and the
-//     backlog grows. lazy-idle: the whole queue up to B_max, since nobody is there whose slack it could
-//     cost; slack only guards preemption. It is the stronger one, and the baseline of what is claimed.
-//   - It does not know of exits: places count as taken until their sub-batch is through, so a batch
-//     that was full once is never preempted again and freed places stay empty; and the remaining time
-//     is that of the whole network for all that began.
+//     and merge with the sub-batch below when they have reached the same boundary. Still newer
+//     requests can preempt them on their way, unlike in Fluid Batching.
+//   - Preemption requires that every member, including the new ones, keeps a slack >= 0. The slack
+//     is computed as if each member's remaining time ran alone, one after the other: a batch counts
+//     as its size times the single-sample time. As many requests preempt as satisfy this, oldest first.
+//   - The publication leaves open what an idle device takes. There are two readings. lazy: as many
+//     as the same slack allows, at least one; once requests are late, that is one at a time, and
+//     the backlog grows. lazy-idle: the whole queue up to B_max, since there is no batch whose
+//     slack could suffer; slack only guards preemption. lazy-idle is the stronger one, and the
+//     baseline of the project's claims.
+//   - It does not know exits. A place counts as taken until its sub-batch ends, so a batch that was
+//     full once is never preempted again, and places that become free stay empty. The remaining time
+//     is that of the whole network for all requests that began.
 
 package sched
 
-// Lazy has the parameter B_max; the SLO reaches it as each request's deadline.
+// Lazy has the parameter B_max; the SLO is contained in each request's deadline.
 type Lazy struct {
 	BMax int  // largest batch; 0: whatever the device and its table allow
 	Idle bool // an idle device takes the whole queue up to B_max
@@ -34,10 +35,10 @@ func (l Lazy) Name() string {
 	return "lazy"
 }
 
-// Mapping is R: what the published comparison's design search found for it.
+// Mapping is R: the mapping that the published comparison found for it by design search.
 func (Lazy) Mapping() string { return MappingR }
 
-// Decide looks at every device; it costs O(stack + B_max) each.
+// Decide looks at every device; it costs O(stack + B_max) per device.
 func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
@@ -59,7 +60,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 		}
 		room := bMax(l.BMax, d, t)
 		n := Head(&s.Queue, network, taken, room)
-		if !l.Idle { // someone must start, whatever its slack
+		if !l.Idle { // at least one request must start, whatever its slack
 			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken, anyLevel))
 		}
 		buf = whole(buf, i, network, t, n)
@@ -68,19 +69,19 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// never is a deadline that nothing misses.
+// never is a deadline that cannot be missed.
 const never = Time(1<<63 - 1)
 
 // boundary handles a device whose top sub-batch stands at a boundary.
 func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
-	k := len(d.Launches) - 1 // where the sub-batch is that goes on
+	k := len(d.Launches) - 1 // index of the sub-batch that goes on
 	top := d.Launches[k]
 	t := d.Table(top.Network)
 	if t == nil {
 		return buf, taken
 	}
-	// Merge with whoever stands at the same boundary; with several, all the way down.
+	// Merge with the sub-batch below if it is at the same boundary; repeat down the stack.
 	rem := len(top.Requests)
 	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
 		if rem += len(d.Launches[k-1].Requests); rem > bMax(l.BMax, d, t) { // one of them was interrupted
@@ -106,7 +107,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
-	stop := last // or where the next sub-batch below waits
+	stop := last // or at the boundary of the next sub-batch below
 	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}
@@ -123,8 +124,8 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	return buf, taken + n
 }
 
-// newcomers is how many waiting requests may start beside members whose earliest deadline and
-// remaining times, one after the other, are given.
+// newcomers returns how many waiting requests may start beside members, given the members' earliest deadline and the
+// sum of their remaining times.
 func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken, level int) int {
 	n := 0
 	for m := atLeast(&s.Queue, network, taken, room, level); n < m; n++ {

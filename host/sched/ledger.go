@@ -1,5 +1,5 @@
-// The ledger: batches under way, as policies remember them that look after deadlines on shared devices.
-// What the engine shows of a launch (LaunchView) is found again here with what was expected of it.
+// The ledger records the running batches, for policies that watch deadlines on shared devices. It combines what the
+// engine shows of a launch (LaunchView) with what was expected of it.
 
 package sched
 
@@ -12,49 +12,49 @@ import (
 
 // underway is a batch under way.
 type underway struct {
-	id       device.LaunchID // 0: the engine has not shown it yet
+	id       device.LaunchID // 0: not yet shown by the engine
 	device   int
 	network  string
 	priority int
 	ids      []device.RequestID
-	n        int  // still in it
-	deadline Time // the earliest of theirs
+	n        int  // requests still in it
+	deadline Time // the earliest deadline of these
 
-	sent, copied Time // when it was launched, when its inputs were expected to be there
-	copies       Time // what their transfer takes alone
+	sent, copied Time // time of launch; expected end of the transfer of its inputs
+	copies       Time // duration of that transfer if nothing else is transferred
 	begun        bool
-	began        Time // its kernels
-	segment      int  // that runs, or is to run first
-	since        Time // when that began
-	took, alone  Time // the segments behind it: as they were, and alone on the device
+	began        Time // start of its kernels
+	segment      int  // segment that runs, or runs first
+	since        Time // start of that segment
+	took, alone  Time // duration of the ended segments: measured, and alone on the device
 
 	use      predict.Use
 	seen     predict.Exposure
-	beside   predict.Use // what ran on the device when it was launched
-	expected Time        // when it was expected to end
-	arrived  Time        // its oldest request
-	batch    int         // when it was launched
+	beside   predict.Use // what ran on the device at the launch
+	expected Time        // expected end at the launch
+	arrived  Time        // arrival of its oldest request
+	batch    int         // size at the launch
 }
 
-// ledger is in the order of launching.
+// ledger lists batches in the order of launching.
 type ledger struct {
 	all   []underway
-	fresh []int // that began since the last event, in the order of their beginning
+	fresh []int // batches that began since the last event, in order
 	sent  []transfer
 	there []bool
 }
 
-// transfer is inputs that have come since the last event.
+// transfer describes inputs that arrived since the last event.
 type transfer struct {
 	device                        int
 	asked, profiled, expected, at Time
 }
 
-// change is what an event did to a batch of the ledger.
+// change is the effect of an event on a batch of the ledger.
 type change struct {
-	passed bool // it is behind a segment
-	ended  bool // and nothing is left of it
-	late   bool // somebody of it was late by then
+	passed bool // it has passed a segment
+	ended  bool // it has ended completely
+	late   bool // some request of it was late by then
 	batch  underway
 }
 
@@ -68,7 +68,7 @@ func (l *ledger) on(device int) (n int) {
 	return n
 }
 
-// add takes in a batch that is being launched.
+// add records a batch that is being launched.
 func (l *ledger) add(r *underway, ids []device.RequestID) {
 	was := l.spare()
 	l.all = append(l.all, *r)
@@ -77,7 +77,7 @@ func (l *ledger) add(r *underway, ids []device.RequestID) {
 	e.n, e.batch = len(ids), len(ids)
 }
 
-// spare is memory of a batch that has ended: what lies behind the list's end.
+// spare returns the memory of an ended batch: it is kept after the end of the list.
 func (l *ledger) spare() []device.RequestID {
 	if n := len(l.all); n < cap(l.all) {
 		return l.all[:n+1][n].ids[:0]
@@ -85,7 +85,7 @@ func (l *ledger) spare() []device.RequestID {
 	return nil
 }
 
-// remove takes a batch out; its memory stays behind the list's end.
+// remove removes a batch; its memory is kept after the end of the list.
 func (l *ledger) remove(i int) {
 	gone := l.all[i]
 	copy(l.all[i:], l.all[i+1:])
@@ -93,7 +93,7 @@ func (l *ledger) remove(i int) {
 	l.all = l.all[:len(l.all)-1]
 }
 
-// find is the batch that a launch is, or -1.
+// find returns the index of the batch of a launch, or -1.
 func (l *ledger) find(v *LaunchView) int {
 	for i := range l.all {
 		r := &l.all[i]
@@ -108,7 +108,7 @@ func (l *ledger) find(v *LaunchView) int {
 	return -1
 }
 
-// follow brings the ledger up to date with what the engine shows, and says what the event did.
+// follow updates the ledger from what the engine shows and returns what the event changed.
 func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	l.there = slices.Grow(l.there[:0], len(l.all))[:len(l.all)]
 	clear(l.there)
@@ -117,7 +117,7 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 		for _, v := range s.Devices[d].Launches {
 			i := l.find(v)
 			if i < 0 {
-				continue // of somebody else
+				continue // launched by another policy
 			}
 			l.there[i] = true
 			if r := &l.all[i]; !r.begun && v.Phase == Running && v.Reached < v.First && (v.Since > r.sent || r.copies == 0) {
@@ -168,7 +168,7 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	if c.passed && !c.ended {
 		c.batch = l.all[at]
 	}
-	for d := range s.Devices { // whoever has left is not waited for
+	for d := range s.Devices { // do not wait for requests that have left
 		for _, v := range s.Devices[d].Launches {
 			if i := l.find(v); i >= 0 && len(v.Requests) != 0 && len(v.Requests) <= l.all[i].n {
 				l.all[i].deadline, l.all[i].n = now+v.Slack(now), len(v.Requests)
@@ -178,8 +178,8 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	return c
 }
 
-// named is the batch whose segment has ended: by its id, or the one on the device that the engine never
-// showed; between two events one launch ends at most.
+// named returns the batch whose segment has ended. It is found by id, or is the one batch on the device that the
+// engine has not shown: at most one launch ends between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {
@@ -195,7 +195,7 @@ func (l *ledger) named(ev *Event) int {
 	return -1
 }
 
-// join: a batch has begun, and the others on its device run beside it from then on.
+// join records that a batch has begun; from then on the others on its device run beside it.
 func (l *ledger) join(i int) {
 	b := &l.all[i]
 	var others predict.Use
@@ -208,7 +208,7 @@ func (l *ledger) join(i int) {
 	b.seen.Begin(b.began, others)
 }
 
-// leave: a batch has gone.
+// leave records that a batch has ended.
 func (l *ledger) leave(now Time, i int) {
 	b := &l.all[i]
 	if !b.begun {
@@ -221,8 +221,8 @@ func (l *ledger) leave(now Time, i int) {
 	}
 }
 
-// pressure is what the batches of a device use together, those on their way there included, one left
-// out (-1: none) and of one priority alone (-1: of all).
+// pressure is the sum of the resource use of a device's batches, including those whose inputs are being transferred.
+// It leaves one batch out (-1: none) and counts one priority (-1: all).
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

@@ -1,19 +1,20 @@
-// Levels: a request of higher Priority goes before all those of lower ones, and each policy's own order holds within a
-// level. The queue has the levels in this order, so whoever takes from its head keeps to it; a batch that is not full
-// takes those of lower levels along, as Triton's does.
+// Levels: a request with a higher Priority goes before all those with a lower one; within a level each policy's own
+// order holds. The queue has the levels in this order, so policies that take from its head respect it. A batch that
+// is not full also takes requests of lower levels, as Triton's does.
 //
-// Policies that preempt (Interrupting) do so for levels too: at its exit a batch is halted for whoever waits of a higher
-// level than all that are left in it, if the device has a slot, and goes on when those have ended. It is filled up by
-// nobody of a lower level than its own, since it would wait for them. The others finish what they have launched.
+// Policies that preempt (Interrupting) also do so for levels. A batch is halted at its exit if a request waits with a
+// higher level than all that are left in the batch and the device has a free slot; it goes on when those requests
+// have ended. It is never filled up with requests of a lower level than its own, since it would have to wait for
+// them. Other policies finish what they have launched.
 //
-// Nothing ages: a level that fills the device lets the lower ones starve. Admission by the table (engine) counts those of
-// the same and of higher levels, so what is starved by those that come later is given up when it is too late.
+// There is no aging: a level that fills the device starves the lower ones. The engine's admission by table counts
+// requests of the same and of higher levels, so a starved request is given up when it is too late.
 
 package sched
 
 import "math"
 
-// Interrupting is a policy that halts a launch at its exits for requests of a higher level.
+// Interrupting is a policy that halts launches at exits for requests of a higher level.
 type Interrupting interface {
 	Policy
 	Interrupts()
@@ -28,7 +29,7 @@ func (Lazy) Interrupts() {}
 // Interrupts implements Interrupting.
 func (*Plus) Interrupts() {}
 
-// anyLevel is below every level.
+// anyLevel is lower than every level.
 const anyLevel = math.MinInt
 
 // Level is the highest priority of the requests that are left in a launch.
@@ -40,16 +41,17 @@ func (l *LaunchView) Level() int {
 	return level
 }
 
-// fills tells whether top has filled up the batch below it, whose exit it has reached. Where all of that batch have been
-// cancelled meanwhile, what lies below is a batch that a higher level has interrupted, and top goes on alone.
+// fills reports whether top is filling up the batch below it and has reached that batch's exit. It is false if all
+// requests of the lower batch were cancelled: what is then below is a batch that was interrupted for a higher level,
+// and top goes on alone.
 func fills(top, below *LaunchView, most int) bool {
 	return below.Network == top.Network && below.Reached == top.Reached && len(below.Requests)+len(top.Requests) <= most
 }
 
-// free is how many more samples a device can hold: a batch that was halted for a higher level keeps its slots.
+// free is how many more samples a device can hold: a batch halted for a higher level keeps its slots.
 func (d *DeviceView) free() int { return d.Slots - d.Used }
 
-// atLeast is Head without those of lower levels.
+// atLeast is Head without requests of lower levels.
 func atLeast(q *Queue, network string, skip, limit, level int) int {
 	n := Head(q, network, skip, limit)
 	for n > 0 && q.At(skip+n-1).Priority < level {
@@ -58,9 +60,9 @@ func atLeast(q *Queue, network string, skip, limit, level int) int {
 	return n
 }
 
-// interrupt launches requests from the skip-th of the queue's head on, through the whole network, in place of a launch of
-// a level that stands at an exit or is halted. It tells how many: 0 where nobody of a higher level waits there, or the
-// device cannot take them.
+// interrupt launches requests, from the skip-th of the queue's head on, through the whole network, in place of a
+// launch of the given level that is at an exit or halted. It returns their number: 0 if no request of a higher level
+// waits there, or if the device cannot take any.
 func interrupt(s *State, dev int, l *LaunchView, level, skip, param int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	if skip >= s.Queue.Len() || s.Queue.At(skip).Priority <= level {

@@ -1,21 +1,20 @@
-// Nested: an outer policy assigns requests to devices and to members of families, an inner one for
-// each device runs what was assigned to it.
+// Nested combines policies: an outer policy assigns requests to devices and to members of families, and an inner
+// policy for each device runs what was assigned to it.
 
 package sched
 
-// Nested is both as one policy. The outer one sees everything, and is to answer with Assign, Drop,
-// LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait; an inner one sees a state of its device
-// alone (Devices[0]), whose queue is the requests that were assigned to it, and answers as if nothing
-// else existed.
+// Nested is both as one policy. The outer policy sees everything and should answer only with Assign, Drop,
+// LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An inner policy sees a state with only its device
+// (Devices[0]), whose queue holds the requests that were assigned to it, and answers as if nothing else existed.
 type Nested struct {
 	Outer Policy
 	Inner []Policy // by device
 
 	views []State
-	event Event // as the inner policy hears it
+	event Event // the event as the inner policy sees it
 }
 
-// Name is both names.
+// Name combines both names.
 func (n *Nested) Name() string {
 	if len(n.Inner) == 0 {
 		return n.Outer.Name()
@@ -23,8 +22,8 @@ func (n *Nested) Name() string {
 	return n.Outer.Name() + "/" + n.Inner[0].Name()
 }
 
-// Decide asks the outer policy, then the inner ones whom the event may concern: after an Assign the
-// engine asks again (Fault without a device, or Copied), so an inner policy sees its new requests then.
+// Decide asks the outer policy, then the inner ones that the event may concern. After an Assign the engine asks again
+// (Fault without a device, or Copied), and the inner policy then sees its new requests.
 func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	for len(n.views) < len(n.Inner) {
 		n.views = append(n.views, State{Devices: make([]DeviceView, 1)})

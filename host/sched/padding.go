@@ -2,32 +2,32 @@ package sched
 
 import "slices"
 
-// Version is one implementation of a kernel as padding sees it (REEF, sections 5.2 and 5.3): profiled
-// alone on the device, offline.
+// Version is one implementation of a kernel, described for padding (REEF, sections 5.2 and 5.3). Its times were
+// measured offline, alone on the device.
 type Version struct {
 	Name      string
 	KernelNs  int64 // all blocks
-	BlockNs   int64 // one block that has its unit to itself, all others running at the same time elsewhere
-	FullNs    int64 // one block, its unit holding Occupancy of them
+	BlockNs   int64 // one block that has its unit to itself, while all others run on other units
+	FullNs    int64 // one block on a unit that holds Occupancy of them
 	Blocks    int
-	Threads   int  // of a block
-	Regs      int  // of a thread
-	Shared    int  // bytes of a block
-	Occupancy int  // blocks that one unit holds at the same time
-	Done      int  // blocks that earlier launches have taken: the next launch begins behind them
-	Whole     bool // a launch takes no block offset: the kernel goes with all of its blocks or not at all
+	Threads   int  // per block
+	Regs      int  // per thread
+	Shared    int  // bytes per block
+	Occupancy int  // blocks that one unit can hold at once
+	Done      int  // blocks taken by earlier launches: the next launch begins after them
+	Whole     bool // a launch has no block offset: the kernel must run with all of its blocks or not at all
 }
 
-// Units is how many units the kernel needs so that all its blocks run at the same time, where occupancy
-// of them go to each.
+// Units is the number of units on which all blocks of the kernel can run at once, with occupancy blocks on each.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
-// At is how long a block takes where a unit holds per of them: they share what the unit issues.
+// At is the time of a block if a unit holds per of them and they share its issue slots.
 func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
 
-// densest is the most blocks on a unit, of those that may be there, that end before a time; 0: none do.
+// densest returns the largest number of blocks on a unit, among the possible ones, with which a block ends in time; 0
+// if there is none.
 func (v *Version) densest(most int, before int64) int {
 	switch {
 	case v.BlockNs >= before:
@@ -38,7 +38,7 @@ func (v *Version) densest(most int, before int64) int {
 	return int(min(int64(most), (before*int64(max(1, v.Occupancy))-1)/v.FullNs))
 }
 
-// Padding is blocks of one kernel put beside a real-time one.
+// Padding is a range of blocks of one kernel that runs beside a real-time kernel.
 type Padding struct {
 	Queue   int // best-effort queue whose head it is
 	Version int
@@ -47,8 +47,8 @@ type Padding struct {
 	Blocks  int
 }
 
-// Waves is how many blocks of a real-time kernel share a unit: as many as there would be if it had all n units.
-// A kernel that goes whole has one block on each unit as far as there are units.
+// Waves is the number of blocks of a real-time kernel on each unit, if it has all n units. A Whole kernel has one
+// block per unit as far as there are units.
 func (v *Version) Waves(n int) int {
 	if v.Whole {
 		return max(1, v.Occupancy)
@@ -56,8 +56,8 @@ func (v *Version) Waves(n int) int {
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
-// Reserve is how many of n units a real-time kernel keeps: those that it needs to end in as many waves as
-// on all n of them.
+// Reserve is how many of n units a real-time kernel keeps: the number with which it ends in as many waves as on all
+// n.
 func (v *Version) Reserve(n int) int {
 	if v.Whole {
 		return min(n, v.Blocks)
@@ -65,25 +65,26 @@ func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }
 
-// Pad selects which blocks run beside a real-time kernel on the units it leaves free, of n (REEF, section 5.2).
-// Heads are, by best-effort queue in the order in which they are asked, the versions of the kernel at its
-// head; none where the queue is empty. Of a kernel with blocks done only the version that did them may be given.
-// A version may be taken if there is a unit, and
+// Pad selects blocks to run beside a real-time kernel, on those of n units that it leaves free (REEF, section 5.2).
+// heads has, for each best-effort queue in the order of selection, the versions of the kernel at its head; none if
+// the queue is empty. If some blocks of a kernel are done, only the version that did them may be given. A version may
+// be selected if there is a free unit and
 //
-//  1. a block of it, with as many beside it as Pad puts on its unit, takes less time than the real-time kernel
-//     (the padded kernel lasts as long as its slowest block), and
-//  2. a unit can hold no fewer of its blocks than the real-time kernel, and what was chosen before it, have on
-//     one, and has no more of them than any of these could (the padded kernel's occupancy is the least of its parts').
+//  1. one of its blocks, with as many beside it as Pad puts on its unit, takes less time than the
+//     real-time kernel (the padded kernel lasts as long as its slowest block), and
+//  2. a unit can hold at least as many of its blocks as it holds of the real-time kernel and of the
+//     versions selected before, and gets no more than any of these could have (the occupancy of the
+//     padded kernel is the minimum over its parts).
 //
-// Of the versions of one kernel that may be taken the one with the shortest kernel time is. As many of its blocks
-// go along as there is room and time for, one behind the other on a unit; the rest go later. A Whole kernel goes
-// with all of its blocks at the same time. Each gets the fewest units for its blocks, so that the next finds
-// some; those that nobody takes go to the chosen ones, in their order, up to a unit a block.
+// Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as
+// many of its blocks as there is room and time for, one after the other on a unit; the rest run later. A Whole kernel
+// runs with all of its blocks at once. Each kernel gets the fewest units that its blocks need, so that units remain
+// for the next. Units that nobody takes go to the selected kernels, in their order, up to one unit per block.
 //
-// The answer is appended to buf; nothing is allocated where it has room.
+// The result is appended to buf; nothing is allocated if it has room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	free := n - rt.Reserve(n)
-	least, most := rt.Waves(n), max(1, rt.Occupancy) // blocks on a unit: used already, and possible
+	least, most := rt.Waves(n), max(1, rt.Occupancy) // blocks on a unit: already used, and possible
 	from := len(buf)
 	for q := range heads {
 		if free <= 0 {
@@ -127,8 +128,8 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	return buf
 }
 
-// Prune leaves out every version that another one dominates: one that is worse in nothing that padding
-// or a unit asks about, and better in something (section 5.3).
+// Prune removes every version that another one dominates: one that is no better in anything that padding or a unit
+// depends on, and worse in something (section 5.3).
 func Prune(all []Version) []Version {
 	var out []Version
 	for i := range all {

@@ -17,7 +17,7 @@ func TestPad(t *testing.T) {
 	wide.Blocks = 41
 	quick := fits
 	quick.KernelNs, quick.Blocks = 40, 22
-	busy.FullNs = 240 // two on a unit take 120: it needs units of its own
+	busy.FullNs = 240 // two on a unit take 120: it needs a unit for each
 	alone.FullNs, alone.Blocks = 240, 21
 	rest, later := wide, fits
 	rest.Blocks = 100
@@ -62,7 +62,7 @@ func TestPad(t *testing.T) {
 					}
 				}
 				if c.name == "the blocks behind those" {
-					continue // a kernel that goes whole never has blocks done
+					continue // a Whole kernel never has done blocks
 				}
 			}
 			if got := sched.Pad(&rt, 60, heads, nil); !slices.Equal(got, want) {
@@ -77,7 +77,7 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// Whatever is asked, both rules hold where the blocks are put, and nobody has more units than there are.
+// For any arguments both rules hold where blocks are placed, and no unit is given twice.
 func TestPadRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	padded, parts := 0, 0
@@ -134,7 +134,7 @@ func versions(rng *rand.Rand, n int) (out []sched.Version) {
 	return out
 }
 
-// What is pruned is dominated by something kept, and what is kept by nothing at all.
+// Each removed version is dominated by a remaining one, and no remaining one is dominated.
 func TestPrune(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	atMost := func(a, b sched.Version) bool {
@@ -143,7 +143,7 @@ func TestPrune(t *testing.T) {
 	}
 	for range 200 {
 		all := versions(rng, 1+rng.IntN(40))
-		all = append(all, all[0]) // twins dominate each other in nothing
+		all = append(all, all[0]) // equal versions do not dominate each other
 		kept := sched.Prune(all)
 		for _, v := range all {
 			if !slices.ContainsFunc(kept, func(k sched.Version) bool { return atMost(k, v) }) {
@@ -160,8 +160,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// Section 6.5: 1.2 us with five clients; ten versions each. Beside any kernel, and beside such as leave
-// units free and run long, so that every queue is looked at and most are taken from.
+// Section 6.5: 1.2 us for five clients with ten versions each. Beside any kernel, and beside long kernels that leave
+// units free, so that every queue is examined and most give blocks.
 func BenchmarkPad(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	any, room := versions(rng, 64), versions(rng, 64)
@@ -186,7 +186,7 @@ func BenchmarkPad(b *testing.B) {
 	}
 }
 
-// Nothing is allocated for a kernel.
+// No allocation for a kernel.
 func TestPadAllocates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	rt := versions(rng, 1)[0]

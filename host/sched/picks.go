@@ -1,4 +1,4 @@
-// Picking requests from the queue in the order of their levels and deadlines.
+// Picks requests from the queue in the order of levels and deadlines.
 
 package sched
 
@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// place is a request's place in the order of (level, deadline, place in the queue).
+// place is a request's position in the order of (level, deadline, place in the queue).
 type place struct {
 	level    int
 	deadline Time
 	at       int
-	taken    bool // given away by this answer
+	taken    bool // used by this answer
 }
 
-// picks are the queue's requests in this order, as far as an answer looks at them, and those that it gives away. The
+// picks holds the queue's requests in this order, as far as an answer needs them, and marks those that it uses. The
 // buffers are kept between answers.
 type picks struct {
 	q      *Queue
 	sorted []place
-	heap   []place // the others, where the queue has another order; made when the second is asked for
+	heap   []place // the remaining requests, if the queue is in another order; built when the second request is needed
 	ids    []device.RequestID
 }
 
@@ -29,8 +29,7 @@ func (p *picks) reset(q *Queue) {
 	p.q, p.sorted, p.heap, p.ids = q, p.sorted[:0], p.heap[:0], p.ids[:0]
 }
 
-// next is the first request from the i-th on, in this order, that has not been given away; false: there is
-// none.
+// next returns the first unused request from the i-th on in this order; false if there is none.
 func (p *picks) next(i int) (int, *Request, bool) {
 	for ; i < p.q.Len(); i++ {
 		if i == len(p.sorted) {
@@ -49,7 +48,7 @@ func (p *picks) take(i int) {
 	p.ids = append(p.ids, p.q.At(c.at).ID)
 }
 
-// least is the request behind those that are sorted.
+// least returns the first request after the sorted ones.
 func (p *picks) least() place {
 	i := len(p.sorted)
 	if p.q.Ordered() {
@@ -73,7 +72,7 @@ func (p *picks) least() place {
 	return first
 }
 
-// sink puts the i-th of the heap below those that go before it.
+// sink moves the i-th element of the heap below those that go before it.
 func (p *picks) sink(i int) {
 	for {
 		down := 2*i + 1
@@ -95,7 +94,7 @@ func (c place) before(o place) bool {
 	return cmp.Or(cmp.Compare(o.level, c.level), cmp.Compare(c.deadline, o.deadline), cmp.Compare(c.at, o.at)) < 0
 }
 
-// chosen launches these requests up to an exit.
+// chosen launches the given requests up to an exit.
 func chosen(buf []Action, dev int, network string, last int, ids []device.RequestID) []Action {
 	buf, a := fill(buf)
 	a.Kind, a.Device, a.Network, a.Last, a.Requests = Launch, dev, network, last, ids

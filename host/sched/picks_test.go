@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// shuffled is a state with n waiting requests whose deadlines are in any order.
+// shuffled is a state with n waiting requests whose deadlines are in random order.
 func shuffled(t *testing.T, n int) (*sched.State, []sched.Request) {
 	t.Helper()
 	var queued []sched.Request
@@ -23,11 +23,11 @@ func shuffled(t *testing.T, n int) (*sched.State, []sched.Request) {
 	return s, queued
 }
 
-// Requests are picked by their deadlines, whatever the order in which they wait.
+// Requests are picked by deadline, whatever their order in the queue.
 func TestPicksByDeadline(t *testing.T) {
 	for n := range 200 {
 		s, want := shuffled(t, n)
-		late := n / 3 // clockwork gives up what cannot end in time
+		late := n / 3 // clockwork gives up requests that cannot end in time
 		now := int64(0)
 		if n > 0 {
 			now = want[late].Deadline - 1
@@ -51,8 +51,8 @@ func TestPicksByDeadline(t *testing.T) {
 	}
 }
 
-// A decision costs little more than the square of the batch and the length of the queue: the bound is generous, and
-// where each request given up looks at all others this takes minutes.
+// A decision costs little more than the square of the batch size plus the length of the queue. The limit is generous;
+// if each request given up looked at all others, this test would take minutes.
 func TestPicksAreLinear(t *testing.T) {
 	const n = 300_000
 	s, _ := shuffled(t, n)

@@ -1,18 +1,18 @@
-// What fluid+ knows about one network on one device: times with expected exits, and what it costs to
-// leave requests waiting.
+// A plan is what fluid+ knows about one network on one device: expected times that take exits into account, and the
+// cost of leaving requests waiting.
 //
-// The queue is a semi-Markov decision process: in state j (requests waiting, the device free) a batch
-// of k <= min(j, B_max) runs for rest(k) without being filled up, which costs the time that all
-// requests spend in the system; meanwhile a Poisson number of requests arrives. V is its relative
-// value function and g its average cost:
+// The queue is modelled as a semi-Markov decision process. In state j (j requests wait, the device is free) a batch
+// of k <= min(j, B_max) runs for rest(k) without being filled up. That costs the time that all requests spend in the
+// system. Meanwhile a Poisson number of requests arrives. V is the relative value function of the process and g its
+// average cost:
 //
 //	V(j) = min over k of  held(k) + (j - k) rest(k) + lambda rest(k)^2 / 2 - g rest(k) + E V(j - k + A)
 //	V(0) = 0 = V(1) - g / lambda
 //
-// (Puterman, "Markov Decision Processes", chapter 11). It begins with the birth-death chain that
-// serves the best batch at every level, and every decision improves it by two of its states; so it
-// follows rates that drift, and no decision waits for it. The results must be equal on any machine:
-// products are rounded before they are added (no fused operations), and the exponential is our own.
+// (Puterman, "Markov Decision Processes", chapter 11). V starts from the birth-death chain that serves the best batch
+// at every level, and every decision improves two of its states. So it follows rates that drift, and no decision
+// waits for it. Results must be equal on every machine: products are rounded before they are added (no fused
+// operations), and the exponential function is our own.
 
 package sched
 
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	states      = 48  // of the process; above, V goes on as a parabola
+	states      = 48  // of the process; above these, V is extended as a parabola
 	warmUp      = 40  // rounds of value iteration over all states at the start
-	stepG       = 0.2 // of the average cost towards lambda V(1), a round
+	stepG       = 0.2 // step of the average cost towards lambda V(1), per round
 	fullLoad    = 0.97
-	ratesWeight = 100 // requests that rates known beforehand count as
-	unseen      = 4   // requests that did not leave, before any was seen
+	ratesWeight = 100 // number of requests that a given exit rate counts as
+	unseen      = 4   // requests assumed not to have left before any was seen
 )
 
-// mul is a product that is rounded.
+// mul is a product that is rounded before it is used.
 func mul(a, b float64) float64 { return float64(a * b) }
 
 type plan struct {
@@ -40,23 +40,23 @@ type plan struct {
 
 	arrived            int64   // requests so far
 	tail               float64 // Traffic.Tail
-	back               float64 // how long a request that is late anyway stands back, in ns
-	over               float64 // requests by which more have begun beyond the tail than may, 0 to overSpan
-	inOrder, beyond    int64   // of Traffic, as far as over knows them
+	back               float64 // how long a request that will be late stands back, in ns
+	over               float64 // how many more requests began beyond the tail than allowed, 0 to overLimit
+	inOrder, beyond    int64   // values of Traffic that over already includes
 	weight             float64 // W in ns
-	nextRates, restart int64   // arrivals at which to look at the rates again, and to begin V anew
+	nextRates, restart int64   // numbers of arrivals at which to update the rates, and to restart V
 
 	// By cell(segments run before, batch):
-	rest, held     []float64 // from there to the end: time, and members x time
-	fill, fillHeld []float64 // from the start to there
-	stay           []float64 // by segments run before: share of requests that are left
+	rest, held     []float64 // from there to the end: duration, and sum of durations over the members
+	fill, fillHeld []float64 // the same from the start to there
+	stay           []float64 // by number of segments run: share of requests that are left
 
-	pace       float64 // ns a request at the highest rate of unfilled batches
+	pace       float64 // ns per request at the highest rate of batches that are not filled up
 	lambda     float64 // requests/ns, at most fullLoad of that rate
 	p0, lo, hi []float64
 	v          [states + 1]float64
 	g          float64
-	state      int // whose turn it is to be improved
+	state      int // the next state to improve
 }
 
 func newPlan(network string, t *Table, b int) *plan {
@@ -68,7 +68,7 @@ func newPlan(network string, t *Table, b int) *plan {
 	}
 }
 
-// clone is a plan that shares nothing with q but the table.
+// clone returns a plan that shares only the table with q.
 func (q *plan) clone() plan {
 	c := *q
 	for _, v := range []*[]float64{&c.rest, &c.held, &c.fill, &c.fillHeld, &c.stay, &c.p0, &c.lo, &c.hi} {
@@ -79,7 +79,7 @@ func (q *plan) clone() plan {
 
 func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }
 
-// follow takes in what has been seen.
+// follow updates the plan from what the engine has seen.
 func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.arrived = seen.Arrived
 	q.hold(seen)
@@ -89,7 +89,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 		if seen.Arrived >= q.restart || q.g == 0 {
 			q.restart = 2 + 4*seen.Arrived
 			if seen.Arrived > 1000 {
-				q.restart = math.MaxInt64 // from here on it only follows
+				q.restart = math.MaxInt64 // from here on V is only improved step by step
 			}
 			q.begin()
 		}
@@ -99,7 +99,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.improve()
 }
 
-// at is the time of a segment for a batch that is expected, not counted.
+// at is the time of a segment for an expected batch size, which may be fractional.
 func (q *plan) at(s int, b float64) float64 {
 	i := min(int(b), q.b-1)
 	if i < 1 {
@@ -109,11 +109,11 @@ func (q *plan) at(s int, b float64) float64 {
 	return lo + mul(b-float64(i), float64(q.table.At(s, s, i+1))-lo)
 }
 
-// learn takes exit rates and the arrival rate over.
+// learn updates exit rates and arrival rate.
 func (q *plan) learn(seen *Traffic, prior []float64) {
 	n := q.table.Segments()
 	q.stay[0] = 1
-	left := 1.0 // of the prior
+	left := 1.0 // share of the prior that has not left yet
 	for i := range n {
 		passed, leave := float64(seen.Passed[i]+unseen), float64(seen.Left[i])
 		if len(prior) == n && left > 0 {
@@ -140,7 +140,7 @@ func (q *plan) learn(seen *Traffic, prior []float64) {
 	q.arrivals()
 }
 
-// ahead fills rest and held: a batch of b with s segments behind it.
+// ahead computes rest and held for a batch of b that has run s segments.
 func (q *plan) ahead(s, b int) {
 	time, held := 0.0, 0.0
 	for i := s; i < q.table.Segments() && b > 0; i++ {
@@ -150,7 +150,7 @@ func (q *plan) ahead(s, b int) {
 		}
 		alive := mul(float64(b), share)
 		t := q.at(i, alive)
-		if alive < 1 { // it is only run if anybody is left
+		if alive < 1 { // the segment only runs if a request is left
 			none := 1.0
 			for range b {
 				none = mul(none, 1-share)
@@ -163,7 +163,7 @@ func (q *plan) ahead(s, b int) {
 	q.rest[q.cell(s, b)], q.held[q.cell(s, b)] = time, held
 }
 
-// before fills fill and fillHeld: a batch of b that runs its first s segments.
+// before computes fill and fillHeld for a batch of b that runs its first s segments.
 func (q *plan) before(s, b int) {
 	time, held := 0.0, 0.0
 	for i := range s {
@@ -175,14 +175,14 @@ func (q *plan) before(s, b int) {
 	q.fill[q.cell(s, b)], q.fillHeld[q.cell(s, b)] = time, held
 }
 
-// between is rest and held for an expected batch.
+// between interpolates rest and held for an expected batch size.
 func (q *plan) between(s int, b float64) (rest, held float64) {
 	i := min(int(b), q.b-1)
 	f, c := b-float64(i), q.cell(s, i)
 	return q.rest[c] + mul(f, q.rest[c+1]-q.rest[c]), q.held[c] + mul(f, q.held[c+1]-q.held[c])
 }
 
-// begin sets V and g to those of the birth-death chain and lets them settle.
+// begin sets V and g to those of the birth-death chain and improves them until they settle.
 func (q *plan) begin() {
 	var rate [states + 1]float64
 	for j := 1; j <= states; j++ {
@@ -195,7 +195,7 @@ func (q *plan) begin() {
 		sum += p
 		mean += mul(p, float64(j))
 	}
-	tail := q.lambda / rate[states] // above, the chain is geometric
+	tail := q.lambda / rate[states] // above the last state the chain is geometric
 	sum += mul(p, tail/(1-tail))
 	mean += mul(p, mul(states, tail/(1-tail))+tail/mul(1-tail, 1-tail))
 	q.g = mean / sum
@@ -218,8 +218,8 @@ func (q *plan) begin() {
 	}
 }
 
-// arrivals prepares what comes while a batch of k runs: nobody with probability p0, else one of two
-// numbers that have the mean and variance of a Poisson number which is not 0.
+// arrivals models the arrivals while a batch of k runs: none with probability p0, else one of two numbers with the
+// same mean and variance as a Poisson number that is not 0.
 func (q *plan) arrivals() {
 	for k := 1; k <= q.b; k++ {
 		a := mul(q.lambda, q.rest[q.cell(0, k)])
@@ -233,7 +233,7 @@ func (q *plan) arrivals() {
 	}
 }
 
-// improve does value iteration for one state.
+// improve does one step of value iteration for one state.
 func (q *plan) improve() {
 	if q.lambda == 0 {
 		return
@@ -255,10 +255,10 @@ func (q *plan) improve() {
 	q.v[j] = best
 }
 
-// bend is V's second difference where every batch is full.
+// bend is the second difference of V where every batch is full.
 func (q *plan) bend() float64 { return 1 / (1/q.pace - q.lambda) }
 
-// value is V at an expected number of requests.
+// value is V for an expected number of requests, which may be fractional.
 func (q *plan) value(m float64) float64 {
 	i := int(m)
 	if i >= states {
@@ -268,19 +268,20 @@ func (q *plan) value(m float64) float64 {
 	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
 }
 
-// behind is what it costs that so many requests are left behind for that time: their waiting and
-// that of those who come meanwhile, and the value of the state in which the device is free again.
+// behind is the cost of leaving a number of requests waiting for a time: their waiting time, that of requests that
+// arrive meanwhile, and the value of the state when the device is free again.
 func (q *plan) behind(left, time float64) float64 {
 	come := mul(q.lambda, time)
 	m := left + come
 	cost := mul(left+come/2-q.g, time) + q.value(m)
-	if i := int(m); i+2 <= states { // V is convex and come is only expected
+	if i := int(m); i+2 <= states { // V is convex, and the number of arrivals is only an expectation
 		cost += mul(come/2, max(0, q.v[i+2]-2*q.v[i+1]+q.v[i]))
 	}
 	return cost
 }
 
-// expNeg is e^-x for x >= 0 to about 1e-14: halved until the series is short, then squared back.
+// expNeg is e^-x for x >= 0, accurate to about 1e-14: x is halved until the series is short, then the result is
+// squared as often.
 func expNeg(x float64) float64 {
 	if x > 700 {
 		return 0

@@ -1,25 +1,25 @@
-// Fluid+ (ours): Fluid Batching's mechanism (fluid.go) with another criterion. At every dispatch and
-// every exit it weighs each number of requests it could take against the others:
+// Fluid+ (ours): the mechanism of Fluid Batching (fluid.go) with another criterion. At every dispatch and every exit
+// it computes a cost for each number of requests c that it could take:
 //
 //	cost(c) = requests in the system x time until the batch is through    (their latencies)
 //	        + V(requests that are then expected to wait) - g x time       (what is left behind)
 //	        + W x requests expected to miss their deadline by it          (violations)
 //
-// and takes the c of least cost. V and g come from the queue as a semi-Markov decision process
-// (plan.go), solved on the way by value iteration; exit rates, arrival rate and how long
-// requests wait are what the engine has seen so far (Traffic). Beyond that:
+// and takes the c with the least cost. V and g come from the queue modelled as a semi-Markov decision process
+// (plan.go), which value iteration solves step by step while serving. Exit rates, the arrival rate and waiting times
+// are what the engine has seen so far (Traffic). In addition:
 //
-//   - Guard: with more than 2 B_max requests waiting the process is not trusted any more (unguarded it
-//     is unstable under overload); then c is what serves most requests per time.
-//   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let go
-//     and served when nobody else waits, as far as the 99th percentile stays what the order of arrival
-//     would give. fluid+last lets all of them stand back: fewer are late, but those later.
+//   - Guard: if more than 2 B_max requests wait, the process is not used (it is unstable under
+//     overload); c is then the number that serves most requests per time.
+//   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let
+//     go and served when no other request waits. This is limited such that the 99th percentile stays
+//     that of the order of arrival. Under fluid+last all such requests stand back: fewer are late,
+//     but those are later.
 //
-// A decision prices at most B_max + 1 numbers. With every 64th arrival (sooner at first) the plan
-// takes the rates over, in O(segments^2 B_max), and a few times in a run V begins anew; neither
-// allocates.
+// A decision compares at most B_max + 1 numbers. At every 64th arrival (more often at first) the plan updates the
+// rates, in O(segments^2 B_max), and a few times in a run it restarts V; neither allocates.
 //
-// Nothing of it knows a network, a board or an SLO; the constants below are the same everywhere.
+// None of this depends on a network, a board or an SLO: the constants below are the same everywhere.
 
 package sched
 
@@ -31,29 +31,29 @@ import (
 )
 
 const (
-	guardBatches = 2     // the guard's bound on N_Q, in B_max
+	guardBatches = 2     // limit of N_Q for the guard, in B_max
 	letGo        = 0.008 // share of requests that may be let go
-	endurance    = 20    // a request let go stands back for this many times the time it was given
-	tailKept     = 0.7   // of those that would begin beyond the tail in the order of arrival, so many may
-	overSpan     = 30    // with so many more, nobody stands back
+	endurance    = 20    // a request that was let go waits up to this many times its own time
+	tailKept     = 0.7   // share of the requests beyond the tail in the order of arrival that may begin beyond it
+	overLimit    = 30    // at this many more, no request stands back
 	missWeight   = 3.0   // W in units of one request alone through the whole network
-	lateUpTo     = 0.9   // a deadline that is nearer than this share of an expected time is missed
-	lateFrom     = 1.2   // one that is further away than this share is met, and between them it may be
+	lateUpTo     = 0.9   // a deadline closer than this share of the expected time counts as missed
+	lateFrom     = 1.2   // one further away than this share counts as met; between both it may be met
 )
 
-// Plus has the parameters <B_max, T_SLO>; T_SLO reaches it as each request's deadline. It keeps
-// plans, buffers and whom it has let go, so each run needs one of its own.
+// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. It keeps plans, buffers and
+// the requests that it has let go, so each run needs its own Plus.
 type Plus struct {
 	BMax  int       // largest batch; 0: whatever the device and its table allow
-	Rates []float64 // exit rates to begin with; nil: nobody leaves until seen
-	// Refuse gives up requests that cannot meet their deadline any more in place of serving them
-	// late: another admission rule, so another name.
+	Rates []float64 // initial exit rates; nil: assume that no request leaves until some are seen to
+	// Refuse gives up requests that can no longer meet their deadline, instead of serving them late. That is another
+	// admission rule, so the policy has another name.
 	Refuse bool
-	// Last serves whoever cannot meet the deadline any more after all others, up to the age at which
-	// patience ends: violations fall at the cost of the tail.
+	// Last serves requests that can no longer meet their deadline after all others, until patience ends: fewer
+	// violations, but a longer tail.
 	Last bool
-	// Theta makes it fluid+theta (theta.go): Levels are exit thresholds to go down to while many wait,
-	// and Loss the accuracy that this may cost in the mean of all results. Without levels it is fluid+.
+	// Theta makes it fluid+theta (theta.go): Levels are exit thresholds that it may lower while many requests wait,
+	// and Loss is the accuracy that this may cost on average over all results. Without levels it is fluid+.
 	Theta  bool
 	Levels []Level
 	Loss   float64
@@ -61,9 +61,9 @@ type Plus struct {
 	eased []easing
 	plans []*plan
 	wait  patience
-	given []device.RequestID // by this answer, to all devices
-	due   []Time             // deadline of each given or considered request; never where it is missed anyway
-	// soonest is the first of the deadlines that were considered last.
+	given []device.RequestID // used by this answer, for all devices
+	due   []Time             // deadline of each given or considered request; never if it is missed in any case
+	// soonest is the earliest of the deadlines that were considered last.
 	soonest Time
 }
 
@@ -103,8 +103,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches up to limit of those to be served next, of that level and above, through the whole network, and
-// tells whether it has.
+// dispatch launches up to limit of the requests to be served next, of the given level and above, through the whole
+// network, and reports whether it did.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)
@@ -129,7 +129,7 @@ func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action)
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)
 	best, n := math.Inf(1), 1
-	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest: it wins a tie
+	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest, which wins a tie
 		time, left := q.rest[q.cell(0, c)], wait-float64(c)
 		cost := time - mul(float64(c), q.pace)
 		if !guard {
@@ -153,7 +153,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	last := t.Segments() - 1
 	base, rem, level := top, len(top.Requests), top.Level()
 	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
-		if top.Reached < top.Last { // no nested preemption, but by a higher level
+		if top.Reached < top.Last { // no nested preemption, except by a higher level
 			return p.interrupt(now, s, dev, top, level, top.Last, buf)
 		}
 		if below := d.Launches[len(d.Launches)-2]; fills(top, below, bMax(p.BMax, d, t)) {
@@ -180,7 +180,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	return p.interrupt(now, s, dev, base, level, last, buf)
 }
 
-// interrupt serves those of a higher level in place of a launch, or has it go on.
+// interrupt serves requests of a higher level in place of a launch, or resumes the launch.
 func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last int, buf []Action) []Action {
 	d := &s.Devices[dev]
 	halted := l.Phase == Halted
@@ -199,8 +199,8 @@ func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last
 	return buf
 }
 
-// incr is B_incr: how many of the requests given from there on are to run to the exit that base has
-// reached, 0 where the batch is to go on as it is.
+// incr is B_incr: how many of the given requests, from an index on, should run to the exit that base has reached; 0
+// if the batch should go on unchanged.
 func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, room, from int) int {
 	i := base.Reached + 1
 	wait := float64(s.Queue.Len() - from)
@@ -220,7 +220,7 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
 		}
 		if s.ByTable && c > 0 && time > float64(min(base.Slack(now), top.Slack(now))) {
-			break // equation 4: who is in the batch would be given up at an exit, and what has run for it lost
+			break // equation 4: requests in the batch would be given up at an exit, and their work would be lost
 		}
 		if cost < best {
 			best, n = cost, c
@@ -229,8 +229,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late is how many of the requests given from there on are expected to miss their deadline when the
-// first c take that time and the others follow as one batch would.
+// late is the expected number of the given requests, from an index on, that miss their deadline if the first c take
+// the given time and the others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]
@@ -249,8 +249,8 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	return n
 }
 
-// misses is the probability that a time which is only expected, since nobody knows who leaves where,
-// is longer than that slack: a ramp.
+// misses is the probability that a duration exceeds the slack. Only its expectation is known, because exits are
+// unknown; the probability is a ramp.
 func misses(slack Time, time float64) float64 {
 	x := float64(slack)
 	switch {
@@ -262,7 +262,7 @@ func misses(slack Time, time float64) float64 {
 	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
-// missed is how many members of a batch miss a deadline within that time.
+// missed is the expected number of members of a batch that miss their deadline within a duration.
 func missed(l *LaunchView, now Time, time float64) float64 {
 	n := 0.0
 	for j := range l.Requests {
@@ -273,7 +273,7 @@ func missed(l *LaunchView, now Time, time float64) float64 {
 	return n
 }
 
-// keep takes back what was considered and not taken.
+// keep undoes the requests that were considered but not taken.
 func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
 
 // plan finds or makes the plan for a network on a device: devices with the same table and the same B_max
@@ -299,7 +299,7 @@ func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 	return q
 }
 
-// forget drops what was learned of networks that have gone: one that comes again begins anew.
+// forget drops what was learned about networks that are gone: one that returns starts anew.
 func (p *Plus) forget(s *State) {
 	gone := func(network string) bool {
 		return !slices.ContainsFunc(s.Traffic, func(t Traffic) bool { return t.Network == network })
@@ -308,7 +308,7 @@ func (p *Plus) forget(s *State) {
 	p.eased = slices.DeleteFunc(p.eased, func(e easing) bool { return gone(e.network) })
 }
 
-// known is a plan for a network, nil where there is none yet.
+// known returns the plan for a network; nil if there is none yet.
 func (p *Plus) known(network string) *plan {
 	for _, q := range p.plans {
 		if q.network == network {
@@ -318,7 +318,7 @@ func (p *Plus) known(network string) *plan {
 	return nil
 }
 
-// learned is what a Plus has learned: all that its answers depend on beside the arguments.
+// learned is the learned state of a Plus: its answers depend on nothing else besides the arguments.
 type learned struct {
 	eased   []easing
 	plans   []plan

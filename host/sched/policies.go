@@ -1,4 +1,4 @@
-// The names under which policies are asked for, and the mapping each wants.
+// The names of policies, and the mapping that each uses.
 
 package sched
 
@@ -17,15 +17,15 @@ var (
 	ErrRates         = errors.New("exit rates")
 )
 
-// Mappings: how the hardware runs a batch, each with a latency table of its own. A policy only
-// names the one it was published with; the table comes from outside.
+// Mappings: how the hardware runs a batch. Each has its own latency table. A policy only names the one it was
+// published with; the caller supplies the table.
 const (
 	MappingFluid = "fluid" // the best of all entries by layer and batch (Fluid Batching, III-A)
 	MappingR     = "r"     // every layer batched along the rows
 	MappingFC    = "fc"    // only fully connected layers batched; a convolution runs sample by sample
 )
 
-// Mapped is a policy that names the mapping it wants. All that New makes are.
+// Mapped is a policy that names the mapping it uses. All policies that New makes do.
 type Mapped interface {
 	Policy
 	Mapping() string
@@ -34,14 +34,14 @@ type Mapped interface {
 // Options are the parameters that policies share.
 type Options struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
-	// SLO is what the adaptive batchers take their timeout's share of; 0: the time that each
-	// request itself was given, from its arrival to its deadline.
+	// SLO is the time of which the adaptive batchers take a share as timeout; 0: the time of each request from
+	// arrival to deadline.
 	SLO Time
-	// Rates are the shares of requests that leave at each exit, where they are known beforehand;
-	// nil: what the engine has seen so far. They must add up to one.
+	// Rates are the shares of requests that leave at each exit, if they are known in advance; nil: use what the
+	// engine has seen so far. They must add up to one.
 	Rates []float64
-	// Levels and Loss are what fluid+theta may do to the exit thresholds, in order of falling
-	// thresholds, and the accuracy that it may cost in the mean; without levels it is fluid+.
+	// Levels are exit thresholds, in descending order, that fluid+theta may use, and Loss is the accuracy that this
+	// may cost on average. Without levels it is fluid+.
 	Levels []Level
 	Loss   float64
 }
@@ -66,7 +66,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// CheckRates refuses shares that are no distribution over the exits.
+// CheckRates rejects shares that are not a distribution over the exits.
 func CheckRates(rates []float64) error {
 	if len(rates) == 0 || len(rates) > MaxSegments {
 		return fmt.Errorf("%w: %d of them, expected 1..%d", ErrRates, len(rates), MaxSegments)
@@ -84,13 +84,13 @@ func CheckRates(rates []float64) error {
 	return nil
 }
 
-// entry is one name.
+// entry is one policy's name and constructor.
 type entry struct {
 	name string
 	make func(Options) Mapped
 }
 
-// entries in the order in which tables are printed. A function, so that nothing is global state.
+// entries returns the entries in the order of printed tables. It is a function because there is no global state.
 func entries() []entry {
 	adapt := func(name, mapping string, percent int64) entry {
 		return entry{name, func(o Options) Mapped {
@@ -119,7 +119,7 @@ func entries() []entry {
 	}
 }
 
-// Names lists the policies New knows.
+// Names lists all policies.
 func Names() []string {
 	var out []string
 	for _, e := range entries() {
@@ -142,7 +142,7 @@ func New(name string, o Options) (Policy, error) {
 	return nil, unknown(name)
 }
 
-// Mapping is the mapping that the policy with this name wants its tables made for.
+// Mapping returns the mapping of the policy with this name.
 func Mapping(name string) (string, error) {
 	for _, e := range entries() {
 		if e.name == name {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// example is one state and what a policy makes of it. Segments take 10 + 2 B, so a batch of B takes
-// 30 + 6 B through all three: 36, 42, 48 ... 78.
+// example is a state and the expected answer of a policy. Segments take 10 + 2 B, so a batch of B takes 30 + 6 B
+// through all three: 36, 42, 48 ... 78.
 type example struct {
 	name     string
 	now      int64
@@ -37,7 +37,7 @@ func check(t *testing.T, p func() sched.Policy, examples []example) {
 	}
 }
 
-// due are requests 1, 2, ... with these deadlines, arrived at 1, 2, ...
+// due returns requests 1, 2, ... with these deadlines, arrived at 1, 2, ...
 func due(deadlines ...int64) []sched.Request {
 	var out []sched.Request
 	for i, d := range deadlines {
@@ -54,7 +54,7 @@ func these(ids ...device.RequestID) sched.Action {
 	return sched.Action{Kind: sched.Launch, Network: "n", Last: 2, Requests: ids}
 }
 
-// view is a launch that was begun with as many as are left in it.
+// view is a launch that began with as many requests as are left in it.
 func view(id device.LaunchID, phase sched.Phase, last, reached int, reqs []sched.Request) *sched.LaunchView {
 	return &sched.LaunchView{ID: id, Network: "n", Last: last, Reached: reached, Phase: phase, Requests: reqs, Began: len(reqs)}
 }
@@ -64,12 +64,12 @@ func homeless(s *sched.State) { s.Devices[0].Hosted = nil }
 
 func another(s *sched.State) { s.Devices = append(s.Devices, s.Devices[0]) }
 
-// elsewhere gives a waiting request to another network.
+// elsewhere changes a waiting request's network.
 func elsewhere(i int) func(*sched.State) { return func(s *sched.State) { s.Queue.At(i).Network = "m" } }
 
 func TestAdaptB(t *testing.T) {
 	wait := func(until int64) []sched.Action { return []sched.Action{{Kind: sched.Wait, Until: until}} }
-	three := requests(1, 3, 1001) // the oldest was given 1000 ns, from 1 on
+	three := requests(1, 3, 1001) // the oldest has 1000 ns, from time 1
 	running := []*sched.LaunchView{view(9, sched.AtExit, 2, 0, requests(20, 20, 9))}
 	for _, v := range []struct {
 		name string
@@ -99,7 +99,7 @@ func TestAdaptB(t *testing.T) {
 		{name: "another network behind", now: 60, queue: three, change: elsewhere(2), want: head(2)},
 		{name: "a deadline before the arrival", now: 1, queue: requests(1, 1, 0), want: head(1)},
 		{name: "no deadline", now: 1, queue: requests(1, 1, sched.Never), want: head(1)},
-		// A full batch takes 3 x (10 + 2 x 8): nobody waits for more than a hundred of them.
+		// A full batch takes 3 x (10 + 2 x 8): no request waits for more than a hundred of these.
 		{name: "no deadline to speak of", now: 60, queue: requests(1, 1, 1<<62), want: wait(1 + 100*78)},
 		{name: "no deadline to speak of, and has waited", now: 1 + 100*78, queue: requests(1, 1, 1<<62), want: head(1)},
 		{name: "a deadline just as far off", now: 60, queue: requests(1, 1, 1+20*100*78), want: wait(1 + 100*78)},
@@ -152,15 +152,15 @@ func TestClockwork(t *testing.T) {
 	}
 	check(t, func() sched.Policy { return make1(t, "clockwork") }, []example{
 		{name: "nobody"},
-		// Eight of the lower level would fill a batch (78), in which nobody of the higher one can be.
+		// Eight of the lower level would fill a batch (78), without any of the higher level.
 		{name: "not without the highest level", queue: append(requests(1, 8, 1000), level(requests(9, 9, 40), 1)...), want: []sched.Action{these(9)}},
 		{
 			name: "the largest batch with one of the highest level", queue: append(requests(1, 8, 1000), level(append(requests(9, 9, 40), requests(10, 10, 60)...), 1)...),
 			want: []sched.Action{these(10, 1, 2, 3, 4)}, // 60
 		},
 		{name: "which has the lower one fill it up", queue: append(requests(1, 8, 1000), level(requests(9, 9, 78), 1)...), want: []sched.Action{these(9, 1, 2, 3, 4, 5, 6, 7)}},
-		// 1 has missed its latest start alone (36). Size 3 (48) has 3 and 4 in its queue only, size 2
-		// (42) has enough: 2 has missed it there, and is to be served alone if it lasts so long.
+		// Request 1 has missed its latest start alone (36). Size 3 (48) has only 3 and 4 in its queue. Size 2 (42)
+		// has enough: request 2 has missed its start there, and will be served alone if there is still time.
 		{name: "large to small", queue: due(35, 40, 50, 60), want: []sched.Action{drop(1), these(3, 4)}},
 		{name: "the latest start is now", queue: due(36), want: []sched.Action{these(1)}},
 		{name: "all are too late", now: 1000, queue: due(300, 200), want: []sched.Action{drop(2), drop(1)}},
@@ -178,7 +178,7 @@ func TestClockwork(t *testing.T) {
 	})
 }
 
-// One request alone takes 12 a segment, 36 in all; batches are taken to take so much times their size.
+// One request alone takes 12 per segment, 36 in all; the time of a batch is assumed to be its size times that.
 func TestLazyBatching(t *testing.T) {
 	two := func(deadline int64) []sched.Request { return requests(1, 2, deadline) }
 	list := func(l ...*sched.LaunchView) []*sched.LaunchView { return l }
@@ -196,7 +196,7 @@ func TestLazyBatching(t *testing.T) {
 		{name: "somebody must start", queue: requests(1, 3, 10), want: head(1)},
 		{name: "B_max", queue: requests(1, 9, 1000), want: head(8)},
 		{name: "inside a segment", launches: list(view(1, sched.Running, 2, 0, two(1000))), queue: requests(3, 3, 1000)},
-		// Both have 2 x 12 before them, the new one 36: 84 in all.
+		// Both have 2 x 12 left, the new one 36: 84 in all.
 		{name: "every slack stays 0", launches: list(view(1, sched.AtExit, 2, 0, two(84))), queue: requests(3, 3, 84), want: preempt(1, 0, 1)},
 		{name: "an old one's would not", launches: list(view(1, sched.AtExit, 2, 0, two(83))), queue: requests(3, 3, 84)},
 		{name: "the new one's would not", launches: list(view(1, sched.AtExit, 2, 0, two(84))), queue: requests(3, 3, 83)},
@@ -248,7 +248,7 @@ func TestLazyBatching(t *testing.T) {
 	})
 }
 
-// The other reading: an idle device takes who is there, whatever their slack; preemption is as above.
+// The other reading: an idle device takes all that wait, whatever their slack; preemption is as above.
 func TestLazyBatchingIdle(t *testing.T) {
 	preempt := []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Count: 1}}
 	at := func(deadline int64) []*sched.LaunchView {
@@ -267,8 +267,8 @@ func TestLazyBatchingIdle(t *testing.T) {
 	})
 }
 
-// seen makes fluid+ know a load: many requests so far, nobody leaving early, one every gap ns, and
-// that one in a hundred waits for longer than the tail.
+// seen gives fluid+ statistics of a load: many requests so far, none leaving early, one every gap ns, and one in a
+// hundred waiting longer than the tail.
 func seen(gap, tail float64) func(*sched.State) {
 	return func(s *sched.State) {
 		s.Traffic = []sched.Traffic{{
@@ -288,8 +288,8 @@ func TestPlusExamples(t *testing.T) {
 		{name: "without having seen anything", queue: due(1000), want: []sched.Action{these(1)}},
 		{name: "batching pays: 42 for two, 36 for one", queue: due(1000, 1000), change: calm, want: []sched.Action{these(1, 2)}},
 		{name: "under the guard: what serves most per time", queue: requests(1, 17, 100_000), change: rush, want: []sched.Action{these(1, 2, 3, 4, 5, 6, 7, 8)}},
-		// Overload: with five more the batch is through after 20 + 2 x 26 = 72 in place of 2 x 16 = 32, and
-		// at the highest pace five take 5 x 9.75 = 48.75. V knows no such load and would go on.
+		// Overload: with five more the batch ends after 20 + 2 x 26 = 72 instead of 2 x 16 = 32, and at the highest
+		// pace five take 5 x 9.75 = 48.75. V is not valid for such a load and would let the batch go on.
 		{
 			name: "under the guard, at an exit", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 3, 1e6))), queue: requests(10, 26, 1e6), change: seen(8, 0),
 			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Requests: []device.RequestID{10, 11, 12, 13, 14}}},
@@ -300,12 +300,13 @@ func TestPlusExamples(t *testing.T) {
 		{name: "no nested preemption", launches: list(view(1, sched.Halted, 2, 1, two), view(2, sched.AtExit, 1, 0, requests(3, 4, 1e5))), queue: requests(5, 6, 1e5), change: calm},
 		{name: "nobody waits: go on", launches: list(view(1, sched.AtExit, 2, 0, two)), change: calm},
 		{name: "full: go on", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 8, 1e5))), queue: requests(9, 9, 1e5), change: calm},
-		// Six would take 8 x (22 + 52) = 592 in all; five take 8 x (20 + 48) and 36 for the one left: 580.
+		// Six would take 8 x (22 + 52) = 592 in all; five take 8 x (20 + 48), plus 36 for the remaining one: 580.
 		{
 			name: "fills up", launches: list(view(1, sched.AtExit, 2, 0, two)), queue: requests(3, 8, 1e5), change: calm,
 			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Requests: []device.RequestID{3, 4, 5, 6, 7}}},
 		},
-		// One more costs the two 12 + 2 x 2 each, and saves it less than that while nobody else comes.
+		// One more costs the other two 12 + 2 x 2 each, and saves less than that for itself if no other request
+		// comes.
 		{name: "not for one alone", launches: list(view(1, sched.AtExit, 2, 0, two)), queue: requests(3, 3, 1e5), change: calm},
 		// Going on takes 2 x 14 = 28, filling up first 22 + 2 x 26 = 74: both would be late.
 		{name: "not at a deadline's cost", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 2, 40))), queue: requests(3, 8, 1e5), change: calm},
@@ -320,10 +321,10 @@ func TestPlusExamples(t *testing.T) {
 		{name: "up to another network", queue: due(1000, 1000, 1000), change: func(s *sched.State) { calm(s); s.Queue.At(1).Network = "m" }, want: []sched.Action{these(1)}},
 		{name: "down", queue: due(5), change: down},
 		{name: "not servable", queue: due(5), change: homeless},
-		// At 100, the first two cannot meet their deadline: they are let go until nobody else waits.
+		// At 100, the first two cannot meet their deadlines: they are let go until no other request waits.
 		{name: "lets the hopeless go", now: 100, queue: due(99, 120, 1000), change: calm, want: []sched.Action{these(3)}},
 		{name: "but serves them when nobody else waits", now: 100, queue: due(99, 120), change: calm, want: []sched.Action{these(1, 2)}},
-		// The first was given 98.
+		// The first had 98.
 		{name: "for twenty times what they were given", now: 1960, queue: due(99, 3000), change: calm, want: []sched.Action{these(2)}},
 		{name: "but not for longer", now: 1961, queue: due(99, 3000), change: calm, want: []sched.Action{these(1, 2)}},
 		// They have waited for 99 and 98.
@@ -355,7 +356,7 @@ func TestPlusExamples(t *testing.T) {
 	})
 }
 
-// Patience ends: no more than 0.8 % of all requests are let go.
+// Patience has a limit: at most 0.8 % of all requests are let go.
 func TestPlusLetsFewGo(t *testing.T) {
 	p := make1(t, "fluid+")
 	s := state(linear(t, 3, 8, 10, 2), nil, requests(1, 15, 99)...)
@@ -364,13 +365,13 @@ func TestPlusLetsFewGo(t *testing.T) {
 	}
 	seen(1000, 0)(s)
 	got := p.Decide(100, s, &sched.Event{}, nil)
-	// Of 1000, 8 were let go; the ninth is served.
+	// Of 1000 requests, 8 were let go; the ninth is served.
 	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 9 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Two fifths of those who wait decide who is hopeless: one alone takes 36, four 54.
+// A batch of two fifths of the waiting requests decides which cannot be in time: one alone takes 36, four 54.
 func TestPlusCountsOnABatch(t *testing.T) {
 	calm := seen(1000, 0)
 	check(t, func() sched.Policy { return make1(t, "fluid+refuse") }, []example{
@@ -384,7 +385,7 @@ func TestPlusCountsOnABatch(t *testing.T) {
 
 func TestPlusLast(t *testing.T) {
 	calm, crowd := seen(1000, 0), seen(1000, 1e6)
-	long := func(last ...int64) []sched.Request { // 300 that are too late, from request 1 on
+	long := func(last ...int64) []sched.Request { // 300 that are too late, starting with request 1
 		out := requests(1, 300, 450)
 		for i, d := range last {
 			out = append(out, requests(301+i, 301+i, d)...)
@@ -397,10 +398,10 @@ func TestPlusLast(t *testing.T) {
 		{name: "alone, if need be", now: 100, queue: due(99, 120, 143), change: calm, want: []sched.Action{these(3)}},
 		{name: "whatever the tail is", now: 100, queue: due(99, 120, 143), change: crowd, want: []sched.Action{these(3)}},
 		{name: "the others when nobody else waits", now: 100, queue: due(99, 120), change: calm, want: []sched.Action{these(1, 2)}},
-		// The first was given 98.
+		// The first had 98.
 		{name: "and after twenty times what they were given", now: 1961, queue: due(99, 3000), change: calm, want: []sched.Action{these(1, 2)}},
 		{name: "but not before", now: 1960, queue: due(99, 3000), change: calm, want: []sched.Action{these(2, 1)}},
-		// Where full batches must keep up, the too late fill those that are not.
+		// If full batches are needed to keep up, late requests fill those that are not full.
 		{name: "from behind a long queue", now: 500, queue: long(2000, 3000), change: calm, want: []sched.Action{these(301, 302, 1, 2, 3, 4, 5, 6)}},
 		{name: "in any order of deadlines", now: 500, queue: long(3000, 470, 2000), change: calm, want: []sched.Action{these(301, 303, 1, 2, 3, 4, 5, 6)}},
 		{
@@ -411,7 +412,7 @@ func TestPlusLast(t *testing.T) {
 	})
 }
 
-// The late are due the sooner, the more of them have begun beyond the tail.
+// The more requests have begun beyond the tail, the sooner late requests are due.
 func TestPlusHoldsTheTail(t *testing.T) {
 	p := make1(t, "fluid+")
 	s := state(linear(t, 3, 8, 10, 2), nil, due(99, 99, 147)...)
@@ -428,11 +429,11 @@ func TestPlusHoldsTheTail(t *testing.T) {
 		t.Errorf("request %d goes before the one that can be in time", got)
 	}
 	tr := &s.Traffic[0]
-	tr.Beyond, tr.InOrder = 14, 20 // as many as may
+	tr.Beyond, tr.InOrder = 14, 20 // as many as allowed
 	if got := first(100); got != 3 {
 		t.Errorf("with no more beyond the tail than may be: request %d", got)
 	}
-	tr.Beyond += 10 // a third of what ends it: the late stand back for 80
+	tr.Beyond += 10 // a third of the limit: late requests stand back for 80
 	if got := first(100); got != 1 {
 		t.Errorf("with ten too many beyond the tail: request %d", got)
 	}
@@ -459,7 +460,7 @@ func TestTraffic(t *testing.T) {
 	if tr.Gap < 99.9 || tr.Gap > 100.1 || tr.Arrived != 50_000 || tr.Left[0] != 12_500 || tr.Passed[0] != 50_000 || tr.Passed[1] != 0 {
 		t.Errorf("%+v", tr)
 	}
-	for range 20_000 { // samples of one task count as that many requests
+	for range 20_000 { // each sample of a task counts as a request
 		tr.Arrive(tr.Latest+400, 4)
 	}
 	if tr.Arrived != 130_000 || tr.Gap < 95 || tr.Gap > 105 {
@@ -473,12 +474,12 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Whoever ends without being begun leaves its place, or the first where that has been given away.
+// A request that ends without having begun frees its place, or the first one if its own has been used.
 func TestTrafficGone(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gone []int64
-		want []int64 // waits in order, from 100 on
+		want []int64 // waits in arrival order, from 100 on
 	}{
 		{"nobody", nil, []int64{90, 80, 70, 60, 50}},
 		{"the first", []int64{10}, []int64{80, 70, 60, 50}},
@@ -496,7 +497,7 @@ func TestTrafficGone(t *testing.T) {
 			tr.Gone(at)
 		}
 		for _, want := range c.want {
-			lower := tr // shares came, which only Begin moves on
+			lower := tr // a share changes only at Begin
 			lower.Tail, tr.Tail = float64(want-1), float64(want)
 			before := tr.InOrder
 			if lower.Begin(100, 100); lower.InOrder != before+1 {
@@ -515,7 +516,7 @@ func TestTrafficGone(t *testing.T) {
 	}
 }
 
-// The tail does not depend on the order in which requests are begun, or on those that never are.
+// The tail depends neither on the order in which requests begin nor on those that never begin.
 func TestTrafficTail(t *testing.T) {
 	var tail [4]float64
 	for order := range tail {
@@ -527,7 +528,7 @@ func TestTrafficTail(t *testing.T) {
 				tr.Arrive(now, 1)
 				waiting = append(waiting, now)
 			}
-			if order == 3 { // others come and go
+			if order == 3 { // other requests come and go
 				tr.Arrive(now, 1)
 				tr.Gone(now)
 			}

@@ -1,6 +1,6 @@
-// The queue: requests that wait, those of a higher level (Priority) first, oldest first within a level. It is a list of
-// small rings, so taking from the head or from the end costs nothing that depends on the length, and removing elsewhere
-// moves the rest of one ring.
+// The queue: waiting requests, those of a higher level (Priority) first, within a level oldest first. It is a list of
+// small rings. Taking from the head or the end costs the same for any length; removing elsewhere moves only the rest
+// of one ring.
 
 package sched
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// ringSize is how many requests a ring of the queue holds: a power of two.
+// ringSize is the capacity of a ring; a power of two.
 const ringSize = 32
 
 // ring is a part of the queue. Place p of the queue is its place p - first.
@@ -25,14 +25,14 @@ type ring struct {
 
 func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
 
-// Queue is the requests that wait. The zero value is empty. The engine alone changes it.
+// Queue holds the waiting requests. The zero value is empty. Only the engine changes it.
 type Queue struct {
-	rings []ring // none is empty, but where nobody waits
+	rings []ring // none is empty, except if nobody waits
 	spare []*[ringSize]Request
-	base  int // place of the oldest: the places of a queue begin anywhere
+	base  int // place of the oldest: a queue's places may begin at any number
 	n     int
-	hint  int // the ring looked into last: mostly the next place is there too
-	turn  int // neighbours of one level of which the older one has the later deadline
+	hint  int // the ring used last: often the next access is there too
+	turn  int // number of neighbours in one level of which the older one has the later deadline
 }
 
 // Len is N_Q.
@@ -53,17 +53,17 @@ func (q *Queue) At(i int) *Request {
 	return q.rings[k].at(i)
 }
 
-// find is the ring in which the i-th request stands, and its place there.
+// find returns the ring of the i-th request, and its index there.
 func (q *Queue) find(i int) (k, at int) {
 	i += q.base
 	k = sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].first > i })
 	return k, i - q.rings[k].first
 }
 
-// Ordered tells whether within each level the order of arrival is the order of deadlines.
+// Ordered reports whether within each level the order of arrival is the order of deadlines.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
 
-// turns is 1 where requests i and i+1 both wait and their deadlines stand against their order.
+// turns is 1 if requests i and i+1 both wait in one level and the first has the later deadline.
 func (q *Queue) turns(i int) int {
 	if i < 0 || i+1 >= q.n || !inverted(q.At(i), q.At(i+1)) {
 		return 0
@@ -73,13 +73,13 @@ func (q *Queue) turns(i int) int {
 
 func inverted(a, b *Request) bool { return a.Deadline > b.Deadline && a.Priority == b.Priority }
 
-// Level is the place behind the last request that has the level of the one at place i.
+// Level returns the end of the level that contains place i: the place after its last request.
 func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
 
-// below is the place of the first request with a lower priority.
+// below returns the place of the first request with a lower priority.
 func (q *Queue) below(priority int) int {
 	last := len(q.rings) - 1
-	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // nearly always: there is one level
+	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // nearly always, as there is only one level
 		return q.n
 	}
 	k := sort.Search(last, func(k int) bool { return q.rings[k].at(q.rings[k].n-1).Priority < priority })
@@ -87,7 +87,7 @@ func (q *Queue) below(priority int) int {
 	return g.first - q.base + sort.Search(g.n, func(i int) bool { return g.at(i).Priority < priority })
 }
 
-// Push puts a request behind all others of its level.
+// Push adds a request after all others of its level.
 func (q *Queue) Push(r *Request) {
 	if i := q.below(r.Priority); i < q.n {
 		q.insert(i, r)
@@ -103,7 +103,7 @@ func (q *Queue) Push(r *Request) {
 	q.turn += q.turns(q.n - 2)
 }
 
-// add puts an empty ring at place k of the list.
+// add inserts an empty ring at place k of the list.
 func (q *Queue) add(k, first int) {
 	r := (*[ringSize]Request)(nil)
 	if last := len(q.spare) - 1; last >= 0 {
@@ -114,8 +114,8 @@ func (q *Queue) add(k, first int) {
 	q.rings = slices.Insert(q.rings, k, ring{r: r, first: first})
 }
 
-// Insert puts a request that comes back (a retry) where its arrival belongs: behind every waiting
-// request of its level that arrived earlier, or at the same time with a smaller id.
+// Insert puts a request that returns (a retry) at the place of its arrival: after every waiting request of its level
+// that arrived earlier, or at the same time with a smaller id.
 func (q *Queue) Insert(r *Request) {
 	for i := range q.n {
 		next := q.At(i)
@@ -131,7 +131,7 @@ func (q *Queue) Insert(r *Request) {
 func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)
-	if q.rings[k].n == ringSize { // its second half becomes a ring of its own
+	if q.rings[k].n == ringSize { // its second half becomes a separate ring
 		q.add(k+1, q.rings[k].first+ringSize/2)
 		g, next := &q.rings[k], &q.rings[k+1]
 		for j := range ringSize / 2 {
@@ -155,7 +155,7 @@ func (q *Queue) insert(i int, r *Request) {
 	q.turn += q.turns(i-1) + q.turns(i)
 }
 
-// Pop takes the oldest request.
+// Pop removes and returns the oldest request.
 func (q *Queue) Pop() (Request, bool) {
 	if q.n == 0 {
 		return Request{}, false
@@ -165,19 +165,19 @@ func (q *Queue) Pop() (Request, bool) {
 	return r, true
 }
 
-// Skip takes the oldest request of a queue that is not empty, for those who know it: a request is
-// large, and to hand it over takes as long as all else here.
+// Skip removes the oldest request of a queue that is not empty, without returning it: copying a request takes as long
+// as everything else here.
 func (q *Queue) Skip() {
 	q.turn -= q.turns(0)
 	g := &q.rings[0]
-	g.at(0).Thetas = nil // all else is overwritten by the next to stand there
+	g.at(0).Thetas = nil // all other fields are overwritten by the next request in this place
 	g.head = (g.head + 1) & (ringSize - 1)
 	g.first++
 	q.shrink(0)
 	q.base++
 }
 
-// shrink counts that one of ring k has gone.
+// shrink records that a request of ring k was removed.
 func (q *Queue) shrink(k int) {
 	g := &q.rings[k]
 	g.n--
@@ -188,7 +188,7 @@ func (q *Queue) shrink(k int) {
 	}
 }
 
-// Remove takes the request with this id.
+// Remove removes the request with this id.
 func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 	i := q.place(id)
 	if i < 0 {
@@ -205,7 +205,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 		*g.at(at) = *g.at(at + 1)
 	}
 	*g.at(at) = Request{}
-	if k < len(q.rings)/2 { // those in front of it move up by one place, or those behind it move down
+	if k < len(q.rings)/2 { // move the rings before it, or those after it, whichever are fewer
 		for j := range k + 1 {
 			q.rings[j].first++
 		}
@@ -219,8 +219,8 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 	return r, true
 }
 
-// place is where the request with this id stands, -1: nowhere. Within a level ids grow with the order of arrival, but for
-// some that came back.
+// place returns the place of the request with this id; -1 if it is not in the queue. Within a level ids ascend with
+// the order of arrival, except for requests that returned.
 func (q *Queue) place(id device.RequestID) int {
 	for from := 0; from < q.n; from = q.Level(from) {
 		level := q.At(from).Priority

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// The queue against a plain slice.
+// Compares the queue with a plain slice.
 func TestQueueIsASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q sched.Queue
@@ -36,7 +36,7 @@ func TestQueueIsASlice(t *testing.T) {
 				if ok {
 					want = want[1:]
 				}
-			case 3: // remove one and put it back, or not
+			case 3: // remove one, and sometimes put it back
 				if len(want) == 0 {
 					continue
 				}

@@ -1,11 +1,10 @@
-// Package sched holds the policies. A policy is a deterministic state machine that events advance: it
-// is told the time and what has happened, and answers with actions. It never reads a clock, blocks,
-// logs or allocates in steady state. The engine carries its answers out, in virtual or in real time.
+// Package sched holds the policies. A policy is a deterministic state machine: it receives events with the time and
+// returns actions. It never reads a clock, blocks, logs or allocates in steady state. The engine carries out its
+// actions, in virtual or in real time.
 //
-// The engine tells a policy every event once, after it has brought State up to date. Most policies
-// keep nothing and answer from State alone; one that learns does so at events, and is a Keeper: equal
-// answers follow from equal states, what it has learned included. Who waits, runs or has gone stands
-// in State, so that cancels, faults and retries need no code of their own in a policy.
+// The engine tells a policy every event once, after updating State. Most policies keep nothing and decide from State
+// alone. A policy that learns does so at events and is a Keeper: equal states, including what was learned, give equal
+// answers. State lists the requests that wait and run, so cancels, faults and retries need no extra code in a policy.
 package sched
 
 import (
@@ -19,7 +18,7 @@ import (
 // Time is ns since the run began.
 type Time = int64
 
-// Never is later than all else: the deadline of a request that was given none.
+// Never is later than all other times: the deadline of a request that has none.
 const Never Time = math.MaxInt64
 
 // Task is one call of a client; it ends with its last sample.
@@ -31,14 +30,14 @@ type Task struct {
 	Arrived  Time
 	Deadline Time      // absolute; 0: none
 	Priority int       // its level: higher ones go first (levels.go)
-	Theta    float32   // exit threshold, the same at every exit; 0: all leave at the first
-	Thetas   []float32 // by exit, in place of Theta where it is not nil
+	Theta    float32   // exit threshold, the same at every exit; 0: all requests leave at the first exit
+	Thetas   []float32 // by exit; replaces Theta unless nil
 	Samples  int
-	// Link is what the client's link carried while this came, in bits a second; 0: not known.
+	// Link is the bandwidth of the client's link while this task arrived, in bits per second; 0: unknown.
 	Link float64
 }
 
-// Request is one sample of a task: what is queued, batched, preempted, exits.
+// Request is one sample of a task: the unit that is queued, batched and preempted, and that exits.
 type Request struct {
 	ID       device.RequestID
 	Task     uint64
@@ -46,15 +45,15 @@ type Request struct {
 	Client   int
 	Network  string
 	Arrived  Time
-	Deadline Time // absolute; Never: it was given none (HasDeadline)
+	Deadline Time // absolute; Never: none (HasDeadline)
 	Priority int  // its level: higher ones go first (levels.go)
 	Theta    float32
 	Thetas   []float32 // shared with the task; read only
 	Link     float64   // the task's
 }
 
-// HasDeadline tells whether the request was given a deadline. Without one Deadline is Never: it compares as
-// what is later than all else, but a share of the time that is left to it is no time.
+// HasDeadline reports whether the request has a deadline. Without one, Deadline is Never, which compares as later
+// than everything else; but then a share of the remaining time has no meaning.
 func (r *Request) HasDeadline() bool { return r.Deadline != Never }
 
 // ThetaAt is the threshold at an exit.
@@ -65,20 +64,20 @@ func (r *Request) ThetaAt(exit int) float32 {
 	return r.Theta
 }
 
-// EventKind is what happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // Events.
 const (
 	Arrival     EventKind = iota // Request has been queued
 	SegmentDone                  // Launch has passed exit Segment; Exited have left it
-	Cancel                       // Request was taken back by its client
+	Cancel                       // the client has cancelled Request
 	Timer                        // the time a Wait asked for has come
-	Loaded                       // a network came, became servable or has gone, or a device is back after a reset
+	Loaded                       // a network was added, is now servable or is gone, or a device is back after a reset
 	Fault                        // Launch failed; its requests are back in the queue or have ended
-	Copied                       // Request lies on Device, to which it was assigned; Took
-	Aborted                      // Launch has been stopped and is Halted; Took
-	Planned                      // a Plan has found something: State.Found
+	Copied                       // Request is now on Device, to which it was assigned; Took
+	Aborted                      // Launch was stopped and is Halted; Took
+	Planned                      // a Plan has returned a result: State.Found
 )
 
 // String names an event kind.
@@ -86,7 +85,7 @@ func (k EventKind) String() string {
 	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault", "copied", "aborted", "planned")
 }
 
-// Event is what a policy is told, after State has taken it in.
+// Event is what a policy is told, after State was updated.
 type Event struct {
 	Kind    EventKind
 	Device  int
@@ -97,7 +96,7 @@ type Event struct {
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
 }
 
-// ActionKind is what the policy wants.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
 // Actions.
@@ -108,13 +107,13 @@ const (
 	Merge                         // put the requests of Launch into the halted launch Into
 	LoadNetwork                   // make Network servable on Device
 	Unload                        // free what Network takes on Device
-	Drop                          // give Request up
+	Drop                          // give up Request
 	Wait                          // call again at Until
-	SetTheta                      // segments of Network that begin from now on ask for no more confidence than Thetas
-	Assign                        // Requests go to Device and the member Network of their family: begins their copies
+	SetTheta                      // from now on, segments of Network begin with thresholds of at most Thetas
+	Assign                        // send Requests to Device, for the member Network of their family: begins their copies
 	Abort                         // stop the running Launch at once: what ran since its resume point is lost
-	MakePlan                      // begin Plan beside the engine; Planned follows
-	Advise                        // tell a client what its next inputs had better be
+	MakePlan                      // start computing Plan outside the engine; Planned follows
+	Advise                        // recommend to a client how to send its next inputs
 )
 
 // String names an action kind.
@@ -130,33 +129,33 @@ func name(k int, names ...string) string {
 	return names[k]
 }
 
-// Plan is work that is too long for a decision (annealing, fitting): it is made from a snapshot and
-// computed beside the engine.
+// Plan is a computation that takes too long for a decision (annealing, fitting). It works on a snapshot, outside the
+// engine.
 type Plan interface {
-	// Find computes, on any goroutine, and gives up when ctx ends. What it finds comes back with the
-	// event Planned, also in part or nil.
+	// Find computes, on any goroutine, and stops when ctx ends. The event Planned delivers its result, which may be
+	// partial or nil.
 	Find(ctx context.Context) any
-	// Cost is how long that takes in virtual time, in ns.
+	// Cost is the duration of the computation in virtual time, in ns.
 	Cost() Time
 }
 
-// Keeper is a policy that learns. Snapshot is a copy of what it has learned; after Restore of it the
-// policy answers as it did then. Neither keeps hold of the other's memory.
+// Keeper is a policy that learns. Snapshot returns a copy of what it has learned; after Restore of that copy, the
+// policy answers as it did then. Neither keeps a reference to the other's memory.
 type Keeper interface {
 	Policy
 	Snapshot() any
 	Restore(snapshot any)
 }
 
-// Advice is what an engine tells a client about its next inputs.
+// Advice is a recommendation of an engine to a client about its next inputs.
 type Advice struct {
 	Client  int
 	Network string  // the member of the family that will answer
-	Shape   []int   // of an input; nil: as it was
-	Rate    float64 // tasks a second that can be served; 0: no advice
+	Shape   []int   // of an input; nil: unchanged
+	Rate    float64 // tasks per second that can be served; 0: no recommendation
 }
 
-// Action is one thing the engine is to do. Actions of one answer are carried out in order.
+// Action is one thing that the engine should do. The actions of one answer are carried out in order.
 type Action struct {
 	Kind        ActionKind
 	Device      int                // Launch, Assign, LoadNetwork, Unload
@@ -164,35 +163,35 @@ type Action struct {
 	Launch      device.LaunchID    // Preempt, Resume, Merge, Abort
 	Into        device.LaunchID    // Merge
 	First, Last int                // Launch: segments; Resume: Last
-	Count       int                // Launch: requests from the queue's head, where Requests is nil
+	Count       int                // Launch: number of requests from the queue's head, if Requests is nil
 	Requests    []device.RequestID // Launch, Assign: these waiting requests
 	Assigned    bool               // Launch: from the queue of Device, not from State.Queue
 	Request     device.RequestID   // Drop
 	Until       Time               // Wait
-	Units       device.Units       // Launch: what it is confined to; zero: the whole device. Resume: likewise, zero: as it was
-	Exclusive   bool               // Launch, and Resume with Units: nobody else runs on these units
+	Units       device.Units       // Launch: the units it may use; zero: the whole device. Resume: the same, but zero: unchanged
+	Exclusive   bool               // Launch, and Resume with Units: no other launch runs on these units
 	Priority    int                // Launch, and Resume with Units
-	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
+	Thetas      []float32          // SetTheta: by exit; nil: those of the requests
 	Plan        Plan               // MakePlan
 	Advice      *Advice            // Advise
 }
 
-// Phase is where a launch stands.
+// Phase is the state of a launch.
 type Phase uint8
 
 // Phases.
 const (
 	Running  Phase = iota // a segment is being computed
 	AtExit                // an exit has just been passed and the policy is asked what to do
-	Halted                // preempted; its samples lie in their slots
-	Stopping              // running, and to be halted at the next place where the device lets go
+	Halted                // preempted; its samples keep their slots
+	Stopping              // running, but halts at the next place where the device can stop
 )
 
 // LaunchView is a launch as a policy sees it.
 //
-// A launch that has passed an exit before its Last goes on by itself unless it is preempted; one
-// that has reached its Last with requests left in it stays there for a Merge or a Resume with a
-// further Last. Launches without requests are gone before a policy is told of anything.
+// A launch that has passed an exit before its Last goes on unless it is preempted. One that has reached its Last with
+// requests left stays there until a Merge, or a Resume with a later Last. The policy never sees launches without
+// requests.
 type LaunchView struct {
 	ID      device.LaunchID
 	Device  int
@@ -200,19 +199,19 @@ type LaunchView struct {
 	First   int
 	Last    int
 	Reached int // the last exit passed; First-1 before any
-	Kernel  int // the first kernel of the next segment that has to run, where it was stopped inside
+	Kernel  int // if it was stopped inside a segment: the first kernel of that segment that still has to run
 	Phase   Phase
-	Since   Time // when it began to run, or to stand where it stands
+	Since   Time // when it began to run, or reached the place where it waits
 
-	Units     device.Units // what it is confined to; zero: the whole device
+	Units     device.Units // the units it may use; zero: the whole device
 	Exclusive bool
 	Priority  int
 
-	Began    int       // places taken: requests it was launched with or that were merged into it, those that left included
+	Began    int       // places taken: requests that it was launched with or that were merged into it, including those that have left
 	Requests []Request // still in the batch, in the order they were put there
 }
 
-// Slack is the time left to the earliest deadline of the batch; negative when it has passed.
+// Slack is the time to the earliest deadline in the batch; negative if it has passed.
 func (l *LaunchView) Slack(now Time) Time {
 	if len(l.Requests) == 0 {
 		return Never
@@ -224,10 +223,10 @@ func (l *LaunchView) Slack(now Time) Time {
 	return d - now
 }
 
-// Hosted is a network that a device can serve, with its times on it.
+// Hosted is a network that a device can serve, with its times on that device.
 type Hosted struct {
-	Network string // the member's own name
-	Family  string // the family it answers for; its own name where it has none
+	Network string // the member's name
+	Family  string // the family it belongs to; its own name if there is none
 	Table   *Table
 }
 
@@ -236,7 +235,7 @@ type DeviceView struct {
 	MaxBatch int // B_max of the hardware
 	Places   int // launches it can run at the same time
 	Slots    int // samples it can hold at the same time
-	Used     int // slots that are taken
+	Used     int // slots in use
 
 	Units, UnitAlign int // what launches can be confined to (device.Info)
 	Neighbours       bool
@@ -245,12 +244,12 @@ type DeviceView struct {
 	Down     bool
 	Lost     device.Units // partitions that are being reset
 	Hosted   []Hosted
-	Launches []*LaunchView // in order of their start; the last is the one that runs or ran last
-	Queue    Queue         // requests that were assigned to it and wait, copied or not
+	Launches []*LaunchView // in order of their start; the last one runs or ran last
+	Queue    Queue         // requests assigned to it that wait, copied or not
 }
 
-// Free is what of the device's units no launch holds: one that runs, or stands at an exit and goes on by
-// itself unless this answer preempts it.
+// Free returns the units that no launch holds. A launch holds its units if it runs, or is at an exit and goes on
+// unless this answer preempts it.
 func (d *DeviceView) Free() device.Units {
 	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
@@ -265,8 +264,8 @@ func (d *DeviceView) Free() device.Units {
 	return u
 }
 
-// Table is the latency table of a network on this device, nil where it is not servable. Of a family it
-// is that of the first member: what a launch that names the family runs.
+// Table is the latency table of a network on this device; nil if it cannot be served. For a family it is that of the
+// first member, which a launch of the family runs.
 func (d *DeviceView) Table(network string) *Table {
 	if h := d.Member(network); h != nil {
 		return h.Table
@@ -274,7 +273,7 @@ func (d *DeviceView) Table(network string) *Table {
 	return nil
 }
 
-// Member is the network with this name on this device, or the first of the family with it.
+// Member returns the network with this name on this device, or the first one of the family with this name.
 func (d *DeviceView) Member(network string) *Hosted {
 	for i := range d.Hosted {
 		if d.Hosted[i].Network == network {
@@ -289,23 +288,23 @@ func (d *DeviceView) Member(network string) *Hosted {
 	return nil
 }
 
-// Hosts tells whether the network with just this name can be launched on this device.
+// Hosts reports whether exactly this network can be launched on this device.
 func (d *DeviceView) Hosts(network string) bool {
 	return slices.ContainsFunc(d.Hosted, func(h Hosted) bool { return h.Network == network })
 }
 
-// State is all a policy may look at. The engine keeps it; a policy changes nothing in it.
+// State is all that a policy may look at. The engine updates it; a policy must not change it.
 type State struct {
 	Queue   Queue
 	Devices []DeviceView
-	Traffic []Traffic // by network: what has been seen of its requests so far
+	Traffic []Traffic // by network: statistics of its requests
 	Found   any       // at Planned: Plan.Find's answer
-	// ByTable: who cannot meet a deadline any more, by the latency tables, is not served to the end.
+	// ByTable: requests that cannot meet their deadline by the latency tables are not served to the end.
 	ByTable bool
 }
 
-// Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no
-// reference to s, ev or buf. The answer depends on the arguments and on what a Keeper has learned alone.
+// Policy decides. Decide receives one event, appends its actions to buf and returns it; it keeps no reference to s,
+// ev or buf. The answer depends only on the arguments and on what a Keeper has learned.
 type Policy interface {
 	Name() string
 	Decide(now Time, s *State, ev *Event, buf []Action) []Action

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// entries are T[first][last][batch] = segments * (fixed + batch*each).
+// entries returns T[first][last][batch] = segments * (fixed + batch*each).
 func entries(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
 	var out []bundle.LatencyEntry
 	for first := range segments {
@@ -214,7 +214,7 @@ func TestSerial(t *testing.T) {
 	}
 }
 
-// A policy must not allocate, nor change what it is shown.
+// A policy must not allocate, nor change its arguments.
 func TestDecideDoesNotAllocate(t *testing.T) {
 	for name, s := range states(t) {
 		for _, policy := range sched.Names() {
@@ -273,7 +273,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A decision does not depend on how many wait.
+// The cost of a decision does not depend on the length of the queue.
 func BenchmarkBacklog(b *testing.B) {
 	for _, policy := range []string{"fluid", "fluid+", "fluid+/standing back", "fluid+last"} {
 		for _, n := range []int{100, 10_000} {
@@ -299,7 +299,7 @@ func BenchmarkBacklog(b *testing.B) {
 	}
 }
 
-// What fluid+ does with every 64th arrival, on top of a decision.
+// The additional work of fluid+ at every 64th arrival.
 func BenchmarkFollow(b *testing.B) {
 	for _, segments := range []int{4, 64} {
 		b.Run(fmt.Sprint(segments, " segments"), func(b *testing.B) {
@@ -347,8 +347,8 @@ func TestTableRefusals(t *testing.T) {
 	}
 }
 
-// What holds units: what runs, is about to stop, or goes on from an exit by itself; a launch without units
-// of its own holds them all.
+// A launch holds its units if it runs, is about to stop, or goes on from an exit; a launch without units holds all of
+// them.
 func TestFree(t *testing.T) {
 	on := func(phase sched.Phase, reached int, units device.Units) *sched.LaunchView {
 		return &sched.LaunchView{Last: 2, Reached: reached, Phase: phase, Units: units}

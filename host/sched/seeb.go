@@ -1,12 +1,12 @@
-// SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching
-// for Edge GPU Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application,
-// every group gets units in proportion to its images (algorithm 1) and the batch size and threshold of
-// least cost that hold its tightest deadline (algorithm 2).
+// SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching for Edge GPU
+// Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application. Each group gets units in
+// proportion to its images (algorithm 1), and the batch size and threshold with the least cost that meet its tightest
+// deadline (algorithm 2).
 //
-// The listings leave things open. `seeb-literal` takes them at their word: the cost knows nothing of how
-// many batches a group needs, so one image at a time costs least; the units given out are one range, from
-// the first that nobody runs on; of several groups one that gets none runs on all. `seeb` takes L for the
-// time in which the whole group has ended, gives out any free units, and lets a group without any wait.
+// The listings leave points open. `seeb-literal` follows them to the letter: the cost does not depend on the number
+// of batches that a group needs, so one image at a time costs least; the assigned units are one range, starting at
+// the first free unit; a group that gets no units runs on all. `seeb` uses for L the time at which the whole group
+// has ended, assigns any free units, and lets a group without units wait.
 
 package sched
 
@@ -23,7 +23,7 @@ import (
 type LatencyModel struct {
 	Alpha, Beta1, Beta2, Beta3 float64
 
-	Least float64 // no batch takes less, whatever the model says
+	Least float64 // minimum time of a batch, whatever the model says
 }
 
 // At is the model's latency in ns.
@@ -31,8 +31,8 @@ func (m LatencyModel) At(batch int, theta float64, units int) float64 {
 	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
-// Split is algorithm 1, lines 1 to 11: how many of the units each group of images gets, one at least
-// while there are any. Appended to buf.
+// Split is algorithm 1, lines 1 to 11: the number of units for each group of images, at least one as long as there
+// are units. The result is appended to buf.
 func Split(images []int, units int, buf []int) []int {
 	total, used := 0, 0
 	for _, n := range images {
@@ -53,31 +53,31 @@ func Split(images []int, units int, buf []int) []int {
 type SEEB struct {
 	Literal bool
 	Period  Time    // between two groupings; 0: 100 ms
-	Lambda1 float64 // of latency, per second; 0: 1
-	Lambda2 float64 // of confidence; 0: 1
+	Lambda1 float64 // weight of latency, per second; 0: 1
+	Lambda2 float64 // weight of confidence; 0: 1
 	Thetas  []float32
 	Slack   Time // tau
 	Models  map[string]LatencyModel
 
-	// For the ablation (table 5): what is not tuned.
+	// For the ablation (table 5): parts that are switched off.
 	FixedBatch int
 	FixedTheta float32
 	NoUnits    bool // groups run on all units
 
-	done     Time // the last period's end at which was grouped
+	done     Time // end of the last period that was grouped
 	groups   []group
-	last     int                      // number of the last group
-	of       map[device.RequestID]int // number of a waiting or running request's group
+	last     int                      // number of the newest group
+	of       map[device.RequestID]int // group number of each waiting or running request
 	buckets  []bucket
 	images   []int
 	units    []int
 	ids      []device.RequestID
-	begun    []int // launches, by device
+	begun    []int // number of launches, by device
 	spare    [][]device.RequestID
-	constant map[float32][]float32 // thresholds by exit, all the same
+	constant map[float32][]float32 // arrays with the same threshold for every exit, by threshold
 }
 
-// group is images of one application that were given units. It ends when none of them waits or runs.
+// group is a set of images of one application that got units. It ends when none of them waits or runs.
 type group struct {
 	number  int
 	device  int
@@ -102,7 +102,7 @@ func (s *SEEB) Name() string {
 	return "seeb"
 }
 
-// Mapping is the mapping that it wants; a GPU has one.
+// Mapping is the only mapping that a GPU has.
 func (s *SEEB) Mapping() string { return MappingR }
 
 func (s *SEEB) period() Time {
@@ -112,8 +112,8 @@ func (s *SEEB) period() Time {
 	return 100_000_000
 }
 
-// Choose is algorithm 2 for one group: batch size and threshold of least cost that end in time, and
-// whether any does.
+// Choose is algorithm 2 for one group: the batch size and threshold with the least cost that end in time, and whether
+// there are any.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]
 	l1, l2 := s.Lambda1, s.Lambda2
@@ -148,7 +148,7 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	if ok {
 		return batch, theta, true
 	}
-	// The listing has no batch size here: the largest, which drains the group soonest.
+	// The listing has no batch size here; the largest one drains the group soonest.
 	theta = s.FixedTheta
 	if theta == 0 && len(s.Thetas) > 0 {
 		theta = s.Thetas[0]
@@ -163,7 +163,8 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, false
 }
 
-// Decide groups what has arrived by a period's end, and goes on with every group whose last batch has
+// Decide groups the requests that arrived by the end of a period, and continues every group whose last batch has
+// ended.
 // ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
@@ -202,7 +203,7 @@ func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// running is whether a batch of the group is still on the device.
+// running reports whether a batch of the group is still on the device.
 func (s *SEEB) running(d *DeviceView, g *group) bool {
 	for _, l := range d.Launches {
 		if len(l.Requests) > 0 && s.of[l.Requests[0].ID] == g.number {
@@ -212,7 +213,7 @@ func (s *SEEB) running(d *DeviceView, g *group) bool {
 	return false
 }
 
-// group gives units to what waits and has none (algorithm 1).
+// group assigns units to waiting requests that have none (algorithm 1).
 func (s *SEEB) group(now Time, st *State, dev int) {
 	d := &st.Devices[dev]
 	for i := range s.buckets {
@@ -267,7 +268,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		case s.NoUnits:
 			on = d.Units
 		case on == 0 && !s.Literal:
-			continue // until units are free
+			continue // wait for free units
 		case on > 0:
 			if g.units = lowest(free, on); d.Neighbours {
 				g.units = free.Neighbours(on)
@@ -290,7 +291,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	}
 }
 
-// run is the range of units that begins with the first of a set, of so many on the device.
+// run returns the first run of consecutive units of a set, on a device with n units.
 func run(u device.Units, n int) device.Units {
 	first := 0
 	for first < n && !u.Has(first) {
@@ -306,7 +307,7 @@ func run(u device.Units, n int) device.Units {
 	return device.UnitRange(first, end-first)
 }
 
-// lowest is the first n units of a set.
+// lowest returns the first n units of a set.
 func lowest(u device.Units, n int) (out device.Units) {
 	for i := 0; i < device.MaxUnits && n > 0; i++ {
 		if u.Has(i) {
@@ -317,7 +318,7 @@ func lowest(u device.Units, n int) (out device.Units) {
 	return out
 }
 
-// advance launches the group's next batch; false: there is none.
+// advance launches the next batch of a group; false if there is none.
 func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 	from, n := len(s.ids), 0
 	if len(buf) == 0 {
@@ -342,7 +343,7 @@ func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 		}), true
 }
 
-// constant is one threshold at every exit, of as many exits as there can be.
+// constant returns an array with one threshold for the maximum number of exits.
 func constant(all map[float32][]float32, theta float32) []float32 {
 	t := all[theta]
 	if t == nil {
@@ -355,7 +356,7 @@ func constant(all map[float32][]float32, theta float32) []float32 {
 	return t
 }
 
-// kept is what a SEEB knows of the past.
+// kept is the state of a SEEB.
 type kept struct {
 	done   Time
 	groups []group

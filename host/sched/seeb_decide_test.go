@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// upTo4 is a table of batches of one to four, all alike.
+// upTo4 is a table with equal times for batches of one to four.
 func upTo4(t *testing.T, network string) *sched.Table {
 	var all []bundle.LatencyEntry
 	for b := range 4 {
@@ -21,8 +21,8 @@ func upTo4(t *testing.T, network string) *sched.Table {
 	return tab
 }
 
-// What a period of SEEB launches for one request that must end by a time, beside others that need not: the
-// tightest deadline of the group and the slack decide on the threshold, and the units are the group's own.
+// The launches of a SEEB period for one request with a deadline, beside others without: the tightest deadline of the
+// group and the slack determine the threshold, and the units are those of the group.
 func TestSEEBDecides(t *testing.T) {
 	tab := upTo4(t, "n")
 	const ms = 1_000_000
@@ -31,7 +31,7 @@ func TestSEEBDecides(t *testing.T) {
 		deadline, slack sched.Time
 		theta           float32
 	}{
-		// A batch of four takes 10 ms and 40 ms times theta; the cost asks for the highest theta that is in time.
+		// A batch of four takes 10 ms + 40 ms times theta; the cost prefers the highest theta that is in time.
 		{"in time at any threshold", 200 * ms, 0, 0.9},
 		{"the tightest of the group", 138 * ms, 0, 0.5},
 		{"in time but for the slack", 200 * ms, 60 * ms, 0.5},
@@ -75,8 +75,8 @@ func TestSEEBDecides(t *testing.T) {
 	}
 }
 
-// Literally, a group gets one range of units, from the first that nobody runs on; while somebody runs on all
-// of them nobody is given any.
+// Taken literally, a group gets one range of units, starting at the first free one; while a batch runs on all units,
+// no group gets any.
 func TestSEEBLiteralUnits(t *testing.T) {
 	tab := upTo4(t, "a")
 	const ms = 1_000_000
@@ -116,7 +116,7 @@ func TestSEEBLiteralUnits(t *testing.T) {
 	if got := units(200 * ms); len(got) != 0 {
 		t.Errorf("all units are taken, and units %s were given out", got)
 	}
-	d.Launches = d.Launches[1:] // the first has ended: 0 and 1 are available
+	d.Launches = d.Launches[1:] // the first has ended: 0 and 1 are free
 	if got := units(250 * ms); len(got) != 0 {
 		t.Errorf("within a period units %s were given out", got)
 	}
@@ -125,7 +125,7 @@ func TestSEEBLiteralUnits(t *testing.T) {
 	}
 }
 
-// Where units are free on both sides of a group that runs, the range ends at it.
+// With free units on both sides of a running group, the range ends at that group.
 func TestSEEBLiteralRange(t *testing.T) {
 	const ms = 1_000_000
 	model := sched.LatencyModel{Alpha: ms}

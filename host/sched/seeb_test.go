@@ -17,7 +17,7 @@ func TestSplitExample(t *testing.T) {
 	}
 }
 
-// No unit is given twice, everybody has one while there are any.
+// No unit is assigned twice, and each group has at least one as long as there are any.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		images := rapid.SliceOfN(rapid.IntRange(1, 5000), 1, 60).Draw(t, "images")
@@ -36,7 +36,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// Algorithm 2 against all pairs; and what the literal reading comes to.
+// Compares algorithm 2 with a search over all pairs, and shows the result of the literal reading.
 func TestChoose(t *testing.T) {
 	thetas := []float32{0.3, 0.5, 0.7, 0.9}
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,14 +3,13 @@
 
 package sched
 
-// Serial runs one request at a time through the whole network. It is an M/G/1 queue when arrivals
-// are Poisson.
+// Serial runs one request at a time through the whole network. With Poisson arrivals it is an M/G/1 queue.
 type Serial struct{}
 
 // Name is the policy's name on the command line.
 func (Serial) Name() string { return "serial" }
 
-// Mapping is the hardware's own: at B = 1 that is each layer's best entry.
+// Mapping is the hardware's own: at B = 1 it uses each layer's best entry.
 func (Serial) Mapping() string { return MappingFluid }
 
 // Decide gives every idle device the oldest waiting request.
@@ -24,7 +23,7 @@ func (Serial) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 		if d.Down || len(d.Launches) > 0 {
 			continue
 		}
-		// Requests leave from the head only, so a device that cannot serve the head's network waits.
+		// Requests are taken from the head only, so a device that cannot serve the network of the head waits.
 		r := s.Queue.At(taken)
 		t := d.Table(r.Network)
 		if t == nil {

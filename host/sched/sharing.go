@@ -1,39 +1,38 @@
-// Sharing: servers that know of no interference. The baselines of Strait (section 5.1) are choices of
-// its fields: temporal (Limit 1), static (Limit 3) and reactive sharing (Limit 4, Reactive), and what an
-// interceptor of kernels such as XSched leaves to the server (BMax 1, Instances 1, Keep; priorities are
-// the device's business then).
+// Sharing models servers that do not consider interference. The baselines of Strait (section 5.1) are settings of its
+// fields: temporal sharing (Limit 1), static sharing (Limit 3), reactive sharing (Limit 4, Reactive), and the server
+// behind a kernel interceptor such as XSched (BMax 1, Instances 1, Keep; there the device handles priorities).
 
 package sched
 
-// The constants of reactive sharing.
+// Constants of reactive sharing.
 const (
-	reactiveHigh   = 3 // batches of one priority on a device, unless taken back
+	reactiveHigh   = 3 // batches of one priority on a device, unless reduced
 	reactiveLow    = 1
 	reactivePeriod = Time(200_000_000)
 )
 
-// Sharing launches the largest batch that waits, of the highest priority, the oldest first, on the
-// device with the fewest batches. It keeps buffers, so each run needs one of its own.
+// Sharing launches the largest waiting batch, of the highest priority and the oldest first, on the device with the
+// fewest batches. It keeps buffers, so each run needs its own Sharing.
 type Sharing struct {
 	Label     string
 	BMax      int     // largest batch; 0: whatever the device and its table allow
-	Limit     int     // batches on a device at the same time; 0: its places
-	Lows      int     // of which of low priority; 0: no limit
-	Instances int     // batches of one network on a device at the same time; 0: no limit
-	Reactive  bool    // low priority gives a place up when high priority is late, for the rest of 200 ms
-	Form      float64 // share of its time that a request may wait for its batch to fill; 0: none
-	Keep      bool    // nobody is given up
+	Limit     int     // batches on a device at once; 0: its places
+	Lows      int     // limit for batches of low priority among these; 0: none
+	Instances int     // batches of one network on a device at once; 0: no limit
+	Reactive  bool    // if high priority is late, low priority loses a place for the rest of 200 ms
+	Form      float64 // share of its time that a request may wait for its batch to fill; 0: it does not wait
+	Keep      bool    // no request is given up
 
 	ledger  ledger
 	lanes   lanes
-	allowed int  // batches of low priority on a device
-	reset   Time // when that is taken back
+	allowed int  // allowed batches of low priority on a device
+	reset   Time // when this limit is reset
 }
 
 // Name implements Policy.
 func (p *Sharing) Name() string { return p.Label }
 
-// Mapping is the mapping that it wants.
+// Mapping is the mapping that it uses.
 func (*Sharing) Mapping() string { return MappingR }
 
 type sharingState struct {
@@ -51,7 +50,7 @@ func (p *Sharing) Restore(snapshot any) {
 	p.ledger, p.allowed, p.reset = s.ledger.clone(), s.allowed, s.reset
 }
 
-// Decide serves every lane as far as devices have places for it.
+// Decide serves every lane as far as devices have free places for it.
 func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {
 		p.allowed, p.reset = reactiveHigh, now/reactivePeriod*reactivePeriod+reactivePeriod
@@ -102,7 +101,7 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// place is the device with the fewest batches of those that may take one of the lane's; -1: none.
+// place returns the device with the fewest batches among those that may take a batch of the lane; -1: none.
 func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 	dev, least := -1, 0
 	for i := range s.Devices {

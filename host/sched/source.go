@@ -1,4 +1,4 @@
-// Where tasks come from and how they end: what load and engine share.
+// Where tasks come from and how they end: types that load and engine share.
 
 package sched
 
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Ending is how a request ends; each does exactly once.
+// Ending is how a request ends; each request ends exactly once.
 type Ending uint8
 
 // Endings (design/architecture, "How a request ends").
@@ -15,10 +15,10 @@ const (
 	Pending   Ending = iota // has not ended
 	OnTime                  // its result came by its deadline
 	Late                    // its result came after it
-	Dropped                 // the policy gave it up after queueing
+	Dropped                 // the policy gave it up after it was queued
 	Refused                 // never admitted
 	Cancelled               // by its client
-	Errored                 // the device failed it, and once more after a retry or too late for one
+	Errored                 // the device failed it, and a retry failed too or would have been too late
 )
 
 var endings = [...]string{"pending", "on_time", "late", "dropped", "refused", "cancelled", "error"}
@@ -39,7 +39,7 @@ func (e *Ending) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Item is something that comes from outside: a task, or the cancel of one.
+// Item is an event from outside: a task, or the cancellation of one.
 type Item struct {
 	At     Time
 	Task   *Task  // nil for a cancel
@@ -48,16 +48,16 @@ type Item struct {
 
 // Source is where tasks come from.
 type Source interface {
-	// Next is the next item that comes by itself, in order of time; false: there is none (left).
-	// The task is copied, so a source may hand out the same one again. It is asked for the next one
-	// when it is time for the one before.
+	// Next returns the next item, in order of time, that does not depend on other tasks; false if there is none
+	// (left). The task is copied, so a source may reuse its memory. The engine asks for an item when the time of the
+	// previous one has come.
 	Next() (Item, bool)
-	// Ended tells that a task has ended, with the worst of its samples' endings, and returns what
-	// follows from that (closed loops). The task is the source's to read only until it returns.
+	// Ended reports that a task has ended, with the worst ending of its samples, and returns the items that follow
+	// from it (closed loops). The source may only read the task, and only until it returns.
 	Ended(now Time, t *Task, how Ending) []Item
 }
 
-// Advisee is a Source that listens to advice (Advise).
+// Advisee is a Source that receives advice (Advise).
 type Advisee interface {
 	Advised(now Time, a *Advice)
 }

@@ -1,13 +1,13 @@
-// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches
-// of two priorities share devices; what is launched is the largest batch that is expected to end in time
-// (meet) and makes nobody late who is of no lower priority (violate), on the device where it is expected
-// to end first. Expected times come from host/predict, which learns from every batch that ends.
+// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches of two
+// priorities share devices. It launches the largest batch that is expected to end in time (meet) and that makes no
+// request of the same or a higher priority late (violate), on the device where it is expected to end first. Expected
+// times come from host/predict, which learns from every batch that ends.
 //
-// What the publication leaves open, and what is done here: a batch that is expected to be late anyway
-// keeps nobody off; a batch of low priority that would be the only one of its kind on a device is not
-// held by the cap (one that uses more than the cap would never run); a request of high priority that is
-// given up counts as a violation (section 5.1 counts it so) and so takes the cap back; a lane is served
-// as soon as a batch is full or its oldest request has waited for Form of the time it was given.
+// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case
+// does not prevent others. The cap does not apply to a batch of low priority that would be the only one of its kind
+// on a device: otherwise one that exceeds the cap would never run. A request of high priority that is given up counts
+// as a violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as a batch is full or
+// its oldest request has waited for the share Form of its time.
 
 package sched
 
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// The cap on low priority: AIMD constants of section 3.3 and appendix A.1.
+// Constants of the cap on low priority: AIMD, section 3.3 and appendix A.1.
 const (
 	CapLow    = 0.75
 	CapHigh   = 1
@@ -25,60 +25,60 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap is C_low so long after high priority was late last; where it begins beyond CapHigh there is none.
+// Cap is C_low at a given time after high priority was last late; an initial value above CapHigh means no cap.
 func Cap(since Time, low float64) float64 {
 	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
 
-// Finished is a batch that has ended, as Strait saw it.
+// Finished describes an ended batch, as recorded by Strait.
 type Finished struct {
 	Network  string
 	Priority int
 	Device   int
 	Batch    int
 	Others   predict.Use // time-weighted average of what ran beside it
-	AtLaunch predict.Use // what ran on the device when it was launched
+	AtLaunch predict.Use // what ran on the device at the launch
 	Own      predict.Use
-	// Predicted is the slowdown by what it ran beside, before the model learnt from it; Actual is what
-	// it was.
+	// Predicted is the slowdown predicted from what ran beside the batch, before the model learned from this batch;
+	// Actual is the measured one.
 	Predicted, Actual float64
-	Alone             Time // its kernels alone
-	// Expected is from its oldest request's arrival to its end as expected when it was launched,
-	// Explained as what it ran beside explains it, Latency as it was.
+	Alone             Time // duration of its kernels alone
+	// Expected is the time from the oldest request's arrival to the batch's end, as expected at the launch. Explained
+	// is the same time, computed from what really ran beside it, and Latency is the measured time.
 	Expected, Explained, Latency Time
 }
 
-// Strait is the policy. It learns, so each run needs one of its own.
+// Strait is the policy. It learns, so each run needs its own Strait.
 type Strait struct {
 	BMax   int     // largest batch; 0: whatever the device and its table allow
-	Places int     // batches on a device at the same time; 0: the device's places
-	Form   float64 // share of its time that a request may wait for its batch to fill; 0: none
-	Low    float64 // where the cap begins; 0: CapLow
-	// Model predicts; nil: a new one. Frozen: it does not learn.
+	Places int     // batches on a device at once; 0: the device's places
+	Form   float64 // share of its time that a request may wait for its batch to fill; 0: it does not wait
+	Low    float64 // initial cap; 0: CapLow
+	// Model predicts; nil: a new model. Frozen: it does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits: a batch is expected to shrink as requests leave at exits, and to end when the last one does,
-	// by the shares seen so far; else it is taken to stay whole.
+	// Exits: a batch is expected to shrink as requests leave at exits, by the shares seen so far, and to end when the
+	// last one leaves; otherwise it is assumed to keep its size.
 	Exits bool
 
-	// For the ablation (appendix A.3): what is left out.
-	NoPriority bool // lanes are served in order of arrival, whatever their priority
+	// For the ablation (appendix A.3): parts that are switched off.
+	NoPriority bool // lanes are served in order of arrival, regardless of priority
 	NoStream   bool // launches have no priority on the device
-	NoMeet     bool // a batch need not be expected to end in time
-	NoViolate  bool // nobody is looked after, and there is no cap
+	NoMeet     bool // a batch may be launched even if it is not expected to end in time
+	NoViolate  bool // other requests are not protected, and there is no cap
 
-	Ended func(*Finished) // hears of every batch, where set
+	Ended func(*Finished) // if set, called for every ended batch
 
 	ledger ledger
 	links  []predict.Link
-	missed Time // when high priority was late last
+	missed Time // when high priority was last late
 	lanes  lanes
 }
 
 // Name implements Policy.
 func (*Strait) Name() string { return "strait" }
 
-// Mapping is the mapping that it wants; a GPU has one.
+// Mapping is the only mapping that a GPU has.
 func (*Strait) Mapping() string { return MappingR }
 
 type straitState struct {
@@ -154,11 +154,11 @@ func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// recheck is after how long a batch that was put off is looked at again where nothing happens: what runs
-// comes nearer to its end, so that less of it can be slowed down.
+// recheck is the time after which a postponed batch is tried again if no event occurs: the running batches are then
+// closer to their end and have less that can be slowed down.
 const recheck = Time(500_000)
 
-// learn takes the event in.
+// learn updates the state from the event.
 func (p *Strait) learn(now Time, s *State, ev *Event) {
 	c := p.ledger.follow(now, s, ev)
 	for _, t := range p.ledger.sent {
@@ -188,7 +188,7 @@ func (p *Strait) learn(now Time, s *State, ev *Event) {
 	}
 }
 
-// most is the largest batch of a network on any device.
+// most is the largest batch size of a network on any device.
 func (p *Strait) most(s *State, network string) (n int) {
 	for i := range s.Devices {
 		if d := &s.Devices[i]; !d.Down {
@@ -200,7 +200,7 @@ func (p *Strait) most(s *State, network string) (n int) {
 	return max(1, n)
 }
 
-// alone is how long the segments from first on take a batch of n that has the device to itself.
+// alone is the time of the segments from first on, for a batch of n that has the device to itself.
 func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	last := t.Segments() - 1
 	if first > last {
@@ -225,7 +225,7 @@ func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	return t.P95(first, last, n)
 }
 
-// copies is how long the inputs of a batch are on their way alone.
+// copies is the transfer time of a batch's inputs if nothing else is transferred.
 func copies(t *Table, n int) Time {
 	if len(t.Copies) == 0 {
 		return 0
@@ -233,7 +233,7 @@ func copies(t *Table, n int) Time {
 	return t.Copies[min(n, len(t.Copies))-1]
 }
 
-// use is a batch's: the time-weighted average over its segments.
+// use is the resource use of a batch: the time-weighted average over its segments.
 func use(t *Table, n int) (u predict.Use) {
 	all := 0.0
 	for i, s := range t.Use {
@@ -250,8 +250,8 @@ func use(t *Table, n int) (u predict.Use) {
 	return u
 }
 
-// soonest is the time of one request alone on the fastest device that is up, its input's included; -1:
-// nobody serves it.
+// soonest is the time of one request alone on the fastest available device, including the transfer of its input; -1
+// if no device serves it.
 func (p *Strait) soonest(s *State, network string) Time {
 	best := Time(-1)
 	for i := range s.Devices {
@@ -265,8 +265,8 @@ func (p *Strait) soonest(s *State, network string) Time {
 	return best
 }
 
-// choose is the binary search: the largest batch that can be launched, and the device where it is
-// expected to end first. n is 0 where there is none.
+// choose is the binary search for the largest batch that can be launched, and the device where it is expected to end
+// first. n is 0 if there is none.
 func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
 	for low, high := 1, most; low <= high; {
 		k := (low + high + 1) / 2
@@ -285,7 +285,7 @@ func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
 	return dev, n
 }
 
-// fits is whether k requests of a lane can be launched on a device, and when they are expected to end.
+// fits reports whether k requests of a lane can be launched on a device, and when they are expected to end.
 func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) {
 	d := &s.Devices[dev]
 	t := d.Table(l.network)
@@ -304,7 +304,7 @@ func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) 
 	return end, p.NoMeet || end <= l.deadline[k-1]
 }
 
-// coming counts requests of batches that the engine has not taken in yet.
+// coming counts the requests of batches that the engine has not yet shown.
 func (p *Strait) coming(dev int) (n int) {
 	for i := range p.ledger.all {
 		if r := &p.ledger.all[i]; r.id == 0 && r.device == dev {
@@ -314,16 +314,16 @@ func (p *Strait) coming(dev int) (n int) {
 	return n
 }
 
-// end is equation 1, as a time: when a batch that is launched now is expected to end under half of what
-// its device is busy with (meet).
+// end is equation 1 as a time: when a batch that is launched now is expected to end, if half of the device's current
+// work runs beside it (meet).
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(0.5), own, l.priority)
 	return now + link.Delay(now) + link.Takes(copies(t, k)) + Time(slow*float64(p.alone(s, l.network, t, 0, k)))
 }
 
-// Violate is whether a batch of a priority that uses so much must not be launched on a device: low
-// priority would take more than the cap, or somebody of no lower priority would be late by it.
+// Violate reports whether a batch of the given priority and resource use must not be launched on a device: low
+// priority would exceed the cap, or it would make a request of the same or a higher priority late.
 func (p *Strait) Violate(now Time, s *State, dev, priority int, own predict.Use) bool {
 	if priority == 0 {
 		if low := p.ledger.pressure(dev, -1, 0); low != (predict.Use{}) && low.Plus(own).Peak() > p.cap(now) {
@@ -351,8 +351,8 @@ func (p *Strait) cap(now Time) float64 {
 	return Cap(now-p.missed, low)
 }
 
-// ends is when a batch under way is expected to end, if it runs beside so much from now on: what of it is
-// done follows from the time that has passed and from what it has run beside.
+// ends is when a running batch is expected to end, if it runs beside the given use from now on. Its progress follows
+// from the elapsed time and from what it has run beside.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)
 	if t == nil {
@@ -367,7 +367,7 @@ func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time 
 	return now + Time(slow*max(0, left-float64(now-r.since)/past))
 }
 
-// launch takes the first n of a lane.
+// launch launches the first n requests of a lane.
 func (p *Strait) launch(now Time, s *State, l *lane, dev, n int, buf []Action) []Action {
 	t := s.Devices[dev].Table(l.network)
 	r := underway{

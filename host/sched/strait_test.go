@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// The AIMD constants of section 3.3 and appendix A.1: 75 %, 0.25 % more every 100 ms, 100 % at most.
+// The AIMD constants of section 3.3 and appendix A.1: start at 75 %, add 0.25 % every 100 ms, 100 % at most.
 func TestCap(t *testing.T) {
 	for _, c := range []struct {
 		since int64
@@ -29,7 +29,8 @@ func TestCap(t *testing.T) {
 	}
 }
 
-// shared is a table of one segment: ns at batch 1, each more adding a half, and what it uses of one resource.
+// shared is a table of one segment: the time in ns at batch 1, half of that for each further request, and the use of
+// one resource.
 func shared(t testing.TB, network string, ns int64, use float64) *sched.Table {
 	t.Helper()
 	var cells []sched.Cell
@@ -49,7 +50,7 @@ func shared(t testing.TB, network string, ns int64, use float64) *sched.Table {
 	return tab
 }
 
-// hand plays the engine: what a policy launches runs from then on, until it is told to end.
+// hand plays the engine: a launch of the policy runs until the test ends it.
 type hand struct {
 	t    testing.TB
 	p    sched.Policy
@@ -77,7 +78,7 @@ func (h *hand) push(network string, priority, n int, within int64) {
 	}
 }
 
-// ask asks the policy and begins what it launches. It answers with the launches and how many it dropped.
+// ask calls the policy and starts its launches. It returns the launches and the number of dropped requests.
 func (h *hand) ask(ev sched.Event) (launched []*sched.LaunchView, dropped int) {
 	for _, a := range h.p.Decide(h.now, &h.s, &ev, nil) {
 		switch a.Kind {
@@ -108,7 +109,7 @@ func (h *hand) end(v *sched.LaunchView) ([]*sched.LaunchView, int) {
 	return h.ask(sched.Event{Kind: sched.SegmentDone, Device: v.Device, Launch: v.ID, Exited: len(v.Requests), Took: h.now - v.Since})
 }
 
-// plain is a model by hand: the slowdown is e to the DRAM pressure of the others, whoever is slowed.
+// plain is a model with known values: the slowdown is e to the DRAM pressure of the others, for both priorities.
 func plain() *predict.Model {
 	m := predict.NewModel()
 	for i := range predict.Resources {
@@ -119,8 +120,8 @@ func plain() *predict.Model {
 	return m
 }
 
-// Low priority is held at the cap beside its own kind, but one alone always runs; the cap rises, and a
-// violation of high priority takes it back.
+// Low priority is limited by the cap if other batches of low priority run; one alone always runs. The cap rises, and
+// a violation of high priority reduces it.
 func TestCapHolds(t *testing.T) {
 	p := &sched.Strait{Model: plain(), Frozen: true}
 	h := newHand(t, p, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.9), "b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "high": shared(t, "high", 1e6, 0.1)})
@@ -138,7 +139,7 @@ func TestCapHolds(t *testing.T) {
 	if b, _ := h.ask(sched.Event{}); len(c) != 1 || len(b) != 0 {
 		t.Fatalf("0.29 was launched beside 0.5 under a cap of 0.75: %d, %d", len(c), len(b))
 	}
-	h.now = 2 * second // 0.8 by now
+	h.now = 2 * second // the cap is 0.8 by now
 	b, _ := h.ask(sched.Event{})
 	if len(b) != 1 {
 		t.Fatal("0.29 was not launched beside 0.5 under a cap of 0.8")
@@ -161,8 +162,8 @@ func TestCapHolds(t *testing.T) {
 	}
 }
 
-// What is launched is the largest batch that is expected to end in time under half of what the device is
-// busy with: by hand, 0.6 ms (b + 1) / 2 slowed by e^0.2.
+// The largest batch is launched that is expected to end in time, with half of the device's work running beside it. By
+// hand: 0.6 ms (b + 1) / 2, slowed by e^0.2.
 func TestMeet(t *testing.T) {
 	p := &sched.Strait{Model: plain(), Frozen: true}
 	h := newHand(t, p, 1, map[string]*sched.Table{"a": shared(t, "a", 600e3, 0.3), "high": shared(t, "high", 100e6, 0.4)})
@@ -187,7 +188,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// sent is shared with inputs of so many ns a request.
+// sent is shared with inputs that take the given number of ns per request.
 func sent(t testing.TB, network string, ns int64, use float64, input int64) *sched.Table {
 	tab := shared(t, network, ns, use)
 	for b := int64(1); b <= 8; b++ {
@@ -196,21 +197,21 @@ func sent(t testing.TB, network string, ns int64, use float64, input int64) *sch
 	return tab
 }
 
-// meet() counts the inputs (equation 2 and 3): those of the batch, those on the link before them, and what
-// the link has turned out to be. By hand: 0.2 ms a request, behind 0.2 ms of another batch, at twice that.
+// meet() includes the inputs (equations 2 and 3): those of the batch, those before them on the link, and the measured
+// speed of the link. By hand: 0.2 ms per request, after 0.2 ms of another batch, at twice the time.
 func TestMeetCountsInputs(t *testing.T) {
 	const input = 200e3
 	for _, c := range []struct {
 		what   string
 		before bool
-		slow   int64 // of a transfer before all, of what it was profiled at
+		slow   int64 // duration of an earlier transfer, relative to its profile
 	}{{"idle link", false, 1}, {"behind another", true, 1}, {"a slow link", false, 2}, {"behind another on a slow link", true, 2}} {
 		for n := int64(1); n <= 8; n++ {
 			for _, spare := range []int64{10, -10} {
 				h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"a": sent(t, "a", 1e6, 0, input), "b": sent(t, "b", 1e6, 0, input)})
 				h.push("b", 1, 1, 1e9)
 				l, _ := h.ask(sched.Event{})
-				l[0].Since = c.slow * input // its inputs were there
+				l[0].Since = c.slow * input // its inputs had arrived
 				h.now = 2e6
 				h.end(l[0])
 				within := c.slow*input*n + 1e6*(n+1)/2 + spare
@@ -238,11 +239,11 @@ func TestMeetCountsInputs(t *testing.T) {
 	}
 }
 
-// A request of high priority that is given up takes the cap back, as one that is late does.
+// A request of high priority that is given up reduces the cap, like one that is late.
 func TestDropTakesTheCapBack(t *testing.T) {
 	for _, drop := range []int{0, 1} {
 		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "high": shared(t, "high", 1e6, 0.1)})
-		h.now = 2e9 // 0.8 by now
+		h.now = 2e9 // the cap is 0.8 by now
 		h.push("c", 0, 1, 1e9)
 		h.ask(sched.Event{})
 		h.push("high", 1, drop, 0.9e6)
@@ -256,12 +257,12 @@ func TestDropTakesTheCapBack(t *testing.T) {
 	}
 }
 
-// One of low priority that is given up, or is late, does not.
+// One of low priority does not.
 func TestLowDoesNotTakeTheCapBack(t *testing.T) {
 	tables := map[string]*sched.Table{"b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "low": shared(t, "low", 1e6, 0.01)}
 	for _, late := range []bool{false, true} {
 		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, tables)
-		h.now = 2e9 // 0.8 by now
+		h.now = 2e9 // the cap is 0.8 by now
 		if late {
 			h.push("low", 0, 1, 2e6)
 			l, _ := h.ask(sched.Event{})
@@ -282,7 +283,7 @@ func TestLowDoesNotTakeTheCapBack(t *testing.T) {
 	}
 }
 
-// A request is given up where its input alone makes it late: 1 ms of work behind 0.5 ms of input.
+// A request is given up if its input alone makes it late: 1 ms of work after 0.5 ms of input.
 func TestDropCountsInputs(t *testing.T) {
 	for within, want := range map[int64]int{1_499_000: 1, 1_501_000: 0} {
 		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"a": sent(t, "a", 1e6, 0, 500e3)})
@@ -293,7 +294,7 @@ func TestDropCountsInputs(t *testing.T) {
 	}
 }
 
-// violate() takes the coefficient of the priority that is slowed. By hand: half of what e^0.3 adds, 1.175 ms.
+// violate() uses the coefficient of the priority that is slowed. By hand: half of what e^0.3 adds, 1.175 ms.
 func TestViolateByPriority(t *testing.T) {
 	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
 	for _, c := range []struct {
@@ -302,7 +303,7 @@ func TestViolateByPriority(t *testing.T) {
 		launched int
 	}{{1, 1_176_000, 1}, {1, 1_174_000, 0}, {0, 1_300_000, 0}, {0, 1_351_000, 1}} {
 		m := plain()
-		m.P[6+predict.Resources] = 0.5 // high priority's
+		m.P[6+predict.Resources] = 0.5 // for high priority
 		h := newHand(t, &sched.Strait{Model: m, Frozen: true, Low: 1}, 1, tables)
 		h.push("a", c.priority, 1, c.within)
 		h.ask(sched.Event{})
@@ -313,7 +314,7 @@ func TestViolateByPriority(t *testing.T) {
 	}
 }
 
-// Sharing with one batch of low priority at a time holds the next one back, and nobody else.
+// Sharing with one batch of low priority at a time delays the next one of low priority, and no other.
 func TestOneLow(t *testing.T) {
 	h := newHand(t, &sched.Sharing{Limit: 3, Lows: 1}, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.1), "b": shared(t, "b", 1e6, 0.1)})
 	h.push("a", 0, 1, 1e9)
@@ -332,8 +333,8 @@ func TestOneLow(t *testing.T) {
 	}
 }
 
-// The baselines launch high priority first though it came later, and give up who has no time left, unless
-// they keep everybody.
+// The baselines launch high priority first even if it arrived later, and give up requests that have no time left,
+// unless they keep all.
 func TestSharingOrderAndDrop(t *testing.T) {
 	tables := map[string]*sched.Table{"low": shared(t, "low", 1e6, 0.1), "high": shared(t, "high", 1e6, 0.1)}
 	for _, keep := range []bool{false, true} {
@@ -353,8 +354,8 @@ func TestSharingOrderAndDrop(t *testing.T) {
 	}
 }
 
-// Reactive sharing: three of low priority on a device, one fewer for each batch of high priority that ends
-// late, but one always; at the next multiple of 200 ms all three again.
+// Reactive sharing: three batches of low priority on a device, one fewer for each batch of high priority that ends
+// late, but at least one; at the next multiple of 200 ms three again.
 func TestReactive(t *testing.T) {
 	tables := map[string]*sched.Table{"low": shared(t, "low", 1e6, 0.1), "high": shared(t, "high", 1e6, 0.1)}
 	for late, want := range []int{3, 2, 1, 1, 1} {
@@ -382,8 +383,8 @@ func TestReactive(t *testing.T) {
 	}
 }
 
-// Nobody of equal or higher priority is made late; low priority is, where high priority needs it; whoever
-// is late anyway keeps nobody off.
+// No request of the same or higher priority is made late. Low priority is, if high priority needs it. A request that
+// will be late anyway does not prevent others.
 func TestViolate(t *testing.T) {
 	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
 	for _, c := range []struct {
@@ -418,8 +419,8 @@ func TestViolate(t *testing.T) {
 	}
 }
 
-// Half of a batch is done: what is left of it is slowed, and no more. By hand: 1 ms alone, 0.5 ms done,
-// the rest slowed by e^0.3 ends 0.675 ms later.
+// Half of a batch is done: only the rest of it is slowed. By hand: 1 ms alone, 0.5 ms done, the rest slowed by e^0.3
+// ends 0.675 ms later.
 func TestRestIsSlowed(t *testing.T) {
 	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
 	for _, c := range []struct {
@@ -437,8 +438,8 @@ func TestRestIsSlowed(t *testing.T) {
 	}
 }
 
-// What a batch has run beside, by hand: 0.5 ms alone, 1 ms beside 0.4; the other one 1 ms beside 0.3 and
-// 0.5 ms alone. And how much slower it was.
+// What a batch has run beside, by hand: 0.5 ms alone, 1 ms beside 0.4; the other one 1 ms beside 0.3 and 0.5 ms
+// alone. Also how much slower it was.
 func TestRunsBeside(t *testing.T) {
 	var got []sched.Finished
 	p := &sched.Strait{Model: plain(), Frozen: true, Ended: func(f *sched.Finished) { got = append(got, *f) }}
@@ -470,8 +471,8 @@ func TestRunsBeside(t *testing.T) {
 	}
 }
 
-// Of several devices the one where it is expected to end first; what cannot end in time even alone is
-// dropped; high priority goes first.
+// Of several devices, the one is used where the batch is expected to end first. A request that would be late even
+// alone is dropped. High priority goes first.
 func TestChoice(t *testing.T) {
 	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.6)}
 	h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 3, tables)
@@ -487,7 +488,7 @@ func TestChoice(t *testing.T) {
 	h.end(h.s.Devices[1].Launches[0])
 	h.push("a", 0, 1, 1e9)
 	h.push("b", 1, 1, 1e9)
-	h.push("b", 1, 1, 0.9e6) // hopeless
+	h.push("b", 1, 1, 0.9e6) // cannot be in time
 	l, dropped := h.ask(sched.Event{})
 	if dropped != 1 {
 		t.Errorf("%d dropped, expected the one that cannot end in time", dropped)
@@ -497,12 +498,12 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// pool is a device of several places whose launches slow one another: each at 1 / (1 + others' use).
+// pool is a device with several places whose launches slow one another: each runs at 1 / (1 + use of the others).
 type pool struct {
 	tables map[string]*sched.Table
 	now    int64
 	runs   []poolRun
-	link   []poolCopy // inputs on their way, one after the other
+	link   []poolCopy // transfers of inputs, one after the other
 	free   int64
 }
 
@@ -589,19 +590,19 @@ func (p *pool) Take(now int64) *device.Event {
 	return nil
 }
 
-// witness works out by itself, from what the engine shows, whether what Strait launches is expected to
-// end in time, and whether low priority stays under the cap.
+// witness computes independently, from what the engine shows, whether batches launched by Strait are expected to end
+// in time, and whether low priority stays below the cap.
 type witness struct {
 	*sched.Strait
 	t        *testing.T
 	launches int
-	held     int   // batches of low priority beside others of it
-	missed   int64 // when high priority was late, or dropped, last
+	held     int   // batches of low priority that run beside others of low priority
+	missed   int64 // when a request of high priority was last late or dropped
 	mine     []begun
-	free     [3]int64 // when a device's link is
+	free     [3]int64 // when a device's link is free
 }
 
-// begun is what was launched and has not been seen to end.
+// begun is a launch that has not been seen to end.
 type begun struct {
 	id       device.LaunchID // 0: not shown yet
 	device   int
@@ -610,7 +611,7 @@ type begun struct {
 	deadline int64
 }
 
-// late finds out whether the event is that somebody of high priority was late.
+// late reports whether the event means that a request of high priority was late.
 func (w *witness) late(now int64, s *sched.State, ev *sched.Event) {
 	for i := range w.mine {
 		for _, v := range s.Devices[w.mine[i].device].Launches {
@@ -708,8 +709,8 @@ var (
 	straitN    = flag.Int("strait.n", 30, "random loads")
 )
 
-// A batch never starts that meet() refuses, on random loads of random networks, one to three devices;
-// and everybody ends.
+// A batch that meet() rejects never starts, with random loads of random networks on one to three devices; and all
+// requests end.
 func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 	t.Logf("--strait.seed %d --strait.n %d", *straitSeed, *straitN)
 	held := 0
@@ -758,7 +759,7 @@ func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 	}
 }
 
-// What they answer follows from the state and from what they have learned, of which they give all away.
+// Answers depend only on the state and on what was learned, and Snapshot contains all of that.
 func TestStraitAnswersFollowFromTheState(t *testing.T) {
 	for _, p := range []sched.Policy{
 		&sched.Strait{Places: 4, Form: 0.1}, &sched.Sharing{Label: "static", Limit: 3, Form: 0.1}, &sched.Sharing{Label: "reactive", Limit: 4, Reactive: true},
@@ -784,7 +785,7 @@ func TestStraitAnswersFollowFromTheState(t *testing.T) {
 	}
 }
 
-// mixed is requests of both priorities for random networks.
+// mixed is a list of requests of both priorities for random networks.
 type mixed struct {
 	rng      *rand.Rand
 	n        int
@@ -807,7 +808,7 @@ func (m *mixed) Next() (sched.Item, bool) {
 
 func (*mixed) Ended(sched.Time, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// A decision allocates nothing once the policy is warm, launches included.
+// After warm-up a decision allocates nothing, including its launches.
 func TestStraitDoesNotAllocate(t *testing.T) {
 	for _, p := range []sched.Policy{&sched.Strait{}, &sched.Sharing{Limit: 3}, &sched.Sharing{Limit: 4, Reactive: true}} {
 		h := newHand(t, p, 2, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)})
@@ -821,7 +822,7 @@ func TestStraitDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkStrait is a decision with 40 requests of 12 models waiting and four batches on each device.
+// BenchmarkStrait measures a decision with 40 waiting requests of 12 models and four batches on each device.
 func BenchmarkStrait(b *testing.B) {
 	for _, devices := range []int{1, 4} {
 		tables := map[string]*sched.Table{}

@@ -1,4 +1,4 @@
-// The latency table T[first][last][batch] in the form a policy can read in a few ns.
+// The latency table T[first][last][batch], in a form that a policy can read in a few ns.
 
 package sched
 
@@ -9,33 +9,32 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// ErrTable is the error of a latency table that lacks a cell or holds an impossible one.
+// ErrTable is the error of a latency table with a missing or impossible cell.
 var ErrTable = errors.New("latency table")
 
-// MaxSegments bounds the segments of a network that a table is made for: enough for one a layer.
+// MaxSegments limits the segments of a network in a table: enough for one per layer.
 const MaxSegments = 256
 
-// Table is T[first][last][batch] in ns: the time of segments first..last, both included, at a batch
-// that stays the same throughout.
+// Table is T[first][last][batch] in ns: the time of the segments first..last, both included, for a constant batch
+// size.
 type Table struct {
 	segments, maxBatch int
 	ns                 []Time
 
-	// Of tables made of cells (NewTableOf).
+	// For tables made of cells (NewTableOf).
 	units    int      // 0: the whole device
 	parts    []*Table // by units, the fewest first
 	p95, p99 []Time
 
-	// CopyBytes is what a sample's input takes; 0: not known. Copies are how long the inputs of a batch
-	// are on their way when nothing else is, by batch - 1; Use is by segment and batch - 1. nil: not known.
+	// CopyBytes is the size of a sample's input; 0: unknown. Copies is the transfer time of a batch's inputs if
+	// nothing else is transferred, by batch - 1; Use is by segment and batch - 1. nil: unknown.
 	CopyBytes int64
 	Copies    []Time
 	Use       [][]Throughput
 }
 
-// NewTable takes the p50 of a network's entries. Every cell of first <= last and batch
-// 1..the largest batch named must be there once and be positive; a longer span or a larger batch
-// that is said to be faster is allowed, since a measured table can say so.
+// NewTable uses the p50 of a network's entries. Every cell with first <= last and batch 1..the largest one must occur
+// exactly once and be positive. A longer span or a larger batch may be faster, since measurements can say so.
 func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	t := &Table{}
 	for _, e := range entries {
@@ -90,11 +89,10 @@ func (t *Table) MaxBatch() int { return t.maxBatch }
 // 1 <= batch <= MaxBatch.
 func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
 
-// Alone is the time of one request alone through the whole network: serial's service time when no
-// exit is taken.
+// Alone is the time of one request alone through the whole network: the service time of serial if no exit is taken.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
-// Uniform is a table in which every segment takes ns, whatever the batch, and a span the sum.
+// Uniform returns a table in which every segment takes ns for any batch size, and a span takes the sum.
 func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for first := range segments {

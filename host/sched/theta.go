@@ -1,30 +1,30 @@
-// fluid+theta: fluid+ that asks for less confidence while many wait, within a budget of accuracy.
+// fluid+theta: fluid+ with lower exit thresholds while many requests wait, within a budget of lost accuracy.
 
 package sched
 
 import "slices"
 
-// Level is a set of exit thresholds, and what it costs.
+// Level is a set of exit thresholds and its cost.
 type Level struct {
-	Thetas []float32 // by exit; what a request brought itself holds where it is lower
-	Loss   []float64 // by exit: accuracy lost by a request that passes it, in the mean
+	Thetas []float32 // by exit; a request's own threshold is used if it is lower
+	Loss   []float64 // by exit: average accuracy lost by a request that passes it
 }
 
-// bankRequests bounds what a calm time saves up, in requests' worth of the budget.
+// bankRequests limits what is saved in calm times, as a number of requests' budgets.
 const bankRequests = 1000
 
-// easing is the state of one network's thresholds.
+// easing is the state of the thresholds of one network.
 type easing struct {
 	network     string
-	level, high int // in force; and the highest that a segment which runs may have been begun with
+	level, high int // the current level, and the highest with which a running segment may have begun
 	passed      []int64
 	ended       int64
-	bank        float64 // accuracy that may be lost yet, in requests
+	bank        float64 // accuracy that may still be lost, summed over requests
 }
 
-// ease asks for the thresholds that fit the queue: the lowest from B_max waiting requests on, in
-// proportion below. Every result pays the budget in, every exit passed takes its level's loss out;
-// a level that one batch could overdraw it with is not taken.
+// ease selects the thresholds that fit the queue: the lowest from B_max waiting requests on, proportionally less
+// below. Every result adds the budget to the bank, and every passed exit subtracts the loss of its level. A level
+// with which one batch could overdraw the bank is not used.
 func (p *Plus) ease(s *State, buf []Action) []Action {
 	if len(p.Levels) == 0 {
 		return buf
@@ -42,7 +42,7 @@ func (p *Plus) ease(s *State, buf []Action) []Action {
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
 		if len(t.Passed) != len(p.Levels[0].Thetas) {
-			continue // the levels are not for this network
+			continue // the levels are for another network
 		}
 		k := slices.IndexFunc(p.eased, func(e easing) bool { return e.network == t.Network })
 		if k < 0 {
@@ -86,7 +86,7 @@ func (l *Level) loss(exit int) float64 {
 	return 0
 }
 
-// most is the largest loss at one exit.
+// most is the largest loss at any exit.
 func (l *Level) most() float64 {
 	most := 0.0
 	for _, v := range l.Loss {

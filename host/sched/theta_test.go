@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// ladder takes a tenth or a fifth of the accuracy of those who pass exit 0.
+// ladder has levels that cost a tenth or a fifth of the accuracy of requests that pass exit 0.
 func ladder(exits int) []sched.Level {
 	levels := []sched.Level{{Loss: make([]float64, exits)}, {Loss: make([]float64, exits)}}
 	for i := range levels {
@@ -27,7 +27,7 @@ func easing(t testing.TB, exits int) sched.Policy {
 	return p
 }
 
-// fluid+theta goes down with the queue, as far as the accuracy it may lose reaches.
+// fluid+theta lowers the thresholds as the queue grows, within the accuracy budget.
 func TestThetaFollowsTheQueueWithinItsBudget(t *testing.T) {
 	p := easing(t, 3)
 	running := []*sched.LaunchView{view(9, sched.Running, 2, 0, requests(900, 901, 1e9))}
@@ -46,19 +46,19 @@ func TestThetaFollowsTheQueueWithinItsBudget(t *testing.T) {
 		}
 	}
 	step("nothing saved yet", nil, 8)
-	tr.Ended = 100 // pays 1; a batch of 8 could take 0.8 out on the first level, 1.6 on the second
+	tr.Ended = 100 // adds 1 to the bank; a batch of 8 could cost 0.8 on the first level, 1.6 on the second
 	step("the first level can be paid", nil, 8, 0.7, 0.7, 0.7)
 	step("and stays", nil, 8)
-	tr.Ended = 1100 // pays 10: more than is saved up
+	tr.Ended = 1100 // adds 10: more than the limit of the bank
 	step("now the second", nil, 8, 0.5, 0.5, 0.5)
 	step("half a batch waits", nil, 4, 0.7, 0.7, 0.7)
 	step("nobody waits", running, 0, []float32{}...)
-	tr.Passed[0] += 10 // begun on the first level: takes 1 out
+	tr.Passed[0] += 10 // begun on the first level: costs 1
 	step("again", nil, 8, 0.5, 0.5, 0.5)
 	step("a segment runs when it goes down", running, 4, 0.7, 0.7, 0.7)
-	tr.Passed[0] += 40 // and was begun on the second: takes 8 out; 1 is left
+	tr.Passed[0] += 40 // begun on the second level: costs 8; 1 is left
 	step("the second cannot be paid", nil, 8)
-	tr.Passed[0] += 3 // takes 0.3 out; 0.7 is left
+	tr.Passed[0] += 3 // costs 0.3; 0.7 is left
 	step("nor can the first", nil, 8, []float32{}...)
 }
 

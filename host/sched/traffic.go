@@ -1,43 +1,41 @@
-// What has been seen of a network's requests: policies that learn read it here and so stay pure
-// functions of state.
+// Statistics of a network's requests. Policies that learn read them here, so they stay pure functions of the state.
 
 package sched
 
 import "slices"
 
-// Traffic is what the engine has seen of the requests for one network.
+// Traffic holds the engine's statistics of the requests for one network.
 type Traffic struct {
 	Network string
 	Arrived int64   // requests so far
-	Latest  Time    // when the last one came
-	Gap     float64 // mean time between requests lately, in ns: a moving average over about gapMemory of them; 0 before the second
+	Latest  Time    // arrival of the last one
+	Gap     float64 // recent mean time between requests, in ns: a moving average over about gapMemory of them; 0 before the second
 	Passed  []int64 // by exit: requests that came to it
 	Left    []int64 // by exit: requests that left there
 	Ended   int64   // results
-	// Tail is the 99th percentile, lately, of how long requests would have waited in ns before they
-	// were begun if they had been begun when they were, but in the order of arrival. InOrder counts
-	// those that would have waited for longer than it was by then, Beyond those that did.
+	// Tail is the recent 99th percentile, in ns, of the waiting time before a request begins, if requests began at
+	// the same times but in the order of arrival. InOrder counts requests that would have waited longer than the Tail
+	// of that moment, Beyond those that really did.
 	Tail            float64
 	InOrder, Beyond int64
-	// Thetas are what segments that begin now ask for at most, by exit; nil: what the requests
-	// brought (SetTheta).
+	// Thetas are upper limits for the thresholds of segments that begin now, by exit; nil: those of the requests
+	// (SetTheta).
 	Thetas []float32
 
-	// came[head:] are when those arrived that would not have been begun yet in that order.
+	// came[head:] are the arrival times of requests that would not have begun yet in that order.
 	came []Time
 	head int
 }
 
-// Tail goes up by tailStep where a time is above it and down by a 99th of that where it is not, so 1 in
-// 100 are above it in the mean: a jam that is longer than any before takes it along in some dozen
-// requests, and half of that is forgotten after 7,000. No time is above eight times of it, so that it
-// begins somewhere.
+// Tail rises by tailStep at a waiting time above it, and otherwise falls by a 99th of that step. On average 1 in 100
+// times is then above it. It follows a jam that is longer than any before within some dozen requests, and forgets half
+// of such a rise after 7,000. It is at least an eighth of every waiting time, which gives it a start value.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
 )
 
-// Begin takes in that a request is begun for the first time.
+// Begin records that a request begins for the first time.
 func (t *Traffic) Begin(now, arrived Time) {
 	if float64(now-arrived) > t.Tail {
 		t.Beyond++
@@ -54,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone takes in that a request ended without being begun: it needs no place in the order any more. Its
-// own may have been given away; then it is the first one's.
+// Gone records that a request ended without having begun, so one place in the order is not needed any more: its own,
+// or the first one if another request has already taken its own.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -73,8 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop gives the first place away. What is behind it moves to the front when that costs no more than
-// has been taken from there.
+// pop removes the first place. The rest moves to the front only when at least as many places have been removed.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])
@@ -82,14 +79,14 @@ func (t *Traffic) pop() {
 	}
 }
 
-// gapMemory is over how many requests the arrival rate is averaged: enough for the noise of Poisson
-// arrivals to be a tenth, few enough to follow a burst.
+// gapMemory is the number of requests over which the arrival rate is averaged: with so many, the noise of Poisson
+// arrivals is small, and the rate still follows a burst.
 const gapMemory = 1000
 
-// Arrive takes n requests in that came at the same time.
+// Arrive records n requests that came at the same time.
 func (t *Traffic) Arrive(now Time, n int) {
 	if t.Arrived > 0 {
-		// The first gaps are averaged plainly, else the first one would count for long.
+		// The first gaps get equal weights; otherwise the first one would dominate for long.
 		weight := 1 / float64(min(t.Arrived, gapMemory))
 		t.Gap += (float64(now-t.Latest)/float64(n) - t.Gap) * weight * float64(min(n, gapMemory)) / (1 + weight*float64(min(n, gapMemory)-1))
 	}
@@ -100,7 +97,7 @@ func (t *Traffic) Arrive(now Time, n int) {
 	}
 }
 
-// Pass takes in that a request came to an exit, and whether it left there.
+// Pass records that a request came to an exit, and whether it left there.
 func (t *Traffic) Pass(exit int, left bool) {
 	t.Passed[exit]++
 	if left {

@@ -96,15 +96,17 @@ func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse,
 		of := func(d Durations) *oip.StatisticDuration { return &oip.StatisticDuration{Count: d.Count, Ns: d.Ns} }
 		none := of(Durations{Count: st.Compute.Count}) // clients expect the three counts of computing to be equal
 		ms := &oip.ModelStatistics{
-			Name: st.Name, Version: st.Version, InferenceCount: st.Samples, ExecutionCount: st.Batches,
+			Name: st.Name, Version: st.Version, InferenceCount: st.Samples,
 			InferenceStats: &oip.InferStatistics{
 				Success: of(st.Success), Fail: of(st.Fail), Queue: of(st.Queue), ComputeInput: none,
 				ComputeInfer: of(st.Compute), ComputeOutput: none, CacheHit: of(Durations{}), CacheMiss: of(Durations{}),
 			},
 		}
-		for _, size := range slices.Sorted(maps.Keys(st.Sizes)) {
-			none := of(Durations{Count: st.Sizes[size].Count})
-			ms.BatchStats = append(ms.BatchStats, &oip.InferBatchStatistics{BatchSize: uint64(size), ComputeInfer: of(st.Sizes[size]), ComputeInput: none, ComputeOutput: none})
+		for _, size := range slices.Sorted(maps.Keys(st.Executions)) {
+			d := st.Executions[size]
+			ms.ExecutionCount += d.Count
+			none := of(Durations{Count: d.Count})
+			ms.BatchStats = append(ms.BatchStats, &oip.InferBatchStatistics{BatchSize: uint64(size), ComputeInfer: of(d), ComputeInput: none, ComputeOutput: none})
 		}
 		out.ModelStats = append(out.ModelStats, ms)
 	}

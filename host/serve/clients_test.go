@@ -56,6 +56,30 @@ func TestClients(t *testing.T) {
 	t.Logf("%s", python(t, "testdata/clients.py", strings.TrimPrefix(s.rest, "http://"), l.Addr().String()))
 }
 
+// TestOtherClients: KServe's clients and mlserver's make every call they have; where SLUICE_KSERVE and SLUICE_MLSERVER name the
+// Pythons that have them (make nightly).
+func TestOtherClients(t *testing.T) {
+	kserve, mlserver := os.Getenv("SLUICE_KSERVE"), os.Getenv("SLUICE_MLSERVER")
+	if kserve+mlserver == "" {
+		t.Skip("SLUICE_KSERVE and SLUICE_MLSERVER name no Python: make other-clients makes and names them")
+	}
+	s := start(t, 0, golden)
+	at := listen(t, s)
+	rest := strings.TrimPrefix(s.rest, "http://")
+	for bin, args := range map[string][]string{
+		kserve: {"testdata/kserve_clients.py", rest, at, "deploy/servingruntime.yaml"}, mlserver: {"testdata/mlserver_client.py", rest},
+	} {
+		if bin == "" {
+			continue
+		}
+		out, err := exec.CommandContext(t.Context(), bin, args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", args[0], err, out)
+		}
+		t.Logf("%s", out)
+	}
+}
+
 // TestWire: every message, field and call has the name, number and type that tritonclient knows.
 func TestWire(t *testing.T) {
 	out := python(t, "-c", `import sys

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -29,82 +28,157 @@ type sharing struct {
 type shared struct {
 	engine.Deaf
 	like   sharing
+	users  int           // models; devices.mu guards it
+	opened chan struct{} // closed when it is open, or cannot be; what follows is read after it
+	failed error
 	name   string
 	info   device.Info
 	device device.Device
 	server *engine.Server
-	lost   atomic.Bool // the device is gone
+	given  func() bool // the engine has given its device up
 	ended  chan struct{}
-	ran    error // why the engine has ended; read after ended
-	users  int   // models; devices.changing guards it
+	ran    error        // why the engine has ended; read after ended
+	shut   func() error // waits for the requests and closes the device, once
 
-	mu     sync.Mutex
-	st     DeviceState
-	models map[string]*Model // that are counted, by their network's name
+	heard   heard      // what the engine has told and nobody has counted yet
+	folding sync.Mutex // of who counts it
+	mu      sync.Mutex
+	st      DeviceState
+	models  map[string]*Model // that are counted, by their network's name
 }
 
-// devices are those of a server.
+// devices are those of a server. Nothing waits while it holds mu.
 type devices struct {
-	changing sync.Mutex // held while a device is opened or closed
-	mu       sync.Mutex
-	all      []*shared
+	mu      sync.Mutex
+	all     []*shared // also those that are being opened
+	closing []*shared
+	gone    sync.WaitGroup // closings that nobody waits for
 }
 
 // join puts a model on a device: on one that is open for such models, or on another one that it opens. b is the model's
 // bundle, under the name that it has on devices.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
 	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
-	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{device.OfBundle(b)}}
-	d.changing.Lock()
-	for _, on := range d.list() {
-		switch {
-		case on.like != like:
-		case !on.alive():
-			_ = d.close(on) // its models have said so; a board's NPU is opened again only when it has been closed
-		default:
-			on.users++
-			m.on = on
-			d.changing.Unlock()
-			if err := on.server.AddNetwork(ctx, network, nil); err != nil {
-				return errors.Join(err, d.leave(m))
+	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{b}}
+	for {
+		var err error
+		on, opens := d.reserve(like)
+		m.on = on
+		if opens {
+			on.failed = d.open(ctx, o, m, b, on, network)
+			close(on.opened)
+			return on.failed
+		}
+		select {
+		case <-on.opened:
+		case <-ctx.Done():
+			if err = context.Cause(ctx); d.release(on) {
+				err = errors.Join(err, d.close(on))
 			}
+			return err
+		}
+		if on.failed != nil {
+			continue // it may have been the other bundle's fault
+		}
+		if err = on.server.AddNetwork(ctx, network, nil); err == nil {
 			return nil
 		}
+		lost := !on.alive() && ctx.Err() == nil
+		if err = errors.Join(err, d.leave(m)); !lost {
+			return err
+		}
 	}
-	defer d.changing.Unlock()
+}
+
+// reserve is a device for one model more. opens: there was none, and the caller opens it. A device that is lost is closed:
+// its models have said so, and a board's NPU is opened again only then.
+func (d *devices) reserve(like sharing) (on *shared, opens bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, on := range slices.Clone(d.all) {
+		switch {
+		case on.like != like:
+		case on.isOpen() && !on.alive():
+			d.retire(on)
+			d.gone.Go(func() { _ = d.close(on) })
+		default:
+			on.users++
+			return on, false
+		}
+	}
+	on = &shared{like: like, users: 1, opened: make(chan struct{}), ended: make(chan struct{}), models: map[string]*Model{}}
+	d.all = append(d.all, on)
+	return on, true
+}
+
+// release gives back what reserve gave; last: nobody else has it or can have it, and the caller closes it.
+func (d *devices) release(on *shared) (last bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if on.users--; on.users > 0 || !on.isOpen() {
+		return false
+	}
+	d.retire(on)
+	return true
+}
+
+// open opens a device with its first model on it.
+func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bundle, on *shared, network engine.Network) error {
+	fail := func(err error) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.all = slices.DeleteFunc(d.all, func(x *shared) bool { return x == on })
+		return err
+	}
 	policy, err := sched.New(m.set.Policy, sched.Options{BMax: m.set.BMax})
 	if err != nil {
-		return err
+		return fail(err)
 	}
+	d.mu.Lock()
+	before := slices.Clone(d.closing)
+	d.mu.Unlock()
 	opened, err := o.Open(ctx, b)
-	if err != nil {
-		return err
+	for i := 0; err != nil && i < len(before); i++ { // it may be the same hardware, which is free then
+		select {
+		case <-before[i].ended:
+			_ = d.close(before[i]) // who closes it hears of its error
+		case <-ctx.Done():
+			return fail(errors.Join(err, context.Cause(ctx)))
+		}
+		opened, err = o.Open(ctx, b)
 	}
-	on := &shared{like: like, device: opened.Device, info: opened.Device.Info(), ended: make(chan struct{}), users: 1, models: map[string]*Model{}}
-	on.name = d.unused(on.info.Name)
-	on.st = DeviceState{Name: on.name, Label: on.info.Label, Design: b.Design.Name, Policy: m.set.Policy}
+	if err != nil {
+		return fail(err)
+	}
+	on.info, on.device = opened.Device.Info(), opened.Device
 	on.server, err = engine.NewServer(engine.Config{
 		Devices: []device.Device{opened.Device}, Networks: []engine.Network{network},
 		Policy: policy, Inputs: engine.NoInputs, Observer: on, Watchdog: opened.Watchdog, ByTable: opened.Timely, Log: o.Log,
 	})
 	if err != nil {
-		return errors.Join(err, opened.Device.Close())
+		return fail(errors.Join(err, opened.Device.Close()))
 	}
+	on.given = on.server.Gone
 	go func() {
 		defer close(on.ended)
 		_, on.ran = on.server.Run(ctx)
 	}()
-	m.on = on
+	on.shut = sync.OnceValue(func() error {
+		on.server.Drain()
+		<-on.ended
+		return errors.Join(on.ran, on.device.Close())
+	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.all = append(d.all, on)
+	on.name = d.unused(on.info.Name)
+	on.st = DeviceState{Name: on.name, Label: on.info.Label, Design: b.Design.Name, Policy: m.set.Policy}
 	return nil
 }
 
 // unused is a device's name, with a number where there is another one of that name.
 func (d *devices) unused(name string) string {
 	taken := func(name string) bool {
-		return slices.ContainsFunc(d.list(), func(on *shared) bool { return on.name == name })
+		return slices.ContainsFunc(d.all, func(on *shared) bool { return on.name == name })
 	}
 	for n, first := 2, name; taken(name); n++ {
 		name = fmt.Sprintf("%s#%d", first, n)
@@ -112,28 +186,28 @@ func (d *devices) unused(name string) string {
 	return name
 }
 
-func (d *devices) list() []*shared {
+// list is of the devices that are open.
+func (d *devices) list() (open []*shared) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.all)
+	for _, on := range d.all {
+		if on.isOpen() {
+			open = append(open, on)
+		}
+	}
+	return open
 }
 
 // leave takes a model off its device when its requests have ended; the last one closes the device.
 func (d *devices) leave(m *Model) error {
 	on := m.on
-	d.changing.Lock()
-	on.users--
 	var err error
-	if on.users == 0 {
-		defer d.changing.Unlock()
+	if d.release(on) {
 		err = d.close(on)
 	} else {
-		d.changing.Unlock()
 		err = on.server.RemoveNetwork(context.Background(), m.network) // it ends with the device at the latest
 	}
-	on.mu.Lock()
-	delete(on.models, m.network)
-	on.mu.Unlock()
+	on.forget(m)
 	gone := func(why error) bool { return errors.Is(err, why) } // it is off the device already
 	if err != nil && !gone(context.Canceled) && !gone(engine.ErrClosed) && !gone(engine.ErrNetwork) {
 		return fmt.Errorf("close model %s: %w", m.name, err)
@@ -141,20 +215,31 @@ func (d *devices) leave(m *Model) error {
 	return nil
 }
 
-// close ends a device when its requests have ended. It is closed once.
+// retire takes a device out of those that models may join.
+func (d *devices) retire(on *shared) {
+	d.all = slices.DeleteFunc(d.all, func(x *shared) bool { return x == on })
+	if !slices.Contains(d.closing, on) {
+		d.closing = append(d.closing, on)
+	}
+}
+
+// close ends a device that has been retired, when its requests have ended.
 func (d *devices) close(on *shared) error {
+	err := on.shut()
 	d.mu.Lock()
-	i := slices.Index(d.all, on)
-	if i >= 0 {
-		d.all = slices.Delete(d.all, i, i+1)
+	defer d.mu.Unlock()
+	d.closing = slices.DeleteFunc(d.closing, func(x *shared) bool { return x == on })
+	return err
+}
+
+// isOpen tells whether it has been opened.
+func (on *shared) isOpen() bool {
+	select {
+	case <-on.opened:
+		return on.failed == nil
+	default:
+		return false
 	}
-	d.mu.Unlock()
-	if i < 0 {
-		return nil
-	}
-	on.server.Drain()
-	<-on.ended
-	return errors.Join(on.ran, on.device.Close())
 }
 
 // alive tells whether the engine runs and has its device.
@@ -163,26 +248,67 @@ func (on *shared) alive() bool {
 	case <-on.ended:
 		return false
 	default:
-		return !on.lost.Load()
+		return !on.given()
 	}
 }
 
 // watch counts a model from now on.
 func (on *shared) watch(m *Model) {
+	on.fold()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	on.models[m.network] = m
 }
 
-// Step implements engine.Observer.
-func (on *shared) Step(s *engine.Step) {
-	if s.Kind != sched.Launch.String() {
-		return
-	}
+// forget counts it no more.
+func (on *shared) forget(m *Model) {
+	on.fold()
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	if m := on.models[s.Network]; m != nil {
-		m.watch.began(s.Requests)
+	delete(on.models, m.network)
+}
+
+// heard is what the engine tells of launches and segments. It is only written down in the engine's goroutine, and counted
+// by whoever looks at it.
+type heard struct {
+	mu     sync.Mutex
+	events []event
+	ids    []device.RequestID // of all events, in their order
+}
+
+// event is a launch that begins, or a segment that has ended.
+type event struct {
+	launch     device.LaunchID
+	network    string
+	segment    int // of a launch: -1
+	start, end engine.Time
+	size       int
+	failed     bool
+}
+
+// maxHeard bounds what is kept where nobody looks.
+const maxHeard = 1 << 10
+
+func (h *heard) hear(e event, ids []device.RequestID) (full bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e.size = len(ids)
+	h.events, h.ids = append(h.events, e), append(h.ids, ids...)
+	return len(h.events) >= maxHeard
+}
+
+func (h *heard) take() (events []event, ids []device.RequestID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events, ids = h.events, h.ids
+	h.events, h.ids = nil, nil
+	return events, ids
+}
+
+// Step implements engine.Observer.
+func (on *shared) Step(s *engine.Step) {
+	if s.Kind == sched.Launch.String() && on.heard.hear(event{launch: s.Launch, network: s.Network, segment: -1}, s.Requests) {
+		on.fold()
 	}
 }
 
@@ -191,17 +317,41 @@ func (on *shared) Span(s *engine.Span) {
 	if s.Segment < 0 {
 		return
 	}
-	took := time.Duration(s.End - s.Start)
+	if on.heard.hear(event{launch: s.Launch, network: s.Network, segment: s.Segment, start: s.Start, end: s.End, failed: s.Failed}, s.Requests) {
+		on.fold()
+	}
+}
+
+// fold counts what has been heard.
+func (on *shared) fold() {
+	on.folding.Lock() // in the order in which it was told
+	defer on.folding.Unlock()
+	events, ids := on.heard.take()
+	if events == nil {
+		return
+	}
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	on.st.Batches++
-	on.st.Busy += uint64(max(0, took))
-	b := Batch{Segment: s.Segment, Size: len(s.Requests), Start: s.Start, End: s.End, Failed: s.Failed}
-	if m := on.models[s.Network]; m != nil {
-		b.Model = m.name + ":" + m.version
-		m.watch.batch(s.Requests, took)
+	for _, e := range events {
+		samples := ids[:e.size]
+		ids = ids[e.size:]
+		m := on.models[e.network]
+		if e.segment < 0 {
+			if m != nil {
+				m.watch.began(e.launch, samples)
+			}
+			continue
+		}
+		took := time.Duration(e.end - e.start)
+		on.st.Batches++
+		on.st.Busy += uint64(max(0, took))
+		b := Batch{Segment: e.segment, Size: e.size, Start: e.start, End: e.end, Failed: e.failed}
+		if m != nil {
+			b.Model = m.name + ":" + m.version
+			m.watch.batch(e.launch, samples, took)
+		}
+		on.st.Last = keep(on.st.Last, b, lastBatches)
 	}
-	on.st.Last = keep(on.st.Last, b, lastBatches)
 }
 
 // Fault implements engine.Observer.
@@ -219,6 +369,7 @@ func (on *shared) Fault(f *engine.Fault) {
 
 // busy is for how long the device has run segments, in ns.
 func (on *shared) busy() uint64 {
+	on.fold()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	return on.st.Busy
@@ -226,6 +377,7 @@ func (on *shared) busy() uint64 {
 
 // state is a copy.
 func (on *shared) state() DeviceState {
+	on.fold()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	st := on.st

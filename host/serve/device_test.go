@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/serve"
 	"github.com/sluice-npu/sluice/host/serve/oip"
+	"github.com/sluice-npu/sluice/host/soft"
 )
 
 // also adds the model tiny once more, under another name and with settings of its own.
@@ -115,8 +119,8 @@ func TestUnloadWaits(t *testing.T) {
 		_, err := ask(t.Context(), s, "second", map[string]*oip.InferParameter{"exit_threshold": text("2")})
 		begun <- err
 	}()
-	eventually(t, "the request is there", func() bool {
-		return slices.ContainsFunc(s.Take().Models, func(m serve.ModelState) bool { return m.Name == "second" && m.Queued == 1 })
+	eventually(t, "the request runs", func() bool {
+		return slices.ContainsFunc(s.Take().Models, func(m serve.ModelState) bool { return m.Name == "second" && len(m.Executions) == 1 })
 	})
 	if err := s.Unload("second"); err != nil {
 		t.Error(err)
@@ -135,4 +139,139 @@ func TestUnloadWaits(t *testing.T) {
 	if _, err := ask(t.Context(), s, "tiny", nil); err != nil {
 		t.Errorf("the model beside it: %v", err)
 	}
+}
+
+// TestDeviceGivenUp: a device that no reset helps is not ready, though no request waits for it; who loads its model again has
+// another one.
+func TestDeviceGivenUp(t *testing.T) {
+	var (
+		broken atomic.Bool
+		opened atomic.Int64
+	)
+	s := start(t, 2*time.Millisecond, func(o *serve.Options) {
+		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return stub{b.Network.Exits[0].Classes}, nil }})
+			first := opened.Add(1) == 1
+			is := func(int) bool { return first && broken.Load() }
+			faulty := &enginetest.Faulty{Blocking: d, Real: true, Hang: is, FailReset: is}
+			out := &serve.Opened{Device: device.Adapt(faulty), Timely: true}
+			out.Watchdog.Fixed = 100e6
+			return out, d.Load(ctx, b)
+		}
+	})
+	s.also(t, "second", "")
+	broken.Store(true)
+	ctx, stop := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = ask(ctx, s, "tiny", nil)
+	}()
+	eventually(t, "the request runs", func() bool { return len(s.Take().Models[1].Executions) == 1 })
+	stop() // nobody waits for the device any more
+	<-gone
+	eventually(t, "the server is not ready", func() bool { return !s.Ready() })
+	for _, i := range s.Index() {
+		if i.State != "UNAVAILABLE" || i.Reason != "the device is lost" {
+			t.Errorf("%+v: expected that its device is lost", i)
+		}
+	}
+	if _, err := ask(t.Context(), s, "second", nil); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v: expected Unavailable", err)
+	}
+	for _, name := range []string{"tiny", "second"} {
+		if err := s.Load(name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(t.Context(), s, name, nil); err != nil {
+			t.Errorf("%s on another device: %v", name, err)
+		}
+	}
+	if n := opened.Load(); n != 2 || !s.Ready() || len(s.Take().Devices) != 1 {
+		t.Errorf("%d devices opened, %d are left, ready %v: expected a second one in place of the first", n, len(s.Take().Devices), s.Ready())
+	}
+}
+
+// gated are numerics that wait for a gate, where there is one.
+type gated struct {
+	stub
+	gate *atomic.Pointer[chan struct{}]
+}
+
+func (g gated) Segment(int, int, []byte) error {
+	if ch := g.gate.Load(); ch != nil {
+		<-*ch
+	}
+	return nil
+}
+
+// TestDevicesWaitForNobody: while one device is opened and another one waits for its requests before it is closed, models
+// come and go on others.
+func TestDevicesWaitForNobody(t *testing.T) {
+	var gate atomic.Pointer[chan struct{}] // of the policy edf's device
+	slow, opening, open := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var closeThem sync.Once
+	release := func() { closeThem.Do(func() { close(slow); close(open) }) }
+	devices := 0
+	s := start(t, time.Millisecond, func(o *serve.Options) {
+		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+			devices++ // the second one is edf's, the third one takes its time
+			g := &atomic.Pointer[chan struct{}]{}
+			switch devices {
+			case 2:
+				g = &gate
+			case 3:
+				close(opening)
+				<-open
+			}
+			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return gated{stub{b.Network.Exits[0].Classes}, g}, nil }})
+			opened := &serve.Opened{Device: device.Adapt(d)}
+			opened.Watchdog.Fixed = 600e9
+			return opened, d.Load(ctx, b)
+		}
+	})
+	t.Cleanup(release)
+	s.also(t, "second", "policy: edf")
+	gate.Store(&slow)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := ask(t.Context(), s, "second", nil); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the slow request runs", func() bool { return len(s.Take().Models[0].Executions) == 1 })
+	all.Go(func() {
+		if err := s.Unload("second"); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "its model goes", func() bool { return len(s.Take().Models) == 1 })
+	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, fourth := filepath.Join(s.dir, "third"), filepath.Join(s.dir, "fourth")
+	err = errors.Join(os.WriteFile(third+".sluice", text, 0o600), os.WriteFile(third+".yaml", []byte("policy: serial"), 0o600), s.Add(third+".sluice"),
+		os.WriteFile(fourth+".sluice", text, 0o600), s.Add(fourth+".sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Go(func() {
+		if err := s.Load("third"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-opening
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(s.Load("fourth"), s.Unload("fourth"), s.Load("tiny")) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("models of another device wait for one that opens and one that closes")
+	}
+	release()
+	all.Wait()
 }

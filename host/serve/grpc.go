@@ -127,8 +127,11 @@ func (s *Server) guardGRPC(ctx context.Context, method string) error {
 
 // authorised compares a bearer token in constant time.
 func (s *Server) authorised(header string) bool {
+	if s.opts.Token == nil {
+		return true
+	}
 	token, ok := strings.CutPrefix(header, "Bearer ")
-	return s.opts.Token == "" || ok && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) == 1
+	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token())) == 1
 }
 
 func (f *grpcFace) ServerLive(context.Context, *oip.ServerLiveRequest) (*oip.ServerLiveResponse, error) {

@@ -7,8 +7,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,12 +71,15 @@ func (s *Server) guard(token, addr string, open bool) error {
 	return nil
 }
 
-// tlsFiles are the certificate of a server, its key and the authorities of its clients ("": clients show none).
-type tlsFiles struct {
-	cert, key, ca string
-	mu            sync.Mutex
-	read          [3]fileState
-	latest        *tls.Config
+// kept is what files hold. They are read again when they have changed; files that are half written, or wrong, leave it as it
+// was, which is said once for each change.
+type kept[T any] struct {
+	paths []string
+	parse func() (T, error)
+	log   *slog.Logger
+	mu    sync.Mutex
+	tried []fileState
+	value T
 }
 
 type fileState struct {
@@ -81,47 +87,84 @@ type fileState struct {
 	size    int64
 }
 
-// config is of what the files hold. Files that are half written leave it as it was.
-func (f *tlsFiles) config() (*tls.Config, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var now [3]fileState
-	for i, path := range []string{f.cert, f.key, f.ca} {
+// keepRead reads the files for the first time, and fails where they are wrong.
+func keepRead[T any](log *slog.Logger, parse func() (T, error), paths ...string) (*kept[T], error) {
+	k := &kept[T]{paths: paths, parse: parse, log: log}
+	k.tried = k.states()
+	var err error
+	k.value, err = parse()
+	return k, err
+}
+
+func (k *kept[T]) states() []fileState {
+	now := make([]fileState, len(k.paths))
+	for i, path := range k.paths {
 		if info, err := os.Stat(path); err == nil {
 			now[i] = fileState{info.ModTime(), info.Size()}
 		}
 	}
-	if f.latest != nil && now == f.read {
-		return f.latest, nil
+	return now
+}
+
+func (k *kept[T]) get() T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.states()
+	if slices.Equal(now, k.tried) {
+		return k.value
 	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	k.tried = now
+	if v, err := k.parse(); err != nil {
+		k.log.Error("files have changed and cannot be used; what they held before still counts", "files", k.paths, "err", err)
+	} else {
+		k.value = v
+		k.log.Info("files have changed and are used", "files", k.paths)
+	}
+	return k.value
+}
+
+// TokenFile is the bearer token that a file holds, for Options.Token. The file is read again when it has changed.
+func TokenFile(path string, log *slog.Logger) (func() string, error) {
+	k, err := keepRead(log, func() (string, error) {
+		text, err := os.ReadFile(path)
+		token := strings.TrimSpace(string(text))
+		if err == nil && token == "" {
+			err = fmt.Errorf("%s: expected a file with a token in it", path)
+		}
+		return token, err
+	}, path)
 	if err != nil {
-		err = fmt.Errorf("TLS certificate %s, key %s: %w", f.cert, f.key, err)
+		return nil, fmt.Errorf("bearer token: %w", err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair}}
-	if f.ca != "" && err == nil {
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-		c.ClientCAs, err = authorities(f.ca)
-	}
-	switch {
-	case err == nil:
-		f.latest, f.read = c, now
-	case f.latest == nil:
-		return nil, err
-	}
-	return f.latest, nil
+	return k.get, nil
 }
 
 // TLS is a configuration with the certificate of two files. With ca, clients must show a certificate that it has signed.
 // The files are read again when they have changed.
-func TLS(cert, key, ca string) (*tls.Config, error) {
-	f := &tlsFiles{cert: cert, key: key, ca: ca}
-	if _, err := f.config(); err != nil {
+func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
+	paths := []string{cert, key}
+	if ca != "" {
+		paths = append(paths, ca)
+	}
+	protocols := []string{"h2", "http/1.1"}
+	k, err := keepRead(log, func() (*tls.Config, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("TLS certificate %s, key %s: %w", cert, key, err)
+		}
+		c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{pair}}
+		if ca != "" {
+			c.ClientAuth = tls.RequireAndVerifyClientCert
+			c.ClientCAs, err = authorities(ca)
+		}
+		return c, err
+	}, paths...)
+	if err != nil {
 		return nil, err
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.config() },
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.get(), nil },
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -79,7 +81,11 @@ func TestSlowUpload(t *testing.T) {
 		token, path, want string
 	}{"body": {"", "models/tiny/infer", " 408 "}, "refused": {"secret", "models/tiny/infer", " 401 "}, "no such call": {"", "x", " 404 "}} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Upload, o.Token = 50*time.Millisecond, c.token })
+			s := start(t, time.Millisecond, func(o *serve.Options) {
+				if o.Limits.Upload = 50 * time.Millisecond; c.token != "" {
+					o.Token = func() string { return c.token }
+				}
+			})
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.rest, "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -255,7 +261,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, time.Millisecond, nil)
-			config, err := serve.TLS(cert, key, c.clientCA)
+			config, err := serve.TLS(cert, key, c.clientCA, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,12 +294,82 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
-	if _, err := serve.TLS(cert, key, key); err == nil || !strings.Contains(err.Error(), "expected PEM") {
+	if _, err := serve.TLS(cert, key, key, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "expected PEM") {
 		t.Errorf("a key in place of authorities: %v: expected a refusal", err)
 	}
 	if _, err := serve.ClientTLS("", cert, ""); err == nil {
 		t.Error("a client's certificate without its key: taken")
 	}
+}
+
+// lines is a log to look at.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) count(what string) int { return strings.Count(l.String(), what) }
+
+// TestTokenReload: a new token is taken without a restart; an empty file leaves the one before.
+func TestTokenReload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := &lines{}
+	log := slog.New(slog.NewTextHandler(said, nil))
+	write(" \n")
+	if _, err := serve.TokenFile(path, log); err == nil || !strings.Contains(err.Error(), "expected a file with a token") {
+		t.Errorf("%v: expected that an empty file is refused", err)
+	}
+	write("first\n")
+	token, err := serve.TokenFile(path, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = token })
+	expect := func(known, other string) {
+		t.Helper()
+		for of, want := range map[string]int{known: 200, other: 401} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rest+"/v2/models/tiny", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+of)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("token %q: %d: expected %d", of, resp.StatusCode, want)
+			}
+		}
+	}
+	expect("first", "the-second")
+	write("")
+	expect("first", "the-second")
+	if n := said.count("level=ERROR"); n != 1 {
+		t.Errorf("an empty file was logged %d times: expected once\n%s", n, said)
+	}
+	write("the-second")
+	expect("the-second", "first")
 }
 
 // TestTLSReload: a new certificate and new authorities are taken without a restart; half a file leaves them as they were.
@@ -304,7 +380,8 @@ func TestTLSReload(t *testing.T) {
 	known, knownKey := ours.issue(t, "client", 3)
 	othersCA, _ := others.issue(t, "ca", 1)
 	other, otherKey := others.issue(t, "client", 4)
-	config, err := serve.TLS(cert, key, ca)
+	said := &lines{}
+	config, err := serve.TLS(cert, key, ca, slog.New(slog.NewTextHandler(said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,6 +420,9 @@ func TestTLSReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("half a certificate", 2, 0)
+	if n := said.count("level=ERROR"); n != 1 {
+		t.Errorf("half a certificate was logged %d times: expected once\n%s", n, said)
+	}
 	ours.issue(t, "server", 22)
 	expect("a new certificate", 22, 0)
 	theirs, err := os.ReadFile(othersCA)

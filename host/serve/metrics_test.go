@@ -18,21 +18,21 @@ import (
 // watched is a model in whose books two requests stand: one of two samples that waited 1 ms and 3 ms beside 4 ms and
 // 10 ms in segments, and one that was refused. A third has begun, a fourth waits.
 func watched() *Snapshot {
-	m := &Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{}}
+	m := &Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{ended: make(chan struct{}), given: func() bool { return false }}}
 	w := newWatch(m)
 	const ms = int64(time.Millisecond)
 	ended := func(id device.RequestID, at int64, exit int, how engine.Ending) engine.Outcome {
 		return engine.Outcome{Record: engine.Record{ID: id, Ended: at, Exit: exit, Ending: how}}
 	}
-	w.began([]device.RequestID{1, 2})
-	w.batch([]device.RequestID{1, 2}, 4*time.Millisecond)
-	w.batch([]device.RequestID{2}, 6*time.Millisecond)
+	w.began(1, []device.RequestID{1, 2})
+	w.batch(1, []device.RequestID{1, 2}, 4*time.Millisecond)
+	w.batch(1, []device.RequestID{2}, 6*time.Millisecond)
 	w.ended(true, []engine.Outcome{ended(1, 5*ms, 0, engine.OnTime), ended(2, 13*ms, 1, engine.OnTime)})
 	w.answered(codes.OK, 14*time.Millisecond)
 	w.ended(true, []engine.Outcome{ended(3, 0, -1, engine.Refused)})
 	w.answered(Exhausted, time.Millisecond)
-	w.began([]device.RequestID{4})
-	w.batch([]device.RequestID{2}, time.Millisecond) // it ended before: nothing is kept of it
+	w.began(2, []device.RequestID{4})
+	w.batch(2, []device.RequestID{2}, time.Millisecond) // it ended before: nothing is kept of it
 	w.st.Batches--
 	m.queued.Store(2)
 	m.queuedSamples.Store(2)
@@ -55,6 +55,9 @@ func TestOwnMetricsAreLinted(t *testing.T) {
 // TestTritonMetrics: nv_inference_* have Triton's names, labels and units, and the durations add up.
 func TestTritonMetrics(t *testing.T) {
 	p := watched()
+	if m := p.Models[0]; m.Executions[2] != (Durations{1, 10e6}) || m.Sizes[2] != (Durations{1, 4e6}) {
+		t.Errorf("executions %v, segments %v: expected one of 2 samples and 10 ms, of which 4 ms with both", m.Executions, m.Sizes)
+	}
 	if m := p.Models[0]; m.Queue != (Durations{1, 3e6}) || m.Compute != (Durations{1, 10e6}) {
 		t.Errorf("queue %v, compute %v: expected the slowest sample's 3 ms and 10 ms", m.Queue, m.Compute)
 	}

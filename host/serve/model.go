@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -168,8 +167,23 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
+// warmUps is how often a model may be warmed up until it has answered: a device that fails meanwhile is not its fault.
+const warmUps = 3
+
 // warm has one input of zeros go through every segment.
 func (m *Model) warm(ctx context.Context) error {
+	var err error
+	for range warmUps {
+		var failed bool
+		if failed, err = m.warmOnce(ctx); !failed || !m.alive() || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// warmOnce tells beside its error whether the device has failed.
+func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	never := make([]float32, len(m.net.Exits))
 	for i := range never {
 		never[i] = 2 // no confidence is above it
@@ -180,18 +194,15 @@ func (m *Model) warm(ctx context.Context) error {
 		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
 	if err != nil {
-		return fmt.Errorf("warm it up: %w", err)
+		return false, fmt.Errorf("warm it up: %w", err)
 	}
 	defer context.AfterFunc(ctx, t.Cancel)()
 	<-t.Done()
 	if r := t.Outcomes()[0].Record; r.Ending != engine.OnTime {
-		return fmt.Errorf("warm it up: its first request ended as %s: %s", r.Ending, r.Why)
+		return r.Ending == engine.Errored, fmt.Errorf("warm it up: its first request ended as %s: %s", r.Ending, r.Why)
 	}
-	return nil
+	return false, nil
 }
-
-// lostDevice begins the reason of requests that no device is left for: the engine knows no other way to say so.
-const lostDevice = "no device is left"
 
 // alive tells whether the model's device answers.
 func (m *Model) alive() bool { return m.on.alive() }
@@ -225,14 +236,13 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	defer m.queuedSamples.Add(-int64(len(inputs)))
 	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
-		if errors.Is(err, device.ErrGone) {
-			m.on.lost.Store(true)
-		}
 		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	var lost error // the client takes no more
+	sp := spanOf(ctx)
 	for e := range ticket.Exits() {
+		sp.exit(&e, m.on.server.Now())
 		if passed == nil || lost != nil {
 			continue
 		}
@@ -287,8 +297,7 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			}
 			return nil, refuse(Cancelled, "%s: the client has gone", r.Model)
 		}
-		if !m.alive() || strings.HasPrefix(rec.Why, lostDevice) {
-			m.on.lost.Store(true)
+		if !m.alive() {
 			return nil, refuse(Unavailable, "%s: its device is lost%s", r.Model, why)
 		}
 		return nil, refuse(Internal, "%s: sample %d ended as %s%s", r.Model, i, rec.Ending, why)
@@ -347,7 +356,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 		if l := e.Logits; l != nil {
 			logits = append(logits, l...)
 		} else {
-			logits = append(logits, device.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
+			logits = append(logits, bundle.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
 		}
 	}
 	if n == 1 {

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	orca "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
@@ -29,10 +27,9 @@ const (
 
 // load measures what a server does. A balancer weighs it by rate over utilization: requests per busy second.
 type load struct {
-	ended, failed atomic.Uint64
-	mu            sync.Mutex
-	marks         []mark // the oldest first
-	latest        loadReport
+	mu     sync.Mutex
+	marks  []mark // the oldest first; the first one is of the server's start
+	latest loadReport
 }
 
 // mark is what the counters were at a time.
@@ -48,23 +45,15 @@ type loadReport struct {
 	text   string // of HTTP's header
 }
 
-// count notes a request that has ended. Failures are those that another server might have answered.
-func (l *load) count(code codes.Code) {
-	l.ended.Add(1)
-	switch code {
-	case Exhausted, Expired, Unavailable, Internal:
-		l.failed.Add(1)
-	}
-}
-
 // report is the newest report.
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.marks); n > 0 && l.latest.text != "" && now.Sub(l.marks[n-1].at) < loadEvery {
+	if l.latest.text != "" && now.Sub(l.marks[len(l.marks)-1].at) < loadEvery {
 		return l.latest
 	}
-	m := mark{now, l.ended.Load(), l.failed.Load(), map[*shared]uint64{}, 0}
+	m := mark{at: now, busy: map[*shared]uint64{}}
+	m.ended, m.failed = s.book.ended()
 	for _, on := range s.devices.list() {
 		m.busy[on] = on.busy()
 	}
@@ -74,16 +63,16 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for len(l.marks) > 1 && now.Sub(l.marks[0].at) > loadWindow {
 		l.marks = l.marks[1:]
 	}
-	if len(l.marks) > 0 {
-		l.latest = written(l.marks[0].until(m))
-	}
+	l.latest = written(l.marks[0].until(m))
 	l.marks = append(l.marks, m)
 	return l.latest
 }
 
-// until is what went on between two marks.
+// until is what went on between two marks. The earlier one is older than the window only where no request has ended
+// since: then all of it went on within the window, or is one request that took longer. Just after the start a rate is of
+// a tenth of a second at least: one of microseconds would be nobody's.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
-	s := max(n.at.Sub(m.at).Seconds(), 1e-3)
+	s := min(max(n.at.Sub(m.at), loadEvery), loadWindow).Seconds()
 	r := &orca.OrcaLoadReport{
 		RpsFractional: float64(n.ended-m.ended) / s, Eps: float64(n.failed-m.failed) / s,
 		Utilization: map[string]float64{}, NamedMetrics: map[string]float64{"queued": float64(n.queued)},
@@ -111,9 +100,7 @@ func written(r *orca.OrcaLoadReport) loadReport {
 
 // reportHeader gives the report to the answer of a request over HTTP.
 func (s *Server) reportHeader(h http.Header) {
-	if text := s.load.report(time.Now(), s).text; text != "" { // there is none before the second look
-		h.Set(loadMetrics, text)
-	}
+	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
 }
 
 // reportTrailer gives it to the answer of a call.

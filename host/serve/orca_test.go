@@ -13,18 +13,22 @@ import (
 // TestLoadReport: shares and rates are those of the last second, a device that is gone has no room, and a report is made
 // anew at most ten times a second.
 func TestLoadReport(t *testing.T) {
-	fast, slow := &shared{name: "fast", ended: make(chan struct{})}, &shared{name: "slow", ended: make(chan struct{})}
+	device := func(name string) *shared {
+		on := &shared{name: name, opened: make(chan struct{}), ended: make(chan struct{}), given: func() bool { return false }}
+		close(on.opened)
+		return on
+	}
+	fast, slow := device("fast"), device("slow")
 	m := &Model{on: slow}
 	s := &Server{devices: devices{all: []*shared{fast, slow}}, models: map[string]map[string]*entry{"m": {"1": {model: m}}}}
 	now := time.Now()
-	var l load
-	l.report(now, s) // from here on
+	l := load{marks: []mark{{at: now}}} // from here on
 	step := func(took time.Duration, requests int, code codes.Code, busy time.Duration) *orca.OrcaLoadReport {
 		t.Helper()
 		now = now.Add(took)
 		fast.st.Busy += uint64(busy)
 		for range requests {
-			l.count(code)
+			s.book.requests[code].Add(1)
 		}
 		r := &orca.OrcaLoadReport{}
 		if err := proto.Unmarshal([]byte(l.report(now, s).binary), r); err != nil {
@@ -44,6 +48,11 @@ func TestLoadReport(t *testing.T) {
 	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)           // the marks before have gone out of the window
 	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)           // a client's mistake is no failure
 	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 0, 0) // a long segment counts when it has ended
+	now = now.Add(time.Hour)
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0) // after idle time a report is of the last second
+	l = load{marks: []mark{{at: now, busy: l.marks[len(l.marks)-1].busy, ended: l.marks[len(l.marks)-1].ended, failed: l.marks[len(l.marks)-1].failed}}}
+	expect(step(time.Millisecond, 5, codes.OK, time.Millisecond), 0.01, 50, 0) // the first report is there, and of no moment
+	step(2*time.Second, 0, codes.OK, 0)
 	m.queued.Store(3)
 	close(slow.ended)
 	r := step(500*time.Millisecond, 0, codes.OK, 0)

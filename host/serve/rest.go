@@ -247,7 +247,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version = model, version
-	a, err := s.Infer(r.Context(), &q.Request, nil)
+	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {
 		return err

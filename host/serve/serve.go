@@ -82,11 +82,12 @@ type Options struct {
 	Version string
 	Open    Opener
 	Limits  Limits
-	Token   string // bearer token that clients must show; "": none
+	Token   func() string // bearer token that clients must show; nil: none
 	// Defaults are the settings of models that have none of their own.
 	Defaults Settings
 	// TritonMetrics shows nv_inference_* beside the server's own metrics.
 	TritonMetrics bool
+	Tracer        *Tracer // nil: no spans
 	Log           *slog.Logger
 }
 
@@ -120,6 +121,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o.Limits = o.Limits.filled()
 	s := &Server{opts: o, models: map[string]map[string]*entry{}}
+	s.load.marks = []mark{{at: time.Now()}}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s, nil
 }
@@ -177,6 +179,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	s.stop()
 	<-done
+	s.devices.gone.Wait()
 	return err
 }
 
@@ -195,8 +198,11 @@ func (s *Server) begin() (end func(), err error) {
 // nobody but this request.
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	began := time.Now()
+	ctx, sp := s.opts.Tracer.begin(ctx, r)
 	a, m, err := s.infer(ctx, r, passed)
-	s.load.count(s.book.request(m, r, time.Since(began), err))
+	sp.end(err)
+	s.book.request(m, r, time.Since(began), err)
+	s.load.report(time.Now(), s) // so that what a report is of is no older than the requests
 	return a, err
 }
 

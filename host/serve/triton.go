@@ -30,6 +30,10 @@ func (triton) Describe(chan<- *prometheus.Desc) {}
 func (c triton) Collect(out chan<- prometheus.Metric) {
 	for i := range c.p.Models {
 		m := &c.p.Models[i]
+		executions := uint64(0)
+		for _, d := range m.Executions {
+			executions += d.Count
+		}
 		send := func(kind prometheus.ValueType, name, help string, v uint64, reason ...string) {
 			keys := append([]string{"model", "version"}, []string{"reason"}[:len(reason)]...)
 			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, float64(v), append([]string{m.Name, m.Version}, reason...)...)
@@ -48,7 +52,7 @@ func (c triton) Collect(out chan<- prometheus.Metric) {
 			count("nv_inference_request_failure", "Number of failed inference requests, all batch sizes", n, reason)
 		}
 		count("nv_inference_count", "Number of inferences performed (does not include cached requests)", m.Samples)
-		count("nv_inference_exec_count", "Number of model executions performed (does not include cached requests)", m.Batches)
+		count("nv_inference_exec_count", "Number of model executions performed (does not include cached requests)", executions)
 		count("nv_inference_request_duration_us", "Cumulative inference request duration in microseconds (includes cached requests)", m.Success.Ns/1000)
 		count("nv_inference_queue_duration_us", "Cumulative inference queuing duration in microseconds (includes cached requests)", m.Queue.Ns/1000)
 		count("nv_inference_compute_input_duration_us", "Cumulative compute input duration in microseconds (does not include cached requests)", 0)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -88,8 +89,10 @@ type ModelState struct {
 	Compute  Durations         `json:"compute"` // of answers: in segments
 	Pending  int64             `json:"pending"` // samples of which no segment has begun
 	Batches  uint64            `json:"batches"`
-	Sizes    map[int]Durations `json:"sizes"`   // batches by size
-	Busy     uint64            `json:"busy_ns"` // the device with them
+	Sizes    map[int]Durations `json:"sizes"` // batches by size
+	// Executions are launches by the size they began with, and their segments' time. A batch that others join counts with them.
+	Executions map[int]Durations `json:"executions"`
+	Busy       uint64            `json:"busy_ns"` // the device with them
 }
 
 // Snapshot is the state of a server at one moment.
@@ -124,17 +127,26 @@ type watch struct {
 	mu   sync.Mutex
 	st   ModelState
 	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
+	// began has the sizes that the last launches began with: a batch that shrinks is one execution of its first size.
+	first [lastLaunches]struct {
+		launch device.LaunchID
+		size   int
+	}
 }
+
+// lastLaunches is of how many launches the first size is known; a device has fewer at a time.
+const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
 	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, st: ModelState{
 		Name: m.name, Version: m.version, Device: m.on.name, SLO: int64(m.set.SLO),
-		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{},
+		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{}, Executions: map[int]Durations{},
 	}}
 }
 
 // ended counts the samples of a request. Its queue and computing times are those of its slowest sample.
 func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
+	w.m.on.fold()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	worst := engine.OnTime
@@ -164,17 +176,22 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// began notes samples whose first segment begins.
-func (w *watch) began(samples []device.RequestID) {
+// began counts a launch: an execution of a batch, whose samples begin.
+func (w *watch) began(launch device.LaunchID, samples []device.RequestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range samples {
 		w.runs[id] += 0
 	}
+	f := &w.first[launch%lastLaunches]
+	f.launch, f.size = launch, len(samples)
+	d := w.st.Executions[f.size]
+	d.Count++
+	w.st.Executions[f.size] = d
 }
 
 // batch counts a segment that ran.
-func (w *watch) batch(samples []device.RequestID, took time.Duration) {
+func (w *watch) batch(launch device.LaunchID, samples []device.RequestID, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range samples {
@@ -188,6 +205,12 @@ func (w *watch) batch(samples []device.RequestID, took time.Duration) {
 	d := w.st.Sizes[size]
 	d.add(took)
 	w.st.Sizes[size] = d
+	if f := &w.first[launch%lastLaunches]; f.launch == launch {
+		size = f.size
+	}
+	x := w.st.Executions[size]
+	x.Ns += uint64(max(0, took))
+	w.st.Executions[size] = x
 }
 
 // answered counts a request, however it ended.
@@ -206,10 +229,11 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 
 // state is a copy.
 func (w *watch) state() ModelState {
+	w.m.on.fold()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st := w.st
-	st.Requests, st.Sizes = maps.Clone(st.Requests), maps.Clone(st.Sizes)
+	st.Requests, st.Sizes, st.Executions = maps.Clone(st.Requests), maps.Clone(st.Sizes), maps.Clone(st.Executions)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
 	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
 	st.Pending = max(0, w.m.queuedSamples.Load()-int64(len(w.runs)))
@@ -218,17 +242,31 @@ func (w *watch) state() ModelState {
 
 // book is what the server has of all requests, and the newest snapshot.
 type book struct {
-	mu       sync.Mutex
-	refused  []Refusal
-	requests [codes.Unauthenticated + 1]uint64 // by code
-	unknown  uint64
-	number   uint64
-	latest   *Snapshot
-	news     chan struct{} // closed when there is a newer one
+	requests [codes.Unauthenticated + 1]atomic.Uint64 // by code
+	unknown  atomic.Uint64
+
+	mu      sync.Mutex
+	refused []Refusal
+	number  uint64
+	latest  *Snapshot
+	news    chan struct{} // closed when there is a newer one
 }
 
-// request counts one that has ended, and tells its code; m is nil where it reached no model.
-func (b *book) request(m *Model, r *Request, took time.Duration, err error) codes.Code {
+// ended is how many requests have ended, and how many of them failed in a way that another server might not have.
+func (b *book) ended() (all, failed uint64) {
+	for code := range b.requests {
+		n := b.requests[code].Load()
+		all += n
+		switch codes.Code(code) {
+		case Exhausted, Expired, Unavailable, Internal:
+			failed += n
+		}
+	}
+	return all, failed
+}
+
+// request counts one that has ended; m is nil where it reached no model.
+func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	code := codes.OK
 	if err != nil {
 		code = coded(err).Code
@@ -236,17 +274,17 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) code
 	if m != nil {
 		m.watch.answered(code, took)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.requests[code]++
+	b.requests[code].Add(1)
 	if err == nil {
-		return code
+		return
 	}
 	if m == nil {
-		b.unknown++
+		b.unknown.Add(1)
 	}
-	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
-	return code
+	why := Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = keep(b.refused, why, lastRefusals)
 }
 
 // brief is the beginning of a text that a client may have made long; it ends with a whole character.
@@ -293,9 +331,9 @@ func (s *Server) Take() *Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
-	p.Number, p.Refused, p.Unknown, p.Requests = b.number, append([]Refusal{}, b.refused...), b.unknown, map[string]uint64{}
-	for code, n := range b.requests {
-		if n > 0 {
+	p.Number, p.Refused, p.Unknown, p.Requests = b.number, append([]Refusal{}, b.refused...), b.unknown.Load(), map[string]uint64{}
+	for code := range b.requests {
+		if n := b.requests[code].Load(); n > 0 {
 			p.Requests[codes.Code(code).String()] = n
 		}
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
-// tired computes what golden does, and takes long for it.
-type tired struct{ *golden.Program }
+// slowExecutor computes like golden, but slowly.
+type slowExecutor struct{ *golden.Program }
 
-func (x tired) Segment(segment, batch int, slot []byte) error {
+func (x slowExecutor) Segment(segment, batch int, slot []byte) error {
 	time.Sleep(400 * time.Millisecond)
 	return x.Program.Segment(segment, batch, slot)
 }
 
-// spans hears how long segments run.
+// spans records how long segments run.
 type spans struct {
 	engine.Deaf
 	mu  sync.Mutex
@@ -40,8 +40,8 @@ func (o *spans) Span(s *engine.Span) {
 	}
 }
 
-// In real time a soft device takes the table's time, whatever its numerics take: they are never counted as the device's,
-// so nothing hangs, and no segment ends before its time. The results are golden's.
+// In real time a soft device takes the table's time, however long its numerics take: that time never counts as the
+// device's. So nothing hangs, and no segment ends before its time. The results are golden's.
 func TestPacedByTheTable(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const segment = 4_000_000
@@ -60,7 +60,7 @@ func TestPacedByTheTable(t *testing.T) {
 	for name, memo := range map[string]*soft.Memo{"full": nil, "memo": {}} {
 		dev := soft.New(d, soft.Options{Memo: memo, Executor: func(b *bundle.Bundle) (soft.Executor, error) {
 			p, err := golden.New(b)
-			return tired{p}, err
+			return slowExecutor{p}, err
 		}})
 		if err := dev.Load(t.Context(), &paced); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestPacedByTheTable(t *testing.T) {
 				t.Errorf("%s: segment %d took %d ns, the table says %d", name, x.Segment, x.End-x.Start, segment)
 			}
 		}
-		if err := dev.Unload(t.Context(), b.Network.Name); err != nil { // no slot is left
+		if err := dev.Unload(t.Context(), b.Network.Name); err != nil { // all slots are free
 			t.Error(err)
 		}
 	}

@@ -27,7 +27,7 @@ var (
 
 const (
 	soakClients = 64
-	soakWindow  = 48 // tasks that a client has under way
+	soakWindow  = 48 // pending tasks of a client
 	warm        = 4 * soakClients * soakWindow
 	soakLimit   = 250_000_000 // ns, of the watchdog
 )
@@ -35,12 +35,12 @@ const (
 // tally is the soak's observer: it counts endings, by request and by task.
 type tally struct {
 	engine.Deaf
-	endings  [engine.Errored + 1]int64 // of requests; on the goroutine of the books alone
+	endings  [engine.Errored + 1]int64 // of requests; only used on the books' goroutine
 	requests int64
-	tasks    []uint8 // how often each task has ended, refusals left out
+	tasks    []uint8 // how often each task has ended, without refusals
 	free     []chan struct{}
 	refused  int64
-	heap     []uint64 // live bytes, a sample in every tenth, once every client has had its window filled often
+	heap     []uint64 // live bytes, one sample in each tenth, once every client has filled its window often
 	every    int64
 }
 
@@ -63,10 +63,10 @@ func (o *tally) TaskEnded(_ int64, t *sched.Task, how engine.Ending) {
 	<-o.free[t.Client]
 }
 
-// account counts what a driver is asked to run and what comes to nothing.
+// account counts the calls of a driver and those that fail.
 type account struct {
 	device.Blocking
-	runs, failed, lost *atomic.Int64 // calls, those that fail, the requests in these
+	runs, failed, lost *atomic.Int64 // calls, failed calls, requests in failed calls
 }
 
 func (a account) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
@@ -80,9 +80,8 @@ func (a account) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return rep, err
 }
 
-// watched counts the launches that were not over, on the server's clock, when the watchdog's limit was: what
-// hangs, and what a machine that stands still for a moment, or is slow, holds up for as long. No other
-// launch may count as hung.
+// watched counts the launches that were not over, on the server's clock, at the watchdog's limit: those that hang,
+// and those that a machine that is slow, or stalls for a moment, delays that long. No other launch may count as hung.
 type watched struct {
 	*device.Adapter
 	now   func() sched.Time // the server's
@@ -106,7 +105,7 @@ func (d *watched) Attach(ctx context.Context, post func(device.Event)) <-chan st
 	return d.Adapter.Attach(ctx, func(ev device.Event) {
 		id := ev.Work
 		post(ev)
-		now := d.now() // the books have it by now, or did not look in time
+		now := d.now() // the books have noticed by now, or did not look in time
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if at, ok := d.began[id]; ok && now >= at+d.limit {
@@ -116,14 +115,14 @@ func (d *watched) Attach(ctx context.Context, post func(device.Event)) <-chan st
 	})
 }
 
-// A soak of the server: tasks from 64 goroutines, with cancels, tasks that are refused, expired or
-// absurd, on soft devices of which 5 % of the segments fail and some hang. The endings add up, each
-// task ends once, memory is flat, no goroutine and no slot is left; what fails, hangs and ends in error
-// is what was broken, and all else is served.
+// A soak of the server: tasks from 64 goroutines, with cancels and with refused, expired or invalid tasks, on soft
+// devices of which 5 % of the segments fail and some hang. The endings add up, each task ends once, memory is
+// constant, no goroutine and no slot is left. Only the failures that were injected occur, and all other tasks are
+// served.
 func TestSoak(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	n := *soakN
-	if testing.Short() { // emulated
+	if testing.Short() { // for emulated runs
 		n = min(n, 20_000)
 	}
 	t.Logf("seed %d, %d requests", *soakSeed, n)
@@ -152,7 +151,7 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 		devs = append(devs, dev)
-		rng := rand.New(rand.NewPCG(*soakSeed, uint64(i))) // its device has one place: one goroutine at a time
+		rng := rand.New(rand.NewPCG(*soakSeed, uint64(i))) // its device has one place: only one goroutine at a time
 		faulty := account{runs: &runs, failed: &failed, lost: &lost, Blocking: &enginetest.Faulty{
 			Blocking: dev, Real: true,
 			Fail: func(int) bool { return rng.IntN(20) == 0 },
@@ -257,14 +256,14 @@ func TestSoak(t *testing.T) {
 			break
 		}
 	}
-	for i, dev := range devs { // it refuses while a slot is taken
+	for i, dev := range devs { // it fails if a slot is in use
 		if err := dev.Unload(context.Background(), b.Network.Name); err != nil {
 			t.Errorf("device %d: %v", i, err)
 		}
 	}
 	sum := res.Summary()
-	// Whatever hangs is noticed, and nothing else but what was late. Each of the latter loses a batch that
-	// its driver does not count.
+	// Everything that hangs is noticed, and nothing else except late launches. Each of those loses a batch that its
+	// driver does not count.
 	stray := int64(sum.Hangs) - hangs.Load()
 	if stray < 0 || int64(sum.Hangs) > late.Load() {
 		t.Errorf("%d hangs, %d injected, %d launches were late", sum.Hangs, hangs.Load(), late.Load())
@@ -275,13 +274,13 @@ func TestSoak(t *testing.T) {
 	if mean := float64(runs.Load()) / 20; math.Abs(float64(failed.Load()-hangs.Load())-mean) > 5*math.Sqrt(mean) {
 		t.Errorf("%d of %d launches failed, expected 5 %%", failed.Load(), runs.Load())
 	}
-	// A request that a failure loses starts again, unless it is the second time (5 %) or its deadline is
-	// too near (one task in ten has one); then it is an error. There are no others.
+	// A request lost by a failure starts again, unless it is the second time (5 %) or its deadline is too close (one
+	// task in ten has one); then it ends with an error. There are no other errors.
 	most := lost.Load() + stray*8
 	if k := int64(sum.Errors); k > most-int64(sum.Retries) || k > most/4 || int64(sum.Retries) < lost.Load()/2 {
 		t.Errorf("%d errors, %d retries, where %d requests were in launches that failed", sum.Errors, sum.Retries, lost.Load())
 	}
-	// An eighth is refused at once and every 53rd at admission, a tenth is cancelled at most.
+	// An eighth is refused at once and every 53rd at admission; at most a tenth is cancelled.
 	if served := sum.OnTime + sum.Late; served < n*7/10 {
 		t.Errorf("%d of %d tasks were served", served, n)
 	}

@@ -102,7 +102,11 @@ func (d *Dev) Info() device.Info {
 }
 
 // Load implements device.Blocking.
-func (d *Dev) Load(_ context.Context, b *bundle.Bundle) error {
+func (d *Dev) Load(_ context.Context, a device.Artefact) error {
+	b, err := device.ArtefactOf[*bundle.Bundle](a, "soft")
+	if err != nil {
+		return err
+	}
 	if b.ABIHash != abi.Hash || b.Design.Hash() != d.design.Hash() {
 		return fmt.Errorf("load %s on soft: %w: ABI %016x, design %016x; expected %016x, %016x",
 			b.Network.Name, ErrMismatch, b.ABIHash, b.Design.Hash(), abi.Hash, d.design.Hash())
@@ -111,7 +115,6 @@ func (d *Dev) Load(_ context.Context, b *bundle.Bundle) error {
 		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
 	}
 	n := &net{b: b}
-	var err error
 	if n.hash, err = b.Hash(); err != nil {
 		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
 	}
@@ -160,7 +163,11 @@ func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 }
 
 // Admit implements device.Blocking.
-func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, input []int16) error {
+func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, in []device.Tensor) error {
+	input, err := device.WordInput(in)
+	if err != nil {
+		return fmt.Errorf("admit request %d: %w", id, err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.nets[network]
@@ -195,7 +202,11 @@ func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, inpu
 }
 
 // Prepare implements device.Estimator. It computes every exit.
-func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, input []int16) error {
+func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, in []device.Tensor) error {
+	input, err := device.WordInput(in)
+	if err != nil {
+		return err
+	}
 	d.mu.Lock()
 	n := d.nets[network]
 	d.mu.Unlock()
@@ -207,7 +218,6 @@ func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, in
 	}
 	compute := func() ([]device.ExitResult, error) { return all(n.b, n.exec, input) }
 	var exits []device.ExitResult
-	var err error
 	if d.opts.Memo != nil {
 		exits, err = d.opts.Memo.get(keyOf(n.hash, input), compute)
 	} else {
@@ -356,8 +366,8 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	if err != nil {
 		return device.ExitResult{}, err
 	}
-	class, conf := device.ConfidenceAt(e, raw)
-	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}, nil
+	class, conf := bundle.ConfidenceAt(e, raw)
+	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw}, nil
 }
 
 // all computes every exit of an input in its own slot.

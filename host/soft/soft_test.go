@@ -82,7 +82,7 @@ func TestResultsAreGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, dev := range []*soft.Dev{full, quick} {
-			if err := dev.Admit(ctx, b.Network.Name, 7, x); err != nil {
+			if err := dev.Admit(ctx, b.Network.Name, 7, device.InWords(x)); err != nil {
 				t.Fatal(err)
 			}
 			whole, err := dev.Run(ctx, launch(b, 0, last, 2, 7))
@@ -105,7 +105,7 @@ func TestResultsAreGolden(t *testing.T) {
 				t.Errorf("input %d takes exit %d under a theta that nobody reaches", i, whole.Results[0].Taken)
 			}
 			for s := range want {
-				class, conf := device.Confidence(want[s], b.Network.Exits[s].Frac)
+				class, conf := bundle.Confidence(want[s], b.Network.Exits[s].Frac)
 				if e := parts[s]; !slices.Equal(e.Raw, want[s]) || e.Exit != s || e.Class != class || e.Confidence != conf {
 					t.Errorf("input %d, exit %d: %+v, golden's logits are %v", i, s, e, want[s])
 				}
@@ -127,7 +127,7 @@ func TestTimesAndCounts(t *testing.T) {
 		return 0
 	}
 	for i := range 3 {
-		if err := dev.Admit(ctx, b.Network.Name, device.RequestID(i+1), in[i]); err != nil {
+		if err := dev.Admit(ctx, b.Network.Name, device.RequestID(i+1), device.InWords(in[i])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestTimesAndCounts(t *testing.T) {
 func TestARetryStartsFromTheInput(t *testing.T) {
 	dev, b, in := open(t, soft.Options{})
 	ctx := context.Background()
-	if err := dev.Admit(ctx, b.Network.Name, 1, in[0]); err != nil {
+	if err := dev.Admit(ctx, b.Network.Name, 1, device.InWords(in[0])); err != nil {
 		t.Fatal(err)
 	}
 	first, err := dev.Run(ctx, launch(b, 0, 1, 2, 1))
@@ -194,14 +194,14 @@ func TestARetryStartsFromTheInput(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	dev, b, in := open(t, soft.Options{Slots: 16})
 	ctx, name := context.Background(), b.Network.Name
-	if err := dev.Admit(ctx, name, 1, in[0]); err != nil {
+	if err := dev.Admit(ctx, name, 1, device.InWords(in[0])); err != nil {
 		t.Fatal(err)
 	}
 	many := make([]device.RequestID, abi.BMax+1)
 	for what, err := range map[string]error{
-		"unknown network": dev.Admit(ctx, "x", 2, in[0]),
-		"twice":           dev.Admit(ctx, name, 1, in[0]),
-		"short input":     dev.Admit(ctx, name, 2, in[0][1:]),
+		"unknown network": dev.Admit(ctx, "x", 2, device.InWords(in[0])),
+		"twice":           dev.Admit(ctx, name, 1, device.InWords(in[0])),
+		"short input":     dev.Admit(ctx, name, 2, device.InWords(in[0][1:])),
 		"no slot":         func() error { _, err := dev.Run(ctx, launch(b, 0, 0, 2, 9)); return err }(),
 		"empty batch":     func() error { _, err := dev.Run(ctx, launch(b, 0, 0, 2)); return err }(),
 		"large batch":     func() error { _, err := dev.Run(ctx, launch(b, 0, 0, 2, many...)); return err }(),
@@ -213,11 +213,11 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for id := device.RequestID(2); id <= 16; id++ {
-		if err := dev.Admit(ctx, name, id, in[0]); err != nil {
+		if err := dev.Admit(ctx, name, id, device.InWords(in[0])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := dev.Admit(ctx, name, 17, in[0]); !errors.Is(err, soft.ErrRequest) {
+	if err := dev.Admit(ctx, name, 17, device.InWords(in[0])); !errors.Is(err, soft.ErrRequest) {
 		t.Errorf("a sample too many: %v", err)
 	}
 	other, err := configs.Load("run")
@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 func TestUnload(t *testing.T) {
 	dev, b, in := open(t, soft.Options{})
 	ctx, name := context.Background(), b.Network.Name
-	if err := dev.Admit(ctx, name, 1, in[0]); err != nil {
+	if err := dev.Admit(ctx, name, 1, device.InWords(in[0])); err != nil {
 		t.Fatal(err)
 	}
 	if err := dev.Unload(ctx, name); !errors.Is(err, device.ErrRequest) {
@@ -260,7 +260,7 @@ func TestUnload(t *testing.T) {
 	if err := dev.Unload(ctx, name); !errors.Is(err, device.ErrRequest) {
 		t.Errorf("twice: %v", err)
 	}
-	if err := dev.Admit(ctx, name, 1, in[0]); !errors.Is(err, device.ErrRequest) {
+	if err := dev.Admit(ctx, name, 1, device.InWords(in[0])); !errors.Is(err, device.ErrRequest) {
 		t.Errorf("admitted for a network that is gone: %v", err)
 	}
 }

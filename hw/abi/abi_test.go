@@ -48,7 +48,7 @@ func TestDescRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDescRandomFields goes the other way: any value of the fields either is refused or survives.
+// TestDescRandomFields tests the other direction: any value of a field is either rejected or preserved.
 func TestDescRandomFields(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 1))
 	encoded := 0

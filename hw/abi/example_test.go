@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// What stands at a register's offset, by the register map.
+// The register at an offset, by the register map.
 func ExampleRegisterAt() {
 	r, ok := abi.RegisterAt(abi.RegID)
 	fmt.Println(r.Name, r.Readable, r.Writable, ok)
@@ -17,7 +17,8 @@ func ExampleRegisterAt() {
 	// false
 }
 
-// An entry of the Fluid Batching Control Block as the hardware reads it. What does not fit its field is refused.
+// An entry of the Fluid Batching Control Block as the hardware reads it. A value that does not fit its field is
+// rejected.
 func ExampleFBCB_Encode() {
 	entry := abi.FBCB{BR: 4, K: abi.KOne, TileB: 4, TileRows: 8}
 	word, err := entry.Encode()

@@ -12,26 +12,26 @@ import (
 	"testing"
 )
 
-// limits are abi.yaml's, by name.
+// limits are those of abi.yaml, by name.
 var limits = map[string]int{
 	"K_ONE": KOne, "K_HALF": KHalf, "K_TWO": KTwo,
 	"SHIFT_MAX": ShiftMax, "STRIDE_MAX": StrideMax, "OUT_H_MAX": OutHMax, "PLACES_MAX": PlacesMax,
 	"TILE_REACH_MAX": TileReachMax, "ROW_BYTES_MAX": RowBytesMax, "RUN_BEATS_MAX": RunBeatsMax,
 }
 
-// A literal is where hw/rtl has a limit, or a code, as a number of its own. # in the pattern is that number: sized or
-// not, or a name of abi_pkg.
+// A literal is a place where hw/rtl repeats a limit or code as a number. # in the pattern stands for that number:
+// sized or not, or a name of abi_pkg.
 type literal struct {
 	limit   string
 	file    string // "": any
-	places  int    // how often it is there; 0: once or more; -1: or not at all
+	places  int    // number of places; 0: at least one; -1: any number, or none
 	pattern string
-	number  func(limit int) int // what must stand there; nil: the limit
+	number  func(limit int) int // the number expected there; nil: the limit
 }
 
 func next(limit int) int { return limit + 1 }
 
-// bits of a number up to the limit, which must be all ones
+// width of a limit, which has all bits set
 func bits(limit int) int {
 	n := 0
 	for ; limit > 0; limit >>= 1 {
@@ -53,7 +53,7 @@ var literals = []literal{
 	{"ROW_BYTES_MAX", "layer_fetch.sv", 1, `\bd\.in_row_bytes\[31:[0-9]+\], d\.out_row_bytes\[31:#\]\} != '0`, bits},
 	{"ROW_BYTES_MAX", "layer_fetch.sv", 1, `\bd\.res_row_bytes\[31:#\] != '0`, bits},
 	{"RUN_BEATS_MAX", "layer_fetch.sv", 1, `\bRUN_BYTES = 32'\(# \* AXI_BYTES\)`, nil},
-	{"K_TWO", "layer_fetch.sv", 1, `\bf\.k == # \|\| \(f\.k != `, next}, // no code
+	{"K_TWO", "layer_fetch.sv", 1, `\bf\.k == # \|\| \(f\.k != `, next}, // one after the last code
 	{"K_ONE", "layer_fetch.sv", 1, `\bf\.k != # && \(STACK == 0`, nil},
 	{"K_TWO", "layer_fetch.sv", 1, `!is_gemm \|\| f\.k == # \|\| b_act_i`, nil},
 	{"K_HALF", "", 0, `\bhalf = (?:STACK && )?(?:f\.k|k_i) == #;`, nil},
@@ -72,9 +72,9 @@ var (
 	commentRE  = regexp.MustCompile(`//.*`)
 )
 
-// differences are where hw/rtl does not have the limits.
+// differences lists the places where hw/rtl differs from the limits.
 func differences(rtl map[string]string, limits map[string]int) (out []string) {
-	matched := map[string]map[int]bool{} // by file, where numbers begin that are on the list
+	matched := map[string]map[int]bool{} // by file: positions of numbers that are on the list
 	found, held := map[int]int{}, map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(rtl)) {
 		text := commentRE.ReplaceAllString(rtl[file], "")
@@ -106,7 +106,7 @@ func differences(rtl map[string]string, limits map[string]int) (out []string) {
 			case file == "layer_fetch.sv":
 			case !strings.Contains(what, "k"):
 				continue
-			default: // another unit that asks for k, in words that are not on the list
+			default: // another unit uses k in a way that is not on the list
 				if says(number, "", limits["K_ONE"], true) || says(number, "", limits["K_HALF"], true) || says(number, "", limits["K_TWO"], true) {
 					continue
 				}
@@ -127,7 +127,7 @@ func differences(rtl map[string]string, limits map[string]int) (out []string) {
 	return out
 }
 
-// says: a literal, or a name of abi_pkg, is the number that must stand there.
+// says reports whether a literal, or a name of abi_pkg, is the expected number.
 func says(text, name string, want int, itself bool) bool {
 	if _, inside, ok := strings.Cut(text, "("); ok {
 		text = strings.TrimSuffix(inside, ")")
@@ -163,15 +163,15 @@ func sources(t *testing.T) map[string]string {
 	return out
 }
 
-// TestLimits: what hw/rtl has as numbers of its own are abi.yaml's limits and codes.
+// TestLimits: the numbers in hw/rtl are abi.yaml's limits and codes.
 func TestLimits(t *testing.T) {
 	for _, d := range differences(sources(t), limits) {
 		t.Error(d)
 	}
 }
 
-// TestLimitsChanged: a limit that is changed in the one source alone is noticed, each of them; and so is each number that
-// is changed in hw/rtl alone.
+// TestLimitsChanged: changing any limit only in abi.yaml is noticed, and so is changing any of the numbers only in
+// hw/rtl.
 func TestLimitsChanged(t *testing.T) {
 	text, err := os.ReadFile("abi.yaml")
 	if err != nil {

@@ -67,7 +67,7 @@ func TestDerived(t *testing.T) {
 	}
 }
 
-// sample is a legal design that no file can change.
+// sample is a legal design that does not come from a file.
 func sample() Design {
 	return Design{
 		Name: "sample", Reason: "tests", TR: 256, TP: 8, TC: 32, NAXI: 1, AXIBytes: 8, MaxBurst: 16, WLoad: 2, Drain: 8,
@@ -75,7 +75,7 @@ func sample() Design {
 	}
 }
 
-// TestHash pins the hash of one design, and says what counts.
+// TestHash pins the hash of one design, and shows which fields it includes.
 func TestHash(t *testing.T) {
 	base := sample()
 	const want = 0xe0865001f037f483
@@ -183,7 +183,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The table of hw/README.md has every key of a file, and none besides.
+// The table in hw/README.md has exactly the keys of a file.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -213,7 +213,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// Who is called like an embedded configuration must be that, as far as hardware goes.
+// A configuration with the name of an embedded one must have the same hardware.
 func TestOwnName(t *testing.T) {
 	tiny, err := Load("tiny")
 	if err != nil {
@@ -239,7 +239,7 @@ func TestOwnName(t *testing.T) {
 	}
 }
 
-// What the RTL would stop at is said before anything is built.
+// Values at which the RTL would stop are rejected before anything is built.
 func TestElaborates(t *testing.T) {
 	for _, name := range Names() {
 		if d, err := Load(name); err != nil || d.Elaborates() != nil {
@@ -247,7 +247,7 @@ func TestElaborates(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		field  string // "": it does
+		field  string // "": accepted
 		change func(*Design)
 	}{
 		{"", func(*Design) {}},
@@ -279,10 +279,10 @@ func TestElaborates(t *testing.T) {
 	}
 }
 
-// What the RTL builds and the kernel in HLS does not is refused in words, not by a compiler.
+// Values that the RTL supports and the HLS kernel does not give a message, not a compiler error.
 func TestForHLS(t *testing.T) {
 	for _, c := range []struct {
-		field, says string // "": it is built
+		field, says string // "": accepted
 		change      func(*Design)
 	}{
 		{"", "", func(*Design) {}},

@@ -35,7 +35,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// Without what was put before them the copies are the originals, and every name that begins a file is its own.
+// With the prefix removed the copies are the originals, and every file is named after its module or package.
 func TestCopies(t *testing.T) {
 	files, err := Files("acme_", nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// The copies elaborate beside the originals, and beside a project's modules of the originals' names.
+// The copies elaborate together with the originals, and with a project's modules of the same names.
 func TestBesideOthers(t *testing.T) {
 	if _, err := exec.LookPath("verilator"); err != nil {
 		t.Fatal("verilator is missing: install the package verilator")
@@ -103,7 +103,7 @@ func TestBesideOthers(t *testing.T) {
 	if err := lint("-Werror-MODDUP", cells, other); err != nil {
 		t.Fatal("beside others:", err)
 	}
-	// what is not renamed is found
+	// names without the prefix are found
 	was := files["acme_fifo.sv"]
 	if err := os.WriteFile(filepath.Join(dir, "acme_fifo.sv"), bytes.ReplaceAll(was, []byte("module acme_fifo"), []byte("module fifo")), 0o644); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	// a fifo of the project's own, here or in another file of it, is none of the NPU's
+	// a fifo of the project itself, in this or another file, is not the NPU's
 	const theirs = "module fifo (input a); endmodule\nmodule mine; fifo u_a (.a(0)); drain #(.W(abi_pkg::N)) u_b (); npu_top u_c (); endmodule\n"
 	files, err := Files("x_", map[string][]byte{"a.v": []byte(theirs)})
 	want := strings.NewReplacer("abi_pkg", "x_abi_pkg", "npu_top", "x_npu_top").Replace(theirs)
@@ -142,7 +142,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Files("x_", map[string][]byte{"fifo.v": []byte("module fifo; endmodule")}); err != nil {
 		t.Errorf("a fifo of their own, in a file of its name: %v", err)
 	}
-	// an assertion that is bound is the NPU's or theirs, never lost
+	// a bound assertion belongs to the NPU or to the project; it is never lost
 	const bind = "bind drain mine u_a (.*); bind fifo mine u_b (.*); bind npu_top mine u_c (.*);"
 	files, err = Files("x_", map[string][]byte{"a.v": []byte(bind), "b.v": []byte("module fifo; endmodule")})
 	if want := strings.NewReplacer("bind drain", "bind x_drain", "npu_top", "x_npu_top").Replace(bind); err != nil || string(files["a.v"]) != want {

@@ -1,6 +1,6 @@
-// Half of the accumulators of a PE: two banks of DEPTH words used in turn, so that one drains while
-// the other computes. The computing bank is read at a chain's head and written at its tail in every
-// cycle; the other one is read by the drain.
+// Half of the accumulators of a PE: two banks of DEPTH words, used in turn: one drains while the
+// other computes. The head of the chain reads the computing bank and its tail writes it in every
+// cycle; the drain reads the other bank.
 module acc_half #(
   parameter int unsigned DEPTH = 128,
   parameter int unsigned ACC   = 36,

@@ -1,11 +1,11 @@
-// The activation buffer and Toeplitz forming: two halves, each of NB banks of 16 bit. Written a beat
-// at a time by the loader, read NB consecutive elements a cycle from any element on, rotated so that
-// lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i). With rd_two_i
-// both halves are read at the same element: out_data_o is the window of half 0, out_two_o (Y_LANES
-// lanes) that of half 1.
-// FOLD: a bank's words lie four to a row of its memory (ram_fold). Else a bank of more than SPLIT words that are no
-// power of two is several memories (ram_deep).
-// Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i travels along.
+// The activation buffer and Toeplitz formation: two halves, each with NB banks of 16 bits. The
+// loader writes one beat at a time. A read returns NB consecutive elements per cycle, from any
+// element on, rotated so that lane j is element elem + j, and masked to lanes lo .. hi-1 (others
+// read as fill_i). With rd_two_i both halves are read at the same element: out_data_o is the window
+// of half 0, out_two_o (Y_LANES lanes) that of half 1.
+// FOLD: each row of a bank's memory holds four words (ram_fold). Without FOLD, a bank of more than
+// SPLIT words whose depth is not a power of two consists of several memories (ram_deep).
+// Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i is delayed along with the data.
 module act_buffer #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
@@ -47,7 +47,7 @@ module act_buffer #(
   assign rd_word = rd_elem_i[EW-1:LB];
   assign rd_lsb = rd_elem_i[LB-1:0];
 
-  // a beat turned to its banks: bank b takes lane b - wr_lsb, if there is one
+  // the beat rotated to its banks: bank b takes lane b - wr_lsb, if that exists
   logic [2*NB-1:0]    hits;
   logic [2*NB*16-1:0] words;
   assign hits = {2{NB'(wr_mask_i)}} << wr_lsb;

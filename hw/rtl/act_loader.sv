@@ -1,6 +1,6 @@
 // Fills the halves of the activation buffer in turn with row tiles (layout: hw/README.md). A layer
-// begins when the layer before it is in DRAM (layers_written_i), a tile when its half is free. Rows
-// outside the image take no memory traffic but keep their place.
+// begins when the previous layer is in DRAM (layers_written_i), a tile when its half is free. Rows
+// outside the image need no memory traffic but keep their place.
 //
 // Loop order 1 (C tiles outermost) loads all row tiles again for every C tile, unless both halves
 // together hold them.
@@ -8,11 +8,11 @@
 // With one sample group a tile fills a half. With two (s = 2) group g's samples go to half g, and the
 // two tiles in flight share each half, the odd one beginning in its middle.
 //
-// A tensor that the layer before has kept (KEEP_IN) is there when that layer has ended: in the half
-// that it did not read, which is where the layer begins.
+// A tensor kept by the previous layer (KEEP_IN) is ready when that layer has ended. It is in the
+// half that the previous layer did not read, and this layer begins with that half.
 //
-// avail_o counts, for each group and tile in flight, the row places that hold their data, in order,
-// so that computing starts long before a tile is complete; free_i gives a tile's places back.
+// avail_o counts, for each group and tile in flight, the row places whose data have arrived, in
+// order, so that computing starts long before a tile is complete. free_i releases a tile's places.
 module act_loader #(
   parameter int unsigned T_C        = 32,
   parameter int unsigned NB         = 16,
@@ -62,7 +62,7 @@ module act_loader #(
   state_e state_q;
 
   logic [8:0]     layer_no_q;     // layers taken since the start
-  // a unit reads its part of the descriptor only
+  // each unit reads only its part of the descriptor
   /* verilator lint_off UNUSEDSIGNAL */
   abi_pkg::desc_t d;
   abi_pkg::fbcb_t f, next_f;
@@ -79,7 +79,7 @@ module act_loader #(
   assign kept_go = state_q == StBarrier && f.keep_in && layers_written_i == layer_no_q;
 
   logic [1:0]         busy_q;     // tiles in flight
-  logic               half_q;     // which of them
+  logic               half_q;     // the tile being loaded
   logic               two, group_q, other;
   logic [3:0]         b0_q, i_q;
   logic [15:0]        oh0_q, j_q, n_j;
@@ -95,11 +95,11 @@ module act_loader #(
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c, last_rows_q, last_b_q, last_c_q;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row, whole_row_q;
-  logic [34:0] row_start, run_off_q, run_off_d;  // in the image no offset is negative, and the sum is not cut
+  logic [34:0] row_start, run_off_q, run_off_d;  // in the image no offset is negative; the sum fits
   logic [AW-1:0] run_addr_q;
   logic [2:0]  i_slot;
   logic [23:0] run_elems_q, run_words;
-  logic signed [35:0] last_off_q;  // where in a slot a run may begin at the latest
+  logic signed [35:0] last_off_q;  // the last offset in a slot at which a run may begin
   logic [OW-1:0] run_skip;
   logic        meta_ready, run_go, out_of_slot_q;
 
@@ -107,7 +107,7 @@ module act_loader #(
   assign other = two && !group_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
-  // rows by stride without a multiplier: strides are at most 15
+  // rows times stride without a multiplier: strides are at most 15
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign last_i = i_q + 4'd1 == nb;
@@ -138,7 +138,7 @@ module act_loader #(
   assign err_valid_o = state_q == StError;
   assign err_addr_o = run_off_q[31:0];
 
-  // ---- runs expected back, in order
+  // ---- expected runs, in order
   localparam int unsigned MW = 1 + 1 + EW + 24 + OW;
   logic          run_push, run_meta_ready, place_push, place_ready, meta_pop, meta_unused;
   logic          m_half, m_done;
@@ -161,10 +161,11 @@ module act_loader #(
     .rdata_o({m_half, m_done, m_dst, m_elems, m_skip})
   );
 
-  // ---- row places in order, each with data to wait for or without. A queue of its own: an answer
-  // cannot be held up, and must find its run while places without data are still being counted.
+  // ---- row places in order, each marked if it waits for data. This needs a separate queue:
+  // answers cannot be held up and must find their run while places without data are still being
+  // counted.
   logic       place_valid, place_pop, place_group, place_half, place_null;
-  logic [6:0] rows_q;            // rows with data that have come and are not counted yet
+  logic [6:0] rows_q;            // rows whose data have arrived but are not counted yet
   assign place_push = (null_row && meta_ready) || (run_push && last_pix);
   assign place_pop = place_valid && (place_null || rows_q != '0);
   fifo #(.WIDTH(3), .DEPTH(64)) u_place (
@@ -203,7 +204,7 @@ module act_loader #(
     end
   end
 
-  // ---- row places available; one cycle behind the write so that data are in the banks
+  // ---- row places available; one cycle after the write, so that the data are in the banks
   logic [15:0] avail_q[4];
   assign avail_o = {avail_q[3], avail_q[2], avail_q[1], avail_q[0]};
   always_ff @(posedge clk_i) begin
@@ -222,8 +223,8 @@ module act_loader #(
     end
   end
 
-  // What a run is does not change within a layer, nor which tile is the last within one. They stand here two cycles
-  // behind what they come from: rows begin, and tiles end, later than that.
+  // Constants of a layer, and whether the tile is its last one. They are registered two cycles
+  // after their sources, early enough: rows begin, and tiles end, later than that.
   always_ff @(posedge clk_i) begin
     last_rows_q <= last_tile_rows;
     last_b_q <= last_b;
@@ -347,7 +348,7 @@ module act_loader #(
             end
           end
         end
-        StAdvance: begin  // to the next tile; where K_H < S_H its first row is still ahead
+        StAdvance: begin  // to the next tile; if K_H < S_H its first row still has to be reached
           if (last_rows_q) begin
             half_q <= !half_q;
             oh0_q <= '0;

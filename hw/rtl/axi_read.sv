@@ -1,20 +1,20 @@
 // axi_read: the read half of one AXI4 master port, shared by N clients.
 //
-// Promises: requests are split into bursts of at most MAX_BURST beats that never cross 4 KiB;
-// bursts of different clients of one level alternate (round robin; the pointer returns to client 0 whenever the
-// port falls idle, so that a run does not depend on the one before). Answers come in order per
-// client, with no back pressure (m_rready_o is constant one): a client asks only for what it can
-// take. Every response is checked.
+// Promises: requests are split into bursts of at most MAX_BURST beats that never cross 4 KiB.
+// Bursts of clients with the same level alternate (round robin; the pointer returns to client 0
+// whenever the port is idle, so that a run does not depend on earlier ones). Answers arrive in
+// order for each client, without back pressure (m_rready_o is constant one): a client requests only
+// what it has room for. Every response is checked.
 //
 // Latency: request to m_arvalid_o one cycle, m_rvalid_i to rsp_valid_o one cycle. Throughput: one
 // address and one beat a cycle; up to MAX_OUT bursts are outstanding.
 //
-// Flush: hold flush_i until idle_o. An address already on the bus is held until taken; the rest is
-// dropped. No beat and no error comes out after flush_i's first cycle. Where answers are still
-// owed, the port moves on to another AXI ID (an epoch) that owes nothing, and beats of the old one
-// are discarded whenever they come. A burst that is never answered therefore blocks one of the four
-// IDs and nothing else; with every other ID blocked idle_o stays low. The statistics (progress_o,
-// stall_o, beat_o) come one cycle after the event.
+// Flush: hold flush_i until idle_o. An address already on the bus is held until it is taken;
+// everything else is dropped. No beat and no error is passed on after the first cycle of flush_i.
+// If answers are still outstanding, the port changes to another AXI ID (an epoch) without
+// outstanding answers, and beats of the old ID are discarded whenever they arrive. So a burst that
+// is never answered blocks only one of the four IDs; if all other IDs are blocked, idle_o stays
+// low. The statistics (progress_o, stall_o, beat_o) are one cycle late.
 module axi_read #(
     parameter int N         = 4,   // clients, at least 1
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
@@ -25,7 +25,7 @@ module axi_read #(
     input  logic                   clk_i,
     input  logic                   rst_ni,
     input  logic                   flush_i,
-    output logic                   idle_o,        // nothing asked, announced or owed (this epoch)
+    output logic                   idle_o,        // nothing pending or outstanding (this epoch)
 
     // Clients; client c at slice c.
     input  logic [N-1:0]           req_valid_i,
@@ -70,13 +70,14 @@ module axi_read #(
   if (MAX_OUT < 2 || MAX_OUT > 64 || (1 << OW) != MAX_OUT)
     $error("axi_read: MAX_OUT must be a power of two, 2..64");
 
-  // Requests being split, one a client, and the next burst of each; addresses count beats. What that burst is
-  // stands in registers before a client is chosen: ready is a gate behind the choice, no arithmetic.
-  logic [N-1:0]     pend_q, last_q, last_d, fresh;  // a request's last burst; a new request's first is worked out
+  // Requests that are being split, one per client, and the next burst of each; addresses count
+  // beats. The parameters of that burst are in registers before a client is chosen, so ready needs
+  // only a gate after the choice, no arithmetic.
+  logic [N-1:0]     pend_q, last_q, last_d, fresh;  // last burst of a request; new request
   logic [39-LB:0]   addr_q [N], addr_d [N];
   logic [15:0]      beats_q[N], beats_d[N];
   logic [12:0]      page_q [N], page_d [N];         // beats to the page's end
-  logic [8:0]       cut_q  [N], cut_d  [N];         // those, at most MAX_BURST
+  logic [8:0]       cut_q  [N], cut_d  [N];         // the same, limited to MAX_BURST
 
   // Round robin: of the pending clients of the highest level the first at or after the pointer, in cyclic
   // order.
@@ -132,7 +133,7 @@ module axi_read #(
 
   always_ff @(posedge clk_i) begin
     for (int c = 0; c < N; c++) begin
-      if (!pend_q[c] || (grant && sel_one[c])) begin  // what nobody asks for is of no use, and harmless
+      if (!pend_q[c] || (grant && sel_one[c])) begin  // not needed without a request, but harmless
         addr_q[c]  <= addr_d[c];
         beats_q[c] <= beats_d[c];
         page_q[c]  <= page_d[c];
@@ -167,7 +168,7 @@ module axi_read #(
   assign m_araddr_o = {ar_addr, LB'(0)};
   assign m_arid_o   = epoch_q;  // changes only while m_arvalid_o is low
 
-  // Bursts in the order of their answers: whose, whether the request's last, and from where.
+  // Bursts in the order of their answers: client, last burst of its request, start address.
   logic [CW-1:0]  ord_client[MAX_OUT];
   logic           ord_last  [MAX_OUT];
   logic [31-LB:0] ord_addr  [MAX_OUT];
@@ -250,7 +251,7 @@ module axi_read #(
   assign stall_o      = stall_q;
   assign beat_o       = beat_taken_q;
 
-  // A request address is taken in whole beats.
+  // A request's address is rounded down to whole beats.
   logic unused;
   always_comb begin
     unused = 1'b0;

@@ -10,12 +10,11 @@
 // low until the burst a beat belongs to has been announced.
 //
 // Flush: hold flush_i until idle_o. Bursts already announced are completed with beats whose strobes
-// are zero, the rest is dropped; no error comes out after flush_i's first cycle. Where answers are
-// still owed the port moves on to another AXI ID (an epoch) that owes nothing; answers to the old
-// one are discarded whenever they come. A burst that is never answered blocks one of the four IDs
-// and nothing else; with every other ID blocked, or with a slave that no longer takes data, idle_o
-// stays low. The statistics (progress_o, stall_o,
-// bytes_o) come one cycle after the event.
+// are zero, the rest is dropped; no error is passed on after the first cycle of flush_i. If answers
+// are still outstanding, the port changes to another AXI ID (an epoch) without outstanding answers;
+// answers to the old ID are discarded whenever they arrive. So a burst that is never answered
+// blocks only one of the four IDs. If all other IDs are blocked, or a slave no longer takes data,
+// idle_o stays low. The statistics (progress_o, stall_o, bytes_o) are one cycle late.
 module axi_write #(
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
     parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
@@ -25,7 +24,7 @@ module axi_write #(
     input  logic                         clk_i,
     input  logic                         rst_ni,
     input  logic                         flush_i,
-    output logic                         idle_o,  // nothing accepted is still unanswered
+    output logic                         idle_o,  // all that was accepted has been answered
 
     input  logic                         cmd_valid_i,
     output logic                         cmd_ready_o,
@@ -218,7 +217,7 @@ module axi_write #(
   assign stall_o      = stall_q;
   assign bytes_o      = bytes_q;
 
-  // A command's address is taken in whole beats.
+  // A command's address is rounded down to whole beats.
   logic unused;
   assign unused = ^cmd_addr_i[LB-1:0];
 endmodule

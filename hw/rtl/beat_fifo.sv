@@ -1,6 +1,6 @@
-// Queue in block RAM for beats that a read client has room for by credit: there is no full flag,
-// the client asks for no more than DEPTH beats at a time. First-word fall-through behind a register
-// stage: a word can leave two cycles after it came; one push and one pop a cycle.
+// Queue in block RAM for the beats of a read client. It has no full flag: the client has credit for
+// DEPTH beats and requests no more. First-word fall-through with a register stage: a word can leave
+// two cycles after it arrived; one push and one pop per cycle.
 module beat_fifo #(
   parameter int unsigned WIDTH = 64,
   parameter int unsigned DEPTH = 512,

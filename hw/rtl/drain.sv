@@ -1,11 +1,12 @@
-// Drains finished accumulator banks: sample groups, in each rows in order, in each row groups of up
-// to LANES channels, through bias, residual, requantisation and clamp, at one group a cycle unless
-// the residual or the writer holds it up. A bank is given back as soon as its last group has left.
+// Drains finished accumulator banks, one group per cycle unless the residual or the writer stalls:
+// sample groups, in each the rows in order, in each row groups of up to LANES channels. The words
+// pass bias, residual, requantisation and clamp. A bank is released as soon as its last group has
+// left.
 //
-// A step takes LANES neighbouring PEs: all of them for k = 1, half of them (with both halves) for
-// k = 1/2, and every second one (LANES / 2 channels) for k = 2 and for s = 2 with k = 1.
+// A step takes LANES adjacent PEs: all of them for k = 1, half of them (with both halves) for k =
+// 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
 //
-// A layer's sizes are worked out while it is tested, a bank's while it is waited for.
+// A layer's sizes are computed in the state that tests it, a bank's while waiting for the bank.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
@@ -84,7 +85,7 @@ module drain #(
   logic          bank_q;
   logic [8:0]    layers_q;
 
-  // what k and s make of it
+  // values that depend on k and s
   logic        half, pair, two_q, sparse_q;
   logic [15:0] tc, tc_q;
   logic [CW-1:0] step_q;
@@ -135,11 +136,11 @@ module drain #(
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
   assign res_cnt_o = RES_CW'(b_cnt_q);
-  // words still on their way need their layer's shift and bounds
+  // words in the pipeline still need the shift and bounds of their layer
   assign empty = !c_valid_q && v_q == '0;
   assign layer_ready_o = state_q == StIdle && empty;
   assign layers_drained_o = layers_q;
-  // the bank's last group has been read when it leaves stage B
+  // the last group of the bank has been read when it leaves stage B
   assign bank_free_o = state_q == StLast && b_go;
 
   // ---- biases
@@ -156,7 +157,7 @@ module drain #(
     );
   end
 
-  // ---- the group's accumulators: which of its PEs' halves a lane takes is decided a stage ahead
+  // ---- the group's accumulators: the PE half of each lane is selected one stage ahead
   typedef enum logic [3:0] {
     Low      = 4'd0,   // PE i
     Upper    = 4'd1,   // PE i, rows above T_R / 2
@@ -177,7 +178,7 @@ module drain #(
     else if (pair || g_q) pick = row_q[RW-1] ? OddUp : Odd;
     else pick = row_q[RW-1] ? EvenUp : Even;
   end
-  logic [2*LANES*ACC-1:0] pes;            // of the group of PEs, both halves
+  logic [2*LANES*ACC-1:0] pes;            // of the group's PEs, both halves
   logic [LANES*ACC-1:0] group, acc_q;
   logic [LANES*32-1:0]  bias_lanes, bias_q;
   logic [LANES*16-1:0]  res_q;
@@ -188,7 +189,7 @@ module drain #(
     end
   end
   for (genvar i = 0; i < LANES; i++) begin : gen_pick
-    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond carry nothing then
+    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond that carry no data
     always_comb begin
       unique case (b_pick_q)
         Upper:   group[i*ACC+:ACC] = pes[(2*i+1)*ACC+:ACC];
@@ -284,7 +285,7 @@ module drain #(
             state_q <= StIdle;
           end
         end
-        StWait: begin  // for a complete bank and, at a layer's beginning, its biases
+        StWait: begin  // waits for a complete bank and, at the start of a layer, for its biases
           nb_q <= nb;
           rest_1_q <= rest_1;
           nr_q <= nr;

@@ -1,6 +1,6 @@
-// Fluid Batching Control Block: one 32-bit entry (abi_pkg::fbcb_t) a layer and batch size, written
-// by the driver when a bundle is loaded, read by layer_fetch. It and its reader are the
-// paper's Fluid Batching Engine.
+// Fluid Batching Control Block: one 32-bit entry (abi_pkg::fbcb_t) for each layer and batch size,
+// written by the driver when a bundle is loaded, read by layer_fetch. Together with that reader it
+// is the paper's Fluid Batching Engine.
 //
 // Reading takes one cycle: rdata_o belongs to the layer and batch of the cycle before. Writing and
 // reading the same entry in one cycle gives the old one. Contents are undefined until written, and

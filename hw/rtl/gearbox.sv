@@ -1,10 +1,12 @@
-// Turns beats of up to IN_WORDS words of W bits into groups of up to OUT_WORDS, any count each cycle.
-// push: push_i with push_cnt_i words (lowest first, behind skip_i others), accepted while ready_o. pop: pop_i
-// with pop_cnt_i <= fill_o words, taken from data_o (lowest first); what stands there above the fill is
-// nothing. Full throughput on both sides. With ALL pop_cnt_i may be more than there is: then all goes.
+// Regroups beats of up to IN_WORDS words of W bits into groups of up to OUT_WORDS, with any count
+// in each cycle. push: push_i with push_cnt_i words (lowest first, after skip_i words to ignore),
+// accepted while ready_o. pop: pop_i with pop_cnt_i <= fill_o words, taken from data_o (lowest
+// first); words above fill_o are not valid. Full throughput on both sides. With ALL, pop_cnt_i may
+// exceed fill_o: then all words are taken.
 //
-// A ring, in which a word stays where it was put: what comes is turned to where it goes, what leaves to the
-// front, each by a pointer that is a register. Counts that are multiples of IN_UNIT and OUT_UNIT turn less.
+// The words are in a ring and do not move. Incoming words are rotated to their place, outgoing
+// words to the front, each by a registered pointer. If counts are multiples of IN_UNIT and
+// OUT_UNIT, fewer rotations are needed.
 module gearbox #(
   parameter int unsigned IN_WORDS  = 4,
   parameter int unsigned OUT_WORDS = 8,
@@ -31,7 +33,7 @@ module gearbox #(
   localparam int unsigned PW = $clog2(CAP);          // of a pointer
   localparam int unsigned SIZE = 1 << PW;
   localparam int unsigned IB = $clog2(IN_WORDS);
-  localparam int unsigned IN = 1 << IB;              // what comes turns among so many
+  localparam int unsigned IN = 1 << IB;              // number of positions for the input rotation
   localparam int unsigned IU = $clog2(IN_UNIT);
   localparam int unsigned OU = $clog2(OUT_UNIT);
   if (IN_UNIT != 1 << IU || OUT_UNIT != 1 << OU || IN_UNIT > IN_WORDS || OUT_UNIT > OUT_WORDS) begin : gen_bad

@@ -1,8 +1,9 @@
-// Walks a GEMM layer and issues one row of the Toeplitz matrix a cycle:
-// row tiles, in them C tiles (loop order 1: the other way round), in them passes (kernel row, chunk of
-// T_P elements), in them rows (sample, output row, output column). A row waits for its input row, the first row of a pass for
-// its weights and for the chain (D_k = chain + 2 cycles after the pass before), the first row of a C tile for
-// a free accumulator bank. Every waiting cycle is counted under its cause.
+// Walks a GEMM layer and issues one row of the Toeplitz matrix per cycle. The nesting is: row
+// tiles, C tiles (with loop order 1 the other way round), passes (kernel row, chunk of T_P
+// elements), rows (sample, output row, output column). Each row waits for its input row. The first
+// row of a pass also waits for its weights and for the chain (D_k = chain + 2 cycles after the
+// previous pass), the first row of a C tile for a free accumulator bank. Every waiting cycle is
+// counted by its cause.
 module gemm_seq #(
   parameter int unsigned T_R = 256,
   parameter int unsigned T_P = 8,
@@ -60,12 +61,12 @@ module gemm_seq #(
   assign d = desc_q;
   assign f = fbcb_q;
 
-  // A kept tensor (KEEP_IN) lies in the half that the layer before did not read, without padding:
-  // elements count from PAD_T rows above it.
+  // A kept tensor (KEEP_IN) is in the half that the previous layer did not read, without padding:
+  // its element 0 is PAD_T rows above it.
   assign next_d = layer_desc_i;
   logic           start_q, start_d;
   logic [EW-1:0]  base_q;
-  logic [7:0]     above_q;       // rows that base_q has still to go up
+  logic [7:0]     above_q;       // rows by which base_q still has to move up
   assign next_f = layer_fbcb_i;
   assign start_d = next_f.keep_in && !start_q;
 
@@ -82,8 +83,8 @@ module gemm_seq #(
   logic [23:0]        p0_q, rest_q;    // elements before the chunk, from it on
   logic [EW:0]        kh_elem_q;
   logic               first_q;         // first pass of the C tile
-  // Cycles since the pass began, saturating at the depth. Waiting inside a pass does not count: the row
-  // after the wait may be the next pass's first but one.
+  // Cycles since the pass began, limited to the depth. Stalls inside a pass do not count: the row
+  // after a stall may be the second one of the next pass.
   logic [5:0]         age_q;
   // rows
   logic [3:0]         i_q;
@@ -95,7 +96,7 @@ module gemm_seq #(
   logic signed [17:0] ih_q;
   logic signed [25:0] col_q, right_q;  // right: elements from the window's start to the row's end
 
-  // what k and s make of the array: lanes of a chunk, channels of a C tile, depth of a chain
+  // values that depend on k and s: lanes of a chunk, channels of a C tile, depth of a chain
   localparam int unsigned FH = T_P / 2;
   logic        half, pair, two, two_q;
   logic [5:0]  lanes_k, depth;
@@ -121,7 +122,8 @@ module gemm_seq #(
   assign nch = (c0_q + tc_q > d.out_c) ? d.out_c - c0_q : tc_q;
 
   logic last_t_q, last_b_q;            // of the tile
-  // Of the row that is next: known before it is, since who comes last decides about all that follows.
+  // For the next row, known one row ahead: whether it is the last one decides everything that
+  // follows.
   logic last_ow_q, last_r_q, last_i_q, one_ow_q;
   logic last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
   assign last_row = last_ow_q && last_r_q && last_i_q;
@@ -138,7 +140,7 @@ module gemm_seq #(
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
   assign avail1 = half_q ? avail_i[63:48] : avail_i[47:32];
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
-  assign act_ok = place_q < avail && (!other_q || place_q < avail1);     // padding too: its place is counted when it has passed
+  assign act_ok = place_q < avail && (!other_q || place_q < avail1);  // also for padding
   assign weight_ok = !begin_q || full_i;
   assign depth_ok = !begin_q || first_q || (age_q >= depth);
   assign bank_ok = !(begin_q && first_q) || !banks_q[1];
@@ -151,8 +153,8 @@ module gemm_seq #(
   assign stall_depth_o = run && act_ok && weight_ok && bank_ok && !depth_ok;
   assign mac_cycle_o = go;
   assign layer_ready_o = state_q == StIdle;
-  // Loop order: what ends with an item, the visit of a row tile or of a C tile (or both). With
-  // order 1 a row tile is left and loaded again for the next C tile, unless all fit on chip.
+  // Loop order: what ends with an item: the visit of a row tile, of a C tile, or of both. With
+  // order 1 a row tile is loaded again for the next C tile, unless all row tiles fit on chip.
   logic tile_end, c_end, one_tile, few;
   assign tile_end = f.order || last_c;
   assign c_end = !f.order || (last_t_q && last_b_q);
@@ -168,8 +170,8 @@ module gemm_seq #(
   assign hi_chunk = last_chunk ? (LB + 1)'(rest_q) : (LB + 1)'(lanes_k);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
-  // MACs of a row, three cycles after it has left: lanes times channels, by adding (a product would cost a DSP), half of
-  // the terms each in a sum of their own
+  // MACs of a row, three cycles after it was issued: lanes times channels, by additions (a product
+  // would need a DSP), in two partial sums
   localparam int unsigned TERMS = (LB + 1) / 2;
   logic [LB:0] lanes_q;
   logic [15:0] nch1_q, nch2_q;
@@ -191,7 +193,7 @@ module gemm_seq #(
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;
-    if (state_q == StTile) begin  // not before: rows of the layer before may be on their way
+    if (state_q == StTile) begin  // earlier, rows of the previous layer may be in flight
       k_o <= f.k;
       rd_two_o <= two_q;
     end
@@ -212,8 +214,8 @@ module gemm_seq #(
   end
   assign swap_o = go && begin_q;
 
-  // ---- the walk: what the row that goes is the last of, from the inside out, each within the one
-  // before. Nothing moves in reset, not even what has no value to be reset to.
+  // ---- the walk: what ends with the issued row, from the innermost loop to the outermost. During
+  // reset nothing moves, not even registers without a reset value.
   logic in_idle, in_barrier, in_tile;
   logic step, ow_end, r_end, pass_end, item_end, visit_end, layer_end, layer_begin;
   assign in_idle = rst_ni && state_q == StIdle;
@@ -226,7 +228,7 @@ module gemm_seq #(
   assign item_end = pass_end && last_pass;  // of a C tile of a row tile
   assign visit_end = item_end && tile_end;
   assign layer_end = visit_end && last_t_q && last_b_q && last_c;
-  // what is in the buffer before that belongs to the layer before
+  // data that were in the buffer before belong to the previous layer
   assign layer_begin = in_barrier && above_q == '0 && layers_written_i == layer_no_q;
 
   always_comb begin
@@ -251,7 +253,7 @@ module gemm_seq #(
       state_q <= state_d;
       if (layer_begin) layer_no_q <= layer_no_q + 9'd1;
       if (in_idle && layer_valid_i) start_q <= start_d;
-      // banks are filled and drained in turn, so a count says which one is free
+      // banks are filled and drained in turn, so a count tells which one is free
       banks_q <= banks_q + 2'(go && begin_q && first_q) - 2'(bank_free_i);
       if (item_end) bank_q <= !bank_q;
     end
@@ -265,7 +267,7 @@ module gemm_seq #(
       samp_q <= layer_samp_i;
       base_q <= '0;
       above_q <= '0;
-      // not for a pool: it may be written before that many cycles have gone by
+      // not for pools: these may be written before that many cycles have passed
       if (layer_valid_i && next_f.keep_in && next_d.op == abi_pkg::OP_GEMM) above_q <= next_d.pad_t;
     end
     if (in_barrier) begin
@@ -309,7 +311,8 @@ module gemm_seq #(
     else if (item_end && c_end) c0_q <= c0_q + tc_q;
   end
 
-  // passes: kernel rows, in them chunks. A row that is a pass's last is followed by one of the next.
+  // passes: kernel rows, in each the chunks. The last row of a pass is followed by one of the next
+  // pass.
   logic [23:0]        p0_d, rest_d;
   logic [7:0]         kh_d;
   logic [EW:0]        kh_elem_d;
@@ -359,8 +362,8 @@ module gemm_seq #(
     else if (rst_ni && age_q < depth && (go || begin_q)) age_q <= age_q + 6'd1;
   end
 
-  // rows: samples, in them output rows, in them output columns. What a register takes is chosen by
-  // registers, and only whether it takes it by go, which is known late.
+  // rows: samples, output rows, output columns. The values of the registers are selected by
+  // registers; only the enable depends on go, which is late.
   always_ff @(posedge clk_i) begin
     if (in_tile) begin
       i_q <= '0;
@@ -399,7 +402,7 @@ module gemm_seq #(
     end
   end
 
-  // where a row's window lies: its line in the buffer, its place and input row, its columns
+  // position of a row's window: its line in the buffer, its place and input row, its columns
   always_ff @(posedge clk_i) begin
     if (in_tile) begin
       samp_elem_q <= '0;

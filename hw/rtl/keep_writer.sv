@@ -1,6 +1,6 @@
-// Puts the words of a kept tensor (KEEP_OUT) into the activation buffer, from the element on that
-// the run says, as many a cycle as the drain gives. Words that also go to DRAM are taken when
-// out_writer takes them (word_i); words that stay on chip only (ON_CHIP) are taken here, always.
+// Writes the words of a kept tensor (KEEP_OUT) into the activation buffer, from the element given
+// by the run on, as many per cycle as the drain delivers. Words that also go to DRAM are taken when
+// out_writer takes them (word_i); words that only stay on chip (ON_CHIP) are always taken here.
 module keep_writer #(
   parameter int unsigned IN_WORDS = 8,
   parameter int unsigned EW       = 14,
@@ -12,7 +12,7 @@ module keep_writer #(
   input  logic                   run_half_i,
   input  logic [EW-1:0]          run_elem_i,
   input  logic [23:0]            run_elems_i,
-  output logic                   free_o,       // the run in hand ends now, or there is none
+  output logic                   free_o,       // the current run ends now, or there is none
   input  logic                   word_i,
   input  logic [IN_WORDS*16-1:0] data_i,
   input  logic [CW-1:0]          cnt_i,

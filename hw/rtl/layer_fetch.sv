@@ -1,12 +1,12 @@
 // Walks the layers of a start: reads each descriptor, checks it and its FBCB entry against this
-// build, works out what the units need, and offers it to them all. One layer ahead of the slowest
-// taker, so that fetching hides behind computing (the first layer of a start excepted). With fbcb,
-// which it reads, this is the paper's Fluid Batching Engine.
+// build, computes what the units need, and offers it to all of them. It works one layer ahead of
+// the slowest unit, so that fetching is hidden behind computing (except for the first layer of a
+// start). Together with fbcb, which it reads, it is the paper's Fluid Batching Engine.
 //
-// Also turns the slot table into slot addresses at the beginning of a start.
+// It also converts the slot table to slot addresses at the beginning of a start.
 //
-// Checking is a short program on one shift-and-add multiplier (no DSP): products are compared with
-// the descriptor's, so a descriptor that contradicts itself is refused rather than obeyed.
+// Checking is a short program on one shift-and-add multiplier (no DSP). Products are compared with
+// the descriptor's, so a descriptor that contradicts itself is rejected.
 module layer_fetch #(
   parameter int unsigned T_R        = 256,
   parameter int unsigned T_C        = 32,
@@ -68,7 +68,7 @@ module layer_fetch #(
 
   // ---- the descriptor as received
   logic [1023:0] vec_q;
-  // what only units need is not looked at here
+  // fields that only units need are not used here
   /* verilator lint_off UNUSEDSIGNAL */
   abi_pkg::desc_t d;
   abi_pkg::fbcb_t f;
@@ -88,12 +88,12 @@ module layer_fetch #(
 
   // ---- check program
   logic [3:0]  step_q;
-  logic [31:0] mul_a, want, want_q;   // want: what the product must be, or may be at most
+  logic [31:0] mul_a, want, want_q;   // want: the required product, or its limit
   logic [15:0] mul_b;
-  logic        exact_q, any_q;        // it must be that; whatever it is will do
+  logic        exact_q, any_q;        // the product must be equal to want; any product is accepted
   logic        exact, any;
   logic [11:0] tile_rows_m1;
-  logic        fits;        // the step's product is as it must be
+  logic        fits;        // the product of the step is accepted
   logic        too_many_q;  // input rows of a tile
   logic [7:0]  step_err;
   logic [23:0] samp_q;
@@ -119,7 +119,7 @@ module layer_fetch #(
   assign tile_rows_m1 = f.tile_rows - 12'd1;
 
   logic        half;
-  logic [31:0] room;        // elements a tile may take of the activation buffer
+  logic [31:0] room;        // elements of the activation buffer available to a tile
   logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
   logic [31:0] w_bytes, w_tile, w_kept;
   assign half = f.k == 2'd1;
@@ -220,19 +220,20 @@ module layer_fetch #(
   if (abi_pkg::AVG_TABLE > abi_pkg::AVG_TAPS) begin : gen_bad_table
     $fatal(1, "layer_fetch: a table counts more taps than a window may have");
   end
-  // The product when it is there: want is a register by then.
+  // The product is ready: want is registered by then.
   assign fits = any_q || (!mul_over_q && (exact_q ? mul_p_q == want_q : mul_p_q <= want_q)
                           && !(step_q == 4'd10 && too_many_q));
 
-  // Input rows of a tile, all samples: what waits for them counts in 16 bits.
+  // Input rows of a tile, over all samples: their counters have 16 bits.
   logic [19:0] places;
   assign places = (f.tile_b[0] ? 20'(n_ih_q) : '0) + (f.tile_b[1] ? {3'b0, n_ih_q, 1'b0} : '0)
                 + (f.tile_b[2] ? {2'b0, n_ih_q, 2'b0} : '0) + (f.tile_b[3] ? {1'b0, n_ih_q, 3'b0} : '0);
   always_ff @(posedge clk_i) too_many_q <= places > 20'd65535;
 
-  // ---- windows that begin behind the input's last row or column: nothing there is the descriptor's to tell. And
-  // sizes that fit the descriptor and not what counts them: a row's bytes have 25 bits, an output row with its last tile
-  // has 16; a run of a whole row is one command, whose beats have 16 bits, up to two of them shared with other runs.
+  // ---- windows that begin after the last row or column of the input: such descriptors are
+  // rejected. Also sizes that fit the descriptor but not the counters: bytes of a row have 25 bits;
+  // an output row plus its last tile has 16; a run of a whole row is one command, whose beats have
+  // 16 bits, with up to two of them shared with other runs.
   localparam logic [31:0] RUN_BYTES = 32'(65534 * AXI_BYTES);
   logic [19:0] reach_h, reach_w;
   logic        behind, too_large;
@@ -247,8 +248,8 @@ module layer_fetch #(
                      || (d.out_pix == d.out_c && d.out_row_bytes > RUN_BYTES)
                      || (d.in_pix == d.in_c && {7'b0, d.in_row, 1'b0} > RUN_BYTES);
 
-  // ---- checks that need no product. An average's table has one entry for every count of taps
-  // that can be. What they find is looked at a cycle later, with the first product under way.
+  // ---- checks without products. The table of an average has one entry for each possible count of
+  // taps. Results are used one cycle later, while the first product is computed.
   logic bad_magic_q, bad_op_q, behind_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
   always_ff @(posedge clk_i) begin
     bad_magic_q <= d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0;
@@ -289,7 +290,7 @@ module layer_fetch #(
     else if (bad_fbcb_q) static_err = abi_pkg::ERR_FBCB_RANGE;
   end
 
-  // ---- the slot table: in range, no slot twice; looked at before the state that asks
+  // ---- the slot table: in range, no slot twice; evaluated before the state that needs it
   logic slots_bad, slots_bad_q;
   always_ff @(posedge clk_i) slots_bad_q <= slots_bad;
   always_comb begin
@@ -353,8 +354,8 @@ module layer_fetch #(
           addr_q <= slot_base_i;
         end
 
-        // slot addresses: base + stride * slot, entry after entry; always all bits, so that a
-        // start's cycles do not depend on which slots it uses
+        // slot addresses: base + stride * slot, one entry after the other, always over all bits, so
+        // that the cycles of a start do not depend on its slots
         StSlots: begin
           step_addr_q <= {step_addr_q[AW-2:0], 1'b0};
           table_q[5:0] <= {1'b0, table_q[5:1]};

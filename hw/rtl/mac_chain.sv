@@ -19,7 +19,7 @@ module mac_chain #(
   output logic [ACC-1:0]    p_o
 );
   if (STUB) begin : gen_stub
-    // the control of the array without its MACs: counters are the same, values are not
+    // the control of the array without its MACs: same counters, but no values
     logic unused;
     assign unused = ^{clk_i, a_i, swap_i, load_i, w_i, c_i};
     assign p_o = '0;

@@ -1,10 +1,10 @@
 // The NPU without its registers: runs the layers of a start for a batch and ends it with one pulse
-// of done_o or error_o. Between starts, and while a start is abandoned (soft reset, error,
-// watchdog), all units are held in reset; only the memory ports go on, so that what is on the bus
-// ends as AXI demands. Nothing survives on chip from one start to the next.
+// of done_o or error_o. Between starts, and while a start is aborted (soft reset, error, watchdog),
+// all units are held in reset; only the memory ports continue, so that transfers on the bus end as
+// AXI requires. Nothing stays on chip from one start to the next.
 //
-// Wiring: npu_start begins and ends, npu_output orders what is written, npu_counters sums; what is
-// left here is which of two units the activation buffer's ports serve.
+// Wiring: npu_start begins and ends a start, npu_output orders the writes, npu_counters adds up.
+// The rest here selects which of two units uses the ports of the activation buffer.
 module npu_core #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,
@@ -85,8 +85,8 @@ module npu_core #(
   localparam int unsigned LB = $clog2(NB);
   localparam int unsigned EW = $clog2(NB * ABUF_WORDS);
   localparam int unsigned RW = $clog2(T_R);
-  // What clients of memory see is a wide beat, LANES beats of a port: as many as there are ports, but
-  // no more than the activation buffer takes in a cycle or a burst holds.
+  // The beats that memory clients see are wide: LANES beats of a port. LANES is the number of
+  // ports, limited by what the activation buffer takes in a cycle and by a burst.
   localparam int unsigned STRIPE = (MAX_BURST >= 16) ? 16 : ((MAX_BURST >= 8) ? 8
                                  : ((MAX_BURST >= 4) ? 4 : ((MAX_BURST >= 2) ? 2 : 1)));
   localparam int unsigned WANTED = (N_AXI == 1) ? 1 : ((N_AXI == 2) ? 2 : 4);
@@ -134,7 +134,7 @@ module npu_core #(
   // ------------------------------------------------------------------ memory ports
   // clients: 0 descriptors, 1 activations, 2 weights, 3 residual
   logic [3:0]      req_valid, req_ready, rsp_valid;
-  logic            w_low, x_low;             // little of it is on chip
+  logic            w_low, x_low;             // little of it is on chip or requested
   logic [4*AW-1:0] req_addr;
   logic [63:0]     req_beats;
   logic            rsp_last;
@@ -162,8 +162,8 @@ module npu_core #(
     .req_ready_o (req_ready),
     .req_addr_i  (req_addr),
     .req_beats_i (req_beats),
-    // what the array or the drain is about to wait for comes first, then activations, of which
-    // there is an end; the weights and residuals of later fill what is left
+    // first what the array or the drain will soon wait for, then activations, whose amount is
+    // limited; weights and residuals for later fill the rest
     .level_i     ({x_low ? 2'd2 : 2'd0, w_low ? 2'd2 : 2'd0, 2'd1, 2'd3}),
     .rsp_valid_o (rsp_valid),
     .rsp_data_o  (rsp_data),
@@ -308,9 +308,9 @@ module npu_core #(
   logic [T_P*16-1:0] w_two;
   logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
-  // A layer whose output is kept has loaded its one tile before its first word is drained: the two
-  // writers never meet.
-  assign kw = kw_mask[0];  // a mask's lanes are the first ones
+  // A layer whose output is kept has loaded its only tile before its first word is drained, so the
+  // two writers never collide.
+  assign kw = kw_mask[0];  // the valid lanes are the lowest ones
   act_buffer #(
     .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT)
   ) u_abuf (
@@ -640,7 +640,7 @@ module npu_core #(
   logic                   out_run, out_valid, keep_run, keep_word;
   logic                   word_valid, word_ready, words_valid, words_ready;
   logic [DRAIN*16+CW-1:0] word;               // before its register
-  logic [DRAIN*16-1:0]    words;              // and behind it
+  logic [DRAIN*16-1:0]    words;              // after its register
   logic [CW-1:0]          words_cnt;
 
   npu_output #(.WIDTH(DRAIN * 16 + CW)) u_output (
@@ -749,7 +749,7 @@ module npu_core #(
     .go_o             (go),
     .flush_o          (flush),
     .layers_written_i (layers_written),
-    // long without memory traffic: a tile on chip, the drain of a tensor that stays there
+    // long without memory traffic: a tile on chip, the drain of a tensor that stays on chip
     .computing_i      (g_rd_valid || p_rd_valid || kw),
     .weights_idle_i   (l_ready[2]),
     .fetch_err_i      (f_err),

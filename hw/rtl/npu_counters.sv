@@ -1,6 +1,6 @@
-// What each of the counters of abi_pkg (CNT_*) grows by in this cycle, 16 bits each, while a start
-// runs: what the sequencers do and wait for, and the memory ports' waits and bytes in sum.
-// Combinational; whose bits these are, and when they count, is npu_regs'.
+// The increments of all counters of abi_pkg (CNT_*) in this cycle, 16 bits each, while a start
+// runs: activity and stalls of the sequencers, and the sums of the stalls and bytes of the memory
+// ports. Combinational; npu_regs defines the order and when they count.
 module npu_counters #(
   parameter int unsigned N_AXI     = 1,
   parameter int unsigned AXI_BYTES = 8,
@@ -11,7 +11,7 @@ module npu_counters #(
   input  logic [15:0]         macs_i,
   input  logic                stall_weights_i,
   input  logic                stall_acts_i,    // gemm_seq's
-  input  logic                stall_pool_i,    // pool_seq's, which waits for nothing else
+  input  logic                stall_pool_i,    // pool_seq's only kind of stall
   input  logic                stall_drain_i,
   input  logic                stall_depth_i,
   // of each port

@@ -1,10 +1,10 @@
-// Gives each run of the output to its writer (out_writer, and keep_writer where the tensor is kept),
-// chooses whose words it takes and who takes them, and counts the layers written. A layer is written
-// when its last run has been answered, or its last word is on chip; runs of the next one wait for
-// that.
+// Passes each run of the output to its writer (out_writer, and keep_writer if the tensor is kept),
+// connects the source of words with the writers, and counts the layers written. A layer is written
+// when its last run has been answered, or when its last word is on chip; runs of the next layer
+// wait for that.
 //
-// Handshakes are combinational, the words' register is between data_o and words_valid_i, outside. A
-// layer counts at the earliest two cycles after run_done_i.
+// Handshakes are combinational; the register for words is outside, between data_o and
+// words_valid_i. A layer counts at the earliest two cycles after run_done_i.
 module npu_output #(
   parameter int unsigned WIDTH = 8             // of what drain and pool give at a time
 ) (
@@ -17,7 +17,7 @@ module npu_output #(
   input  logic             run_pool_i,         // of a pool
   input  logic             run_keep_i,         // also, or only, kept on chip
   input  logic             run_local_i,        // only
-  input  logic             run_done_i,         // the layer's last has been taken
+  input  logic             run_done_i,         // the layer's last run has been taken
   input  logic             run_err_i,
   output logic             err_valid_o,
   // writers
@@ -47,14 +47,15 @@ module npu_output #(
 );
   logic       closing_q;
   logic [8:0] layers_written_q;
-  // the run that is being written, not the one that run_gen has in hand, says whose words it takes
+  // the source of words is selected by the run that is being written, not by the one that run_gen
+  // offers
   logic       pool_q, local_q;
 
   assign run_ready_o = (run_local_i ? keep_free_i : out_run_ready_i) && !closing_q;
   assign out_run_valid_o = run_valid_i && !closing_q && !run_local_i;
   assign keep_run_o = run_valid_i && run_ready_o && run_keep_i;
-  // run_gen's first run is of the next layer while the last runs of the one before are answered; an
-  // error names its own layer
+  // run_gen may offer the first run of the next layer while the last runs of this one are being
+  // answered; an error names its own layer
   assign err_valid_o = run_err_i && !closing_q;
 
   always_ff @(posedge clk_i) begin
@@ -64,8 +65,8 @@ module npu_output #(
     end
   end
 
-  // Words wait for their run at most: drain and pool never have words of different layers at a time,
-  // since a layer's activations come when the one before is written.
+  // Words wait for their run at most: drain and pool never hold words of different layers at the
+  // same time, since a layer's activations are loaded when the previous layer is written.
   assign valid_o = pool_q ? pool_valid_i : drain_valid_i;
   assign data_o = pool_q ? pool_data_i : drain_data_i;
   assign drain_ready_o = ready_i && !pool_q;

@@ -121,7 +121,7 @@ module npu_regs #(
   logic [31:0] wdata_q;
   logic [3:0]  wstrb_q;
   logic        bvalid_q, rvalid_q, bvalid_d, rvalid_d;
-  logic        do_write_q, do_read_q, do_write_d, do_read_d;  // what is carried out; in the next cycle
+  logic        do_write_q, do_read_q, do_write_d, do_read_d;  // executed now; in the next cycle
 
   assign awready_o = !aw_full_q;
   assign wready_o = !w_full_q;
@@ -381,7 +381,7 @@ module npu_regs #(
     endcase
   end
 
-  // ---- writes: a bit changes where its byte is strobed, which is its clock enable
+  // ---- writes: a bit changes if its byte is strobed, which is the clock enable
   logic [31:0] strobes, set;
   logic        is_ctrl, ctrl_start, ctrl_reset, ctrl_clear, ctrl_ok, ctrl_go, reg_ok, write_ok, we;
 
@@ -393,7 +393,8 @@ module npu_regs #(
   assign ctrl_clear = set[abi_pkg::REG_CTRL_CLEAR_COUNTERS_LSB];
 
   always_comb begin
-    // what commands ask is asked apart: it reaches what a start changes, without waiting for the address' mask
+    // commands are decoded separately: they affect what a start changes, without waiting for the
+    // address decoder
     ctrl_ok = (abi_pkg::REG_CTRL_BUSY_OK || !busy) && (set & ~abi_pkg::REG_CTRL_MASK) == '0;
     if (ctrl_start && (busy || ctrl_reset || ctrl_clear)) ctrl_ok = 1'b0;
     if (ctrl_clear && busy) ctrl_ok = 1'b0;
@@ -494,7 +495,7 @@ module npu_regs #(
       if (start_d) pending_q <= 1'b1;
       else if (busy_i || ended) pending_q <= 1'b0;
 
-      // a cause that comes while it is being cleared stays
+      // an event during its own clearing is kept
       if (we && addr == abi_pkg::REG_IRQ_STATUS) irq_status_q <= irq_status_q & ~set[1:0];
       if (done) irq_status_q[abi_pkg::REG_IRQ_STATUS_DONE_LSB] <= 1'b1;
       if (error_i) irq_status_q[abi_pkg::REG_IRQ_STATUS_ERROR_LSB] <= 1'b1;
@@ -519,7 +520,7 @@ module npu_regs #(
     fbcb_wdata_q <= wdata_q;
   end
 
-  // ---- counters: increments are registered first, which keeps the adders off the core's paths
+  // ---- counters: increments are registered first, which keeps the adders out of the core's paths
   logic [CN*16-1:0] inc_q;
 
   always_ff @(posedge clk_i) begin

@@ -1,11 +1,11 @@
-// Begins and ends a start: lets the units out of reset while its layers run, and ends it with one
-// pulse of done_o or error_o. Where several things go wrong in a cycle it chooses the one that is
-// told, and among ports the last. After an error, a soft reset or watchdog_i cycles in which nothing
-// moved, the memory ports are flushed first: error_o comes when nothing is owed to them any more.
-// The layer named beside it is the first one not written, where the error does not name its own.
+// Begins and ends a start: releases the units from reset while its layers run, and ends it with one
+// pulse of done_o or error_o. If several errors occur in one cycle it selects the reported one, and
+// among ports the last. After an error, a soft reset, or watchdog_i cycles without progress, the
+// memory ports are flushed first: error_o comes when they have nothing outstanding. The reported
+// layer is the first one that is not written, unless the error names its layer.
 //
-// Units run from two cycles after start_i; done_o and the end of the units' run come a cycle after
-// what they wait for.
+// Units run from two cycles after start_i; done_o and the end of the units' run come one cycle
+// after their conditions.
 module npu_start #(
   parameter int unsigned N_AXI = 1
 ) (
@@ -20,7 +20,7 @@ module npu_start #(
   output logic        busy_o,
   output logic        done_o,
   output logic        error_o,
-  output logic [7:0]  err_code_o,          // these until the next start
+  output logic [7:0]  err_code_o,          // stable until the next start
   output logic [7:0]  err_layer_o,
   output logic [3:0]  err_port_o,
   output logic [31:0] err_addr_o,
@@ -30,12 +30,12 @@ module npu_start #(
   output logic        flush_o,             // of the memory ports
   input  logic [8:0]  layers_written_i,
   input  logic        computing_i,
-  input  logic        weights_idle_i,      // nobody works on a layer's weights
+  input  logic        weights_idle_i,      // no unit uses a layer's weights
   // layer_fetch
   input  logic        fetch_err_i,
   input  logic [7:0]  fetch_err_code_i,
   input  logic [7:0]  fetch_err_layer_i,
-  // addresses outside of what a start may touch: activations, output, residual
+  // addresses outside of the start's area: activations, output, residual
   input  logic        act_err_i,
   input  logic [31:0] act_err_addr_i,
   input  logic        out_err_i,
@@ -126,7 +126,7 @@ module npu_start #(
           quiet_q <= (progress || computing_i) ? '0 : quiet_q + 32'd1;
           layer_q <= first_layer_i + 8'(layers_written_i);
           // no layer at all (FIRST = LAST + 1) is layer_fetch's to refuse
-          // and weights that nobody needs are still to be noticed
+          // and errors in weights that no unit uses must still be noticed
           if (layers_written_i == layers && layers != '0 && rd_idle_i && weights_idle_i) begin
             done_o <= 1'b1;
             state_q <= StIdle;

@@ -1,6 +1,6 @@
-// Packs words into beats for runs that begin at any word of a beat: strobes mark what belongs to the
-// run, so neighbours in a shared beat stay untouched. A run's command goes to the port when the run
-// is taken; aligned runs follow each other without a bubble.
+// Packs words into beats for runs that begin at any word of a beat. Strobes mark the words of the
+// run, so neighbouring words in a shared beat are unchanged. A run's command is sent to the port
+// when the run is taken; aligned runs follow each other without a bubble.
 module out_writer #(
   parameter int unsigned IN_WORDS  = 8,
   parameter int unsigned AXI_BYTES = 8,
@@ -29,7 +29,8 @@ module out_writer #(
   output logic [AXI_BYTES-1:0]   wb_strb_o,
   output logic                   idle_o
 );
-  // words travel with a bit that says they are real; head and tail of a run are filled with others
+  // each word has a bit that marks it as valid; the head and tail of a run are filled with invalid
+  // ones
   localparam int unsigned PUSH = (IN_WORDS > WPB) ? IN_WORDS : WPB;
   localparam int unsigned GW = $clog2(2 * PUSH + WPB + 1);
 

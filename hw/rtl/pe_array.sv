@@ -72,12 +72,12 @@ module pe_array #(
   assign pair = STACK && k_i == 2'd2;
   assign two = FLUID && two_i;
 
-  // ---- the row's companions on their way
+  // ---- signals that accompany the row
   logic [TAIL:0] valid_q, last_q, bank_q;
   logic [RW-1:0] row_q[TAIL+1];
   logic [1:0]    first_q;
 
-  // A row ends at its chain's tail; further on it would be seen once more after a change of k.
+  // A row ends at the tail of its chain; beyond it, it would be seen again after a change of k.
   localparam int unsigned T0 = FH + 1;
   localparam int unsigned TH = CH + 1;
   localparam int unsigned T1 = T_P + 1;
@@ -181,9 +181,10 @@ module pe_array #(
   assign r1 = half ? row_q[TH] : (pair ? row_q[T2] : row_q[T1]);
   assign done_o = half ? last_q[TH] : (pair ? last_q[T2] : last_q[T1]);
 
-  // What a PE's head takes, as two bits that all PEs share, so that a LUT of six inputs a bit does
-  // it: the lower rows' word of either bank; the upper rows' (or half PE's) word, which is zero for
-  // a first row; what comes from the pair's other PE. row_sel_q: in which of four words a row is.
+  // Input of a PE's head, encoded in two bits that all PEs share, so that each bit needs one
+  // six-input LUT: the word of the lower rows from either bank; the word of the upper rows (or of
+  // the half PE), which is zero for a first row; or the output of the other PE of the pair.
+  // row_sel_q selects which of four words holds a row.
   localparam logic [1:0] PICK_UPPER = 2'd2;
   localparam logic [1:0] PICK_OTHER = 2'd3;
   logic [1:0] pick_own, pick_even_q, pick_odd_q, row_sel_q;
@@ -214,7 +215,7 @@ module pe_array #(
       if (o == 0) begin : gen_even
         assign even_tail = tail1;
       end else begin : gen_odd
-        // from the four words, not from a choice made already: a level less before the even head
+        // from the four words, not from the selected one: one level less before the even head
         assign odd_acc = row_sel_q[1] ? both_b[(row_sel_q[0] ? ACC : 0)+:ACC]
                                       : both_a[(row_sel_q[0] ? ACC : 0)+:ACC];
       end

@@ -52,8 +52,9 @@ module pool #(
   end
 
   // ---- windows, columns
-  // Kept of a group, a lane: the last column, and the last one (windows two wide) or two combined. What
-  // is left of the row before is replaced before the first window of a row ends.
+  // Stored for each group and lane: the last column, and what the next column is combined with: the
+  // last column (windows two wide) or the last two combined. Leftovers of the previous row are
+  // overwritten before the first window of a row ends.
   localparam int unsigned COL = abi_pkg::DATA_BITS + 2;
   localparam int unsigned KEPT = 2 * COL + 1;
   logic [NB*SUM-1:0]  acc_q, acc_d, win;
@@ -88,7 +89,7 @@ module pool #(
       chan_q <= channels_i;
       taps_q <= taps_i;
       group_q <= group_i;
-      // where there is nothing to combine with: zero, or less than anything
+      // if there is no column to combine with: zero, or the smallest value
       for (int unsigned i = 0; i < NB; i++) begin
         kept_q[i*KEPT+:COL+1] <= cols_i[0] ? kept[i*KEPT+:COL+1] : {!avg_i, {COL{1'b0}}};
         kept_q[i*KEPT+COL+1+:COL] <= cols_i[1] ? kept[i*KEPT+COL+1+:COL] : {!avg_i, {(COL - 1) {1'b0}}};
@@ -129,7 +130,7 @@ module pool #(
   assign step = res_valid && en;
   assign res_pop = step && count == left;
   assign taken_o = res_pop;
-  // groups start at multiples of the group's size, which is even: a mux, not a shifter
+  // groups start at multiples of the even group size: a multiplexer instead of a shifter
   always_comb begin
     view = '0;
     for (int unsigned g = 0; g < NB; g += 2) begin
@@ -169,7 +170,7 @@ module pool #(
   logic signed [48:0] low, high;
   assign half = 48'sd1 <<< (shift_i - 6'd1);
   assign en = ready_i || !v3_q;
-  // a layer's shift and bounds stand long before its first result
+  // the shift and bounds of a layer are stable long before its first result
   assign sh = avg_i ? shift_i : 6'd0;
   clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 

@@ -79,8 +79,9 @@ module pool_seq #(
   logic signed [25:0] col_q, tap_q;
   logic [RW-1:0]      room_q;
 
-  // The predicate of the walk by columns (in the law: Geom.ByColumns). Two taps a column at least: the
-  // pool unit reads what it remembers of a group before the group's next column ends.
+  // Condition for the walk by columns (in the law: Geom.ByColumns). A column needs at least two
+  // taps: the pool unit reads the stored columns of a group before the next column of the group
+  // ends.
   logic by_columns, cols_q;
   assign by_columns = (d.k_w == 8'd2 || d.k_w == 8'd3) && d.s_w < d.k_w && d.k_h >= 8'd2
                       && d.k_h <= 8'd4 && d.in_c <= 16'(GROUPS * NB);
@@ -93,7 +94,7 @@ module pool_seq #(
     end
   endfunction
   assign side_bits = 5'(bits(d.k_h)) + 5'(bits(d.k_w));
-  // columns that give no result: before the first that does, between two that do, from here on
+  // number of columns without a result: before the first result, between two results, from here on
   logic [1:0] lead_q, gap_q, skip_q;
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
@@ -107,7 +108,7 @@ module pool_seq #(
   assign col_step = cols_q ? $signed({10'b0, d.in_c}) : $signed({2'b0, d.step_col});
 
   logic emit;
-  // of the window's taps: known before the tap is next
+  // for the window's taps, known one tap ahead
   logic first_tap_q, last_kw_q, last_kh_q, one_kw_q, one_kh_q;
   logic last_cg, last_ow, last_r, last_i, last_t_q, last_b_q;
   assign last_cg = rest_c_q <= 16'(NB);
@@ -119,7 +120,7 @@ module pool_seq #(
   logic [15:0] avail;
   logic [LB:0] channels;
   logic [7:0]  taps_q, taps;        // of the window so far, this one included; by columns: its rows
-  logic [1:0]  beside_q, columns;   // the two columns before lie inside the image; columns of the window that do
+  logic [1:0]  beside_q, columns;   // two columns before, inside; columns of the window inside
   logic [3:0]  in_window;
   assign taps = (first_tap_q ? 8'd0 : taps_q) + 8'(row_in && (cols_q || col_in));
   assign columns = 2'(col_in) + 2'(beside_q[0]) + 2'(beside_q[1] && lead_q[1]);
@@ -138,7 +139,8 @@ module pool_seq #(
   assign layer_ready_o = state_q == StIdle;
   assign stall_acts_o = state_q == StRun && !act_ok;
   assign free_o = {2{go && end_tile}} & {half_q, !half_q};
-  // taken when the layer before has been written: until then the pool unit may still need them
+  // taken when the previous layer has been written: until then the pool unit may need the old
+  // values
   always_ff @(posedge clk_i) begin
     if (state_q == StTile) begin
       avg_o <= d.op == abi_pkg::OP_AVG_POOL;
@@ -188,7 +190,7 @@ module pool_seq #(
             state_q <= StBarrier;
           end
         end
-        StBarrier: begin  // what is in the buffer before that belongs to the layer before
+        StBarrier: begin  // data that were in the buffer before belong to the previous layer
           cols_q <= by_columns;
           lead_q <= by_columns ? 2'(d.k_w - 8'd1) : 2'd0;
           gap_q <= by_columns ? 2'(d.s_w - 8'd1) : 2'd0;

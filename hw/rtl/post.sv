@@ -1,7 +1,7 @@
-// Post-processing of LANES words a cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
-// rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles under en_i; all lanes share one layer's shifts
-// and bounds, which stand from a word's first cycle on. The adder is 49 bits wide: 36-bit sums, 32-bit bias, a residual shifted by up to 31 and
-// half of up to 2^47.
+// Post-processing of LANES words per cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
+// with rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles under en_i. All lanes use one layer's
+// shifts and bounds, which are stable from a word's first cycle on. The adder has 49 bits: 36-bit
+// sums, 32-bit bias, a residual shifted by up to 31, and a rounding constant of up to 2^46.
 module post #(
   parameter int unsigned LANES = 8,
   localparam int unsigned ACC = abi_pkg::ACC_BITS

@@ -1,8 +1,9 @@
-// ram_1r1w for a deep memory whose depth is no power of two: one memory a power of two, the largest first
-// (14,336 words are 8K + 4K + 2K), and a multiplexer behind them. Vivado extends a depth to a power of two on
-// 7 series (AMD AR 61995), where 14,336 x 16 would take the 8 BRAM36 of 16,384; the parts take 4 + 2 + 1.
-// Latency and everything else are ram_1r1w's: which part a word is read from is registered with its address.
-// What does not fill the smallest part is rounded up to it; a write beyond that is lost, a read gives no word.
+// ram_1r1w for a deep memory whose depth is not a power of two: one memory for each power of two,
+// the largest first (14,336 words are 8K + 4K + 2K), with a multiplexer behind them. Vivado extends
+// a depth to a power of two on 7 series (AMD AR 61995): 14,336 x 16 would use the 8 BRAM36 of
+// 16,384, while the parts use 4 + 2 + 1. Latency and all else are those of ram_1r1w: the part of a
+// word is registered with its address. The smallest part is rounded up to a whole memory; a write
+// beyond it is lost, a read there returns no valid word.
 module ram_deep #(
   parameter int unsigned WIDTH = 16,
   parameter int unsigned DEPTH = 14336,
@@ -30,7 +31,7 @@ module ram_deep #(
   localparam int unsigned PARTS = ones(SPAN);
   localparam int unsigned PW = (PARTS > 1) ? $clog2(PARTS) : 1;
 
-  logic [AW:0] wdiff, rdiff;  // the highest bit in which an address differs from SPAN says its part
+  logic [AW:0] wdiff, rdiff;  // the highest bit that differs from SPAN selects the part
   logic [PARTS*WIDTH-1:0] words;
   logic [PW-1:0] part_d, part_q;
   assign wdiff = {1'b0, waddr_i} ^ (AW + 1)'(SPAN);

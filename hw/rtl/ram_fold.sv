@@ -1,6 +1,6 @@
-// ram_1r1w with four words in a row of the memory: a bank of 16K x 16 becomes 4K x 64 with a write enable a
-// word, which is one UltraScale+ URAM (4K x 72) where 16K x 16 as it stands is four. The word read leaves
-// through a multiplexer behind the memory; latency and everything else are ram_1r1w's.
+// ram_1r1w with four words in each row of the memory: a bank of 16K x 16 becomes 4K x 64 with a
+// write enable for each word. That is one UltraScale+ URAM (4K x 72), instead of four for 16K x 16.
+// A multiplexer behind the memory selects the word; latency and all else are those of ram_1r1w.
 module ram_fold #(
   parameter int unsigned WIDTH = 16,
   parameter int unsigned DEPTH = 16384,  // a multiple of 4

@@ -1,17 +1,16 @@
-// All read ports as one: N clients ask for wide beats (LANES beats of a port, aligned), in order and
-// without back pressure, and neither know nor care which port brings them. A request is cut at
-// multiples of a stripe (at most 16 beats, so that 4 KiB is never crossed); each stripe goes to the
+// Combines all read ports: N clients request wide beats (LANES beats of a port, aligned), answered
+// in order and without back pressure, and do not see which port delivers them. Requests are cut at
+// multiples of a stripe (at most 16 beats, so that 4 KiB is never crossed). Each stripe goes to the
 // port whose queue has most room (in turn among equals), so that stripes of unequal length load all
-// ports alike; each port collects its own into wide beats, and the oldest stripe's leave first. So one
-// client alone gets the bandwidth of all ports.
+// ports equally. Each port collects its beats into wide beats, and those of the oldest stripe leave
+// first. So a single client can use the bandwidth of all ports.
 //
-// The order over all clients is that of the requests' stripes: the highest level first, round robin
-// among equals; whenever everything is
-// idle the turns begin anew, so that a run does not depend on the one before. Whose turn it is and which port has
-// most room is decided a cycle ahead, for a stripe granted in this cycle and for none. With one port clients
-// share it directly.
+// Among clients, the stripes of the highest level go first, round robin among equals. When
+// everything is idle the turns start anew, so that a run does not depend on earlier ones. The next
+// client and the port with most room are chosen one cycle ahead, for both cases: a stripe is
+// granted in this cycle, or none. With one port, clients share it directly.
 //
-// Flush: hold flush_i until idle_o (axi_read says how late answers are dealt with).
+// Flush: hold flush_i until idle_o (late answers: see axi_read).
 module read_ports #(
   parameter int unsigned N         = 4,   // clients
   parameter int unsigned N_AXI     = 2,
@@ -90,7 +89,7 @@ module read_ports #(
     logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals; the next stripe's
     logic [N_AXI-1:0] p_sel_q;              // ask, a bit a port
     logic [N_AXI-1:0] p_ready, p_idle, take_q;
-    logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
+    logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats free in a port's queue and not reserved
     logic [N_AXI-1:0] ample_q;               // room for a stripe of any length
     logic            fits;                  // the next stripe in its port's queue
     logic            order_ready, order_valid, order_pop;
@@ -112,7 +111,7 @@ module read_ports #(
       assign req_ready_o[c] = !flush_i && cut_ready[c];
     end
 
-    // Whether a client's stripe fits a port is asked for all of them side by side.
+    // All clients test in parallel whether their stripe fits a port.
     always_comb begin
       sel = '0;
       cur_addr = '0;
@@ -132,8 +131,9 @@ module read_ports #(
     assign last = (one_q & cut_last) != '0;
     assign grant = (one_q & pend) != '0 && !flush_i && order_ready && (p_sel_q & p_ready) != '0 && fits;
 
-    // ---- the next cycle's client and port, [0] where nothing is granted in this one and [1] where something is: of the
-    // clients of the highest level the first at or after the pointer, in cyclic order; of the ports that with most room
+    // ---- client and port of the next cycle: [0] if nothing is granted in this one, [1] if
+    // something is. Of the clients of the highest level, the first at or after the pointer, in
+    // cyclic order; of the ports, the one with most room
     logic [CB-1:0] ptr[2];
     logic [PB-1:0] turn[2];
     logic [N-1:0]  one[2];
@@ -150,7 +150,7 @@ module read_ports #(
       logic [PB-1:0] ask_unused;
       always_comb begin
         for (int unsigned c = 0; c < N; c++) begin
-          // a stripe is there: the one that is, one behind it, or one of a request that comes
+          // a stripe is available: the current one, the next one, or one of a new request
           load[c*3+:3] = {!((pend[c] && !(g == 1 && one_q[c] && cut_last[c])) || !cut_ready[c] || req_valid_i[c]), ~level_i[c*2+:2]};
         end
         for (int unsigned p = 0; p < N_AXI; p++) begin
@@ -183,8 +183,9 @@ module read_ports #(
       end
     end
 
-    // ---- stripes in order: whose, from which port, how long, whether the request's last
-    // The oldest stands in registers long before its first beat comes, and so does whether a beat of it leaves.
+    // ---- stripes in order: client, port, length, last of its request
+    // The oldest stripe is in registers long before its first beat arrives, and so is whether one
+    // of its beats leaves.
     logic [CB-1:0] o_client, o_client_q;
     logic [PB-1:0] o_port, o_port_d, o_port_q;
     logic [SB:0]   o_len, o_len_q;
@@ -265,7 +266,7 @@ module read_ports #(
           if (valid) lane_q <= whole ? '0 : lane_q + 1'b1;
           wptr_q <= wptr_d;
           rptr_q <= rptr_d;
-          take_q[p] <= o_port_d == PB'(p) && wptr_d != rptr_d;  // a complete wide beat is there, so its stripe is the oldest
+          take_q[p] <= o_port_d == PB'(p) && wptr_d != rptr_d;  // complete
         end
       end
       logic unused;

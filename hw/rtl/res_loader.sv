@@ -1,5 +1,5 @@
-// Fetches the residual of a layer in the order of the drain, ahead of it as far as its queue has
-// room, and hands out any number of words up to LANES a cycle.
+// Fetches a layer's residual in the order of the drain, as far ahead as its queue has room, and
+// delivers up to LANES words per cycle, in any number.
 module res_loader #(
   parameter int unsigned T_C       = 32,
   parameter int unsigned AXI_BYTES = 8,
@@ -28,7 +28,7 @@ module res_loader #(
   input  logic                   rsp_valid_i,
   input  logic                   rsp_last_i,
   input  logic [AXI_BYTES*8-1:0] rsp_data_i,
-  output logic                   low_o,         // less than half of the queue is there or asked for
+  output logic                   low_o,         // less than half is filled or requested
   output logic [CW-1:0]          fill_o,
   output logic [LANES*16-1:0]    data_o,
   input  logic                   pop_i,
@@ -69,12 +69,12 @@ module res_loader #(
     .err_valid_o(run_err),
     .err_addr_o
   );
-  // run_gen may be layers ahead, where those before have no residual: an error waits for its own layer to be the one
-  // that is written, as a run does
+  // run_gen may be several layers ahead if the layers before have no residual: an error waits, like
+  // a run, until its own layer is written
   assign err_valid_o = run_err && layers_written_i == layer_no_q;
 
-  // A run is asked for in chunks of at most CHUNK beats, each with room for it in the queue; and
-  // only when the layer before has been written (its output may be this residual).
+  // A run is requested in chunks of at most CHUNK beats, each with room for it in the queue, and
+  // only when the previous layer is written (its output may be this residual).
   logic          busy_q;
   logic [AW-1:0] addr_q;
   logic [23:0]   words_q, words_d;      // words left, counted from addr_q's beat on
@@ -93,8 +93,8 @@ module res_loader #(
   assign req_addr_o = addr_q;
   assign req_beats_o = 16'(chunk_q);
 
-  // What the next chunk is and whether the queue has room for it stands in registers: ports see no more
-  // of it than a gate.
+  // The next chunk, and whether the queue has room for it, are in registers, so the ports see only
+  // a gate.
   always_comb begin
     words_d = words_q;
     if (!busy_q) words_d = run_elems + 24'(run_addr[OW:1]);
@@ -128,8 +128,8 @@ module res_loader #(
     end
   end
 
-  // Beats with the words to use of each: skip at a chunk's first, what is left at its last. What the next
-  // beat gives stands in registers before it comes: answers take longer than that.
+  // Beats and the valid words of each: skip at the first of a chunk, the rest at its last. The
+  // words of the next beat are in registers before it arrives, as answers take longer than that.
   localparam int unsigned CHUNKS = 16;
   logic                  m_valid, next, room_unused, head_q, ends_q;
   logic [$clog2(CHUNKS):0] asked_q;      // chunks

@@ -1,12 +1,13 @@
 // Generates the DRAM runs (address, elements) of a layer's output, or of its residual, in the order
-// in which the drain produces words: row tiles and C tiles in the layer's loop order, sample groups, samples, output rows, and pixels where the
-// channels of a C tile are not all there is in DRAM (otherwise a whole output row is one run).
-// One run a cycle, but for one between tiles; done_o pulses when the last run of the layer has been taken.
+// in which the drain produces words: row tiles and C tiles in the layer's loop order, sample
+// groups, samples, output rows, and pixels if a C tile holds only a part of the channels in DRAM
+// (otherwise a whole output row is one run). One run per cycle, except for one cycle between tiles;
+// done_o pulses when the last run of the layer has been taken.
 //
-// A tile's sizes are worked out in a state of their own. A run goes through two registers: where it
-// begins in its tensor, then address and bounds; the second is a spill register, so that run_ready_i
-// reaches nothing else. So run_gen is a few runs ahead, and maybe in the next layer: what belongs to a
-// run (pool_o, keep_o, keep_half_o, local_o, run_elem_o) comes with it.
+// The sizes of a tile are computed in a separate state. A run passes two registers: first its start
+// in the tensor, then its address and bounds. The second is a spill register, so that run_ready_i
+// affects nothing else. So run_gen is a few runs ahead, perhaps in the next layer; the properties
+// of a run (pool_o, keep_o, keep_half_o, local_o, run_elem_o) are passed along with it.
 module run_gen #(
   parameter int unsigned T_C      = 32,
   parameter bit          RESIDUAL = 1'b0,
@@ -92,8 +93,8 @@ module run_gen #(
   logic [3:0]  i_q, nb_g;
   logic        group_q, last_ow, last_r, last_i, last_g, tile_end, layer_end, go;
   logic [15:0] r_left_q, ow_left_q;
-  // Behind a run that leaves the slot a few more are counted, of less than 2^25 bytes each: offsets stay
-  // below 2^33, and their sum is not cut.
+  // After a run that leaves the slot, a few more are computed, of less than 2^25 bytes each:
+  // offsets stay below 2^33, so their sum does not overflow.
   logic [32:0] tile_off_q, row_off_q, pix_off_q;
   assign nb_g = (group_q && rest_1_q < nb_q) ? rest_1_q : nb_q;
   assign last_g = group_q || !two_q || rest_1_q == '0;
@@ -150,7 +151,7 @@ module run_gen #(
   assign run_valid_o = s_valid && !s_err;
   assign err_valid_o = s_valid && s_err;
 
-  // a layer without runs ends when those of the layer before are gone
+  // a layer without runs ends when the runs of the previous layer are gone
   logic skip, skip_done;
   assign skip = RESIDUAL && !d.residual;
   assign skip_done = state_q == StTest && skip && !a_valid_q && !s_valid;

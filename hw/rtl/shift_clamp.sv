@@ -1,7 +1,7 @@
-// y = clamp(sat16(x >> sh)), combinational. Whether y is a bound is seen in x itself, beside the shift: low_i
-// and high_i are what clamp_bounds makes of the bounds, so that x lies below lo_i where it is less than
-// low_i, beyond hi_i where it is not less than high_i. What a word does not hold lies beyond a bound,
-// whatever that is.
+// y = clamp(sat16(x >> sh)), combinational. Whether y is a bound is decided from x itself, in
+// parallel with the shift. low_i and high_i are the bounds converted by clamp_bounds: the result is
+// below lo_i if x is less than low_i, and above hi_i if x is at least high_i. Any value that does
+// not fit a word is beyond one of the bounds.
 module shift_clamp #(
   parameter int unsigned W = 49
 ) (

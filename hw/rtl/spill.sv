@@ -1,5 +1,5 @@
-// Spill register: cuts valid, data and ready of a handshake. Two words, so that ready_o comes out of a
-// register and a word still leaves in every cycle. Latency one cycle.
+// Spill register: cuts valid, data and ready of a handshake. It holds two words, so that ready_o
+// comes from a register and a word can still leave in every cycle. Latency one cycle.
 module spill #(
   parameter int unsigned WIDTH = 8
 ) (
@@ -13,7 +13,7 @@ module spill #(
   output logic [WIDTH-1:0] data_o
 );
   logic             valid_q, full_q;
-  logic [WIDTH-1:0] data_q, next_q;  // what leaves, and what came when that could not
+  logic [WIDTH-1:0] data_q, next_q;  // word that leaves; word that waits
 
   assign ready_o = !full_q;
   assign valid_o = valid_q;

@@ -1,7 +1,7 @@
-// Cuts requests (an address and a number of words) at multiples of a stripe of WORDS words. A second
-// request waits behind the one being cut, so that ready_o comes out of a register and stripes follow each
-// other without a bubble. A request can be cut in the cycle after it came; what a stripe is comes out of
-// registers too.
+// Cuts requests (an address and a number of words) at multiples of a stripe of WORDS words. A
+// second request waits behind the one being cut, so that ready_o comes from a register and stripes
+// follow each other without a bubble. A request can be cut in the cycle after it arrived; the
+// stripe's values also come from registers.
 module stripe_cut #(
   parameter int unsigned AW    = 32,  // bits of an address, which counts words
   parameter int unsigned WORDS = 4,   // a power of two
@@ -28,7 +28,8 @@ module stripe_cut #(
   logic [15:0]   words_q, next_words_q, new_words, rest;
   logic [SB:0]   len_q, to_stripe;
 
-  // A new request's first stripe ends where stripes do; those behind it are whole, the last one excepted.
+  // The first stripe of a new request ends at a stripe boundary; the following ones are whole,
+  // except the last.
   assign new_addr = next_valid_q ? next_addr_q : addr_i;
   assign new_words = next_valid_q ? next_words_q : words_i;
   always_comb begin

@@ -1,16 +1,18 @@
-// Loads the shadow weights of the array, pass after pass, from the weights ring: W_LOAD PEs a cycle.
-// A pass is one chunk of k T_P elements of one kernel row for the channels of one C tile. In the
-// ring a PE's words follow each other (for k = 1/2 its first half's, then its second's, floor(T_P/2)
-// each; for k = 2 the even PE's, then the odd one's); with s = 2 the PEs of a pair take the same
-// words, so that W_LOAD / 2 are read and W_LOAD loaded. A C tile's words end with padding up to
-// WEIGHT_ALIGN bytes. What replays stays in the ring until its last row tile (weight_fetch says when):
-// with loop order 1 a C tile, with order 0 the layer. full_o says
-// that the shadow weights of the next pass are complete, its last load leaving; swap_i takes them, and loading goes on when
-// the swap has passed the last lane: it reaches the array SWAP_LATENCY cycles after swap_i (read
-// address register, activation buffer) and the last lane of a chain one cycle a lane later.
+// Loads the shadow weights of the array from the weights ring, pass after pass: W_LOAD PEs per
+// cycle. A pass is one chunk of k T_P elements of one kernel row, for the channels of one C tile.
+// In the ring the words of a PE are consecutive (for k = 1/2 those of its first half, then of its
+// second, floor(T_P/2) each; for k = 2 those of the even PE, then of the odd one). With s = 2 both
+// PEs of a pair take the same words, so W_LOAD / 2 are read and W_LOAD loaded. A C tile ends with
+// padding up to WEIGHT_ALIGN bytes. Weights to be replayed stay in the ring until their last row
+// tile (weight_fetch decides): with loop order 1 a C tile, with order 0 the layer. full_o says that
+// the shadow weights of the next pass are complete and its last load is leaving. swap_i takes them.
+// Loading continues when the swap has passed the last lane: it reaches the array SWAP_LATENCY
+// cycles after swap_i (read address register, activation buffer), and each further lane of a chain
+// one cycle later.
 //
-// What a layer and a C tile make of k and s is worked out once, in registers, as is what the next load
-// takes (of padding: all that can leave at once); loads leave through a register, since they reach every PE.
+// Values of a layer and of a C tile that depend on k and s are computed once, in registers, as are
+// those of the next load (for padding: all that can leave at once). Loads leave through a register,
+// since they drive every PE.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
@@ -32,8 +34,8 @@ module weight_feed #(
   input  logic                     ring_valid_i,
   output logic                     ring_ready_o,
   input  logic [AXI_BYTES*8-1:0]   ring_data_i,
-  output logic                     ring_commit_o,  // what was taken will not be needed again
-  output logic                     ring_rewind_o,  // once more from the last commit on
+  output logic                     ring_commit_o,  // the words taken will not be needed again
+  output logic                     ring_rewind_o,  // read again from the last commit on
   output logic                     load_o,
   output logic [GW-1:0]            group_o,
   output logic [W_LOAD*T_P*16-1:0] w_o,
@@ -48,7 +50,7 @@ module weight_feed #(
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
   localparam int unsigned FH = T_P / 2;
   localparam int unsigned OUT_REG = 1;      // of a load
-  // the first load stands at the earliest in the cycle in which the last lane swaps
+  // the first load is at the earliest in the cycle in which the last lane swaps
   localparam int unsigned WAIT = SWAP_LATENCY - 2 - OUT_REG;
   localparam int unsigned WW = $clog2(WAIT + 2 * T_P + 1);
   localparam int unsigned LW = $clog2(W_LOAD + 1);
@@ -93,13 +95,13 @@ module weight_feed #(
   logic        short_stream, tile_done, replay_q, last_visit_q;
   logic [OUT*16-1:0] words;
 
-  // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
+  // depending on k and s: vectors (a PE's words) of a pass, and how many are read at a time
   logic        half, pair, two, two_q, odd, odd_q;
   logic [15:0] tc, tc_q, nv, nv_q;
   logic [15:0] pe_left_q, pe_left_d;     // vectors of the pass that the next load and those behind it take
   logic [LW-1:0] at_once, at_once_q, next_load;
   logic        last_load_q, last_load_d, all_here;
-  logic        fresh_q;                  // of the tile nothing has come yet: its first load is worked out
+  logic        fresh_q;                  // nothing of the tile has arrived yet
   logic [5:0]  lanes, lanes_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
@@ -253,7 +255,7 @@ module weight_feed #(
             end
           end
         end
-        StPad: begin  // the padding goes, and with it the stream must be used up
+        StPad: begin  // the padding is removed; then the stream must be used up
           if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(gone) >= PAD) ? 8'(PAD) : pads_q + 8'(gone);
           if (tile_done) begin
             if (f.order ? last_visit_q : 1'b1) begin

@@ -1,12 +1,12 @@
 // Streams the biases and weights of layer after layer from DRAM, as far ahead as the weights ring
-// and the second half of the bias memory allow; it does not wait for activations, so the weights of
+// and the second half of the bias memory allow. It does not wait for activations, so the weights of
 // the next layer arrive while the present one still computes.
 //
-// An average pool's table of M comes like biases and goes to the pool unit instead.
+// The M table of an average pool is read like biases, but goes to the pool unit.
 //
-// A layer's weights come once for every row tile, or once at all where the ring can keep what is
-// needed again: with loop order 1 a C tile, else all of them if they fit (replay: weight_feed goes
-// back in the ring). Biases are written one a cycle.
+// The weights of a layer are read once for every row tile, or only once if the ring can keep what
+// is needed again: with loop order 1 a C tile, else the whole layer if it fits (replay: weight_feed
+// goes back in the ring). Biases are written one per cycle.
 module weight_fetch #(
   parameter int unsigned AXI_BYTES   = 8,
   parameter int unsigned WRING_BEATS = 512,
@@ -39,7 +39,7 @@ module weight_fetch #(
   output logic [AXI_BYTES*8-1:0] ring_data_o,
   input  logic                   ring_commit_i,
   input  logic                   ring_rewind_i,
-  output logic                   low_o,            // little that was not taken is there or asked for (LOW)
+  output logic                   low_o,            // few words present or requested (LOW)
   // bias memory: half = layer parity
   output logic                   bias_we_o,
   output logic [DL-1:0]          bias_lane_o,
@@ -48,14 +48,14 @@ module weight_fetch #(
   output logic                   table_we_o,      // bias_data_o is a table's word
   output logic [8:0]             bias_index_o,    // of it: {half, index}
   output logic [8:0]             bias_layers_o,   // layers whose biases are in place
-  input  logic [8:0]             layers_drained_i // layers that need their biases no more
+  input  logic [8:0]             layers_drained_i // layers that no longer need their biases
 );
   localparam int unsigned RW = $clog2(WRING_BEATS) + 1;
   localparam int unsigned BFIFO = 32;
-  // a 16th of the ring, but no less than a latency's worth, where half of the ring is that much
+  // a 16th of the ring, but at least the amount for one latency, if half of the ring is that much
   localparam int unsigned LATENT = (2048 / AXI_BYTES < WRING_BEATS / 2) ? 2048 / AXI_BYTES : WRING_BEATS / 2;
   localparam int unsigned LOW = (WRING_BEATS / 16 > LATENT) ? WRING_BEATS / 16 : LATENT;
-  // bytes that can be kept for replay: the ring but for what a request may be short of
+  // bytes that can be kept for replay: the ring, less the part that a request may need
   localparam int unsigned KEEP = WRING_BEATS * AXI_BYTES - abi_pkg::RING_SPARE;
 
   if (WRING_BEATS < 2 * CHUNK) begin : gen_bad_ring
@@ -80,7 +80,7 @@ module weight_fetch #(
   logic [AW-1:0] addr_q;
   logic [27:0]   left_q;                // beats left of the bias or of the tile's weights
   logic [RW-1:0] free_q;                // beats of the ring not promised
-  logic [RW-1:0] spare_q, spare;        // those, and what is there for replay alone
+  logic [RW-1:0] spare_q, spare;        // those, and what is only kept for replay
   logic          low_q;
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
@@ -117,8 +117,8 @@ module weight_fetch #(
     .rdata_o(k_bias)
   );
 
-  // What the ring keeps for replay is of no use before the rewind. Whether a request leaves is known last,
-  // so both cases stand ready.
+  // Words kept for replay cannot be read before the rewind. Whether a request leaves is known last,
+  // so both cases are prepared.
   logic issued;
   assign issued = go && req_ready_i && !is_bias;
   assign spare = ring_rewind_i ? free_q : spare_q + RW'(ring_valid_o && ring_ready_i);
@@ -213,7 +213,7 @@ module weight_fetch #(
             if (last_chunk) state_q <= StNextTile;
           end
         end
-        StNextTile: begin  // the weights again for each row tile, if the ring does not keep them
+        StNextTile: begin  // weights again for each row tile, if the ring does not keep them
           state_q <= StTile;
           oh0_q <= oh0_q + 16'(f.tile_rows);
           if (oh0_q + 16'(f.tile_rows) >= d.out_h) begin
@@ -234,7 +234,8 @@ module weight_fetch #(
     end
   end
 
-  // ---- biases into their memory, one a cycle. Layers whose count is known wait in a short queue.
+  // ---- biases into their memory, one per cycle. Layers that are completely read wait in a short
+  // queue.
   logic        l_valid, l_gemm, l_bias, l_pop;
   logic [15:0] l_count;
   logic [15:0] pos_q;

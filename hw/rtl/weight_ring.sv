@@ -1,7 +1,7 @@
 // The weights ring: a queue in block RAM whose words stay until they are committed, so that the
-// reader can go back and read them again (rewind_i: from the last commit on). There is no full flag;
-// the writer has DEPTH words of credit and gets back freed_o with every commit. First-word
-// fall-through behind a register stage: a word can leave two cycles after it came.
+// reader can go back and read them again (rewind_i: from the last commit on). It has no full flag;
+// the writer has credit for DEPTH words and gets back freed_o at every commit. First-word
+// fall-through with a register stage: a word can leave two cycles after it arrived.
 module weight_ring #(
   parameter int unsigned WIDTH = 64,
   parameter int unsigned DEPTH = 512,
@@ -14,9 +14,9 @@ module weight_ring #(
   output logic             valid_o,
   input  logic             ready_i,
   output logic [WIDTH-1:0] rdata_o,
-  input  logic             commit_i,   // what was taken before this cycle is done with
-  input  logic             rewind_i,   // not together with commit_i; nothing is taken in this cycle
-  output logic [AW:0]      freed_o     // words, of this cycle's commit
+  input  logic             commit_i,   // the words taken before this cycle are no longer needed
+  input  logic             rewind_i,   // not together with commit_i; no word is taken in this cycle
+  output logic [AW:0]      freed_o     // words released by this cycle's commit
 );
   if (DEPTH < 4 || (DEPTH & (DEPTH - 1)) != 0) begin : gen_bad_depth
     $fatal(1, "weight_ring: DEPTH must be a power of two of at least 4");

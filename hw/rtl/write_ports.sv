@@ -1,10 +1,10 @@
-// All write ports as one: takes commands and wide beats (LANES beats of a port, aligned) in order,
-// cuts the commands at multiples of a stripe as read_ports does, and hands each stripe to the port
-// that owes the fewest wide beats (in turn among equals), so that stripes of unequal length load all
-// ports alike; each port has a queue of wide beats that it sends beat by beat. With one port commands
-// and beats go straight to it.
+// Combines all write ports: takes commands and wide beats (LANES beats of a port, aligned) in
+// order, and cuts the commands at multiples of a stripe, as read_ports does. Each stripe goes to
+// the port with the fewest wide beats left to send (in turn among equals), so that stripes of
+// unequal length load all ports equally. Each port has a queue of wide beats that it sends beat by
+// beat. With one port, commands and beats go directly to it.
 //
-// Flush: hold flush_i until idle_o (axi_write says what becomes of announced bursts).
+// Flush: hold flush_i until idle_o (announced bursts: see axi_write).
 module write_ports #(
   parameter int unsigned N_AXI     = 2,
   parameter int unsigned AXI_BYTES = 8,
@@ -19,7 +19,7 @@ module write_ports #(
   input  logic                clk_i,
   input  logic                rst_ni,
   input  logic                flush_i,
-  output logic                idle_o,        // nothing accepted is still unanswered
+  output logic                idle_o,        // all that was accepted has been answered
   input  logic                cmd_valid_i,
   output logic                cmd_ready_o,
   input  logic [AW-1:0]       cmd_addr_i,    // aligned to a wide beat
@@ -115,7 +115,7 @@ module write_ports #(
       .rdata_o({o_port, o_len})
     );
 
-    // ---- wide beats to the port of the oldest stripe that still lacks some
+    // ---- wide beats go to the port of the oldest stripe that is not complete
     logic [SB:0]      done_q;
     logic [N_AXI-1:0] q_ready, q_valid;
     logic             put, stripe_end;

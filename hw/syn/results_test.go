@@ -36,7 +36,7 @@ func TestDevice(t *testing.T) {
 	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "the Z7045 has 218600") {
 		t.Errorf("%v", err)
 	}
-	r.Family = "xcup" // another part than the board's
+	r.Family = "xcup" // a family other than the board's
 	if err := r.Check(); err != nil {
 		t.Error(err)
 	}
@@ -154,7 +154,7 @@ func TestStore(t *testing.T) {
 	if now, err := got[0].Current(filepath.Join("..", "..")); err != nil || !now {
 		t.Errorf("the hash of the sources is not current: %v, %v", now, err)
 	}
-	for _, name := range []string{"zc706-first", "my-npu"} { // neither is a variant of what stands before its hyphen
+	for _, name := range []string{"zc706-first", "my-npu"} { // neither is a variant of the name before its hyphen
 		other := got[0]
 		other.Config, other.Design.Name = name, name
 		if now, err := other.Current(filepath.Join("..", "..")); err != nil || now != (name == "my-npu") {
@@ -191,7 +191,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What is synthesised is what the list names, and it names files that are there.
+// The synthesised runs are those of the list, and the list names existing files.
 func TestListed(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "hw", "rtl")
@@ -243,8 +243,8 @@ func TestOverheads(t *testing.T) {
 	}
 }
 
-// What is stored must be consistent in itself. How old it is is said, and is no failure: renewing it
-// takes half an hour of yosys.
+// Stored results must be consistent. Their age is reported but is not a failure: renewing them takes half an hour of
+// yosys.
 func TestStoredResults(t *testing.T) {
 	runs, err := Results("results")
 	if err != nil {

@@ -226,10 +226,10 @@ func ParseMemories(top, dump, log string) ([]Memory, error) {
 	return list, nil
 }
 
-// TornMemories finds memories that yosys replaced by one register for each word before any mapping ("Replacing memory
+// MemoriesAsRegisters finds memories that yosys replaced by one register for each word before any mapping ("Replacing memory
 // ... with list of registers"). It uses their wires, whose names end with the word's index. wires is the text of
 // `select -list w:*`.
-func TornMemories(wires string) []Memory {
+func MemoriesAsRegisters(wires string) []Memory {
 	words := map[string]int{}
 	sc := bufio.NewScanner(strings.NewReader(wires))
 	for sc.Scan() {

@@ -130,7 +130,7 @@ func TestParseMemories(t *testing.T) {
 }
 
 func TestTornMemories(t *testing.T) {
-	got := TornMemories("npu_top/u_a.addr_q[0]\nnpu_top/u_a.addr_q[64]\nnpu_top/u_b.x\n" +
+	got := MemoriesAsRegisters("npu_top/u_a.addr_q[0]\nnpu_top/u_a.addr_q[64]\nnpu_top/u_b.x\n" +
 		"npu_top/$auto$opt[7]\nnpu_top/gen[99].y\n")
 	want := []Memory{{Name: "u_a.addr_q", Words: 65, In: InFF}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -183,7 +183,7 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-	// a bank that yosys lays into one URAM is four where a word is 72 bits; folded it is one
+	// a bank that is one URAM for yosys is four if a word is 72 bits; folded it is one
 	z, err := configs.Load("zcu104")
 	if err != nil {
 		t.Fatal(err)

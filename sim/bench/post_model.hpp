@@ -1,4 +1,4 @@
-// post_model.hpp: the NPU's numbers in 64-bit arithmetic, as the design states them.
+// post_model.hpp: the NPU's arithmetic in 64 bits, as the design defines it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// tb.hpp: what every bench shares: arguments (--seed, --n), random numbers that are the same on
-// every platform, and checks that are counted and that end the bench with a message.
+// tb.hpp: shared by all benches: arguments (--seed, --n), random numbers that are the same on every
+// platform, and checks that are counted and end the bench with a message.
 #pragma once
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 
 namespace tb {
 
-// splitmix64: small, fast, and not the library's (whose distributions differ between platforms).
+// splitmix64: small and fast. The library's distributions differ between platforms.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -34,7 +34,7 @@ struct Args {
   uint64_t n = 0;  // 0: the bench's own default
 };
 
-constexpr uint64_t kMaxN = uint64_t{1} << 31;  // benches count in unsigned too
+constexpr uint64_t kMaxN = uint64_t{1} << 31;  // benches also count in unsigned
 
 inline Args parse(int argc, char** argv) {
   Args args;

@@ -1,6 +1,6 @@
-// unit.hpp: what the benches of the NPU's units share: bit slices of ports, random layers that do
-// not contradict themselves, a DRAM whose contents are a function of the address, and a port of it
-// that answers one read client late and unevenly but in order.
+// unit.hpp: shared by the benches of the NPU's units: bit slices of ports, random consistent
+// layers, a DRAM whose contents are a function of the address, and a port of it that answers one
+// read client late and unevenly but in order.
 #pragma once
 
 #include <algorithm>
@@ -60,21 +60,22 @@ struct Layer {
   unsigned res_pix = 0, res_shift = 0, shift = 0, avg_mul = 0, avg_shift = 0;
   int clamp_lo = -32768, clamp_hi = 32767;
   uint64_t in_offset = 0, out_offset = 0, res_offset = 0;
-  uint64_t w_offset = 0, w_bytes = 64, w_tile = 64, bias_offset = 0;  // w_*: of the layer's k
+  uint64_t w_offset = 0, w_bytes = 64, w_tile = 64, bias_offset = 0;  // w_*: for the layer's k
   unsigned tile_b = 1, tile_rows = 1;
   unsigned b_act = 1;
   unsigned k = 0;               // as in an FBCB entry: 0: 1, 1: 1/2, 2: 2
   unsigned groups = 1;          // s
   unsigned order = 0;           // loop order: 1: C tiles outermost
   unsigned table = 0;           // entries of an average's table; 0: none
-  unsigned keep_in = 0;         // the input is on chip, where the layer before has left it
+  unsigned keep_in = 0;         // the input is on chip, where the previous layer left it
   unsigned keep_out = 0, on_chip = 0;  // the output stays there for the next layer; only there
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
   unsigned in_row() const { return in_w * in_c; }
   unsigned kwc() const { return k_w * in_c; }
   unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
-  // Elements from a sample to the next on chip: the rows of a tile, or what is kept, without padding.
+  // Distance of samples on chip, in elements: the rows of a tile, or the kept tensor without
+  // padding.
   unsigned samp() const { return (keep_in ? in_h : n_ih(tile_rows)) * in_row(); }
   bool half() const { return k == 1; }
   bool pair() const { return k == 2; }
@@ -95,7 +96,7 @@ struct Layer {
   unsigned row_tiles() const {
     return ((b_r() + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
   }
-  // Bytes of the weights, C tile after C tile, each padded as it stands in DRAM.
+  // Bytes of the weights, C tile after C tile, each padded as in DRAM.
   void pack(unsigned t_p, unsigned t_c) {
     const auto bytes = [&](unsigned channels) {
       const uint64_t b = 2ull * channels * k_h * ((kwc() + lanes(t_p) - 1) / lanes(t_p)) * lanes(t_p);
@@ -104,7 +105,7 @@ struct Layer {
     w_tile = bytes(tc(t_c));
     w_bytes = out_c / tc(t_c) * w_tile + (out_c % tc(t_c) ? bytes(out_c % tc(t_c)) : 0);
   }
-  // What loop order 1 needs of the weights ring.
+  // The part of the weights that loop order 1 needs to keep in the ring.
   uint64_t kept() const { return std::min(w_bytes, w_tile); }
   // Are the weights read once and replayed from the ring, or once for each row tile?
   bool replay(uint64_t keep) const { return order || w_bytes <= keep; }
@@ -149,7 +150,7 @@ struct Layer {
     set(w, DESC_F_CLAMP_LO, clamp_lo);
     set(w, DESC_F_CLAMP_HI, clamp_hi);
     if (gemm()) {
-      // each k has its own; those of the others are rubbish
+      // each k has its own; those of the other k are random
       const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 64 * (77 + n)); };
       set(w, DESC_F_W_OFFSET_1, of(0, w_offset));
       set(w, DESC_F_W_OFFSET_H, of(1, w_offset));
@@ -181,17 +182,17 @@ struct Layer {
 
 struct Limits {
   unsigned t_r = 32;           // accumulator rows
-  unsigned t_c = 0;            // PEs; 0: k and s are not at issue, they are 1
+  unsigned t_c = 0;            // PEs; 0: k and s do not matter and are 1
   bool stack = true, fluid = true;  // what is built of k and s
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
   uint64_t stride = 1 << 16;   // bytes of a slot
-  unsigned t_p = 0;            // lanes; 0: the weights' sizes are not at issue
+  unsigned t_p = 0;            // lanes; 0: the sizes of weights do not matter
   uint64_t keep = 0;           // with t_p: bytes that the weights ring can keep
 };
 
-// A layer of the operator that fits the limits; 1 in 4 a fully connected one. before: the layer whose
-// output this one finds on chip, or null; keep: its own output (of a GEMM) stays there.
+// Draws a layer of the operator within the limits; 1 in 4 is fully connected. before: the layer
+// whose output this one finds on chip, or null. keep: its own output (of a GEMM) stays on chip.
 inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act,
                           const Layer* before = nullptr, bool keep = false) {
   const bool one = before || keep;  // row tile, and sample group
@@ -202,8 +203,8 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     l.keep_in = before != nullptr;
     l.keep_out = keep;
     const bool fc = op == sluice_abi::OP_GEMM && !before && r.percent(25);
-    const bool whole = before && r.percent(25);  // a window as large as what is kept
-    // any stride there is; mostly such that a small map still has several windows
+    const bool whole = before && r.percent(25);  // a window as large as the kept tensor
+    // any stride; usually such that a small map still has several windows
     const auto stride = [&] {
       return static_cast<unsigned>(r.percent(20) ? r.range(4, kStrideMax) : r.percent(25) ? 1 : r.range(1, 3));
     };
@@ -223,7 +224,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       l.k_w = whole ? l.in_w : edge(limit.max_k);
       l.s_h = stride();
       l.s_w = stride();
-      // mostly less than the kernel, as layers have it; sometimes whole rows of nothing
+      // usually smaller than the kernel, as in real layers; sometimes whole rows of padding
       if (!whole) {
         l.pad_t = static_cast<unsigned>(r.below(r.percent(15) ? l.k_h + 3 : l.k_h));
         l.pad_l = static_cast<unsigned>(r.below(r.percent(15) ? l.k_w + 2 : l.k_w));
@@ -247,7 +248,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     if (l.residual) l.res_pix = pix(l.out_c);
     l.tile_b = static_cast<unsigned>(r.range(1, l.b_r()));
     l.tile_rows = static_cast<unsigned>(r.range(1, l.out_h));
-    if (r.percent(30)) {  // about two row tiles: the most that stay in the buffer
+    if (r.percent(30)) {  // about two row tiles: the maximum that stays in the buffer
       const bool rows = r.percent(50);
       l.tile_b = rows ? l.b_r() : (l.b_r() + 1) / 2;
       l.tile_rows = rows ? (l.out_h + 1) / 2 : l.out_h;
@@ -285,9 +286,10 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
   }
 }
 
-// A tall and narrow layer that fits the limits: a row tile of as many row places as these let it have, hundreds
-// mostly, so that what counts places is used in its whole width. Half of the windows are taller than the loader's
-// queues are deep: between the rows with data of a sample and of the next stand more without, or half a queue of each.
+// Draws a tall and narrow layer within the limits: a row tile with the maximum number of row
+// places, usually hundreds, so that all bits of the place counters are used. Half of the windows
+// are taller than the loader's queues are deep: between the rows with data of two samples there are
+// more rows without, or half a queue of each.
 inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
   const auto draw = [&](unsigned from, unsigned to) { return static_cast<unsigned>(r.range(from, to)); };
   for (;;) {
@@ -315,7 +317,7 @@ inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     if (places < l.k_h || 2 * l.in_h * l.in_pix + 128 > limit.stride) continue;
     l.tile_rows = std::min(l.out_h, (places - l.k_h) / l.s_h + 1);
     if (gemm) l.tile_rows = std::min(l.tile_rows, (l.half() ? limit.t_r / 2 : limit.t_r) / l.tile_b);
-    // not for long: rows of a GEMM, taps of a pool
+    // keep it short: rows of a GEMM, taps of a pool
     if (l.tile_rows == 0 || l.out_h * b_act * l.k_h > 8000) continue;
     l.in_offset = 2 * r.below(64);
     l.shift = draw(0, 29);
@@ -327,8 +329,9 @@ inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
   }
 }
 
-// A layer of few windows that has much of one thing: channels in, columns, channels out, or taps of a window. What
-// counts these is used in its whole width, or as much of it as the limits have; a window may be larger than its map.
+// Draws a layer with few windows and a large number of one thing: input channels, columns, output
+// channels, or taps of a window. So all bits of the counter for that are used, or as many as the
+// limits allow. A window may be larger than its map.
 inline Layer wide_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
   const auto draw = [&](unsigned from, unsigned to) { return static_cast<unsigned>(r.range(from, std::max(from, to))); };
   for (;;) {
@@ -384,7 +387,7 @@ inline Layer wide_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     l.tile_rows = draw(1, l.out_h);
     if (uint64_t{l.tile_b} * l.samp() > room || uint64_t{2} * l.in_h * l.in_w * l.in_pix + 128 > limit.stride) continue;
     if (gemm && l.tile_b * l.tile_rows * l.out_w > (l.half() ? limit.t_r / 2 : limit.t_r)) continue;
-    // not for long: rows of a GEMM, taps of a pool
+    // keep it short: rows of a GEMM, taps of a pool
     const uint64_t windows = uint64_t{l.out_h} * l.out_w * b_act * l.k_h;
     const uint64_t each = gemm && limit.t_c ? (l.kwc() / 3 + 1) * uint64_t{l.out_c / l.tc(limit.t_c) + 1} : l.k_w * (l.in_c / 8 + 1);
     if (windows * each > 20000) continue;
@@ -399,7 +402,7 @@ inline Layer wide_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
   }
 }
 
-// Draws a layer of some kind, alone in its start.
+// Draws a layer of some kind, as the only one of its start.
 using Draw = Layer (*)(tb::Random&, const Limits&, unsigned op, unsigned b_act);
 
 inline unsigned random_op(tb::Random& r, unsigned gemm_percent) {
@@ -419,8 +422,8 @@ inline std::vector<Layer> random_start(tb::Random& r, const Limits& limit, unsig
   return layers;
 }
 
-// The ports on which a layer is offered. What stands there while nothing is offered is rubbish: in
-// the NPU it is the next descriptor, half received.
+// The ports on which a layer is offered. While nothing is offered they have random values: in the
+// NPU they then hold a partly received descriptor.
 template <class Dut>
 inline void drive_layer(Dut& dut, tb::Random& r, const Layer* l) {
   dut.layer_valid_i = l != nullptr;
@@ -440,8 +443,8 @@ inline uint16_t word_at(uint64_t address) {
   return static_cast<uint16_t>(tb::Random(address / 2).next());
 }
 
-// One read client: asks with req_*, is answered in order, no sooner than `latency` cycles later,
-// beats of different requests back to back.
+// One read client: requests on req_*, answered in order, at the earliest `latency` cycles later,
+// beats of different requests without gaps.
 class ReadPort {
  public:
   ReadPort(tb::Random& random, tb::Checks& check, unsigned axi_bytes)
@@ -462,7 +465,7 @@ class ReadPort {
     const uint64_t address = giving_ ? beats_.front().address : random_.next();
     for (unsigned i = 0; i < bytes_ / 2; i++) put(dut.rsp_data_i, i * 16, 16, word(address + 2 * i));
   }
-  // After the outputs have settled, before the edge.
+  // After the outputs are stable, before the edge.
   template <class Dut>
   void take(Dut& dut) {
     if (giving_) {
@@ -505,9 +508,9 @@ class ReadPort {
   unsigned held_beats_ = 0;
 };
 
-// What is computed at a time, the C tile at c0 for the row tile at b0, oh0, in the layer's loop order;
-// loads: its activations come (again) for this; frees: and are not kept for the next C tile. With
-// order 1 row tiles stay where there are no more than the buffer's two halves.
+// An item: the C tile at c0 for the row tile at b0, oh0, in the layer's loop order. loads: its
+// activations are loaded (again) for it; frees: and are not kept for the next C tile. With order 1
+// row tiles stay if there are at most two, as many as the buffer has halves.
 struct Visit {
   unsigned b0, oh0, c0;
   bool loads, frees, last;  // last: of its C tile

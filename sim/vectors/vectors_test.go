@@ -61,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of a small file, written down: other languages read them too.
+// The bytes of a small file, stored here because other languages also read the format.
 func TestBytes(t *testing.T) {
 	got := encode(t, []Record{RegWrite{0x40, 1}, Run{100, true}})
 	want := "SLVEC001" +

@@ -189,7 +189,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s; %s: %s", errCheck, r.where(), p.what, fmt.Sprintf(format, args...))
 	}
-	e, what, err := c.suffer(ctx, k, p)
+	e, what, err := c.runFault(ctx, k, p)
 	if err != nil {
 		return err
 	}
@@ -256,8 +256,8 @@ func ofBus(code abi.ErrCode) bool {
 	return false
 }
 
-// suffer runs the start with the fault and restores everything. what describes a violation.
-func (c *Campaign) suffer(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
+// runFault runs the start with the fault and restores everything. what describes a violation.
+func (c *Campaign) runFault(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
 	r := c.rig
 	r.restore()
 	g := r.good()
@@ -290,11 +290,11 @@ func (c *Campaign) suffer(ctx context.Context, k *kind, p *plan) (e ending, what
 	switch {
 	case what != "" || e.hangs:
 	case k.wild || p.moved && e.code != abi.ErrNone:
-		what = r.strayed(begin, false)
+		what = r.strayWrites(begin, false)
 	case e.code == abi.ErrNone:
 		what = r.wrong(e)
 	default:
-		what = r.strayed(begin, true)
+		what = r.strayWrites(begin, true)
 	}
 	if err := r.bus.ClearFaults(); err != nil {
 		return e, what, err

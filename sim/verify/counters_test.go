@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// What a segment of layers counts, where nobody knows how many cycles it took.
+// The counts of a segment of layers, for an unknown number of cycles.
 func TestCountersMove(t *testing.T) {
 	of := func(cycles, mac, macs uint64) *counts {
 		c := &counts{}

@@ -140,8 +140,8 @@ func passing(pair string) string {
 	return pair
 }
 
-// Heard adds the counts in the final output of a build with sim/checkers: lines "cover: GROUP BIN COUNT".
-func (c *Coverage) Heard(d configs.Design, said string) error {
+// AddCheckerCounts adds the counts in the final output of a build with sim/checkers: lines "cover: GROUP BIN COUNT".
+func (c *Coverage) AddCheckerCounts(d configs.Design, said string) error {
 	for line := range strings.Lines(said) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "cover: ")
 		if !ok {
@@ -236,8 +236,8 @@ func padded(l *abi.Desc) bool {
 		(int(l.OutH)-1)*int(l.SH)+int(l.KH) > int(l.InH)+int(l.PadT) || (int(l.OutW)-1)*int(l.SW)+int(l.KW) > int(l.InW)+int(l.PadL)
 }
 
-// far: the stride is four pixels or more, so it uses the stride's upper bits.
-func far(l *abi.Desc) bool { return l.SH >= 4 && l.OutH > 1 || l.SW >= 4 && l.OutW > 1 }
+// longStride: the stride is four pixels or more, so it uses the stride's upper bits.
+func longStride(l *abi.Desc) bool { return l.SH >= 4 && l.OutH > 1 || l.SW >= 4 && l.OutW > 1 }
 
 var shapes = []shape{
 	{"conv_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && padded(l) }},
@@ -259,8 +259,8 @@ var shapes = []shape{
 		return l.Op == abi.OpAvgPool && cost.GeomOf(l).WideAverage()
 	}},
 	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
-	{"strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && far(l) }},
-	{"pool_strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return !gemm(l) && far(l) }},
+	{"strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && longStride(l) }},
+	{"pool_strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return !gemm(l) && longStride(l) }},
 	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return gemm(l) && (l.KH == 1) != (l.KW == 1)
 	}},

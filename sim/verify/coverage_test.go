@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Everything that the sources name is a bin, and nothing is hit before it is seen.
+// Every name in the sources is a bin, and no bin counts before its event.
 func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	designs, err := loadDesigns("tiny", "v13")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got, want := c.bins[covWrites], []string{"tiny.0", "v13.0", "v13.1", "v13.2", "v13.3"}; !slices.Equal(got, want) {
 		t.Errorf("write ports %v, want %v", got, want)
 	}
-	// two kinds of pools and five <k, s> in two orders, on one and on four ports
+	// two kinds of pools, and five <k, s> in two orders, with one port and with four
 	if got := c.bins[covCross]; len(got) != 2*(2+5*2) || !slices.Contains(got, "GEMM:1/2,2:c_outermost:4p") || !slices.Contains(got, "MAX_POOL:1p") {
 		t.Errorf("crosses %v", got)
 	}
@@ -56,7 +56,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if hit != 0 || all != len(c.Missing()) || len(c.bins[covBatches]) != abi.BMax {
 		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.Missing()))
 	}
-	// no stacking, no groups: those points are no bins
+	// without stacking and groups these points are not bins
 	plain := designs[0]
 	plain.Stack, plain.Fluid = false, false
 	if got := NewCoverage(designs[:0:0]).bins[covPoints]; len(got) != 0 {
@@ -97,7 +97,7 @@ func TestCoverageCounts(t *testing.T) {
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
-	// a fully connected layer with more channels than PEs, alone
+	// a fully connected layer with more channels than PEs, and no other layer
 	c = NewCoverage(designs)
 	fc := abi.Desc{Op: abi.OpGEMM, Residual: true, ResShift: 1, InH: 1, InW: 1, InC: 9, InPix: 9, OutH: 1, OutW: 1, OutC: 5, OutPix: 5, KH: 1, KW: 1, SH: 1, SW: 1}
 	c.layer(designs[0], &fc, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}, 1)
@@ -105,7 +105,7 @@ func TestCoverageCounts(t *testing.T) {
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
-	// pools count for no <k, s>
+	// pools do not count for any <k, s>
 	c = NewCoverage(designs)
 	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
 	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)

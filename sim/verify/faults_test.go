@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// tinyRig is the tiny configuration in simulation, seen through spoil where that is set.
+// tinyRig is the simulated tiny configuration, accessed through spoil if that is set.
 func tinyRig(t *testing.T, spoil func(Machine) Machine) *Rig {
 	t.Helper()
 	d, err := configs.Load("tiny")
@@ -40,7 +40,7 @@ func campaignOf(r *Rig, n int, seed uint64, only string) *Campaign {
 	return &Campaign{N: n, Seed: seed, Only: only, Coverage: NewCoverage([]configs.Design{r.design})}
 }
 
-// Every error code is reached, nothing is violated, and the same seed gives the same endings.
+// Every error code is reached, no rule is violated, and the same seed gives the same endings.
 func TestFaultsReachEveryCode(t *testing.T) {
 	var first map[string]map[string]int
 	for range 2 {
@@ -71,13 +71,13 @@ func TestFaultsReachEveryCode(t *testing.T) {
 	}
 }
 
-// spoiled is a bus on which something is wrong.
+// spoiled is a bus with a deliberate error.
 type spoiled struct {
 	Machine
 	write  func(s *spoiled, off, v uint32) error
 	read   func(s *spoiled, off uint32) (uint32, error)
 	ended  func(s *spoiled, n int) // after the n-th interrupt
-	never  int                     // the interrupt that does not come
+	never  int                     // number of the interrupt that is suppressed
 	starts int
 }
 
@@ -107,7 +107,7 @@ func (s *spoiled) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	return n, err
 }
 
-// What a campaign must notice; the starts are 1 the clean one, 2 the fault, 3 the next one.
+// Errors that a campaign must notice. Start 1 is the clean one, 2 the fault, 3 the next one.
 func TestFaultsNotice(t *testing.T) {
 	flip := func(s *spoiled, at func(r []byte) int) {
 		mem, _ := s.DRAM()
@@ -121,7 +121,7 @@ func TestFaultsNotice(t *testing.T) {
 			return s.Machine.ReadReg(off)
 		}}
 	}
-	over := func(counter int, by uint32) spoiled { // of the third start
+	over := func(counter int, by uint32) spoiled { // added in the third start
 		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)
 			if off == abi.CounterLo(counter) && s.starts == 3 {
@@ -198,7 +198,7 @@ func TestFaultsNotice(t *testing.T) {
 			return err
 		}}},
 		{"a byte of the guard", "soft reset", "memory at", spoiled{ended: func(s *spoiled, n int) {
-			if n == 2 { // behind all slots
+			if n == 2 { // after all slots
 				flip(s, func(m []byte) int { return lastUsed(m) })
 			}
 		}}},
@@ -234,7 +234,7 @@ func TestFaultsNotice(t *testing.T) {
 	}
 }
 
-// lastUsed is a byte of the guard behind the slots: behind the last byte that is not zero.
+// lastUsed is a byte of the guard area after the slots: the one after the last byte that is not zero.
 func lastUsed(m []byte) int {
 	for i := len(m) - 1; i > 0; i-- {
 		if m[i] != 0 {
@@ -244,7 +244,7 @@ func lastUsed(m []byte) int {
 	return 0
 }
 
-// A count that differs by one is found, and named.
+// A count that is off by one is found and named.
 func TestStubNoticesACounter(t *testing.T) {
 	for _, off := range []int{-1, abi.CntStallDepth} {
 		full := tinyRig(t, nil)

@@ -59,7 +59,7 @@ func whileBusy(c *Campaign) *plan {
 	for i := range values {
 		values[i] = c.rng.Uint32() >> c.rng.IntN(32)
 	}
-	return c.atWork(fmt.Sprintf("registers %03x written", offs), 3*writes, func() (string, error) {
+	return c.duringStart(fmt.Sprintf("registers %03x written", offs), 3*writes, func() (string, error) {
 		for i, off := range offs {
 			if what, err := c.refused(off, values[i]); what != "" || err != nil {
 				return what, err
@@ -75,11 +75,11 @@ func startWhileBusy(c *Campaign) *plan {
 		8 << c.rng.IntN(29),
 	}
 	v := bits[c.rng.IntN(len(bits))]
-	return c.atWork(fmt.Sprintf("CTRL written with %#x", v), 3, func() (string, error) { return c.refused(abi.RegCtrl, v) })
+	return c.duringStart(fmt.Sprintf("CTRL written with %#x", v), 3, func() (string, error) { return c.refused(abi.RegCtrl, v) })
 }
 
-// atWork does something harmless during a start.
-func (c *Campaign) atWork(what string, cycles uint64, do func() (string, error)) *plan {
+// duringStart does something harmless during a start.
+func (c *Campaign) duringStart(what string, cycles uint64, do func() (string, error)) *plan {
 	p := &plan{what: what, codes: []abi.ErrCode{abi.ErrNone}, layer: -1, port: -1, at: c.cycle(cycles + 16)}
 	p.what += fmt.Sprintf(" in cycle %d", p.at)
 	p.during = do

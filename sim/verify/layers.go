@@ -140,7 +140,7 @@ func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.
 	for range batch {
 		*next++
 		l.Requests, l.Theta = append(l.Requests, *next), append(l.Theta, experiments.Never)
-		if err = b.Dev.Admit(ctx, l.Network, *next, randnet.Input(rng, bun)); err != nil {
+		if err = b.Dev.Admit(ctx, l.Network, *next, device.InWords(randnet.Input(rng, bun))); err != nil {
 			break
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
-// A network's seed draws one memory, others draw others; all that is drawn is legal, and everything is drawn.
+// Each seed of a network draws its own memory; all drawn memories are legal, and all kinds occur.
 func TestDrawMemory(t *testing.T) {
 	designs, err := loadDesigns("v13")
 	if err != nil {
@@ -48,19 +48,19 @@ func TestDrawMemory(t *testing.T) {
 	}
 }
 
-// What a build with checkers says at its end fills bins; what is no bin is refused, not lost.
-func TestHeard(t *testing.T) {
+// The final output of a build with checkers fills bins; an unknown bin is an error.
+func TestCheckerCounts(t *testing.T) {
 	designs, err := loadDesigns("tiny", "v13")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := NewCoverage(designs)
-	if err := c.Heard(designs[1], "cover: port_stall ar.0 1"); err == nil {
+	if err := c.AddCheckerCounts(designs[1], "cover: port_stall ar.0 1"); err == nil {
 		t.Error("a bin that is none is counted")
 	}
 	c.Checked(designs[1])
 	said := "something else\ncover: port_stall ar.3 5\ncover: arbitration weights>residual 7\ncover: arbitration weights>residual 2\n"
-	if err := c.Heard(designs[1], said); err != nil {
+	if err := c.AddCheckerCounts(designs[1], said); err != nil {
 		t.Fatal(err)
 	}
 	if c.hits[covPorts]["v13.ar.3"] != 5 || c.hits[covClients]["weights>residual"] != 9 {
@@ -71,7 +71,7 @@ func TestHeard(t *testing.T) {
 		t.Errorf("missing %s", missing)
 	}
 	for _, bad := range []string{"cover: port_stall ar.9 1", "cover: arbitration weights>weights 1", "cover: port_stall ar.0", "cover: port_stall ar.0 many", "cover: nothing x 1"} {
-		if err := c.Heard(designs[1], bad); err == nil {
+		if err := c.AddCheckerCounts(designs[1], bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}

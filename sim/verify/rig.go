@@ -338,9 +338,9 @@ func (r *Rig) wrong(e ending) string {
 	return ""
 }
 
-// strayed returns where a failed start wrote outside of its area: with outputs, bytes that its layers write; else the
+// strayWrites returns where a failed start wrote outside of its area: with outputs, bytes that its layers write; else the
 // slots of the batch.
-func (r *Rig) strayed(begin []byte, outputs bool) string {
+func (r *Rig) strayWrites(begin []byte, outputs bool) string {
 	now := slices.Clone(r.mem[:r.used])
 	for _, s := range r.trial.table {
 		at := r.slots + s*r.stride()

@@ -28,7 +28,7 @@ func Segments(ctx context.Context, dev *Shadow, b *bundle.Bundle, input []int16,
 		return nil, err
 	}
 	const id = device.RequestID(1)
-	if err := dev.Admit(ctx, b.Network.Name, id, input); err != nil {
+	if err := dev.Admit(ctx, b.Network.Name, id, device.InWords(input)); err != nil {
 		return nil, err
 	}
 	var out []Segment

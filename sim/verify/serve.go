@@ -85,7 +85,7 @@ func (s *strict) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return rep, err
 }
 
-func (s *strict) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+func (s *strict) Admit(ctx context.Context, network string, id device.RequestID, input []device.Tensor) error {
 	err := s.Blocking.Admit(ctx, network, id, input)
 	if err != nil {
 		s.fail(err)

@@ -42,7 +42,11 @@ type Exercised struct {
 }
 
 // Load implements device.Blocking.
-func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
+func (s *Shadow) Load(ctx context.Context, a device.Artefact) error {
+	b, err := device.ArtefactOf[*bundle.Bundle](a, "shadow")
+	if err != nil {
+		return err
+	}
 	s.b = b
 	if err := s.Reference.Load(ctx, b); err != nil {
 		return err
@@ -57,7 +61,7 @@ func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
 }
 
 // Admit implements device.Blocking.
-func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID, input []device.Tensor) error {
 	if err := s.Slotted.Admit(ctx, network, id, input); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (doc *ablateDoc) print(to io.Writer) error {
 	return nil
 }
 
-// design is that of --config, or the board's.
+// design returns the design of --config, or the board's reference design.
 func (c *ablateCmd) design(in *given) (d configs.Design, err error) {
 	d = in.grid.Template
 	if c.Config == "" && c.Template == "" && d.Name != in.grid.Board.Name {
@@ -119,7 +119,7 @@ func (c *ablateCmd) design(in *given) (d configs.Design, err error) {
 	return d, nil
 }
 
-// paper is what the paper's law says of the published design for the network, or of its own best one.
+// paper evaluates the paper's law on the published design for the network, or on its best design.
 func (c *ablateCmd) paper(in *given, d configs.Design) ([]search.AblationRow, error) {
 	p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
 	if err != nil {

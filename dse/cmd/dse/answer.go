@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// options are what the flags ask of a search.
+// options converts the flags to options of a search.
 func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options, err error) {
 	if in.w, err = c.mixed(in.w); err != nil {
 		return o, err
@@ -28,7 +28,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
 	}
-	band, err := counted.Of(c.own())
+	band, err := counted.Of(configs.Design{}, c.Network, c.own()) // none of a space was counted
 	if err != nil {
 		return o, err
 	}
@@ -72,7 +72,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	return o, nil
 }
 
-// energyDoc is what a sample takes on the best design.
+// energyDoc is the energy of a sample on the best design.
 type energyDoc struct {
 	PJ    float64        `json:"pj_per_sample"`
 	Model *search.Energy `json:"model"`
@@ -90,8 +90,8 @@ func energyOf(in *given, o search.Options, d configs.Design, exits []float64) (*
 	return &energyDoc{pj, m, "estimated"}, err
 }
 
-// slower is how a design serves that takes by band longer than the law says: whether what holds does so by
-// more than the law may be off.
+// slower simulates serving on a design whose cycles are longer than the law says by the band. It shows whether the
+// result still holds if the law is off by that much.
 func slower(ctx context.Context, o search.Options, p search.Point, band float64) (*search.Served, error) {
 	ns := p.Nanoseconds()
 	for b := range ns {
@@ -103,7 +103,7 @@ func slower(ctx context.Context, o search.Options, p search.Point, band float64)
 	return &v, err
 }
 
-// writeCSV writes a line for every design that was evaluated.
+// writeCSV writes one line for every evaluated design.
 func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	within, front := map[string]bool{}, map[string]bool{}
 	for _, p := range r.Within {
@@ -163,7 +163,7 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	})
 }
 
-// printWithin lists the designs that the law does not tell from the best one.
+// printWithin lists the designs that the law cannot distinguish from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
 	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
@@ -209,7 +209,7 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	}
 }
 
-// half is half of an interval as text; one seed has none.
+// half formats half of an interval; with one seed there is none.
 func half(scale float64, v *float64) string {
 	if v == nil {
 		return ""

@@ -59,7 +59,7 @@ type npuRow struct {
 	GBps      float64        `json:"dram_gb_per_s"`
 	NS        float64        `json:"dram_latency_ns"`
 	Batch     int            `json:"batch"`
-	Cycles    int64          `json:"cycles,omitempty"` // counted, as mac_util and all below is: none by the law alone
+	Cycles    int64          `json:"cycles,omitempty"` // counted, as are mac_util and all values below; absent with --law
 	Law       int64          `json:"law_cycles"`
 	Roofline  int64          `json:"roofline_cycles"`
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
@@ -69,12 +69,11 @@ type npuRow struct {
 	BytesRead uint64         `json:"bytes_read,omitempty"`
 	Written   uint64         `json:"bytes_written,omitempty"`
 
-	Published []published `json:"published,omitempty"` // the paper's ways to batch, estimated
+	Published []published `json:"published,omitempty"` // the paper's ways of batching, estimated
 }
 
-// published is what a way to batch that the paper describes would take, as dse ablate has it: by the law
-// of the hardware on the same array, with the largest tiles that fit, or by the paper's law on the design
-// that it prints for the board.
+// published estimates a way of batching that the paper describes, as in dse ablate: by the law of the hardware on the
+// same array with the largest tiles that fit, or by the paper's law on the design that it prints for the board.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`
@@ -149,7 +148,7 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout)
 }
 
-// print gives one row a batch size: the array's time and where it goes, then the others' times.
+// print writes one row for each batch size: the array's time and its parts, then the times of the other ways.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
@@ -180,7 +179,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// schemes answers the paper's ways to batch, by batch size, on design d; none where that is of no board.
+// schemes returns the paper's ways of batching, by batch size, on design d; nil if it is not a board's design.
 func schemes(network string, from recipe.Import, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil
@@ -227,7 +226,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	if err != nil {
 		return nil, err
 	}
-	for _, span := range backbone(b) { // a head does not take over what the backbone keeps
+	for _, span := range backbone(b) { // a head does not use what the backbone keeps on chip
 		for i, entry := range b.FBCB[span[1]] {
 			b.FBCB[span[1]][i] = mapping.Stay(entry, entry.KeepIn, mapping.Apart)
 			if entry.KeepOut {
@@ -235,7 +234,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 			}
 		}
 	}
-	var drv *npu.Driver // none: by the law alone
+	var drv *npu.Driver // nil: only the law
 	var paper map[int][]published
 	if !c.Law {
 		build := d.Name + "-stub"
@@ -276,7 +275,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count adds up the spans of the backbone: cycles by the law and, where there is a simulator (drv), the hardware's counters.
+// count sums over the spans of the backbone: cycles by the law, and if there is a simulator (drv), the hardware's
+// counters.
 func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver) error {
 	var macs uint64
 	for _, span := range backbone(b) {
@@ -312,10 +312,10 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 	return nil
 }
 
-// head tells whether a layer belongs to an exit's head: what the zoo names so.
+// head reports whether a layer belongs to an exit's head, by its name in the zoo.
 func head(b *bundle.Bundle, l int) bool { return strings.Contains(b.Names[l], "heads.") }
 
-// backbone are the runs of layers that no head interrupts.
+// backbone returns the consecutive layers that no head interrupts.
 func backbone(b *bundle.Bundle) (spans [][2]int) {
 	for l := range b.Layers {
 		switch n := len(spans); {
@@ -329,7 +329,7 @@ func backbone(b *bundle.Bundle) (spans [][2]int) {
 	return spans
 }
 
-// roofline is the backbone's, in cycles.
+// roofline returns the roofline of the backbone, in cycles.
 func roofline(d configs.Design, b *bundle.Bundle, batch int) (sum int64) {
 	bytes := func(h, w, c int) int64 { return 2 * int64(batch) * int64(h) * int64(w) * int64(c) }
 	for l := range b.Layers {

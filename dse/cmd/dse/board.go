@@ -15,19 +15,19 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// templates are the configurations whose loader, drain and ring a grid takes over where a board has no
-// reference design of its own, by family.
+// templates are the configurations, by family, from which a grid takes loader, drain and ring if a board has no
+// reference design.
 var templates = map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}
 
 const maxBytesPerCycle = 1024
 
-// place are the flags that say what is built on a board.
+// place holds the flags that select a board and its limits.
 type place struct {
 	Template      string  `placeholder:"NAME|FILE.yaml" help:"Configuration whose loader, drain and ring the grid takes over (default: the board's reference design, or that of a board of its family)."`
 	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
 }
 
-// grid is what can be built on a board.
+// grid returns the designs that can be built on a board.
 func (p *place) grid(b boards.Board) (search.Grid, error) {
 	if v := p.BytesPerCycle; v != 0 && !(v > 0 && v <= maxBytesPerCycle) {
 		return search.Grid{}, usage("--bytes-per-cycle is %v, must be more than 0, at most %d", v, maxBytesPerCycle)
@@ -46,7 +46,7 @@ func (p *place) grid(b boards.Board) (search.Grid, error) {
 	return search.NewGrid(b, d)
 }
 
-// templateOf is the configuration by name, else the board's reference design, else its family's.
+// templateOf returns the named configuration, or the board's reference design, or that of its family.
 func templateOf(b boards.Board, name string) (configs.Design, error) {
 	if name == "" {
 		if slices.Contains(configs.Names(), b.Name) {
@@ -64,8 +64,8 @@ func templateOf(b boards.Board, name string) (configs.Design, error) {
 	return d, nil
 }
 
-// boardOf is the board of a configuration (a name or a file): the one that a flag names, or the one
-// that dse export wrote beside it, or the one of its name. A simulated design has none.
+// boardOf returns the board of a configuration (a name or a file): the one that a flag names, the one that dse export
+// wrote beside it, or the one with its name. A simulated design has no board.
 func boardOf(config string, d configs.Design, flag string) (*boards.Board, error) {
 	name := flag
 	beside := strings.TrimSuffix(config, ".yaml") + ".board.yaml"

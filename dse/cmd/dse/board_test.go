@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 )
 
-// ownBoard is a board of a stranger: another name than ours, no publication's rows.
+// ownBoard is a user's board: its name is unknown here, and it has no published rows.
 const ownBoard = `name: bench-7
 device: Z7015
 family: xc7
@@ -25,8 +25,8 @@ ports: {n_axi: 2, axi_bytes: 8, max_burst: 16}
 dram: {bytes_per_cycle: [8], latency_cycles: 60}
 `
 
-// A stranger's board goes all the way: swept, exported, explained, compared; the template is its family's, or
-// the one that a flag names.
+// A user's board works in all commands: sweep, export, explain, compare. The template is that of its family, or the
+// one that a flag names.
 func TestOwnBoard(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -59,7 +59,7 @@ func TestOwnBoard(t *testing.T) {
 	if len(doc.Ranks) != 0 {
 		t.Errorf("another board's reference design is ranked: %v", doc.Ranks)
 	}
-	// the board comes from the sweep, or is named again
+	// the board comes from the sweep, or from a flag
 	ok("export", "--sweep", swept, "--name", "found", "--out", export)
 	ok("export", "--sweep", swept, "--board", board, "--name", "found", "--out", filepath.Join(dir, "again"))
 	config := filepath.Join(export, "found.yaml")
@@ -77,7 +77,7 @@ func TestOwnBoard(t *testing.T) {
 		t.Error("--template tiny has no effect", text)
 	}
 
-	// that of UltraScale+ is the zcu104's, which drains 22 words
+	// with UltraScale+ the template is zcu104, which drains 22 words
 	if text := ok("export", "--board", "kv260", "--point", "128,13,44", "--out", export, "--json"); !strings.Contains(text, `"drain": 22,`) {
 		t.Error("the family's template drains", text)
 	}
@@ -110,7 +110,7 @@ func TestOwnBoard(t *testing.T) {
 	}
 }
 
-// Every board here is swept and exported.
+// Every board in this repository can be swept and exported.
 func TestBoards(t *testing.T) {
 	for _, name := range boards.Names() {
 		dir := t.TempDir()
@@ -126,7 +126,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// A design at which the RTL would stop is compiled, explained and compared by nobody; what is wrong is said.
+// compile, explain and compare reject a design at which the RTL would stop, and name the error.
 func TestUnbuildable(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/run.yaml")
 	if err != nil {

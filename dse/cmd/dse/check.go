@@ -51,24 +51,24 @@ Exit codes: 1 where a number is outside its band, 5 where Verilator or yosys is 
 Example: dse export --board zc706 --point 64,4,8 --out out/export && dse check out/export`
 }
 
-// Verdicts on a figure.
+// Verdicts on a value.
 const (
 	inside       = "inside"
 	outside      = "outside"
-	stale        = "stale"          // the band was found on other RTL
+	stale        = "stale"          // the band was measured on other RTL
 	uncalibrated = "not calibrated" // there is no band
 	unmeasured   = "not measured"
-	undecided    = "too few layers to tell" // beyond the band, by less than a mean of so few is uncertain
+	undecided    = "too few layers to tell" // outside the band, but by less than the uncertainty of the mean
 )
 
-// figure is one estimate beside what was measured.
+// figure is one estimate and the measured value.
 type figure struct {
 	Name     string   `json:"name"`
 	Estimate float64  `json:"estimate"`
 	Measured float64  `json:"measured"`
-	Error    float64  `json:"error"` // of the estimate, as a share of what was measured
-	Band     float64  `json:"band"`  // what Error may be, to either side
-	CI95     *float64 `json:"ci95"`  // half of the 95 % confidence interval of a mean Error; null of one layer and of what is no mean
+	Error    float64  `json:"error"` // of the estimate, relative to the measured value
+	Band     float64  `json:"band"`  // limit for Error in both directions
+	CI95     *float64 `json:"ci95"`  // half of the 95 % confidence interval of a mean Error; null for one layer and for values that are not means
 	Verdict  string   `json:"verdict"`
 	How      string   `json:"how"` // simulated, synthesised
 }
@@ -84,7 +84,7 @@ type checkedDoc struct {
 	Cycles      counted.Summary `json:"cycles"`
 	Worst       []counted.Layer `json:"worst"`
 	Met         bool            `json:"met"`   // nothing is outside its band
-	Stale       []string        `json:"stale"` // figures that have no band to be judged by
+	Stale       []string        `json:"stale"` // values without a valid band
 }
 
 // Run builds, measures and judges.
@@ -134,7 +134,7 @@ func (c *checkCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// find answers the configuration's name or file, and its board.
+// find returns the name or file of the configuration, and its board.
 func (c *checkCmd) find() (string, boards.Board, error) {
 	info, err := os.Stat(c.What)
 	if err != nil || !info.IsDir() {
@@ -169,7 +169,7 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 		if config != "" {
 			return "", boards.Board{}, fmt.Errorf("%s: %w: more than one design was exported there; name one's file NAME.yaml", c.What, errExport)
 		}
-		// beside it, wherever the folder has been moved to
+		// in the same folder, even if that was moved
 		config = strings.TrimSuffix(f, ".json") + ".yaml"
 		d, err := configs.Load(config)
 		if err != nil {
@@ -193,7 +193,7 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 	return config, *cmp.Or(b, new(boards.Board)), err
 }
 
-// cycles builds the RTL without MACs and times layers on it.
+// cycles builds the RTL without MACs and measures the time of layers on it.
 func (c *checkCmd) cycles(ctx context.Context, e *cli.Env, d configs.Design, doc *checkedDoc) error {
 	if _, err := script(ctx, e.Stderr, "sim/build.sh", doc.Config, "--stub"); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c *checkCmd) cycles(ctx context.Context, e *cli.Env, d configs.Design, doc
 	for i := range kinds {
 		k := &kinds[i]
 		if len(k.Layers) == 0 && len(all) > 0 {
-			continue // no network fits, or no random layer was wanted
+			continue // no network fits, or no random layers were requested
 		}
 		mean := figure{Name: "cycles, mean of " + k.What, Band: k.Band.Mean, How: "simulated", Verdict: unmeasured}
 		worst := figure{Name: "cycles, worst of " + k.What, Band: k.Band.Worst, How: "simulated", Verdict: unmeasured}
@@ -244,8 +244,8 @@ func verdict(in bool) string {
 	return outside
 }
 
-// meanVerdict holds the mean error of layers to a band. A mean of 20 random layers is uncertain by half of itself, so
-// what it alone cannot tell is called that; more layers tell.
+// meanVerdict compares the mean error of layers with a band. The mean of 20 random layers is uncertain by half of its
+// value, so a result within the uncertainty is called undecided; more layers can decide it.
 func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	shares := make([]float64, len(layers))
 	for i := range layers {
@@ -261,7 +261,7 @@ func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	return outside, half
 }
 
-// resources synthesises the design and counts what it takes.
+// resources synthesises the design and counts its resources.
 func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d configs.Design, doc *checkedDoc) error {
 	_, refused := script(ctx, e.Stderr, "hw/syn/synth.sh", doc.Config, "--family", b.Family)
 	if errors.Is(refused, errTool) || ctx.Err() != nil {
@@ -276,7 +276,7 @@ func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d 
 		return errors.Join(refused, err)
 	}
 	if refused != nil {
-		// what it took is known all the same: a device that it does not fit, a memory in LUTs
+		// report the counts even if the device is too small or a memory is in LUTs
 		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "refused by hw/syn, which said why"})
 	}
 	if err := syn.Part(b).Fits(used); err != nil && refused == nil {
@@ -294,8 +294,8 @@ func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d 
 	return nil
 }
 
-// cells counts those of the netlist in a folder of hw/syn/synth.sh, which leaves a hash where yosys has
-// come to its end.
+// cells counts the cells of the netlist in an output folder of hw/syn/synth.sh. The folder has a hash only if yosys
+// has finished.
 func cells(dir string) (syn.Resources, error) {
 	if _, err := os.Stat(filepath.Join(dir, "hash")); err != nil {
 		return syn.Resources{}, fmt.Errorf("hw/syn/synth.sh made no netlist: %w", err)
@@ -307,7 +307,7 @@ func cells(dir string) (syn.Resources, error) {
 	return syn.Parse(string(text))
 }
 
-// held holds an estimate to its band; calibration says what is wrong with that.
+// held compares an estimate with its band; calibration is an error about that band.
 func held(name string, estimate, measured, band float64, calibration error) figure {
 	f := figure{Name: name, Estimate: estimate, Measured: measured, Band: band, How: "synthesised"}
 	switch {
@@ -374,10 +374,10 @@ func (d *checkedDoc) print(out io.Writer) error {
 	return err
 }
 
-// errTool is a program that is not there.
+// errTool reports a missing program.
 var errTool = errors.New("a tool is missing")
 
-// script runs one of the repository's, and answers what it prints.
+// script runs one of the repository's scripts and returns its output.
 func script(ctx context.Context, stderr io.Writer, name string, args ...string) (string, error) {
 	fmt.Fprintf(stderr, "dse: %s %s\n", name, strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -53,8 +53,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A mean is judged as far as its layers can tell: twenty that are off by 2.82 % on average, give or take 1.2 %, say
-// neither that the law is within 2.4 % nor that it is not; more of the same do.
+// A mean is judged only as precisely as its layers allow. Twenty layers that are off by 2.82 % on average, with an
+// uncertainty of 1.2 %, do not show whether the law is within 2.4 %; more layers do.
 func TestMeanVerdict(t *testing.T) {
 	some := func(n int, off ...int64) (all []counted.Layer) {
 		for i := range n {
@@ -83,7 +83,7 @@ func TestMeanVerdict(t *testing.T) {
 	}
 }
 
-// A folder is what dse export wrote, wherever it lies; one whose files contradict each other is refused.
+// Folders written by dse export are accepted anywhere; one whose files contradict each other is rejected.
 func TestCheckFinds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "export")
 	if code, _, stderr := call("export", "--board", "zc706", "--point", "64,4,8", "--name", "some", "--out", dir); code != cli.OK {

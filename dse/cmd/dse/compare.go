@@ -37,9 +37,9 @@ type compareSide struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
-	KeepIn   bool       `json:"keep_in,omitempty"`  // what it reads is on chip
-	KeepOut  bool       `json:"keep_out,omitempty"` // what it writes is for the next layer
-	OnChip   bool       `json:"on_chip,omitempty"`  // and goes nowhere else
+	KeepIn   bool       `json:"keep_in,omitempty"`  // its input is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // its output is kept for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // its output is not written to DRAM
 	Cycles   int64      `json:"cycles"`
 	Util     float64    `json:"util"`
 	Bound    cost.Bound `json:"bound"`
@@ -49,20 +49,20 @@ type compareLayer struct {
 	Name   string       `json:"name"`
 	Bound  cost.Bound   `json:"bound"`  // of A
 	Util   float64      `json:"util"`   // of A
-	Advice string       `json:"advice"` // which is faster, and by how much
-	A      *compareSide `json:"a"`      // nil where the design has no such layer
+	Advice string       `json:"advice"` // which side is faster, and by how much
+	A      *compareSide `json:"a"`      // nil if the design has no such layer
 	B      *compareSide `json:"b"`
 }
 
 type compareDesign struct {
 	Design    configs.Design     `json:"design"`
 	Mapping   string             `json:"mapping"`
-	Cycles    int64              `json:"cycles,omitempty"` // this and what follows: not there where the design cannot run the network
+	Cycles    int64              `json:"cycles,omitempty"` // this and the following values are absent if the design cannot run the network
 	NS        int64              `json:"ns,omitempty"`
 	GOPS      float64            `json:"gops,omitempty"`
 	Util      float64            `json:"util,omitempty"`
-	Refused   string             `json:"refused,omitempty"`   // why it cannot
-	Resources *resource.Estimate `json:"resources,omitempty"` // where the design names a board
+	Refused   string             `json:"refused,omitempty"`   // why it cannot run the network
+	Resources *resource.Estimate `json:"resources,omitempty"` // if the design names a board
 }
 
 type compareDoc struct {
@@ -75,7 +75,7 @@ type compareDoc struct {
 	Infeasible []string       `json:"infeasible"`
 }
 
-// load reads a side's design, and what it takes of its board where one is known.
+// load reads the design of one side, and the resources that it uses if its board is known.
 func (c *compareDesign) load(config, mapping, board string) error {
 	d, err := configs.Load(config)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *compareDesign) load(config, mapping, board string) error {
 	return nil
 }
 
-// Run sets two designs, or two sets of mappings, side by side.
+// Run compares two designs, or two sets of mappings.
 func (c *compareCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
@@ -158,7 +158,7 @@ func (c *compareCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// side evaluates a design; its layers come back as A.
+// side evaluates a design; its layers are returned as A.
 func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer, error) {
 	d := to.Design
 	layers, err := w.Lower(d)
@@ -205,7 +205,7 @@ func (l *compareLayer) judge() {
 	}
 }
 
-// onChip names what of a layer does not go through DRAM.
+// onChip names the tensors of a layer that do not go through DRAM.
 func onChip(s *compareSide) string {
 	switch {
 	case s.KeepIn && s.KeepOut:

@@ -52,7 +52,7 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision on images of the calibration, float beside int16, layer by layer.
+	// Precision on calibration images: float compared with int16, layer by layer.
 	Measured   int                `json:"measured_images"`
 	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
@@ -61,7 +61,7 @@ type compileDoc struct {
 	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
 
-// check looks at the flags before any work.
+// check checks the flags before any work.
 func (c *compileCmd) check() error {
 	if c.Evaluated < 0 {
 		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
@@ -72,7 +72,8 @@ func (c *compileCmd) check() error {
 	return c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels)
 }
 
-// images are those of --evaluate, nil without; neither they nor those of --calibrate may be overwritten.
+// images opens the images of --evaluate; nil without the flag. Neither these nor those of --calibrate may be
+// overwritten.
 func (c *compileCmd) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
 	if c.Evaluate != "" {
 		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
@@ -103,7 +104,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.images(g, from) // before the work: what is wrong with them is known at once
+	set, err := c.images(g, from) // opened before the work, so that errors in them are reported at once
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		}
 	}
 	doc.Notes = from.Notes(g, set)
-	// The files come last: after an error there is neither.
+	// The files are written last: after an error there is neither.
 	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
 	}
@@ -157,12 +158,12 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout)
 }
 
-// overwrites refuses to write over what is read.
+// overwrites rejects an output that would overwrite an input.
 func (c *compileCmd) overwrites(read ...string) error {
 	for _, out := range []string{c.Out, c.Out + ".json"} {
 		o, err := os.Stat(out)
 		if err != nil {
-			continue // it is not there, so nothing is lost; where it cannot be looked at, writing says so
+			continue // it does not exist, so nothing is lost; if it cannot be read, writing reports the error
 		}
 		if o.IsDir() {
 			return usage("--out %s: %s is a folder, expected a file", c.Out, out)
@@ -176,7 +177,7 @@ func (c *compileCmd) overwrites(read ...string) error {
 	return nil
 }
 
-// pictures are the files of images, by name.
+// pictures returns the files of images, by name.
 func pictures(s *imageset.Set) (names []string) {
 	for i := range s.Len() {
 		names = append(names, s.Name(i))
@@ -184,8 +185,7 @@ func pictures(s *imageset.Set) (names []string) {
 	return names
 }
 
-// evaluate runs the images through the golden executor, the float network and, where it is there,
-// onnxruntime.
+// evaluate runs the images through the golden executor, the float network and, if it is installed, onnxruntime.
 func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
@@ -207,7 +207,7 @@ func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *b
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
 				logits, err := zoo.Oracle(ctx, python, model, folder, exits, g.ChannelsLast, in.H, in.W, in.C, inputs)
-				if err != nil { // as where a Reshape's numbers are of one size and --input-side asks for another
+				if err != nil { // for example a Reshape with fixed sizes, while --input-side asks for another size
 					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 				}
 				return logits, nil
@@ -230,8 +230,8 @@ func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *b
 	return evaluate.Run(context.Background(), g, b, set, ask, progress)
 }
 
-// modelFile is the network as a file that onnxruntime reads as dse has: what --input-side changes, and a zoo's network,
-// become one for as long as it is needed. Data outside it are in folder, "" where they are beside it.
+// modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes
+// it, or if it is a zoo network, the file is temporary. External data are in folder; "": beside the file.
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	name := r.Network
 	var content []byte
@@ -264,7 +264,7 @@ func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	return path, folder, func() { os.RemoveAll(dir) }, nil
 }
 
-// print says what was made, for people.
+// print prints what was made.
 func (d *compileDoc) print(w io.Writer) error {
 	s := &d.Summary
 	fmt.Fprintf(w, "%s: %s on %s <%d, %d, %d>, bundle %s, ABI %s\n", d.Out, s.Network, s.Design, s.TR, s.TP, s.TC, s.BundleHash, s.ABIHash)
@@ -302,7 +302,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
 	share := func(v *float64) string {
 		if v == nil {
-			return "-" // of a map
+			return "-" // a map has no accuracy
 		}
 		return fmt.Sprintf("%.2f %%", 100**v)
 	}

@@ -17,12 +17,12 @@ type hlsDoc struct {
 	Loops  map[string]estimate.Loop `json:"loops"`
 	Layers []estimate.Layer         `json:"layers"`
 	Cycles int64                    `json:"cycles"`
-	// Reports are those of synthesis, Doubts what of them does not fit the configuration.
+	// Reports lists the synthesis reports, and Doubts what in them does not match the configuration.
 	Reports []estimate.Report `json:"reports,omitempty"`
 	Doubts  []string          `json:"doubts,omitempty"`
 }
 
-// estimate asks for every layer of a bundle.
+// estimate estimates every layer of a bundle.
 func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	m, err := estimate.New(b.Design)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	}
 	part := ""
 	if b.Design.Board != "" {
-		if board, err := boards.Load(b.Design.Board); err == nil { // one of another machine's is no reason to stop
+		if board, err := boards.Load(b.Design.Board); err == nil { // boards of another machine are not an error
 			part = board.Part
 		}
 	}
@@ -58,7 +58,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	return doc, nil
 }
 
-// print writes a table beside the RTL's law: the cycles of every stage on its own, and the layer's.
+// print writes a table: the cycles of each stage on its own and of the layer, beside the RTL's law.
 func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
 	reported := 0
 	for _, l := range d.Loops {

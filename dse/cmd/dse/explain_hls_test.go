@@ -20,7 +20,7 @@ import (
 
 var countRE = regexp.MustCompile(`(?m)^count (\w+) (\d+)$`)
 
-// The estimate's trip counts are those of the kernel: what goes through every stream in C-simulation.
+// The estimate's trip counts equal the numbers of elements that pass every stream in C-simulation.
 func TestHLSTrips(t *testing.T) {
 	d, err := configs.Load("tiny")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestHLSTrips(t *testing.T) {
 	}
 }
 
-// A report of another clock than the configuration's counts, and it is said.
+// A report for another clock than the configuration's is used, with a message.
 func TestCsynthDoubts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "csynth.xml")
 	if err := os.WriteFile(file, []byte(`<profile><UserAssignments><TopModelName>multiply</TopModelName><TargetClockPeriod>10</TargetClockPeriod></UserAssignments>

@@ -31,7 +31,7 @@ type exportCmd struct {
 
 type exportDoc struct {
 	cli.Header
-	Config     string             `json:"config"` // file: what sim/build.sh and hw/syn/synth.sh take
+	Config     string             `json:"config"` // file for sim/build.sh and hw/syn/synth.sh
 	BoardFile  string             `json:"board_file"`
 	Design     configs.Design     `json:"design"`
 	DesignHash string             `json:"design_hash"`
@@ -39,20 +39,20 @@ type exportDoc struct {
 	Macros     []string           `json:"macros"`    // the same for C++
 	Resources  resource.Estimate  `json:"resources"`
 	Used       map[string]float64 `json:"used"` // shares of the board
-	// Calibration says what LUT and FF rest on, and whether it is of the RTL that lies here.
+	// Calibration says what the estimates of LUT and FF are based on, and whether it matches the RTL in this tree.
 	Calibration string   `json:"calibration"`
 	Commands    []string `json:"commands"`
-	Layers      []any    `json:"layers"` // a design alone has none
+	Layers      []any    `json:"layers"` // empty without a sweep
 	Infeasible  []string `json:"infeasible"`
 }
 
-// errExport says what cannot be exported.
+// errExport is wrapped if a design cannot be exported.
 var errExport = errors.New("nothing to export")
 
-// maxSweepFile bounds what is read of a sweep's figures.
+// maxSweepFile limits the size of a sweep's file.
 const maxSweepFile = 256 << 20
 
-// Run writes a design as what simulation, synthesis and bitstream are built from.
+// Run writes the files of a design that simulation, synthesis and bitstream builds need.
 func (c *exportCmd) Run(e *cli.Env) error {
 	d, b, err := c.design()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 			return usage("--name: %v", wrong)
 		}
 	}
-	if slices.Contains(configs.Names(), d.Name) { // its build would stand in the place of that configuration's
+	if slices.Contains(configs.Names(), d.Name) { // its build would overwrite that of the existing configuration
 		return usage("--name %s is a configuration of hw/configs, expected another name", d.Name)
 	}
 	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, b.Name)
@@ -112,7 +112,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// design is what is to be exported, and the board that it is for.
+// design returns the design to export and its board.
 func (c *exportCmd) design() (configs.Design, boards.Board, error) {
 	if c.Sweep != "" {
 		return c.swept()
@@ -140,11 +140,11 @@ func (c *exportCmd) design() (configs.Design, boards.Board, error) {
 		}
 		v[i] = n
 	}
-	d, _ := grid.At(v[0], v[1], v[2]) // why it is not feasible is said by Run
+	d, _ := grid.At(v[0], v[1], v[2]) // Run reports why it is not feasible
 	return d, b, nil
 }
 
-// swept is the best design of a sweep, on the board that was searched and no other.
+// swept returns the best design of a sweep, for the board of that sweep only.
 func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	var doc struct {
 		Schema string       `json:"schema"`
@@ -202,8 +202,8 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	return d, doc.Device, nil
 }
 
-// calibration says what estimates of LUTs and registers rest on. Runs of other RTL than this program was built beside
-// are called stale. Runs of the designs themselves do not count.
+// calibration says what the estimates of LUTs and registers are based on. Runs of RTL other than that of this program
+// are called stale. Runs of the design itself do not count.
 func calibration(family string, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {
@@ -215,7 +215,7 @@ func calibration(family string, of ...configs.Design) string {
 	return fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs", l.Fitted, l.Held)
 }
 
-// macros are the parameters as -D flags.
+// macros returns the parameters as -D flags.
 func macros(d configs.Design) []string {
 	var out []string
 	for _, p := range d.VerilatorParams() {
@@ -228,7 +228,7 @@ func macros(d configs.Design) []string {
 	return out
 }
 
-// writeConfig writes a configuration, and reads it back to see that it says the same.
+// writeConfig writes a configuration and reads it back to check it.
 func writeConfig(path string, d configs.Design) error {
 	text, err := yaml.Marshal(d)
 	if err != nil {

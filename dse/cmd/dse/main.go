@@ -1,9 +1,8 @@
 // Command dse maps early-exit networks to the NPU: it compiles an ONNX network to a bundle for one
 // design and explains where each layer's time goes.
 //
-// Exit codes: 0 done, 1 a check failed (a layer fits no tile, no design fits a board, a sweep was
-// interrupted), 2 usage, 3 bad input, 5 a data set
-// or tool is missing.
+// Exit codes: 0 done, 1 a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted), 2
+// usage, 3 bad input, 5 a data set or tool is missing.
 package main
 
 import (
@@ -46,7 +45,7 @@ type commands struct {
 	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`
 }
 
-// versionCmd says what this program is.
+// versionCmd prints the version of this program.
 type versionCmd struct{}
 
 // Run implements the command.
@@ -58,7 +57,7 @@ func newHeader(command string, seed uint64) cli.Header {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the command without the process around it.
+// run executes the command line, without process-wide effects.
 func run(args []string, stdout, stderr io.Writer) int {
 	var c commands
 	return cli.Program{
@@ -75,7 +74,7 @@ func code(err error) int {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 	}
 	switch {
-	case is(capacity.ErrFlags, search.ErrWeights): // flags are all that those are about
+	case is(capacity.ErrFlags, search.ErrWeights): // these errors are about flags only
 		return cli.Usage
 	case is(zoo.ErrDataMissing, zoo.ErrPython, npu.ErrNoCosim, errTool):
 		return cli.Tool
@@ -85,8 +84,8 @@ func code(err error) int {
 	return cli.OK
 }
 
-// usage is the error of a flag whose value makes no sense.
+// usage is an error about a flag with an invalid value.
 func usage(format string, args ...any) error { return cli.Errorf(cli.Usage, format, args...) }
 
-// operators lists those that an ONNX file may have.
+// operators lists the operators that an ONNX file may contain.
 func operators() string { return strings.Join(onnx.Supported(), ", ") }

@@ -57,7 +57,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"bench-npu", "--law", "--clock", "-1"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "NaN"}, cli.Usage},
 		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, cli.Tool}, // as below
-		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, cli.Tool},       // SLUICE_COSIM is nowhere
+		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, cli.Tool},       // SLUICE_COSIM names no file
 	} {
 		if code, out, err := call(c.args...); code != c.want {
 			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)
@@ -88,8 +88,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// Another clock leaves the DRAM its GB/s and ns; an array that waits for memory half as often is faster for it,
-// but not by as much as the clock.
+// Another clock keeps the DRAM's GB/s and ns. At half the clock the array waits less for memory, so it is slower by
+// less than the clock.
 func TestBenchAtAClock(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "nowhere")
 	type row struct {
@@ -129,7 +129,7 @@ func TestBenchAtAClock(t *testing.T) {
 	}
 }
 
-// One file that cannot be read does not keep the others from being looked through, and the status is its.
+// A file that cannot be read does not stop the others from being examined; the exit status is that of the error.
 func TestOperatorsGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -147,7 +147,7 @@ func TestOperatorsGoesOn(t *testing.T) {
 	}
 }
 
-// Of a folder all models are looked through, at any depth, and nothing else.
+// In a folder all models are examined, at any depth, and no other files.
 func TestOperatorsOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	if code, _, stderr := call("operators", dir); code != cli.Usage || !strings.Contains(stderr, dir) {
@@ -185,7 +185,7 @@ func TestOperatorsOfAFolder(t *testing.T) {
 	}
 }
 
-// Nothing that is read is written over, whatever path it is named by.
+// No input file is overwritten, whatever path it is given by.
 func TestCompileKeepsItsInputs(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -217,7 +217,7 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != cli.Usage || !strings.Contains(stderr, "is a folder") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	// its own earlier output is no input, and it makes the folder
+	// its own earlier output is not an input, and the folder is created
 	for range 2 {
 		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("new/folder/own.sluice")); code != cli.OK {
 			t.Errorf("exit code %d: %s", code, stderr)
@@ -243,8 +243,8 @@ func TestExplain(t *testing.T) {
 	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)
 	}
-	// The share of peak is the network's own MACs: what compare says of the same design; a depthwise layer's zeros keep
-	// the array busy and are not among them.
+	// The share of peak counts the network's own MACs, as compare does for the same design. The zeros of a depthwise
+	// layer keep the array busy but do not count.
 	own := depthwise(t)
 	code, stdout, stderr = call("explain", "--network", own, "--config", "zc706", "--batch", "4", "--json")
 	if code != cli.OK {
@@ -263,7 +263,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// depthwise is the file of a network whose second convolution is depthwise.
+// depthwise returns the file of a network whose second convolution is depthwise.
 func depthwise(t *testing.T) string {
 	t.Helper()
 	content, err := recipetest.Network()

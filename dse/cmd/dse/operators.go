@@ -41,7 +41,7 @@ type operatorsDoc struct {
 
 type networkNeeds struct {
 	File  string `json:"file"`
-	Error string `json:"error,omitempty"` // why it could not be looked through
+	Error string `json:"error,omitempty"` // why the file could not be examined
 	*onnx.Survey
 }
 
@@ -55,7 +55,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	missing, unread := false, error(nil)
 	for _, file := range networks {
 		s, err := c.Survey(file)
-		if err != nil { // of that file; the others are looked through all the same
+		if err != nil { // the other files are still examined
 			unread = errors.Join(unread, err)
 			doc.Networks = append(doc.Networks, networkNeeds{File: file, Error: err.Error(), Survey: &onnx.Survey{}})
 			continue
@@ -144,7 +144,7 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// models puts the .onnx files of a folder in its place.
+// models replaces a folder by its .onnx files.
 func models(names []string) ([]string, error) {
 	var all []string
 	for _, name := range names {

@@ -42,7 +42,7 @@ type reportDoc struct {
 	Data       *report.Data  `json:"data"`
 }
 
-// Run searches the space and draws it.
+// Run searches the space and draws the results.
 func (c *reportCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -99,7 +99,7 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// draw writes the page and its charts, and names the files.
+// draw writes the page and its charts, and returns the file names.
 func (c *reportCmd) draw(d *report.Data) (paths []string, err error) {
 	files, err := report.SVGs(d)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 )
 
-// The report of every board, and of one that has only a file, opens in a browser with all of its charts.
+// The reports of every board, and of a board that is only a file, open in a browser with all their charts.
 func TestReportOfEveryBoard(t *testing.T) {
 	text, err := os.ReadFile("../../../boards/pynq-z2/board.yaml")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestReportOfEveryBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	hidden := regexp.MustCompile(`<p id="failed" hidden=""`)
-	charts := map[string]*regexp.Regexp{ // a mark of each chart, up to the end of its own element
+	charts := map[string]*regexp.Regexp{ // an element of each chart, up to its own end
 		"design space": regexp.MustCompile(`(?s)<div id="pareto"[^>]*><svg.*?<circle`),
 		"roofline":     regexp.MustCompile(`(?s)<div id="roofline"[^>]*><svg.*?<circle`),
 		"layers":       regexp.MustCompile(`(?s)<div id="bars"[^>]*><svg.*?<rect`),
@@ -50,7 +50,8 @@ func TestReportOfEveryBoard(t *testing.T) {
 	}
 }
 
-// A board without published designs keeps a margin unless told otherwise; one with them is ranked on all that it has.
+// A board without published designs has a margin by default; one with published designs is ranked on all its
+// resources.
 func TestDefaultMargin(t *testing.T) {
 	for _, c := range []struct {
 		board, margin, says string

@@ -16,7 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// small is a part of the space that takes no time.
+// small is a part of the space that is fast to search.
 var small = []string{"--network", "tiny", "--board", "zc706", "--tp", "3..6", "--tc", "4..32"}
 
 func TestSweepCommand(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSweepCommand(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, text)
 	}
 
-	// what was found is exported as what simulation and bitstream are built from
+	// the result is exported in the form that simulation and bitstream builds need
 	dir := filepath.Join(t.TempDir(), "export")
 	code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", dir, "--json")
 	if code != cli.OK {
@@ -139,7 +139,7 @@ func TestAblateCompareReport(t *testing.T) {
 	if a, b := doc["a"].(map[string]any)["cycles"].(float64), doc["b"].(map[string]any)["cycles"].(float64); code != cli.OK || a > b {
 		t.Errorf("all mappings take %g cycles, the plainest %g", a, b)
 	}
-	// a design on which the network does not fit
+	// a design that cannot run the network
 	code, stdout, _ = call("compare", "--json", "--network", "resnet50", "--a", "zc706", "--b", "tiny")
 	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != cli.Check || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible:") {
 		t.Errorf("exit code %d, infeasible %v", code, why)
@@ -161,7 +161,7 @@ func TestAblateCompareReport(t *testing.T) {
 	}
 }
 
-// Bad input ends with the exit code that is its kind, and says what is wrong.
+// Invalid input ends with the exit code of its kind and a message.
 func TestSearchRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -267,7 +267,7 @@ func TestSearchRefuses(t *testing.T) {
 	}
 }
 
-// A flag that the objective does not read is refused, whichever it is, and the message names those that do.
+// Any flag that the objective ignores is rejected, and the message names the objectives that use it.
 func TestFlagsThatNothingReads(t *testing.T) {
 	c := commands{}
 	k, err := kong.New(&c, kong.Vars{"boards": ""})

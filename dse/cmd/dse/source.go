@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// source are the flags that name a network, a design and the calibration.
+// source holds the flags that name a network, a design and calibration images.
 type source struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	Config  string `required:"" placeholder:"NAME|FILE.yaml" help:"Hardware configuration."`
@@ -21,7 +21,7 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
-// measured takes a source all the way to a bundle, and says what the network loses in integers.
+// measured compiles a source to a bundle, and measures the network's loss of precision in integers.
 func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	d, err := configs.Load(s.Config)
 	if err != nil {
@@ -48,5 +48,5 @@ func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	return b, loss, err
 }
 
-// compileFor does so for a design that is not just a configuration as it stands.
+// compileFor does the same for a design that is not simply a configuration.
 func (s *source) compileFor(d configs.Design) (*bundle.Bundle, error) { return s.recipe().Make(d) }

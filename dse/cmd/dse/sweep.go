@@ -27,7 +27,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// target are the flags that name what is searched, and on what.
+// target holds the flags that say which network to search for, and on which board.
 type target struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	Board   string `required:"" placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (boards/README.md)."`
@@ -38,7 +38,7 @@ type target struct {
 	place
 }
 
-// given is what the flags name.
+// given resolves the flags.
 type given struct {
 	w    *search.Workload
 	grid search.Grid
@@ -107,7 +107,7 @@ type sweepCmd struct {
 	capacity.Flags
 }
 
-// budgetFlags are what designs may take of the board.
+// budgetFlags limit the resources that designs may use.
 type budgetFlags struct {
 	MaxDSP  int `law:"rtl" name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
 	MaxBRAM int `law:"rtl" name:"max-bram" placeholder:"N" help:"BRAM36."`
@@ -118,16 +118,16 @@ type budgetFlags struct {
 	ClockMargin float64 `law:"rtl" placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
 }
 
-// spare is what designs leave of the board.
+// spare is the part of the board that designs leave free.
 type spare struct {
 	Margin *float64 `law:"rtl" placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing (default: 0.2; 0 on a board with published designs, which are ranked among all that fit it)."`
 }
 
-// routable is the default margin: AMD's guide to closing timing (UG949) advises at most 80 % of a device's DSPs and
-// block RAMs.
+// routable is the default margin: AMD's guide to timing closure (UG949) advises to use at most 80 % of a device's
+// DSPs and block RAMs.
 const routable = 0.2
 
-// share is the margin on a board.
+// share returns the margin for a board.
 func (s *spare) share(b boards.Board) float64 {
 	switch {
 	case s.Margin != nil:
@@ -138,7 +138,7 @@ func (s *spare) share(b boards.Board) float64 {
 	return routable
 }
 
-// axisFlags are what the grid varies beside <T_R, T_P, T_C>.
+// axisFlags are the parameters that the grid varies besides <T_R, T_P, T_C>.
 type axisFlags struct {
 	Clock     []float64 `law:"rtl" placeholder:"MHZ" help:"Axis: clocks. The DRAM stays as fast in seconds."`
 	Bandwidth []float64 `law:"rtl" placeholder:"BYTES" help:"Axis: bytes a cycle of the DRAM, at the board's clock."`
@@ -150,7 +150,7 @@ type axisFlags struct {
 	ABuf      []int     `law:"rtl" name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
 }
 
-// apply puts budget and axes into a grid.
+// apply sets budget and axes in a grid.
 func (c *sweepCmd) apply(g *search.Grid) error {
 	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.share(g.Board)}
 	g.Axes = search.Axes{
@@ -204,7 +204,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 	return g.Check()
 }
 
-// read refuses flags that what was asked for does not look at: what they say would be believed and not be so.
+// read rejects flags that the chosen objective ignores: otherwise the user would believe that they have an effect.
 func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
@@ -222,7 +222,7 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	return e.Unread(cli.Choice{Tag: "objective", Chosen: objective}, cli.Choice{Tag: "law", Chosen: c.Law})
 }
 
-// own tells whether one of the networks is not the zoo's.
+// own reports whether one of the networks is not in the zoo.
 func (c *sweepCmd) own() bool {
 	return recipe.Own(c.Network) || slices.ContainsFunc(c.With, func(x string) bool {
 		name, _, _ := strings.Cut(x, "=")
@@ -230,7 +230,7 @@ func (c *sweepCmd) own() bool {
 	})
 }
 
-// mixed is the network, with the others that --with names.
+// mixed returns the network combined with those of --with.
 func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
 	ws, shares := []*search.Workload{first}, []float64{1}
 	for _, x := range c.With {
@@ -254,7 +254,7 @@ type sweepSpace struct {
 	Grid      string            `json:"grid"`
 	Designs   int               `json:"designs"`
 	Refused   map[string]int    `json:"refused"`
-	RefusedAs map[string]string `json:"refused_as"` // one of them, by reason
+	RefusedAs map[string]string `json:"refused_as"` // one example for each reason
 	Unmapped  int               `json:"unmapped"`
 	Searched  int               `json:"searched"`
 }
@@ -274,29 +274,29 @@ type sweepDoc struct {
 	cli.Header
 	Network string `json:"network"`
 	Board   string `json:"board"`
-	// Device is the board as its file had it: what the designs were fitted to.
+	// Device is the content of the board's file, which the designs were fitted to.
 	Device    boards.Board `json:"device"`
 	Law       string       `json:"law"`
 	Objective string       `json:"objective"`
 	Optimal   string       `json:"optimal"`
 	Space     int64        `json:"space"` // legal mappings, over designs, layers and batches
 	Grid      sweepSpace   `json:"grid"`
-	Evaluated int64        `json:"evaluated"` // of them by the law; the others cannot be better
+	Evaluated int64        `json:"evaluated"` // number evaluated by the law; the others cannot be better
 	CPUS      float64      `json:"cpu_s"`     // user and system time of the whole command
 	Rate      float64      `json:"evaluations_per_s"`
-	// Band is that of the law of cycles; the paper's has none.
+	// Band is that of the law of cycles; the paper's law has none.
 	Band   *counted.Stated `json:"cycles_band,omitempty"`
 	Best   sweepBest       `json:"best"`
 	Pareto any             `json:"pareto"`
 	Ranks  any             `json:"published_rank"`
-	// Within are the designs that only what the law or the cost may be off tells from the best one.
+	// Within lists the designs whose distance to the best is within the bands of the law or of the cost.
 	Within []search.Point `json:"within"`
-	// Slow is how the best one serves where its cycles are as much longer as the law may be off.
+	// Slow is the serving result of the best design if its cycles are longer by the band of the law.
 	Slow   *search.Served `json:"served_if_slower,omitempty"`
 	Energy *energyDoc     `json:"energy,omitempty"`
 }
 
-// Run searches, and prints what is best.
+// Run searches, and prints the best designs.
 func (c *sweepCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -346,7 +346,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
-		if short := capacity.Shortest(err); short != nil { // one line, not one for each design that was looked at
+		if short := capacity.Shortest(err); short != nil { // one line instead of one for each design
 			return short
 		}
 		return err
@@ -355,7 +355,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.RefusedAs, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
-	band, err := counted.Of(c.own())
+	band, err := counted.Of(r.Best.Design, c.Network, c.own())
 	if err != nil {
 		return err
 	}
@@ -385,8 +385,8 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	return nil
 }
 
-// references are the board's reference design, where it has one, as it stands and with the activation buffer
-// that the grid would give it, and the published points, which real memories refuse.
+// references returns the board's reference design, if there is one, both unchanged and with the activation buffer
+// that the grid would give it; and the published points, which do not fit real memories.
 func references(in *given) []configs.Design {
 	var out []configs.Design
 	if ref := in.grid.Template; ref.Name == in.grid.Board.Name {
@@ -396,7 +396,7 @@ func references(in *given) []configs.Design {
 		if !strings.HasPrefix(in.w.Name, p.Network) {
 			continue
 		}
-		d, _ := in.grid.At(p.TR, p.TP, p.TC) // why not is said by the sweep
+		d, _ := in.grid.At(p.TR, p.TP, p.TC) // the sweep reports why it is not feasible
 		d.Name = "published"
 		out = append(out, d)
 	}
@@ -410,7 +410,7 @@ func (d *sweepDoc) cpu() {
 	}
 }
 
-// bar shows progress and the time left, once it is known how much there is.
+// bar shows progress, and the remaining time once the total is known.
 func bar(e *cli.Env, name string) (progress func(done, total int), finish func()) {
 	var set func(int)
 	end := func() {}

@@ -38,7 +38,7 @@ type vectorsFile struct {
 	Records int    `json:"records"`
 }
 
-// Run writes random networks as test vectors for whatever plays them.
+// Run writes random networks as test vectors.
 func (c *vectorsCmd) Run(e *cli.Env) error {
 	if c.N < 1 {
 		return usage("--n is %d, must be positive", c.N)

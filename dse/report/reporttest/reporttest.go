@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Open returns a page's document after chromium has run its scripts; whatever these write to the console is a failure. It
-// skips the test on a machine without a browser, unless the set-up ran (SLUICE_SETUP): then a missing browser is a
-// failure. Of the network there is this machine only.
+// Open returns a page's document after chromium has run its scripts. Output on the browser's console is a failure.
+// Without a browser the test is skipped, unless the set-up ran (SLUICE_SETUP): then that is a failure. Only this
+// machine can be reached over the network.
 func Open(t *testing.T, url string, flags ...string) []byte {
 	t.Helper()
 	browser := ""

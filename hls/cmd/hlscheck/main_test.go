@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What -resources answers of its boards: the configuration's own, one by name, one of a file, none; and by its exit
-// code whether all have what is asked of them. The figures are the estimate's own, whose tests are there.
+// The output of -resources for different boards: the configuration's own, a named one, one from a file, none. The
+// exit code tells whether all boards are large enough. The numbers themselves are tested in package estimate.
 func TestResources(t *testing.T) {
 	small := filepath.Join(t.TempDir(), "small.yaml")
 	if err := os.WriteFile(small, []byte(`name: small-board
@@ -57,7 +57,7 @@ dram: {bytes_per_cycle: [8], latency_cycles: 60}
 			}
 		}
 	}
-	// A board is for -resources alone: without it nobody would look at it.
+	// -board is only for -resources: without that, it is rejected, as it would be ignored.
 	var out strings.Builder
 	if code := run([]string{"-board", "zc706", "tiny"}, &out, &out); code != 2 || !strings.Contains(out.String(), "with -resources: the board") {
 		t.Errorf("-board without -resources: exit code %d\n%s", code, out.String())

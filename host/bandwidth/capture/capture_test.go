@@ -23,7 +23,7 @@ type file struct {
 	order binary.ByteOrder
 	at    time.Duration
 	seq   map[uint16]uint32
-	// answered is what the server has sent.
+	// answered is the number of bytes that the server has sent.
 	answered uint32
 }
 
@@ -39,7 +39,7 @@ func newFile(order binary.ByteOrder, snap, link uint32) *file {
 	return f
 }
 
-// packet is a TCP segment on Ethernet of size bytes in all, captured up to snap bytes of it.
+// packet writes a TCP segment on Ethernet, size bytes in total, captured up to snap bytes.
 func (f *file) packet(from, to uint16, seq uint32, flags byte, size, snap int) {
 	p := make([]byte, size)
 	binary.BigEndian.PutUint16(p[12:], 0x0800)
@@ -76,7 +76,7 @@ const (
 	psh = 0x18
 )
 
-// request sends n full packets to port 80, the first burst of them at once, each other one after the gap.
+// request sends n full packets to port 80: the first burst of them at once, each of the others after the gap.
 func (f *file) request(from uint16, n, burst int, gap time.Duration) {
 	for i := range n {
 		if i > 0 && i >= burst {
@@ -101,24 +101,23 @@ func transfers(t *testing.T, f *file, cfg Config) (out []Transfer) {
 	return out
 }
 
-// handmade has two clients: one at 10 Mbit/s (1514 bytes every 1.2112 ms, here 1.211) behind a burst of
-// ten packets, then at 5; another one at 20 in between; packets seen twice, packets that came again, and
-// others that are nobody's business.
+// handmade has two clients. One has 10 Mbit/s (1514 bytes every 1.2112 ms, here 1.211) after a burst of ten packets,
+// then 5; another one has 20 in between. There are also duplicate packets, retransmissions, and unrelated packets.
 func handmade(order binary.ByteOrder) *file {
 	f := newFile(order, 65535, 1)
 	f.packet(5000, 80, 999, syn, 74, 96)
 	f.seq[5000] = 1000
 	f.request(5000, 60, 10, 1211*time.Microsecond)
-	f.packet(5000, 80, f.seq[5000]-1460, psh, 1514, 96) // again
-	f.packet(80, 5000, 1, 0x10, 66, 66)                 // an acknowledgement is no answer
+	f.packet(5000, 80, f.seq[5000]-1460, psh, 1514, 96) // a retransmission
+	f.packet(80, 5000, 1, 0x10, 66, 66)                 // an acknowledgement is not an answer
 	f.answer(5000)
 	f.raw([]byte{1, 2, 3}, 3)
 	f.packet(5000, 81, 7, psh, 1514, 96)
 	f.request(6000, 30, 0, 605*time.Microsecond)
-	f.at += 250 * time.Millisecond // a pause ends it
+	f.at += 250 * time.Millisecond // a pause ends the request
 	f.request(6000, 12, 0, 605*time.Microsecond)
 	f.answer(6000)
-	f.seq[5000] = 1<<32 - 20*1460 // numbers start anew
+	f.seq[5000] = 1<<32 - 20*1460 // sequence numbers wrap
 	f.packet(5000, 80, f.seq[5000]-1, syn, 74, 96)
 	f.request(5000, 40, 0, 2422*time.Microsecond)
 	return f
@@ -142,7 +141,7 @@ func TestHandmade(t *testing.T) {
 			}
 		}
 	}
-	// The file that others read is this one.
+	// The file that other tests read is this one.
 	const stored = "testdata/hand.pcap"
 	if *update {
 		if err := os.WriteFile(stored, handmade(binary.LittleEndian).Bytes(), 0o644); err != nil {
@@ -152,13 +151,13 @@ func TestHandmade(t *testing.T) {
 	if b, err := os.ReadFile(stored); err != nil || !bytes.Equal(b, handmade(binary.LittleEndian).Bytes()) {
 		t.Errorf("%s is another file: -update writes it (%v)", stored, err)
 	}
-	// What skipping is for: with the burst, the first transfer reads too fast.
+	// Why packets are skipped: with the burst, the first transfer seems too fast.
 	all := transfers(t, handmade(binary.LittleEndian), Config{Port: 80, Skip: -1})
 	skipped := transfers(t, handmade(binary.LittleEndian), Config{Port: 80})
 	if over := all[0].Rate / skipped[0].Rate; over < 1.06 {
 		t.Errorf("a burst of ten packets in 60 reads %.3f times too fast", over)
 	}
-	// And through the estimator: of 10 and 20 Mbit/s.
+	// The same through the estimator: of 10 and 20 Mbit/s.
 	var e bandwidth.Estimator
 	start := skipped[0].Start
 	for _, tr := range skipped[:2] {
@@ -169,9 +168,8 @@ func TestHandmade(t *testing.T) {
 	}
 }
 
-// Frames of 10 kB, the smallest network's, are seven packets: behind a burst of two the rate is the link's;
-// a burst that takes the whole frame cannot be told from a fast link; five packets say nothing, and an
-// explicit skip is kept to.
+// Frames of 10 kB, those of the smallest network, are seven packets. After a burst of two, the rate is the link's; a
+// burst of the whole frame looks like a fast link; five packets give no estimate; an explicit skip is used as given.
 func TestShort(t *testing.T) {
 	frame := func(n, burst int) *file {
 		f := newFile(binary.LittleEndian, 65535, 1)
@@ -208,7 +206,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// Every beginning of a file that does not end at a packet is refused as truncated, naming the packet.
+// Every prefix of a file that does not end with a packet is rejected as truncated, with the number of the packet.
 func TestTruncated(t *testing.T) {
 	f := newFile(binary.LittleEndian, 65535, 1)
 	ends := map[int]bool{f.Len(): true}

@@ -11,7 +11,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// wires are what stands before a TCP segment, by what a capture is of.
+// wires are the headers before a TCP segment, by type of capture.
 type wire struct {
 	name string
 	link uint32
@@ -91,15 +91,15 @@ func segment(from, to uint16, seq uint32, flags byte, n int) []byte {
 	return p
 }
 
-// sent is segments of a request over a wire: by their places in it, mss bytes each, at a rate in Mbit/s;
-// between says, for a segment's turn, how much later it is.
+// sent writes the segments of a request over a wire, in the given order, mss bytes each, at a rate in Mbit/s; between
+// adds a delay to a segment.
 type sent struct {
 	wire    wire
 	mss     int
 	order   []int
 	mbits   float64
 	between func(turn int) time.Duration
-	open    bool // the handshake is not seen
+	open    bool // without a handshake
 }
 
 func inOrder(n int) (out []int) {
@@ -113,7 +113,7 @@ func (f *file) request1(s sent) {
 	if !s.open {
 		p := s.wire.wrap(segment(5000, 80, 999, syn, 0))
 		f.raw(p, len(p))
-		p = s.wire.wrap(segment(5000, 80, 1000, 0x10, 0)) // is no part of the request
+		p = s.wire.wrap(segment(5000, 80, 1000, 0x10, 0)) // not part of the request
 		f.raw(p, len(p))
 	}
 	for turn, i := range s.order {
@@ -132,7 +132,7 @@ func (f *file) close1(s sent, flags byte, n int) {
 	f.raw(p, len(p))
 }
 
-// near says whether there is one transfer of so many packets at such a rate.
+// near reports whether there is one transfer with that number of packets and that rate.
 func near(t *testing.T, what string, got []Transfer, packets int, mbits float64) {
 	t.Helper()
 	if len(got) != 1 || got[0].Packets != packets || math.Abs(got[0].Rate/1e6/mbits-1) > 0.02 {
@@ -140,17 +140,17 @@ func near(t *testing.T, what string, got []Transfer, packets int, mbits float64)
 	}
 }
 
-// Every kind of packet that can be read is, all of it, with a snap length; FIN and answers end requests.
+// Every readable kind of packet, complete and cut by a snap length; FIN and answers end requests.
 func TestLinkTypes(t *testing.T) {
 	for _, w := range wires() {
 		f := newFile(binary.LittleEndian, 120, w.link)
 		s := sent{wire: w, mss: 1400, order: inOrder(60), mbits: 20}
 		f.request1(s)
-		ack := w.wrap(segment(5000, 80, 1000+60*1400, 0x10, 0)) // is no part of it
+		ack := w.wrap(segment(5000, 80, 1000+60*1400, 0x10, 0)) // not part of it
 		f.at += 5 * time.Millisecond
 		f.raw(ack, len(ack))
 		f.close1(s, psh, 2)
-		p := w.wrap(segment(5000, 80, 1000+60*1400, 0x10, 1400)) // the next one begins, at once
+		p := w.wrap(segment(5000, 80, 1000+60*1400, 0x10, 1400)) // the next one begins at once
 		f.raw(p[:120], len(p))
 		var got []Transfer
 		seen, err := Read("x", bytes.NewReader(f.Bytes()), Config{Port: 80}, func(tr Transfer) { got = append(got, tr) })
@@ -160,13 +160,12 @@ func TestLinkTypes(t *testing.T) {
 		}
 		near(t, w.name, got[:1], 60, 20)
 	}
-	long := newFile(binary.LittleEndian, 65535, 1<<28|276) // what check sums are stands in the upper bits
+	long := newFile(binary.LittleEndian, 65535, 1<<28|276) // the checksum length is in the upper bits
 	long.request1(sent{wire: wires()[14], mss: 1400, order: inOrder(60), mbits: 20})
 	near(t, "276 with flags", transfers(t, long, Config{Port: 80}), 60, 20)
 }
 
-// Packets that change places, come again or were lost on their way leave the rate what it is; and so does
-// that the first packet seen is not the first one.
+// Reordered, retransmitted and lost packets do not change the rate; nor does a capture that begins in the middle.
 func TestOrderOfPackets(t *testing.T) {
 	eth := wires()[0]
 	swapped, reversed, lossy := inOrder(60), inOrder(60), []int(nil)
@@ -177,7 +176,7 @@ func TestOrderOfPackets(t *testing.T) {
 		reversed[i] = i/4*4 + 3 - i%4
 	}
 	var late []int
-	for i := range 60 { // every fifth comes 12 later
+	for i := range 60 { // every fifth comes 12 places later
 		if i%5 == 3 {
 			late = append(late, i)
 		} else {
@@ -193,13 +192,13 @@ func TestOrderOfPackets(t *testing.T) {
 			f := newFile(binary.LittleEndian, 65535, 1)
 			f.request1(sent{wire: eth, mss: 1448, order: order, mbits: 20, open: open})
 			packets := 60
-			if open { // what stands before the first one that was seen may be old
+			if open { // data before the first captured packet may be old
 				packets -= order[0]
 			}
 			near(t, what, transfers(t, f, Config{Port: 80}), packets, 20)
 		}
 	}
-	// Three times each, and one over what is known and what is not: only new bytes count.
+	// Three times each, with ranges that overlap known and unknown ones: only new bytes count.
 	f := newFile(binary.LittleEndian, 65535, 1)
 	f.request1(sent{wire: eth, mss: 1448, order: inOrder(60), mbits: 20})
 	again := f.at
@@ -213,7 +212,7 @@ func TestOrderOfPackets(t *testing.T) {
 	near(t, "all again", transfers(t, f, Config{Port: 80}), 60, 20)
 }
 
-// A stream counts each byte once, in whatever pieces it comes.
+// A stream counts each byte once, however it is split.
 func TestStream(t *testing.T) {
 	const first = math.MaxUint32 - 9 // the numbers wrap
 	var s stream
@@ -237,8 +236,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// A link that pauses is measured with its pauses, and a slow one at all; only a long silence ends a request
-// that nobody answers, and then at once, not when the next one begins.
+// A link that pauses is measured with its pauses, and a slow one too. Only a long silence ends a request without an
+// answer; it ends then, not at the next request.
 func TestPauses(t *testing.T) {
 	eth := wires()[0]
 	f := newFile(binary.LittleEndian, 65535, 1)
@@ -260,7 +259,7 @@ func TestPauses(t *testing.T) {
 	f = newFile(binary.LittleEndian, 65535, 1)
 	f.request1(sent{wire: eth, mss: 1448, order: inOrder(30), mbits: 20})
 	f.at += time.Second
-	f.packet(7000, 80, 1, 0x10, 1514, 96) // somebody else
+	f.packet(7000, 80, 1, 0x10, 1514, 96) // another client
 	told := 0
 	a, err := NewAssembler(Config{Port: 80}, 1, func(Transfer) { told++ })
 	if err != nil {
@@ -275,8 +274,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// A frame of 10 kB is measured whatever the largest packet is; packets that an interface has put together
-// are, where there are several; and a server's data in the middle of a request cuts it, as is documented.
+// A frame of 10 kB is measured for any packet size. Packets merged by the interface are measured if there are
+// several. Server data in the middle of a request splits it, as documented.
 func TestSizes(t *testing.T) {
 	eth := wires()[0]
 	for _, mss := range []int{1240, 1400, 1420, 1452, 1460} {
@@ -292,7 +291,7 @@ func TestSizes(t *testing.T) {
 	f.request1(s)
 	whole := f.Len()
 	f.close1(s, psh, 8)
-	f.close1(s, psh, 8) // the same bytes again answer nothing
+	f.close1(s, psh, 8) // a retransmission is not an answer
 	p := eth.wrap(segment(5000, 80, 1000+60*1448, 0x10, 100))
 	f.raw(p, len(p))
 	f.close1(s, psh, 8)
@@ -303,8 +302,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FIN and RST of either side end a request; what follows from the same port is another connection, with
-// or without its SYN.
+// FIN and RST of either side end a request; what follows from the same port is another connection, with or without a
+// SYN.
 func TestEnds(t *testing.T) {
 	eth := wires()[0]
 	const fin, rst = 0x11, 4
@@ -338,8 +337,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// One packet's clock that is ahead, or behind, costs the request it is in and nothing else; the end of a
-// request is its latest packet's.
+// A wrong time stamp of one packet affects only the request that contains it; the end of a request is the latest time
+// stamp.
 func TestClock(t *testing.T) {
 	for _, by := range []time.Duration{1e6 * time.Second, -20 * time.Second, -5 * time.Second} {
 		f := newFile(binary.LittleEndian, 65535, 1)
@@ -372,7 +371,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Whatever a file says of its packets' length, they are read; and what could not be is counted.
+// Packets are read whatever lengths the file states; unreadable ones are counted.
 func TestSeen(t *testing.T) {
 	for _, snap := range []uint32{0, 96, 524288, math.MaxUint32} {
 		f := newFile(binary.LittleEndian, snap, 1)

@@ -26,20 +26,19 @@ import (
 	"github.com/sluice-npu/sluice/host/bandwidth"
 )
 
-// inside, where set, says that this process is the one in a network namespace of its own; it is the rate
-// of the link there in Mbit/s.
+// inside, if set, means that this process runs in a separate network namespace; its value is the rate of the link
+// there in Mbit/s.
 const inside = "SLUICE_TEST_LINK"
 
-// frames are the requests of a client: sizes of the zoo's frames, with pauses in which the token bucket
-// fills up.
+// frames are the requests of a client: sizes of the zoo's frames, with pauses in which the token bucket refills.
 const (
 	frame  = 56_000
 	frames = 12
 	pause  = 30 * time.Millisecond
 )
 
-// On a loopback link in a network namespace, shaped by a token bucket, the estimate is within 10 % of the
-// true rate: from a pcap file, and live. Without skipping the first packets it is above it.
+// On a loopback link in a network namespace, shaped by a token bucket, the estimate is within 10 % of the true rate,
+// both from a pcap file and live. Without skipping the first packets it is too high.
 func TestShapedLink(t *testing.T) {
 	for _, tool := range []string{"ip", "tc"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -57,9 +56,9 @@ func TestShapedLink(t *testing.T) {
 	}
 }
 
-// missed is what TestInside says where a rate is beyond its bound. The kernel shapes and stamps in real time: where a
-// machine is held up, its packets come late, in lumps, or not at all. So that is measured again; an estimate that is
-// wrong stays wrong.
+// missed is the text with which TestInside reports a rate outside the bounds. The kernel shapes and time-stamps in
+// real time: if the machine stalls, packets come late, in bursts, or not at all. Then the measurement is repeated; a
+// wrong estimator fails again.
 const (
 	missed   = "beyond its bound"
 	attempts = 5
@@ -70,7 +69,7 @@ func shaped(t *testing.T, self, mbits string) {
 		cmd := exec.Command(self, "-test.run", "^TestInside$", "-test.v", "-test.timeout", "60s")
 		cmd.Env = append(os.Environ(), inside+"="+mbits)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		if uid := os.Getuid(); uid != 0 { // with a user namespace it needs no root
+		if uid := os.Getuid(); uid != 0 { // with a user namespace no root is needed
 			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
@@ -86,11 +85,11 @@ func shaped(t *testing.T, self, mbits string) {
 	}
 }
 
-// TestInside is what TestShapedLink runs in the namespace.
+// TestInside is the part of TestShapedLink that runs in the namespace.
 func TestInside(t *testing.T) {
 	text := os.Getenv(inside)
 	if text == "" {
-		return // it is no test of its own
+		return // not a test by itself
 	}
 	mbits, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -132,10 +131,10 @@ func TestInside(t *testing.T) {
 	if err := send(server.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); taken.Load() < frames-1 && time.Since(begin) < 20*time.Second; { // a loaded machine takes them late
+	for begin := time.Now(); taken.Load() < frames-1 && time.Since(begin) < 20*time.Second; { // a loaded machine is slow
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(100 * time.Millisecond) // for the last packets to be taken
+	time.Sleep(100 * time.Millisecond) // wait until the last packets are captured
 	stop()
 	server.Close()
 	background.Wait()
@@ -187,7 +186,7 @@ func read(t *testing.T, path string, cfg Config) (out []Transfer) {
 	return out
 }
 
-// record writes what the interface shows into a pcap file until ctx ends.
+// record writes captured packets to a pcap file until ctx ends.
 func record(ctx context.Context, path string, background *sync.WaitGroup) (*os.File, error) {
 	s, err := Open("lo", Config{})
 	if err != nil {
@@ -232,7 +231,7 @@ func serve(l net.Listener) {
 	}
 }
 
-// send is a client: a frame, its answer, a pause.
+// send plays a client: a frame, its answer, a pause.
 func send(addr string) error {
 	c, err := net.Dial("tcp4", addr)
 	if err != nil {

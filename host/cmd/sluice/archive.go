@@ -1,4 +1,4 @@
-// Archives of what a command wrote: one file to carry from another machine.
+// Archives of a command's output: one file to copy from another machine.
 
 package main
 
@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// archived is the ending of an archive's name.
+// archived is the suffix of an archive's name.
 const archived = ".tgz"
 
-const maxArchived = 1 << 28 // bytes of a file in an archive
+const maxArchived = 1 << 28 // limit for a file in an archive, in bytes
 
-// pack writes the files of a folder, without folders in it, as an archive.
+// pack writes the files of a folder, without subfolders, as an archive.
 func pack(w io.Writer, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice bandwidth: what clients' links carried, from captured packets.
+// sluice bandwidth: the throughput of clients' links, from captured packets.
 
 package main
 
@@ -51,12 +51,12 @@ Example:
 
 type transferDoc struct {
 	Client   string  `json:"client"`
-	AtNs     int64   `json:"at_ns"` // its end, since the first one's beginning
+	AtNs     int64   `json:"at_ns"` // end of the transfer, from the beginning of the first one
 	TookNs   int64   `json:"took_ns"`
 	Packets  int     `json:"packets"`
 	Bytes    int64   `json:"bytes"`
-	Rate     float64 `json:"bits_per_s"` // 0: too few packets are left
-	Short    bool    `json:"short"`      // two packets were left out, not ten: too fast where bursts are longer
+	Rate     float64 `json:"bits_per_s"` // 0: too few packets left
+	Short    bool    `json:"short"`      // only two packets were left out instead of ten: too high if bursts are longer
 	Estimate float64 `json:"estimate_bits_per_s"`
 }
 
@@ -64,7 +64,7 @@ type bandwidthDoc struct {
 	cli.Header
 	Transfers []transferDoc `json:"transfers"`
 	Packets   packetsDoc    `json:"packets"`
-	Error     string        `json:"error,omitempty"` // what ended the capture early
+	Error     string        `json:"error,omitempty"` // why the capture ended early
 }
 
 type packetsDoc struct {
@@ -80,7 +80,7 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 		return cli.Errorf(cli.Usage, "a pcap file or --live, a --port, a --gap and a --for above 0 are expected")
 	}
 	doc := &bandwidthDoc{Header: cli.NewHeader("sluice-bandwidth/1", 0, "measured"), Transfers: []transferDoc{}}
-	links := map[netip.Addr]*bandwidth.Estimator{} // a client's connections share its link
+	links := map[netip.Addr]*bandwidth.Estimator{} // all connections of a client share its link
 	var start time.Time
 	each := func(t capture.Transfer) {
 		if start.IsZero() {
@@ -149,10 +149,11 @@ func (d *bandwidthDoc) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// trace writes a client's estimates by the second: at its end, or what it was last where nothing came.
+// trace writes a client's estimates for each second: the one at its end, or the last known one if no transfer ended
+// in it.
 func (c *bandwidthCmd) trace(all []transferDoc) error {
 	var clients []netip.Addr
-	var rates []float64 // by second; 0: nothing ended in it
+	var rates []float64 // by second; 0: no transfer ended in it
 	want, err := netip.ParseAddr(c.Client)
 	if c.Client != "" && err != nil {
 		return fmt.Errorf("--client %q: an IP address is expected", c.Client)
@@ -190,7 +191,7 @@ func (c *bandwidthCmd) trace(all []transferDoc) error {
 	})
 }
 
-// take captures.
+// take captures packets.
 func (c *bandwidthCmd) take(e *cli.Env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)

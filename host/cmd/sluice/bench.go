@@ -1,4 +1,4 @@
-// sluice bench: policies over many settings, beside what was published.
+// sluice bench: policies in many settings, compared with published values.
 
 package main
 
@@ -65,7 +65,7 @@ type suiteDoc struct {
 	N         int                           `json:"n"`
 	Bandwidth map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
 	Policies  []string                      `json:"policies"`
-	Missing   []string                      `json:"missing_policies"` // published, and not in the registry
+	Missing   []string                      `json:"missing_policies"` // policies with published values that are not implemented
 	Rows      []frame.Row                   `json:"rows"`
 }
 
@@ -94,7 +94,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	return c.print(e, doc, benches)
 }
 
-// run serves what the command line names.
+// run serves the selected settings and policies.
 func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
 	cfg, err := c.chosen()
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
 	return suite, cfg.Benches, cli.Coded(runCode(err), err)
 }
 
-// chosen are the benches and policies of the command line.
+// chosen returns the benches and policies selected on the command line.
 func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return cfg, err
@@ -139,10 +139,10 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 	return fluid.SuiteConfig{Benches: benches, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Traces: traces}, nil
 }
 
-// runsFile is that of the runs in the folder of --out.
+// runsFile is the file of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
-// store opens the runs of earlier calls. What an earlier call wrote is not the result of this one until this one has ended.
+// store opens the runs of earlier calls. Results of an earlier call are removed until this call has ended.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := programHash()
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	return fluid.OpenStore(filepath.Join(c.Out, runsFile), program)
 }
 
-// suite makes the runs that the store lacks.
+// suite computes the runs that the store lacks.
 func (c *benchSuiteCmd) suite(e *cli.Env, cfg fluid.SuiteConfig) (*fluid.Suite, error) {
 	path := filepath.Join(c.Out, runsFile)
 	if n := cfg.Store.Loaded(); n > 0 {
@@ -176,8 +176,8 @@ func (c *benchSuiteCmd) suite(e *cli.Env, cfg fluid.SuiteConfig) (*fluid.Suite, 
 	return suite, err
 }
 
-// traces reads what --trace names. A name has the file's and a hash of its arrivals: runs that were
-// kept of another file's are not taken for this one's.
+// traces reads the files of --trace. The name of a trace contains the file's name and a hash of its arrivals, so that
+// saved runs of another file are not used.
 func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error) {
 	var names []string
 	traces := map[string][]int64{}
@@ -198,7 +198,7 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 	return traces, names, nil
 }
 
-// programHash names this program: runs of another one are not taken over.
+// programHash identifies this program: saved runs of another program are not used.
 func programHash() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -207,7 +207,7 @@ func programHash() (string, error) {
 	return fileSHA256(path)
 }
 
-// fileSHA256 names a file by what it holds.
+// fileSHA256 identifies a file by its content.
 func fileSHA256(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

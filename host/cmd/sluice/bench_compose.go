@@ -1,4 +1,4 @@
-// sluice bench compose: two publications' systems together, beside each alone.
+// sluice bench compose: the systems of two publications combined, compared with each alone.
 
 package main
 

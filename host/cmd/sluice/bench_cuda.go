@@ -1,6 +1,6 @@
 //go:build !static
 
-// sluice bench gpu: what an NVIDIA GPU does, measured; on the driver without a GPU what would be.
+// sluice bench gpu: measures an NVIDIA GPU; with the fake driver it shows what would be measured.
 
 package main
 
@@ -85,27 +85,29 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
-	// Differ are the networks whose results are not golden's.
+	// Differ lists the networks whose results differ from golden's.
 	Differ []string `json:"differ,omitempty"`
-	// Missing are the parts of which there are no runs.
+	// Missing lists the parts without runs.
 	Missing []string `json:"parts_missing,omitempty"`
-	// Restores counts what became of launches that were stopped.
+	// Cut are the parts that were broken off: some of their figures are missing, others of fewer runs.
+	Cut []string `json:"parts_cut,omitempty"`
+	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
-	// Controls are launches under a break, which are to go wrong.
+	// Controls are launches with a deliberate error, which must give wrong results.
 	Controls []bench.Restores `json:"controls,omitempty"`
-	Shrink   int              `json:"shrink"`            // of DISB's networks
-	DISB     int64            `json:"disb_ns,omitempty"` // of its runs
-	// Moved are the parts within which the GPU's clock did by more than 5 %.
+	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are shrunk
+	DISB     int64            `json:"disb_ns,omitempty"` // length of DISB's runs
+	// Moved lists the parts during which the GPU's clock changed by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
-	// Ended are the parts that came to their end: others' figures are of the runs that there are.
+	// Ended lists the parts that were completed. The values of other parts come from the runs that exist.
 	Ended []string `json:"parts_ended"`
-	// Foretold is what the simulated GPU said of this one before anything was measured; published, what REEF says of
-	// an MI50, by part and key, where networks have their own size.
+	// Foretold is the simulated GPU's prediction for this GPU, made before any measurement. Published holds REEF's
+	// values for an MI50, by part and key, if networks have their full size.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
 }
 
-// check refuses what nothing can be measured by, before anything is looked for.
+// check rejects invalid flags before any work.
 func (c *benchCUDACmd) check() error {
 	if c.N < 1 || c.N > 100_000 {
 		return fmt.Errorf("-n %d: expected 1..100000", c.N)
@@ -142,11 +144,11 @@ func (c *benchCUDACmd) check() error {
 	if err := among("--workloads", c.Workloads, disb.Names()); err != nil {
 		return err
 	}
-	return c.room() // last, since it leaves a folder
+	return c.room() // last, since it creates a folder
 }
 
-// room makes the folder and tries a file in it, so that nobody hears after an hour that nothing can be kept. Runs that
-// are there already, whole or broken off, stay as they are.
+// room creates the folder and tries to write a file in it, so that the user does not learn only after an hour that
+// nothing can be saved. A folder that already has runs is rejected, and the runs stay unchanged.
 func (c *benchCUDACmd) room() error {
 	dir := c.dir()
 	for _, there := range []string{filepath.Join(dir, bench.RawFile), c.Out} {
@@ -172,7 +174,7 @@ func (c *benchCUDACmd) room() error {
 	return nil
 }
 
-// dir is the folder of the runs; an archive's stays beside it.
+// dir is the folder of the runs; for an archive it is the folder beside it.
 func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
 
 // pack writes the archive, if one is asked for.
@@ -183,13 +185,13 @@ func (c *benchCUDACmd) pack() error {
 	return cli.WriteFile(c.Out, func(w io.Writer) error { return pack(w, c.dir()) })
 }
 
-// What runs where nothing else is named.
+// Defaults.
 var (
 	benchNets   = []string{"resnet50", "mobilenetv2"}
 	benchConfig = "mid"
 )
 
-// idle refuses what would say nothing.
+// idle rejects flags that would have no effect.
 func (c *benchCUDACmd) idle() error {
 	if c.Nets != nil && len(c.Nets) == 0 {
 		return errors.New("--networks: none is given")
@@ -212,7 +214,7 @@ func (c *benchCUDACmd) idle() error {
 	return nil
 }
 
-// among refuses what is not of all, or comes twice.
+// among rejects values that are not in all, or that occur twice.
 func among(flag string, given, all []string) error {
 	if given != nil && len(given) == 0 {
 		return fmt.Errorf("%s: none is given: expected of %s", flag, strings.Join(all, ", "))
@@ -225,7 +227,7 @@ func among(flag string, given, all []string) error {
 	return once(flag, given)
 }
 
-// once refuses what comes twice.
+// once rejects values that occur twice.
 func once[T comparable](flag string, given []T) error {
 	for i, x := range given {
 		if slices.Contains(given[:i], x) {
@@ -320,7 +322,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		})
 	}
 	doc, untold := figures(raw)
-	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // which hides no figure
+	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
 	if c.JSON {
 		lost = errors.Join(lost, e.Output(doc, "", true))
 	} else {
@@ -332,7 +334,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }
 
-// read prints the figures of runs that are kept.
+// read prints the results of saved runs.
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	var docs []*cudaBenchDoc
 	var wrong error
@@ -369,7 +371,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	return wrong
 }
 
-// gpu finds the GPU, and the parameters that stand for what is not measured of it.
+// gpu finds the GPU, and the parameters to use for values that are not measured.
 func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	var f *params.File
 	var err error
@@ -410,7 +412,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
 	}
 	for i := range all {
-		if err := e.Ctx.Err(); err != nil { // compiling one takes its time, and hears of nothing
+		if err := e.Ctx.Err(); err != nil { // compiling takes long and does not stop when the context ends
 			return nil, err
 		}
 		if all[i].file == "" {
@@ -429,7 +431,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 	return nets, e.Ctx.Err()
 }
 
-// figures are those of runs, whenever they were made.
+// figures computes the results of runs, new or saved.
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
 		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, Ended: raw.Made.Parts,
@@ -442,13 +444,15 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	for _, part := range append(bench.Parts(), bench.SEEB, bench.DISB) {
 		if !slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.Part == part && (r.N > 0 || r.Note != "") }) {
 			doc.Missing = append(doc.Missing, part)
+		} else if !slices.Contains(doc.Ended, part) {
+			doc.Cut = append(doc.Cut, part)
 		}
 	}
 	doc.Foretold, err = disb.Foretold(doc.Facts.GPU, doc.Shrink)
 	return doc, err
 }
 
-// keep writes what was seen and the figures, each file whatever became of the others.
+// keep writes the runs and the results. An error in one file does not prevent the others.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
 	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	switch measured, e := raw.Params(base); {
@@ -460,7 +464,7 @@ func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base 
 	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
-// published is what REEF says, by part and key; nothing of networks that are shrunk.
+// published returns REEF's values by part and key; none if networks are shrunk.
 func published(shrink int) map[string]float64 {
 	if shrink != 1 {
 		return nil
@@ -472,7 +476,7 @@ func published(shrink int) map[string]float64 {
 	return out
 }
 
-// differ is the error of results that are not golden's.
+// differ is the error about results that differ from golden's.
 func differ(networks []string) error {
 	if networks == nil {
 		return nil
@@ -480,22 +484,22 @@ func differ(networks []string) error {
 	return cli.Errorf(cli.Check, "results differ from golden's: %s", strings.Join(networks, ", "))
 }
 
-// wrongRestores is the error of launches that went on as others.
+// wrongRestores is the error about stopped launches that ended with wrong results.
 func wrongRestores(all []bench.Restores) error {
 	return against(all, "launches that were stopped show wrong results", func(r *bench.Restores) bool { return r.Spoilt > 0 })
 }
 
-// missed is the error of launches that no stop has hit.
+// missed is the error about parts in which no launch was stopped.
 func missed(all []bench.Restores) error {
 	return against(all, "no launch was stopped", func(r *bench.Restores) bool { return r.Hit == 0 })
 }
 
-// blind is the error of breaks that nothing was seen of.
+// blind is the error about deliberate errors that went unnoticed.
 func blind(controls []bench.Restores) error {
 	return against(controls, "restores show nothing, since what is broken on purpose goes unseen", (*bench.Restores).Unseen)
 }
 
-// against is the error of those that are bad.
+// against is an error that lists all entries for which bad is true.
 func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) error {
 	var says []string
 	for i := range all {
@@ -509,7 +513,7 @@ func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) 
 	return cli.Errorf(cli.Check, "%s: %s", what, strings.Join(says, "; "))
 }
 
-// figure is a cell of one that may not be there.
+// figure formats a value, which may be missing.
 func figure(format string, v *float64) string {
 	if v == nil {
 		return ""
@@ -517,7 +521,7 @@ func figure(format string, v *float64) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// between is a cell of an interval.
+// between formats an interval.
 func between(i *bench.Interval) string {
 	if i == nil {
 		return ""
@@ -525,7 +529,7 @@ func between(i *bench.Interval) string {
 	return fmt.Sprintf("%.4g to %.4g", i[0], i[1])
 }
 
-// print writes the figures as text.
+// print writes the results as text.
 func (doc *cudaBenchDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, doc.Label, doc.N, doc.Seed)
 	if doc.Facts.Signals == cuda.SignalsCopied {
@@ -550,7 +554,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for _, r := range doc.Rows {
 		median := ""
-		if r.N > 0 { // of no runs there is none
+		if r.N > 0 { // without runs there is no median
 			median = fmt.Sprintf("%.4g", r.Median)
 		}
 		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), median, between(r.MedianIn), figure("%.4g", r.P95), figure("%.4g", r.P99), between(r.P99In), figure("%.2f", r.Spread), beside(foretold, &r), beside(doc.Published, &r), r.Note)
@@ -566,6 +570,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	if len(doc.Missing) > 0 {
 		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))
+	}
+	if len(doc.Cut) > 0 {
+		fmt.Fprintf(w, "broken off, so that figures are missing or of few runs: %s\n", strings.Join(doc.Cut, ", "))
 	}
 	for i := range doc.Restores {
 		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])

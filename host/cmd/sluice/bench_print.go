@@ -1,4 +1,4 @@
-// What a bench shows people: tables, statements, pictures, one page.
+// Output of a bench: tables, statements, pictures, one page.
 
 package main
 
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// column is a metric as tables show it: times in ms, or in s where they are long; shares in percent.
+// column is how tables show a metric: times in ms, or in s if long; shares in percent.
 type column struct {
 	metric, head string
 	show         func(value float64, half *float64) string
@@ -32,7 +32,7 @@ func scaled(format, unit string, scale, value float64, half *float64) string {
 
 func showNs(value float64, half *float64) string {
 	switch {
-	case value < 0: // nobody had a result
+	case value < 0: // no request had a result
 		return "-"
 	case value >= 10e9:
 		return scaled("%.1f", "s", 1e-9, value, half)
@@ -59,11 +59,11 @@ var columns = []column{
 	{"calls", "calls/request", showNumber},
 }
 
-// judged is beside the columns where there is room: the share of the seeds that MLPerf's rules for
-// the server scenario call valid, the SLO being the target.
+// judged is an additional column if there is room: the share of seeds that are valid by MLPerf's rules for the server
+// scenario, with the SLO as the target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
-// cell is a row's number as a column shows it.
+// cell formats a row's value for a column.
 func cell(r *frame.Row, c *column) string {
 	if r == nil {
 		return ""
@@ -71,7 +71,7 @@ func cell(r *frame.Row, c *column) string {
 	return c.show(r.Ours, r.CI95)
 }
 
-// rowIndex finds rows by bench, setting, policy and metric.
+// rowIndex maps bench, setting, policy and metric to a row.
 type rowIndex map[[4]string]*frame.Row
 
 func indexRows(rows []frame.Row) rowIndex {
@@ -83,7 +83,7 @@ func indexRows(rows []frame.Row) rowIndex {
 	return at
 }
 
-// runTables has a table a setting.
+// runTables returns a table for each setting.
 func runTables(at rowIndex, b *fluid.Bench, columns []column) []report.PageTable {
 	var out []report.PageTable
 	for _, s := range b.Settings {
@@ -131,8 +131,8 @@ func runTables(at rowIndex, b *fluid.Bench, columns []column) []report.PageTable
 	return out
 }
 
-// lawTables has the rows that are of no setting of a bench, or all (nil): settings down, policies across, a
-// table a metric.
+// lawTables returns tables of the rows that belong to no setting of a bench, or of all rows (nil): one table per
+// metric, with settings as rows and policies as columns.
 func lawTables(rows []frame.Row, b *fluid.Bench) []report.PageTable {
 	settings := map[string]bool{}
 	if b != nil {
@@ -213,7 +213,7 @@ func bandwidthText() string {
 		fluid.ThroughputBandwidth("zc706"), fluid.ThroughputBandwidth("zcu104"))
 }
 
-// page writes the pictures and the page that holds them.
+// page writes the pictures and the page that contains them.
 func (c *benchSuiteCmd) page(doc *suiteDoc, suite *fluid.Suite, benches []fluid.Bench) error {
 	sections, err := c.sections(suite, benches)
 	if err != nil {
@@ -230,7 +230,7 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *fluid.Suite, benches []fluid.
 	return cli.WriteFile(filepath.Join(c.Out, "report.html"), page.Write)
 }
 
-// sections are the tables and pictures of each bench; the pictures are files too.
+// sections returns the tables and pictures of each bench; the pictures are also files.
 func (c *benchSuiteCmd) sections(suite *fluid.Suite, benches []fluid.Bench) (out []report.Section, err error) {
 	at := indexRows(suite.Rows)
 	for i := range benches {
@@ -238,7 +238,7 @@ func (c *benchSuiteCmd) sections(suite *fluid.Suite, benches []fluid.Bench) (out
 		sec := report.Section{ID: b.Name, Title: b.Title, Tables: slices.Concat(runTables(at, b, append(slices.Clone(columns), judged)), lawTables(suite.Rows, b))}
 		for _, p := range suite.Pictures(b) {
 			if !report.Draws {
-				break // the page has its tables
+				break // the page already has its tables
 			}
 			var svg bytes.Buffer
 			if err := report.LinesSVG(&svg, p.Picture); err != nil {

@@ -170,8 +170,8 @@ func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
 	return nil
 }
 
-// gain is a difference in percent of its base. Beyond twice the base there is no percentage: where the base is next to
-// nothing, that would be any number.
+// gain is a difference in percent of its base. Above 200 % it gives no percentage: with a base close to zero the
+// number would have no meaning.
 func gain(difference, base float64) string {
 	if difference > 2*base {
 		return "> 3 x"

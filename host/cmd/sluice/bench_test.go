@@ -33,7 +33,7 @@ func testModels(t *testing.T) (*modelStore, func(fluid.ModelKey) *fluid.Model) {
 	}
 }
 
-// The table under the hardware's own mapping and memory is the compiler's; the others follow from it.
+// The table with the hardware's own mapping and memory equals the compiler's; the others are derived from it.
 func TestModels(t *testing.T) {
 	_, get := testModels(t)
 	d, err := configs.Load("zc706")
@@ -83,7 +83,7 @@ func TestModels(t *testing.T) {
 		t.Errorf("twice the batch takes %d ns, the batch %d", m.Double, one)
 	}
 
-	// Beyond the hardware's batch: all samples in one group, the tiles as they were.
+	// Beyond the hardware's maximum batch: all samples in one group, with the same tiles.
 	for i := range b.Layers {
 		g := cost.GeomOf(&b.Layers[i])
 		least := int64(math.MaxInt64)
@@ -109,8 +109,8 @@ func TestModels(t *testing.T) {
 			}
 		}
 	}
-	// Convolutions sample by sample: two more samples cost the same wherever no layer is fully
-	// connected, and the batched layers cost less than that.
+	// Convolutions sample by sample: two more samples always cost the same if no layer is fully connected, and
+	// batched fully connected layers cost less than that.
 	fc := func(n int) int64 { return at(fluid.MappingFC, n) }
 	if a, b := fc(4)-fc(2), fc(8)-fc(6); math.Abs(float64(a)/float64(b)-1) > 0.05 || fc(8) <= 6*fc(1) || fc(8) >= 8*fc(1) {
 		t.Errorf("FC alone batched: %d, %d, %d ns at 1, 4, 8", fc(1), fc(4), fc(8))
@@ -153,11 +153,11 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// More boundaries than a table holds: neighbours stay together, no layer is lost.
+// If there are more boundaries than a table holds, neighbours are joined, and no layer is lost.
 func TestPartsFitTheTable(t *testing.T) {
 	sh := &netShape{Layers: make([]abi.Desc, 600), Nodes: make([]string, 600)}
 	for i := range sh.Nodes {
-		sh.Nodes[i] = strings.Repeat("n", 1+i/2) // pieces of two
+		sh.Nodes[i] = strings.Repeat("n", 1+i/2) // two pieces for each node
 	}
 	sh.Exits = []bundle.Exit{{First: 0, Last: 240}, {First: 241, Last: 599}}
 	parts := sh.parts(true)

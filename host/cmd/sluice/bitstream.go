@@ -1,5 +1,4 @@
-// sluice bitstream: what is in a .bit file, whether it is the board's and its manifest's, and into the
-// PL with it.
+// sluice bitstream: shows a .bit file, checks it against the board and the manifest, and loads it into the PL.
 
 package main
 
@@ -75,7 +74,7 @@ func (*bitVerifyCmd) Help() string {
   sluice bitstream verify npu.bit --board zc706 --bundle fashion.sluice`
 }
 
-// verify gives the checks, the manifest where it can be read, and the file.
+// verify returns the checks, the manifest if it can be read, and the file.
 func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
 	board, err := boards.Load(c.Board)
 	if err != nil {

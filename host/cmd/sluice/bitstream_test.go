@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// TestReplace: nothing is loaded over an NPU that is busy or another process's, and while it is loaded nobody
-// takes the NPU.
+// TestReplace: nothing is loaded over an NPU that is busy or used by another process, and during loading no other
+// process can take the NPU.
 func TestReplace(t *testing.T) {
 	o := uio.Opts{Name: "npu", Sys: t.TempDir(), Dev: t.TempDir()}
 	regs := make([]byte, 0x1000)
@@ -64,7 +64,7 @@ func TestReplace(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	// A clock that stands still: the registers are not read, which are at rest here.
+	// A clock that is stopped: the registers, which are idle here, are not read.
 	put(filepath.Join(o.Dev, "uio0"), make([]byte, 0x1000))
 	still := errors.New("stands still")
 	if err := replace(o, true, func() error { return still }, load); !errors.Is(err, still) || loads != 2 {
@@ -73,13 +73,14 @@ func TestReplace(t *testing.T) {
 	if err := replace(o, false, func() error { t.Error("looked at, though forced"); return still }, load); err != nil || loads != 3 {
 		t.Errorf("no clock, forced: %v, %d loads", err, loads)
 	}
-	o.Name = "other" // no driver, so no user
+	o.Name = "other" // no driver, so no other user
 	if err := replace(o, true, awake, func() error { loads++; return nil }); err != nil || loads != 4 {
 		t.Errorf("no device: %v, %d loads", err, loads)
 	}
 }
 
-// TestAnswers: what was loaded is read only where clock, reset and address are the board's, and held to the manifest.
+// TestAnswers: the loaded design is read only if clock, reset and address are the board's, and is compared with the
+// manifest.
 func TestAnswers(t *testing.T) {
 	b, err := boards.Load("zc706")
 	if err != nil {
@@ -117,7 +118,7 @@ func TestAnswers(t *testing.T) {
 	if _, err := answers(t.Context(), b, o, &other, right); !errors.Is(err, bitstreams.ErrMismatch) || !isCode(err, cli.Check) {
 		t.Errorf("another design: %v", err)
 	}
-	// Where the look is not to be, there is nothing to open.
+	// If the check is skipped, nothing is opened.
 	if err := os.Remove(filepath.Join(o.Dev, "uio0")); err != nil {
 		t.Fatal(err)
 	}

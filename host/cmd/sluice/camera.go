@@ -50,7 +50,7 @@ type cameraClientDoc struct {
 	Client  string               `json:"client"`
 	Frames  int                  `json:"frames"`
 	Bytes   int64                `json:"bytes"`
-	Endings map[sched.Ending]int `json:"endings"` // as the server answered
+	Endings map[sched.Ending]int `json:"endings"` // as reported by the server
 }
 
 // Run implements the command.
@@ -114,7 +114,7 @@ func (c *cameraCmd) Run(e *cli.Env) error {
 	return t.Write(e.Stdout)
 }
 
-// send sends a client's frames.
+// send sends the frames of a client.
 func (c *cameraCmd) send(ctx context.Context, zoo jellyfish.Zoo, k int, client *edge.Camera) (*ingest.Sent, error) {
 	network, address := networkOf(c.To)
 	var conn net.Conn

@@ -179,7 +179,7 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 func (c *classifyCmd) one(
 	e *cli.Env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
 ) (*classified, bool, error) {
-	if err := dev.Admit(e.Ctx, b.Network.Name, id, input); err != nil {
+	if err := dev.Admit(e.Ctx, b.Network.Name, id, device.InWords(input)); err != nil {
 		return nil, false, err
 	}
 	defer dev.Release(id)
@@ -219,7 +219,7 @@ func (c *classifyCmd) one(
 // top are the n most probable classes by softmax, or of one logit by its sigmoid.
 func top(raw []int16, frac, n int) []classProb {
 	if len(raw) == 1 {
-		class, p := device.Confidence(raw, frac)
+		class, p := bundle.Confidence(raw, frac)
 		return []classProb{{Class: class, Prob: float64(p)}, {Class: 1 - class, Prob: 1 - float64(p)}}[:min(n, 2)]
 	}
 	all, sum, most := make([]classProb, len(raw)), 0., float64(slices.Max(raw))

@@ -1,6 +1,6 @@
 //go:build !static
 
-// A GPU: everywhere but in builds with the tag static, since what opens libcuda needs the C library.
+// Real GPUs. Not in builds with the tag static, because opening libcuda requires the C library.
 
 package main
 
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// cudaLibrary is the driver's file where it is not driver.Library.
+// cudaLibrary is the driver's file; "": driver.Library.
 func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 
-// gpuConfig is how a GPU of NVIDIA's (cuda) or of AMD's (hip) is opened.
+// gpuConfig returns how to open an NVIDIA GPU (cuda) or an AMD GPU (hip).
 func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	if name != driver.HIP.Name {
 		masks, err := streamMasks(gpu)
@@ -35,8 +35,8 @@ func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	return cfg, err
 }
 
-// streamMasks are partitions by masks of streams, where SLUICE_MASKS asks for them: known, the drivers whose offset
-// is known, or a file of others'.
+// streamMasks enables partitions by stream masks if SLUICE_MASKS is set: to known, for the drivers whose offset is
+// known, or to a file with the offsets of others.
 func streamMasks(gpu int) (*cuda.Masks, error) {
 	from := os.Getenv("SLUICE_MASKS")
 	if from == "" {
@@ -72,7 +72,7 @@ func openGPU(name string, gpu int) (device.Blocking, error) {
 	return cuda.NewSync(cfg)
 }
 
-// foundGPU says which GPU there is, and that it can be served on.
+// foundGPU describes the GPU and reports whether it can serve.
 func foundGPU(name string, gpu int) (string, error) {
 	all, err := listGPUs(name)
 	if err != nil {
@@ -84,7 +84,8 @@ func foundGPU(name string, gpu int) (string, error) {
 	return all[gpu], nil
 }
 
-// listGPUs are those that an API finds. Who has named the driver's file is told so where it does not serve.
+// listGPUs lists the GPUs that an API finds. If the user has named the driver's file and it does not work, that is an
+// error.
 func listGPUs(name string) ([]string, error) {
 	api, from := driver.CUDA, "SLUICE_CUDA"
 	if name == driver.HIP.Name {
@@ -98,7 +99,7 @@ func listGPUs(name string) ([]string, error) {
 	return all, err
 }
 
-// readyGPUs says in a line which GPUs can be served on.
+// readyGPUs describes in one line which GPUs can serve.
 func readyGPUs(name string) (string, error) {
 	all, err := listGPUs(name)
 	if err != nil {

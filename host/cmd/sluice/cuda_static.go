@@ -13,7 +13,7 @@ var errStatic = errors.New("this sluice was built without the C library (-tags s
 
 func openGPU(string, int) (device.Blocking, error) { return nil, errStatic }
 
-// benchCUDACmd is the command that is not there.
+// benchCUDACmd replaces the command in static builds: it returns an error.
 type benchCUDACmd struct {
 	Args []string `arg:"" optional:"" passthrough:"" help:"None of them."`
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// TestCUDA serves and profiles on the driver without a GPU: golden's results, and nothing called measured.
+// TestCUDA serves and profiles with the fake driver: golden's results, and no output says "measured".
 func TestCUDA(t *testing.T) {
 	lib, h := fake.Rig(t, fake.Build)
 	t.Setenv("SLUICE_CUDA", lib)
@@ -56,7 +56,7 @@ func TestCUDA(t *testing.T) {
 	profiled(t, dir)
 	out.Reset()
 	log.Reset()
-	h.Slow(1) // kernels last long enough to be stopped
+	h.Slow(1) // makes kernels last long enough to be stopped
 	at := filepath.Join(dir, "gpu")
 	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", at, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A", "--seeb", "10ms"}
 	if code := realMain(gpu, &out, &log); code != cli.OK {
@@ -119,7 +119,7 @@ func TestCUDA(t *testing.T) {
 	for _, command := range [][]string{
 		args[:len(args)-1],
 		{"profile", "--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir},
-		{"bench", "gpu", "--networks", "nothing", "--out", dir}, // before anything is compiled
+		{"bench", "gpu", "--networks", "nothing", "--out", dir}, // rejected before anything is compiled
 	} {
 		log.Reset()
 		if code := realMain(command, &out, &log); code != cli.Device || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") ||
@@ -129,8 +129,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// TestBenchGPUText holds what is printed of figures: of no runs there are none, and of networks that are shrunk
-// What would say nothing beside bundles is refused; what the environment says of a folder stands for other commands too.
+// TestBenchGPUText checks the printed results: none without runs, and none for shrunk networks. Flags without effect
+// beside bundles are rejected; a folder set in the environment is for other commands too and is accepted.
 func TestIdleFlags(t *testing.T) {
 	t.Setenv("SLUICE_BUILD", "/b")
 	for want, c := range map[string]benchCUDACmd{
@@ -157,7 +157,7 @@ func TestIdleFlags(t *testing.T) {
 	}
 }
 
-// Launches that no stop has hit show nothing, which is no success.
+// If no stop has hit a launch, the result proves nothing and is a failure.
 func TestMissed(t *testing.T) {
 	hit, none := bench.Restores{How: "killed", Tried: 9, Hit: 1, Restored: 1}, bench.Restores{How: "drained", Network: "n", Tried: 9}
 	if err := missed([]bench.Restores{hit}); err != nil {
@@ -169,7 +169,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// A break that is made on purpose and goes unseen is no success.
+// A deliberate error that goes unnoticed is a failure.
 func TestBlind(t *testing.T) {
 	seen, unseen := bench.Restores{How: "boolean", Spoilt: 1, InWrong: 1}, bench.Restores{How: "short", Network: "n", Tried: 9, Hit: 7, Restored: 7}
 	if err := blind([]bench.Restores{seen}); err != nil {
@@ -181,7 +181,7 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// nothing is published.
+// no published values are shown
 func TestBenchGPUText(t *testing.T) {
 	print := func(shrink int, rows ...bench.Row) string {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestBenchGPUText(t *testing.T) {
 	}
 }
 
-// spoiled has launches that are stopped go on with what they did not leave: it is said, counted and no success.
+// spoiled makes stopped launches continue with wrong data: this must be reported and counted, and is a failure.
 func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	t.Helper()
 	h.Slow(1)
@@ -248,7 +248,7 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	if !slices.Contains(doc.Missing, bench.DISB) || slices.Contains(doc.Missing, bench.Kills) {
 		t.Errorf("bench gpu --parts kills: it says that nothing is there of %v", doc.Missing)
 	}
-	var read bytes.Buffer // the archive alone, as from another machine
+	var read bytes.Buffer // only the archive, as from another machine
 	if err := os.RemoveAll(filepath.Join(dir, "packed")); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	}
 }
 
-// reread makes figures of runs that are kept: the same.
+// reread computes the results of saved runs again: they must be equal.
 func reread(t *testing.T, dir string, rows []bench.Row) {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -281,7 +281,7 @@ func reread(t *testing.T, dir string, rows []bench.Row) {
 	}
 }
 
-// profiled measures a table, of which policies are told afterwards, and nothing else is taken for one.
+// profiled measures a table, which policies then use; a table of anything else is rejected.
 func profiled(t *testing.T, dir string) {
 	t.Helper()
 	what := []string{"--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir}
@@ -403,7 +403,7 @@ func profiled(t *testing.T, dir string) {
 	}
 }
 
-// TestMasks serves on masks of streams where they are asked for, and says what is missing for them.
+// TestMasks serves on stream masks if requested, and says what is missing for them.
 func TestMasks(t *testing.T) {
 	lib, h := fake.Rig(t, fake.Build)
 	nvml, err := fake.BuildNVML(fake.Dir())
@@ -446,7 +446,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// TestHIP serves on AMD's runtime without a GPU.
+// TestHIP serves with the fake AMD runtime.
 func TestHIP(t *testing.T) {
 	lib, _ := fake.Rig(t, fake.BuildHIP)
 	object, err := fake.Kernels(fake.Dir(), "gfx906")
@@ -475,8 +475,8 @@ func TestHIP(t *testing.T) {
 	}
 }
 
-// TestBenchGPUOut: a folder that has runs is left as it is, one that nothing can be written into is refused before the
-// GPU is looked for, and where writing fails at last the figures are printed.
+// TestBenchGPUOut: a folder with runs is left unchanged; a folder that cannot be written is rejected before the GPU
+// is searched for; and if writing fails at the end, the results are printed.
 func TestBenchGPUOut(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
@@ -499,7 +499,7 @@ func TestBenchGPUOut(t *testing.T) {
 		{file, "--out " + file, cli.Usage},
 		{filepath.Join(file, "below"), "--out " + file, cli.Usage},
 		{fresh, "no CUDA driver", cli.Device},
-		{fresh, "no CUDA driver", cli.Device}, // where nothing was measured nothing is in the way
+		{fresh, "no CUDA driver", cli.Device}, // without measurements nothing can be overwritten
 	} {
 		var out, log bytes.Buffer
 		if code := realMain([]string{"bench", "gpu", "--out", c.out}, &out, &log); code != c.code || !strings.Contains(log.String(), c.want) {
@@ -530,7 +530,7 @@ func TestBenchGPUOut(t *testing.T) {
 	}
 }
 
-// spoiler is a log during which something happens.
+// spoiler is a log writer that causes an event at a given message.
 type spoiler struct {
 	bytes.Buffer
 	at string
@@ -546,7 +546,7 @@ func (s *spoiler) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// TestBenchGPUCancelled: who breaks it off is heard before the next network is compiled.
+// TestBenchGPUCancelled: a cancellation takes effect before the next network is compiled.
 func TestBenchGPUCancelled(t *testing.T) {
 	lib, _ := fake.Rig(t, fake.Build)
 	t.Setenv("SLUICE_CUDA", lib)
@@ -560,7 +560,7 @@ func TestBenchGPUCancelled(t *testing.T) {
 	}
 }
 
-// What sluice bench gpu runs by itself can be compiled as it is asked for.
+// The defaults of sluice bench gpu can be compiled.
 func TestBenchGPUDefaults(t *testing.T) {
 	e := &cli.Env{Ctx: t.Context(), Log: slog.New(slog.DiscardHandler)}
 	for _, name := range benchNets {

@@ -1,4 +1,4 @@
-// sluice doctor: are tools and data there?
+// sluice doctor: checks whether tools and data are installed.
 
 package main
 
@@ -19,7 +19,8 @@ import (
 
 type doctorCmd struct {
 	what
-	JSON bool `name:"json" help:"Print JSON."`
+	Device string `enum:",cosim,cuda,hip,soft,gpu-sim" default:"" help:"Fail only where this device cannot serve: what else is missing is said and no error."`
+	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
 func (*doctorCmd) Help() string {
@@ -27,7 +28,8 @@ func (*doctorCmd) Help() string {
 beside it. What is missing names its package and what it is for. make setup installs all of it.
 
 Example:
-  sluice doctor --config run`
+  sluice doctor --config run
+  sluice doctor --device cuda`
 }
 
 type check struct {
@@ -35,11 +37,11 @@ type check struct {
 	OK   bool   `json:"ok"`
 	For  string `json:"for"`  // what needs it
 	Hint string `json:"hint"` // what was found, or what to do
-	// Optional: nobody has to have it.
+	// Optional: not required.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// tools are the programs that some command or script calls, each with its Debian package.
+// tools lists the programs that commands and scripts call, each with its Debian package.
 var tools = []struct{ name, pkg, version, purpose string }{
 	{"go", "golang (or go.dev)", "version", "building Sluice"},
 	{"make", "make", "--version", "the Makefile, sim/build.sh"},
@@ -51,7 +53,7 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// checks looks for everything.
+// checks checks everything.
 func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
 		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))
@@ -98,7 +100,11 @@ func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 func (c *doctorCmd) Run(e *cli.Env) error {
 	checks := c.checks(e.Ctx)
 	missing := 0
-	for _, k := range checks {
+	for i := range checks {
+		k := &checks[i]
+		if c.Device != "" { // a machine that only serves needs no tools
+			k.Optional = k.For != "--device "+c.Device
+		}
 		if !k.OK && !k.Optional {
 			missing++
 		}
@@ -122,13 +128,16 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 			fmt.Fprintf(e.Stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 		}
 	}
+	if missing > 0 && c.Device != "" {
+		return cli.Errorf(cli.Device, "--device %s cannot serve here", c.Device)
+	}
 	if missing > 0 {
 		return cli.Errorf(cli.Tool, "%d of %d checks failed", missing, len(checks))
 	}
 	return nil
 }
 
-// simulator finds the configuration's simulator, and asks it whether it is this program's.
+// simulator looks for the configuration's simulator and asks it whether it matches this program.
 func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
 	d, err := configs.Load(c.Config)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice faults: whatever happens to an NPU, it says so, and serves the next start.
+// sluice faults: after any fault the NPU must report it and serve the next start.
 
 package main
 

@@ -1,4 +1,4 @@
-// Flags that are more than a number. They are looked at when the command line is read, before any work.
+// Flags that are more than a number. They are checked when the command line is parsed, before any work.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// rateFlag is an arrival rate: a multiple of what serial can do, or requests per second.
+// rateFlag is an arrival rate: a multiple of serial's capacity, or requests per second.
 type rateFlag struct {
 	text     string
 	value    float64
@@ -36,7 +36,7 @@ func (r *rateFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// at gives requests per second.
+// at returns requests per second.
 func (r rateFlag) at(capacity float64) float64 {
 	if r.absolute {
 		return r.value
@@ -44,7 +44,7 @@ func (r rateFlag) at(capacity float64) float64 {
 	return r.value * capacity
 }
 
-// sloFlag is a latency objective: a multiple of one request alone through the whole network, or a time.
+// sloFlag is a latency objective: a multiple of the time of one request alone through the whole network, or a time.
 type sloFlag struct {
 	text  string
 	times float64
@@ -67,7 +67,7 @@ func (s *sloFlag) UnmarshalText(b []byte) error {
 	return fmt.Errorf("%q: expected a multiple of one request alone (5x) or a time (20ms)", b)
 }
 
-// at gives ns.
+// at returns ns.
 func (s sloFlag) at(alone int64) int64 {
 	if s.ns > 0 {
 		return s.ns
@@ -75,7 +75,7 @@ func (s sloFlag) at(alone int64) int64 {
 	return int64(s.times * float64(alone))
 }
 
-// thetaFlag is one exit threshold for all exits, or one an exit.
+// thetaFlag is one exit threshold for all exits, or one per exit.
 type thetaFlag struct {
 	text  string
 	theta experiments.Theta
@@ -94,7 +94,7 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits refuses thresholds that are neither one nor one an exit.
+// fits rejects thresholds whose number is neither one nor the number of exits.
 func (t thetaFlag) fits(exits int) error {
 	if len(t.theta) != 1 && len(t.theta) != exits {
 		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits)
@@ -102,10 +102,10 @@ func (t thetaFlag) fits(exits int) error {
 	return nil
 }
 
-// errTwice is a seed that stands in a list twice: an interval over one run twice would be none.
+// errTwice reports a seed that occurs twice in a list: the same run counted twice would falsify the interval.
 var errTwice = errors.New("stands there twice")
 
-// checkSeeds refuses a list of seeds over which there is no interval.
+// checkSeeds rejects a list of seeds that gives no interval.
 func checkSeeds(seeds []uint64) error {
 	seen := map[uint64]bool{}
 	for _, s := range seeds {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 )
 
-// On the same arrivals, by the table, the HLS kernel and the RTL give the same exits, classes, logits, endings
-// and actions.
+// With the same arrivals and the table's clock, the HLS kernel and the RTL give the same exits, classes, logits,
+// endings and actions.
 func TestRunOnHLS(t *testing.T) {
 	if out, err := exec.Command("../../../hls/build.sh", "tiny").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -56,7 +56,7 @@ func TestRunOnHLS(t *testing.T) {
 		if rtl.MACUtil == nil || *rtl.MACUtil <= 0 || rtl.Cycles == nil || *rtl.Cycles == 0 || rtl.Bytes == nil || *rtl.Bytes == 0 {
 			t.Errorf("%s: cosim's utilisation, cycles, traffic: %v, %v, %v", rtl.Policy, rtl.MACUtil, rtl.Cycles, rtl.Bytes)
 		}
-		if hls.MACUtil != nil || hls.Cycles != nil || hls.Bytes != nil { // what is not counted is not 0
+		if hls.MACUtil != nil || hls.Cycles != nil || hls.Bytes != nil { // uncounted values are null, not 0
 			t.Errorf("%s: hls' utilisation, cycles, traffic: %v, %v, %v", rtl.Policy, hls.MACUtil, hls.Cycles, hls.Bytes)
 		}
 	}
@@ -73,7 +73,7 @@ func TestRunOnHLS(t *testing.T) {
 	}
 }
 
-// A clock that is not there is refused.
+// A clock that the device does not have is rejected.
 func TestRunOnHLSMeasured(t *testing.T) {
 	var out, log bytes.Buffer
 	if code := realMain([]string{"run", "--device", "hls", "--clock", "measured"}, &out, &log); code != cli.Usage {

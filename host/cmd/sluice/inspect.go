@@ -1,4 +1,4 @@
-// sluice inspect: what is in a bundle.
+// sluice inspect: shows the content of a bundle.
 
 package main
 

@@ -1,4 +1,4 @@
-// sluice kit: what a board's image serves and tests itself with.
+// sluice kit: creates what a board's image serves and tests itself with.
 
 package main
 

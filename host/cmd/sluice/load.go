@@ -48,56 +48,20 @@ type loadDoc struct {
 	cli.Header
 	URL     string `json:"url"`
 	Model   string `json:"model"`
-	Process string `json:"process"` // closed:N of a closed loop
+	Process string `json:"process"` // closed:N: a closed loop
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }
 
 // Run implements the command.
 func (c *loadCmd) Run(e *cli.Env) error {
-	if c.N < 1 || c.N > maxRequests || c.SLO < 0 || c.Closed < 0 || c.Closed > maxRequests {
-		return cli.Coded(cli.Usage, fmt.Errorf("--n %d, --slo %v, --closed %d: expected 1..%d requests, no negative time, at most as many clients", c.N, c.SLO, c.Closed, maxRequests))
-	}
-	l := &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Seed: c.Seed}
-	if c.Theta != "" {
-		if _, err := strconv.ParseFloat(c.Theta, 64); err != nil {
-			return cli.Coded(cli.Usage, fmt.Errorf("--theta %s: expected a number", c.Theta))
-		}
-	}
-	how := c.Process
-	var err error
-	switch {
-	case c.Closed > 0 && c.Arrivals != "":
-		return cli.Coded(cli.Usage, errors.New("--closed and --arrivals: one of them says when requests are sent"))
-	case c.Closed > 0:
-		how = fmt.Sprintf("closed:%d", c.Closed)
-	case c.Arrivals != "":
-		how = c.Arrivals
-		l.Times, err = load.File(c.Arrivals)
-	default:
-		var p load.Process
-		if p, err = load.ParseProcess(c.Process); err == nil {
-			l.Times, err = p.Times(c.Rate, c.N, c.Seed)
-		}
-	}
+	l, how, err := c.load()
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
-	token := ""
-	if c.Token != "" {
-		text, err := os.ReadFile(c.Token)
-		if err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-		token = strings.TrimSpace(string(text))
-	}
-	secure, err := serve.ClientTLS(c.CA, c.Cert, c.Key)
+	s, err := c.dial()
 	if err != nil {
-		return cli.Coded(cli.Input, err)
-	}
-	s, err := drive.Dial(c.URL, token, secure)
-	if err != nil {
-		return cli.Coded(cli.Usage, err)
+		return err
 	}
 	defer s.Close()
 	total := c.N
@@ -123,14 +87,62 @@ func (c *loadCmd) Run(e *cli.Env) error {
 			return err
 		}
 	}
-	if sum.Errors > 0 {
-		for i := range sum.Results {
-			if r := &sum.Results[i]; r.Ending == "error" {
-				return cli.Coded(cli.Check, fmt.Errorf("%d of %d requests ended in an error; the first: %s", sum.Errors, sum.Requests, r.Why))
-			}
+	for i := range sum.Results {
+		if r := &sum.Results[i]; r.Ending == "error" {
+			return cli.Coded(cli.Check, fmt.Errorf("%d of %d requests ended in an error; the first: %s", sum.Errors, sum.Requests, r.Why))
 		}
 	}
 	return nil
+}
+
+// load describes the requests and their arrivals according to the flags.
+func (c *loadCmd) load() (l *drive.Load, how string, err error) {
+	if c.N < 1 || c.N > maxRequests || c.SLO < 0 || c.Closed < 0 || c.Closed > maxRequests {
+		return nil, "", fmt.Errorf("--n %d, --slo %v, --closed %d: expected 1..%d requests, no negative time, at most as many clients", c.N, c.SLO, c.Closed, maxRequests)
+	}
+	if c.Theta != "" {
+		if _, err := strconv.ParseFloat(c.Theta, 64); err != nil {
+			return nil, "", fmt.Errorf("--theta %s: expected a number", c.Theta)
+		}
+	}
+	l = &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Seed: c.Seed}
+	switch {
+	case c.Closed > 0 && c.Arrivals != "":
+		return nil, "", errors.New("--closed and --arrivals: one of them says when requests are sent")
+	case c.Closed > 0:
+		how = fmt.Sprintf("closed:%d", c.Closed)
+	case c.Arrivals != "":
+		how = c.Arrivals
+		l.Times, err = load.File(c.Arrivals)
+	default:
+		how = c.Process
+		var p load.Process
+		if p, err = load.ParseProcess(c.Process); err == nil {
+			l.Times, err = p.Times(c.Rate, c.N, c.Seed)
+		}
+	}
+	return l, how, err
+}
+
+// dial connects to the server, with the token and certificates that it requires.
+func (c *loadCmd) dial() (drive.Server, error) {
+	token := ""
+	if c.Token != "" {
+		text, err := os.ReadFile(c.Token)
+		if err != nil {
+			return nil, cli.Coded(cli.Input, err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	secure, err := serve.ClientTLS(c.CA, c.Cert, c.Key)
+	if err != nil {
+		return nil, cli.Coded(cli.Input, err)
+	}
+	s, err := drive.Dial(c.URL, token, secure)
+	if err != nil {
+		return nil, cli.Coded(cli.Usage, err)
+	}
+	return s, nil
 }
 
 func (d *loadDoc) print(e *cli.Env) error {

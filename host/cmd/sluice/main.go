@@ -1,6 +1,6 @@
-// Command sluice serves early-exit networks: it runs the main job, verifies the hardware against
-// its references, measures, and inspects. Every command has --help with an example; with --json it
-// prints one JSON document on stdout and logs on stderr.
+// Command sluice serves early-exit networks: it runs the main job, verifies the hardware against its references,
+// measures, and inspects. Every command has --help with an example. With --json a command prints one JSON document on
+// stdout and logs on stderr.
 //
 // Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the
 // program itself (a policy that asks for the impossible), 130 interrupted.
@@ -50,7 +50,7 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// versionCmd says what this program is.
+// versionCmd prints the version of this program.
 type versionCmd struct{ cli.VersionCmd }
 
 // Run implements the command.
@@ -76,7 +76,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}.Main(ctx, args, stdout, stderr)
 }
 
-// policyNames are what help says of --policy, as each of those who make policies knows them.
+// policyNames is the help text of --policy: the names known to all makers of policies.
 func policyNames() kong.Vars {
 	var zoo []string
 	for _, s := range edge.Systems() {
@@ -90,7 +90,7 @@ func policyNames() kong.Vars {
 	}
 }
 
-// interruptible is a context that ends with the first SIGINT or SIGTERM; the second ends the program.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the program.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -134,8 +134,8 @@ func TestRunIsReproducible(t *testing.T) {
 	}
 }
 
-// Soft computes what the policy then sees; a device that only replays the table must give the same
-// exits, results and order of actions whatever memo it uses.
+// Soft computes the exits that the policy sees; a device that only replays the table must give the same exits,
+// results and order of actions, with or without memo.
 func TestSoftWithAndWithoutMemo(t *testing.T) {
 	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
 	e := &cli.Env{Ctx: context.Background(), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Log: quiet()}
@@ -168,7 +168,7 @@ func TestSoftWithAndWithoutMemo(t *testing.T) {
 	}
 }
 
-// A start that the hardware's own watchdog ends counts as a hang, and the request is served all the same.
+// A start that the hardware's watchdog ends counts as a hang, and the request is still served.
 func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
 	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
 	e := testEnv()
@@ -206,8 +206,8 @@ func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
 	}
 }
 
-// By the table's clock every policy gives the same schedule and the same results on the RTL as on soft,
-// at a load at which it has something to decide.
+// With the table's clock every policy gives the same schedule and results on the RTL as on soft, at a load with real
+// decisions.
 func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 	const n = 60
 	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
@@ -221,7 +221,7 @@ func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 		t.Fatal(err)
 	}
 	exits := s.Table.Segments()
-	// An accuracy that costs nothing: the thresholds follow the queue alone.
+	// With a free accuracy budget, the thresholds depend only on the queue.
 	levels := []sched.Level{{Thetas: slices.Repeat([]float32{0.3}, exits), Loss: make([]float64, exits)}}
 	for _, policy := range sched.Names() {
 		var all []*engine.Result
@@ -291,7 +291,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Images that are sorted by class, or that come by turns, are of all classes in both halves; none is in both.
+// Both halves contain all classes, whether images are sorted by class or alternate; no image is in both.
 func TestHalves(t *testing.T) {
 	const images, classes = 2000, 10
 	for name, class := range map[string]func(i int) int{
@@ -321,7 +321,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// What is wrong with the command line is said before any work: nothing is written, not even a bundle.
+// Errors on the command line are reported before any work: nothing is written, not even a bundle.
 func TestFlagsComeFirst(t *testing.T) {
 	for _, bad := range [][]string{
 		{"--rate", "fast"}, {"--rate", "1e9/s"}, {"--slo", "soon"}, {"--theta", "0.5,x"}, {"--theta", "0.1,0.2,0.3,0.4,0.5,0.6"},
@@ -338,7 +338,7 @@ func TestFlagsComeFirst(t *testing.T) {
 			}
 		}
 	}
-	// What a bundle has been made with is no question any more: the default as little as another value.
+	// Options that a bundle was made with cannot be given again, neither the default nor another value.
 	for _, flag := range []string{
 		"--network=fashion", "--config=run", "--mean=0.5", "--std=0.5", "--calibrate=photos", "--exits=exits.yaml", "--classes=names", "--input-side=8",
 		"--fit=crop", "--resize=9", "--input-range=1",
@@ -352,7 +352,7 @@ func TestFlagsComeFirst(t *testing.T) {
 			}
 		}
 	}
-	// An SLO below one request alone is seen once there is a table: no image has been looked at.
+	// An SLO below the time of one request alone is rejected once there is a table, before any image is read.
 	var log bytes.Buffer
 	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
 	if code != cli.Input || !strings.Contains(log.String(), "shorter than one request alone") {
@@ -360,7 +360,7 @@ func TestFlagsComeFirst(t *testing.T) {
 	}
 }
 
-// A bundle of one's own goes wherever a network does: thresholds, rates, a board's kit.
+// A user's bundle is accepted wherever a network is: thresholds, rates, a board's kit.
 func TestOwnBundle(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -384,7 +384,7 @@ func TestOwnBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := filepath.Join(dir, "build") // in which nothing is made
+	build := filepath.Join(dir, "build") // nothing is created there
 	call := func(want int, says string, args ...string) {
 		t.Helper()
 		var out, log bytes.Buffer
@@ -393,7 +393,7 @@ func TestOwnBundle(t *testing.T) {
 		}
 	}
 	call(cli.OK, "6 images, loss at most", "tune-theta", file, "--data", photos, "--n", "10", "--out", filepath.Join(dir, "theta"))
-	flat := filepath.Join(photos, "class0") // pictures in no folders of classes
+	flat := filepath.Join(photos, "class0") // pictures without class folders
 	call(cli.Usage, "--labels names them", "tune-theta", file, "--data", flat, "--n", "10", "--out", filepath.Join(dir, "theta"))
 	call(cli.OK, "own on soft (tiny), 40 requests", "bench", "rates", file, "--data", photos, "--n", "40", "--rates", "0.7", "--seeds", "1", "--out", filepath.Join(dir, "rates"))
 	call(cli.Usage, "name some with --data", "bench", "rates", file, "--out", filepath.Join(dir, "rates"))
@@ -410,7 +410,7 @@ func TestOwnBundle(t *testing.T) {
 	}
 }
 
-// stubborn stands for a command that does not end with its context.
+// stubborn is a command that does not stop when its context ends.
 func stubborn() {
 	ctx, stop := interruptible()
 	defer stop()
@@ -420,7 +420,7 @@ func stubborn() {
 	time.Sleep(time.Minute)
 }
 
-// The first Ctrl-C asks, the second one ends.
+// The first Ctrl-C asks the command to stop, the second one kills it.
 func TestSecondInterrupt(t *testing.T) {
 	cmd := exec.Command("stubborn")
 	out, err := cmd.StdoutPipe()
@@ -439,7 +439,7 @@ func TestSecondInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := time.NewTicker(100 * time.Millisecond) // the second may have come too early, and so on
+	again := time.NewTicker(100 * time.Millisecond) // repeated, since the second one may come too early
 	defer again.Stop()
 	ended := make(chan struct{})
 	defer close(ended)
@@ -470,7 +470,7 @@ func TestRunCodes(t *testing.T) {
 	}
 }
 
-// verify must see a device that is wrong; what it says names the seed and the place.
+// verify must notice a wrong device; its message names the seed and the place.
 func TestVerifyDocProblems(t *testing.T) {
 	d := &verifyDoc{}
 	if err := d.problem("layers", fmt.Errorf("seed 7: %w", verify.ErrMismatch)); err != nil || d.Mismatches != 1 || !strings.Contains(d.Problems[0], "seed 7") {
@@ -481,7 +481,7 @@ func TestVerifyDocProblems(t *testing.T) {
 	}
 }
 
-// Help names every policy that --policy takes, wherever it is made.
+// Help names every policy that --policy accepts, whichever package defines it.
 func TestHelpNamesPolicies(t *testing.T) {
 	var out bytes.Buffer
 	if code := realMain([]string{"run", "--help"}, &out, io.Discard); code != cli.OK {
@@ -551,7 +551,7 @@ func TestInputsAreOnTheNetworksScale(t *testing.T) {
 	}
 }
 
-// Accuracy is over the requests that have a result; the float network is asked about the same ones.
+// Accuracy is over the requests with a result; the float network is evaluated on the same ones.
 func TestDescribe(t *testing.T) {
 	x := func(class int, conf float32) []device.ExitResult {
 		return []device.ExitResult{{Class: class, Confidence: conf}, {Exit: 1, Class: 4, Confidence: 1}}
@@ -567,7 +567,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A flag that nothing reads is refused, whichever it is, and the message names what does.
+// Any flag that would be ignored is rejected, and the message names the command that uses it.
 func TestFlagsThatNothingReads(t *testing.T) {
 	var c commands
 	k, err := kong.New(&c, policyNames(), kong.Vars{"version": ""})
@@ -618,7 +618,7 @@ func TestFlagsThatNothingReads(t *testing.T) {
 	if refused < 50 {
 		t.Errorf("%d pairs only", refused)
 	}
-	for _, args := range [][]string{kinds["gpu-sim"], kinds["zoo"]} { // by name: a flag without its tag is not looked at above
+	for _, args := range [][]string{kinds["gpu-sim"], kinds["zoo"]} { // by name, since a flag without its tag was not checked above
 		for _, given := range []string{"--admit", "--no-admit"} {
 			var log bytes.Buffer
 			if code := realMain(slices.Concat([]string{"run"}, args, []string{given}), io.Discard, &log); code != cli.Usage || !strings.Contains(log.String(), "--admit is read by ") {

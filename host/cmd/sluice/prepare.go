@@ -1,4 +1,4 @@
-// From a name on the command line to something servable: network, images, bundle, device.
+// From the command line to a network that can be served: network, images, bundle, device.
 
 package main
 
@@ -36,7 +36,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// what are the flags that say what is served, and on what.
+// what holds the flags that say which network is served, and on which design.
 type what struct {
 	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
@@ -46,20 +46,20 @@ type what struct {
 	Build   string `serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
 
-	file   string // bundle to serve, in place of a network
+	file   string // bundle to serve instead of a network
 	waves  string // FST file to write, on cosim
 	board  *uioFlags
-	gpu    int   // which one, of several
-	memory int64 // of a simulated board, beside what the first bundle needs
+	gpu    int   // index of the GPU
+	memory int64 // memory of a simulated board beyond what the first bundle needs
 }
 
 const (
-	weightSeed  = 1  // of networks whose weights are drawn, and of noise
-	noiseImages = 64 // that are served
+	weightSeed  = 1  // for networks with random weights, and for noise
+	noiseImages = 64 // number of noise images to serve
 	imageBytes  = 1 << 30
 )
 
-// fromText is how usage errors call what a bundle comes from.
+// fromText names, in usage errors, what a bundle is made from.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -67,22 +67,21 @@ func fromText() map[string]string {
 	}
 }
 
-// prepared is a network, compiled.
+// prepared is a compiled network.
 type prepared struct {
 	design configs.Design
-	graph  *graph.Graph // nil where a bundle was named: then there is no float network
+	graph  *graph.Graph // nil for a named bundle: it has no float network
 	bundle *bundle.Bundle
-	info   recipe.Info // what the bundle remembers
+	info   recipe.Info // what the bundle records about its origin
 	path   string      // of the bundle's file
 	cached bool
 }
 
-// exits is how many the network has.
+// exits is the number of exits.
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
-// prepare reads the bundle that was named; else it imports, quantises and compiles a network, or takes the
-// bundle that was made from the same content before. What asks for a number of exits is asked before
-// it compiles.
+// prepare reads the named bundle. Without one it imports, quantises and compiles a network, or uses a saved bundle
+// with the same content. Flags that depend on the number of exits are checked before compiling.
 func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)
 	if err != nil {
@@ -97,7 +96,7 @@ func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, er
 	return p, nil
 }
 
-// checkExits asks what wants to know of a number of exits.
+// checkExits checks the flags that depend on the number of exits.
 func checkExits(fits []func(int) error, exits int) error {
 	for _, fit := range fits {
 		if err := fit(exits); err != nil {
@@ -171,7 +170,7 @@ func (w *what) open(e *cli.Env, fits []func(int) error) (*prepared, error) {
 	return p, nil
 }
 
-// inputCode tells a data set that is not installed from input that is wrong.
+// inputCode distinguishes a data set that is not installed from invalid input.
 func inputCode(err error) int {
 	if errors.Is(err, zoo.ErrDataMissing) {
 		return cli.Tool
@@ -179,8 +178,8 @@ func inputCode(err error) int {
 	return cli.Input
 }
 
-// contentKey names everything a bundle depends on: the graph with its weights, the design, the ABI, what
-// the bundle says of itself, and the program that makes it.
+// contentKey identifies everything that a bundle depends on: the graph with its weights, the design, the ABI, the
+// bundle's record of its origin, and this program.
 func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (string, error) {
 	h := sha256.New()
 	if err := gob.NewEncoder(h).Encode(g); err != nil {
@@ -205,8 +204,8 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// fashion is the folder of Fashion-MNIST where --data names one, also one that is not there; "" where it
-// names images of the user's.
+// fashion is the folder of Fashion-MNIST if --data names one, even one that does not exist; "" if --data names the
+// user's images.
 func (w *what) fashion() string {
 	if _, err := os.Stat(w.Data); err != nil {
 		return w.Data
@@ -217,8 +216,8 @@ func (w *what) fashion() string {
 	return ""
 }
 
-// images are up to n images for the network to serve: those of --data; Fashion-MNIST's where the network
-// was calibrated with it; noise, with labels of -1, where that was asked for or makes no difference.
+// images returns up to n images to serve: those of --data; those of Fashion-MNIST if the network was calibrated with
+// it; or noise, with labels of -1, if the user asked for it or the images do not matter.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
@@ -263,7 +262,7 @@ func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Image
 	return im, nil
 }
 
-// inputs are images on the network's scale.
+// inputs converts images to the network's scale.
 func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 	out := make([][]int16, len(im.Pixels))
 	for i, px := range im.Pixels {
@@ -289,7 +288,7 @@ func (p *prepared) setup(e *cli.Env, w *what, memo *soft.Memo, n int) (*experime
 	return s, im, cli.Coded(cli.Input, err)
 }
 
-// floatExits are what the float network shows for each image at each exit: class and confidence.
+// floatExits returns the float network's class and confidence for each image at each exit.
 func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device.ExitResult, error) {
 	first, err := graph.NewRunner(g)
 	if err != nil {
@@ -354,8 +353,8 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 	return dev, nil
 }
 
-// openCosim starts the Verilated RTL of the configuration with the memory its file names, or the HLS
-// kernel (hls), which has no timing.
+// openCosim starts the Verilated RTL of the configuration with the memory in its file, or the HLS kernel (hls), which
+// has no timing.
 func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Driver, error) {
 	kind := cosimOf(name, p.design)
 	if w.waves != "" {
@@ -378,7 +377,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	return openDriver(bus, name, p.design, slots)
 }
 
-// cosimOf is the folder in build/cosim of a device's process.
+// cosimOf is the folder of a device's process in build/cosim.
 func cosimOf(device string, d configs.Design) string {
 	if device == "hls" {
 		return d.Name + "-hls"
@@ -386,8 +385,8 @@ func cosimOf(device string, d configs.Design) string {
 	return d.Name
 }
 
-// openBus starts the simulator in build/cosim/kind with the memory that the design's file names. list is what --config
-// was: names and files, separated by commas.
+// openBus starts the simulator in build/cosim/kind with the memory in the design's file. list is the value of
+// --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
 	path, err := npu.FindCosim(kind, named...)

@@ -213,7 +213,7 @@ func (r *measurement) launch(part device.Units, batch, first, last int) (int64, 
 	}()
 	for range batch {
 		r.admitted++
-		if err := r.dev.Admit(r.e.Ctx, r.network, r.admitted, r.in[int(uint64(r.admitted)%uint64(len(r.in)))]); err != nil {
+		if err := r.dev.Admit(r.e.Ctx, r.network, r.admitted, device.InWords(r.in[int(uint64(r.admitted)%uint64(len(r.in)))])); err != nil {
 			return 0, err
 		}
 		l.Requests, l.Theta = append(l.Requests, r.admitted), append(l.Theta, 2)

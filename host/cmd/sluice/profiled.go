@@ -1,4 +1,4 @@
-// sluice run --profile: a table that sluice profile has measured, in place of the bundle's.
+// sluice run --profile: a table measured by sluice profile, in place of the bundle's.
 
 package main
 
@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// maxProfile bounds a file that is read: bundle.MaxLatency entries and their quantiles.
+// maxProfile limits the size of a file: bundle.MaxLatency entries and their quantiles.
 const maxProfile = 64 << 20
 
-// readProfile is a bundle whose table is a profile's, and the profile's label. The profile must be of the same bundle
-// and of the device that serves, soft excepted, which takes any; batches that no bundle's table has are left out.
+// readProfile returns the bundle with the table of a profile, and the profile's label. The profile must be for the
+// same bundle and the serving device; soft accepts any device. Batch sizes that a bundle's table cannot have are left
+// out.
 func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bundle, string, error) {
 	fail := func(format string, a ...any) (*bundle.Bundle, string, error) {
 		return nil, "", cli.Errorf(cli.Input, "--profile %s: "+format, append([]any{file}, a...)...)
@@ -74,7 +75,8 @@ func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bu
 	for batch := 1; batch <= t.MaxBatch(); batch++ {
 		for first := range t.Segments() {
 			for last := first + 1; last < t.Segments(); last++ {
-				// A span holds the ones it is made of. Noise is borne; that it takes half of a part's time is none.
+				// A span includes its parts. Small differences are noise, but a span cannot take less than half the
+				// time of a part.
 				for _, part := range [][2]int{{first, last - 1}, {first + 1, last}} {
 					if whole, of := t.At(first, last, batch), t.At(part[0], part[1], batch); whole < of/2 {
 						return fail("segments %d..%d at batch %d take %d ns, and %d..%d alone %d ns: it cannot be", first, last, batch, whole, part[0], part[1], of)

@@ -56,7 +56,7 @@ Example:
   sluice run --zoo profiles.csv --clients cameras.csv --listen :9000 --time 10m`
 }
 
-// maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
+// maxRequests limits what a run stores: for each request a record, a result and a place in the schedule, about 2 kB.
 const maxRequests = 500_000
 
 // Run implements the command.
@@ -74,7 +74,7 @@ func (c *runCmd) Run(e *cli.Env) error {
 	return c.serve(e)
 }
 
-// check says what is served, and refuses flags that nothing reads then.
+// check returns what is served, and rejects flags that would be ignored.
 func (c *runCmd) check(e *cli.Env) (serves string, err error) {
 	serves, device := "bundle", c.Device
 	if strings.HasPrefix(c.Device, gpuSim) {

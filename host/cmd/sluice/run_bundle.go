@@ -1,4 +1,4 @@
-// sluice run: one bundle, on the NPU, on a reference of it, or on a GPU.
+// sluice run: one bundle, on the NPU, on a software model of it, or on a GPU.
 
 package main
 
@@ -33,24 +33,24 @@ type resultDoc struct {
 // referenceDoc compares a run with soft's by the table.
 type referenceDoc struct {
 	Results int `json:"results_differ"` // requests whose exit, class or logits are not those of the golden executor
-	Actions int `json:"actions_differ"` // places at which the order of actions is not that of soft by the table
+	Actions int `json:"actions_differ"` // places where the order of actions differs from that of soft with the table
 	Of      int `json:"actions"`
 }
 
 type policyDoc struct {
 	engine.Summary
 	Accuracy      *float64      `json:"accuracy"`       // share of right classes among the requests with a result; null without labels
-	AccuracyFloat *float64      `json:"accuracy_float"` // the float network's, same images, same thresholds
+	AccuracyFloat *float64      `json:"accuracy_float"` // of the float network, with the same images and thresholds
 	Rate          float64       `json:"rate"`           // requests per second
-	RateMultiple  *float64      `json:"rate_multiple"`  // of serial's capacity; null where no table of the device is known
+	RateMultiple  *float64      `json:"rate_multiple"`  // of serial's capacity; null if the device has no known table
 	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
-	Cycles        *uint64       `json:"cycles"`         // the summary's; null, as the two beside it, on a device that counts none
+	Cycles        *uint64       `json:"cycles"`         // from the summary; null, like MACUtil and Bytes, on a device without counters
 	Bytes         *uint64       `json:"bytes"`          // the summary's
 	Reference     *referenceDoc `json:"reference,omitempty"`
 	Results       []resultDoc   `json:"results"`
 }
 
-// tableDoc is what follows from the latency table of the device.
+// tableDoc holds values that follow from the device's latency table.
 type tableDoc struct {
 	Alone     *int64   `json:"alone_ns"`   // one request alone through the whole network
 	Service   *float64 `json:"service_ns"` // serial's mean service time, exits taken
@@ -63,9 +63,9 @@ type runDoc struct {
 	Config    string            `json:"config"`
 	Network   string            `json:"network"`
 	Bundle    string            `json:"bundle_hash"`
-	Profile   string            `json:"profile,omitempty"` // file that the table came from; else the bundle
-	Served    string            `json:"images"`            // what was served
-	Range     string            `json:"calibration"`       // where the bundle's ranges come from
+	Profile   string            `json:"profile,omitempty"` // file of the table; empty: the bundle's table
+	Served    string            `json:"images"`            // which images were served
+	Range     string            `json:"calibration"`       // source of the bundle's ranges
 	Ranged    bool              `json:"calibrated"`
 	Clock     string            `json:"clock"`
 	Theta     experiments.Theta `json:"theta"`
@@ -76,7 +76,7 @@ type runDoc struct {
 	Runs      []policyDoc       `json:"runs"`
 }
 
-// serve runs a bundle on the NPU, on a reference of it, or on a GPU, once with each policy.
+// serve runs a bundle on the NPU, on a software model of it, or on a GPU, once with each policy.
 func (c *runCmd) serve(e *cli.Env) error {
 	if err := c.checkValues(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *runCmd) serve(e *cli.Env) error {
 	return r.failed()
 }
 
-// checkValues looks at the values that a run of a bundle reads, before any work.
+// checkValues checks the flags of a run with a bundle, before any work.
 func (c *runCmd) checkValues() error {
 	switch {
 	case c.untold() && (!c.Rate.absolute || c.SLO.ns == 0):
@@ -127,7 +127,7 @@ type bundleRun struct {
 	p        *prepared
 	setup    *experiments.Setup
 	im       *zoo.Images
-	float    [][]device.ExitResult // of the float network; nil: a bundle alone has none
+	float    [][]device.ExitResult // of the float network; nil for a named bundle, which has none
 	profiled string                // label of the profile; empty: none
 	service  float64               // serial's mean service time in ns
 	point    experiments.Point
@@ -136,7 +136,7 @@ type bundleRun struct {
 	doc      runDoc
 }
 
-// arrivals reads the times of --arrivals.
+// arrivals reads the times in --arrivals.
 func (r *bundleRun) arrivals() error {
 	r.point = experiments.Point{Theta: r.Theta.theta, Seed: r.Seed, N: r.N, ByTable: r.Admit}
 	if r.Arrivals == "" {
@@ -154,7 +154,7 @@ func (r *bundleRun) arrivals() error {
 	return nil
 }
 
-// prepared compiles or reads the bundle, and puts the profile's table in place of its own.
+// prepared compiles or reads the bundle, and replaces its table by the profile's.
 func (r *bundleRun) prepared() error {
 	w := &r.what
 	w.waves, w.file, w.board, w.gpu = r.Waves, r.Bundle, &r.uioFlags, r.GPU
@@ -192,7 +192,7 @@ func (r *bundleRun) prepared() error {
 	return nil
 }
 
-// images computes the exits of all images; from them follow service time and rate.
+// images computes the exits of all images, and from these the service time and the rate.
 func (r *bundleRun) images() (err error) {
 	if r.setup, r.im, err = r.p.setup(r.e, &r.what, r.memo, r.N); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (r *bundleRun) policy(name string) error {
 		multiple := d.Rate * r.service / 1e9
 		d.RateMultiple = &multiple
 	}
-	if r.Device != "hls" && !onGPU(r.Device) { // there are no counters
+	if r.Device != "hls" && !onGPU(r.Device) { // these devices have no counters
 		util := 0.0
 		if res.Stats.Cycles > 0 {
 			util = float64(res.Stats.MACs) / (float64(r.p.design.MACs()) * float64(res.Stats.Cycles))
@@ -302,7 +302,7 @@ func (r *bundleRun) write() error {
 	return nil
 }
 
-// failed is the error of a run whose requests ended in errors, or with other results than the golden executor's.
+// failed is the error of a run in which requests ended with errors, or with results that differ from golden's.
 func (r *bundleRun) failed() error {
 	for i, d := range r.doc.Runs {
 		if d.Errors > 0 {
@@ -316,11 +316,11 @@ func (r *bundleRun) failed() error {
 	return nil
 }
 
-// waveBytes is what a cycle adds to a wave file for each MAC of the array: 12.4 M cycles of the 256 MACs of
-// run made 20 GB.
+// waveBytes is the size that each cycle adds to a wave file, per MAC of the array: 12.4 M cycles of the 256 MACs of
+// run gave 20 GB.
 const waveBytes = 6.3
 
-// checkWaves refuses a wave file that would fill a disk before anybody notices.
+// checkWaves rejects a wave file that could fill the disk unnoticed.
 func (c *runCmd) checkWaves(p *prepared, service float64) error {
 	if c.Waves == "" {
 		return nil
@@ -348,7 +348,7 @@ func runCode(err error) int {
 	return cli.Device
 }
 
-// describe counts what the engine does not know: accuracy, and who left where.
+// describe computes what the engine does not know: accuracy, and the number of requests that left at each exit.
 func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult, theta experiments.Theta, res *engine.Result) policyDoc {
 	d := policyDoc{Summary: res.Summary()}
 	var n, right, rightFloat int
@@ -376,7 +376,7 @@ func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult,
 	return d
 }
 
-// served says in a few words what the requests brought.
+// served describes in a few words what the requests brought.
 func (c *runCmd) served(p *prepared, im *zoo.Images) string {
 	labels := "with classes"
 	if im.Labels[0] < 0 {
@@ -391,7 +391,7 @@ func (c *runCmd) served(p *prepared, im *zoo.Images) string {
 	return fmt.Sprintf("serving %d images of %s, %s", len(im.Pixels), filepath.Base(c.Data), labels)
 }
 
-// reference runs the same point on soft by the table and compares.
+// reference repeats the run on soft with the table and compares.
 func (r *bundleRun) reference(res *engine.Result) (*referenceDoc, error) {
 	dev, err := r.openDevice(r.e.Ctx, "soft", r.p, r.memo)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice run --device gpu-sim:NAME|FILE.yaml: somebody's own kernels and workload on a simulated GPU.
+// sluice run --device gpu-sim:NAME|FILE.yaml: the user's kernels and workload on a simulated GPU.
 
 package main
 
@@ -21,19 +21,19 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// gpuSim is what the device's name begins with.
+// gpuSim is the prefix of such a device's name.
 const gpuSim = "gpu-sim:"
 
-// gpuDevices are devices that are a GPU.
+// gpuDevices lists the devices that are real GPUs.
 var gpuDevices = []string{"cuda", "hip"}
 
-// onGPU tells whether a device is one: then the bundle's table is another device's.
+// onGPU reports whether a device is a GPU: then the bundle's table does not apply to it.
 func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 
-// untold tells whether nothing is known of how long the device takes: the bundle's table is another's.
+// untold reports whether the device's times are unknown, because the bundle's table is for another device.
 func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
 
-// checkDevice refuses what is no device that serves bundles.
+// checkDevice rejects names that are not devices for bundles.
 func checkDevice(name string) error {
 	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
 	if !slices.Contains(devices, name) {
@@ -50,16 +50,16 @@ type gpuClientDoc struct {
 	Requests   int              `json:"requests"`
 	Ended      int              `json:"ended"` // by the workload's end
 	Latency    engine.Latencies `json:"latency"`
-	Throughput float64          `json:"throughput"` // of the network's alone
+	Throughput float64          `json:"throughput"` // relative to the network alone
 }
 
 type gpuPolicyDoc struct {
 	engine.Summary
-	RealTime      *float64       `json:"real_time_latency"` // mean, of the network's time alone; null: no real-time request ended
+	RealTime      *float64       `json:"real_time_latency"` // mean, relative to the network's time alone; null: no real-time request ended
 	RealTimeP99   *float64       `json:"real_time_latency_p99"`
-	Throughput    float64        `json:"throughput"` // sum over clients, of the networks' alone
+	Throughput    float64        `json:"throughput"` // sum over clients, each relative to its network alone
 	GPUPreempted  int            `json:"gpu_preemptions"`
-	PreemptionNs  float64        `json:"gpu_preemption_ns"` // mean, best-effort work off the GPU
+	PreemptionNs  float64        `json:"gpu_preemption_ns"` // mean time until best-effort work has left the GPU
 	PreemptionP99 float64        `json:"gpu_preemption_p99_ns"`
 	Padded        float64        `json:"padded"` // share of kernels that ran beside a real-time one
 	Again         float64        `json:"again"`  // share of kernels that were run again after a kill
@@ -119,7 +119,7 @@ func (c *runCmd) gpu(e *cli.Env) error {
 	return c.launchers(e, f, kernels, trace)
 }
 
-// kernelList is that of --kernels, nil where there is none.
+// kernelList reads the file of --kernels; nil without the flag.
 func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	if c.Kernels == "" {
 		return nil, nil
@@ -133,13 +133,13 @@ func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	return kernels, cli.Coded(cli.Input, err)
 }
 
-// workload is one of the user's on simulated GPUs.
+// workload is a user's workload on simulated GPUs.
 type workload interface {
 	Cut(ns int64)
 	Requests() int
 }
 
-// cut ends the workload where --time says, and refuses more requests than a run keeps.
+// cut ends the workload at the time of --time, and rejects more requests than a run can store.
 func (c *runCmd) cut(w workload) error {
 	if c.Time > 0 {
 		w.Cut(c.Time.Nanoseconds())
@@ -150,7 +150,7 @@ func (c *runCmd) cut(w workload) error {
 	return nil
 }
 
-// kernelsFrom says where kernels come from: the file, or the catalogue's style.
+// kernelsFrom describes the origin of the kernels: the file, or the catalogue's style.
 func (c *runCmd) kernelsFrom(style string) string {
 	if c.Kernels != "" {
 		return c.Kernels + ", the catalogue (" + style + ") for networks that it lacks"
@@ -158,7 +158,7 @@ func (c *runCmd) kernelsFrom(style string) string {
 	return "catalogue, " + style
 }
 
-// workloadCode is the exit code of a workload that failed.
+// workloadCode is the exit code of a failed workload.
 func workloadCode(err error) int {
 	if errors.Is(err, reef.ErrWorkload) || errors.Is(err, engine.ErrConfig) || errors.Is(err, kernel.ErrProgram) {
 		return cli.Input
@@ -166,7 +166,7 @@ func workloadCode(err error) int {
 	return runCode(err)
 }
 
-// launchers serves the workload under policies that launch its kernels request by request.
+// launchers serves the workload with policies that launch the kernels of each request separately.
 func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program, trace *load.Trace) error {
 	own, err := reef.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
 	if err != nil {

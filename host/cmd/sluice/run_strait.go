@@ -1,4 +1,4 @@
-// sluice run --device gpu-sim:NAME --policy strait,...: somebody's own workload under Strait and its baselines.
+// sluice run --device gpu-sim:NAME --policy strait,...: the user's workload under Strait and its baselines.
 
 package main
 
@@ -20,17 +20,17 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// straitFlags are run's for Strait.
+// straitFlags are the flags of sluice run for Strait.
 type straitFlags struct {
 	GPUs  int    `serves:"gpu-sim" policy:"strait" name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
 	Begin string `serves:"gpu-sim" policy:"strait" placeholder:"FILE" help:"gpu-sim with Strait: the predictor that it begins with (a checkpoint; default: as new)."`
 }
 
-// mostGPUs bounds --reef.
+// mostGPUs is the limit for --gpus.
 const mostGPUs = 16
 
-// policyKind tells Strait and its baselines, whose server makes batches ("strait"), from the ways to launch kernels
-// ("kernels").
+// policyKind distinguishes Strait and its baselines, which serve batches ("strait"), from policies that launch
+// kernels ("kernels").
 func policyKind(policies []string) (string, error) {
 	n := 0
 	for _, p := range policies {
@@ -58,7 +58,7 @@ type straitClassDoc struct {
 	Late       int      `json:"late"`
 	Dropped    int      `json:"dropped"`
 	Violations *float64 `json:"violation_rate"` // null: no request
-	P50        *int64   `json:"p50_ns"`         // null: nothing has a result
+	P50        *int64   `json:"p50_ns"`         // null: no request has a result
 	P99        *int64   `json:"p99_ns"`
 }
 
@@ -81,7 +81,7 @@ type straitClientDoc struct {
 	Network  string `json:"network"`
 	Priority string `json:"priority"` // high | low
 	Deadline int64  `json:"deadline_ns"`
-	Alone    int64  `json:"alone_ns"` // a request that has the GPU and its link to itself
+	Alone    int64  `json:"alone_ns"` // of a request that has the GPU and its link for itself
 	straitClassDoc
 }
 
@@ -89,7 +89,7 @@ type straitPolicyDoc struct {
 	engine.Summary
 	High    straitClassDoc    `json:"high"`
 	Low     straitClassDoc    `json:"low"`
-	Errors  *straitErrorsDoc  `json:"prediction_error"` // null: nothing is predicted
+	Errors  *straitErrorsDoc  `json:"prediction_error"` // null: the policy predicts nothing
 	Clients []straitClientDoc `json:"clients"`
 }
 
@@ -107,7 +107,7 @@ type straitRunDoc struct {
 	GPUs            int               `json:"gpus"`
 	Kernels         string            `json:"kernels"` // file, or the catalogue's style
 	Workload        string            `json:"workload"`
-	Begin           string            `json:"begin"` // the checkpoint; empty: as new
+	Begin           string            `json:"begin"` // the checkpoint; empty: start without one
 	Time            int64             `json:"time_ns"`
 	straitPolicyDoc                   // of the last policy
 	Runs            []straitPolicyDoc `json:"runs"`
@@ -127,7 +127,7 @@ func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, t
 	}
 	style := c.Style
 	if !e.Has("style") {
-		style = "tensorrt" // the publication's
+		style = "tensorrt" // the style of the publication
 	}
 	own, err := strait.NewOwn(f, style, kernels, trace, c.SLO.at)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, t
 			return cli.Coded(workloadCode(err), err)
 		}
 		doc.Runs = append(doc.Runs, straitPolicy(p, o))
-		if o.Model != nil && learner != "strait" { // the whole system's, wherever it stands in the list
+		if o.Model != nil && learner != "strait" { // with several policies, report the model of the complete system
 			model, learner = o.Model, p
 		}
 	}

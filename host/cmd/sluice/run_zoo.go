@@ -1,4 +1,4 @@
-// sluice run --zoo: clients over links of their own, served by workers that run the networks of a zoo.
+// sluice run --zoo: clients with a link each, served by workers that run the networks of a zoo.
 
 package main
 
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// zooFlags are run's for a zoo.
+// zooFlags are the flags of sluice run for a zoo.
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
 	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
@@ -27,7 +27,7 @@ type zooFlags struct {
 	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
 }
 
-// Bounds of a run with a zoo.
+// Limits of a run with a zoo.
 const (
 	mostWorkers = 64
 	mostFrames  = 5_000_000
@@ -44,7 +44,7 @@ type zooClientDoc struct {
 	Accuracy *float64 `json:"accuracy"`  // of the frames on time; null: none
 	P50      *int64   `json:"p50_ns"`    // creation to result
 	P99      *int64   `json:"p99_ns"`
-	Bits     *float64 `json:"link_bits_per_s"` // the harmonic mean of its transfers, as the server was told
+	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean over its transfers, as reported to the server
 }
 
 type zooPolicyDoc struct {
@@ -52,11 +52,11 @@ type zooPolicyDoc struct {
 	Frames   int            `json:"frames"`
 	Miss     *float64       `json:"miss_rate"`
 	Accuracy *float64       `json:"accuracy"`
-	Aligned  *float64       `json:"aligned"` // of the frames on time, those of the size of the network that answered
+	Aligned  *float64       `json:"aligned"` // share of the frames on time that had the size of the network that answered
 	P50      *int64         `json:"p50_ns"`  // creation to result; latency counts from the arrival
 	P99      *int64         `json:"p99_ns"`
-	Changes  int            `json:"changes"`  // of workers' networks
-	Hits     int            `json:"hits"`     // that found theirs loaded
+	Changes  int            `json:"changes"`  // changes of workers' networks
+	Hits     int            `json:"hits"`     // changes that found the new network loaded
 	HitRate  *float64       `json:"hit_rate"` // null: nothing changed
 	Clients  []zooClientDoc `json:"clients"`
 }
@@ -64,7 +64,7 @@ type zooPolicyDoc struct {
 type zooRunDoc struct {
 	cli.Header
 	Zoo          string         `json:"zoo"`
-	Networks     []string       `json:"networks"` // those that are left of it, the smallest first
+	Networks     []string       `json:"networks"` // the networks that remain of the zoo, smallest first
 	Workers      int            `json:"workers"`
 	Listen       string         `json:"listen"` // empty: in virtual time, over simulated links
 	Time         int64          `json:"time_ns"`
@@ -73,7 +73,7 @@ type zooRunDoc struct {
 	Runs         []zooPolicyDoc `json:"runs"`
 }
 
-// some is a number, or null where there was nothing to count.
+// some returns a pointer to a number, or nil if nothing was counted.
 func some[T int64 | float64](there bool, v T) *T {
 	if !there {
 		return nil
@@ -81,7 +81,7 @@ func some[T int64 | float64](there bool, v T) *T {
 	return &v
 }
 
-// orDash is a number's text in a table, or - where there is none.
+// orDash formats a number for a table; - if there is none.
 func orDash[T any](v *T, text func(T) string) string {
 	if v == nil {
 		return "-"
@@ -89,7 +89,7 @@ func orDash[T any](v *T, text func(T) string) string {
 	return text(*v)
 }
 
-// zoo serves clients by a zoo.
+// zoo serves clients with a zoo.
 func (c *runCmd) zoo(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 		return cli.Errorf(cli.Input, "%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames)
 	}
 	policies := c.Policy
-	if !e.Has("policy") { // the default, which is an NPU's
+	if !e.Has("policy") { // the general default is for an NPU
 		policies = []string{"jellyfish", "jellyfish+"}
 	}
 	if c.Listen != "" && len(policies) != 1 {
@@ -165,7 +165,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	return doc.print(e)
 }
 
-// networkOf is what an address is of: HOST:PORT or unix:PATH.
+// networkOf returns the kind of an address: HOST:PORT or unix:PATH.
 func networkOf(address string) (network, rest string) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return "unix", path
@@ -173,7 +173,7 @@ func networkOf(address string) (network, rest string) {
 	return "tcp", address
 }
 
-// live serves clients that come to an address.
+// live serves clients that connect to an address.
 func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assumed) (*edge.Outcome, error) {
 	network, address := networkOf(c.Listen)
 	l, err := (&net.ListenConfig{}).Listen(e.Ctx, network, address)
@@ -184,7 +184,7 @@ func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assum
 	return edge.Serve(e.Ctx, set, s, a, l, func(err error) { e.Log.Warn("a connection was ended", "why", err) })
 }
 
-// zooClients are the clients that were asked for.
+// zooClients returns the clients given by --clients.
 func (c *runCmd) zooClients(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	own := edge.NewOwn(c.Seed)
 	n, err := strconv.Atoi(c.Clients)
@@ -230,7 +230,7 @@ func (c *runCmd) zooClients(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	return registered, nil
 }
 
-// link is a client's link by name.
+// link returns a client's link by name.
 func link(c *edge.Camera, live bool) string {
 	if live {
 		return "as it is"

@@ -1,4 +1,4 @@
-// Whole segments of large networks through the hardware, bit for bit.
+// Runs whole segments of large networks on the hardware and compares them bit for bit.
 
 package main
 
@@ -21,13 +21,13 @@ import (
 	"github.com/sluice-npu/sluice/sim/verify"
 )
 
-// large imports the first segments of a network, all of them where none are named. The exits of the zoo's networks are
-// exit1, exit2 ... by depth.
+// large imports the first segments of a network, or all if no number is given. The exits of the zoo's networks are
+// called exit1, exit2 ... in order of depth.
 func (c *verifyCmd) large() (*graph.Graph, error) {
 	from := c.Import
 	from.InputSide = cmp.Or(onnx.Square(c.Input), from.InputSide)
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
-		// by name: what lies behind need not fit so small an input
+		// select exits by name: later layers may not fit such a small input
 		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
@@ -57,8 +57,8 @@ func (c *verifyCmd) large() (*graph.Graph, error) {
 	return out, nil
 }
 
-// segments runs one image through the first segments of a network, one start a segment, and compares
-// all bytes of its slot after each.
+// segments runs one image through the first segments of a network, one start per segment, and compares all bytes of
+// its slot after each start.
 func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDoc) error {
 	if len(designs) != 1 {
 		return cli.Coded(cli.Usage, errors.New("--segments takes one configuration"))
@@ -90,7 +90,7 @@ func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDo
 	}
 	defer dev.Close()
 	in := inputs(b, &zoo.Images{Pixels: [][]float32{image}})[0]
-	if c.Seed%2 == 0 { // the extremes that no image has
+	if c.Seed%2 == 0 { // also extremes that no image contains
 		in = randnet.Input(rng, b)
 	}
 	set, done := e.Progress("segments", len(b.Network.Exits))

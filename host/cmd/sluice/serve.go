@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type serveCmd struct {
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
-	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show."`
+	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show; it is read again when it changes."`
 	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that clients' own must be signed by."`
@@ -66,16 +65,18 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
+	var err error
+	if o.Tracer, err = serve.NewTracer(e.Ctx); err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
 	if c.Token != "" {
-		text, err := os.ReadFile(c.Token)
-		if o.Token = strings.TrimSpace(string(text)); err != nil || o.Token == "" {
-			return cli.Coded(cli.Input, errors.Join(err, fmt.Errorf("--token %s: expected a file with a token in it", c.Token)))
+		if o.Token, err = serve.TokenFile(c.Token, e.Log); err != nil {
+			return cli.Coded(cli.Input, err)
 		}
 	}
 	var secure *tls.Config
 	if c.Cert != "" {
-		var err error
-		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA); err != nil {
+		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA, e.Log); err != nil {
 			return cli.Coded(cli.Input, err)
 		}
 	}
@@ -101,7 +102,10 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err := s.LoadAll(); err != nil {
 		return errors.Join(cli.Coded(cli.Input, err), s.Drain(running))
 	}
-	return c.serve(e, s, secure, ports)
+	err = c.serve(e, s, secure, ports)
+	short, stop := context.WithTimeout(running, 5*time.Second)
+	defer stop()
+	return errors.Join(err, o.Tracer.Close(short))
 }
 
 // open opens a device with a first model on it.
@@ -116,33 +120,67 @@ func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, e
 	if c.Device == "soft" {
 		o.Watchdog.Least = 2e9 // a machine that has too much to do is no device that hangs
 	}
-	if c.Device != "soft" && c.Device != "uio" { // a simulation takes seconds for what the table has in ms; a GPU has no table
+	if c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for what the table has in ms; a GPU has no table
 		o.Timely, o.Watchdog.Fixed = false, 600e9
 	}
 	return o, nil
 }
 
-func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
+// faces are the server's three ports.
+type faces struct {
+	grpc   *grpc.Server
+	http   [2]*http.Server
+	failed chan error // of a port that ends by itself
+}
+
+// answer has the ports answer: REST, gRPC and the status page.
+func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener) *faces {
 	var opts []grpc.ServerOption
 	if secure != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(secure)))
 	}
-	g := s.GRPC(opts...)
-	faces := []*http.Server{{Handler: s.REST()}, {Handler: s.Status()}}
-	failed := make(chan error, 3)
-	for i, face := range faces {
+	f := &faces{grpc: s.GRPC(opts...), http: [2]*http.Server{{Handler: s.REST()}, {Handler: s.Status()}}, failed: make(chan error, 3)}
+	for i, face := range f.http {
 		face.ReadHeaderTimeout, face.IdleTimeout = 10*time.Second, 2*time.Minute
 		l := ports[2*i]
 		go func() {
 			if secure != nil {
 				face.TLSConfig = secure
-				failed <- face.ServeTLS(l, "", "")
+				f.failed <- face.ServeTLS(l, "", "")
 				return
 			}
-			failed <- face.Serve(l)
+			f.failed <- face.Serve(l)
 		}()
 	}
-	go func() { failed <- g.Serve(ports[1]) }()
+	go func() { f.failed <- f.grpc.Serve(ports[1]) }()
+	return f
+}
+
+// stop closes the ports, whoever still holds a connection or a stream.
+func (f *faces) stop() {
+	const patience = time.Second
+	stopped := make(chan struct{})
+	go func() {
+		f.grpc.GracefulStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(patience): // streams that nobody closes
+		f.grpc.Stop()
+	}
+	for _, face := range f.http {
+		short, stop := context.WithTimeout(context.Background(), patience)
+		if face.Shutdown(short) != nil {
+			face.Close()
+		}
+		stop()
+	}
+}
+
+// serve answers until the command is to end, and then drains.
+func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
+	f := answer(s, secure, ports)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)
@@ -156,7 +194,7 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 	select {
 	case <-e.Ctx.Done():
 		e.Log.Info("draining", "at most", c.Grace)
-	case err = <-failed:
+	case err = <-f.failed:
 		err = cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
 	}
 	until, stop := context.WithTimeout(context.WithoutCancel(e.Ctx), c.Grace)
@@ -165,22 +203,6 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 		err = errors.Join(err, cli.Coded(cli.Device, drained))
 	}
 	done()
-	stopped := make(chan struct{})
-	go func() {
-		g.GracefulStop()
-		close(stopped)
-	}()
-	select {
-	case <-stopped:
-	case <-time.After(time.Second): // streams that nobody closes
-		g.Stop()
-	}
-	for _, face := range faces {
-		short, stop := context.WithTimeout(context.WithoutCancel(e.Ctx), time.Second)
-		if face.Shutdown(short) != nil {
-			face.Close()
-		}
-		stop()
-	}
+	f.stop()
 	return err
 }

@@ -1,4 +1,4 @@
-// What there is to say of the NPU of the board that this program runs on.
+// Flags for the NPU of the board that this program runs on.
 
 package main
 
@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// uioFlags say which NPU --device uio is. Label and clock have no default: nothing that a board counts may
-// be called by another's name.
+// uioFlags describe the NPU of --device uio. Label and clock have no default: a board's counts must not be attributed
+// to something else.
 type uioFlags struct {
 	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
 	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, needed: what figures are, measured (a board) or simulated (QEMU)."`
 	ClockMHz float64            `serves:"bundle" device:"uio" name:"clock-mhz" help:"On uio, needed: the NPU's clock, as it is."`
-	now      func() engine.Time // the NPU's clock, once it is open
+	now      func() engine.Time // the NPU's clock, set when it is open
 }
 
-// boardCmd hands on to the package that a board's image runs: its commands, options and exit codes.
+// boardCmd passes its arguments to the package that a board's image runs, with its commands, options and exit codes.
 type boardCmd struct {
 	Args []string `arg:"" optional:"" help:"Command of sluice board, and its arguments."`
 }

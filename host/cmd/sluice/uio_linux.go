@@ -1,4 +1,4 @@
-// The NPU of the board that this program runs on, behind UIO, which is Linux's.
+// The NPU of the board that this program runs on, through UIO, which exists only on Linux.
 
 package main
 
@@ -34,7 +34,7 @@ func (c *boardCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// configure puts a bitstream into the PL, and looks whether what answers there is the manifest's.
+// configure loads a bitstream into the PL and checks that the loaded design is the one in the manifest.
 func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
 	manager := bitstreams.Manager{}
 	state, err := manager.State()
@@ -55,8 +55,8 @@ func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitst
 	return nil
 }
 
-// answers holds what has been loaded to board and manifest. Nothing of the PL is read before its clock, its reset
-// (surroundings) and the address have been: where no design answers, a read hangs the processor.
+// answers compares the loaded design with board and manifest. Clock, reset (surroundings) and address are checked
+// before anything in the PL is read: without a design that answers, a read hangs the processor.
 func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
 	around, err := surroundings(b)
 	if err != nil {
@@ -84,12 +84,12 @@ func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Mani
 	return around, nil
 }
 
-// replace loads while nobody else has the NPU that is in the PL, nor can take it; look: and nothing of it is
-// under way on the memory ports when the PL goes. awake tells whether the PL would answer a look.
+// replace loads while it holds the NPU in the PL, so that no other program has or can take it. With look, it also
+// checks that no transfer is in progress on the memory ports; awake reports whether the PL would answer that check.
 func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {
-	case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
+	case errors.Is(err, uio.ErrNoDevice): // no driver, so no other user
 		return load()
 	case err != nil:
 		return fmt.Errorf("the NPU that is loaded: %w", err)

@@ -1,5 +1,5 @@
-// sluice verify: the hardware against the golden executor, the golden executor against onnxruntime,
-// and the two devices against each other.
+// sluice verify: compares the hardware with the golden executor, the golden executor with onnxruntime, and the
+// devices cosim and soft with each other.
 
 package main
 
@@ -87,7 +87,7 @@ type verifyDoc struct {
 	Layers        int      `json:"layers"`
 	Images        int      `json:"images"`
 	Mismatches    int      `json:"mismatches"`
-	ExitAgreement *float64 `json:"exit_agreement"` // null: not asked
+	ExitAgreement *float64 `json:"exit_agreement"` // null: not checked
 	AccuracyDelta *float64 `json:"accuracy_delta"` // golden minus onnxruntime, share
 	OracleImages  int      `json:"oracle_images"`
 	Coverage      struct {
@@ -108,10 +108,10 @@ type verifyDoc struct {
 	Problems []string         `json:"problems"`
 }
 
-// designs are the configurations under test.
+// designs loads the configurations under test.
 func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
 
-// splitList are the parts of a list, separated by commas.
+// splitList splits a list at its commas.
 func splitList(list string) []string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {
@@ -138,11 +138,11 @@ func loadDesigns(list string) ([]configs.Design, error) {
 	return all, nil
 }
 
-// checked are the designs whose build with assertions is run, by name.
+// checked lists the designs, by name, whose builds with assertions are also run.
 type checked map[string]bool
 
-// checkedOf reads a list of designs under test, separated by commas, each by its name or by what --config, in whose order
-// the designs are, calls it.
+// checkedOf reads a list of designs under test, separated by commas. Each may be given by its name or as in --config;
+// the designs are in the order of --config.
 func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 	out := checked{}
 	if list == "" {
@@ -162,7 +162,7 @@ func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 	return out, nil
 }
 
-// build is a design's simulator.
+// build names the simulator of a design.
 func (c checked) build(d configs.Design) string {
 	if c[d.Name] {
 		return d.Name + "-check"
@@ -170,7 +170,7 @@ func (c checked) build(d configs.Design) string {
 	return d.Name
 }
 
-// served is the configuration for the checks that serve a network: the only one, or `run`.
+// served is the configuration for the checks that serve a network: the only one, or `run` if there are several.
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
 		return designs[0].Name, true
@@ -242,7 +242,7 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// something refuses what would end well without a check.
+// something rejects options with which no check would run.
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
 		if c.Checked != "" || c.RequireCoverage || max(c.Stub, c.Faults) > 0 {
@@ -366,7 +366,7 @@ func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 	return nil
 }
 
-// problem notes what a check found; what is no mismatch is an error of the device and ends it all.
+// problem records a mismatch that a check found; any other error is a device error and ends the command.
 func (d *verifyDoc) problem(name string, err error) error {
 	if err == nil {
 		return nil
@@ -379,7 +379,7 @@ func (d *verifyDoc) problem(name string, err error) error {
 	return nil
 }
 
-// shadow opens the device beside a full golden executor.
+// shadow opens the device together with a golden executor that keeps all slots.
 func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, error) {
 	s := &verify.Shadow{Reference: soft.New(p.design, soft.Options{})}
 	if c.Device == "soft" {
@@ -417,7 +417,7 @@ func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *v
 	return nil
 }
 
-// layers opens each configuration with room for random networks.
+// layers opens each configuration with memory for random networks.
 func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	var all []*verify.Bench
 	buses := map[string]*npu.Cosim{}
@@ -433,7 +433,7 @@ func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, 
 		} else {
 			var o npu.CosimOpts
 			if c.Device == "hls" {
-				o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default holds
+				o.DRAMBytes = 256 << 20 // the weights of random networks on the largest arrays need more than the default
 			}
 			kind := cosimOf(c.Device, d)
 			if c.Device == "cosim" {
@@ -460,17 +460,17 @@ func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, 
 	done()
 	doc.Coverage.Layers = *l
 	doc.Layers += l.N
-	for _, b := range all { // a build with checkers says what it has counted when it ends
+	for _, b := range all { // a build with checkers reports its counts when it ends
 		if bus := buses[b.Design.Name]; err == nil && check[b.Design.Name] && bus != nil {
 			if err = b.Dev.Close(); err == nil {
-				err = doc.Coverage.Bins.Heard(b.Design, bus.Said())
+				err = doc.Coverage.Bins.AddCheckerCounts(b.Design, bus.Output())
 			}
 		}
 	}
 	return doc.problem("layers", err)
 }
 
-// orders serves the same arrivals on soft by the table, and on the device by the table and measured.
+// orders serves the same arrivals on soft with the table, and on the device with the table and with measured times.
 func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
 	doc.Coverage.Orders = map[string]verify.Orders{}
 	dev, err := c.openDevice(e.Ctx, c.Device, p, memo)
@@ -499,7 +499,7 @@ func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *
 	return nil
 }
 
-// python is the one that has onnxruntime.
+// python returns the Python that has onnxruntime.
 func (c *verifyCmd) python() string {
 	return cmp.Or(c.Python, filepath.Join(c.Build, "venv", "bin", "python"))
 }

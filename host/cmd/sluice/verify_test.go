@@ -29,7 +29,7 @@ func TestServedConfiguration(t *testing.T) {
 	}
 }
 
-// Doctor asks the simulator that it finds: one of another design does not do.
+// Doctor asks the simulator that it finds: one of another design is rejected.
 func TestDoctorAsksTheSimulator(t *testing.T) {
 	path, err := npu.FindCosim("tiny")
 	if err != nil {
@@ -45,7 +45,8 @@ func TestDoctorAsksTheSimulator(t *testing.T) {
 	}
 }
 
-// --checked takes a configuration by its name and by what --config calls it; --config's file is what an error says to build.
+// --checked accepts a configuration by its name and as in --config; the error about a missing build names the file of
+// --config.
 func TestConfigurationByFile(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
 	if err != nil {
@@ -96,7 +97,7 @@ func TestVerifyLooksForPythonFirst(t *testing.T) {
 	}
 }
 
-// What would end well without a check is refused.
+// Options with which no check would run are rejected.
 func TestVerifyOfNothing(t *testing.T) {
 	none := []string{"--n", "0", "--images", "0", "--oracle", "0", "--orders", "0"}
 	for _, c := range []struct {
@@ -117,7 +118,7 @@ func TestVerifyOfNothing(t *testing.T) {
 	}
 }
 
-// On a device that cannot fail no error code can be covered, and that is said.
+// On a device that cannot fail no error code can be covered, and the message says so.
 func TestRequireCoverage(t *testing.T) {
 	var out, log bytes.Buffer
 	args := []string{"verify", "--device", "soft", "--config", "tiny,v5", "-n", "30", "--seed", "5", "--out", t.TempDir()}
@@ -139,13 +140,13 @@ func TestSegmentsOnSoft(t *testing.T) {
 	if code := realMain(args, &out, &log); code != cli.OK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
 	}
-	// the beginning alone, on an input that is too small for what lies behind it
+	// only the first segments, on an input that is too small for later ones
 	out.Reset()
 	args[6], args[10] = "inceptionv3", "64"
 	if code := realMain(args, &out, &log); code != cli.OK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("%v: exit code %d: %s%s", args, code, out.String(), log.String())
 	}
-	// another's network: its exits by their names, its side by the flag that every command has
+	// another network: its exits by their names, its input side by the general flag
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func TestSegmentsOnSoft(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", flag, code, log.String())
 		}
 	}
-	// an oracle without labels is none, and alone it checks nothing
+	// an oracle without labels is rejected, since alone it checks nothing
 	log.Reset()
 	if code := realMain([]string{
 		"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--exits", exits,

@@ -43,10 +43,14 @@ func (f *Fake) Info() device.Info {
 }
 
 // Load implements device.Blocking.
-func (*Fake) Load(context.Context, *bundle.Bundle) error { return nil }
+func (*Fake) Load(context.Context, device.Artefact) error { return nil }
 
 // Admit implements device.Blocking.
-func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int16) error {
+func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, input []device.Tensor) error {
+	in, err := device.WordInput(input)
+	if err != nil {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.slots == nil {

@@ -199,6 +199,9 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 			if o.Padded > 0 {
 				add(key+" padded", "ppm", ppm, o.Padded)
 			}
+			for i, ns := range o.Pauses {
+				add(key+[]string{" longest pause of the launcher", " of it on the processor"}[i], "ns", 1, float64(ns))
+			}
 			if c.Keep != nil {
 				c.Keep(out)
 			}
@@ -226,7 +229,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
 		w := &drawn[name].Bundle.Network
-		load := &device.Work{Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
+		load := &device.Work{Kind: device.Load, Network: name, Artefact: drawn[name]}
 		if _, err := s.Do(ctx, load); err != nil {
 			return nil, err
 		}
@@ -251,7 +254,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			if err := looks.Look(d, names[0], true); err != nil {
 				return nil, err
 			}
-			said := &reef.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again}
+			said := &reef.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again, Pauses: []int64{n.Pauses.Longest.Nanoseconds(), n.Pauses.CPU.Nanoseconds()}}
 			for i := range n.Preemptions {
 				said.Gone = append(said.Gone, float64(n.Preemptions[i].Away.Nanoseconds())/1e3)
 			}

@@ -168,7 +168,7 @@ func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch
 		_, err := d.Begin(ctx, now, &w)
 		return err
 	}
-	if err := begin(0, device.Work{Kind: device.Load, Artefact: device.Artefact{Network: net.Name, Kind: gpu.ArtefactModule, Data: net}}); err != nil {
+	if err := begin(0, device.Work{Kind: device.Load, Network: net.Name, Artefact: net}); err != nil {
 		return 0, err
 	}
 	exits := len(b.Network.Exits)

@@ -283,7 +283,7 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 		}
 		n := engine.Network{Name: set.Zoo[j].Name, Family: family, Cold: !fixed && j > 0}
 		for range set.Workers {
-			n.Tables, n.Load, n.Artefacts = append(n.Tables, t), append(n.Load, load), append(n.Artefacts, device.Artefact{Network: n.Name, Kind: "table"})
+			n.Tables, n.Load = append(n.Tables, t), append(n.Load, load)
 		}
 		out = append(out, n)
 	}

@@ -31,6 +31,7 @@ type Opened struct {
 type Said struct {
 	Gone               []float64 // us, of each preemption, until nothing else was on the GPU
 	Ran, Padded, Again int       // kernels
+	Pauses             []int64   // ns: the launcher's longest, and what of it its thread had the processor
 }
 
 // On is a bed of somebody's networks, on the simulated GPU, or on another where real opens one.
@@ -120,7 +121,7 @@ func (b *Bed) serveReal(ctx context.Context, m gpu.Mode, names []string, cfg eng
 	if err != nil {
 		return nil, nil, err
 	}
-	o := &Outcome{Preemptions: len(s.Gone), Gone: s.Gone}
+	o := &Outcome{Preemptions: len(s.Gone), Gone: s.Gone, Pauses: s.Pauses}
 	o.Preempt, o.PreemptP99 = meanP99(slices.Clone(s.Gone))
 	if s.Ran > 0 {
 		o.Padded, o.Again = float64(s.Padded)/float64(s.Ran), float64(s.Again)/float64(s.Ran)

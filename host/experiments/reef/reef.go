@@ -114,6 +114,7 @@ type Outcome struct {
 	Served                   []Client  // those
 	Seen                     []float64 // latencies of real-time requests, of alone, the least first
 	Gone                     []float64 // us, of each preemption
+	Pauses                   []int64   // of a real GPU's launcher: Said's
 }
 
 // ClientOutcome is what a client saw.
@@ -223,8 +224,7 @@ func (b *Bed) device(m gpu.Mode, networks []string) (*gpu.Device, error) {
 		return nil, err
 	}
 	for i, n := range networks {
-		a := device.Artefact{Network: n, Kind: gpu.ArtefactModule, Data: b.network(n)}
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: n, Artefact: b.network(n)}); err != nil {
 			return nil, err
 		}
 	}

@@ -207,8 +207,7 @@ func (e *Edge) device() (*gpu.Device, error) {
 		return nil, err
 	}
 	for i, name := range edgeNetworks() {
-		a := device.Artefact{Network: name, Kind: gpu.ArtefactModule, Data: &e.nets[name].Network}
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: name, Artefact: &e.nets[name].Network}); err != nil {
 			return nil, err
 		}
 	}

@@ -192,7 +192,7 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 		Name: name, Program: func(int) (*kernel.Program, error) { return program, nil },
 		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
 	}
-	_, err = d.Begin(l.ctx, 0, &device.Work{ID: 1 << 60, Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: gpu.ArtefactModule, Data: n}})
+	_, err = d.Begin(l.ctx, 0, &device.Work{ID: 1 << 60, Kind: device.Load, Network: name, Artefact: n})
 	return &profiler{d: d}, err
 }
 

@@ -156,8 +156,7 @@ func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) fl
 		return nil, err
 	}
 	for i := range models {
-		a := device.Artefact{Network: models[i].Name, Kind: gpu.ArtefactModule, Data: b.network(&models[i])}
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: models[i].Name, Artefact: b.network(&models[i])}); err != nil {
 			return nil, err
 		}
 	}

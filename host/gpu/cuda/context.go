@@ -35,7 +35,7 @@ func (l *launcher) open() error {
 	}
 	l.info = device.Info{
 		Name: l.lib.API().Name, Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
-		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000,
 	}
 	if l.lib.Fake() {
 		l.info.Label = "simulated"

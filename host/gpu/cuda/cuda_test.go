@@ -153,7 +153,7 @@ func (r *rig) must(w device.Work) device.Event {
 
 func (r *rig) load(b *bundle.Bundle) {
 	r.t.Helper()
-	r.must(device.Work{Kind: device.Load, Artefact: device.OfBundle(b)})
+	r.must(device.Work{Kind: device.Load, Artefact: b})
 }
 
 func (r *rig) copy(b *bundle.Bundle, id device.RequestID, in []int16) device.Event {
@@ -331,7 +331,7 @@ func killed(t *testing.T, cfg cuda.Config, launches int, of func(testing.TB) (*b
 	rng := rand.New(rand.NewPCG(*seed, 77))
 	b, p := of(t)
 	t.Logf("seed %d: %d layers", *seed, len(b.Layers))
-	if w := (device.Work{ID: 1 << 32, Kind: device.Load, Artefact: device.OfBundle(b)}); len(b.FBCB) == len(b.Layers) {
+	if w := (device.Work{ID: 1 << 32, Kind: device.Load, Artefact: b}); len(b.FBCB) == len(b.Layers) {
 		r.load(b)
 	} else if r.d.LoadAny(w); true {
 		if e := r.event(); e.Kind != device.Done {
@@ -500,7 +500,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v %v, expected %v that loses a launch", what, e.Kind, e.Err, want)
 		}
 	}
-	fails("a network twice", r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(b)}), device.ErrRequest)
+	fails("a network twice", r.do(device.Work{Kind: device.Load, Artefact: b}), device.ErrRequest)
 	fails("a short input", r.copy(b, 1, in[1:]), device.ErrRequest)
 	other := *b
 	other.Network.Name = "nobody's"
@@ -531,7 +531,7 @@ func TestRefused(t *testing.T) {
 	fails("a network in use", r.do(device.Work{Kind: device.Unload, Network: b.Network.Name}), device.ErrRequest)
 	bad := *b
 	bad.Network.Name, bad.Layers = "bad", bad.Layers[:1]
-	if e := r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(&bad)}); !errors.Is(e.Err, device.ErrMismatch) {
+	if e := r.do(device.Work{Kind: device.Load, Artefact: &bad}); !errors.Is(e.Err, device.ErrMismatch) {
 		t.Errorf("a bundle that is not one: %v", e.Err)
 	}
 	if e := r.do(launch(b, 0, 0, 2, 1)); e.Kind != device.Passed {
@@ -743,7 +743,7 @@ func TestSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Admit(ctx, b.Network.Name, 1, in); err != nil {
+	if err := s.Admit(ctx, b.Network.Name, 1, device.InWords(in)); err != nil {
 		t.Fatal(err)
 	}
 	l := launch(b, 0, len(b.Network.Exits)-1, 2, 1).Launch

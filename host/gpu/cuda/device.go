@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
@@ -244,25 +245,26 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			return false, refuse("units %v of %d", w.Launch.Units, d.info.Units)
 		}
 	case device.Load:
-		drawn, _ := w.Artefact.Data.(*Drawn)
-		switch k := w.Artefact.Kind; {
-		case k == device.ArtefactBundle && w.Artefact.Bundle != nil:
-		case k == ArtefactDrawn && drawn != nil:
-		default:
-			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, k)
+		drawn, is := w.Artefact.(*Drawn)
+		var b *bundle.Bundle
+		if !is {
+			var err error
+			if b, err = device.ArtefactOf[*bundle.Bundle](w.Artefact, d.info.Name); err != nil {
+				return false, err
+			}
 		}
 		d.all.Go(func() { // unpacking may take a while
 			o := order{work: w}
-			if w.Artefact.Kind == ArtefactDrawn {
+			if is {
 				o.net, o.err = drawn.prepare()
-			} else if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
-				o.net, o.err = prepare(w.Artefact.Bundle)
+			} else if o.err = b.Validate(); o.err == nil {
+				o.net, o.err = prepare(b)
 			}
 			if o.err == nil && d.cfg.Mode.Pad { // other batches are profiled when they come
 				_, o.err = o.net.profile(1, d.cfg.Params)
 			}
 			if o.err != nil {
-				o.err = fmt.Errorf("load %s: %w: %w", w.Artefact.Network, device.ErrMismatch, o.err)
+				o.err = fmt.Errorf("load %s: %w: %w", w.Artefact.NetworkName(), device.ErrMismatch, o.err)
 			}
 			d.give(o)
 		})

@@ -14,9 +14,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ArtefactDrawn is the kind of artefact whose Data is a *Drawn.
-const ArtefactDrawn = "drawn"
-
 // Drawn is a network of descriptors with weights drawn from a seed. Of the bundle it uses layers, names, network and
 // slot.
 type Drawn struct {
@@ -27,6 +24,12 @@ type Drawn struct {
 	made *network
 	err  error
 }
+
+// NetworkName and Kind make it what this device loads beside bundles (device.Artefact).
+func (d *Drawn) NetworkName() string { return d.Bundle.Network.Name }
+
+// Kind is that of every drawn network.
+func (*Drawn) Kind() string { return "drawn" }
 
 // ErrDrawn is wrapped by errors about such a program.
 var ErrDrawn = errors.New("program of descriptors")

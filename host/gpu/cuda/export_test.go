@@ -3,6 +3,7 @@ package cuda
 import (
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
@@ -53,7 +54,7 @@ func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, befor
 
 // LoadAny begins the loading of a bundle that no compiler made, and that nobody checks.
 func (d *Device) LoadAny(w device.Work) {
-	n, err := prepare(w.Artefact.Bundle)
+	n, err := prepare(w.Artefact.(*bundle.Bundle))
 	d.give(order{work: &w, net: n, err: err})
 }
 

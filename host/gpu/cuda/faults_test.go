@@ -119,7 +119,7 @@ func (r *told) do(w device.Work) (device.Event, error) {
 }
 
 func (r *told) load() error {
-	_, err := r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(r.b)})
+	_, err := r.do(device.Work{Kind: device.Load, Artefact: r.b})
 	return err
 }
 

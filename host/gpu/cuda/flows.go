@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
@@ -355,9 +356,9 @@ func (l *launcher) pass(f *flow) error {
 		for c := range raw {
 			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[logitsAt+2*(i*e.Classes+c):]))
 		}
-		class, conf := device.ConfidenceAt(e, raw)
+		class, conf := bundle.ConfidenceAt(e, raw)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
-		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
+		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw})
 		if conf >= q.ThetaAt(f.places[i], f.seg) || f.seg == final {
 			r.Taken = f.seg
 		} else {

@@ -22,7 +22,7 @@ func TestInPlace(t *testing.T) {
 			rng := rand.New(rand.NewPCG(*seed, 31))
 			d := cuda.InPlace(*seed, 8)
 			b := d.Bundle
-			r.must(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: b.Network.Name, Kind: cuda.ArtefactDrawn, Data: d}})
+			r.must(device.Work{Kind: device.Load, Network: b.Network.Name, Artefact: d})
 			in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
 			for i := range in {
 				in[i] = int16(rng.IntN(2001) - 1000)

@@ -41,6 +41,7 @@ type launcher struct {
 	lost    error // the context is unusable until a reset
 	stuck   bool  // a stream could not be destroyed: partitions are freed with the context
 	counts  Counts
+	watch   watch
 	since   time.Time // start of the preemption in progress, or zero
 	meet    *meeting  // that preemption
 	met     []*meeting
@@ -106,7 +107,9 @@ func (d *Device) launcher(opened chan<- error) {
 				l.obey(o)
 			}
 		}
-		if l.step() || len(orders) > 0 {
+		moved := l.step()
+		l.watch.round(&l.counts.Pauses, len(l.flows) > 0)
+		if moved || len(orders) > 0 {
 			idle = 0
 			continue
 		}
@@ -192,7 +195,7 @@ func (l *launcher) obey(o *order) {
 	switch w.Kind {
 	case device.Load:
 		if err = o.err; err == nil {
-			err = l.load(w.Artefact.Network, o.net)
+			err = l.load(w.Artefact.NetworkName(), o.net)
 		}
 		l.answer(w, l.check(err))
 	case device.Unload:

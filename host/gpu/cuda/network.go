@@ -171,8 +171,8 @@ var known = struct {
 	of map[profiled]*versions
 }{of: map[profiled]*versions{}}
 
-// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated: for products, one 16 by 16
-// bit multiplication per lane and clock, and as much again to load the operands.
+// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated, by the
+// kernels' instructions.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {

@@ -133,8 +133,8 @@ func TestSamePolicies(t *testing.T) {
 			inputs[b.Network.Name] = append(inputs[b.Network.Name], in)
 			var xs []device.ExitResult
 			for s, raw := range want {
-				class, conf := device.Confidence(raw, b.Network.Exits[s].Frac)
-				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: device.Logits(raw, b.Network.Exits[s].Frac)})
+				class, conf := bundle.Confidence(raw, b.Network.Exits[s].Frac)
+				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: bundle.Logits(raw, b.Network.Exits[s].Frac)})
 			}
 			shows[b.Network.Name] = append(shows[b.Network.Name], xs)
 		}
@@ -149,7 +149,7 @@ func TestSamePolicies(t *testing.T) {
 			n := cuda.Simulated(b, p, func(id device.RequestID, segment int) device.ExitResult {
 				return shows[name][int(id)%images][segment]
 			})
-			if _, err := d.Begin(t.Context(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: gpu.ArtefactModule, Data: n}}); err != nil {
+			if _, err := d.Begin(t.Context(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: name, Artefact: n}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -217,7 +217,7 @@ func TestSamePolicies(t *testing.T) {
 				t.Errorf("the simulated GPU is %+v, the device %+v", a, b)
 			}
 			for i, b := range bundles {
-				w := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: b.Network.Name, Kind: device.ArtefactBundle, Bundle: b}}
+				w := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: b}
 				if _, err := real.Begin(ctx, 0, w); err != nil {
 					t.Fatal(err)
 				}

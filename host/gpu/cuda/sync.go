@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 )
 
@@ -73,7 +72,7 @@ func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
 // Info implements device.Blocking.
 func (s *Sync) Info() device.Info {
 	info := s.d.Info()
-	info.Places, info.Units, info.UnitAlign, info.Priorities, info.Preempt, info.Loads = 1, 0, 0, 0, device.PreemptExit, ""
+	info.Places, info.Units, info.UnitAlign, info.Priorities, info.Preempt = 1, 0, 0, 0, device.PreemptExit
 	info.Through, info.Neighbours = false, false
 	return info
 }
@@ -85,8 +84,8 @@ func (s *Sync) Units() int { return s.d.Info().Units }
 func (s *Sync) Device() *Device { return s.d }
 
 // Load implements device.Blocking.
-func (s *Sync) Load(ctx context.Context, b *bundle.Bundle) error {
-	_, err := s.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(b)})
+func (s *Sync) Load(ctx context.Context, a device.Artefact) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Load, Artefact: a})
 	return err
 }
 
@@ -97,10 +96,8 @@ func (s *Sync) Unload(ctx context.Context, network string) error {
 }
 
 // Admit implements device.Blocking.
-func (s *Sync) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
-	_, err := s.do(ctx, &device.Work{Kind: device.Copy, Network: network, Request: id, Input: func() ([]device.Tensor, error) {
-		return []device.Tensor{device.Words("input", input, len(input))}, nil
-	}})
+func (s *Sync) Admit(ctx context.Context, network string, id device.RequestID, in []device.Tensor) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Copy, Network: network, Request: id, Input: func() ([]device.Tensor, error) { return in, nil }})
 	return err
 }
 

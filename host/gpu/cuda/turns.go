@@ -27,7 +27,8 @@ type Counts struct {
 	// Preemptions lists priority launches that found others on the GPU.
 	Preemptions []Preemption
 	// Clock is the accuracy of their spans by the GPU's clock, on Timed devices.
-	Clock Clock
+	Clock  Clock
+	Pauses Pauses
 }
 
 // Counts returns the counts so far. The device must be idle.

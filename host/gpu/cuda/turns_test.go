@@ -200,7 +200,7 @@ func TestSameOrders(t *testing.T) {
 				for _, b := range []*bundle.Bundle{rt, be, &other} {
 					n := cuda.Simulated(b, p, exit)
 					n.Input = 0
-					begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: n.Name, Kind: gpu.ArtefactModule, Data: n}})
+					begin(device.Work{Kind: device.Load, Network: n.Name, Artefact: n})
 				}
 				var all []device.Work
 				for i := range 4 {

@@ -14,8 +14,8 @@ var (
 	n    = flag.Int("n", 80, "random instances")
 )
 
-// brute is the best sum of accuracy and rate that any assignment of everybody to workers has, each worker
-// with whatever network and batch does best; 0 where none maps everybody.
+// brute is the best sum of accuracy and rate over all assignments of all clients to workers, each worker with its
+// best network and batch; 0 if no assignment maps all clients.
 func brute(p *jellyfish.Problem) float64 {
 	n := len(p.Clients)
 	best := 0.0
@@ -69,7 +69,7 @@ func draw(k, workers, clients int) *jellyfish.Problem {
 			Rate: []int{10, 15, 25}[rng.IntN(3)], SLO: []jellyfish.Time{75e6, 100e6, 150e6}[rng.IntN(3)], Bandwidth: 7.5e6 + rng.Float64()*42.5e6,
 		})
 	}
-	zoo := jellyfish.Synthetic(1 + rng.Float64()) // slower ones, too, so that a few clients fill a worker
+	zoo := jellyfish.Synthetic(1 + rng.Float64()) // also slower ones, so that few clients fill a worker
 	p, err := jellyfish.NewProblem(zoo, c, workers, jellyfish.Aligned)
 	if err != nil {
 		panic(err)
@@ -77,8 +77,8 @@ func draw(k, workers, clients int) *jellyfish.Problem {
 	return p
 }
 
-// On small instances the answer is what trying everything gives, by each of the ways there are; no bound
-// is below it, and no selection above it.
+// On small instances the result equals an exhaustive search, by each of the methods; no bound is below it, and no
+// selection above it.
 func TestSolve(t *testing.T) {
 	t.Logf("--seed %d --n %d", *seed, *n)
 	tight, possible := 0, 0
@@ -100,8 +100,8 @@ func TestSolve(t *testing.T) {
 		if err != nil || !a.Proved || math.Abs(a.Accuracy-want) > 1e-7 {
 			t.Errorf("instance %d: %+v, %v; %g by trying everything", k, a, err, want)
 		}
-		o, err := Solve(p, 0.9*want, 0)    // steps end at what is known to be possible
-		ended := want == 0 && o.Nodes == 0 // nobody fits anything: there is nothing to search
+		o, err := Solve(p, 0.9*want, 0)    // steps stop at the known optimum
+		ended := want == 0 && o.Nodes == 0 // no client fits anywhere: nothing to search
 		if err != nil || o.Proved != (p.Workers == 4 || ended) || o.Accuracy < want-1e-7 {
 			t.Errorf("instance %d: a bound of %+v, %v; %g is possible", k, o, err, want)
 		}
@@ -126,8 +126,8 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// Beyond 64 clients or 4 workers there is a bound alone: no selection that maps everybody is above it, and
-// none far below.
+// Beyond 64 clients or 4 workers there is only a bound: no selection that maps all clients is above it, and none far
+// below.
 func TestWide(t *testing.T) {
 	for k, c := range []struct{ workers, clients int }{{8, 32}, {8, 72}, {12, 100}, {5, 10}} {
 		var all []jellyfish.Client

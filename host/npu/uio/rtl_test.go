@@ -225,7 +225,7 @@ func TestRTLRefused(t *testing.T) {
 	if err := d.Load(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Admit(t.Context(), b.Network.Name, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); err != nil {
+	if err := d.Admit(t.Context(), b.Network.Name, 1, device.InWords(make([]int16, b.Network.InH*b.Network.InW*b.Network.InC))); err != nil {
 		t.Fatal(err)
 	}
 	l := &device.Launch{ID: 1, Network: b.Network.Name, Requests: []device.RequestID{1}, Theta: []float32{2}}
@@ -263,7 +263,7 @@ func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]d
 	for n, ids := range [][]device.RequestID{{1, 2}, {3}} {
 		l := &device.Launch{ID: device.LaunchID(n + 1), Network: b.Network.Name, Last: last}
 		for _, id := range ids {
-			if err := d.Admit(t.Context(), b.Network.Name, id, in[id-1]); err != nil {
+			if err := d.Admit(t.Context(), b.Network.Name, id, device.InWords(in[id-1])); err != nil {
 				t.Fatal(err)
 			}
 			l.Requests, l.Theta = append(l.Requests, id), append(l.Theta, 2) // nobody leaves early

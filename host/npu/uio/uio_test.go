@@ -18,20 +18,20 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// model is the register block as far as the bus looks at it. It refuses what Device memory refuses.
+// model is the part of the register block that the bus uses. It refuses accesses that Device memory refuses.
 type model struct {
 	t   testing.TB
-	irq *os.File // the other end of the bus's
+	irq *os.File // the other end of the bus's line
 
-	mu      sync.Mutex
-	reg     map[uint32]uint32
-	time    uint64
-	rate    uint64 // cycles a look at TIME takes
-	masked  bool   // as the kernel masks the line
-	raised  bool
-	mute    bool // the line does not arrive
-	deaf    bool // ignores soft resets
-	refused []uint32
+	mu               sync.Mutex
+	reg              map[uint32]uint32
+	time             uint64
+	rate             uint64 // cycles that each read of TIME adds
+	masked           bool   // the kernel has masked the line
+	raised           bool
+	mute             bool // interrupts are lost
+	ignoresSoftReset bool
+	refused          []uint32
 }
 
 func (m *model) check(off uint32, write bool, v uint32) {
@@ -68,7 +68,7 @@ func (m *model) store(off, v uint32) {
 	case off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0:
 		m.reg[abi.RegStatus] = abi.RegStatusBusyMask
 	case off == abi.RegCtrl && v&abi.RegCtrlSoftResetMask != 0:
-		if m.reg[abi.RegStatus]&abi.RegStatusBusyMask != 0 && !m.deaf {
+		if m.reg[abi.RegStatus]&abi.RegStatusBusyMask != 0 && !m.ignoresSoftReset {
 			m.reg[abi.RegStatus] = abi.RegStatusErrorMask
 			m.reg[abi.RegIRQStatus] |= abi.RegIRQStatusErrorMask
 			m.line()
@@ -80,7 +80,7 @@ func (m *model) store(off, v uint32) {
 
 func (m *model) close() error { return nil }
 
-// line is what interrupt controller and UIO do: m.mu is held.
+// line models interrupt controller and UIO; m.mu is held.
 func (m *model) line() {
 	high := m.reg[abi.RegIRQStatus]&m.reg[abi.RegIRQEnable] != 0
 	if high && !m.raised && !m.masked && !m.mute {
@@ -132,7 +132,7 @@ func newModel(t testing.TB) (*Bus, *model) {
 	go m.unmask()
 	t.Cleanup(func() {
 		m.mu.Lock()
-		m.deaf = false
+		m.ignoresSoftReset = false
 		m.mu.Unlock()
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -164,13 +164,13 @@ func TestWaitIRQ(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The model hears of an unmasking later than a kernel would, so an edge may come twice.
+	// The model notices an unmasking later than a kernel would, so an edge may come twice.
 	if all, stale := b.Interrupts(); all-stale != 3 {
 		t.Errorf("%d interrupts, %d stale", all, stale)
 	}
 }
 
-// TestStale: counts without a cause, before and while a start runs, are passed over.
+// TestStale: interrupt counts without a cause, before and while a start runs, are ignored.
 func TestStale(t *testing.T) {
 	b, m := newModel(t)
 	m.edge()
@@ -221,7 +221,7 @@ func TestNoInterrupt(t *testing.T) {
 	}
 }
 
-// TestRefused: what would abort the process never reaches the bus (newModel's clean-up looks).
+// TestRefused: accesses that would abort the process never reach the bus (newModel's clean-up checks that).
 func TestRefused(t *testing.T) {
 	b, m := newModel(t)
 	refused := func(err error) bool {
@@ -259,7 +259,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRest: a start that an earlier process left is abandoned; one that cannot be is an error.
+// TestRest: a start left by an earlier process is aborted; if that is impossible, it is an error.
 func TestRest(t *testing.T) {
 	b, m := newModel(t)
 	start(t, b)
@@ -267,9 +267,9 @@ func TestRest(t *testing.T) {
 		t.Errorf("%v, abandoned: %v", err, b.Abandoned())
 	}
 	start(t, b)
-	m.deaf = true
+	m.ignoresSoftReset = true
 	if err := b.rest(t.Context()); !errors.Is(err, ErrStuck) {
-		t.Errorf("deaf: %v", err)
+		t.Errorf("a device that ignores soft resets: %v", err)
 	}
 	m.reg[abi.RegID] = 0xFFFFFFFF
 	if err := b.rest(t.Context()); !errors.Is(err, npu.ErrHardware) || !strings.Contains(err.Error(), "bitstream") {
@@ -306,7 +306,7 @@ func put(t *testing.T, root, name, text string) {
 
 func TestOpen(t *testing.T) {
 	defer func(was bool) { outer = was }(outer)
-	outer = false // a file has no module behind it
+	outer = false // a regular file has no module behind it
 	o := tree(t)
 	claim, err := Hold(o)
 	if err != nil {
@@ -361,7 +361,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOuter: behind an outer cache the barrier for stores of write-combined memory is the module's.
+// TestOuter: with an outer cache, the module executes the barrier for stores to write-combined memory.
 func TestOuter(t *testing.T) {
 	defer func(was bool) { outer = was }(outer)
 	for _, outer = range []bool{false, true} {
@@ -400,7 +400,7 @@ func TestOuter(t *testing.T) {
 	}
 }
 
-// TestNamelessNeighbour: another driver's device without a name is passed over.
+// TestNamelessNeighbour: another driver's device without a name is skipped.
 func TestNamelessNeighbour(t *testing.T) {
 	o := tree(t)
 	if err := os.Remove(filepath.Join(o.Sys, "class/uio/uio0/name")); err != nil {
@@ -411,7 +411,7 @@ func TestNamelessNeighbour(t *testing.T) {
 	}
 }
 
-// TestSyncMode: u-dma-buf's mode is root's to write, and is left alone where it is right already.
+// TestSyncMode: only root may write u-dma-buf's mode; it is not written if it is right already.
 func TestSyncMode(t *testing.T) {
 	defer func(was bool) { outer = was }(outer)
 	outer = false
@@ -421,7 +421,7 @@ func TestSyncMode(t *testing.T) {
 	put(t, o.Sys, "class/u-dma-buf/npu-memory/size", "65536\n")
 	put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", "1\n")
 	attribute := filepath.Join(o.Sys, "class/u-dma-buf/npu-memory/sync_mode")
-	for _, want := range []string{"2", "2\n"} { // written; found
+	for _, want := range []string{"2", "2\n"} { // once to write it, once to find it right
 		if want == "2\n" {
 			put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", want)
 		}
@@ -438,8 +438,8 @@ func TestSyncMode(t *testing.T) {
 	}
 }
 
-// TestNoLine: a node without an interrupt is said to be so. Writing where nothing is mapped ends in EIO, as the
-// kernel's uio_write does there.
+// TestNoLine: a node without an interrupt gives an error that says so. Writing where nothing is mapped ends with EIO,
+// as in the kernel's uio_write.
 func TestNoLine(t *testing.T) {
 	b, _ := newModel(t)
 	start(t, b)

@@ -1,12 +1,10 @@
-// Package bound says how good a schedule could have been: the least cost over everything that the
-// mechanism of Fluid Batching can do with a handful of requests whose arrivals and exits are known
-// beforehand. No policy that must decide without knowing them does better, so the difference is what
-// is left to gain at most.
+// Package bound computes how good a schedule could have been. It finds the minimum cost over everything that the
+// mechanism of Fluid Batching can do with a few requests whose arrivals and exits are known in advance. A policy does
+// not know them and cannot do better, so the difference is an upper limit for further improvement.
 //
-// A schedule may start any of the requests that wait as a batch, halt a batch at any exit, run any
-// others from the start to that exit (without halting those in turn), merge, and let the device idle
-// until the next arrival, at an exit too. The search is exact: dynamic programming over (time, who
-// has ended, who is in the halted batch, at which exit).
+// A schedule may start any waiting requests as a batch, halt a batch at any exit, run others from the start to that
+// exit (these cannot be halted), merge, and let the device idle until the next arrival, also at an exit. The search
+// is exact: dynamic programming over the time, the set of ended requests, the set in the halted batch, and its exit.
 package bound
 
 import (
@@ -21,25 +19,25 @@ import (
 // Time is ns.
 type Time = sched.Time
 
-// MaxRequests bounds an instance: the search takes every subset of those that wait.
+// MaxRequests limits an instance: the search tries every subset of the waiting requests.
 const MaxRequests = 7
 
 // ErrInstance is the error of an instance that cannot be searched.
 var ErrInstance = errors.New("instance")
 
-// Request is one request, with what no policy knows: where it leaves.
+// Request is one request, including the exit at which it leaves, which no policy knows.
 type Request struct {
 	Arrived, Deadline Time
 	Exit              int
 }
 
-// Cost is what it costs that a request ends then; it must not fall with time.
+// Cost is the cost of a request that ends at a given time; it must not decrease with time.
 type Cost func(r Request, end Time) float64
 
-// Latency is the time from arrival to end: the least sum is the least average.
+// Latency is the time from arrival to end: the least sum gives the least average.
 func Latency(r Request, end Time) float64 { return float64(end - r.Arrived) }
 
-// Missed is 1 for a deadline that is missed.
+// Missed is 1 for a missed deadline, else 0.
 func Missed(r Request, end Time) float64 {
 	if end > r.Deadline {
 		return 1
@@ -52,7 +50,7 @@ type set = uint8 // of requests
 type state struct {
 	at          Time
 	ended, base set
-	exit        int8 // where the base stands; -1: there is none
+	exit        int8 // exit at which the base is halted; -1: there is no base
 }
 
 type search struct {
@@ -63,7 +61,7 @@ type search struct {
 	known map[state]float64
 }
 
-// Exact is the least sum of costs of all requests, in batches of at most bMax (0: the table's).
+// Exact returns the minimum sum of costs of all requests in batches of at most bMax (0: the table's maximum).
 func Exact(t *sched.Table, bMax int, reqs []Request, cost Cost) (float64, error) {
 	if bMax <= 0 || bMax > t.MaxBatch() {
 		bMax = t.MaxBatch()
@@ -80,7 +78,7 @@ func Exact(t *sched.Table, bMax int, reqs []Request, cost Cost) (float64, error)
 	return s.least(state{exit: -1}), nil
 }
 
-// least is the least cost of all that has not ended.
+// least is the minimum cost of all requests that have not ended.
 func (s *search) least(st state) float64 {
 	if st.ended == 1<<len(s.reqs)-1 {
 		return 0
@@ -99,7 +97,7 @@ func (s *search) least(st state) float64 {
 			next = min(next, r.Arrived)
 		}
 	}
-	if next != math.MaxInt64 { // idle
+	if next != math.MaxInt64 { // be idle until the next arrival
 		st := st
 		st.at = next
 		best = s.least(st)
@@ -117,7 +115,7 @@ func (s *search) least(st state) float64 {
 	return best
 }
 
-// start runs a batch from the start: to the base's exit, or to the first where there is none.
+// start runs a new batch from the start: to the base's exit, or to the first exit if there is no base.
 func (s *search) start(st state, batch set) float64 {
 	to := max(st.exit, 0)
 	cost := 0.0
@@ -147,7 +145,7 @@ func (s *search) on(st state) float64 {
 	return cost + s.least(st)
 }
 
-// segment runs one segment for a batch, and answers what those cost that leave at its exit.
+// segment runs one segment for a batch and returns the cost of the requests that leave at its exit.
 func (s *search) segment(st *state, batch *set, segment int) float64 {
 	st.at += s.table.At(segment, segment, bits.OnesCount8(*batch))
 	cost := 0.0

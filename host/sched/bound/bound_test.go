@@ -37,13 +37,14 @@ func TestWorkedExamples(t *testing.T) {
 		{"one alone", half, 0, []bound.Request{{Arrived: 5, Exit: 1}}, bound.Latency, 40},
 		// One after the other: 40 + 80. Together: 60 + 60.
 		{"two, equally good together", half, 0, []bound.Request{{Exit: 1}, {Exit: 1}}, bound.Latency, 120},
-		// Who leaves first goes first: 20, then 60.
+		// The one that leaves first goes first: 20, then 60.
 		{"the shorter first", half, 0, []bound.Request{{Exit: 1}, {Exit: 0}}, bound.Latency, 80},
 		{"together where it pays", steep, 0, []bound.Request{{Exit: 1}, {Exit: 1}}, bound.Latency, 2 * 204},
 		{"not more than B_max", steep, 1, []bound.Request{{Exit: 1}, {Exit: 1}}, bound.Latency, 202 + 404},
-		// The first runs to exit 0 (101), the others, there by then, catch up (203), all go on (306).
+		// The first runs to exit 0 (101), the others, which have arrived by then, catch up (203), and all go on
+		// (306).
 		{"halt, fill, merge", steep, 0, []bound.Request{{Exit: 1}, {Arrived: 101, Exit: 1}, {Arrived: 101, Exit: 1}}, bound.Latency, 306 + 2*205},
-		// Waiting for the second is better than anything else: 1 + 204 for one, 204 for the other.
+		// Waiting for the second request is the best choice: 1 + 204 for one, 204 for the other.
 		{"idle for a companion", steep, 0, []bound.Request{{Exit: 1}, {Arrived: 1, Exit: 1}}, bound.Latency, 205 + 204},
 		{"deadlines", half, 0, []bound.Request{{Exit: 1, Deadline: 40}, {Exit: 1, Deadline: 60}}, bound.Missed, 1},
 		{"a companion would be late", half, 0, []bound.Request{{Exit: 1, Deadline: 60}, {Exit: 1, Deadline: 60}}, bound.Missed, 0},
@@ -61,9 +62,9 @@ func TestWorkedExamples(t *testing.T) {
 	}
 }
 
-const warm = 300 // requests that a policy has seen before an instance begins
+const warm = 300 // requests before an instance begins, from which a policy can learn
 
-// serve runs a policy on an instance, after requests from which it may learn the load.
+// serve runs a policy on an instance, after requests from which it can learn the load.
 func serve(t testing.TB, tab *sched.Table, name string, before, reqs []bound.Request) (latency, missed float64) {
 	t.Helper()
 	p, err := sched.New(name, sched.Options{})
@@ -114,7 +115,7 @@ func instance(rng *rand.Rand, tab *sched.Table, n int, gap float64) []bound.Requ
 	return reqs
 }
 
-// No policy beats the bound. What is left to each is printed with -v.
+// No policy is better than the bound. -v prints the distance of each.
 func TestNobodyBeatsTheBound(t *testing.T) {
 	const n, instances = 6, 50
 	for name, tab := range map[string]*sched.Table{"half": table(t, 3, 8, 500, 500), "steep": table(t, 3, 8, 900, 100), "flat": table(t, 3, 8, 100, 900)} {
@@ -122,7 +123,7 @@ func TestNobodyBeatsTheBound(t *testing.T) {
 		sum, least := map[string][2]float64{}, [2]float64{}
 		before := instance(rng, tab, warm, float64(tab.Alone()))
 		for range instances {
-			// Faster than one by one could serve them, as in the busy periods that make the tail.
+			// Requests come faster than one at a time can serve them, as in the busy periods that determine the tail.
 			reqs := instance(rng, tab, n, 0.5*float64(tab.Alone()))
 			latency, err := bound.Exact(tab, 0, reqs, bound.Latency)
 			if err != nil {

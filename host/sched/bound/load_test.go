@@ -15,7 +15,7 @@ import (
 )
 
 func TestCapacity(t *testing.T) {
-	tab := table(t, 2, 4, 10, 10) // 20 alone, 12.5 each of four
+	tab := table(t, 2, 4, 10, 10) // 20 for one alone, 12.5 for each of four
 	for _, c := range []struct {
 		bMax  int
 		rates []float64
@@ -25,7 +25,7 @@ func TestCapacity(t *testing.T) {
 			t.Errorf("B_max %d, rates %v: %g, want %g", c.bMax, c.rates, got, c.want)
 		}
 	}
-	// Ten requests, one every 10 ns, one served every 20: latencies of 10, 20 ... 100 beyond the arrivals;
+	// Ten requests, one every 10 ns, and one is served every 20 ns: latencies exceed the interval by 10, 20 ... 100;
 	// until 100 + 60 there are 8 results.
 	if avg, late := bound.Overload(0.05, 0.1, 10, 60); math.Abs(avg-55) > 1e-9 || math.Abs(late-0.2) > 1e-9 {
 		t.Errorf("average %g, late %g", avg, late)
@@ -35,7 +35,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// No policy serves faster than the capacity, nor sooner or with fewer late than an overload allows.
+// No policy is faster than the capacity, or earlier or with fewer late results than the bounds for overload.
 func TestNobodyBeatsTheCapacity(t *testing.T) {
 	const n = 5000
 	rates := []float64{0.1, 0.3, 0.6}
@@ -67,7 +67,7 @@ func TestNobodyBeatsTheCapacity(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := res.Summary()
-			// Arrivals and exits are drawn: 5000 of them have a mean that is off by a percent or two.
+			// Arrivals and exits are drawn: the mean of 5000 is off by one or two percent.
 			if rate := float64(s.OnTime+s.Late) / float64(res.End); rate > 1.02*capacity {
 				t.Errorf("%s, %s: %g requests per ns, the capacity is %g", name, policy, rate, capacity)
 			}

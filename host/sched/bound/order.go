@@ -1,19 +1,19 @@
-// What the order alone can do: results come when they came, but to whom is chosen afresh.
+// The effect of the order alone: the times of results are kept, but are assigned to other requests.
 
 package bound
 
 import "slices"
 
-// Order is the least number of late results when the times at which results come are given and only
-// their order is free: each request may have any of them, from alone behind its arrival on. No
-// latency but those of exempt requests may exceed tail. Everything is known beforehand. Arrivals and
-// results must be sorted and equally many. It answers -1 where the tail cannot be kept.
+// Order returns the minimum number of late results if the times of results are given and only their order is free:
+// each request may get any result that comes late enough after its arrival to have run alone. No latency may exceed
+// tail, except those of exempt requests. Everything is known in advance. Arrivals and results must be sorted and
+// equal in number. It returns -1 if the tail cannot be kept.
 //
-// At every result the oldest request that is in time takes it, unless that leaves too few results to
-// those whose tail ends before its own; then the oldest of those takes it. Without exemptions no other
-// order has fewer late (order_test.go holds it against all of them). Exemptions, whose requests end
-// last, first make the tail possible at all; those that are left go to the first that would take a
-// result from somebody in time, which need not be the best use of them.
+// Each result goes to the oldest request that is in time, unless too few results would remain for requests whose tail
+// ends before that request's tail; then it goes to the oldest of these. Without exemptions no other order has fewer
+// late results (order_test.go compares with all orders). Exempt requests end last. Exemptions are used first to make
+// the tail possible at all. The remaining ones go to the first requests that would take a result from a request in
+// time, which is not always the best use.
 func Order(arrivals, results []Time, alone, slo, tail Time, exempt int) int {
 	o := order{arrivals: arrivals, results: results, alone: alone, slo: slo, tail: tail}
 	need := o.run(0)
@@ -29,27 +29,27 @@ func Order(arrivals, results []Time, alone, slo, tail Time, exempt int) int {
 type order struct {
 	arrivals, results []Time
 	alone, slo, tail  Time
-	// spare[m] less those that have come: how many of the results up to m are left over by those who
-	// must have one of them.
+	// spare[m] is the number of results up to m that are not needed by the requests that must have one of them. The
+	// results already used are subtracted.
 	spare []int
 	late  int
 }
 
-// last is the last result within a request's tail.
+// last is the last result that keeps a request within its tail.
 func (o *order) last(k int) int {
 	i, _ := slices.BinarySearch(o.results, o.arrivals[k]+o.tail+1)
 	return i - 1
 }
 
-// free: nobody claims a result for k any more.
+// free releases the result that was reserved for request k.
 func (o *order) free(k int) {
 	for m := max(o.last(k), 0); m < len(o.spare); m++ {
 		o.spare[m]++
 	}
 }
 
-// run counts who is late, with so many exemptions beyond those that the tail needs, whose number it
-// answers.
+// run counts the late requests if there are left exemptions beyond those that the tail needs; it returns the number
+// that the tail needs.
 func (o *order) run(left int) (need int) {
 	n := len(o.results)
 	o.late, o.spare = 0, make([]int, n)
@@ -71,7 +71,7 @@ func (o *order) run(left int) (need int) {
 		for ; next < n && o.arrivals[next]+o.alone <= at; next++ {
 			waiting = append(waiting, next)
 		}
-		for len(waiting) > 0 { // else it goes to one that was exempted
+		for len(waiting) > 0 { // if empty, an exempt request gets it
 			pick := max(0, slices.IndexFunc(waiting, func(k int) bool { return o.arrivals[k]+o.slo >= at }))
 			oldest, least := waiting[0], o.least(i, o.last(waiting[pick]))
 			if least < 0 || o.arrivals[oldest]+o.tail < at || least == 0 && left > 0 {
@@ -100,7 +100,7 @@ func (o *order) run(left int) (need int) {
 	return need
 }
 
-// least is how many of the results from i on, up to any before end, are left over at least.
+// least is the minimum number of spare results over the results from i up to, but not including, end.
 func (o *order) least(i, end int) int {
 	least := 1
 	for m := i; m < min(end, len(o.spare)); m++ {

@@ -67,8 +67,8 @@ func TestOrderIsTheLeast(t *testing.T) {
 }
 
 func TestOrderExempts(t *testing.T) {
-	// One result every 10, behind a start of 30: in order all are 30 late; with one of them out of the
-	// way, or last, nobody else is.
+	// One result every 10, the first after 30: in order all requests are 30 late. If one of them is moved to the end,
+	// or exempt, no other is late.
 	arrivals := []int64{0, 10, 20, 30, 40, 50}
 	results := []int64{30, 40, 50, 60, 70, 80}
 	for _, c := range []struct {

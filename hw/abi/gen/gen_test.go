@@ -26,7 +26,7 @@ func description(t *testing.T) string {
 	return string(text)
 }
 
-// TestUpToDate is the golden test: the committed files are what abi.yaml gives.
+// TestUpToDate is the golden test: the committed files are those generated from abi.yaml.
 func TestUpToDate(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run([]string{"-check", "-root", root(t)}, &out, &errs); code != 0 {
@@ -34,7 +34,7 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// TestCheck writes into an empty tree, spoils a file, and sees -check name it.
+// TestCheck writes into an empty tree, changes a file, and expects -check to name it.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	yaml := filepath.Join(dir, source)
@@ -84,7 +84,7 @@ func TestCheck(t *testing.T) {
 	do(3)
 }
 
-// TestRefused changes one thing a case and expects a refusal that names the line and the matter.
+// TestRefused makes one change per case and expects an error that names the line and the problem.
 func TestRefused(t *testing.T) {
 	good := description(t)
 	for name, c := range map[string]struct{ old, new, want string }{
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLine: the complaint names the very line.
+// TestLine: the error names the right line.
 func TestLine(t *testing.T) {
 	text := description(t)
 	at := strings.Index(text, "{name: AXI_BYTES, lsb: 4,")
@@ -171,7 +171,7 @@ func hash(t *testing.T, text string) uint64 {
 	return s.hash
 }
 
-// TestHash: words do not change the hash, meanings do.
+// TestHash: descriptions do not change the hash, meanings do.
 func TestHash(t *testing.T) {
 	good := description(t)
 	want := hash(t, good)
@@ -215,7 +215,7 @@ func TestHash(t *testing.T) {
 	if moved == good || hash(t, strings.Replace(moved, "\n\n  - {name: B_MAX", "\n  - {name: B_MAX", 1)) != want {
 		t.Error("the order of constants changes the hash")
 	}
-	// two counters swapped: another meaning
+	// two counters swapped changes the meaning
 	a, b := "{name: MAC_CYCLES, ", "{name: STARTS, "
 	swapped := strings.Replace(strings.Replace(strings.Replace(good, a, "@", 1), b, a, 1), "@", b, 1)
 	if hash(t, swapped) == want {

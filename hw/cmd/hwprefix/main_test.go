@@ -17,7 +17,8 @@ func call(t *testing.T, want int, args ...string) string {
 	return stderr.String()
 }
 
-// A folder is written to, and again; one that holds what is given, or somebody's files.f, stays as it is.
+// The output folder can be written repeatedly; a folder with the sources, or with a foreign files.f, is left
+// unchanged.
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -38,7 +39,7 @@ func TestFolders(t *testing.T) {
 	if now, err := os.ReadFile(top); err != nil || string(now) != text {
 		t.Errorf("%v: %s", err, now)
 	}
-	// nor is another's file of the name of one of these
+	// a foreign file with one of these names is not overwritten either
 	fifo := filepath.Join(dir, "a_fifo.sv")
 	if err := os.WriteFile(fifo, []byte("theirs"), 0o644); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func result(module string, ns ...float64) *Result {
 	return r
 }
 
-// The median counts, against the core's; both may move together.
+// The median counts, relative to the core's; if both change together, that is no failure.
 func TestGate(t *testing.T) {
 	unit, core := result("u", 30, 12, 14), result("core", 7, 6, 9)
 	if unit.NS() != 14 || core.NS() != 7 || Ratio(unit, core) != 2 {
@@ -130,7 +130,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The table of REFERENCE.md is of what is stored, all of it.
+// The table in REFERENCE.md shows all stored results.
 func TestReference(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "REFERENCE.md"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a fabric has of inverters, wide multiplexers and registers, added up by hand from the table.
+// Numbers of inverters, wide multiplexers and registers, added up by hand.
 func TestFit(t *testing.T) {
 	const a, b = "FDRE a *Q=10 D=20 C=1", "FDRE b *Q=11 D=12 C=1"
 	type sum func(t *Table) float64
@@ -184,7 +184,7 @@ func TestFit(t *testing.T) {
 				text = strings.NewReplacer("CARRY4", "CARRY8", "RAMB18E1", "RAMB18E2", "DSP48E1", "DSP48E2").Replace(text)
 			}
 			n := read(t, text)
-			for range 2 { // the netlist stays what it is
+			for range 2 { // fit does not change the netlist
 				r, err := n.Analyse(table, 5, false)
 				if err != nil {
 					t.Errorf("%s: %v", tc.name, err)

@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// netlist writes yosys' json of a module t: ports and cells as fields, each cell "type name port=net,...".
-// Ports whose name begins with O, Q, P or D of a RAM are outputs, as the list says with a star.
+// netlist writes a module t in yosys' JSON format. Each cell is given as fields: "type name port=net ...". A star before
+// a port's name makes it an output.
 func netlist(cells ...string) string {
 	var b strings.Builder
 	b.WriteString(`{"modules": {"t": {"ports": {"i": {"direction": "input", "bits": [2]}, "o": {"direction": "output", "bits": [3]}}, "cells": {`)
@@ -61,7 +61,7 @@ func read(t *testing.T, text string) *Netlist {
 	return n
 }
 
-// The deepest paths are listed as far as they are beyond the bound, one a register.
+// All paths beyond the bound are listed, the deepest first, one for each register.
 func TestDeepest(t *testing.T) {
 	for _, levels := range []int{MostLevels, MostLevels + 1} {
 		cells := []string{"FDRE a *Q=10 D=10 C=1", "FDRE b *Q=11 D=100 C=1"}
@@ -154,7 +154,7 @@ func TestPaths(t *testing.T) {
 	if k := Tables[0]; err != nil || r.Worst[0].From != "port net 2" || r.Worst[0].To != "port o" || math.Abs(r.MaxNS-(k.FFOut+3*k.net(1)+2*k.LUT+k.FFIn)) > 1e-9 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// where a path begins and ends in the RTL
+	// start and end of a path in the RTL
 	r, err = read(t, netlist(a, b, "LUT1 l *O=12 I0=10")).Analyse(Tables[0], 5, false)
 	if err != nil || r.Worst[0].FromRTL != "t.sv:7" || r.Worst[0].ToRTL != "t.sv:9" || r.Worst[0].From != "a_q" {
 		t.Errorf("%+v, %v", r, err)
@@ -317,7 +317,7 @@ func TestLonger(t *testing.T) {
 	}
 }
 
-// What is stored reads, is of units that there are, keeps clock and depth, and comes back as it was.
+// Stored results can be read, belong to existing units, meet clock and depth, and are the same after writing.
 func TestStored(t *testing.T) {
 	path := filepath.Join("..", "results", "timing", "figures.json")
 	text, err := os.ReadFile(path)
@@ -402,7 +402,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// The table of REFERENCE.md is of the figures that are stored, all of them.
+// The table in REFERENCE.md shows all stored results.
 func TestReference(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -449,7 +449,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The README's table of whole NPUs is of the figures that are stored, all of them.
+// The README's table of whole NPUs shows all stored results.
 func TestReadme(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -477,7 +477,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// Who stores at the same time as others loses no row of theirs.
+// Concurrent stores lose no row.
 func TestStoreTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "f.json")
 	const writers, each = 8, 5
@@ -509,8 +509,8 @@ func TestStoreTogether(t *testing.T) {
 	}
 }
 
-// The parameters of units are those that npu_core.sv and npu_top.sv give the instance, by name and by value, as yosys
-// works the expressions out.
+// The parameters of units are those of the instances in npu_core.sv and npu_top.sv, by name and by value, with the
+// expressions evaluated by yosys.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("yosys"); err != nil {
 		t.Fatal("yosys is missing: install the package yosys")
@@ -542,14 +542,14 @@ func TestUnits(t *testing.T) {
 			own[name] = value
 		}
 		if b.Family == boards.UltraScalePlus {
-			own["DSP48E2"] = "1" // synth.sh's
+			own["DSP48E2"] = "1" // set by synth.sh
 		}
 		whole := maps.Clone(own)
 		for _, s := range Top(b, d) {
 			name, value, _ := strings.Cut(s, "=")
 			whole[name] = value
 		}
-		// one module that has npu_core's parameters and, as outputs, what the instances get and what Units says
+		// a module with npu_core's parameters; its outputs are the instances' parameters and the values of Units
 		var sv strings.Builder
 		sv.WriteString("module t (output logic done);\n")
 		for _, p := range slices.Concat(parameter.FindAllStringSubmatch(header, -1), parameter.FindAllStringSubmatch(top, -1)) {

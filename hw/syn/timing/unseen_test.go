@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A module that is not there, and one that is not flat, are told from cells that nobody knows.
+// A missing module and a hierarchical one give other errors than unknown cells.
 func TestFlat(t *testing.T) {
 	const text = `{"modules": {"LUT1": {"attributes": {"blackbox": "1"}}, "cnt": {"cells": {}},
 		"t": {"cells": {"u": {"type": "cnt"}, "l": {"type": "LUT1"}}}, "v": {"cells": {"l": {"type": "LUT1"}, "m": {"type": "FROB"}}}}}`
@@ -18,12 +18,12 @@ func TestFlat(t *testing.T) {
 			t.Errorf("%s: %v, expected %q", top, err, want)
 		}
 	}
-	if err := Flat([]byte("no json"), "t"); err != nil { // Read says what
+	if err := Flat([]byte("no json"), "t"); err != nil { // Read reports the error
 		t.Error(err)
 	}
 }
 
-// One clock, at one edge, is what the estimate is of; what else there is, is said.
+// The estimate is for one clock and one edge; anything else is reported.
 func TestUnseen(t *testing.T) {
 	const (
 		edges  = "both edges"

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// standIn runs a script against the recording stand-in for Vivado. The design's own core, with the pins that
-// its top has, is added to what the guides list.
+// standIn runs a script with the recording stand-in for Vivado. The list from the guides is extended by the design's
+// own core, with the pins of its top.
 func standIn(t *testing.T, b boards.Board, d configs.Design, script string, env ...string) (record, said string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("tclsh"); err != nil {
@@ -64,7 +64,7 @@ func load(t *testing.T, board, config string) (boards.Board, configs.Design, str
 	return b, d, string(text)
 }
 
-// TestBuild: what the Tcl does on each board, call by call, as the stand-in lets it.
+// TestBuild: the calls of the Tcl on each board, in order, as recorded by the stand-in.
 func TestBuild(t *testing.T) {
 	for _, c := range [][2]string{{"zc706", "small"}, {"zc706", "zc706"}, {"zcu104", "zcu104"}} {
 		b, d, text := load(t, c[0], c[1])
@@ -89,7 +89,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestVersions: the cores are those of the Vivado that runs it.
+// TestVersions: the IP versions are those of the Vivado that runs the script.
 func TestVersions(t *testing.T) {
 	b, d, text := load(t, "zcu104", "zcu104")
 	for vivado, ps := range map[string]string{"2022.2": "3.4", "2023.1": "3.5", "2024.2": "3.5"} {
@@ -103,7 +103,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestBoards: every board's file makes a script, whatever Generate's callers think of its resources.
+// TestBoards: every board's file gives a script, whatever its resources.
 func TestBoards(t *testing.T) {
 	for _, name := range boards.Names() {
 		b, d, text := load(t, name, "tiny")
@@ -114,7 +114,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestWays: every register port and interrupt line that a board's file may name is wired as it says.
+// TestWays: every register port and interrupt line that a board's file can name is wired correctly.
 func TestWays(t *testing.T) {
 	for _, c := range []struct {
 		board, port string
@@ -150,8 +150,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestNoBoardPart: without a preset there is no platform to make a first-stage loader of, and the script says so; a
-// board file that is not installed is named; the crystal is the board's.
+// TestNoBoardPart: without a preset there is no platform for a first-stage loader, and the script says so; a board
+// file that is not installed is named; the crystal is the board's.
 func TestNoBoardPart(t *testing.T) {
 	b, d, text := load(t, "pynq-z2", "tiny")
 	record, said, err := standIn(t, b, d, text)
@@ -173,11 +173,11 @@ func TestNoBoardPart(t *testing.T) {
 	}
 }
 
-// TestScript: what a build leaves is under the names of board and configuration, however they were given; a bad name
-// leaves nothing, and a build that fails leaves nothing of an earlier one.
+// TestScript: the outputs have the names of board and configuration, however these were given. A bad name produces
+// nothing, and a failed build leaves nothing of an earlier one.
 func TestScript(t *testing.T) {
 	build := t.TempDir()
-	var path []string // without a Vivado, which this would start
+	var path []string // a PATH without a Vivado, which this test would start
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if _, err := os.Stat(filepath.Join(dir, "vivado")); err != nil {
 			path = append(path, dir)
@@ -223,7 +223,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestSlack: a design that misses its clock ends in an error, and no bitstream is written.
+// TestSlack: a design that misses its clock is an error, and no bitstream is written.
 func TestSlack(t *testing.T) {
 	b, d, text := load(t, "zc706", "small")
 	record, said, err := standIn(t, b, d, text, "SLUICE_STANDIN_SLACK=-0.01")
@@ -232,7 +232,7 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// TestRefused: the stand-in sees what is wrong with a script.
+// TestRefused: the stand-in notices errors in a script.
 func TestRefused(t *testing.T) {
 	b, d, text := load(t, "zc706", "small")
 	for _, c := range [][3]string{

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write golden files")
 
 const root = "../../.."
 
-// tool runs a program; one that is missing fails the test, with its package.
+// tool runs a program; if it is missing, the test fails and names its package.
 func tool(t *testing.T, pkg, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -56,7 +56,7 @@ func generate(t *testing.T, board, config string) (boards.Board, configs.Design,
 	return b, d, dir
 }
 
-// standIn runs a script against the recording stand-in and answers what it wrote down.
+// standIn runs a script with the recording stand-in and returns the recorded calls.
 func standIn(t *testing.T, allowed, script string, env []string, args ...string) (record string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("tclsh"); err != nil {
@@ -90,11 +90,11 @@ var (
 	rtlFiles   = regexp.MustCompile(`\{((?:file:)?ROOT/hw/rtl/\w+\.sv ?)+`) // those of files.f
 )
 
-// What the packaging Tcl does, call by call, as the stand-in lets it; and the constraints.
+// The calls of the packaging Tcl in order, as recorded by the stand-in; and the constraints.
 func TestPackaging(t *testing.T) {
 	allowed := abs(t, filepath.Join(root, "hw/vivado/allowed.txt"))
 	for _, board := range boards.Names() {
-		config := "tiny" // a board without a design of its own takes any that fits
+		config := "tiny" // a board without a design takes any that fits
 		if _, err := configs.Load(board); err == nil {
 			config = board
 		}
@@ -135,7 +135,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The stand-in refuses what its table does not list, each in its own words.
+// The stand-in rejects what its table does not list, with a specific message each.
 func TestStandIn(t *testing.T) {
 	allowed := abs(t, filepath.Join(root, "hw/vivado/allowed.txt"))
 	b, d, dir := generate(t, "zcu104", "tiny")
@@ -179,7 +179,7 @@ func TestStandIn(t *testing.T) {
 			t.Errorf("%s: %v, expected %q and a line", c.name, err, c.want)
 		}
 	}
-	// constraints on a port that the top does not have
+	// constraints for a port that the top does not have
 	path := filepath.Join(dir, "broken.xdc")
 	if err := os.WriteFile(path, []byte("create_clock -name c -period 5 [get_ports clock]\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestStandIn(t *testing.T) {
 	if _, err := standIn(t, allowed, path, []string{"SLUICE_STANDIN_TOP=" + filepath.Join(dir, ip.TopFile(b, d))}); err == nil || !strings.Contains(err.Error(), "no port clock") {
 		t.Errorf("no such port: %v", err)
 	}
-	// parameters of IP, from a table of the test's own
+	// parameters of IP, from a table in the test
 	table := filepath.Join(dir, "allowed.txt")
 	cells := "command | create_bd_cell | -type= -vlnv= 1 -> cell | UG835 create_bd_cell\ncommand | set_property | -dict= 1..3 | UG835 set_property\n" +
 		"ip | xilinx.com:ip:clk_wiz | CLKOUT1_REQUESTED_OUT_FREQ | [0-9.]+ | PG065\n"
@@ -210,7 +210,7 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// The top is plain Verilog, and with the RTL behind it nothing is left unsaid.
+// The top is plain Verilog, and it elaborates with the RTL without warnings.
 func TestTop(t *testing.T) {
 	for _, c := range [][2]string{{"zc706", "tiny"}, {"zcu104", "tiny"}, {"zc706", "v5"}} {
 		b, d, dir := generate(t, c[0], c[1])
@@ -239,7 +239,7 @@ func TestTop(t *testing.T) {
 			{true, fmt.Sprintf("parameter ADDR_WIDTH = %d", b.Ports.AddrBits)},
 			{true, fmt.Sprintf("M%02d_AXI_wdata", d.NAXI-1)},
 			{false, fmt.Sprintf("M%02d_AXI", d.NAXI)},
-			// not bufferable: what is answered is read through other ports
+			// not bufferable: results are read through other ports
 			{true, "M00_AXI_awcache = 4'b0010"},
 			{false, "cache = 4'b0011"},
 		} {
@@ -250,7 +250,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// A design that the board's ports cannot take is refused, and everything that is in the way is named.
+// A design that does not fit the board's ports is rejected, with all reasons.
 func TestRefuses(t *testing.T) {
 	b, err := boards.Load("zcu104")
 	if err != nil {
@@ -276,7 +276,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := ip.Generate(b, d); !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), "16 bytes") {
 		t.Errorf("%v", err)
 	}
-	// a board that designs are only searched for: no word of ports that it has none of
+	// a board that is only for design search: the message says nothing about ports, as it has none
 	bare := b
 	bare.Part, bare.SpeedGrade, bare.IDCode, bare.UIO, bare.Clocks, bare.Registers = "", 0, 0, "", boards.Clocks{}, boards.Registers{}
 	bare.Interrupt, bare.DDR, bare.Ports.AXI, bare.Ports.AddrBits, bare.Ports.Names = boards.Interrupt{}, boards.DDR{}, "", 0, nil
@@ -284,7 +284,7 @@ func TestRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), "lacks the keys part, speed_grade, idcode, clocks, ports.axi, ports.addr_bits, ports.names, registers, interrupt, uio, ddr") {
 		t.Errorf("%v", err)
 	}
-	// what the RTL would stop at
+	// values at which the RTL would stop
 	for want, change := range map[string]func(*configs.Design){
 		"w_load: expected an even number":          func(d *configs.Design) { d.WLoad = 3 },
 		"TC: expected a multiple of 4":             func(d *configs.Design) { d.TC = 130 },

@@ -1,5 +1,6 @@
-// acc_half_tb: head reads and tail writes in one bank, drain reads in the other, banks changing at
-// random; data one cycle later, the drain's hold until its bank computes.
+// acc_half_tb: the head reads and the tail writes one bank, the drain reads the other, and the
+// banks change roles at random. Data must come one cycle later; the drain's word must stay until
+// its bank computes.
 #include "Vacc_half.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   }
   unsigned bank = 0;
   for (uint64_t i = 0; i < (args.n ? args.n : 20000); i++) {
-    if (random.percent(3)) {  // banks change places
+    if (random.percent(3)) {  // banks change roles
       bank = !bank;
       drain_known = false;
     }
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
     dut.rd_row_i = static_cast<unsigned char>(row);
     dut.wr_en_i = random.percent(70);
     const unsigned wbank =
-        random.percent(80) ? bank : !bank;  // the tail may still be in the bank before
+        random.percent(80) ? bank : !bank;  // the tail may still use the previous bank
     dut.wr_bank_i = static_cast<unsigned char>(wbank);
     dut.wr_row_i = static_cast<unsigned char>(wrow);
     const uint64_t word = random.next() & kMask;

@@ -1,6 +1,7 @@
-// act_buffer_tb: beats at any element with any mask into either half, windows from any element on out
-// of either half, or the same one out of both, at the same time, against two arrays. A window's lanes are its elements where the
-// mask says so, otherwise the fill; it stands out 2 cycles after it was asked for, with its tag.
+// act_buffer_tb: beats at any element with any mask into either half, and at the same time windows
+// from any element on, from either half or from both, compared with two arrays. Lanes inside the
+// mask must be the elements, the others the fill. A window must come 2 cycles after its request,
+// with its tag.
 #include "Vact_buffer.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -12,7 +13,7 @@ int main(int argc, char** argv) {
   Vact_buffer dut;
   constexpr unsigned kNB = P_NB, kIn = P_IN_WORDS, kElems = kNB * P_ABUF_WORDS, kY = P_Y_LANES;
   constexpr unsigned kWrap = 1u << unit::clog2(kElems), kFill = 2 * kElems / kIn;
-  constexpr unsigned kEdge = kWrap > kElems ? kWrap / 2 : 0;  // where the second part of a deep bank begins
+  constexpr unsigned kEdge = kWrap > kElems ? kWrap / 2 : 0;  // where a deep bank is split
   std::vector<int> half[2];
   for (auto& h : half) h.assign(kElems, -1);
   struct Window {
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
   dut.rst_ni = 1;
   const uint64_t n = args.n ? args.n : 20000;
   for (uint64_t i = 0; i < n; i++) {
-    // a beat; as the loader's, it may begin before the lanes it writes
+    // a beat; like the loader's, it may begin before the lanes that it writes
     const bool filling = i < kFill;
     const unsigned wh = static_cast<unsigned>(filling ? i % 2 : random.below(2));
     const unsigned elem = filling ? static_cast<unsigned>(i / 2) * kIn
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
       word[k] = static_cast<int>(random.below(1 << 16));
       unit::put(dut.wr_data_i, k * 16, 16, static_cast<uint64_t>(word[k]));
     }
-    // a window; before the first element too (padding): those lanes are masked
+    // a window, which may begin before the first element (padding): those lanes are masked
     Window w;
     w.valid = !filling && random.percent(80);
     w.two = random.percent(40);
@@ -80,7 +81,8 @@ int main(int argc, char** argv) {
       w.lane.push_back(in ? half[w.two ? 0 : rh][static_cast<size_t>(at + static_cast<int>(j))] : fill);
       if (w.two && j < kY) w.y.push_back(in ? half[1][static_cast<size_t>(at + static_cast<int>(j))] : fill);
     }
-    // nothing is written while it is read, and before the first round is through nothing is read
+    // an element is not written while it is read, and nothing is read before the first round has
+    // ended
     for (unsigned k = 0; k < kIn; k++) {
       const unsigned lane = (begin + k + kWrap - static_cast<unsigned>(at + static_cast<int>(kWrap))) % kWrap;
       if (w.valid && (w.two || rh == wh) && lane < kNB && ((w.mask >> lane) & 1)) mask &= ~(1u << k);

@@ -1,12 +1,12 @@
-// act_loader_tb: random layers, tilings, loop orders and slots against a DRAM that answers late, unevenly and
-// back to back, with one and with two sample groups; with loop order 1 row tiles come again for every C
-// tile, unless both halves hold them all. Every word written must be the input word that
-// belongs there; a place may count as available only when all its words have been written; runs are
-// read in order, with two groups a sample of group 0 and then its neighbour of group 1; nothing may be
-// read before the layer before is written, or beyond what the tiles need. A kept tensor takes no reads:
-// all its places count at once, in the half that the layer before did not read, when that layer is
-// written. A tensor that leaves its slot must end in an error. Tall layers fill the queues with places that hold no
-// data, while the memory stands still.
+// act_loader_tb: random layers, tilings, loop orders and slots, with one and with two sample
+// groups, and a DRAM that answers late, unevenly and without gaps. With loop order 1 row tiles must
+// come again for every C tile, unless both halves hold all of them. Every word written must be the
+// right input word. A place may count as available only when all its words have been written. Runs
+// must be read in order; with two groups, a sample of group 0 and then the same one of group 1.
+// Nothing may be read before the previous layer is written, or beyond what the tiles need. A kept
+// tensor needs no reads: all its places must count at once, in the half that the previous layer did
+// not read, when that layer is written. A tensor outside its slot must end in an error. Tall layers
+// fill the queues with places without data while the memory stalls.
 #include "Vact_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -26,13 +26,13 @@ struct Place {
 };
 struct Tile {
   unsigned half;     // which of the two in flight
-  bool kept;         // there from the layer before
+  bool kept;         // left on chip by the previous layer
   std::vector<Place> places[2];
   size_t count(unsigned g) const { return !kept ? places[g].size() : g == 0 ? 0xFFFF : 0; }
 };
 struct Run {
   uint64_t address, beats;
-  bool gap = false;  // behind its row come places without data
+  bool gap = false;  // places without data follow its row
 };
 
 class Bench {
@@ -65,9 +65,9 @@ class Bench {
     for (const unit::Layer& l : unit::random_start(random_, limit, n, 70, 40, b_act_)) layer(l);
   }
 
-  // Tall layers from a memory that stands still before a row behind which there are places without data, for longer
-  // than the loader's queues last, and then answers without a gap: these places fill their queue behind the row that
-  // has not come, and further rows come while they are counted.
+  // Tall layers. The memory stalls before a row that is followed by places without data, for longer
+  // than the loader's queues last; these places fill their queue behind the missing row. Then it
+  // answers without a gap, and further rows come while the places are counted.
   void tall(unsigned n) {
     start(0);
     dram_.ready = 100;
@@ -100,11 +100,11 @@ class Bench {
     l.in_pix = l.in_c;
     l.tile_rows = l.out_h;
     l.pad_t = l.pad_l = 0;
-    // its last row that is needed ends one word behind the slot
+    // the last needed row ends one word after the slot
     const unsigned rows = std::min(l.in_h, l.n_ih(l.out_h));
     if (uint64_t{l.samp()} * l.tile_b > kElems) return;
     l.in_offset = kStride - 2ull * rows * l.in_row() + 2;
-    if (l.in_w > 1 && random_.percent(50)) {  // or its second run begins where offsets have 33 bits
+    if (l.in_w > 1 && random_.percent(50)) {  // or its second run begins at an offset of 33 bits
       l.in_pix = l.in_c + 1;
       l.in_offset = (uint64_t{1} << 32) - 2 * l.in_pix;
       dut_.slot_stride_i = 0xFFFFFFFE;
@@ -139,7 +139,7 @@ class Bench {
     runs_.clear();
     beats_ = 0;
     start_ = l.keep_in && !start_;
-    bool data = false;  // has the place before
+    bool data = false;  // the previous place has data
     for (const unit::Visit& v : unit::visits(l, l.gemm() ? l.tc(P_T_C) : l.out_c)) {
       if (!v.loads) continue;
       const unsigned half = (start_ + tiles_.size()) % 2;
@@ -173,8 +173,8 @@ class Bench {
     freed_ = 0;
     for (unsigned h = 0; h < 2; h++) begin_tile(h, h ^ start_);
   }
-  // Tile k is the next one for h: every other of the layer's. With two groups it has that part of both
-  // halves of the buffer, otherwise half h.
+  // Tile k is the next one for h: every second tile of the layer. With two groups it has that part
+  // of both halves of the buffer, otherwise half h.
   void begin_tile(unsigned h, size_t k) {
     tile_[h] = k;
     for (unsigned g = 0; g < 2; g++) {
@@ -214,7 +214,7 @@ class Bench {
     prepare(l);
     const uint64_t asked = dram_.beats_asked;
     const unsigned goal = written_;
-    if (random_.percent(50)) {  // the layer before is not written yet
+    if (random_.percent(50)) {  // the previous layer is not written yet
       written_ = goal ? goal - 1 : 511;
       offer(l);
       for (unsigned i = 0; i < 10 + l.pad_t; i++) cycle(nullptr);
@@ -321,7 +321,7 @@ class Bench {
   unsigned seen_[2][2] = {};
   uint64_t beats_ = 0;
   unsigned written_ = 0, start_ = 0, b_act_ = 1, hold_ = 0;
-  unsigned pause_ = 0;     // cycles until a memory that stands still goes on
+  unsigned pause_ = 0;     // cycles until a stalled memory continues
   bool expect_error_ = false, pauses_ = false;
 };
 

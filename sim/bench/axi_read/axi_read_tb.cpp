@@ -1,6 +1,6 @@
-// axi_read_tb: random requests of four clients against a random slave: stalls, answers out of order
-// between IDs, error responses, flushes in the middle, bursts that are never answered; then the
-// figures promised (a beat a cycle, an address a cycle, fair turns).
+// axi_read_tb: random requests of four clients to a random slave: stalls, answers out of order
+// between IDs, error responses, flushes in the middle, bursts that are never answered. Then the
+// promised figures: a beat per cycle, an address per cycle, fair turns.
 #include <cinttypes>
 #include <deque>
 #include <vector>
@@ -82,7 +82,7 @@ class Bench {
     dut_.clk_i = 0;
     dut_.eval();
 
-    // What the coming edge will take, and what stands at the outputs.
+    // What the next edge takes, and the values of the outputs.
     if (dut_.rst_ni) {
       observe();
       take();
@@ -255,7 +255,7 @@ void random_requests(Bench& b, unsigned count) {
   for (unsigned i = 0; i < count; i++) {
     const unsigned c = static_cast<unsigned>(b.random().below(kClients));
     uint64_t addr = (uint64_t{c} << 36) | b.random().below(uint64_t{1} << 36);
-    // Often near a page's end; not aligned to a beat, which must not matter.
+    // Often near a page's end; not aligned to a beat, which must make no difference.
     if (b.random().percent(50)) addr = (addr & ~0xFFFull) + 4096 - b.random().below(40) * 8;
     addr &= (uint64_t{1} << 40) - 1;
     const unsigned beats = static_cast<unsigned>(
@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
     if (round % 2) {
       const uint64_t cycles = b.random().below(1500);
       for (uint64_t i = 0; i < cycles; i++) b.tick();
-      // The slave may sit on its answers over the flush, so that they come late.
+      // The slave may hold its answers back until after the flush, so that they come late.
       b.mute = b.random().percent(50);
       b.forget_requests();
       b.flush();
@@ -298,7 +298,7 @@ int main(int argc, char** argv) {
       b.mute = false;
     }
     b.drain();
-    // Old answers that are still on their way must not survive into the next round's book-keeping.
+    // Old answers that are still pending must not affect the records of the next round.
     for (int i = 0; i < 2000 && !b.slave().empty(); i++) b.tick();
   }
   b.check().that(rounds < 400 || b.errors_seen > 0, "no error response was exercised");
@@ -317,7 +317,7 @@ int main(int argc, char** argv) {
     random_requests(b, 10);
     b.drain();
   }
-  // The fourth: no ID is free, so the flush cannot end until an old burst is answered.
+  // The fourth time no ID is free, so the flush cannot end until an old burst is answered.
   b.never = 100;
   b.ask(1, 0x2000, 64);
   for (int i = 0; i < 100; i++) b.tick();

@@ -1,6 +1,6 @@
-// axi_write_tb: random commands and beats against a random slave: stalls on every channel, data
-// before or after their address, late answers, errors, flushes in the middle, bursts that are never
-// answered; then the figures promised (a beat and an address a cycle).
+// axi_write_tb: random commands and beats to a random slave: stalls on every channel, data before
+// or after their address, late answers, errors, flushes in the middle, bursts that are never
+// answered. Then the promised figures: a beat and an address per cycle.
 #include <cinttypes>
 #include <deque>
 #include <vector>
@@ -41,7 +41,7 @@ class Bench {
   }
 
   unsigned aw_ready = 100, w_ready = 100, cmd_valid = 100, wb_valid = 100;  // per cent
-  unsigned latency_lo = 1, latency_hi = 1;                                  // last beat to answer
+  unsigned latency_lo = 1, latency_hi = 1;                                  // cycles from last beat to answer
   unsigned error = 0, never = 0;                                            // per cent of bursts
   bool mute = false;                                                        // no answers
 
@@ -98,7 +98,7 @@ class Bench {
     flushing_ = true;
     tick();
     errors_.clear();
-    // The client may be flushed at once as well, or go on offering until the end.
+    // A flush may also stop the client at once, or the client goes on offering until the end.
     if (random_.percent(50)) forget();
     unsigned waited = 0;
     while (!idle() && waited++ < 20000) tick();
@@ -359,7 +359,8 @@ int main(int argc, char** argv) {
   random_commands(b, 10);
   b.drain();
 
-  // A beat a cycle over bursts and commands, with answers that take as long as MAX_OUT bursts hide.
+  // A beat per cycle over bursts and commands, with the longest answer time that MAX_OUT bursts can
+  // hide.
   b.latency_lo = b.latency_hi = 60;
   b.w_cycles.clear();
   b.write(0x10000, 1000, true);

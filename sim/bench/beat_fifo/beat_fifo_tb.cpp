@@ -1,5 +1,5 @@
-// beat_fifo_tb: random pushes within the credit, random pops, against a queue; a word can leave two
-// cycles after it came, and one word a cycle goes through.
+// beat_fifo_tb: random pushes within the credit and random pops, compared with a queue. A word must
+// be able to leave two cycles after it came, and the throughput must be one word per cycle.
 #include "Vbeat_fifo.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     const unsigned out = full || i % 700 < 300 ? 100 : (i % 700 < 500 ? 10 : 60);
     dut.rst_ni = i >= 2;
     const uint64_t word = random.next() & ((uint64_t{1} << P_WIDTH) - 1);
-    // credit is given back when a word leaves; so as many as DEPTH may be inside
+    // credit is returned when a word leaves, so up to DEPTH words may be inside
     dut.valid_i = dut.rst_ni && queue.size() < P_DEPTH && random.percent(in);
     dut.wdata_i = static_cast<uint32_t>(word);
     dut.ready_i = random.percent(out);

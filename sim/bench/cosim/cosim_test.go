@@ -1,6 +1,6 @@
-// Package cosim_test holds npu_cosim to account as a command, with a stand-in for the NPU that
-// copies memory (standin.sv): every width and number of ports, vectors that match and that do not,
-// windows into the DRAM file, traces, sockets, the free-running mode.
+// Package cosim_test tests the command npu_cosim with a stand-in for the NPU that copies memory (standin.sv): every
+// width and number of ports, vectors that match and that do not, windows into the DRAM file, traces, sockets, the
+// free-running mode.
 package cosim_test
 
 import (
@@ -24,7 +24,7 @@ import (
 
 const root = "../../.."
 
-// build makes the stand-in for a configuration and answers the binary's path.
+// build builds the stand-in for a configuration and returns the binary's path.
 func build(t *testing.T, config string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("verilator"); err != nil {
@@ -47,7 +47,7 @@ func build(t *testing.T, config string, args ...string) string {
 	return path
 }
 
-// run runs a command to its end: exit code and all it printed.
+// run runs a command and returns exit code and output.
 func run(t *testing.T, name string, args ...string) (int, string) {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -63,7 +63,7 @@ func run(t *testing.T, name string, args ...string) (int, string) {
 
 const window = 1 << 18
 
-// copies is a file of vectors that has every port copy beats from one half of memory to the other.
+// copies is a file of vectors in which every port copies beats from one half of memory to the other.
 func copies(rng *rand.Rand, d configs.Design, base uint64, beats int, spoil bool) []vectors.Record {
 	const stride = window / 8
 	n := beats * d.AXIBytes
@@ -118,7 +118,7 @@ func write(t *testing.T, records []vectors.Record) string {
 	return path
 }
 
-// Four ports of 8 bytes, two of 16, one of 8: every width that a port has.
+// Four ports of 8 bytes, two of 16, one of 8: all widths of a port.
 func TestPorts(t *testing.T) {
 	for _, config := range []string{"zc706", "zcu104", "tiny"} {
 		t.Run(config, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestPorts(t *testing.T) {
 				if code != 0 || !strings.Contains(out, ": ok") {
 					t.Fatalf("%d beats: status %d: %s", beats, code, out)
 				}
-				// The same again takes the same cycles; less bandwidth or a longer latency takes more.
+				// A repeated run takes the same cycles; less bandwidth or a longer latency takes more.
 				_, again := run(t, bin, append(args, "--play", v)...)
 				if out != again {
 					t.Errorf("%d beats: %q, then %q", beats, out, again)
@@ -146,7 +146,7 @@ func TestPorts(t *testing.T) {
 					t.Errorf("%d beats: latency does not matter: %q", beats, slow)
 				}
 			}
-			// What lies before the window has not been touched.
+			// Bytes before the window are unchanged.
 			raw, err := os.ReadFile(dram)
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestPorts(t *testing.T) {
 			if !bytes.Equal(raw[:8192], make([]byte, 8192)) || len(raw) != window+8192 {
 				t.Errorf("the file of %d bytes has changed outside of the window", len(raw))
 			}
-			// What a file expects wrongly is found, with its place.
+			// Wrong expectations in a file are reported, with their place.
 			v := write(t, copies(rng, d, 0x10000000, 9, true))
 			code, out := run(t, bin, "--dram", dram, "--base", "0x10000000", "--size", fmt.Sprint(window), "--play", v)
 			if code != 1 || !strings.Contains(out, "memory at 0x") {
@@ -226,7 +226,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What the C++ reader refuses is what the Go reader refuses.
+// The C++ reader rejects the same files as the Go reader.
 func TestSameRefusals(t *testing.T) {
 	bin := build(t, "tiny")
 	dram := dramFile(t, 8192)
@@ -275,7 +275,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Over a socket of its own, free-running: the clock moves unasked, the interrupt is reported.
+// On its own socket, free-running: the clock advances by itself, and the interrupt is reported.
 func TestFreeRun(t *testing.T) {
 	bin := build(t, "tiny")
 	socket := filepath.Join(t.TempDir(), "s")
@@ -348,7 +348,7 @@ func TestFreeRun(t *testing.T) {
 	if irq, _ := call(3, 0, abi.RegIRQStatus, 1); irq != 0 {
 		t.Error("the interrupt stays")
 	}
-	// A run in this mode ends with the interrupt as well.
+	// A run in this mode also ends with the interrupt.
 	call(3, 0, abi.RegCtrl, 1)
 	for irq := uint32(0); irq == 0; {
 		send(4, 0, 100000, 0, 0)

@@ -1,7 +1,7 @@
-// drain_tb: a start of random layers of every k, s and loop order; banks are completed, biases written, residual words brought and
-// output words taken at random. What leaves must be every word of every row in order, by the
-// formula; a bank that has been given back holds something else from the next cycle on. A pool counts
-// as drained when it is written, not sooner.
+// drain_tb: a start of random layers of every k, s and loop order, with random timing of complete
+// banks, biases, residual words and output words. The output must be every word of every row in
+// order, by the formula. A bank that has been released gets other content from the next cycle on. A
+// pool must count as drained when it is written, not earlier.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kTC = P_T_C, kTR = P_T_R, kHalfRows = P_T_R / 2, kLanes = P_LANES, kHalf = P_C_MAX / P_LANES;
 
-// Which half of which PE, and which row of it, holds a channel of a C tile.
+// The half, the PE and the row that hold a channel of a C tile.
 unsigned place(const unit::Layer& l, unsigned channel, unsigned group, unsigned row) {
   unsigned pe = l.half() ? channel / 2 : channel;
   if (l.two()) pe = 2 * pe + group;
@@ -158,7 +158,7 @@ class Bench {
       unit::put(dut_.res_data_i, i * 16, 16, i < res_fill_ ? residual_[i] : random_.next());
     }
     dut_.ready_i = random_.percent(ready_);
-    // the accumulators' read port: what was read holds, until the bank is given back
+    // the accumulators' read port: the value stays until the bank is released
     for (unsigned c = 0; read_new_ && c < 2 * kTC; c++) {
       unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][c * kHalfRows + read_row_]) : random_.next());
     }
@@ -209,7 +209,7 @@ class Bench {
         check_.that(layers_[drained_].gemm() || written_ > drained_, "a pool counts as drained before it is written");
         drained_++;
       }
-      // a layer is written some time after it has drained, or after it has been taken
+      // a layer is written some time after it was drained, or after it was taken
       if (written_ < next_ && (!layers_[written_].gemm() || drained_ > written_) && random_.percent(5)) written_++;
     } else {
       held_ = false;

@@ -1,5 +1,5 @@
-// dram_tb: the DRAM model against masters that behave at random: data, order, strobes, latency and
-// bandwidth to the beat, outstanding limits, every kind of fault, and the same cycles twice.
+// dram_tb: the DRAM model with random masters: data, order, strobes, latency, bandwidth to the
+// beat, limits of outstanding bursts, every kind of fault, and the same cycles when repeated.
 #include <cinttypes>
 #include <map>
 #include <memory>
@@ -22,7 +22,7 @@ constexpr uint64_t kSize = 1 << 20;
 struct Burst {
   uint64_t addr = 0;
   unsigned beats = 1, id = 0;
-  // What came of it.
+  // The outcome.
   uint64_t taken = 0, first = 0, last = 0;  // cycles
   unsigned got = 0;
   uint8_t resp = 0, first_resp = 0;
@@ -31,7 +31,7 @@ struct Burst {
   std::vector<uint32_t> strb;
 };
 
-// Drives one model; masters' beats are taken and given with the probabilities set.
+// Drives one model; the masters take and give beats with the given probabilities.
 template <unsigned kBytes>
 class Bed {
  public:
@@ -247,7 +247,7 @@ void latency(tb::Random& random, tb::Checks& check) {
     bed.write(0, kBase + 64, 4, true);
     bed.drain(5000);
     const Burst w = bed.port(0).done_writes.at(0);
-    // The last beat reaches memory at the edge behind the one that took it, at full bandwidth.
+    // The last beat is in memory one edge after it was taken, at full bandwidth.
     check.that(w.first - w.last >= n && w.first - w.last <= n + 1,
                "answer after %" PRIu64 " cycles instead of %u", w.first - w.last, n);
   }
@@ -357,7 +357,7 @@ void faults(tb::Random& random, tb::Checks& check) {
       check.that(bed.port(1).done_reads.at(i).first_resp == 0, "fault before its beat");
     }
     reset();
-    // Writes to an address range; they are not carried out (drain() compares memory).
+    // Writes to an address range, which must not be executed (drain() compares memory).
     f = rule(kind, FaultDirection::kWrite);
     f.count = 0;
     f.low = kBase + 0x100;
@@ -400,7 +400,7 @@ void faults(tb::Random& random, tb::Checks& check) {
   const Burst w = bed.port(0).done_writes.at(0);
   check.that(w.first - w.last >= 877, "write delayed by %" PRIu64, w.first - w.last);
   reset();
-  // Never: what is behind it on its ID waits, other IDs and ports go on, for ever.
+  // Never: later bursts with its ID wait for ever, other IDs and ports go on.
   Fault n = rule(FaultKind::kNever, FaultDirection::kRead);
   n.port = 0;
   n.beat = 1;
@@ -463,7 +463,7 @@ void repeats(uint64_t seed, tb::Checks& check) {
     Bed<16> bed(2, &random, &check);
     bed.dram.set_timing(timing(15.3, 100, 60));
     for (int round = 0; round < 4; round++) {
-      // What was before, and how long ago, must not matter.
+      // Earlier traffic, and how long ago it was, must make no difference.
       bed.read(static_cast<unsigned>(round) % 2, kBase, 1 + static_cast<unsigned>(round));
       bed.drain(1000);
       bed.port(static_cast<unsigned>(round) % 2).done_reads.clear();
@@ -474,7 +474,7 @@ void repeats(uint64_t seed, tb::Checks& check) {
         bed.write(i % 2, kBase + kSize / 2 + i * 1024, 1 + i % 5, true);
       }
       bed.drain(100000);
-      uint64_t took = 0;  // a hash over when every burst came and went
+      uint64_t took = 0;  // a hash over the times of all bursts
       for (unsigned p = 0; p < 2; p++) {
         for (const auto* list : {&bed.port(p).done_reads, &bed.port(p).done_writes})
           for (const Burst& b : *list)

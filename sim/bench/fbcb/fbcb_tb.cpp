@@ -1,5 +1,5 @@
-// Random writes and reads of the FBCB against an array: one cycle of latency, the old entry where
-// one cycle both reads and writes it, every entry at the end.
+// Random writes and reads of the FBCB, compared with an array: one cycle of latency, the old entry
+// if a cycle both reads and writes it, and every entry at the end.
 #include <vector>
 
 #include "Vfbcb.h"

@@ -1,5 +1,5 @@
-// fifo_tb: random pushes and pops against a queue; a word pushed can leave in the next cycle, one
-// push and one pop a cycle.
+// fifo_tb: random pushes and pops, compared with a queue; a word must be able to leave in the next
+// cycle, with one push and one pop per cycle.
 #include "Vfifo.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

@@ -1,5 +1,5 @@
-// gearbox_tb: random counts in and out, in units where they have one, against a queue, with ALL also more than there are;
-// then full throughput on both sides.
+// gearbox_tb: random counts in and out, in multiples of the units, compared with a queue; with ALL
+// also counts above the fill. Then full throughput on both sides.
 #include "Vgearbox.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   uint64_t popped = 0, fast = 0;
   const uint64_t n = args.n ? args.n : 20000;
   for (uint64_t i = 0; i < n; i++) {
-    const bool full = i >= n - 2000;  // nothing holds it up
+    const bool full = i >= n - 2000;  // without stalls
     const unsigned percent = i % 1000 < 300 ? 100 : (i % 1000 < 600 ? 30 : 60);
     dut.push_i = full || random.percent(percent);
     const unsigned count =

@@ -1,8 +1,9 @@
-// gemm_seq_tb: random layers, batches, tilings and loop orders, every k and s, against a loop nest that
-// says for each row which element each lane must read and which half of the buffer is done with. The surroundings (loader, weights, drain) answer at random; the bench
-// knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
-// for. A kept tensor is in the buffer at once, in the half that the layer before did not read, from
-// element 0 on and without its padding. Tall layers count places beyond 8 bits.
+// gemm_seq_tb: random layers, batches, tilings and loop orders, every k and s, compared with a loop
+// nest that gives for each row the element that each lane must read and the half of the buffer that
+// is released. Loader, weights and drain answer at random. The bench knows their state, so it
+// predicts for every cycle whether a row is issued, and if not, why. A kept tensor is in the buffer
+// at once, in the half that the previous layer did not read, from element 0 on and without padding.
+// Tall layers count places beyond 8 bits.
 #include <map>
 
 #include "Vgemm_seq.h"
@@ -19,16 +20,16 @@ struct Row {
   unsigned half, place;           // where its input row stands
   uint64_t lanes;                 // lanes with data
   int64_t elem[2 * kTP];          // their elements
-  bool other;                     // there is a sample of group 1 beside it
+  bool other;                     // group 1 has a sample beside it
   unsigned row, bank, nch;
   bool first, begin, last;        // first pass, first row of a pass, last row of a C tile
   bool frees;                     // last row that reads its half
-  unsigned tile;                  // which of those that are loaded
+  unsigned tile;                  // its index among the loaded tiles
 };
 
 struct Tile {
   unsigned half, places[2];       // of each group
-  bool kept;                      // not loaded: there from the layer before
+  bool kept;                      // not loaded: left by the previous layer
 };
 
 struct Plan {
@@ -39,7 +40,7 @@ struct Plan {
 Plan plan(const unit::Layer& l, unsigned start, unsigned& bank) {
   Plan p;
   const unsigned lanes = l.lanes(kTP), tc = l.tc(kTC);
-  size_t visited = 0;  // row tiles that stay are visited in turn
+  size_t visited = 0;  // row tiles that stay on chip are visited in turn
   for (const unit::Visit& v : unit::visits(l, tc)) {
     const unsigned nb = l.nb(v.b0), nr = l.nr(v.oh0);
     size_t tile = visited++ % l.row_tiles();
@@ -117,13 +118,14 @@ class Bench {
     drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
     for (const unit::Layer& l : unit::random_start(random_, limits(), n, 75, 40, b_act)) layer(l);
   }
-  // A start of one layer of a kind (unit.hpp); its loader is mostly the slower of the two.
+  // A start with one layer of a kind (unit.hpp); the loader is usually slower than the sequencer.
   void alone(unit::Draw draw) {
     start(0);
     act_speed_ = static_cast<unsigned>(random_.range(5, 40));
     layer(draw(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
   }
-  // A start of one layer whose output rows have more pixels than 7 bits count, where the accumulators hold one.
+  // A start with one layer whose output rows have more pixels than 7 bits can count, if the
+  // accumulators hold one.
   void broad() {
     if (kTR <= 128) return;
     start(0);
@@ -132,7 +134,8 @@ class Bench {
       if (l.out_w > 129) return layer(l);
     }
   }
-  // Rows of padding above a kept tensor are nothing to this unit where a pool has it: the next layer is taken at once.
+  // If a pool has a kept tensor, its rows of padding do not matter here: the next layer is taken at
+  // once.
   void kept_pool() {
     start(0);
     unit::Layer l = unit::wide_layer(random_, limits(), sluice_abi::OP_MAX_POOL, dut_.b_act_i);
@@ -161,7 +164,7 @@ class Bench {
     now_++;
   }
 
-  // Inputs that change by themselves.
+  // Inputs that change independently.
   void drive(const unit::Layer* offered) {
     unit::drive_layer(dut_, random_, offered);
     dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
@@ -169,7 +172,7 @@ class Bench {
     // weights: full some cycles after the last swap
     if (!full_ && now_ >= full_at_) full_ = true;
     dut_.full_i = full_;
-    // the drain gives banks back in order
+    // the drain releases banks in order
     const bool free = !frees_.empty() && frees_.front() <= now_;
     dut_.bank_free_i = free;
     // the loader
@@ -190,7 +193,7 @@ class Bench {
     for (unsigned n = 0; n < 4; n++) dut_.avail_i |= uint64_t{avail_[n / 2][n % 2]} << (16 * n);
   }
 
-  // One cycle; row: what must go next, or null.
+  // One cycle; row: the row to be issued next, or null.
   bool cycle(const unit::Layer* offered, const Row* row) {
     drive(offered);
     dut_.clk_i = 0;
@@ -230,7 +233,7 @@ class Bench {
     if (go) {
       check_.that(dut_.swap_o == row->begin, "swap at the first row of a pass");
       check_.that(dut_.free_o == (row->frees ? 1u << row->half : 0u), "free at the last row of a tile");
-      // no accumulator before its last sum has come back
+      // no accumulator is used before its last sum has been written back
       const auto use = last_use_.find(row->bank * kTR + row->row);
       if (use != last_use_.end()) check_.that(now_ - use->second >= depth_, "accumulator used after %" PRIu64, now_ - use->second);
       last_use_[row->bank * kTR + row->row] = now_;
@@ -255,7 +258,8 @@ class Bench {
     return go;
   }
 
-  // May this pass begin? Its rows follow each other at once, so each must find its sum back.
+  // May this pass begin? Its rows follow without gaps, so the sum of each must already be written
+  // back.
   bool deep_enough(const Row& begin) const {
     for (unsigned i = 0;; i++) {
       const auto use = last_use_.find(begin.bank * kTR + i);
@@ -294,7 +298,7 @@ class Bench {
     loading_ = 0;
     owner_[0] = owner_[1] = kNobody;
     for (auto& group : avail_) group[0] = group[1] = 0;
-    // what an earlier layer that is not this unit's leaves in the buffer must not be taken
+    // data that another unit's layer left in the buffer must not be used
     const bool early = random_.percent(50);
     for (unsigned i = 0; i < 3 && random_.percent(50); i++) cycle(nullptr, nullptr);
     unsigned waited = 0;
@@ -309,7 +313,7 @@ class Bench {
       loading_ = plan_.tiles.size();  // the loader waits too
       cycle(&l, nullptr);
       const unsigned group_0 = avail_[0][start_], group_1 = avail_[1][start_];
-      avail_[0][start_] = avail_[1][start_] = 7;  // of the layer before
+      avail_[0][start_] = avail_[1][start_] = 7;  // of the previous layer
       for (unsigned i = 0; i < kEarly; i++) {
         cycle(nullptr, nullptr);
         check_.that(before_.k > 2 || (dut_.k_o == before_.k && dut_.rd_two_o == before_.two()), "k and s before the barrier");
@@ -321,7 +325,7 @@ class Bench {
     } else {
       cycle(&l, nullptr);
     }
-    // rows of padding above what is kept are counted while the layer before is written
+    // rows of padding above a kept tensor are counted while the previous layer is written
     const unsigned above = l.keep_in ? l.pad_t : 0, hidden = early ? kEarly : 0;
     const unsigned begins = 3 + (above > hidden ? above - hidden : 0);
     size_t next = 0;
@@ -334,7 +338,7 @@ class Bench {
         do rows_of_pass_++, k++;
         while (k < plan_.rows.size() && !plan_.rows[k].begin);
       }
-      const bool inside = next > 0;  // between tiles one cycle, before the first a few
+      const bool inside = next > 0;  // one cycle between tiles, a few before the first
       if (cycle(nullptr, &plan_.rows[next])) {
         next++;
         idle = 0;
@@ -374,7 +378,7 @@ class Bench {
   std::deque<uint64_t> frees_;
   std::map<unsigned, uint64_t> last_use_;
   const Row* pending_ = nullptr;
-  unsigned macs_ = 0, parts_ = 0, sum_ = 0;  // of the rows that left in the cycle before, and in each before that
+  unsigned macs_ = 0, parts_ = 0, sum_ = 0;  // of the rows issued in the previous cycles
   uint64_t gap_ = 0;
 };
 

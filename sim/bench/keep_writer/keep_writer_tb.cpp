@@ -1,6 +1,6 @@
-// keep_writer_tb: random runs of words, some that are kept and some that are not, with words as they
-// come. What is kept must stand in its half from the run's element on, in order, one cycle after it was
-// taken, and nothing else be written; a run follows the one before it without a cycle in between.
+// keep_writer_tb: random runs of words, some kept and some not, at random times. Kept words must be
+// in their half from the run's element on, in order, one cycle after they were taken; nothing else
+// may be written. A run must be able to follow the previous one without a cycle in between.
 #include "Vkeep_writer.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -34,7 +34,7 @@ class Bench {
   void cycle(bool run) {
     const bool in_hand = left_ > 0;
     unsigned count = static_cast<unsigned>(full_ ? kIn : random_.range(1, kIn));
-    if (in_hand) count = std::min(count, left_);  // words of a run never come with the next one's
+    if (in_hand) count = std::min(count, left_);  // words of two runs never come together
     dut_.word_i = random_.percent(words_);
     dut_.cnt_i = static_cast<unsigned char>(count);
     std::vector<uint16_t> data;
@@ -72,7 +72,7 @@ class Bench {
     dut_.eval();
   }
 
-  // What was taken a cycle ago.
+  // The words taken one cycle ago.
   void look() {
     size_t next = 0;
     for (unsigned i = 0; i < kIn; i++) {

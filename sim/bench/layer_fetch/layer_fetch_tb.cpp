@@ -1,8 +1,9 @@
-// layer_fetch_tb: starts of random layers, every k and s that is built and either loop order, that units take at random times: each unit must see every
-// layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
-// the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
-// the code and the layer must be the promised ones, and nothing of that layer may be offered. Some
-// layers keep their output on chip for the next one; every rule of that is broken too.
+// layer_fetch_tb: starts of random layers, with every k and s of the build and both loop orders,
+// which units take at random times. Each unit must see every layer once, in order, with its
+// descriptor, FBCB entry and sample size, and slot addresses must follow the table. Then every way
+// in which a start, a descriptor or an FBCB entry can be illegal: code and layer must be the
+// promised ones, and nothing of that layer may be offered. Some layers keep their output on chip
+// for the next one; every rule for that is broken too.
 #include "Vlayer_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -32,14 +33,15 @@ const Field& w_tile_field(unsigned k) {
   return k == 1 ? DESC_F_W_TILE_H : k == 2 ? DESC_F_W_TILE_2 : DESC_F_W_TILE_1;
 }
 
-// One channel, strides of one: what is then made large is all that is.
+// One channel, strides of one: only the size changed afterwards is large.
 void narrow(unit::Layer& l) {
   l.in_c = l.in_pix = l.out_c = l.out_pix = l.res_pix = 1;
   l.s_h = l.s_w = 1;
   l.in_w = l.out_w = 1;
 }
 
-// An input of 30 rows and columns with two of padding before them, windows four apart: the ninth begins behind it.
+// An input of 30 rows and columns after two of padding, windows four apart: the ninth begins after
+// the input.
 void behind(unit::Layer& l, unsigned out_h, unsigned out_w) {
   narrow(l);
   l.in_h = l.in_w = 30;
@@ -49,7 +51,7 @@ void behind(unit::Layer& l, unsigned out_h, unsigned out_w) {
   l.out_w = out_w;
 }
 
-// A tile of so many output rows and samples of an image one pixel wide.
+// A tile with the given output rows and samples of an image one pixel wide.
 void places(unit::Layer& l, unsigned tile_rows, unsigned s_h, unsigned k_h, unsigned tile_b) {
   narrow(l);
   l.k_w = 1;
@@ -86,7 +88,7 @@ class Bench {
     }
     for (unsigned i = b_act_; i < 8; i++) {
       if (random_.percent(50))
-        slots_[i] = static_cast<unsigned>(random_.below(64));  // not looked at
+        slots_[i] = static_cast<unsigned>(random_.below(64));  // not checked
     }
     for (auto& w : desc_) {
       for (auto& x : w) x = static_cast<uint32_t>(random_.next());
@@ -128,7 +130,7 @@ class Bench {
     dram_.ready = static_cast<unsigned>(random_.range(20, 100));
     dram_.valid = static_cast<unsigned>(random_.range(20, 100));
     dram_.latency = static_cast<unsigned>(random_.range(1, 40));
-    // the table counts as it stands in the start's cycle, whatever it was before, right or wrong
+    // the table counts as it is in the cycle of the start, whatever it was before
     const std::vector<unsigned> slots = slots_;
     if (random_.percent(50)) {
       const unsigned step = static_cast<unsigned>(random_.below(2));
@@ -185,7 +187,7 @@ class Bench {
     const auto field = [](const Field& f, int64_t v) {
       return [f, v](unit::Layer&, uint32_t* w, uint32_t&) { return set(w, f, v), true; };
     };
-    const auto plus = [](const Field& f) {  // one more than it must be
+    const auto plus = [](const Field& f) {  // one more than required
       return [f](unit::Layer&, uint32_t* w, uint32_t&) { return set(w, f, get(w, f) + 1), true; };
     };
     const auto entry = [](const Field& f, int64_t v) {
@@ -227,7 +229,7 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_IN_PIX, l.in_c - 1), true;
          }},
-        // with the rows' bytes that they give: nothing else is wrong
+        // with matching bytes of rows, so that nothing else is wrong
         {"out_pix", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return l.out_pix = l.out_c - 1, l.words(w), true;
@@ -297,7 +299,7 @@ class Bench {
         {"step_col", ERR_DESC_SHAPE, plus(DESC_F_STEP_COL)},
         {"pad_col", ERR_DESC_SHAPE, plus(DESC_F_PAD_COL)},
         {"in_row_bytes", ERR_DESC_SHAPE,
-         [](unit::Layer&, uint32_t* w, uint32_t&) {  // may be more, not less
+         [](unit::Layer&, uint32_t* w, uint32_t&) {  // may be more, but not less
            return set(w, DESC_F_IN_ROW_BYTES, get(w, DESC_F_IN_ROW_BYTES) - 1), true;
          }},
         {"out_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_OUT_ROW_BYTES)},
@@ -305,7 +307,7 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_RES_ROW_BYTES, get(w, DESC_F_RES_ROW_BYTES) + 2), l.residual != 0;
          }},
-        // sizes that what counts them would cut
+        // sizes that the counters would truncate
         {"a window behind the last column", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) { return behind(l, 8, 9), l.words(w), true; }},
         {"a window below the last row", ERR_DESC_SHAPE,
@@ -337,7 +339,7 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            narrow(l);
            l.in_c = l.out_c = l.out_pix = P_AXI_BYTES / 2;
-           l.in_pix = l.in_c + 1;  // so that its rows are no runs
+           l.in_pix = l.in_c + 1;  // so that its rows are not single runs
            l.in_w = l.out_w = 65535;
            return l.words(w), !l.gemm();
          }},
@@ -459,7 +461,7 @@ class Bench {
            e = l.fbcb();
            return l.in_w < 1 << 15 && (l.in_pix != l.in_c || 2 * l.in_row() <= 65534 * P_AXI_BYTES);
          }},
-        {"input rows of a tile", ERR_TILE_RANGE,  // one beyond, for which there is room where kElems are many
+        {"input rows of a tile", ERR_TILE_RANGE,  // one too many; there is room for it if kElems is large
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            places(l, 4095, 8, 16, 2);
            l.words(w);
@@ -483,7 +485,7 @@ class Bench {
         {"elements of a sample, by far", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            l.in_c = 250;
-           l.in_pix = 251;  // not one run a row, which is refused for its beats
+           l.in_pix = 251;  // so that a row is not one run, which would be rejected for its beats
            l.in_w = 65535;
            l.k_w = l.s_w = l.s_h = 1;
            l.pad_l = 0;
@@ -507,7 +509,7 @@ class Bench {
            return true;
          }},
     };
-    // what this build leaves out
+    // features that this build does not have
     if (!P_STACK) {
       for (const int k : {1, 2}) {
         cases.push_back({"k", ERR_FBCB_RANGE, [k](unit::Layer& l, uint32_t*, uint32_t& e) {
@@ -555,7 +557,7 @@ class Bench {
     run(ERR_SLOT_RANGE);
   }
 
-  // Every rule for a tensor that is kept, broken at the layer that keeps it (0) or at the one that
+  // Every rule for kept tensors, broken at the layer that keeps the tensor (0) or at the one that
   // reads it (1).
   void kept() {
     using L = unit::Layer;
@@ -606,7 +608,7 @@ class Bench {
         check_.that(tries < 1000, "no layers for %s", c.name);
         const unsigned at = pair();
         L p = layers_[at], q = layers_[at + 1];
-        // the layer that is refused has this to do with what is kept, and no more
+        // the kept tensor concerns only the rejected layer
         if ((c.at ? q.keep_out : p.keep_in) || !c.change(p, q)) {
           if (!P_FLUID && std::strstr(c.name, "s = 2")) break;
           continue;
@@ -630,7 +632,7 @@ class Bench {
       run(ERR_FBCB_RANGE, 0);
     }
   }
-  // A start in which a layer keeps what the next one reads: which.
+  // A start in which a layer keeps its output for the next one; returns which layer.
   unsigned pair() {
     for (;;) {
       setup(5, 60);
@@ -638,7 +640,8 @@ class Bench {
       if (layers_[at].keep_out) return at;
     }
   }
-  // A kept tensor that fills the buffer is legal, whatever its padding would take; a larger one is not.
+  // A kept tensor that fills the buffer is legal, as its padding is not stored; a larger one is
+  // not.
   void kept_largest() {
     for (int i = 0; i < 10; i++) {
       for (const unsigned more : {0u, 1u}) {
@@ -681,7 +684,7 @@ class Bench {
       l.in_c = l.in_pix = 1;
       l.in_w = std::min(l.two() ? kElems / 2 : kElems, 65535u);
       l.out_c = l.out_pix = l.two() ? l.tc(P_T_C) : P_C_MAX;
-      // as much as loop order 1 can keep, of a C tile or of all of them
+      // the most that loop order 1 can keep, of a C tile or of all of them
       l.order = 1;
       l.w_bytes = l.w_tile = P_KEEP / WEIGHT_ALIGN * WEIGHT_ALIGN;
       (i % 2 ? l.w_bytes : l.w_tile) += WEIGHT_ALIGN * random_.below(1 << 20);
@@ -701,7 +704,7 @@ class Bench {
       l.table = 0;
       put(0, l);
       run();
-      l = unit::Layer();  // an output row of as many beats as a command has, windows that reach as far as they may
+      l = unit::Layer();  // most beats of a command in an output row, windows with most reach
       l.op = OP_MAX_POOL;
       l.b_act = b_act_;
       if (kElems >= 65534 * P_AXI_BYTES / 2) {
@@ -724,7 +727,7 @@ class Bench {
       l.out_h = 0xEFFF;
       put(0, l);
       run();
-      if (b_act_ >= 3 && kElems > 65535) {  // as many input rows of a tile as are counted
+      if (b_act_ >= 3 && kElems > 65535) {  // with the maximum count of input rows of a tile
         places(l, 1457, 15, 5, 3);
         put(0, l);
         run();

@@ -1,4 +1,4 @@
-// The chain as it is inferred and the chain of DSP48E2 cells, side by side on the same inputs.
+// The inferred chain and the chain of DSP48E2 cells, with the same inputs.
 module mac_pair #(
   parameter int unsigned LEN = 4,
   parameter int unsigned ACC = 36

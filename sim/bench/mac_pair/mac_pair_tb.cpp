@@ -1,6 +1,6 @@
-// mac_pair_tb: any inputs in any cycle, also those that no array gives (loads under a swap, swaps
-// of single lanes, sums that wrap): from the cycle on in which all registers are known, the cells
-// must answer with the bits of the inferred chain in every cycle.
+// mac_pair_tb: arbitrary inputs in every cycle, also some that no array generates (loads during a
+// swap, swaps of single lanes, sums that wrap). Once all registers are known, the cells must give
+// the same bits as the inferred chain in every cycle.
 #include "Vmac_pair.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

@@ -1,5 +1,5 @@
-// npu_counters_tb: what each counter grows by, from events of every unit and port at random: none, some
-// or all of them at once. A counter's own events are what it counts, and no other's.
+// npu_counters_tb: the increment of each counter, for random events of every unit and port: none,
+// some or all of them at once. A counter must count its own events and no others.
 #include <array>
 
 #include "Vnpu_counters.h"
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     dut.stall_weights_i = event(units, abi::CNT_STALL_WEIGHTS);
     dut.stall_drain_i = event(units, abi::CNT_STALL_DRAIN);
     dut.stall_depth_i = event(units, abi::CNT_STALL_DEPTH);
-    // a cycle in which both waited is one
+    // a cycle in which both waited counts once
     dut.stall_acts_i = random.percent(units);
     dut.stall_pool_i = random.percent(units);
     expected[abi::CNT_STALL_ACTIVATIONS] = dut.stall_acts_i || dut.stall_pool_i;

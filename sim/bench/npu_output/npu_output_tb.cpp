@@ -1,7 +1,7 @@
-// npu_output_tb: random layers of random runs, words that come at any time, and writers that take them
-// as they like. Each run must go to its writers and to no other, words from the run's source to its
-// writers, and a layer count once when everything of it has been answered, whatever is late, and
-// not before; meanwhile no run is given, and no error told, which is of the next layer.
+// npu_output_tb: random layers of random runs, with words and writers ready at random times. Each
+// run must go to its writers only, words must go from the run's source to its writers, and a layer
+// must count exactly once, when everything of it has been answered, whichever part is late. Until
+// then no run and no error of the next layer may be passed on.
 #include "Vnpu_output.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -10,11 +10,11 @@ namespace {
 
 constexpr unsigned kWidth = P_WIDTH;
 
-// What was promised, from what has been taken.
+// The expected values, from what has been taken.
 struct Model {
   unsigned written = 0;
   bool closing = false;      // a layer's last run has been taken, and it is not written
-  bool has_run = false;      // since the reset: whose words come is of no meaning before
+  bool has_run = false;      // since the reset; before the first run the source of words has no meaning
   bool pool = false, local = false;
 };
 
@@ -30,7 +30,7 @@ class Bench {
     model_ = Model{};
     for (unsigned i = 0; i < layers; i++) {
       layer(static_cast<unsigned>(layers > 100 ? 1 : random_.range(1, 6)));
-      // its last runs are answered, or the start is abandoned
+      // its last runs are answered, or the start is aborted
       if (layers < 100 && random_.percent(5)) return;
       close();
       check_.that(dut_.layers_written_o == i + 1, "%u layers, not %u", dut_.layers_written_o, i + 1);
@@ -56,8 +56,8 @@ class Bench {
     check_.that(model_.closing, "a layer ends without its last run");
   }
 
-  // Until the layer is written: one of the three it waits for is late, or each of them is now and then. A
-  // run of the next one waits.
+  // Until the layer is written: one of the three conditions for that is late, or each of them at
+  // times. A run of the next layer waits.
   void close() {
     const unsigned late = static_cast<unsigned>(random_.below(4));
     const uint64_t length = random_.percent(20) ? 0 : random_.range(1, 10);
@@ -67,7 +67,7 @@ class Bench {
       wr_idle_ = end || (late == 3 ? random_.percent(50) : late != 1);
       keep_busy_ = !end && (late == 3 ? random_.percent(50) : late == 2);
       if (!end && out_idle_ && wr_idle_ && !keep_busy_) wr_idle_ = false;
-      if (random_.percent(50)) {  // the next layer is not of the same kind
+      if (random_.percent(50)) {  // the next layer is of another kind
         pool_ = random_.percent(50);
         keep_ = random_.percent(50);
         local_ = keep_ && random_.percent(50);
@@ -81,7 +81,7 @@ class Bench {
     look(false);
   }
 
-  // Inputs of a cycle: at random, but for the layer's run and what it waits for.
+  // Inputs of a cycle: random, except for the layer's run and the conditions it waits for.
   void drive(bool run) {
     const auto r = [this] { return random_.percent(50); };
     dut_.run_valid_i = run;
@@ -107,13 +107,13 @@ class Bench {
     }
   }
 
-  // One cycle, in which a run is offered or not; was it taken?
+  // One cycle, in which a run is offered or not; returns whether it was taken.
   bool cycle(bool run, bool last) {
     drive(run);
     settle();
     const bool take = run && !model_.closing && (local_ ? dut_.keep_free_i : dut_.out_run_ready_i);
     if (take && last) {
-      dut_.run_done_i = 1;  // run_gen's, with the run
+      dut_.run_done_i = 1;  // run_gen's, together with the run
       settle();
     }
     look(run);
@@ -155,7 +155,8 @@ class Bench {
       const unsigned n = std::min(32u, kWidth - i);
       check_.that(unit::get(dut_.data_o, i, n) == unit::get(m.pool ? dut_.pool_data_i : dut_.drain_data_i, i, n), "data_o");
     }
-    // a word behind the register goes when its writer takes it; keep_writer also sees those of others
+    // a word after the register leaves when its writer takes it; keep_writer also sees the words of
+    // other runs
     const bool goes = m.local ? dut_.keep_busy_i : dut_.out_ready_i;
     check_.that(dut_.words_ready_o == goes, "words_ready_o");
     check_.that(dut_.out_valid_o == (!m.local && dut_.words_valid_i), "out_valid_o");
@@ -188,6 +189,6 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 200); i++) bench.start(10);
-  bench.start(256);  // as many layers as a start has
+  bench.start(256);  // the maximum number of layers of a start
   return bench.finish();
 }

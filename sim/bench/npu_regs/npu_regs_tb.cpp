@@ -1,7 +1,7 @@
-// The register block against a model that walks the generated table of registers: random traffic
-// on AXI4-Lite (AW and W in any order, any delay, any strobes), a core that starts, counts and ends
-// at random; every output compared in every cycle. Ahead of it: a sweep of the whole address space
-// idle and busy, and counters driven past 32 bits.
+// The register block, compared with a model that uses the generated table of registers: random
+// traffic on AXI4-Lite (AW and W in any order, any delay, any strobes), and a core that starts,
+// counts and ends at random; every output is compared in every cycle. Before that: a sweep of the
+// whole address space, idle and busy, and counters driven past 32 bits.
 #include <array>
 #include <cinttypes>
 #include <map>
@@ -78,7 +78,7 @@ struct Inputs {
   std::array<uint16_t, abi::CNT_COUNT> inc{};
 };
 
-// State after each clock edge, as the header of npu_regs.sv promises it.
+// State after each clock edge, as the header of npu_regs.sv describes it.
 struct Model {
   bool aw_full = false, w_full = false, ar_full = false, bvalid = false, rvalid = false;
   uint32_t aw = 0, ar = 0, wdata = 0, wstrb = 0, bresp = 0, rresp = 0, rdata = 0;
@@ -87,12 +87,12 @@ struct Model {
   std::map<uint32_t, uint32_t> kept;  // plain registers by address
   uint32_t status = 0, irq_status = 0, error = 0, error_addr = 0;
   std::array<uint64_t, abi::CNT_COUNT> counters{};
-  std::array<uint32_t, abi::CNT_COUNT> late{};  // increments that count one cycle later
+  std::array<uint32_t, abi::CNT_COUNT> late{};  // increments, which count one cycle later
   uint32_t high = 0;
   uint64_t time = 0;  // cycles since reset
   uint32_t time_high = 0;
   bool refused = false;
-  // what has happened, to prove that the traffic reaches it
+  // events that occurred, to prove that the traffic reaches them
   uint64_t starts = 0, refused_busy = 0, refused_bits = 0, refused_start = 0, races = 0,
            unmapped = 0;
 
@@ -154,7 +154,7 @@ struct Model {
 
     time++;
 
-    // counters: what was registered before counts now
+    // counters: the increments registered before count now
     for (uint32_t i = 0; i < abi::CNT_COUNT; i++) counters[i] += late[i];
     for (uint32_t i = 0; i < abi::CNT_COUNT; i++) late[i] = in.busy ? in.inc[i] : 0;
     late[abi::CNT_STARTS] = 0;
@@ -328,7 +328,7 @@ class Bench {
     return data != 0;
   }
 
-  // Every word of the address space, and what a reader of abi.yaml expects of it.
+  // Every word of the address space, compared with the content of abi.yaml.
   void sweep(bool busy) {
     in.busy = busy;
     for (uint32_t address = 0; address < 0x1000; address += 4) {
@@ -359,7 +359,7 @@ class Bench {
     cycle();
   }
 
-  // Counters past 32 bits, the latch of HI, and standing still outside a start.
+  // Counters past 32 bits, the latch of HI, and no counting outside a start.
   void wide() {
     for (auto& inc : in.inc) inc = 0xFFFF;
     for (uint32_t i = 0; i < 10; i++) cycle();
@@ -372,7 +372,7 @@ class Bench {
     for (uint64_t i = 0; i < kCycles; i++) cycle();
     read(mac, &lo);
     for (uint32_t i = 0; i < 70000; i++) cycle();
-    read(abi::REG_CTRL, &later);  // no other register moves what was latched
+    read(abi::REG_CTRL, &later);  // no other register changes the latched value
     read(mac + 4, &hi);
     const uint64_t value = static_cast<uint64_t>(hi) << 32 | lo;
     check_.that(hi == 1 && value >= kCycles * 0xFFFF && value < (kCycles + 4) * 0xFFFF,
@@ -391,8 +391,8 @@ class Bench {
     in.inc.fill(0);
   }
 
-  // TIME goes on through starts, soft resets and cleared counters, its high word comes with the low one,
-  // and a counter read between the two does not disturb it.
+  // TIME continues during starts, soft resets and cleared counters. Its high word matches the low
+  // one, and reading a counter between the two does not change it.
   void time() {
     // near the end of 32 bits: traffic that long would take minutes
     model.time = top_.rootp->npu_regs__DOT__time_q = 0xFFFFFFF0;

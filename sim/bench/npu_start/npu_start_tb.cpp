@@ -1,7 +1,7 @@
-// npu_start_tb: every set of what can end a start in a cycle, done among them, and starts that are reset
-// in the middle; every output compared in every cycle. Where nothing may happen errors come at random.
-// The watchdog is held off by one source alone, in the last cycle there is, and the flush's end by
-// either port's side.
+// npu_start_tb: every combination of conditions that can end a start in the same cycle, including
+// done, and starts that are reset in the middle; every output is compared in every cycle. When no
+// error may have an effect, errors come at random. Each source alone must hold off the watchdog in
+// its last cycle, and each side of either port the end of the flush.
 #include "Vnpu_start.h"
 #include "Vnpu_start___024root.h"
 #include "bench/unit.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kPorts = P_N_AXI;
 
-// What can end a start, in the order in which it is told.
+// Conditions that can end a start, in the order of priority of the report.
 enum { kRead, kWrite, kFetch, kAct, kOut, kRes, kFeed, kSoft, kDog, kDone, kEnds };
 
 struct Told {
@@ -21,14 +21,14 @@ struct Told {
   uint32_t addr = 0;
 };
 
-// A start by its age: units are in reset in the cycle after start_i, and run from the next one on.
+// The age of a start: units are in reset in the cycle after start_i, and run from the next one on.
 struct Model {
   unsigned age = 0;          // cycles since start_i; 0: none
   bool failed = false, done = false, error = false;
-  bool known = false;        // told says why the last start failed, or that it did not
+  bool known = false;        // whether the last start failed, and why, is known
   bool layer_known = true;
   Told told;
-  uint64_t quiet = 0;        // cycles in which nothing moved, up to the one before
+  uint64_t quiet = 0;        // cycles without progress, up to the previous one
 
   bool runs() const { return age >= 2 && !failed; }
   bool dog(const Vnpu_start& in) const { return in.watchdog_i && quiet >= in.watchdog_i; }
@@ -71,7 +71,7 @@ struct Model {
 
  private:
   static bool finished(const Vnpu_start& in) {
-    // a range without layers is never finished: it is refused
+    // a range without layers is never finished: it is rejected
     return in.first_layer_i <= in.last_layer_i && in.layers_written_i == in.last_layer_i - in.first_layer_i + 1 &&
            in.rd_idle_i && in.weights_idle_i;
   }
@@ -112,11 +112,11 @@ class Bench {
  public:
   explicit Bench(const tb::Args& args) : random_(args.seed), check_("npu_start", args.seed) {
     dut_.rst_ni = 0;
-    edge();  // before it outputs are nobody's
+    edge();  // before this edge the outputs are undefined
     reset();
   }
 
-  // A start that ends with these, all in one cycle; with none it is reset.
+  // A start that ends with all of these conditions in one cycle; without any it is reset.
   void start(unsigned ends) {
     const bool done = (ends >> kDone) & 1, dog = (ends >> kDog) & 1;
     choose_layers(done);
@@ -130,7 +130,7 @@ class Bench {
     dog_ = static_cast<uint32_t>((1 << 16) + random_.range(1, 300));
     run(1u << kDog, dog_);
   }
-  // Over each power of two up to 32 bits; the cycles before it are skipped.
+  // Around each power of two up to 32 bits; the cycles before it are skipped.
   void longest_dog(unsigned bit) {
     choose_layers(false);
     const auto more = static_cast<uint32_t>(random_.range(1, 20));
@@ -155,7 +155,7 @@ class Bench {
     check_.that(model_.failed, "not given up after %u cycles", dog_);
     flush();
   }
-  // FIRST behind LAST, and nothing to wait for: it goes on until layer_fetch refuses it.
+  // FIRST after LAST, and nothing to wait for: the start continues until layer_fetch rejects it.
   void refused() {
     first_ = static_cast<unsigned>(random_.range(1, 255));
     last_ = static_cast<unsigned>(random_.percent(50) ? first_ - 1 : random_.below(first_));
@@ -163,7 +163,8 @@ class Bench {
     dog_ = 0;
     run(1u << kFetch, random_.below(25));
   }
-  // Abandoned before the units run. npu_regs cannot give it so early, so that the layer is not compared.
+  // Aborted before the units run. npu_regs cannot abort it that early, so the layer is not
+  // compared.
   void at_once() {
     choose_layers(false);
     dog_ = 0;
@@ -211,7 +212,7 @@ class Bench {
       if (end && done) written = total_;
       cycle([&] {
         quieten();
-        // what was written, read and loaded, but for one of it at least
+        // everything is written, read and loaded, except one thing at least
         dut_.layers_written_i = static_cast<unsigned short>(written);
         dut_.rd_idle_i = random_.percent(60);
         dut_.weights_idle_i = random_.percent(60);
@@ -222,9 +223,9 @@ class Bench {
           if (missing == 1) dut_.rd_idle_i = 1, dut_.weights_idle_i = 0;
           if (missing == 2) dut_.layers_written_i = static_cast<unsigned short>(--written), dut_.rd_idle_i = dut_.weights_idle_i = 1;
         }
-        // dog_ cycles in which nothing moves, and then it is given up whether something moves or not
+        // dog_ cycles without progress; then the start is ended, whether there is progress or not
         const bool asleep = dog && i + dog_ >= length && !end;
-        // nor sooner, for one thing that moves
+        // but not earlier, if one thing progresses
         const bool last = !end && dog_ && model_.quiet + 1 >= dog_;
         if (!asleep && (last || (dog && i + dog_ + 1 == length) || random_.percent(moving))) move();
         if (end) fire(ends);
@@ -234,10 +235,10 @@ class Bench {
     if (ends & ((1u << kDone) - 1)) flush();
   }
 
-  // Until the memory ports owe nothing: one side alone is late, or both are. Nothing that comes meanwhile
-  // changes what is told.
+  // Until the memory ports have nothing outstanding: one side alone is late, or both are. Events in
+  // the meantime do not change the report.
   void flush() {
-    const unsigned late = static_cast<unsigned>(random_.below(4));  // nobody, reads, writes, both
+    const unsigned late = static_cast<unsigned>(random_.below(4));  // none, reads, writes, both
     const uint64_t length = late ? random_.range(1, 8) : 0;
     for (uint64_t i = 0; i <= length; i++) {
       if (i && random_.percent(2)) return reset();
@@ -253,7 +254,7 @@ class Bench {
     for (uint64_t i = random_.range(1, 3); i > 0; i--) cycle([this] { dut_.rst_ni = 0; });
   }
 
-  // No error, and nothing that moves.
+  // No error, and no progress.
   void quieten() {
     dut_.rd_err_i = dut_.wr_err_i = 0;
     dut_.fetch_err_i = dut_.act_err_i = dut_.out_err_i = dut_.res_err_i = dut_.feed_err_i = dut_.soft_reset_i = 0;
@@ -283,12 +284,12 @@ class Bench {
     return static_cast<unsigned char>(random_.percent(50) ? uint64_t{1} << random_.below(kPorts) : random_.range(1, all));
   }
 
-  // Every input at random, then what this cycle is about; the outputs are those of the edge before.
+  // All inputs are random except those of interest; the outputs are those of the previous edge.
   template <class Set>
   void cycle(Set set) {
     const auto r = [this] { return random_.percent(50); };
     dut_.rst_ni = 1;
-    // a start while one runs changes nothing
+    // a start during a start has no effect
     dut_.start_i = model_.age && r();
     dut_.soft_reset_i = random_.percent(20);
     dut_.layers_written_i = static_cast<unsigned short>(random_.below(257));
@@ -362,7 +363,7 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 3); i++) {
-    // in another order every time, so that each follows others
+    // in another order each time, so that each follows different ones
     for (unsigned ends = 0; ends < 1u << kEnds; ends++) {
       bench.start(ends * 389 % (1u << kEnds));
       if (ends % 16 == 0) bench.refused();

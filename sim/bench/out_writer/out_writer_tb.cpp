@@ -1,6 +1,6 @@
 // out_writer_tb: runs at every alignment and of every short length, words in groups of any size,
-// back pressure on commands and beats. The beats, placed by their commands, must change exactly the
-// run's words; and aligned runs must follow each other without a bubble.
+// back pressure on commands and beats. The beats must change exactly the run's words, and aligned
+// runs must follow each other without a bubble.
 #include "Vout_writer.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -28,7 +28,7 @@ class Bench {
 
   void add(uint64_t address, unsigned elems) {
     runs_.push_back({address, elems});
-    // groups of words, none across runs
+    // groups of words, none with words of two runs
     for (unsigned k = 0; k < elems;) {
       const unsigned cnt =
           std::min(whole ? kIn : static_cast<unsigned>(random_.range(1, kIn)), elems - k);
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
     }
     b.finish_runs();
   }
-  // aligned runs without a bubble: the slower side, in or out, sets the pace
+  // aligned runs without a bubble: the slower side, in or out, limits the throughput
   b.run_valid = b.in_valid = b.cmd_ready = b.wb_ready = 100;
   b.whole = true;
   const unsigned unit_words = kIn > kWPB ? kIn : kWPB;

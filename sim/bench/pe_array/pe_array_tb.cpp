@@ -1,8 +1,8 @@
-// pe_array_tb: tiles of every k and s that is built, passes of random rows with gaps, as close to each
-// other as the header allows, weights loaded under them as early as it allows, the other bank drained
-// meanwhile; k and s change between tiles, when no row is on its way. Lanes and windows that a k or s
-// does not use hold rubbish. Sums must be those of
-// 64-bit arithmetic modulo 2^36 (a stub's are zero), and done_o stands when they can be read.
+// pe_array_tb: tiles of every k and s of the build, with passes of random rows and gaps, as close
+// to each other as the header allows. Weights are loaded meanwhile as early as it allows, and the
+// other bank is drained. k and s change between tiles, when no row is in the array. Lanes and
+// windows that a k or s does not use have random values. Sums must equal 64-bit arithmetic modulo
+// 2^36 (zero in a stub), and done_o must come when they can be read.
 #include "Vpe_array.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -109,7 +109,7 @@ class Bench {
   }
 
  private:
-  // An accumulator: half of a PE, row.
+  // An accumulator: half of a PE, and row.
   static unsigned at(unsigned pe, unsigned half, unsigned row) { return (2 * pe + half) * kHalfRows + row % kHalfRows; }
 
   void weights() {
@@ -171,7 +171,7 @@ class Bench {
       held_ = true;
       held_row_ = drain_row_++;
       if (drain_row_ == drain_.rows) {
-        // what was read stays as long as nothing is computed in this bank
+        // a word that was read stays as long as this bank does not compute
         dut_.clk_i = 0;
         dut_.eval();
         match();
@@ -180,7 +180,7 @@ class Bench {
     }
   }
   void match() {
-    // k = 1/2: both halves; otherwise the half in which the row stands, k = 2: of the odd PE
+    // k = 1/2: both halves; otherwise the half that holds the row; k = 2: of the odd PE
     for (unsigned h = 0; h < 2 * kTC; h++) {
       if (drain_.k != 1 && h % 2 != held_row_ / kHalfRows) continue;
       if (drain_.k == 2 && h / 2 % 2 == 0) continue;

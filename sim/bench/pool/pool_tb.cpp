@@ -1,8 +1,9 @@
-// pool_tb: random windows, max and average, of 1 to 70 taps (some of as many as there can be) and any number of channels, against
-// 64-bit arithmetic, the average's factor the layer's or from the table by the count of taps, while
-// the other half of the table is being written; results are held up at random; a window begins only where
-// there is room. Half of the layers are by columns: rows of columns of 2 to 4 taps of some channel groups,
-// windows two or three wide at every stride, each against all taps of its columns.
+// pool_tb: random windows, max and average, of 1 to 70 taps (some with the maximum) and any number
+// of channels, compared with 64-bit arithmetic. The average's factor is the layer's, or comes from
+// the table by the count of taps, while the other half of the table is being written. Results are
+// stalled at random, and a window begins only if there is room. Half of the layers are by columns:
+// rows of columns of 2 to 4 taps of some channel groups, with windows two or three wide at every
+// stride, each compared with all taps of its columns.
 #include "sluice_abi.hpp"
 #include "Vpool.h"
 #include "bench/post_model.hpp"
@@ -21,7 +22,7 @@ class Bench {
     dut_.rst_ni = 1;
   }
 
-  // taps: of every window, all of them the lowest value; 0: random
+  // taps: all taps of every window have the lowest value; 0: random
   void layer(unsigned windows, bool fast, unsigned lowest = 0) {
     const bool widest = lowest > 0;
     const bool avg = (random_.percent(50) && !fast) || widest;
@@ -61,7 +62,7 @@ class Bench {
     if (cols) windows = groups_of > 5 ? 2 : std::min(windows, 6u);    // rows
     const auto gives = [&] { return !cols || (column + 1 >= k_w && (column + 1 - k_w) % s_w == 0); };
     const unsigned most_taps = random_.percent(30) ? 1 : (random_.percent(30) ? 70 : 9);
-    const bool wide = random_.percent(30) ? true : lowest > 512;  // with no more taps than one product has room for, both will do
+    const bool wide = random_.percent(30) ? true : lowest > 512;  // few taps: either
     dut_.wide_i = wide;
     const unsigned out = avg ? (wide ? P_MULS / 2 : std::min<unsigned>(P_MULS, kOut)) : kOut;
     std::deque<int16_t> expect;
@@ -89,7 +90,7 @@ class Bench {
         dut_.last_i = tap + 1 == taps;
         dut_.result_i = gives();
         dut_.group_i = static_cast<unsigned char>(cols ? group : random_.below(P_GROUPS));
-        // taps inside the image so far; what counts is the last one's
+        // taps inside the image so far; only the value at the last tap counts
         const unsigned inside = static_cast<unsigned>(random_.percent(20) ? random_.below(2) * 255 : random_.below(256));
         dut_.taps_i = static_cast<unsigned char>(inside);
         dut_.channels_i = static_cast<unsigned char>(channels);

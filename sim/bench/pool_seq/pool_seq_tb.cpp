@@ -1,10 +1,10 @@
-// pool_seq_tb: random layers, batches and tilings against a loop nest of each walk, by windows and by
-// columns, that says for each tap which elements must be read. Loader and pool unit answer at random; the bench predicts for every cycle
-// whether a tap goes. A tap says how many of its window so far lie inside the image (by columns the
-// last tap does, of the whole window); a layer with a
-// table waits for it. The parameters for the pool unit must hold until the layer has been written. A
-// kept tensor is there at once, in the half that the layer before did not read, without its padding. Tall layers
-// count places beyond 8 bits.
+// pool_seq_tb: random layers, batches and tilings, compared with a loop nest for each walk (by
+// windows, by columns) that gives for each tap the elements to read. Loader and pool unit answer at
+// random; the bench predicts for every cycle whether a tap is issued. A tap has the number of taps
+// of its window inside the image so far (by columns, the last tap has that of the whole window). A
+// layer with a table must wait for it. The parameters for the pool unit must stay until the layer
+// is written. A kept tensor is available at once, in the half that the previous layer did not read,
+// without padding. Tall layers count places beyond 8 bits.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -50,7 +50,7 @@ class Bench {
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
     for (const unit::Layer& l : unit::random_start(random_, limit, n, 35, 70, b_act)) layer(l);
   }
-  // A start of one layer of a kind (unit.hpp); its loader is mostly the slower of the two.
+  // A start with one layer of a kind (unit.hpp); the loader is usually slower than the sequencer.
   void alone(unit::Draw draw) {
     start(0);
     act_speed_ = static_cast<unsigned>(random_.range(5, 40));
@@ -139,7 +139,7 @@ class Bench {
     ahead_ = static_cast<unsigned>(random_.below(2));
     owner_[0] = owner_[1] = kNobody;
     avail_[0] = avail_[1] = 0;
-    if (random_.percent(50)) {  // what stands in the buffer is the layer before's
+    if (random_.percent(50)) {  // the data in the buffer belong to the previous layer
       const unsigned goal = written_;
       written_ = goal ? goal - 1 : 511;
       loading_ = tiles_.size();
@@ -224,7 +224,7 @@ class Bench {
         check_.that(dut_.rd_half_o == t.half, "half");
       }
       check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");
-      // by columns the count of taps belongs to the window that ends
+      // by columns, the count of taps belongs to the window that ends
       const unsigned counts = by_columns(layer_) && !(t.last && t.result) ? 0 : 255u << (kLB + 3);
       const unsigned tag = (t.group << (kLB + 12)) | (t.result << (kLB + 11)) | ((t.inside << (kLB + 3)) & counts) |
                            (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
@@ -241,7 +241,7 @@ class Bench {
       const bool room = !(tap->first && tap->result) || room_ > 0;
       const bool ready = table || layer_.table == 0;
       expected_wait_ = !act || !room || !ready;
-      // a tap goes exactly when it may: seen by its read one cycle later
+      // a tap is issued exactly when it may be; that is visible by its read one cycle later
       if (dut_.stall_acts_o) check_.that(!act, "stall_acts_o");
       go = act && room && ready;
     } else {
@@ -256,7 +256,7 @@ class Bench {
     dut_.clk_i = 1;
     dut_.eval();
     now_++;
-    // what went stands in the read register
+    // the issued tap is in the read register
     if (go) {
       go = dut_.rd_valid_o;
       if (go) {

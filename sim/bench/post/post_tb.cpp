@@ -1,5 +1,5 @@
-// post_tb: random and extreme operands, shifts and bounds against 64-bit arithmetic, with the
-// enable held low at random; latency 3 enabled cycles.
+// post_tb: random and extreme operands, shifts and bounds, compared with 64-bit arithmetic, with
+// the enable low at random; latency is 3 enabled cycles.
 #include "Vpost.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   tb::Checks check("post", args.seed);
   Vpost dut;
   constexpr unsigned kLanes = P_LANES;
-  const auto pick = [&](unsigned bits) -> int64_t {  // often at the ends or small
+  const auto pick = [&](unsigned bits) -> int64_t {  // often extreme or small values
     const int64_t top = (int64_t{1} << (bits - 1)) - 1;
     switch (random.below(5)) {
       case 0:
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   };
   const uint64_t layers = args.n ? args.n : 600;
   for (uint64_t layer = 0; layer < layers; layer++) {
-    const bool corner = layer % 16 == 0;  // the widest sum there is
+    const bool corner = layer % 16 == 0;  // the largest sum
     const unsigned rs = static_cast<unsigned>(corner ? 31 : random.below(32));
     const unsigned sh = static_cast<unsigned>(corner ? 47 : random.below(48));
     int64_t lo = pick(16), hi = pick(16);
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
       std::vector<int16_t> y;
       for (unsigned i = 0; i < kLanes; i++) {
         int64_t acc = pick(36), bias = pick(32), res = random.percent(30) ? 0 : pick(16);
-        if (sh < 20 && random.percent(20)) {  // just where saturation begins
+        if (sh < 20 && random.percent(20)) {  // at the start of saturation
           const int64_t y =
               (random.percent(50) ? 32767 : -32768) + static_cast<int64_t>(random.below(5)) - 2;
           acc = y * (int64_t{1} << sh) + static_cast<int64_t>(random.below(3)) - 1;

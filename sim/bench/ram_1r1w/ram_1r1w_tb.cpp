@@ -1,5 +1,5 @@
-// ram_1r1w_tb: random reads and writes against an array: data one cycle later, held while re_i is
-// low, the old word where an address is written and read at once.
+// ram_1r1w_tb: random reads and writes, compared with an array: data come one cycle later and stay
+// while re_i is low; reading an address that is being written gives the old word.
 #include "Vram_1r1w.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

@@ -1,6 +1,7 @@
-// ram_deep_tb: ram_1r1w's promises of a memory in parts: random reads and writes against an array, many of them
-// where one part ends and the next begins; data one cycle later, held while re_i is low, the old word where an
-// address is written and read at once. What is written beyond the last part reads nowhere.
+// ram_deep_tb: the promises of ram_1r1w for a memory in parts: random reads and writes, compared
+// with an array, many of them at the border of two parts. Data come one cycle later and stay while
+// re_i is low; reading an address that is being written gives the old word. A write beyond the last
+// part changes no word.
 #include "Vram_deep.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

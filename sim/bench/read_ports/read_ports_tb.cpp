@@ -1,9 +1,9 @@
-// read_ports_tb: random requests of several clients against memories that differ from port to port:
-// stalls, answers out of order between IDs, a port that stands still, error responses, flushes in
-// the middle, bursts that are never answered on one port. Every client must get its data in order,
-// every burst lie within a stripe. Then what is promised exactly: stripes in the order of levels and
-// turns, the bandwidth of all ports for one client, for stripes of equal and unequal length, and the
-// same cycles for the same traffic after idle.
+// read_ports_tb: random requests of several clients to memories that differ from port to port:
+// stalls, answers out of order between IDs, a port that stalls for long, error responses, flushes
+// in the middle, bursts that are never answered on one port. Every client must get its data in
+// order, and every burst must be inside a stripe. Then the exact promises: the order of stripes by
+// levels and turns, the bandwidth of all ports for one client, for stripes of equal and unequal
+// length, and the same cycles for the same traffic after idle.
 #include <algorithm>
 #include <cinttypes>
 #include <deque>
@@ -19,9 +19,9 @@ namespace {
 constexpr unsigned kClients = P_N, kPorts = P_N_AXI, kLanes = P_LANES, kBeat = P_AXI_BYTES;
 constexpr unsigned kWide = kLanes * kBeat;                           // bytes of a wide beat
 constexpr unsigned kBurst = kPorts == 1 ? P_MAX_BURST : P_STRIPE;    // beats of the longest burst
-constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes no burst leaves
-constexpr unsigned kOut = 16;                                         // bursts outstanding of a port
-constexpr unsigned kOwner = 38;                                      // address bits that say whose
+constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes; bursts stay inside
+constexpr unsigned kOut = 16;                                         // outstanding bursts per port
+constexpr unsigned kOwner = 38;                                      // address bits that hold the owner
 
 uint64_t word_at(uint64_t addr) { return tb::Random(addr).next(); }
 
@@ -77,7 +77,7 @@ class Bench {
   }
 
   unsigned req_valid = 100, error = 0;  // per cent of cycles, beats
-  unsigned every[kClients];             // a client asks in each so manieth cycle only
+  unsigned every[kClients];             // a client requests only in every so many cycles
   Memory port[kPorts];
   std::vector<Answer> answers;
   uint64_t errors_seen = 0;
@@ -160,7 +160,7 @@ class Bench {
     for (const auto& m : port)
       check_.that(m.errors.empty(), "%zu errors were not reported", m.errors.size());
   }
-  // Old answers that are still on their way must not survive into the next round's book-keeping.
+  // Old answers that are still pending must not affect the records of the next round.
   void finish_old() {
     for (int i = 0; i < 4000 && owed(); i++) tick();
   }
@@ -188,7 +188,7 @@ class Bench {
     }
     const bool valid = m.giving >= 0;
     sluice::set_field(dut_.m_rvalid_i, p, 1, valid);
-    if (!valid) {  // rubbish, but as if it answered something
+    if (!valid) {  // random values, similar to a real answer
       sluice::set_field(dut_.m_rid_i, p, 2, static_cast<unsigned>(random_.below(4)));
       sluice::set_field(dut_.m_rlast_i, p, 1, 1);
       sluice::set_field(dut_.m_rresp_i, p, 2, 2);
@@ -351,8 +351,8 @@ void random_knobs(Bench& b) {
 }
 
 // ------------------------------------------------------------------------------- order
-// The stripes of clients that always have their next request ready, in the order in which they are
-// granted; level says the clients' levels before and after `switch_at` stripes.
+// The order in which the stripes of clients are granted if each always has a request ready. level
+// holds the clients' levels before and after `switch_at` stripes.
 std::vector<Stripe> granted(std::vector<std::deque<Request>> want, const unsigned level[2][4],
                             size_t switch_at) {
   std::vector<Stripe> stripes;
@@ -396,7 +396,7 @@ void order(Bench& b, bool change) {
     for (uint64_t n = b.random().below(4); n > 0; n--) {
       Request r = random_request(b, c);
       r.beats = static_cast<unsigned>(b.random().range(1, 4 * kBurst / kLanes));
-      if (change) {  // whole stripes, so that it is known how many the ports take before the levels change
+      if (change) {  // whole stripes, so that the number granted before the levels change is known
         r.addr -= r.addr % kStripe;
         r.beats = static_cast<unsigned>(b.random().range(1, 4)) * kBurst / kLanes;
       }
@@ -440,8 +440,8 @@ void order(Bench& b, bool change) {
 }
 
 // ------------------------------------------------------------------------------- figures
-// `count` wide beats in requests of `each` by `clients`, from memories of this latency: as many
-// beats a cycle as there are ports, and a wide beat a cycle where those are more.
+// `count` wide beats in requests of `each` by `clients`, from memories with this latency: the
+// throughput must be as many beats per cycle as there are ports, but at most one wide beat.
 void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each, unsigned clients) {
   ideal(b, latency);
   b.answers.clear();
@@ -462,8 +462,8 @@ void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each, unsign
                  count, each, clients, latency, span, least);
 }
 
-// Single wide beats of a client that always asks, and of one that goes before it but asks only now and then: no cycle
-// is spent on the one that has no stripe.
+// Single wide beats of a client that always requests, and of one with a higher level that requests
+// rarely: no cycle may be lost on the one without a stripe.
 void now_and_then(Bench& b, unsigned every) {
   constexpr unsigned kOften = 600;
   const unsigned seldom = kOften / (2 * every);
@@ -483,7 +483,7 @@ void now_and_then(Bench& b, unsigned every) {
                  " cycles, not %" PRIu64, every, span, least);
 }
 
-// Whole stripes and single wide beats by turns load all ports alike.
+// Whole stripes and single wide beats in turn must load all ports equally.
 void unequal(Bench& b) {
   ideal(b, 1);
   b.answers.clear();
@@ -500,8 +500,8 @@ void unequal(Bench& b) {
                  span, least);
 }
 
-// Runs of three quarters of a stripe, a stripe and a half apart, make stripes of several lengths. A port's queue is
-// filled by them as by whole ones, and so reaches as far.
+// Runs of three quarters of a stripe, a stripe and a half apart, make stripes of several lengths.
+// They must fill a port's queue like whole ones, and so hide the same latency.
 void reach(Bench& b, unsigned latency) {
   constexpr unsigned kWhole = P_STRIPE / kLanes, kRun = kWhole * 3 / 4, kRuns = 400;
   ideal(b, latency);
@@ -515,7 +515,7 @@ void reach(Bench& b, unsigned latency) {
                  latency, span, least);
 }
 
-// As many short requests as ports and queues take while no memory answers.
+// The number of short requests that ports and queues take while no memory answers.
 void fill(Bench& b) {
   ideal(b, 1);
   for (auto& m : b.port) m.mute = true;
@@ -525,7 +525,8 @@ void fill(Bench& b) {
   b.drain();
 }
 
-// A fixed mixture of requests on ports that differ; when its answers came, from its start.
+// A fixed mixture of requests on ports that differ; returns the times of its answers, from its
+// start.
 std::vector<uint64_t> fixed_traffic(Bench& b) {
   ideal(b, 9);
   for (unsigned p = 0; p < kPorts; p++) b.port[p].latency_lo = b.port[p].latency_hi = 9 + 5 * p;
@@ -553,8 +554,8 @@ int main(int argc, char** argv) {
   const unsigned rounds = args.n ? static_cast<unsigned>(args.n) : 80;
   const auto first = fixed_traffic(b);
 
-  // Random traffic; every third round with errors, every second with a flush in its middle, in some
-  // one port stands still for a while, so that what the others bring must wait.
+  // Random traffic; every third round with errors, every second with a flush in its middle. In some
+  // rounds one port stalls for a while, so that data from the others must wait.
   for (unsigned round = 0; round < rounds; round++) {
     random_knobs(b);
     b.error = round % 3 == 2 ? 5 : 0;
@@ -567,7 +568,7 @@ int main(int argc, char** argv) {
     }
     if (round % 2) {
       for (uint64_t i = b.random().below(800); i > 0; i--) b.tick();
-      // Memories may sit on their answers over the flush, so that they come late.
+      // Memories may hold their answers back until after the flush, so that they come late.
       for (auto& m : b.port) m.mute = b.random().percent(50);
       b.forget_requests();
       b.flush();
@@ -613,7 +614,7 @@ int main(int argc, char** argv) {
   bandwidth(b, 1, 1500, 1, 1);
   bandwidth(b, 1, 1500, 500, 1);
   bandwidth(b, 1, 1500, 15, std::min(kClients, 3u));
-  // As far as a port's bursts and queue reach they hide the way to memory.
+  // A port's bursts and queue must hide the memory's latency up to their limit.
   if (P_STRIPE == 16) bandwidth(b, 60, 3000, 3000, 1);
 
   for (unsigned every = 2; every < 5; every++) now_and_then(b, every);

@@ -1,7 +1,7 @@
 // res_loader_tb: random layers, with and without residual, from a DRAM that answers late and
-// unevenly; words are taken in random counts. They must be the residual's in the drain's order, none
-// read before the layer before is written, none twice; and where nothing holds it up, a whole row
-// comes a beat a cycle.
+// unevenly; words are taken in random counts. The words must be the residual's in the drain's
+// order; none may be read before the previous layer is written, none twice. Without stalls a whole
+// row must come at one beat per cycle.
 #include "Vres_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -50,7 +50,7 @@ class Bench {
     layer(l);
     const uint64_t words = uint64_t{l.out_w} * l.out_c;
     const uint64_t ideal = words / std::min(kLanes, P_AXI_BYTES / 2u);
-    // a queue of only one chunk cannot hide the way to DRAM
+    // a queue of only one chunk cannot hide the DRAM's latency
     if (P_BEATS >= 32) check_.that(now_ - begin < ideal + ideal / 8 + 40, "%" PRIu64 " cycles, ideally %" PRIu64, now_ - begin, ideal);
   }
   int finish() { return check_.passed(); }
@@ -109,7 +109,7 @@ class Bench {
     }
     cycle(&l);
   }
-  // Beats asked for of which none is the one before.
+  // Requested beats, without consecutive duplicates.
   size_t different() const {
     size_t n = 0;
     for (size_t i = 0; i < asked_.size(); i++) n += i == 0 || asked_[i] != asked_[i - 1];
@@ -146,8 +146,8 @@ class Bench {
     } else if (!words_ && dut_.rst_ni && dut_.fill_o > 0) {
       check_.that(false, "words without a layer");
     }
-    // What lies in the gearbox has left the queue, a word of it a beat at most; which copy of a beat that more than one
-    // run asked for is used up is not known.
+    // Words in the gearbox have left the queue, at most one beat each. If several runs requested
+    // the same beat, it is not known which copy was used up.
     if (dut_.rst_ni) {
       const size_t most = asked_.size(), least = different();
       if (most < P_BEATS / 2) check_.that(dut_.low_o, "%zu beats asked for and not used up are not low", most);
@@ -169,7 +169,7 @@ class Bench {
   Vres_loader dut_;
   std::vector<uint64_t> slots_;
   std::deque<uint64_t>* words_ = nullptr;
-  std::deque<uint64_t> asked_;  // beats, but for those whose words have all been taken
+  std::deque<uint64_t> asked_;  // beats, except those whose words have all been taken
   uint64_t now_ = 0;
   unsigned b_act_ = 1, written_ = 0, eager_ = 100;
 };

@@ -1,8 +1,8 @@
-// run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
-// that a loop nest over row tiles and C tiles (in either order), sample groups, samples, rows, pixels and channels says,
-// for every k and s. What is kept on chip lies there sample after sample without a gap, in the half that
-// its layer does not read. Also: one run a cycle, done with the last one, an error before a run that
-// leaves its slot.
+// run_gen_tb: random layers and slots. The runs must cover, in the drain's order, exactly the words
+// of a loop nest over row tiles and C tiles (in either order), sample groups, samples, rows, pixels
+// and channels, for every k and s. A kept tensor is stored sample after sample without a gap, in
+// the half that its layer does not read. Also: one run per cycle, done with the last one, and an
+// error before a run outside its slot.
 #include "Vrun_gen.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -38,11 +38,11 @@ class Bench {
       unit::Layer l = layers[i];
       const bool last = leaves && i + 1 == n;
       if (last && kRes && !l.residual) return;
-      if (last) {  // the tensor ends one word behind the slot
+      if (last) {  // the tensor ends one word after the slot
         const uint64_t pix = kRes ? l.res_pix : l.out_pix;
         const uint64_t end = 2 * (uint64_t{l.out_h} * l.out_w * pix - pix + l.out_c);
         (kRes ? l.res_offset : l.out_offset) = kStride - end + 2;
-        // or, in a slot of nearly 4 GiB, its second run begins where offsets have 33 bits
+        // or, in a slot of nearly 4 GiB, its second run begins at an offset of 33 bits
         if (pix > l.out_c && l.out_w > 1) {
           stride_ = 0xFFFFFFFE;
           dut_.slot_stride_i = static_cast<uint32_t>(stride_);
@@ -55,7 +55,7 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
-  // Where on chip the words of a layer's output lie, in the order of the drain.
+  // The places on chip of the words of a layer's output, in the order of the drain.
   static std::vector<unsigned> kept_elems(const unit::Layer& l, unsigned tc) {
     std::vector<unsigned> elems;
     for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {

@@ -1,9 +1,9 @@
-// weight_feed_tb: random layers of every k, s and loop order, their weights packed as hw/README.md says,
-// through a ring with gaps that can go back: what replays is there once, everything else once for each
-// row tile. A model of the array's shadow weights takes what is loaded; at every full_o it must hold the
-// pass, and it must not change while a swap is still on its way. A ring that has gone round keeps no more
-// than KEEP bytes and a request. Descriptors that promise too many or too few bytes must end in an
-// error of their layer.
+// weight_feed_tb: random layers of every k, s and loop order, their weights packed as in
+// hw/README.md, through a ring with gaps that can go back: weights that are replayed come once, all
+// others once for each row tile. A model of the array's shadow weights takes the loads; at every
+// full_o it must hold the pass, and it must not change while a swap is in progress. A ring that has
+// wrapped keeps at most KEEP bytes and a request. Descriptors with too many or too few bytes must
+// end in an error of their layer.
 #include "Vweight_feed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -36,7 +36,7 @@ class Bench {
     layers_ = 0;
     for (int i = 0; i < 2; i++) cycle(nullptr, 0);
     dut_.rst_ni = 1;
-    now_ += 1000;  // no swap is on its way
+    now_ += 1000;  // no swap is in progress
     gap_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(90));
     slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
   }
@@ -60,7 +60,7 @@ class Bench {
     }
   }
 
-  // A beat a cycle in, a group a cycle out: what is promised when nothing stalls.
+  // A beat in and a group out per cycle: the promise without stalls.
   void full_speed(unsigned k, unsigned s) {
     reset();
     gap_ = slow_ = 0;
@@ -81,19 +81,19 @@ class Bench {
       while (!full()) cycle(nullptr, 0);
       const uint64_t took = now_ - full_at;
       if (i > 0) {
-        // the swap must pass; then a group a cycle, or as fast as the ring can bring them
+        // the swap must pass; then a group per cycle, or as fast as the ring delivers them
         const uint64_t slowest = kSwapLatency + chain + groups * ((words + kWPB - 1) / kWPB) + 2;
         const uint64_t fastest = kSwapLatency + chain - 2 + groups;
         check_.that(took >= fastest && took <= slowest, "a pass loads in %" PRIu64 " cycles, not %" PRIu64 " to %" PRIu64, took, fastest, slowest);
         if (words <= kWPB) check_.that(took <= fastest + 1, "a pass loads in %" PRIu64 " cycles, not %" PRIu64, took, fastest);
       }
       full_at = now_;
-      cycle(nullptr, 1);  // the last load leaves in this one at the latest
+      cycle(nullptr, 1);  // the last load leaves in this cycle at the latest
       match(passes[i]);
     }
   }
   int finish(bool all) {
-    // each way in which weights are read must have been, where it differs
+    // each way of reading weights must have occurred, if it differs
     for (unsigned i = 0; all && i < 3; i++) check_.that(seen_[i] > 0, "no layer of kind %u", i);
     return check_.passed();
   }
@@ -102,7 +102,7 @@ class Bench {
   // Lanes of the longest chain: a swap takes a cycle for each.
   static unsigned depth(const unit::Layer& l) { return l.half() ? kTP - kTP / 2 : l.lanes(kTP); }
 
-  // The stream into the ring, as often as it comes; the passes of the whole layer.
+  // The stream into the ring, with repetitions; the passes of the whole layer.
   std::vector<Pass> pack(const unit::Layer& l) {
     std::vector<std::vector<Pass>> tiles;
     std::vector<uint16_t> stream;
@@ -141,9 +141,9 @@ class Bench {
     return passes;
   }
 
-  // Makes the descriptor promise too little or too much; false: this layer has nothing to take away.
+  // Gives the descriptor too few or too many bytes; false: this layer has none to remove.
   bool spoil(unit::Layer& l, Kind kind) {
-    // a few lines; sometimes as many words as an 8-bit counter turns over in
+    // a few lines; sometimes as many words as an 8-bit counter wraps at
     const uint64_t by = sluice_abi::WEIGHT_ALIGN * (kind == kLong && random_.percent(40) ? 8 : random_.range(1, 3));
     const bool several = l.w_bytes > l.w_tile;
     const unsigned what = static_cast<unsigned>(random_.below(3));
@@ -152,7 +152,7 @@ class Bench {
       if (bytes <= by) return false;
       bytes -= by;
     } else {
-      // one C tile: behind it, or inside it; several: behind them, or inside each
+      // one C tile: after it, or inside it; several: after them, or inside each
       if (several ? what != 0 : what == 1) l.w_tile += by;
       if (several ? what != 1 : true) l.w_bytes += by;
     }
@@ -175,7 +175,7 @@ class Bench {
       const unit::Layer right = l;
       if (kind != kRight && !spoil(l, kind)) l = right, kind = kRight;
       broken_ = kind != kRight;
-      // once for each of several row tiles; replayed, all; replayed, C tile by C tile
+      // once for each of several row tiles; replayed as a whole; replayed C tile by C tile
       if (!broken_ && l.row_tiles() > 1) seen_[l.order ? (l.out_c > l.tc(kTC) ? 2 : 1) : l.replay(P_KEEP)]++;
       passes = pack(l);
     }
@@ -184,7 +184,7 @@ class Bench {
     uint64_t waited = 0;
     while (next < passes.size()) {
       if (full() && !(slow_ && random_.percent(slow_ * 2))) {
-        cycle(nullptr, 1);  // the last load leaves in this one at the latest
+        cycle(nullptr, 1);  // the last load leaves in this cycle at the latest
         match(passes[next++]);
         waited = 0;
         continue;
@@ -194,14 +194,14 @@ class Bench {
       check_.that(++waited < 3000, "pass %zu of %zu does not come", next, passes.size());
     }
     if (kind == kRight) {
-      // the rest of the stream is used up, the unit free, no error
+      // the rest of the stream is consumed, the unit is free, no error
       waited = 0;
       while (!ready()) {
         cycle(nullptr, 0);
         check_.that(++waited < 3000, "the layer does not end");
       }
       check_.that(taken_beats_ == ring_.size(), "beats left over");
-      cycle(nullptr, 0);  // what was taken last may be committed now
+      cycle(nullptr, 0);  // the last words taken may be committed now
       check_.that(kept_ == ring_.size(), "%zu beats are not given back", ring_.size() - kept_);
       ring_.clear();
       taken_beats_ = kept_ = 0;
@@ -229,7 +229,7 @@ class Bench {
     settle();
     return dut_.full_o;
   }
-  // Where the weights of channel c must stand: with k = 1/2 in a half of a PE, with k = 2 in a pair,
+  // The places of the weights of channel c: with k = 1/2 in a half of a PE, with k = 2 in a pair,
   // with s = 2 in the even PE of a pair and in the odd one.
   void match(const Pass& pass) {
     constexpr unsigned kFirst = kTP / 2;
@@ -250,7 +250,7 @@ class Bench {
   void cycle(const unit::Layer* offered, unsigned swap) {
     unit::drive_layer(dut_, random_, offered);
     dut_.swap_i = static_cast<unsigned char>(swap);
-    // the ring brings no more than it holds besides what is kept
+    // the ring holds no more than its size, including what is kept
     const bool there = taken_beats_ < ring_.size() && taken_beats_ - kept_ < kRing;
     const bool valid = dut_.rst_ni && there && (held_ || !(gap_ && random_.percent(gap_)));
     dut_.ring_valid_i = valid;
@@ -283,13 +283,13 @@ class Bench {
   tb::Checks check_;
   Vweight_feed dut_;
   std::vector<Beat> ring_;          // all of a layer's
-  size_t taken_beats_ = 0, kept_ = 0;  // how many are taken, and not needed again
+  size_t taken_beats_ = 0, kept_ = 0;  // beats taken; beats not needed again
   unsigned seen_[3] = {};
   unsigned layers_ = 0;             // since the reset
   bool broken_ = false;             // the layer contradicts itself
   uint16_t shadow_[kTC][kTP] = {};
   uint64_t now_ = 1000, swap_at_ = 0;
-  unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // of the layer, of the last swap
+  unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // chain lengths: the layer, the last swap
   bool held_ = false;
 };
 

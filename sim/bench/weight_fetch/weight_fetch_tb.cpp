@@ -1,10 +1,10 @@
-// weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are taken,
-// from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Beats are asked for
-// in order and each once: the biases of a layer, then its weights for its k, again for each row tile
-// unless the ring keeps them (loop order 1, or all of them fit). The reader goes over what is kept once
-// for each row tile and commits in the last one; no more than the ring holds may be asked for before.
-// The biases of a layer must stand in their half of the bias memory, or an average's factors in that
-// of the table, from the moment that they count until the layer has drained.
+// weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are
+// taken, from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Beats
+// must be requested in order and each once: the biases of a layer, then its weights for its k,
+// again for each row tile unless the ring keeps them (loop order 1, or all of them fit). The reader
+// reads the kept weights once for each row tile and commits in the last one; before that, no more
+// than the ring holds may be requested. The biases of a layer, or an average's factors, must be in
+// their half of the memory from the moment that they count until the layer has drained.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -19,10 +19,10 @@ struct Beat {
   uint64_t address;
   bool bias;
 };
-// Beats that the reader takes in one go, of those of the layer's stream.
+// Consecutive beats of the layer's stream that the reader takes.
 struct Visit {
   uint64_t address, beats;
-  bool last;    // not again
+  bool last;    // the last time
 };
 
 class Bench {
@@ -55,7 +55,7 @@ class Bench {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
       if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
       l.w_offset = 64 * random_.below(1 << 18);
-      // little, around what the ring can keep, more than it holds
+      // few, about as many as the ring can keep, or more than it holds
       l.w_bytes = 64 * random_.range(1, random_.percent(20) ? 3 * kRing / 64 : (random_.percent(30) ? kKeep / 64 + 1 : 8));
       l.w_tile = 64 * random_.range(1, l.w_bytes / 64 + 1);
       if (random_.percent(20)) (random_.percent(50) ? l.w_bytes : l.w_tile) = kKeep ? kKeep : 64;
@@ -104,9 +104,9 @@ class Bench {
     unit::drive_layer(dut_, random_, offer ? &layers_[next_] : nullptr);
     dut_.layers_drained_i = static_cast<unsigned short>(drained_);
     dram_.drive(dut_);
-    // The reader: pauses of a cycle at least behind what it takes in one go; it commits all through the
-    // last of them (what is taken in a cycle counts in the next), or now and then and at its end, and
-    // where there is nothing to commit, at will.
+    // The reader: it pauses at least one cycle after each group of beats. It commits during all of
+    // the last one (a beat taken in a cycle counts in the next), or from time to time and at its
+    // end, and at random if there is nothing to commit.
     while (streamed_ < visits_.size() && visits_[streamed_].empty()) streamed_++;
     Visit* visit = streamed_ < next_ ? &visits_[streamed_].front() : nullptr;
     const bool pause = pause_ > 0, rewind = pause_ == 1 && visit && !visit->last;
@@ -160,7 +160,7 @@ class Bench {
       } else {
         write_bias();
       }
-      // the drain: when its biases are there and its weights have gone, in order
+      // the drain: when its biases are there and its weights have been used, in order
       if (drained_ < ready_layers_) {
         while (streamed_ <= drained_ && visits_[streamed_].empty()) streamed_++;
         if (streamed_ > drained_ && random_.percent(slow_)) {
@@ -185,10 +185,10 @@ class Bench {
   unit::ReadPort dram_;
   Vweight_fetch dut_;
   std::vector<unit::Layer> layers_;
-  std::deque<Beat> expect_;                // to be asked for
+  std::deque<Beat> expect_;                // to be requested
   std::vector<std::deque<Visit>> visits_;  // of each layer
   uint32_t memory_[2 * kHalf][P_DRAIN] = {}, table_[512] = {};
-  // beats asked for and not committed, taken and not committed, taken of the visit
+  // beats requested and not committed; taken and not committed; taken in this visit
   uint64_t base_ = 0, held_ = 0, uncommitted_ = 0, done_ = 0;
   size_t next_ = 0, streamed_ = 0;
   unsigned drained_ = 0, ready_layers_ = 0, take_ = 100, slow_ = 100, commit_ = 100, pause_ = 0;

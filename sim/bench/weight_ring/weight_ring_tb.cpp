@@ -1,8 +1,8 @@
-// weight_ring_tb: random pushes within the credit, random pops, commits held or pulsed, ways back at
-// any time, against a list of all words ever pushed. A word can leave two cycles after it came, and
-// two cycles after a way back; what is not committed is kept however often it is read; every word's
-// credit comes back once, with its commit; and a word a cycle goes through, with commits and between
-// ways back.
+// weight_ring_tb: random pushes within the credit, random pops, commits held or pulsed, and rewinds
+// at any time, compared with a list of all words ever pushed. A word must be able to leave two
+// cycles after it came, and two cycles after a rewind. Words that are not committed stay, however
+// often they are read. The credit of every word must come back once, with its commit. The
+// throughput must be one word per cycle, with commits and between rewinds.
 #include "Vweight_ring.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -15,7 +15,7 @@ class Bench {
  public:
   explicit Bench(const tb::Args& args) : random_(args.seed), check_("weight_ring", args.seed) {}
 
-  // What is done in a stretch of cycles, in per cent; commit: also 100 and 0, held.
+  // The actions in a stretch of cycles, in per cent; commit: also 100 and 0, held.
   struct Mood {
     unsigned push, pop, commit, rewind;
   };
@@ -39,23 +39,23 @@ class Bench {
     }
     drain();
   }
-  // With every commit at once: a word a cycle.
+  // With every commit at once: one word per cycle.
   void streaming() {
     reset();
     for (unsigned i = 0; i < 20; i++) cycle({100, 100, 100, 0});
     const uint64_t begin = moved_;
     for (unsigned i = 0; i < 1000; i++) cycle({100, 100, 100, 0});
-    // the credit's way round takes four cycles
+    // the credit's round trip takes four cycles
     check_.that(P_DEPTH < 8 || moved_ - begin == 1000, "%" PRIu64 " words in 1000 cycles", moved_ - begin);
   }
-  // A full ring again and again: a word a cycle but for two cycles of the way back.
+  // A full ring again and again: one word per cycle except for the two cycles of a rewind.
   void replay() {
     reset();
     while (words_.size() < P_DEPTH) cycle({100, 0, 0, 0});
     for (unsigned visit = 0; visit < 5; visit++) {
       for (unsigned i = 0; i < P_DEPTH + (visit ? 1 : 0); i++) cycle({100, 100, 0, 0});
       check_.that(taken_ == P_DEPTH, "%" PRIu64 " words of %u in as many cycles", taken_, P_DEPTH);
-      for (unsigned i = 0; i < 3; i++) cycle({100, 100, 0, 0});  // nothing more is there
+      for (unsigned i = 0; i < 3; i++) cycle({100, 100, 0, 0});  // no further words
       check_.that(taken_ == P_DEPTH && words_.size() == P_DEPTH, "more words than the ring has");
       cycle({100, 100, 0, 100});
     }
@@ -85,7 +85,7 @@ class Bench {
       if (dut_.valid_o) check_.that(unit::get(dut_.rdata_o, 0, P_WIDTH) == words_[taken_].value, "word %" PRIu64, taken_);
       check_.that(dut_.freed_o == (dut_.commit_i ? taken_ - kept_ : 0), "%u words freed", dut_.freed_o);
       freed_ += dut_.freed_o;
-      if (dut_.commit_i) kept_ = taken_;  // not what is taken in this cycle
+      if (dut_.commit_i) kept_ = taken_;  // not including the word taken in this cycle
       if (dut_.valid_o && dut_.ready_i) taken_++, moved_++;
       if (dut_.rewind_i) taken_ = kept_, back_at_ = now_;
       if (dut_.valid_i) words_.push_back({word, now_});

@@ -1,9 +1,9 @@
-// write_ports_tb: random commands and wide beats against memories that differ from port to port:
-// stalls on every channel, data before or after their address, a port that stands still, late
-// answers, errors, flushes in the middle, bursts that are never answered on one port. Every stripe
-// must come once, with its beats exactly, on any port, and no port's before an older one of its own.
-// Then what comes to lie in memory and what does not, the bandwidth of all ports for stripes of equal
-// and unequal length, and the same cycles for the same traffic after idle.
+// write_ports_tb: random commands and wide beats to memories that differ from port to port: stalls
+// on every channel, data before or after their address, a port that stalls for long, late answers,
+// errors, flushes in the middle, bursts that are never answered on one port. Every stripe must come
+// exactly once, with exactly its beats, on any port, and in order on each port. Then the content of
+// memory, the bandwidth of all ports for stripes of equal and unequal length, and the same cycles
+// for the same traffic after idle.
 #include <algorithm>
 #include <cinttypes>
 #include <deque>
@@ -20,8 +20,8 @@ namespace {
 constexpr unsigned kPorts = P_N_AXI, kLanes = P_LANES, kBeat = P_AXI_BYTES;
 constexpr unsigned kWide = kLanes * kBeat;                           // bytes of a wide beat
 constexpr unsigned kBurst = kPorts == 1 ? P_MAX_BURST : P_STRIPE;    // beats of the longest burst
-constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes no burst leaves
-constexpr unsigned kOut = 16;                                         // bursts outstanding of a port
+constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes; bursts stay inside
+constexpr unsigned kOut = 16;                                         // outstanding bursts per port
 constexpr unsigned kCountBits = kBeat == 8 ? 4 : 5;                  // of bytes_o, a port
 constexpr unsigned kAll = (1u << kBeat) - 1;
 
@@ -61,7 +61,7 @@ struct Error {
 // The memory behind a port.
 struct Memory {
   unsigned aw_ready = 100, w_ready = 100, b_valid = 100;  // per cent
-  unsigned latency_lo = 1, latency_hi = 1;                // last beat to answer
+  unsigned latency_lo = 1, latency_hi = 1;                // cycles from last beat to answer
   bool mute = false;                                      // answers nothing
   bool never = false;                                     // will never answer what is announced now
   uint64_t serial = 0;                                    // of the stripe announced last
@@ -87,7 +87,7 @@ class Bench {
   unsigned cmd_valid = 100, wb_valid = 100, error = 0;  // per cent of cycles, bursts
   Memory port[kPorts];
   std::vector<uint64_t> w_cycles;      // when beats were taken, all ports
-  std::vector<unsigned> w_ports;        // and by which
+  std::vector<unsigned> w_ports;        // and the port
   std::vector<unsigned char> content;  // of memory from 0 on, where it is kept
   uint64_t errors_seen = 0, zero_beats = 0, data_first = 0;
 
@@ -159,7 +159,7 @@ class Bench {
     flushing_ = true;
     tick();
     for (auto& m : port) m.errors.clear();
-    // The client may be flushed at once as well, or go on offering until the end.
+    // A flush may also stop the client at once, or the client goes on offering until the end.
     if (random_.percent(50)) forget();
     unsigned waited = 0;
     while (!idle() && waited++ < 20000) tick();
@@ -189,7 +189,7 @@ class Bench {
     for (const auto& m : port)
       check_.that(m.errors.empty(), "%zu errors were not reported", m.errors.size());
   }
-  // Old answers that are still on their way must not survive into the next round's book-keeping.
+  // Old answers that are still pending must not affect the records of the next round.
   void finish_old() {
     for (int i = 0; i < 4000 && owed(); i++) tick();
   }
@@ -353,7 +353,8 @@ class Bench {
     data_first += !m.early.empty();
   }
 
-  // A beat of a stripe is what was given for it, or without strobes from where a flush cut it off.
+  // A beat of a stripe must be the given one, or have no strobes after a flush has cut the stripe
+  // off.
   void same_beat(unsigned p, const Beat& got, const Stripe& s, unsigned i) {
     Memory& m = port[p];
     const bool known = i < s.given.size() && s.given[i].strb == got.strb;
@@ -424,7 +425,7 @@ void random_knobs(Bench& b) {
   }
 }
 
-// Commands that leave gaps, over memory that was full of something else.
+// Commands that leave gaps, over memory with other content.
 void content(Bench& b) {
   random_knobs(b);
   std::vector<unsigned char> want(1 << 15);
@@ -448,8 +449,8 @@ void content(Bench& b) {
   b.content.clear();
 }
 
-// `count` wide beats in commands of `each`: as many beats a cycle as there are ports, and a wide
-// beat a cycle where those are more.
+// `count` wide beats in commands of `each`: the throughput must be as many beats per cycle as there
+// are ports, but at most one wide beat.
 void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each) {
   ideal(b, latency);
   b.w_cycles.clear();
@@ -466,7 +467,7 @@ void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each) {
                  count, each, latency, span, least);
 }
 
-// Whole stripes and single wide beats by turns load all ports alike.
+// Whole stripes and single wide beats in turn must load all ports equally.
 void unequal(Bench& b) {
   ideal(b, 1);
   b.w_cycles.clear();
@@ -483,7 +484,8 @@ void unequal(Bench& b) {
                  span, least);
 }
 
-// A fixed mixture of commands; when their beats were taken, from its start, and by which port.
+// A fixed mixture of commands; returns the times of their beats, from its start, and the port of
+// each.
 std::pair<std::vector<uint64_t>, std::vector<unsigned>> fixed_traffic(Bench& b) {
   ideal(b, 9);
   b.w_cycles.clear();
@@ -561,12 +563,12 @@ int main(int argc, char** argv) {
   bandwidth(b, 1, 1500, 1500);
   bandwidth(b, 1, 1500, 1);
   bandwidth(b, 1, 1500, 15);
-  // As far as a port's bursts reach they hide the way to memory.
+  // A port's bursts must hide the memory's latency up to their limit.
   if (P_STRIPE == 16) bandwidth(b, 60, 3000, 3000);
 
   unequal(b);
 
-  for (unsigned p = 0; p <= kPorts; p++) {  // whichever port was the last
+  for (unsigned p = 0; p <= kPorts; p++) {  // whichever port was last
     b.check().that(fixed_traffic(b) == first, "the same traffic takes other cycles or ports than before");
     ideal(b, 9);
     b.write(0x3000, 1, true);

@@ -1,11 +1,12 @@
-// Command storerun stores a synthesis of hw/syn/synth.sh as a run of the resource law: its summary
-// without what the law does not read and, of a whole NPU, the LUTs and registers of each unit of npu_core.
+// Command storerun stores a synthesis of hw/syn/synth.sh as a run of the resource law: its summary without the values
+// that the law does not read, and for a whole NPU also the LUTs and registers of each unit of npu_core.
 //
 //	storerun -dir build/syn/small-xc7 -out dse/resource/runs/fit/small-xc7.json
 //
-// With -params MODULE -config CONFIG -family FAMILY it prints the parameters that the module gets beyond those of the
-// configuration, from npu_core or, the whole, from what lies in URAM there, as --set of synth.sh. With -stale it prints the stored runs that are of other RTL
-// than the tree's, a line each: fit/NAME or held/NAME. -root names the repository whose RTL was synthesised, where it is not the present folder's.
+// With -params MODULE -config CONFIG -family FAMILY it prints the module's parameters that do not come from the
+// configuration, as --set options of synth.sh: those that npu_core sets, and for the whole NPU those of memories in
+// URAM. With -stale it prints the stored runs of RTL other than the tree's, one per line: fit/NAME or held/NAME.
+// -root is the repository whose RTL was synthesised, if it is not the current folder.
 // Exit codes: 0 ok, 2 usage, 3 a file is missing or not understood.
 package main
 

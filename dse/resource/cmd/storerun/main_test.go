@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/resource"
 )
 
-// A register counts by its name, a LUT by what it drives, over other LUTs and carries.
+// A register is attributed by its name, a LUT by what it drives, through other LUTs and carries.
 func TestUnits(t *testing.T) {
 	const netlist = `module npu_top(clk_i, m_o);
   INV _01_ (
@@ -68,7 +68,7 @@ endmodule
 	if !maps.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// what stands between units counts with the one behind it; what nobody knows is refused
+	// cells between units count with the unit after them; a cell of an unknown unit is an error
 	got, err = units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_words")))
 	if err != nil || got["out"] != want["pool"] {
 		t.Errorf("%+v, %v", got, err)

@@ -23,6 +23,7 @@ type Config struct {
 	GPU      cuda.Config // library, GPU and masks; the rest is set here
 	Networks []*bundle.Bundle
 	Ns       int64 // of a run
+	Task     int64 // ns that a task takes alone, in the mean; 0: 40 ms, as SEEB-GPU's take 10 to 100
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
@@ -33,11 +34,12 @@ type Config struct {
 func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
 
 const (
-	images = 8   // mean of a task, exponential
-	share  = 0.5 // of the GPU's time that the tasks ask for, one image at a time
-	base   = 8   // batch from which threshold and units are swept
-	runs   = 3   // of each profile; the median counts
-	slots  = 512
+	usual = 40e6 // ns of a task
+	share = 0.5  // of the GPU's time that the tasks ask for, in the largest batches
+	base  = 8    // batch from which threshold and units are swept
+	runs  = 3    // of each profile; the median counts
+	slots = 2048
+	most  = 512 // images of a task
 )
 
 // served is a network with what was profiled of it.
@@ -111,7 +113,7 @@ func (r *run) open(ctx context.Context) (*cuda.Seat, error) {
 	}
 	s := cuda.NewSeat(ctx, d)
 	for _, b := range r.cfg.Networks {
-		if _, err := s.Do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(b)}); err != nil {
+		if _, err := s.Do(ctx, &device.Work{Kind: device.Load, Artefact: b}); err != nil {
 			_ = s.Shut()
 			return nil, err
 		}
@@ -202,19 +204,21 @@ type task struct {
 	images       int
 }
 
-// tasks are Poisson arrivals that ask for half of the GPU's time, each of several images of one network. A deadline
-// is 120 % of the time alone, and the window in which every system collects.
+// tasks are Poisson arrivals that ask for half of the GPU's time, each of several images of one network: as many, in
+// the mean, as take Task. A deadline is 120 % of the time alone, and the window in which every system collects.
 func (r *run) tasks() (out []task) {
-	rng, mean := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
-	for _, n := range r.nets {
-		mean += float64(images*n.alone[0]) / float64(len(r.nets))
+	mean := r.cfg.Task
+	if mean == 0 {
+		mean = usual
 	}
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 31))
 	for at := 0.0; ; {
-		if at += rng.ExpFloat64() * mean / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
+		if at += rng.ExpFloat64() * float64(mean) / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
 			return out
 		}
 		n := r.nets[rng.IntN(len(r.nets))]
-		k := 1 + int(min(4*images, rng.ExpFloat64()*images))
+		image := float64(n.alone[len(n.alone)-1]) / cuda.MaxBatch
+		k := 1 + int(min(most-1, min(4, rng.ExpFloat64())*float64(mean)/image))
 		out = append(out, task{int64(at), int64(1.2*float64(n.whole(k))) + seeb.Window, n.b.Network.Name, k})
 	}
 }
@@ -244,7 +248,7 @@ func (r *run) serve(ctx context.Context, system string, tasks []task) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	var latency, late []int64
+	var latency, late, pictures []int64
 	failed := int64(0)
 	for i := range tasks {
 		e := &seen.tasks[i]
@@ -257,10 +261,11 @@ func (r *run) serve(ctx context.Context, system string, tasks []task) error {
 		if e.to-tasks[i].at > tasks[i].deadline {
 			over = 1_000_000
 		}
-		late = append(late, over)
+		late, pictures = append(late, over), append(pictures, int64(tasks[i].images))
 	}
 	r.add(system+" latency of a task", "ns", latency...)
 	r.add(system+" late", "ppm", late...)
+	r.add(system+" images of a task", "samples", pictures...)
 	r.add(system+" failed", "launches", failed)
 	r.add(system+" units of a launch", "units", launched.units...)
 	return nil

@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 		n.Bundle.Network.Name = fmt.Sprint("net", seed)
 		nets = append(nets, n.Bundle)
 	}
-	cfg := real.Config{GPU: cuda.Config{Library: path}, Networks: nets, Ns: 20e6, Seed: 1}
+	cfg := real.Config{GPU: cuda.Config{Library: path}, Networks: nets, Ns: 20e6, Task: 2e6, Seed: 1}
 	all, err := real.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -325,7 +325,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	if err != nil {
 		return err
 	}
-	inner, end := context.WithCancel(ctx)
+	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a launch that is under way must end
 	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
@@ -343,7 +343,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
 		for _, n := range b.Networks {
-			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
+			if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: n}, nil); err != nil {
 				return err
 			}
 			for range samples {
@@ -474,15 +474,10 @@ func (b *bench) partitions(ctx context.Context) error {
 }
 
 // latency runs networks on partitions of each size, by batch: small batches first. What cannot be run a few times in
-// the part's time, by what smaller batches took, is left out, and counted.
+// the part's time, by what smaller batches took, is left out, and named.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
-	began, left := time.Now(), int64(0)
-	defer func() {
-		if left > 0 {
-			b.add(Latency, "left out", "launches", left)
-		}
-	}()
+	began := time.Now()
 	return b.with(ctx, cuda.Config{}, batches[len(batches)-1], func(r *rig) error {
 		all := sizes(r.d.Info().Units)
 		slices.Reverse(all) // the whole GPU first
@@ -493,7 +488,7 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, net := range b.Networks {
 					on := fmt.Sprintf("%s units=%d", net.Network.Name, n)
 					if ns := each[on] * float64(batch); ns > 0 && b.For > 0 && time.Since(began)+time.Duration(2*least*ns) > b.For {
-						left++
+						b.add(Latency, fmt.Sprintf("%s batch=%d left out", on, batch), "launches", 1)
 						continue
 					}
 					took, err := r.latency(ctx, net, n, batch, things)

@@ -2,16 +2,20 @@ package bench_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -234,10 +238,7 @@ func replay(t *testing.T, dir string) *bench.Raw {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := figuresOf(t, dir)
 	var doc struct {
 		Rows []bench.Row `json:"rows"`
 	}
@@ -248,6 +249,61 @@ func replay(t *testing.T, dir string) *bench.Raw {
 		t.Errorf("%s: the figures are not those of the runs", dir)
 	}
 	return raw
+}
+
+// The README's table of what was measured says what the kept runs say.
+func TestMeasured(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	human := func(v float64, unit string) string {
+		switch {
+		case unit != "ns":
+			return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, map[string]string{"bytes/ns": "bytes/ns", "share": "share"}[unit]))
+		case v < 1e3:
+			return fmt.Sprintf("%.4g ns", v)
+		case v < 1e6:
+			return fmt.Sprintf("%.4g us", v/1e3)
+		}
+		return fmt.Sprintf("%.4g ms", v/1e6)
+	}
+	rows, seen := map[string]bench.Row{}, 0
+	for _, m := range regexp.MustCompile("(?m)^\\| [^|]* \\| `([^`:]+): ([^`]+)` \\| ([^|]*) \\| [^|]*\\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
+		if _, ok := rows[m[1]]; !ok {
+			rows[m[1]] = bench.Row{}
+			for _, r := range replay(t, filepath.Join("..", "..", "traces", m[1])).Rows() {
+				rows[m[1]+": "+r.Part+" "+r.Key] = r
+			}
+		}
+		r, ok := rows[m[1]+": "+m[2]]
+		if want := human(r.Median, r.Unit); !ok || m[3] != want || m[4] != fmt.Sprint(r.N) {
+			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[3], len(m[4]), m[1], m[2], want, r.N)
+		}
+		seen++
+	}
+	if seen < 25 {
+		t.Errorf("README has %d rows of what was measured", seen)
+	}
+}
+
+// figuresOf is the text of a folder's figures, which may be compressed.
+func figuresOf(t *testing.T, dir string) []byte {
+	t.Helper()
+	name := filepath.Join(dir, "summary.json")
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, err = os.ReadFile(name + ".gz"); err == nil {
+			var z *gzip.Reader
+			if z, err = gzip.NewReader(bytes.NewReader(text)); err == nil {
+				text, err = io.ReadAll(z)
+			}
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // What was measured and is kept under host/gpu/traces says what its runs say; so does what the fake once showed,
@@ -269,7 +325,9 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: nobody can tell what ran: %+v", name, m)
 		}
 	}
-	t.Logf("%d folders are kept", len(folders))
+	if len(folders) < 6 {
+		t.Errorf("%d folders are kept", len(folders))
+	}
 }
 
 // Figures are those of their runs, and what was measured takes the place of what was assumed.
@@ -836,6 +894,15 @@ func TestBudget(t *testing.T) {
 	if errors.Is(err, context.Canceled) || len(raw.Series) == 0 {
 		t.Errorf("%d series, %v", len(raw.Series), err)
 	}
+	// Whenever it is over, launches that are under way beside others come to their end.
+	cfg.Parts = []string{bench.Preemption}
+	for _, budget := range []time.Duration{30, 60, 100, 150, 200, 300} {
+		cfg.Budget = budget * time.Millisecond
+		if raw, err := bench.Run(t.Context(), cfg); raw == nil || err != nil && !errors.Is(err, bench.ErrBudget) {
+			t.Errorf("with a budget of %v: %v", cfg.Budget, err)
+		}
+	}
+	cfg.Parts = []string{bench.Costs, bench.Copies}
 	cfg.Budget = 1
 	if raw, err = bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrBudget) || len(raw.Series) != 0 || !strings.Contains(err.Error(), "copies: ") {
 		t.Errorf("without a budget: %d series, %v", len(raw.Series), err)

@@ -32,6 +32,7 @@ type paces struct {
 	never         int64   // devices that never became steady
 	before, after []int64 // ns of the same kernels
 	mhz           []int64 // SM clock from NVML, alternately before and after; empty if unknown
+	pauses        []int64 // ns of the launcher's longest pause while launches were under way
 }
 
 // around runs a measurement between two readings of the clock.
@@ -46,6 +47,11 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	if err := do(r); err != nil {
 		return err
 	}
+	c, err := r.d.Counts()
+	if err != nil {
+		return err
+	}
+	r.paces.pauses = append(r.paces.pauses, c.Pauses.Longest.Nanoseconds())
 	return r.look(&r.paces.after)
 }
 
@@ -214,6 +220,7 @@ func (b *bench) addPaces(part string) {
 	b.add(Clocks, part+" launches until steady", "launches", p.steady...)
 	b.add(Clocks, part+" load until steady", "ns", p.load...)
 	b.add(Clocks, part+" never steady", "devices", p.never)
+	b.add(Clocks, part+" longest pause of the launcher", "ns", p.pauses...)
 	b.addLooks(part, &p)
 }
 

@@ -70,7 +70,7 @@ func (r *rig) differ(ctx context.Context, n *bundle.Bundle, id device.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
+	if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: n}, nil); err != nil {
 		return nil, err
 	}
 	if err := r.admit(ctx, n, id, in); err != nil {

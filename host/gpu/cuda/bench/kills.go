@@ -76,7 +76,7 @@ func (b *bench) controls(ctx context.Context) error {
 		cfg cuda.Config
 	}{{inPlace, cuda.Config{}}, {boolean, cuda.Config{Boolean: true}}, {short, cuda.Config{Short: true}}} {
 		err := b.with(ctx, way.cfg, 1, func(r *rig) error {
-			load := &device.Work{Kind: device.Load, Artefact: device.Artefact{Network: net.Bundle.Network.Name, Kind: cuda.ArtefactDrawn, Data: net}}
+			load := &device.Work{Kind: device.Load, Network: net.Bundle.Network.Name, Artefact: net}
 			if _, err := r.do(ctx, load, nil); err != nil {
 				return err
 			}

@@ -119,12 +119,12 @@ const (
 	Channels = 32
 	Depth    = 64
 	Poll     = 4  // tiles of a product between two looks
-	Window   = 16 // elements of a pool's window between two looks
+	Window   = 16 // elements of a pool's window that a thread takes between two looks
 	MaxBatch = 32
 	MaxRoles = 8         // layers of one launch
 	MaxDepth = 125 << 10 // products of an output whose sum is exact
 
-	SharedBytes = 2 * Depth * (Pixels + Channels) // of a block
+	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // of a block
 )
 
 // Operators.
@@ -183,7 +183,7 @@ func (l *Layer) Grid(batch, each int) {
 // Looks is how often a block looks at its epoch during a tile.
 func (l *Layer) Looks() int64 {
 	if l.Op != GEMM {
-		return (int64(l.KH)*int64(l.KW) + Window - 1) / Window
+		return (l.taps() + Window - 1) / Window
 	}
 	return (steps(l) + Poll - 1) / Poll
 }

@@ -69,17 +69,24 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 			return l, fmt.Errorf("kernels: %s: no volatile load is before %q", entry, code[v])
 		}
 	}
-	if len(syncs) != 2 {
-		return l, fmt.Errorf("kernels: %s: %d barriers, expected those of a product's step", entry, len(syncs))
+	first, second := 0, 0 // the barriers around a step's product
+	for i := range syncs[:max(0, len(syncs)-1)] {
+		n := 0
+		for _, x := range code[syncs[i]+1 : syncs[i+1]] {
+			if ptxBranch.MatchString(x) || ptxLabel.MatchString(x) {
+				n = 0
+				break
+			}
+			if strings.HasPrefix(x, "mma.sync.") {
+				n++
+			}
+		}
+		if n > 0 && l.Tensor == 0 {
+			first, second, l.Tensor = syncs[i], syncs[i+1], n
+		}
 	}
-	first, second := syncs[0], syncs[1]
-	for i := first + 1; i < second; i++ {
-		if ptxBranch.MatchString(code[i]) || ptxLabel.MatchString(code[i]) {
-			return l, fmt.Errorf("kernels: %s: %q is between a step's barriers", entry, code[i])
-		}
-		if strings.HasPrefix(code[i], "mma.sync.") {
-			l.Tensor++
-		}
+	if l.Tensor == 0 {
+		return l, fmt.Errorf("kernels: %s: no two of %d barriers are those of a product's step", entry, len(syncs))
 	}
 	l.Product = second - first - 1
 	away := func(bad func(x string) bool) func(i int) bool { return func(i int) bool { return bad(code[i]) } }

@@ -49,10 +49,11 @@ for arch in archs or ["sm_80", "sm_90"]:
                 code.append(re.sub(r"\s+", " ", word[1]))
         print(f"{arch} {entry}: {registers} registers, {spills} bytes spilt", end="")
         syncs = [i for i, x in enumerate(code) if "BAR.SYNC" in x]
-        if len(syncs) != 2:
-            print(f", {len(syncs)} barriers: not counted")
+        pairs = [(i, k) for i, k in zip(syncs, syncs[1:]) if any("IMMA" in x for x in code[i:k])]
+        if len(pairs) != 1:
+            print(f", {len(pairs)} products: not counted")
             continue
-        (before, behind), narrow = syncs, r"LDG\.E\.U16|BAR\.RED"
+        (before, behind), narrow = pairs[0], r"LDG\.E\.U16|BAR\.RED"
         through = [(way(code, labels, behind, i, narrow), way(code, labels, i, before, narrow)) for i, x in enumerate(code) if "LDG.E.128" in x]
         step = max(a + b for a, b in through if a and b) + behind - before
         votes = [(way(code, labels, behind, i, "U16"), way(code, labels, i, before, "U16")) for i, x in enumerate(code) if "BAR.RED" in x]

@@ -15,18 +15,29 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 }
 
 // Instructions of a thread, as sass.py counts them for sm_90, rounded up: of a tile besides its steps; of a product's
-// step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of an element of a pool's window.
+// step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of eight neighbours of a pool's window.
 const (
-	TileCost   = 600
+	TileCost   = 500
 	StepCost   = 170
 	NarrowCost = 620
-	WindowCost = 26
+	TapCost    = 75
 )
+
+const wide = 8 // elements that are loaded as one
+
+// taps is how many elements of a pool's window a thread takes: several threads share one where a layer has few pixels.
+func (l *Layer) taps() int64 {
+	parts := int64(Threads / (Channels / wide))
+	for n := int32(1); n < Pixels && n < l.OutH*l.OutW; n *= 2 {
+		parts /= 2
+	}
+	return (int64(l.KH)*int64(l.KW) + parts - 1) / parts
+}
 
 // Narrow reports whether no eight elements of the input that a product takes are neighbours that can be loaded as one.
 // Addresses are multiples of 16 and are left out.
 func (l *Layer) Narrow() bool {
-	return l.InC%8 != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
+	return l.InC%wide != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
 }
 
 // Steps is the least number of clocks of a block that has an SM to itself: an SM issues as many instructions a clock as
@@ -35,7 +46,7 @@ func (l *Layer) Steps() int64 {
 	cost := int64(StepCost)
 	switch {
 	case l.Op != GEMM:
-		return int64(l.Each) * (TileCost + WindowCost*int64(Pixels*Channels/Threads)*int64(l.KH)*int64(l.KW))
+		return int64(l.Each) * (TileCost + TapCost*((l.taps()+3)/4*4)) // four at a time
 	case l.Narrow():
 		cost = NarrowCost
 	}

@@ -38,12 +38,12 @@ func TestRun(t *testing.T) {
 			t.Errorf("hwconfig %s: exit %d, %q, %q", c.args, code, &out, &errs)
 		}
 	}
-	// files: what is wrong is said with the file, the key and what was expected
+	// errors name the file, the key and the expected value
 	text, err := os.ReadFile("../../tiny.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ file, old, new, flag, want string }{ // old, new: what lies between # and #
+	for _, c := range []struct{ file, old, new, flag, want string }{ // old, new: pieces separated by #
 		{"tiny", "", "", "-cpp", ""},
 		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found "tiny"`},
 		{"tiny", "drain: 2 ", "drain: 3 ", "-cpp", "tiny.yaml: drain: expected an even number"},
@@ -54,14 +54,14 @@ func TestRun(t *testing.T) {
 		{"tiny", "TC: 4", "TC: 516", "", "tiny.yaml: TC: expected a multiple of 4 in 4..512, found 516"},
 		{"tiny", "w_load: 2", "w_load: 0", "", "tiny.yaml: w_load: expected an even number in 2..4, found 0"},
 		{"tiny", "drain: 2 ", "drain: 0 ", "", "tiny.yaml: drain: expected an even number that divides TC / 2 = 2, found 0"},
-		{"mine", "abuf_words: 256 ", "abuf_words: 8194 ", "-verilator -whole", ""}, // of no board
+		{"mine", "abuf_words: 256 ", "abuf_words: 8194 ", "-verilator -whole", ""}, // without a board
 		{"mine", `board: ""`, "board: zcu104", "-verilator -whole", ""},
 		{"mine", `board: ""#abuf_words: 256 `, "board: zcu104#abuf_words: 8194 ", "-verilator -whole", "mine.yaml: abuf_words: expected a multiple of 4, as more than 8192 lie in the board's URAM, four to a row, found 8194"},
 		{"mine", `board: ""#abuf_words: 256 `, "board: zcu104#abuf_words: 8196 ", "-verilator -whole", ""},
 		{"mine", `board: ""#abuf_words: 256 `, "board: zc706#abuf_words: 8194 ", "-verilator -whole", ""}, // without URAM
 		{"mine", `board: ""#abuf_words: 256 `, "board: nosuch#abuf_words: 8194 ", "-verilator -whole", ""},
 		{"tiny", "n_axi: 1", "n_axi: 2", "-cpp", "tiny.yaml: name: expected one of its own"},
-		{"tiny", "w_load: 2", "w_load: 3", "-verilator", ""}, // a part of the NPU may do with it
+		{"tiny", "w_load: 2", "w_load: 3", "-verilator", ""}, // allowed for a part of the NPU
 	} {
 		file := filepath.Join(t.TempDir(), c.file+".yaml")
 		mine := strings.Replace(string(text), "name: tiny", "name: "+strings.Replace(c.file, "other", "tiny", 1), 1)

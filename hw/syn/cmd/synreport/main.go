@@ -105,7 +105,7 @@ func read(dir string, r *syn.Run) (string, error) {
 	if r.Memories, err = syn.ParseMemories(r.Top, text["mem.txt"], text["log"]); err != nil {
 		return "", err
 	}
-	r.Memories = append(r.Memories, syn.TornMemories(text["words.txt"])...)
+	r.Memories = append(r.Memories, syn.MemoriesAsRegisters(text["words.txt"])...)
 	packed, _, _ := strings.Cut(strings.TrimSpace(text["packed.txt"]), " ")
 	if r.PackedDSP, err = strconv.Atoi(packed); err != nil {
 		return "", fmt.Errorf("read the run: packed.txt: %w", err)

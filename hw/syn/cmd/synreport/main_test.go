@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A board that only its owner has a file of has no fit here, which is said.
+// A board that only has a user's file cannot be checked for fit here; the report says so.
 func TestForeignBoard(t *testing.T) {
 	text, err := os.ReadFile("../../../configs/small.yaml")
 	if err != nil {

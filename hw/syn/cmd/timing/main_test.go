@@ -75,7 +75,8 @@ func TestOneNetlist(t *testing.T) {
 	}
 }
 
-// A unit of a configuration of one's own is synthesised with what npu_core would give it, and held to no figure of another.
+// A unit of a user's configuration is synthesised with the parameters of npu_core, and is not compared with other
+// results.
 func TestOwnConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../../../configs/zc706.yaml")
 	if err != nil {
@@ -100,7 +101,7 @@ func TestOwnConfiguration(t *testing.T) {
 	if list, err = jobs(&options{root: "../../../..", only: file, family: "xcup"}, &said); err != nil || len(list) < 10 || list[0].family != "xcup" {
 		t.Errorf("all of it: %v, %v", list, err)
 	}
-	// a reference has its board's family, and small no board
+	// a reference design has its board's family; small has no board
 	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq", family: "xc7"}, &said); err != nil || len(list) != 1 || list[0].own != "" {
 		t.Errorf("a reference in its family: %v, %v", list, err)
 	}
@@ -111,7 +112,7 @@ func TestOwnConfiguration(t *testing.T) {
 	if list, err = jobs(&options{root: "../../../..", only: file + "/gemm_seq," + file + "/pool"}, &said); err != nil || len(list) != 2 || strings.Count(said.String(), "\n") != 1 {
 		t.Errorf("two units of one: %v, %v, %q", list, err, &said)
 	}
-	posing := filepath.Join(t.TempDir(), "zc706.yaml") // of another content than the reference of that name
+	posing := filepath.Join(t.TempDir(), "zc706.yaml") // same name as the reference, but other content
 	if err := os.WriteFile(posing, []byte(strings.Replace(string(text), "TP: 7", "TP: 6", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestOwnConfiguration(t *testing.T) {
 	}
 }
 
-// Figures of other RTL than the tree's are named, but for those that were looked at now.
+// Results for other RTL than the tree's are named, except those that were just updated.
 func TestStale(t *testing.T) {
 	const root = "../../../.."
 	s, err := timing.LoadFile(root + "/hw/syn/results/timing/figures.json")
@@ -169,7 +170,7 @@ func TestStale(t *testing.T) {
 		}
 		return old
 	}
-	for i := range s.Rows { // as if all were today's
+	for i := range s.Rows { // as if all were current
 		r := &s.Rows[i]
 		if r.Sources, err = syn.SourcesIn(root, r.Module); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ typedef int i32;
 #define LATEST(x, v) __hip_atomic_fetch_max(&(x), (v), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 #define NOW() amd_ns()
 #define FRESH(x) (x)
+#define OWN
 #define UNROLL _Pragma("unroll")
 #define UNROLL_BY(n)
 #define WORDS(v, at) __builtin_memcpy(&(v), (at), sizeof(v))

@@ -41,6 +41,7 @@ static inline void first_of(T *at, U v, Less less) {
 #define LATEST(x, v) first_of(&(x), (v), [](auto a, auto b) { return a > b; })
 #define NOW() block_ns()
 #define FRESH(x) (x)
+#define OWN [[gnu::no_sanitize_thread]] // its memory is the block's alone
 #define UNROLL
 #define UNROLL_BY(n)
 #define WORDS(v, at) __builtin_memcpy(&(v), (at), sizeof(v))

@@ -56,9 +56,9 @@ struct Roles {
 
 DEVICE i64 round_shift(i64 x, int n) { return n == 0 ? x : (x + ((i64)1 << (n - 1))) >> n; }
 
+// finish rounds and clamps; lo and hi are int16, so that this saturates too.
 DEVICE short finish(const Layer &l, i64 x, int shift) {
   x = round_shift(x, shift);
-  x = x > 32767 ? 32767 : x < -32768 ? -32768 : x;
   x = x > l.hi ? l.hi : x;
   return (short)(x < l.lo ? l.lo : x);
 }
@@ -117,6 +117,7 @@ DEVICE Vec split(const Vec &v) {
 }
 
 #define PUT(v, k, x) (v).q[(k) / 2] |= (u32)(x) << (k) % 2 * 16
+#define GET(v, k) ((i32)(v).q[(k) / 2] << (1 - (k) % 2) * 16 >> 16)
 
 // Where element v of a row stands: threads that read two rows at the same time find them in different banks.
 DEVICE int at_bank(int row, int v) { return v ^ row % 2 * (VECS / 2); }
@@ -151,9 +152,10 @@ struct alignas(16) Vec {
 };
 DEVICE Vec split(const Vec &v) { return v; }
 #define PUT(v, k, x) (v).e[k] = (short)(x)
+#define GET(v, k) ((i32)(v).e[k])
 DEVICE int at_bank(int, int v) { return v; }
 
-DEVICE void product(const Vec (*in)[VECS], const Vec (*w)[VECS], int t, Sum *sum) {
+OWN DEVICE void product(const Vec (*in)[VECS], const Vec (*w)[VECS], int t, Sum *sum) {
   const int team = t / TEAM * COLUMNS, lane = t % TEAM;
   for (int i = 0; i < 4; i++) {
     const short *a = in[lane / GROUP + i / 2 * HALF_P]->e, *b = w[team + lane % GROUP * 2 + i % 2]->e;
@@ -177,7 +179,7 @@ struct Tile {
 };
 
 DEVICE Tile tile_of(const Layer &l, unsigned block) {
-  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = block / tiles, tile = block - sample * tiles, row = tile / columns;
+  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = l.batch == 1 ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
   return Tile{(char *)l.slots + l.stride * l.sample[sample], (int)row * PIXELS, (int)(tile - row * columns) * CHANNELS};
 }
 
@@ -256,7 +258,7 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
     UNROLL for (int i = 0; i < 4; i++) MINE(sum, t, i) = Sum{};
     Cursor &c = MINE(at, t, 0);
     const int p = g.p0 + t / VECS, d = t % VECS * WIDE, out_w = FRESH(l.out_w), in_c = FRESH(l.in_c), row = l.k_w * in_c, y = p / out_w, ky = d / row, r = d - ky * row;
-    c.d = d, c.kx = r / in_c, c.c = r - c.kx * in_c;
+    c.d = d, c.kx = r < in_c ? 0 : r / in_c, c.c = r - c.kx * in_c;
     c.y = p < pixels && t / VECS < PIXELS ? y * l.s_h - l.pad_t + ky : -(1 << 30), c.x = (p - y * out_w) * l.s_w - l.pad_l + c.kx;
     if (vectors) fetch(l, g, t, c, MINE(next, t, 0), &MINE(next, t, 1));
   }
@@ -279,18 +281,32 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
       SYNC;
     }
   }
-  THREADS(t) UNROLL for (int i = 0; i < 2; i++) {
-    const int p = g.p0 + t % TEAM / GROUP + i * HALF_P, out_w = FRESH(l.out_w), y = p / out_w, x = p - y * out_w;
-    if (p >= pixels) continue;
-    UNROLL for (int k = 0; k < 2; k++) {
-      const int c = g.c0 + t / TEAM * COLUMNS + t % GROUP * 2 + k;
-      if (c >= l.out_c) continue;
-      i64 s = total(MINE(sum, t, 2 * i + k)) + ((const i32 *)l.bias)[c];
-      if (l.residual) s += (i64) * (const short *)(g.slot + l.res_offset + (i64)y * l.res_row + 2 * ((i64)x * l.res_pix + c)) * ((i64)1 << l.res_shift);
-      *out_at(l, g.slot, y, x, c) = finish(l, s, l.shift);
+  THREADS(t) {
+    const int out_w = FRESH(l.out_w), c = g.c0 + t / TEAM * COLUMNS + t % GROUP * 2;
+    int p = g.p0 + t % TEAM / GROUP, y = p / out_w, x = p - y * out_w;
+    i32 bias[2];
+    UNROLL for (int k = 0; k < 2; k++) bias[k] = c + k < l.out_c ? ((const i32 *)l.bias)[c + k] : 0;
+    UNROLL for (int i = 0; i < 2; i++) {
+      if (p < pixels) {
+        short *out = out_at(l, g.slot, y, x, c);
+        UNROLL for (int k = 0; k < 2; k++) {
+          if (c + k >= l.out_c) continue;
+          i64 s = total(MINE(sum, t, 2 * i + k)) + bias[k];
+          if (l.residual) s += (i64)((const short *)(g.slot + l.res_offset + (i64)y * l.res_row + 2 * ((i64)x * l.res_pix + c)))[k] * ((i64)1 << l.res_shift);
+          out[k] = finish(l, s, l.shift);
+        }
+      }
+      for (p += HALF_P, x += HALF_P; x >= out_w; y++) x -= out_w;
     }
   }
   return true;
+}
+
+// at_once is how many pixels of a pool a block has at the same time: a power of two, at most PIXELS.
+DEVICE int at_once(const Layer &l) {
+  int n = 1;
+  while (n < PIXELS && n < l.out_h * l.out_w) n *= 2;
+  return n;
 }
 
 DEVICE int taps(int out, int stride, int pad, int kernel, int in) {
@@ -300,41 +316,64 @@ DEVICE int taps(int out, int stride, int pad, int kernel, int in) {
   return last > first ? last - first : 0;
 }
 
-// pool is a maximum or an average: as many outputs, a thread four of them, one after the other along a part of their
-// windows. A window has at most 255 x 255 elements, whose sum fits 32 bits.
+// pool is a maximum or an average of as many outputs. A thread has WIDE channels of a pixel, and a part of its window: the
+// fewer pixels a layer has, the more threads share a window. A window has at most 255 x 255 elements, whose sum fits 32
+// bits.
 DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
-  const int each = PIXELS * CHANNELS / THREADS_N;
-  PRIVATE(int, acc, each);
+  constexpr int LANES = CHANNELS / WIDE, SLOTS = THREADS_N / LANES, TAPS = 4;
+  SHARED i32 found[SLOTS][CHANNELS];
+  PRIVATE(i32, acc, WIDE);
+  PRIVATE(Cursor, at, 1);
   const Tile g = tile_of(l, block);
-  const bool most = l.op == OP_MAXPOOL;
-  const int none = most ? -32768 : 0, window = l.k_h * l.k_w;
-  THREADS(t) UNROLL for (int i = 0; i < each; i++) MINE(acc, t, i) = none;
-  for (int n = 0; n < window; n += WINDOW) {
+  const bool most = l.op == OP_MAXPOOL, vectors = wide(l);
+  const int none = most ? -32768 : 0, pixels = l.out_h * l.out_w, window = l.k_h * l.k_w, parts = SLOTS / at_once(l);
+  THREADS(t) {
+    UNROLL for (int k = 0; k < WIDE; k++) MINE(acc, t, k) = none;
+    Cursor &c = MINE(at, t, 0);
+    const int out_w = FRESH(l.out_w), k_w = FRESH(l.k_w), p = g.p0 + t / LANES / parts, y = p / out_w, ky = t / LANES % parts / k_w;
+    c.d = p < pixels && g.c0 + t % LANES * WIDE < l.in_c ? t / LANES % parts : window, c.kx = t / LANES % parts - ky * k_w, c.c = g.c0 + t % LANES * WIDE;
+    c.y = y * l.s_h - l.pad_t + ky, c.x = (p - y * out_w) * l.s_w - l.pad_l + c.kx;
+  }
+  const int step_y = parts / l.k_w, step_x = parts - step_y * l.k_w;
+  for (int n = 0; n < window; n += WINDOW * parts) {
     if (leave(l BLOCK_PASS)) return false;
-    THREADS(t) UNROLL for (int i = 0; i < each; i++) {
-      const int p = g.p0 + (t + i * THREADS_N) / CHANNELS, c = g.c0 + (t + i * THREADS_N) % CHANNELS, out_w = FRESH(l.out_w), oy = p / out_w;
-      if (oy >= l.out_h || c >= l.in_c) continue;
-      const int left = (p - oy * out_w) * l.s_w - l.pad_l, ky = n / l.k_w, taps = window - n < WINDOW ? window - n : WINDOW;
-      const char *in = g.slot + l.in_offset + 2 * (u64)(u32)c;
-      int sum = MINE(acc, t, i), kx = n - ky * l.k_w, y = oy * l.s_h - l.pad_t + ky;
-      UNROLL_BY(4)
-      for (int k = 0; k < taps; k++) {
-        // Loaded in any case, from the first pixel where it lies beyond the image, so that four loads are under way.
-        const bool there = (u32)y < (u32)l.in_h && (u32)(left + kx) < (u32)l.in_w;
-        const int x = *(const short *)(in + (there ? (u64)(u32)y * l.in_row + 2 * (u64)(u32)((left + kx) * l.in_pix) : 0)), v = there ? x : none;
-        sum = most ? (v > sum ? v : sum) : sum + v;
-        if (++kx == l.k_w) kx = 0, y++;
+    THREADS(t) {
+      Cursor &c = MINE(at, t, 0);
+      for (int k = 0; k < WINDOW && c.d < window; k += TAPS) {
+        Vec v[TAPS];
+        bool there[TAPS];
+        UNROLL for (int i = 0; i < TAPS; i++) {
+          // Loaded in any case, from the first pixel where it is not there, so that loads are under way together.
+          const char *from = c.d < window ? in_at(l, g.slot, c) : 0;
+          there[i] = from != 0;
+          if (!from) from = g.slot + l.in_offset + 2 * (u64)(u32)c.c;
+          v[i] = Vec{};
+          if (vectors) WORDS(v[i], from);
+          else UNROLL for (int e = 0; e < WIDE; e++) PUT(v[i], e, ((const unsigned short *)from)[c.c + e < l.in_c ? e : 0]);
+          c.d += parts, c.kx += step_x, c.x += step_x, c.y += step_y;
+          if (c.kx >= l.k_w) c.kx -= l.k_w, c.x -= l.k_w, c.y++;
+        }
+        UNROLL for (int i = 0; i < TAPS; i++) UNROLL for (int e = 0; e < WIDE; e++) {
+          const i32 x = there[i] ? GET(v[i], e) : none, was = MINE(acc, t, e);
+          MINE(acc, t, e) = most ? (x > was ? x : was) : was + x;
+        }
       }
-      MINE(acc, t, i) = sum;
     }
   }
-  THREADS(t) UNROLL for (int i = 0; i < each; i++) {
-    const int p = g.p0 + (t + i * THREADS_N) / CHANNELS, c = g.c0 + (t + i * THREADS_N) % CHANNELS, out_w = FRESH(l.out_w), y = p / out_w, x = p - y * out_w;
-    if (y >= l.out_h || c >= l.in_c) continue;
-    i64 s = MINE(acc, t, i);
+  THREADS(t) UNROLL for (int e = 0; e < WIDE; e++) found[t / LANES][t % LANES * WIDE + e] = MINE(acc, t, e);
+  SYNC;
+  THREADS(t) for (int o = t; o < PIXELS * CHANNELS; o += THREADS_N) {
+    const int p = g.p0 + o / CHANNELS, c = g.c0 + o % CHANNELS, y = p / l.out_w, x = p - y * l.out_w;
+    if (p >= pixels || c >= l.in_c) continue;
+    i64 s = none;
+    for (int k = 0; k < parts; k++) {
+      const i32 v = found[o / CHANNELS * parts + k][o % CHANNELS];
+      s = most ? (v > s ? v : s) : s + v;
+    }
     if (!most) s *= l.avg_table ? ((const i32 *)l.bias)[taps(y, l.s_h, l.pad_t, l.k_h, l.in_h) * taps(x, l.s_w, l.pad_l, l.k_w, l.in_w)] : l.avg_mul;
     *out_at(l, g.slot, y, x, c) = finish(l, s, most ? 0 : l.avg_shift);
   }
+  SYNC;
   return true;
 }
 

@@ -30,7 +30,7 @@ func summary(wpws string) string {
 `
 }
 
-// TestFits: what cannot fit is refused before Vivado starts.
+// TestFits: a design that cannot fit is rejected before Vivado starts.
 func TestFits(t *testing.T) {
 	if _, err := run([]string{"tcl", "pynq-z2", "zc706"}, io.Discard); !errors.Is(err, resource.ErrBudget) || !strings.Contains(err.Error(), "DSPs, Z7020 has 220") {
 		t.Errorf("zc706 on pynq-z2: %v", err)
@@ -40,7 +40,7 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s on %s: %v", c[1], c[0], err)
 		}
 	}
-	// LUTs within what the law may be off are for Vivado to count
+	// if the LUTs are within the error of the law, Vivado decides
 	text, err := os.ReadFile("../../../../../boards/pynq-z2/board.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestManifest: the clock is what the MMCM makes, as the build wrote it.
+// TestManifest: the clock is the one that the MMCM produces, as the build recorded it.
 func TestManifest(t *testing.T) {
 	dir := t.TempDir()
 	bit, err := os.ReadFile("../../../../../bitstreams/testdata/xc7z045.bit")

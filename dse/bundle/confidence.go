@@ -1,16 +1,15 @@
-package device
+package bundle
 
 import (
 	"math"
 	"slices"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
 // ConfidenceAt is an exit's answer, the class of its largest logit, and how sure it is by the measure that the bundle
 // names (graph.Confidences); Confidence where it names none, and the same on every platform as that.
-func ConfidenceAt(e *bundle.Exit, raw []int16) (class int, conf float32) {
+func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	class, conf = Confidence(raw, e.Frac)
 	if len(raw) == 0 {
 		return class, conf

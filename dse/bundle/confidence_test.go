@@ -1,11 +1,10 @@
-package device
+package bundle
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
@@ -87,17 +86,17 @@ func TestConfidenceAt(t *testing.T) {
 		for by, want := range map[string]float64{
 			"": p[best], graph.Sigmoid: least, graph.Entropy: 1 - entropy/math.Log(float64(len(raw))), graph.Margin: p[best] - second, graph.NoClass: 0,
 		} {
-			class, conf := ConfidenceAt(&bundle.Exit{Frac: frac, Confidence: by}, raw)
+			class, conf := ConfidenceAt(&Exit{Frac: frac, Confidence: by}, raw)
 			if class != best || math.Abs(float64(conf)-want) > 1e-6 || conf < 0 || conf > 1 {
 				t.Fatalf("%q of %v * 2^-%d: class %d with %v, expected %d with %v", by, raw, frac, class, conf, best, want)
 			}
 		}
 	}
 	for _, by := range []string{"", graph.Sigmoid, graph.NoClass} { // of one logit, and of none
-		if class, conf := ConfidenceAt(&bundle.Exit{Confidence: by}, []int16{3}); class != 1 || conf != map[bool]float32{false: 0.95257413}[by == graph.NoClass] {
+		if class, conf := ConfidenceAt(&Exit{Confidence: by}, []int16{3}); class != 1 || conf != map[bool]float32{false: 0.95257413}[by == graph.NoClass] {
 			t.Errorf("%q of one logit: %d, %v", by, class, conf)
 		}
-		if class, conf := ConfidenceAt(&bundle.Exit{Confidence: by}, nil); class != -1 || conf != 0 {
+		if class, conf := ConfidenceAt(&Exit{Confidence: by}, nil); class != -1 || conf != 0 {
 			t.Errorf("%q of no logit: %d, %v", by, class, conf)
 		}
 	}

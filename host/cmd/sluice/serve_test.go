@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/serve/drive"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var addresses = regexp.MustCompile(`^ready: tiny:1 on (\w+); http (\S+), grpc (\S+), status (\S+)\n$`)
+
+// TestServeDevices: the command serves on soft and on the Verilated RTL, both faces answer, on either device with the same
+// exits and classes, and it ends when it is told to.
+func TestServeDevices(t *testing.T) {
+	if out, err := exec.Command("../../../sim/build.sh", "tiny").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tiny.sluice")
+	if err := bundle.WriteFile(path, b); err != nil {
+		t.Fatal(err)
+	}
+	const n = 6
+	var seen [2][]string
+	for i, device := range []string{"soft", "cosim"} {
+		c := serveCmd{Models: []string{path}, Device: device, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: n, Grace: 1 << 40}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		out, in := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			err := c.Run(&cli.Env{Ctx: ctx, Stdout: in, Stderr: io.Discard, Log: slog.New(slog.DiscardHandler)})
+			in.CloseWithError(fmt.Errorf("it has ended: %w", err))
+			ended <- err
+		}()
+		line, err := bufio.NewReader(out).ReadString('\n')
+		at := addresses.FindStringSubmatch(line)
+		if err != nil || at == nil || at[1] != device {
+			t.Fatalf("%s says %q, %v: expected %v", device, line, err, addresses)
+		}
+		for _, url := range []string{"http://" + at[2], "grpc://" + at[3]} {
+			s, err := drive.Dial(url, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := drive.Run(ctx, s, &drive.Load{Model: "tiny", Clients: 2, N: n, Seed: 5})
+			if err != nil || sum.OnTime != n {
+				t.Fatalf("%s, %s: %+v, %v: expected %d answers", device, url, sum, err, n)
+			}
+			for _, r := range sum.Results {
+				seen[i] = append(seen[i], fmt.Sprintf("%d: exit %d, class %d", r.ID, r.Exit, r.Class))
+			}
+			s.Close()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", device, err)
+		}
+	}
+	if a, b := fmt.Sprint(seen[0]), fmt.Sprint(seen[1]); a != b {
+		t.Errorf("soft answers\n%s\ncosim\n%s", a, b)
+	}
+}

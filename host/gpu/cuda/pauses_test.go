@@ -1,0 +1,26 @@
+package cuda
+
+import (
+	"testing"
+	"time"
+)
+
+// A pause is one only while launches are under way, and says what the thread did meanwhile.
+func TestPauses(t *testing.T) {
+	var w watch
+	var p Pauses
+	long := time.Hour
+	w.round(&p, true)
+	w.was = w.was.Add(-long) // as if the thread had been away
+	w.round(&p, true)
+	if p.N != 1 || p.Longest < long || p.CPU > long || p.CPU < 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, busy := range []bool{false, true} { // idle before, or now
+		w.busy, w.was = !busy, w.was.Add(-long)
+		w.round(&p, busy)
+	}
+	if p.N != 1 {
+		t.Errorf("idle times are pauses: %+v", p)
+	}
+}

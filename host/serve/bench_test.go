@@ -1,0 +1,318 @@
+package serve_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/drive"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+// servesAlone has this program be a server, in a process of its own, until its input ends.
+const servesAlone = "SLUICE_TEST_SERVES"
+
+// serveAlone serves the bundle that the environment names, with numerics that take no time, and says where.
+func serveAlone(path string) error {
+	s, err := serve.New(context.Background(), serve.Options{Open: stubbed(true)})
+	if err == nil {
+		err = errors.Join(s.Add(path), s.LoadAll())
+	}
+	if err != nil {
+		return err
+	}
+	var at [2]string
+	g, h := s.GRPC(), &http.Server{Handler: s.REST(), ReadHeaderTimeout: time.Minute}
+	for i, run := range []func(net.Listener) error{h.Serve, g.Serve} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		at[i] = l.Addr().String()
+		go func() { _ = run(l) }()
+	}
+	fmt.Println(at[0], at[1])
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	err = s.Drain(context.Background())
+	g.Stop()
+	return errors.Join(err, h.Close())
+}
+
+// stubbed opens soft devices, paced by the table, with stub's numerics.
+func stubbed(timely bool) serve.Opener {
+	return func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+		d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return stub{b.Network.Exits[0].Classes}, nil }})
+		opened := &serve.Opened{Device: device.Adapt(d), Timely: timely}
+		opened.Watchdog.Least = 2e9
+		return opened, d.Load(ctx, b)
+	}
+}
+
+// paced is a folder with the model tiny, each segment taking so long, whatever the batch.
+func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table) {
+	b, err := tiny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *b
+	c.Latency = slices.Clone(b.Latency)
+	for i := range c.Latency {
+		if e := &c.Latency[i]; segment > 0 { // else the table's own
+			e.P50 = segment.Nanoseconds() * int64(e.Last-e.First+1)
+			e.P99 = e.P50
+		}
+	}
+	dir = t.TempDir()
+	if err := bundle.WriteFile(filepath.Join(dir, "tiny.sluice"), &c); err != nil {
+		t.Fatal(err)
+	}
+	if table, err = sched.NewTable(c.Latency, c.Network.Name); err != nil {
+		t.Fatal(err)
+	}
+	return dir, table
+}
+
+// BenchmarkRequest: the server's CPU time a request, of a process of its own, with eight calls at a time; REST and gRPC. What
+// starting, warming up and draining takes is measured beside and taken off.
+func BenchmarkRequest(b *testing.B) {
+	dir, _ := paced(b, 10*time.Microsecond)
+	served := func(b *testing.B, face string, n int) time.Duration {
+		exe, err := os.Executable()
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), servesAlone+"="+dir)
+		cmd.Stderr = os.Stderr
+		in, err1 := cmd.StdinPipe()
+		out, err2 := cmd.StdoutPipe()
+		if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+			b.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		rest, remote, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if err != nil || !ok {
+			b.Fatal(line, err)
+		}
+		if n > 0 {
+			s, err := drive.Dial(map[string]string{"REST": "http://" + rest, "gRPC": "grpc://" + remote}[face], "", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			sum, err := drive.Run(b.Context(), s, &drive.Load{Model: "tiny", Clients: 8, N: n})
+			b.StopTimer()
+			s.Close()
+			if err != nil || sum.OnTime != n {
+				b.Fatalf("%+v, %v", sum, err)
+			}
+		}
+		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+			b.Fatal(err)
+		}
+		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	for _, face := range []string{"REST", "gRPC"} {
+		b.Run(face, func(b *testing.B) {
+			idle := served(b, face, 0)
+			b.ReportMetric(float64((served(b, face, b.N)-idle).Microseconds())/float64(b.N), "server-CPU-µs/op")
+		})
+	}
+}
+
+// BenchmarkLatency: p99 at half of a device's capacity through gRPC over loopback, and of the core alone on the same arrivals.
+func BenchmarkLatency(b *testing.B) {
+	const segment = 5 * time.Millisecond
+	dir, table := paced(b, segment)
+	n := max(b.N, 1000)
+	at, err := load.Poisson(0.5/(2*segment.Seconds()), n, 1) // of a device that serves one at a time
+	if err != nil {
+		b.Fatal(err)
+	}
+	open := func(one func(i int)) time.Duration {
+		var all sync.WaitGroup
+		took := make([]time.Duration, n)
+		start := time.Now()
+		for i := range n {
+			due := start.Add(time.Duration(at[i]))
+			time.Sleep(time.Until(due))
+			all.Go(func() {
+				one(i)
+				took[i] = time.Since(due)
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		return took[n*99/100]
+	}
+	never := map[string]*oip.InferParameter{"exit_threshold": text("2")}
+	s := servedBy(b, dir, "fluid", true)
+	server := open(func(int) {
+		if _, err := s.ModelInfer(b.Context(), question(1, never)); err != nil {
+			b.Error(err)
+		}
+	})
+	o, err := stubbed(true)(b.Context(), readBundle(b, dir))
+	if err != nil {
+		b.Fatal(err)
+	}
+	policy, err := sched.New("fluid", sched.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	core, err := engine.NewServer(engine.Config{
+		Devices: []device.Device{o.Device}, Networks: []engine.Network{{Name: "tiny", Tables: []*sched.Table{table}}},
+		Policy: policy, Inputs: engine.NoInputs, Watchdog: o.Watchdog, ByTable: true,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := core.Run(b.Context())
+		ended <- err
+	}()
+	words := make([]int16, pixels)
+	alone := open(func(int) {
+		now := core.Now()
+		t, err := core.Open(b.Context(), &engine.Call{
+			Task:   sched.Task{Network: "tiny", Theta: 2, Created: now, Arrived: now},
+			Inputs: [][]device.Tensor{{device.Words("input", words, 28, 28, 1)}},
+		})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		<-t.Done()
+	})
+	core.Drain()
+	if err := errors.Join(<-ended, o.Device.Close()); err != nil {
+		b.Error(err)
+	}
+	b.ReportMetric(server.Seconds()*1e3, "server-p99-ms")
+	b.ReportMetric(alone.Seconds()*1e3, "core-p99-ms")
+	b.ReportMetric((server-alone).Seconds()*1e3, "over-core-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+func readBundle(t testing.TB, dir string) *bundle.Bundle {
+	b, err := bundle.ReadFile(filepath.Join(dir, "tiny.sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// servedBy serves a folder's models by a policy, over gRPC. admits: what cannot be met by the table is refused.
+func servedBy(b *testing.B, dir, policy string, admits bool) oip.GRPCInferenceServiceClient {
+	s, err := serve.New(context.WithoutCancel(b.Context()), serve.Options{Open: stubbed(admits), Defaults: serve.Settings{Policy: policy, Queue: 1 << 16}})
+	if err == nil {
+		err = errors.Join(s.Add(dir), s.LoadAll())
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := s.GRPC()
+	go g.Serve(l)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		conn.Close()
+		if err := s.Drain(context.Background()); err != nil {
+			b.Error(err)
+		}
+		g.Stop()
+	})
+	return oip.NewGRPCInferenceServiceClient(conn)
+}
+
+// BenchmarkOverload: what is served on time a second, at 1, 2, 5 and 10 times what full batches of eight serve, and how long a
+// refusal takes, through gRPC over loopback. Half of the requests leave at the first of two exits. "batcher" is as Triton's
+// dynamic batcher: whole batches, a short wait for others, exits taken when the batch has ended, nothing refused by the table.
+func BenchmarkOverload(b *testing.B) {
+	const (
+		segment = 100 * time.Millisecond // so that ten times capacity is no load for the machine
+		slo     = 1250 * time.Millisecond
+		full    = 8 / (1.5 * 100e-3) // a second, where half leave at the first of two exits
+	)
+	dir, _ := paced(b, segment)
+	for _, p := range []struct {
+		name, policy string
+		admits       bool
+	}{{"fluid", "fluid", true}, {"fluid+", "fluid+", true}, {"clockwork", "clockwork", true}, {"batcher", "r-adaptb-s", false}} {
+		for _, times := range []float64{1, 2, 5, 10} {
+			b.Run(fmt.Sprintf("%s/%gx", p.name, times), func(b *testing.B) {
+				s := servedBy(b, dir, p.policy, p.admits)
+				n := int(10 * times * full) // ten seconds
+				at, err := load.Poisson(times*full, n, 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var (
+					all     sync.WaitGroup
+					onTime  atomic.Int64
+					mu      sync.Mutex
+					refused []time.Duration
+				)
+				start := time.Now()
+				for i := range n {
+					due := start.Add(time.Duration(at[i]))
+					time.Sleep(time.Until(due))
+					all.Go(func() {
+						asked := time.Now()
+						_, err := s.ModelInfer(b.Context(), question(1, map[string]*oip.InferParameter{"slo_us": whole(slo.Microseconds()), "exit_threshold": text([]string{"0", "2"}[i%2])}))
+						switch {
+						case err == nil && time.Since(due) <= slo:
+							onTime.Add(1)
+						case status.Code(err) == codes.ResourceExhausted:
+							mu.Lock()
+							refused = append(refused, time.Since(asked))
+							mu.Unlock()
+						}
+					})
+				}
+				all.Wait()
+				b.ReportMetric(float64(onTime.Load())/time.Since(start).Seconds(), "on-time/s")
+				b.ReportMetric(float64(len(refused))/float64(n), "refused")
+				if slices.SortFunc(refused, cmp.Compare[time.Duration]); len(refused) > 0 {
+					b.ReportMetric(refused[len(refused)*99/100].Seconds()*1e3, "refusal-p99-ms")
+				}
+				b.ReportMetric(0, "ns/op")
+				runtime.GC()
+			})
+		}
+	}
+}

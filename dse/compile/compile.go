@@ -424,10 +424,12 @@ func (c *compiler) emit(n int, p piece) error {
 // mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights as the
 // entries want them.
 func (c *compiler) mapLayers() error {
-	layers := make([]cost.Geom, len(c.b.Layers))
+	var layers []cost.Geom
+	for _, x := range c.b.Network.Exits {
+		layers = append(layers, cost.GeomsOf(c.b.Layers[x.First:x.Last+1])...)
+	}
 	c.b.FBCB = make([][]abi.FBCB, len(layers))
 	for l := range layers {
-		layers[l] = cost.GeomOf(&c.b.Layers[l])
 		c.b.FBCB[l] = make([]abi.FBCB, abi.BMax)
 		for b := range abi.BMax {
 			var err error

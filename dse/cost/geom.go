@@ -42,7 +42,8 @@ func Tree(d configs.Design, k K) (tp, tc int) {
 	return d.TP, d.TC
 }
 
-// Geom is what a layer's time depends on: the numbers of a descriptor, as ints.
+// Geom is what a layer's time depends on: the numbers of a descriptor, as ints, and what stands around the
+// layer in its start (InStart).
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
@@ -55,6 +56,23 @@ type Geom struct {
 	BiasCount           int
 	InOffset, OutOffset int64
 	ResOffset           int64
+
+	First bool   `json:",omitzero"` // of its start
+	Next  Behind `json:",omitzero"` // the layer behind it
+}
+
+// Behind is the weights of a layer that come while the one before it runs; a pool has none.
+type Behind struct{ KH, KWC, OutC int }
+
+// InStart says of the layers of a start what stands around each.
+func InStart(layers []Geom) {
+	for i := range layers {
+		layers[i].First, layers[i].Next = i == 0, Behind{}
+		if i+1 < len(layers) && layers[i+1].GEMM() {
+			n := &layers[i+1]
+			layers[i].Next = Behind{n.KH, n.KWC(), n.OutC}
+		}
+	}
 }
 
 // GeomOf reads the geometry of a descriptor.
@@ -68,6 +86,16 @@ func GeomOf(l *abi.Desc) Geom {
 		PadT: int(l.PadT), PadL: int(l.PadL), BiasCount: int(l.BiasCount),
 		InOffset: int64(l.InOffset), OutOffset: int64(l.OutOffset), ResOffset: int64(l.ResOffset),
 	}
+}
+
+// GeomsOf reads those of the layers of a start.
+func GeomsOf(layers []abi.Desc) []Geom {
+	out := make([]Geom, len(layers))
+	for i := range layers {
+		out[i] = GeomOf(&layers[i])
+	}
+	InStart(out)
+	return out
 }
 
 // View is the geometry as the hardware is told of it, and the bytes from one input row to the next:

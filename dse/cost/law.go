@@ -5,28 +5,44 @@
 //
 // # The model
 //
-// A layer is a sequence of visits: of row tiles (order 0, each with all C tiles), or of row tiles
+// A start is its layers one after the other (Walk), each with what stands around it (InStart). Its units meet at the
+// layer barrier: a layer begins when the last write of the one before is answered. Three things run ahead of that: the
+// next descriptor is fetched and checked (Fetch) when all units have taken the one before, weights come as soon as their
+// layer is offered and the ring has room, and a tensor that is kept is there at once (KEEP_IN). With E the end of a layer, O
+// the offer of its descriptor, M when the DRAM could have moved all up to a layer and T the layer's cycles where its
+// weights came in time:
+//
+//	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
+//	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
+//	E_i = max(E_i-1 + T_i, X_i - there + late_i + T_i, X_i + bytes_i / r + tail_i)
+//	M_i = X_i + bytes_i / r
+//
+// A layer (T) is a sequence of visits: of row tiles (order 0, each with all C tiles), or of row tiles
 // under each C tile (order 1). Two row tiles are on chip, so visit v+1 is loaded while visit v
 // computes; weights, residuals and results of v share the DRAM with that. With r bytes a cycle,
 // A, W, R, O the bytes of a visit, and its items (one row tile times one C tile each) of
 // P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
-//	pass = max(rows, D_k, load)                       D_k = T_P' + chainDepth
-//	L_1  = (A_1 + W') / r                             L: all rows are there
+//	pass = max(rows, D_k, load)                              D_k = T_P' + chainDepth
+//	L_1  = (A_1 + W') / r                                    L: all rows are there
 //	L_v  = max(L_v-1 + (A_v + W' + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O'_v-2 + O'_v-1) / r)
-//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)      S: the first pass ends, which late rows do not hold up
+//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends, which late rows do not hold up
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain,
 //	       the last kernel row's for L_v + OUT_W, and the last pass of each for its weights
-//	total = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
+//	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
+// load is the cycles from one swap of weights to the next that loading them takes: the swap runs down the chain, then
+// W_LOAD PEs a cycle get theirs, from a ring that gives a wide beat a cycle.
 // Late rows are those that only kernel rows behind the first one need. W' are weights that come before
-// rows: until the ring has so many beside those of a pass. A half of the buffer is free when the visit
+// rows: in a start's first layer its own until the ring has so many beside those of a pass; else the next
+// layer's, as far as this one's are fewer, before the rows that are not asked for when that is offered. A half of the
+// buffer is free when the visit
 // before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
 // of the visit before the last one what is left when the first row comes, of the last one what leaves
 // before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
 // The other way round, rows that begin to come while results drain, and weights of later C tiles that find
-// room in the ring meanwhile, take turns with these on the DRAM, and the banks are free later by as much.
-// Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
+// room in the ring meanwhile, or of the next layer, take turns with these on the DRAM, and the banks are free later by as
+// much. Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
 // it, or the one before, drains. A pool's results leave beside its rows.
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
@@ -34,8 +50,7 @@
 // latency (what short rows wait for). A run of results whose ends lie within a wide beat takes a cycle more to
 // pack for each. Residuals of the first item come beside its activations, as many as their queue holds.
 //
-// A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
-// that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
+// A tensor that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool
 // takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
 // (Geom.ByColumns).
@@ -54,14 +69,16 @@ const (
 	chainDepth   = 2    // D_k - T_P': passes of a chain follow each other at this distance at least
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 16   // last row to the first word drained, beside the chain
-	layerStart   = 20   // barrier to the first read address of a layer
-	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
-	writeLatency = 10   // post-processing and write path beside the DRAM
+	drainDelay   = 5    // last row (gemm_seq, item_end) to drain's StRun, beside D_k
+	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
+	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
+	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
+	writeLatency = 8    // drain's stages B, C and post's three, out_writer, npu_output's closing_q, beside the DRAM
 	stripeCycles = 4    // more of either where stripes are dealt to several ports
-	keptStart    = 4    // barrier to the first row where the input is on chip
-	keptEnd      = 5    // last word to the barrier where the output stays on chip only
-	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
+	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
+	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
+	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
+	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
@@ -101,6 +118,7 @@ const (
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 
+	Wait   int64 `json:"wait"`   // for its descriptor, and for the DRAM to have brought the weights that come ahead
 	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
 	Array  int64 `json:"array"`  // array or pool unit, where nothing else binds
 	DRAM   int64 `json:"dram"`   // DRAM in the steady state
@@ -140,17 +158,11 @@ func Depth(d configs.Design, k K) int {
 	return tp + chainDepth
 }
 
-// Layer is the law: the cycles of one layer in the middle of a start at batch bact under the entry
-// e, which must be legal (mapping.Check). Its weights begin to come while the layer before ends.
+// Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check). In the
+// middle of a start the weights that the ring takes have come when it begins; what it waits for else, Walk adds.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	return p.law(bact, e, true)
-}
-
-// Alone is the law for a layer that is a start of its own (beside Start): nothing is in the ring.
-func Alone(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
-	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	return p.law(bact, e, false)
+	return p.Layer(bact, e)
 }
 
 // Prepared is a layer on <k, s>: what all its entries there have in common.
@@ -160,33 +172,25 @@ type Prepared struct{ model }
 func Prepare(d configs.Design, g Geom, k K, s int) Prepared { return Prepared{newModel(d, g, k, s)} }
 
 // Layer is the law for an entry of that k and s.
-func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown { return p.law(bact, e, true) }
-
-func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
+func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	walk := p.model
 	m := &walk
 	m.entry(bact, e)
 	d, g, b := &m.d, &m.g, &m.b
 	latency := int64(d.DRAM.LatencyCycles)
-	b.Fill = layerStart + m.there
+	if g.First { // its descriptor comes, is checked and taken
+		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
+	}
+	b.Fill = layerStart + 2*int64(g.PadT) + m.there
 	b.Answer = latency + writePath(*d)
 	first := m.early()
-	if warm {
-		// the layer before ends with an answer, or with a word on chip
-		before := b.Answer
-		if m.keepIn {
-			before = keptEnd
-		}
-		idle := m.idle(before)
-		m.prefetched = min(m.weightsOnce, m.ring, max(first, idle))
-		b.Fill += cycles(first-idle, m.rate)
-	} else {
+	if g.First { // nothing is in the ring
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
 		queue := biasQueue * m.wide / biasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
-			m.weightsFrom = 2*m.there + wait*max(queue, m.there+stripeBeats/2)/queue
+			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
 			m.prefetched = int64(g.BiasCount) * biasBytes
 		} else if m.ports > 1 && g.GEMM() && m.oneStripe() {
@@ -194,7 +198,10 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())
 			m.prefetched = first
 		}
-		b.Fill += cycles(first, m.rate)
+		b.Fill += m.offered + cycles(first, m.rate)
+	} else {
+		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(latency+writePath(*d)+drainDelay)*m.rate)))
+		m.came = m.prefetched
 	}
 	if m.keepIn {
 		b.Fill = keptStart
@@ -222,15 +229,6 @@ func (m *model) early() int64 {
 	return min(m.weightsOnce, int64(m.g.BiasCount)*biasBytes+m.low)
 }
 
-// idle is how many of them come for nothing at the end of the layer before, where its last answer takes so
-// long; the others are short of time there, and rows wait for them.
-func (m *model) idle(answer int64) int64 { return int64(float64(answer+drainDelay) * m.rate) }
-
-// Short is the cycles that rows wait for them, where the layer before has written to DRAM.
-func (p *Prepared) Short() int64 {
-	return cycles(p.early()-p.idle(p.latency+writePath(p.d)), p.rate)
-}
-
 // readPath and writePath are the cycles of a read and a write beside the DRAM.
 func readPath(d configs.Design) int64  { return readLatency + dealing(d) }
 func writePath(d configs.Design) int64 { return writeLatency + dealing(d) }
@@ -254,7 +252,7 @@ type Waits struct {
 // WaitsOf says how long they are.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d)}
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
 	if g.GEMM() {
 		w.Drain = drainDelay + int64(Depth(d, k))
 	}
@@ -274,9 +272,7 @@ func (p *Prepared) Moved() (row, out, res float64) {
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
-func Start(d configs.Design) int64 {
-	return startCycles + int64(d.DRAM.LatencyCycles) + readPath(d)
-}
+func Start(configs.Design) int64 { return startCycles }
 
 // Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
 // output rows, so that with the C tiles outermost they are loaded once for all of them.
@@ -341,17 +337,27 @@ func (b Breakdown) Utilisation(d configs.Design) float64 {
 
 // Segment is the law for the layers first..last as one start.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {
-	if first < 0 || last < first || last >= len(layers) || last >= len(fbcb) {
-		return 0, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))
-	}
+	times, err := Times(d, layers, fbcb, first, last, bact)
 	total := Start(d)
-	for i := first; i <= last; i++ {
-		if bact < 1 || bact > len(fbcb[i]) {
-			return 0, fmt.Errorf("cost: layer %d has no FBCB entry for a batch of %d", i, bact)
-		}
-		total += Layer(d, GeomOf(&layers[i]), bact, fbcb[i][bact-1]).Total
+	for i := range times {
+		total += times[i].Total
 	}
-	return total, nil
+	return total, err
+}
+
+// Times is what each of them takes in it: beside Start these are all its cycles.
+func Times(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Breakdown, error) {
+	if first < 0 || last < first || last >= len(layers) || last >= len(fbcb) {
+		return nil, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))
+	}
+	entries := make([]abi.FBCB, last+1-first)
+	for i := range entries {
+		if bact < 1 || bact > len(fbcb[first+i]) {
+			return nil, fmt.Errorf("cost: layer %d has no FBCB entry for a batch of %d", first+i, bact)
+		}
+		entries[i] = fbcb[first+i][bact-1]
+	}
+	return Walked(d, GeomsOf(layers[first:last+1]), bact, entries), nil
 }
 
 // Nanoseconds turns cycles into time on a design's clock, rounded up.

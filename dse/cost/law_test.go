@@ -31,16 +31,15 @@ func TestLayerByHand(t *testing.T) {
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
-		out     = 8 * 16 * 32 * 2                       // of a tile
-		there   = 2048 + 32*8*2 + bias                  // that come before the activations
-		idle    = (100 + writeLatency + drainDelay) * 8 // of them at the end of the layer before
-		start   = layerStart + 100 + readLatency + (there-idle)/8
+		out     = 8 * 16 * 32 * 2                    // of a tile
+		there   = 4096                               // that came before the layer began: a ring full
+		start   = layerStart + 2 + 100 + readLatency // two cycles for the row of padding
 
 		fill   = start + row/8
 		l1     = start + tile/8
 		s1     = l1 + 16 - 2*row/8 // the first kernel row does without two rows; an output row's pixels follow its input
 		e1     = s1 + (passes-1)*rows
-		l2     = l1 + (tile+weights+bias-there+2048+32*8*2)/8 // the first tile's results leave behind it
+		l2     = l1 + (tile+weights+bias-there+2048+32*8*2)/8 // with the first ones of the second tile; the first tile's results leave behind it
 		s2     = e1 + visitCycles + rows
 		e2     = s2 + (passes-1)*rows
 		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
@@ -106,15 +105,36 @@ func TestRoofline(t *testing.T) {
 func TestSegmentSums(t *testing.T) {
 	d := design()
 	l := abi.Desc{
-		Op: abi.OpGEMM, InH: 4, InW: 4, InC: 4, InPix: 4, OutH: 4, OutW: 4, OutC: 4, OutPix: 4, KH: 1, KW: 1, SH: 1, SW: 1,
+		Op: abi.OpGEMM, InH: 4, InW: 4, InC: 4, InPix: 4, OutH: 4, OutW: 4, OutC: 4, OutPix: 4, KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 4,
 	}
 	layers := []abi.Desc{l, l, l}
-	row := []abi.FBCB{{BR: 1, TileB: 1, TileRows: 4}}
-	fbcb := [][]abi.FBCB{row, row, row}
-	one := Layer(d, GeomOf(&l), 1, row[0]).Total
+	one := abi.FBCB{BR: 1, TileB: 1, TileRows: 4}
+	keeps, both, reads := one, one, one
+	keeps.KeepOut, keeps.OnChip, both.KeepOut, both.OnChip, both.KeepIn, reads.KeepIn = true, true, true, true, true, true
+	fbcb := [][]abi.FBCB{{keeps}, {both}, {reads}}
+	// so small a layer waits for its descriptor: that of the third is asked for when the first is drained
+	g := GeomsOf(layers)
+	var cycles [3]int64
+	for i := range g {
+		cycles[i] = Layer(d, g[i], 1, fbcb[i][0]).Total
+	}
+	const weights = 4*biasBytes + 4*8*wordBytes // of 4 channels, a pass of T_P
+	fetch, late := Fetch(d, g[0], 1), int64(100+readLatency+(descBytes+weights)/8+offerPasses)
+	offer0, end0 := Start(d)+fetch, Start(d)+cycles[0]
+	offer1 := offer0 + offerNext + fetch
+	end1 := max(end0, offer1+late) + cycles[1]
+	offer2 := max(offer1, end0-takenKept) + offerNext + fetch
+	want := max(end1, offer2+late) + cycles[2]
+	if offer1+late <= end0 || offer2+late <= end1 {
+		t.Fatal("the example is another case")
+	}
 	got, err := Segment(d, layers, fbcb, 0, 2, 1)
-	if err != nil || got != Start(d)+3*one {
-		t.Errorf("%d, %v, want %d", got, err, Start(d)+3*one)
+	if err != nil || got != want {
+		t.Errorf("%d, %v, want %d", got, err, want)
+	}
+	times, err := Times(d, layers, fbcb, 0, 2, 1)
+	if err != nil || times[0].Total != cycles[0] || times[1].Total != end1-end0 || times[0].Wait != 0 || times[2].Wait != want-end1-cycles[2] {
+		t.Errorf("%+v, %v", times, err)
 	}
 	for _, c := range [][3]int{{0, 3, 1}, {-1, 0, 1}, {2, 1, 1}, {0, 0, 2}, {0, 0, 0}} {
 		if _, err := Segment(d, layers, fbcb, c[0], c[1], c[2]); err == nil {

@@ -16,6 +16,7 @@ type memory struct {
 	perUnder           float64
 	beatBits           int   // its logarithm: a beat is a power of two
 	latency, there     int64 // of the DRAM; of a read on all its way
+	again              int64 // half of the buffer free to a row in it
 	buffered           int64 // cycles that the DRAM takes for results that have left the accumulators
 }
 
@@ -29,6 +30,7 @@ func memoryOf(d *configs.Design) memory {
 	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
 	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.there = m.latency + readPath(*d)
+	m.again = m.there + turnDelay
 	queued := m.ports * memoryBeats * m.beat
 	if m.ports > 1 {
 		queued += m.ports * queueBeats * m.wide
@@ -45,6 +47,14 @@ const almostOne = 1 - 1e-6
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
 	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queued(t)))
+}
+
+// fresh is how long it takes where nothing is under way: the first bursts wait for nothing but the DRAM.
+func (m *memory) fresh(t traffic) int64 {
+	if t.reads <= m.under {
+		t.reads = 0
+	}
+	return m.time(t)
 }
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats

@@ -28,6 +28,10 @@ type model struct {
 	weightsOnce int64    // with biases
 	weightsFrom int64    // when weights that are not prefetched can come
 	low         int64    // bytes of weights that come before rows
+	offered     int64    // when the units know of it, where it is the first of its start
+	asked       int64    // bytes of rows that are asked for when the next layer's weights are
+	nextAll     int64    // bytes of these that the ring takes
+	came        int64    // weights that came before the layer began
 	pixels      int64    // for which full and rest have their item
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
@@ -57,6 +61,7 @@ type state struct {
 	owed    traffic // W + R + O of the visit before
 	ahead   traffic // residuals that are there when the first item drains
 
+	behind     int64 // bytes of the next layer's weights that come before rows
 	prefetched int64 // weights that are there when the layer begins
 	spared     int64 // latency that the last item's bursts do not add
 	first      bool
@@ -75,7 +80,7 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 	m.first = true
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.in = m.rowOf()
-	m.low = max(m.ring/16, min(m.ring/2, latentBytes))
+	m.low = m.latent()
 	if !g.GEMM() {
 		m.tc = g.OutC
 		m.full = channels{size: g.OutC, out: m.pixel(g.OutC, g.OutPix, g.OutOffset)}
@@ -93,8 +98,31 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 	m.weightBytes, _ = WeightBytes(d, g, m.k)
 	m.weightsOnce = m.weightBytes + int64(g.OutC)*biasBytes
 	m.low += m.passBytes()
+	m.nexts()
 	return m
 }
+
+// nexts finds out what of the next layer's weights comes while this one runs: those come before this one's
+// rows that make few on chip (latentBytes), as far as its own are not enough, where rows are not asked for yet.
+func (m *model) nexts() {
+	n := m.g.Next
+	if n.KH == 0 {
+		return
+	}
+	tp, tc := Tree(m.d, K1)
+	biases, pass := int64(n.OutC)*biasBytes, int64(min(tc, n.OutC)*tp)*wordBytes
+	all := int64(n.KH) * int64(ceil(n.KWC, tp)*tp) * wordBytes * int64(n.OutC)
+	m.nextAll = min(m.ring, biases+all)
+	m.behind = min(biases+min(all, m.latent()+pass), max(0, m.low-m.weightsOnce))
+	until := Fetch(m.d, m.g, 1) // the next layer is offered
+	if !m.g.First {
+		until -= m.latency
+	}
+	m.asked = int64(float64(until)*m.rate) + m.ports*m.stripe
+}
+
+// latent is the bytes of weights on chip below which they come before activations.
+func (m *model) latent() int64 { return max(m.ring/16, min(m.ring/2, latentBytes)) }
 
 // entry fills in the rest.
 func (m *model) entry(bact int, e abi.FBCB) {
@@ -188,9 +216,21 @@ func (m *model) run() {
 		m.rowTiles(ceil(m.g.OutC, m.tc), true, !m.replay, false)
 	}
 	// the last drain, and what the DRAM still owes; the latency of a last burst is the answer's
+	m.beside()
 	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed)) - m.spared
-	m.b.Tail = total - m.end
+	m.b.Tail = max(0, total-m.end)
 	m.b.Total = total + m.b.Answer
+}
+
+// beside makes the last drain wait for the next layer's weights that have not come by then: they take turns with it on
+// the DRAM.
+func (m *model) beside() {
+	begin := m.drained[1] - m.drains[1].drain
+	moved := m.last[1].moved.written
+	spare := int64(float64(begin-m.offered-m.again)*m.rate) - m.acts - m.residual - (m.results - moved) - max(0, m.weights-m.came)
+	if left := m.nextAll - max(0, spare); left > 0 {
+		m.drained[1] += max(0, cycles(moved+min(moved, left), m.bpc)-m.drains[1].drain)
+	}
 }
 
 // rowTiles visits every row tile with so many C tiles. load tells whether the row tiles come from DRAM,

@@ -62,5 +62,5 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	// the last row leaves while it is made, but for its last burst
 	tail := m.time(result)
 	tail = max(tail-row, min(tail, m.time(traffic{written: m.stripe, writes: 1})))
-	m.drained[1] = at + out + drainDelay + tail
+	m.drained[1] = at + out + poolEnd + tail
 }

@@ -50,7 +50,7 @@ func (m *model) as(s *state) bool {
 	if (m.before == 0) != (s.before == 0) || m.before != 0 && m.before-s.before != d {
 		return false
 	}
-	return m.drains == s.drains && m.last == s.last && m.owed == s.owed && m.ahead == s.ahead && m.prefetched == s.prefetched &&
+	return m.drains == s.drains && m.last == s.last && m.owed == s.owed && m.ahead == s.ahead && m.prefetched == s.prefetched && m.behind == s.behind &&
 		m.spared == s.spared && m.first == s.first && m.bias == s.bias
 }
 

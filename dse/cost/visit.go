@@ -36,7 +36,7 @@ func (m *model) visit(v visit) {
 	}
 	begin := m.end + visitCycles
 	if v.next && !m.first {
-		m.share(m.input(v.inRows, v.both), m.end+m.there)
+		m.share(m.input(v.inRows, v.both), m.end+m.again)
 	}
 	if m.first {
 		begin = m.open(&v, in, pixels)
@@ -66,8 +66,9 @@ func (m *model) visit(v visit) {
 
 // open finds out when the first visit's rows are there, and when the array may begin.
 func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
-	m.b.Fill += m.time(traffic{read: min(in.read, int64(m.in.bytes))})
-	m.loaded = m.end + m.time(m.andResiduals(in, pixels))
+	row := min(in.read, int64(m.in.bytes))
+	m.b.Fill += max(m.time(traffic{read: row}), min(row, m.stripe)/m.beat)
+	m.loaded = m.end + m.fresh(m.andResiduals(in, pixels))
 	begin = m.b.Fill
 	if m.weightsFrom > 0 {
 		if m.loaded > m.weightsFrom { // then they come before the other rows
@@ -78,6 +79,10 @@ func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
 		begin = max(begin, m.weightsFrom)
 		m.loaded = max(m.loaded, begin)
 	}
+	if in.read > m.asked && !m.keepIn {
+		m.loaded += m.time(traffic{read: m.behind})
+		m.behind = 0
+	}
 	v.here = m.loaded
 	m.first = false
 	return begin
@@ -86,6 +91,10 @@ func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
 // follow finds out when the rows of a later visit are there.
 func (m *model) follow(v *visit, in traffic) {
 	m.owed.add(in)
+	if in.read > 0 {
+		m.owed.read += m.behind
+		m.behind = 0
+	}
 	if v.weights && in.read > 0 {
 		next := m.full.weights
 		if v.tiles > 1 {
@@ -111,13 +120,13 @@ func (m *model) follow(v *visit, in traffic) {
 	}
 	if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 		own := in
-		in.add(m.last[0].after(m.there - drainDelay - m.depth))
-		turn := m.before + m.there + m.time(in)
+		in.add(m.last[0].after(m.again - drainDelay - m.depth))
+		turn := m.before + m.again + m.time(in)
 		if behind := turn - m.end - drainDelay - m.depth; behind > 0 {
 			turn += min(behind, m.time(late))
 		}
 		if m.last[1].starves { // no row comes while it drains, nor while the item before does
-			come := max(m.before+m.there, m.drained[0])
+			come := max(m.before+m.again, m.drained[0])
 			rows := m.time(own)
 			if left := come + rows - leaves; left > 0 {
 				turn = max(turn, m.drained[1]+min(left, rows))
@@ -273,7 +282,9 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		}
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		v.stream = max(m.loaded, start+pass-m.time(traffic{read: min(m.ring, int64(v.tiles)*m.full.weights)}))
-		m.loaded = max(m.loaded, start+pass)
+		if m.passes > 1 {
+			m.loaded = max(m.loaded, start+pass)
+		}
 	} else {
 		m.end = start + work
 	}
@@ -290,12 +301,12 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		if w := (traffic{read: bytes - there, reads: bursts}); w.read > 0 {
 			if first || c == v.tiles-1 { // its last pass has its weights; so have, nearly, those in between
 				before.add(w)
-				m.end = max(m.end, v.stream+m.time(before)+each-max(rows, m.depth)+rows)
+				m.end = max(m.end, v.stream+m.time(before)+rows)
 			}
 			m.owed.add(w)
 		}
 	}
-	last := m.end - each + max(rows, m.depth) // the next pass may wait longer for its weights
+	last := m.end - each + rows // the next pass may wait longer, for its weights or the chain
 	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
 	m.drains[0], m.drains[1] = m.drains[1], i.late
 }

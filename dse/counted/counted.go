@@ -69,9 +69,14 @@ type Stalls struct {
 
 // Law is the cycles of a start of these layers.
 func Law(d configs.Design, chain []Step, batch int) int64 {
-	total := cost.Start(d) + cost.Alone(d, chain[0].Geom, batch, chain[0].Entry).Total
-	for _, s := range chain[1:] {
-		total += cost.Layer(d, s.Geom, batch, s.Entry).Total
+	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
+	for i, s := range chain {
+		layers[i], entries[i] = s.Geom, s.Entry
+	}
+	cost.InStart(layers)
+	total := cost.Start(d)
+	for _, t := range cost.Walked(d, layers, batch, entries) {
+		total += t.Total
 	}
 	return total
 }
@@ -169,21 +174,28 @@ func Read(r io.Reader) (File, error) {
 		return File{}, fmt.Errorf("%w: not a file of dse validate --out", ErrFile)
 	}
 	for i := range f.Layers {
-		l := &f.Layers[i]
-		if len(l.Chain) == 0 || l.Cycles < 1 || !(l.Bandwidth > 0) || l.Batch < 1 || l.Batch > abi.BMax {
-			return File{}, fmt.Errorf("%w: layer %d has no geometry, or no counters", ErrFile, i)
-		}
-		d, err := configs.Load(l.Config)
-		if err != nil {
+		if err := f.Layers[i].judge(); err != nil {
 			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
 		}
-		d.DRAM.BytesPerCycle = l.Bandwidth
-		if err := check(d, l.Chain, l.Batch); err != nil {
-			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
-		}
-		l.Law = Law(d, l.Chain, l.Batch)
 	}
 	return f, nil
+}
+
+// judge fills in Law.
+func (l *Layer) judge() error {
+	if len(l.Chain) == 0 || l.Cycles < 1 || !(l.Bandwidth > 0) || l.Batch < 1 || l.Batch > abi.BMax {
+		return errors.New("no geometry, or no counters")
+	}
+	d, err := configs.Load(l.Config)
+	if err != nil {
+		return err
+	}
+	d.DRAM.BytesPerCycle = l.Bandwidth
+	if err := check(d, l.Chain, l.Batch); err != nil {
+		return err
+	}
+	l.Law = Law(d, l.Chain, l.Batch)
+	return nil
 }
 
 // check refuses what the law cannot be asked about.
@@ -205,13 +217,17 @@ func check(d configs.Design, chain []Step, batch int) error {
 //go:embed bands.json
 var bands []byte
 
-// kinds are those of bands.json: layers of networks, random ones.
-var kinds = sync.OnceValues(func() (k [2]Kind, err error) {
-	var of [2]Band
-	if err := json.Unmarshal(bands, &of); err != nil {
-		return k, fmt.Errorf("bands.json: %w", err)
+// stored is what bands.json holds: the bands of layers of networks and of random ones, and those of starts.
+type stored struct {
+	Layers [2]Band     `json:"layers"`
+	Starts []StartBand `json:"starts"`
+}
+
+var read = sync.OnceValues(func() (s stored, err error) {
+	if err := json.Unmarshal(bands, &s); err != nil {
+		return s, fmt.Errorf("bands.json: %w", err)
 	}
-	return [2]Kind{{What: "layers of networks", Band: of[0]}, {What: "random layers", Band: of[1]}}, nil
+	return s, nil
 })
 
 // Band is how far the law may be from the counters.
@@ -222,28 +238,6 @@ type Band struct {
 
 func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 100*b.Worst) }
 
-// Stated is the band that a network's cycles have, and those of both kinds of layers.
-type Stated struct {
-	Band
-	Networks Band `json:"layers_of_networks"`
-	Random   Band `json:"random_layers"`
-}
-
-func (s Stated) String() string {
-	return fmt.Sprintf("layers that were counted are off, on average/at worst, by %v where they are of networks, by %v where they are random; others may be by more",
-		s.Networks, s.Random)
-}
-
-// Of is the band of a network: of one that is not the zoo's no layer was counted, so that of random layers holds.
-func Of(own bool) (Stated, error) {
-	k, err := kinds()
-	s := Stated{Band: k[0].Band, Networks: k[0].Band, Random: k[1].Band}
-	if own {
-		s.Band = s.Random
-	}
-	return s, err
-}
-
 // Kind is layers that have a band of their own.
 type Kind struct {
 	What   string
@@ -253,7 +247,8 @@ type Kind struct {
 
 // Kinds splits layers into those of networks and random ones, with the bands of each.
 func Kinds(all []Layer) ([2]Kind, error) {
-	k, err := kinds()
+	b, err := read()
+	k := [2]Kind{{What: "layers of networks", Band: b.Layers[0]}, {What: "random layers", Band: b.Layers[1]}}
 	for i, some := range split(all) {
 		k[i].Layers = some
 	}

@@ -102,10 +102,95 @@ func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	return nil
 }
 
-// Keep changes the entries of a segment's layers to the ones with the fewest cycles in sum where
-// tensors may stay on chip: links[i] tells of the tensor between layers i and i+1. Exact for the
-// law, by dynamic programming over what is kept behind each layer; where nothing is gained, entries
-// stay as they are. With Pick, links are kept at random instead.
+// Join finds what to keep on chip between the layers of a start, by dynamic programming over what is kept behind each: the
+// way with the fewest cycles at its end, and these. links[i] tells of the tensor between layers i and i+1; cycles answers
+// those of a layer by what it reads and writes, zero where that cannot be. step is what the walk knows of it: with zero
+// steps the answer is the least sum.
+func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (outs []Link, end int64) {
+	n := len(links) + 1
+	at := make([][Only + 1]front, n+1) // behind so many layers, by what is kept there
+	at[0][Apart].add(&way{})
+	for i := range n {
+		allowed := Apart
+		if i < n-1 {
+			allowed = links[i]
+		}
+		for out := Apart; out <= allowed; out++ {
+			for was := Apart; was <= Only; was++ {
+				from := &at[i][was]
+				if from.n == 0 {
+					continue
+				}
+				c := cycles(i, was != Apart, out)
+				if c == 0 {
+					continue
+				}
+				for k := range from.n {
+					at[i+1][out].add(&way{from.ways[k].Next(step(i, was != Apart, out == Only), c), was, k})
+				}
+			}
+		}
+	}
+	last := &at[n][Apart]
+	best := 0
+	for k := range last.n {
+		if last.ways[k].End < last.ways[best].End {
+			best = k
+		}
+	}
+	outs = make([]Link, n)
+	for i, state, k := n, Apart, best; i > 0; i-- {
+		outs[i-1] = state
+		w := &at[i][state].ways[k]
+		state, k = w.was, w.at
+	}
+	return outs, last.ways[best].End
+}
+
+// way is one way to get behind a layer, and which of those behind the layer before it goes on.
+type way struct {
+	cost.Walk
+	was Link
+	at  int
+}
+
+// front is ways of which none is behind another in everything: a few, of more those that end first.
+type front struct {
+	n    int
+	ways [4]way
+}
+
+func (f *front) add(w *way) {
+	left := 0
+	for k := range f.n {
+		if f.ways[k].Before(&w.Walk) {
+			return
+		}
+	}
+	for k := range f.n {
+		if !w.Before(&f.ways[k].Walk) {
+			f.ways[left] = f.ways[k]
+			left++
+		}
+	}
+	if f.n = left; f.n < len(f.ways) {
+		f.ways[f.n] = *w
+		f.n++
+		return
+	}
+	last := 0
+	for k := range f.ways {
+		if f.ways[k].End > f.ways[last].End {
+			last = k
+		}
+	}
+	if w.End < f.ways[last].End {
+		f.ways[last] = *w
+	}
+}
+
+// Keep changes the entries of a start's layers (cost.InStart) to those with which it ends first where tensors may stay on
+// chip (Join); where nothing is gained, entries stay as they are. With Pick, links are kept at random instead.
 func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
 	if o.Spill || len(layers) < 2 {
 		return
@@ -114,44 +199,43 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 		pickLinks(d, layers, links, bact, entries, o)
 		return
 	}
-	outs := []Link{Apart, Shared, Only}
-	type choice struct {
+	type entry struct {
+		abi.FBCB
 		cycles int64
-		entry  abi.FBCB
-		from   Link
+		known  bool
 	}
-	n := len(layers)
-	best := make([][3]choice, n)
-	for i, g := range layers {
-		allowed := Apart
-		if i < n-1 {
-			allowed = links[i]
+	found := make([][2][Only + 1]entry, len(layers))
+	outs, _ := Join(links, func(i int, in bool, out Link) int64 {
+		e := &found[i][index(in)][out]
+		if !e.known {
+			e.FBCB, e.cycles = kept(d, layers[i], bact, entries[i], in, out, o)
+			e.known = true
 		}
-		for _, out := range outs[:allowed+1] {
-			for _, from := range outs {
-				before := int64(0)
-				if i > 0 {
-					if before = best[i-1][from].cycles; before == 0 {
-						continue
-					}
-				} else if from != Apart {
-					continue
-				}
-				e, cycles := kept(d, g, bact, entries[i], from != Apart, out, o)
-				if cycles == 0 {
-					continue
-				}
-				if c := &best[i][out]; c.cycles == 0 || before+cycles < c.cycles {
-					*c = choice{before + cycles, e, from}
-				}
-			}
+		return e.cycles
+	}, Steps(d, layers, bact))
+	for i, out := range outs {
+		entries[i] = found[i][index(i > 0 && outs[i-1] != Apart)][out].FBCB
+	}
+}
+
+// Steps answers a walk's steps of layers, each worked out once.
+func Steps(d configs.Design, layers []cost.Geom, bact int) func(i int, in, only bool) *cost.Step {
+	memo := make([][2][2]*cost.Step, len(layers))
+	return func(i int, in, only bool) *cost.Step {
+		s := &memo[i][index(in)][index(only)]
+		if *s == nil {
+			x := cost.StepOf(d, layers[i], bact, in, only)
+			*s = &x
 		}
+		return *s
 	}
-	state := Apart
-	for i := n - 1; i >= 0; i-- {
-		entries[i] = best[i][state].entry
-		state = best[i][state].from
+}
+
+func index(b bool) int {
+	if b {
+		return 1
 	}
+	return 0
 }
 
 // Whole calls f with the entries of a layer that a kept tensor may have, legal or not: one sample group, one

@@ -28,6 +28,7 @@ func chain(t *rapid.T) ([]cost.Geom, []Link) {
 			links = append(links, Link(rapid.IntRange(0, 2).Draw(t, "link")))
 		}
 	}
+	cost.InStart(layers)
 	return layers, links
 }
 
@@ -53,7 +54,7 @@ func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []a
 			outs[i] = Link(w % 3)
 			ok = ok && outs[i] <= links[i]
 		}
-		sum := int64(0)
+		walk := cost.Walk{}
 		for i, g := range layers {
 			in := i > 0 && outs[i-1] != Apart
 			least := int64(0)
@@ -74,10 +75,11 @@ func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []a
 				}
 			}
 			ok = ok && least > 0
-			sum += least
+			step := cost.StepOf(d, g, bact, in, outs[i] == Only)
+			walk = walk.Next(&step, least)
 		}
-		if ok && (best == 0 || sum < best) {
-			best = sum
+		if ok && (best == 0 || walk.End < best) {
+			best = walk.End
 		}
 	}
 	return best
@@ -99,7 +101,6 @@ func TestKeepAgainstFullSearch(t *testing.T) {
 		want := bruteKeep(t, layers, links, bact, plain)
 		entries := append([]abi.FBCB(nil), plain...)
 		Keep(d, layers, links, bact, entries, Options{})
-		sum := int64(0)
 		for i, e := range entries {
 			if err := Check(d, layers[i], bact, e); err != nil {
 				t.Fatalf("layer %d: %v", i, err)
@@ -107,7 +108,10 @@ func TestKeepAgainstFullSearch(t *testing.T) {
 			if i < len(links) && (e.KeepOut && links[i] == Apart || e.OnChip && links[i] != Only) {
 				t.Fatalf("layer %d keeps what it must not: %+v, link %v", i, e, links[i])
 			}
-			sum += cost.Layer(d, layers[i], bact, e).Total
+		}
+		sum := cost.Start(d)
+		for _, t := range cost.Walked(d, layers, bact, entries) {
+			sum += t.Total
 		}
 		if err := CheckLinks(layers, entries); err != nil {
 			t.Fatal(err)

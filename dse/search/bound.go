@@ -78,7 +78,6 @@ type spread struct {
 	orders  []bool // that the layer may take
 	law     cost.Prepared
 	passes  int64
-	depth   int64 // of the array's chains: what a pass takes at least beside its rows and its weights
 	c       [2]tiles
 	row     float64    // bytes of an input row
 	pixel   [2]float64 // of a pixel's results, and of its residuals
@@ -118,20 +117,20 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) sprea
 	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()
-	s.wait.Ends += int64(s.row/s.fill) + s.law.Short()
+	s.wait.Ends += int64(s.row / s.fill)
 	if !g.GEMM() {
 		s.drained = int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
 	}
 	_, tc := cost.Tree(d, p.K)
 	s.passes = int64(cost.Passes(d, *g, p.K))
-	s.depth = int64(cost.Depth(d, p.K))
+	depth := int64(cost.Depth(d, p.K))
 	c := min(tc, g.OutC)
 	step := cost.DrainStep(d, p.K, p.S)
 	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
 		if x.size > 0 {
 			s.c[i].n = int64(x.n)
-			s.c[i].floor = max(s.depth, cost.Load(d, p.K, p.S, x.size))
+			s.c[i].floor = max(depth, cost.Load(d, p.K, p.S, x.size))
 			s.last = int64(ceil(x.size, step))
 			s.drained += int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
 		}
@@ -270,8 +269,8 @@ func (s *spread) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead is the cycles of the last pass, over r rows, in which only weights would load for another one.
-func (s *spread) ahead(r int64) int64 { return max(0, s.lastTile().floor-max(r, s.depth)) }
+// ahead is the cycles of the last pass, over r rows, in which only another one would wait.
+func (s *spread) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
 // pass of all C tiles over a row tile of r rows.
 func (s *spread) pass(r int64) int64 {

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What dse/compile does behind mapping.Choose: tensors stay on chip where the cycles of a segment in sum get
-// fewer. Choose does it for one design, by mapping.Keep; solvers for all designs of a <T_P, T_C> at once, for
-// which they need no entry, only cycles (chain.sum): the same recursion over what is kept behind each layer. With bounds
-// from below in place of layers' cycles it is a bound on the sum, since it takes minima of sums.
+// What dse/compile does behind mapping.Choose: tensors stay on chip where a segment ends earlier with them. Choose does it
+// for one design, by mapping.Keep; solvers for all designs of a <T_P, T_C> at once, for which they need no entry, only
+// cycles (chain.sum): the same recursion, mapping.Join. With bounds from below in place of layers' cycles, and without
+// the waits between them, it is a bound on the sum.
 
 // Choice is a layer's entry at a batch, and what the law says of it.
 type Choice struct {
@@ -35,6 +35,7 @@ func Choose(d configs.Design, layers []Layer, batch int, o mapping.Options) ([]C
 		}
 		entries[i] = e
 	}
+	var out []Choice
 	for first := 0; first < len(layers); {
 		var geoms []cost.Geom
 		var links []mapping.Link
@@ -42,12 +43,11 @@ func Choose(d configs.Design, layers []Layer, batch int, o mapping.Options) ([]C
 			geoms, links = append(geoms, layers[i].Geom), append(links, layers[i].Next)
 		}
 		end := first + len(geoms)
-		mapping.Keep(d, geoms, links, batch, entries[first:end], o)
+		mapping.Keep(d, geoms, links[:len(links)-1], batch, entries[first:end], o)
+		for i, t := range cost.Walked(d, geoms, batch, entries[first:end]) {
+			out = append(out, Choice{entries[first+i], t})
+		}
 		first = end
-	}
-	out := make([]Choice, len(layers))
-	for i, l := range layers {
-		out[i] = Choice{entries[i], cost.Layer(d, l.Geom, batch, entries[i])}
 	}
 	return out, nil
 }
@@ -148,37 +148,42 @@ func keptSpan(d *configs.Design, g *cost.Geom, batch int, in bool, out mapping.L
 }
 
 // sum fills in the cycles of designs at a batch, those of segments with tensors on chip where that is fewer: plain has
-// by class and room the cycles of layers whose tensors go through DRAM, kept the others'.
-func (ch chain) sum(cs []Cycles, batch int, start int64, plain [][]int64, kept []stays) {
-	n := len(cs)
-	// cycles up to a layer, where what it writes goes to DRAM only, and where it is on chip
-	apart, on := make([]int64, n), make([]int64, n)
-	for i, l := range ch {
-		k := &kept[l.class]
-		if i == 0 || ch[i-1].segment != l.segment {
-			for r := range n {
-				apart[r], on[r] = start, far
-			}
+// by class and room the cycles of layers whose tensors go through DRAM, kept the others'. With floor layers do not wait
+// for each other.
+func (ch chain) sum(d configs.Design, all []Class, cs []Cycles, batch int, plain [][]int64, kept []stays, floor bool) {
+	geoms := make([]cost.Geom, len(all))
+	for i := range all {
+		geoms[i] = all[i].Geom
+	}
+	step := mapping.Steps(d, geoms, batch)
+	if floor {
+		step = func(int, bool, bool) *cost.Step { return &cost.Step{} }
+	}
+	for len(ch) > 0 {
+		n := 1
+		for n < len(ch) && ch[n].segment == ch[0].segment {
+			n++
 		}
-		for r, c := range plain[l.class][:n] {
-			a, o := apart[r], on[r]
-			apart[r], on[r] = a+c, far
-			if x := k[1][mapping.Apart]; x != nil {
-				apart[r] = min(apart[r], o+x[r])
-			}
-			for link := mapping.Shared; link <= l.next; link++ {
-				if x := k[0][link]; x != nil {
-					on[r] = min(on[r], a+x[r])
+		links := make([]mapping.Link, n-1)
+		for i := range links {
+			links[i] = ch[i].next
+		}
+		for r := range cs {
+			_, cs[r][batch-1][ch[0].segment] = mapping.Join(links, func(i int, in bool, out mapping.Link) int64 {
+				c := ch[i].class
+				if !in && out == mapping.Apart {
+					return plain[c][r]
 				}
-				if x := k[1][link]; x != nil {
-					on[r] = min(on[r], o+x[r])
+				x := kept[c][0][out]
+				if in {
+					x = kept[c][1][out]
 				}
-			}
+				if x == nil || x[r] == far {
+					return 0
+				}
+				return x[r]
+			}, func(i int, in, only bool) *cost.Step { return step(ch[i].class, in, only) })
 		}
-		if i == len(ch)-1 || ch[i+1].segment != l.segment {
-			for r := range n {
-				cs[r][batch-1][l.segment] = apart[r]
-			}
-		}
+		ch = ch[n:]
 	}
 }

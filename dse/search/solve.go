@@ -112,7 +112,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 					some[i][r] = min(c, far) // of the dead
 				}
 			}
-			gr.chain.sum(gr.least, b, cost.Start(d), some, s.kept(d, &gr, b, rs))
+			gr.chain.sum(d, gr.classes, gr.least, b, some, s.kept(d, &gr, b, rs), true)
 		}
 		n := 0
 		for i := range rs {
@@ -171,7 +171,7 @@ func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) boo
 	rs := s.rooms(p, &some)
 	for b := 1; b <= abi.BMax; b++ {
 		s.begin(out, b)
-		gr.chain.sum(out, b, cost.Start(d), plain[b-1], s.kept(d, gr, b, rs))
+		gr.chain.sum(d, gr.classes, out, b, plain[b-1], s.kept(d, gr, b, rs), false)
 	}
 	return of, out
 }
@@ -234,7 +234,7 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles
 				}
 				plain[i] = best
 			}
-			gr.chain.sum(gr.least, b, cost.Start(d), plain, s.kept(d, &gr, b, rs))
+			gr.chain.sum(d, gr.classes, gr.least, b, plain, s.kept(d, &gr, b, rs), false)
 			cut()
 		}
 		at, out = append(at, gr.designs...), append(out, gr.least...)

@@ -165,8 +165,23 @@ func (l *lowering) layer(n int) (nodes []int, stands bool) {
 	return l.w.plan.Layer(n)
 }
 
-// link tells of every layer what its output is to the next one.
+// link tells of every layer what its output is to the next one, and what stands around it in its start.
 func (l *lowering) link() {
+	for first := range l.out {
+		if first > 0 && l.out[first-1].Segment == l.out[first].Segment {
+			continue
+		}
+		var start []cost.Geom
+		for _, x := range l.out[first:] {
+			if x.Segment == l.out[first].Segment {
+				start = append(start, x.Geom)
+			}
+		}
+		cost.InStart(start)
+		for i, g := range start {
+			l.out[first+i].Geom = g
+		}
+	}
 	var host []int
 	for _, e := range l.w.graph.Exits {
 		host = append(host, int(l.w.plan.Views[e.Tensor].Root))

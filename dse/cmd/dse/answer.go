@@ -28,7 +28,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
 	}
-	band, err := counted.Of(c.own())
+	band, err := counted.Of(configs.Design{}, c.Network, c.own()) // none of a space was counted
 	if err != nil {
 		return o, err
 	}

@@ -149,7 +149,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if err := doc.layers(b, board); err != nil {
 		return err
 	}
-	if doc.Band, err = counted.Of(recipe.Own(c.Network)); err != nil {
+	if doc.Band, err = counted.Of(b.Design, c.Network, recipe.Own(c.Network)); err != nil {
 		return err
 	}
 	if c.HLS || len(c.Csynth) > 0 {
@@ -172,9 +172,18 @@ func (c *explainCmd) Run(e *cli.Env) error {
 // layers are the bundle's, with what bounds each; the sums follow.
 func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	var macs, own int64 // issued, and the network's
-	for i := range b.Layers {
+	var times []cost.Breakdown
+	for _, x := range b.Network.Exits {
+		t, err := cost.Times(b.Design, b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
+		if err != nil {
+			return err
+		}
+		times = append(times, t...)
+		doc.Cycles += cost.Start(b.Design)
+		own += x.MACs * int64(doc.Batch)
+	}
+	for i, t := range times {
 		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][doc.Batch-1]
-		t := cost.Layer(b.Design, g, doc.Batch, entry)
 		l := explainLayer{
 			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
 			K: cost.K(entry.K).String(), S: cost.Groups(entry, doc.Batch), BR: int(entry.BR),
@@ -183,14 +192,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 		}
 		doc.Layers = append(doc.Layers, l)
 		macs += t.MACs
-	}
-	for _, x := range b.Network.Exits {
-		cycles, err := cost.Segment(b.Design, b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
-		if err != nil {
-			return err
-		}
-		doc.Cycles += cycles
-		own += x.MACs * int64(doc.Batch)
+		doc.Cycles += t.Total
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	doc.Peak = float64(own) / (float64(doc.Cycles) * float64(b.Design.MACs()))

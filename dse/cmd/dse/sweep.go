@@ -355,7 +355,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.RefusedAs, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
-	band, err := counted.Of(c.own())
+	band, err := counted.Of(r.Best.Design, c.Network, c.own())
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -15,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
@@ -33,6 +37,7 @@ type validateCmd struct {
 	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
 	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
+	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones."`
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
@@ -70,6 +75,9 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if c.Starts {
+		return c.starts(ctx, e)
+	}
 	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
 	var all []counted.Layer
@@ -100,6 +108,82 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	}
 	if c.Bands {
 		return insideBands(e, all)
+	}
+	return nil
+}
+
+// starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
+func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
+	var out counted.Starts
+	out.RTL, _ = counted.Sources(".")
+	for d, err := range c.designs() {
+		if err == nil {
+			err = c.startsOn(ctx, e, d, &out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(&out)
+	if err != nil {
+		return err
+	}
+	if c.Out != "" {
+		// a line each
+		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`},{"network"`), []byte("},\n{\"network\"")), []byte(`},{"Op"`), []byte("},\n{\"Op\""))
+		if err := os.WriteFile(c.Out, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	_, all, err := counted.ReadStarts(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	for _, b := range counted.BandsOf(all) {
+		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
+	}
+	return nil
+}
+
+func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design, out *counted.Starts) (err error) {
+	drv, err := openStub(ctx, d, c.Config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, drv.Close()) }()
+	for _, network := range c.Network {
+		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
+		b, err := s.compileFor(d)
+		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
+			fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := drv.Load(ctx, b); err != nil {
+			return err
+		}
+		name := network
+		if c.InputSide != (onnx.Side{}) {
+			name += fmt.Sprintf(" at %d", c.InputSide.H)
+		}
+		for _, batch := range c.Batch {
+			for _, x := range b.Network.Exits {
+				n, err := drv.Measure(ctx, b.Network.Name, x.First, x.Last, batch)
+				if err != nil {
+					return fmt.Errorf("%s: %w", network, err)
+				}
+				var chain []counted.Step
+				for l := x.First; l <= x.Last; l++ {
+					chain = append(chain, counted.Step{Geom: cost.GeomOf(&b.Layers[l]), Entry: b.FBCB[l][batch-1]})
+				}
+				start := counted.Start{Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, First: x.First, Cycles: int64(n[abi.CntCyclesBusy])}
+				if err := out.Add(start, chain); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return nil
 }
@@ -137,25 +221,39 @@ func insideBands(e *cli.Env, all []counted.Layer) error {
 
 // count measures layers on all configurations and bandwidths.
 func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Layer, err error) {
-	for _, name := range c.Config {
-		d, err := configs.Load(name)
+	for d, err := range c.designs() {
 		if err != nil {
 			return nil, err
 		}
-		rates := c.Bandwidth
-		if len(rates) == 0 {
-			rates = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
+		got, err := c.design(ctx, e, d)
+		if err != nil {
+			return nil, err
 		}
-		for _, r := range rates {
-			d.DRAM.BytesPerCycle = r
-			got, err := c.design(ctx, e, d)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, got...)
-		}
+		all = append(all, got...)
 	}
 	return all, nil
+}
+
+// designs are the configurations at each bandwidth.
+func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
+	return func(yield func(configs.Design, error) bool) {
+		for _, name := range c.Config {
+			d, err := configs.Load(name)
+			if err != nil {
+				yield(d, err)
+				return
+			}
+			rates := c.Bandwidth
+			if len(rates) == 0 {
+				rates = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
+			}
+			for _, d.DRAM.BytesPerCycle = range rates {
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // openStub starts the Verilated NPU without MACs of a configuration.

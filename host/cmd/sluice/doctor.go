@@ -19,7 +19,8 @@ import (
 
 type doctorCmd struct {
 	what
-	JSON bool `name:"json" help:"Print JSON."`
+	Device string `enum:",cosim,cuda,hip,soft,gpu-sim" default:"" help:"Fail only where this device cannot serve: what else is missing is said and no error."`
+	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
 func (*doctorCmd) Help() string {
@@ -27,7 +28,8 @@ func (*doctorCmd) Help() string {
 beside it. What is missing names its package and what it is for. make setup installs all of it.
 
 Example:
-  sluice doctor --config run`
+  sluice doctor --config run
+  sluice doctor --device cuda`
 }
 
 type check struct {
@@ -98,7 +100,11 @@ func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 func (c *doctorCmd) Run(e *cli.Env) error {
 	checks := c.checks(e.Ctx)
 	missing := 0
-	for _, k := range checks {
+	for i := range checks {
+		k := &checks[i]
+		if c.Device != "" { // a machine that only serves needs no tools
+			k.Optional = k.For != "--device "+c.Device
+		}
 		if !k.OK && !k.Optional {
 			missing++
 		}
@@ -121,6 +127,9 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 			}
 			fmt.Fprintf(e.Stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 		}
+	}
+	if missing > 0 && c.Device != "" {
+		return cli.Errorf(cli.Device, "--device %s cannot serve here", c.Device)
 	}
 	if missing > 0 {
 		return cli.Errorf(cli.Tool, "%d of %d checks failed", missing, len(checks))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +249,42 @@ func replay(t *testing.T, dir string) *bench.Raw {
 		t.Errorf("%s: the figures are not those of the runs", dir)
 	}
 	return raw
+}
+
+// The README's table of what was measured says what the kept runs say.
+func TestMeasured(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	human := func(v float64, unit string) string {
+		switch {
+		case unit != "ns":
+			return strings.TrimSpace(fmt.Sprintf("%.4g %s", v, map[string]string{"bytes/ns": "bytes/ns", "share": "share"}[unit]))
+		case v < 1e3:
+			return fmt.Sprintf("%.4g ns", v)
+		case v < 1e6:
+			return fmt.Sprintf("%.4g us", v/1e3)
+		}
+		return fmt.Sprintf("%.4g ms", v/1e6)
+	}
+	rows, seen := map[string]bench.Row{}, 0
+	for _, m := range regexp.MustCompile("(?m)^\\| [^|]* \\| `([^`:]+): ([^`]+)` \\| ([^|]*) \\| [^|]*\\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
+		if _, ok := rows[m[1]]; !ok {
+			rows[m[1]] = bench.Row{}
+			for _, r := range replay(t, filepath.Join("..", "..", "traces", m[1])).Rows() {
+				rows[m[1]+": "+r.Part+" "+r.Key] = r
+			}
+		}
+		r, ok := rows[m[1]+": "+m[2]]
+		if want := human(r.Median, r.Unit); !ok || m[3] != want || m[4] != fmt.Sprint(r.N) {
+			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[3], len(m[4]), m[1], m[2], want, r.N)
+		}
+		seen++
+	}
+	if seen < 25 {
+		t.Errorf("README has %d rows of what was measured", seen)
+	}
 }
 
 // figuresOf is the text of a folder's figures, which may be compressed.

@@ -1,0 +1,122 @@
+package cost
+
+import (
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Constants of the way from one layer to the next.
+const (
+	fetchStates = 31 // layer_fetch: StRequest, StStatic, StMul and StMulWait of 14 products, StOffer
+	offerNext   = 1  // StOffer with all units ready to StRequest
+	offerRows   = 2  // an offer to act_loader's barrier, beside layerStart: StIdle and StPad; StPad once more for each row of padding
+	offerPasses = 4  // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less keptStart
+	takenDRAM   = 4  // drain idle and empty so long before layers_written_o, beside the answer's latency
+	takenKept   = 2  // the same where the output stays on chip
+	takenPool   = -1 // drain's StPool waits for layers_written_o
+)
+
+// Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are products, a
+// bit of one factor a cycle: here of a layer whose row tile is all of it.
+func Fetch(d configs.Design, g Geom, bact int) int64 {
+	res := 0
+	if g.Residual {
+		res = g.OutW
+	}
+	sum := 0
+	for _, n := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, g.InRowsOnChip(g.OutH), bact, g.OutH, bact, g.KW} {
+		sum += bits.Len(uint(n))
+	}
+	beats := cycles(descBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // a stripe: of one port
+	return fetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(sum)
+}
+
+// Step is what a walk knows of a layer beside its cycles. Nothing of it depends on k, s, loop order and row tile.
+type Step struct {
+	fetch int64 // Fetch
+	there int64 // of a read on all its way
+	late  int64 // by how much its weights come behind the barrier where they begin to come with its offer
+	moved int64 // that the DRAM takes for all that the layer moves once
+	tail  int64 // last byte read to the end
+	taken int64 // units ready for another layer to the end
+	ring  int64 // that the DRAM takes to fill the ring
+}
+
+// StepOf is a layer's, of which what it reads (in) or writes (out) is on chip only.
+func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
+	p := Prepare(d, g, K1, 1)
+	m := &p.model
+	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(d)}
+	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
+	t := traffic{read: m.weightsOnce + descBytes}
+	if !in {
+		t.add(m.input(g.inRows(0, g.OutH), bact))
+		s.late = offerRows + int64(g.PadT) + cycles(m.early(), m.rate)
+	} else if s.late = offerRows; g.GEMM() {
+		s.late += m.there + cycles(descBytes+int64(g.BiasCount)*biasBytes+m.passBytes(), m.rate) + offerPasses - offerRows
+	}
+	if out {
+		s.tail = keptEnd
+	} else {
+		t.written, _ = m.full.out.times(pixels * int64(g.OutC/m.full.size))
+	}
+	if g.Residual {
+		n, _ := m.full.res.times(pixels * int64(g.OutC/m.full.size))
+		t.read += n
+	}
+	if g.GEMM() {
+		s.tail += drainDelay + m.depth
+		if s.taken = m.latency + takenDRAM; out {
+			s.taken = takenKept
+		}
+	}
+	s.moved = max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port))
+	return s
+}
+
+// Walk is where a start stands between two of its layers, in cycles since it began.
+type Walk struct {
+	End   int64 // the layer before is written
+	dram  int64 // the DRAM could have moved all up to there
+	taken int64 // the units had taken the layer before
+	ready int64 // they are ready for the next one
+}
+
+// Before tells whether the walk is nowhere behind another.
+func (w *Walk) Before(o *Walk) bool {
+	return w.End <= o.End && w.dram <= o.dram && w.taken <= o.taken && w.ready <= o.ready
+}
+
+// Next is the walk behind one more layer that takes so many cycles where all its weights that the ring takes are there
+// (Layer). They are where the DRAM had time and the layer was offered early enough; the walk's first has its own way in
+// its cycles.
+func (w Walk) Next(s *Step, cycles int64) Walk {
+	first := w == Walk{}
+	offered := w.taken + offerNext + s.fetch
+	if first {
+		w.End = startCycles
+		offered = w.End + s.fetch
+	}
+	from := max(w.dram, offered+s.there) // first byte of its weights
+	end := w.End + cycles
+	if !first {
+		end = max(end, from-s.there+s.late+cycles, from+s.moved+s.tail)
+	}
+	return Walk{End: end, dram: max(from+s.moved, end-s.ring), taken: max(offered, w.ready), ready: end - s.taken}
+}
+
+// Walked is what each layer of a start takes in it (InStart) under its entry.
+func Walked(d configs.Design, layers []Geom, bact int, entries []abi.FBCB) []Breakdown {
+	out := make([]Breakdown, len(layers))
+	w, end := Walk{}, Start(d)
+	for i, g := range layers {
+		out[i] = Layer(d, g, bact, entries[i])
+		s := StepOf(d, g, bact, entries[i].KeepIn, entries[i].OnChip)
+		w = w.Next(&s, out[i].Total)
+		out[i].Wait = w.End - end - out[i].Total
+		out[i].Total, end = w.End-end, w.End
+	}
+	return out
+}

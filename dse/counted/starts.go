@@ -1,0 +1,156 @@
+package counted
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Starts is what `dse validate --starts --out` writes: whole segments of networks as the RTL counted them, one start
+// each. Layers of one geometry, of which there are many, are written once.
+type Starts struct {
+	RTL        string      `json:"rtl"` // Sources of what counted
+	Geometries []cost.Geom `json:"geometries"`
+	Starts     []Start     `json:"starts"`
+}
+
+// Start is one of them.
+type Start struct {
+	Network   string   `json:"network"` // with its input's side, if it is not the file's
+	Config    string   `json:"config"`
+	Bandwidth float64  `json:"bytes_per_cycle"`
+	Batch     int      `json:"batch"`
+	First     int      `json:"first"` // layer of the network
+	Cycles    int64    `json:"cycles"`
+	Layers    []int    `json:"layers"`  // indices of geometries
+	Entries   []uint32 `json:"entries"` // their FBCB words
+}
+
+// Add appends a start whose layers are chain.
+func (s *Starts) Add(x Start, chain []Step) error {
+	for _, step := range chain {
+		i := slices.Index(s.Geometries, step.Geom)
+		if i < 0 {
+			i = len(s.Geometries)
+			s.Geometries = append(s.Geometries, step.Geom)
+		}
+		e, err := step.Entry.Encode()
+		if err != nil {
+			return err
+		}
+		x.Layers, x.Entries = append(x.Layers, i), append(x.Entries, e)
+	}
+	s.Starts = append(s.Starts, x)
+	return nil
+}
+
+// ReadStarts returns the starts of such a file as layers; Law of each is what the law says now.
+func ReadStarts(r io.Reader) (rtl string, all []Layer, err error) {
+	var s Starts
+	if err := json.NewDecoder(r).Decode(&s); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	for i, x := range s.Starts {
+		l := Layer{Config: x.Config, Bandwidth: x.Bandwidth, Network: x.Network, Batch: x.Batch, Cycles: x.Cycles, Layer: fmt.Sprintf("%d layers from %d", len(x.Layers), x.First)}
+		if len(x.Entries) != len(x.Layers) {
+			return "", nil, fmt.Errorf("%w: start %d has %d layers and %d entries", ErrFile, i, len(x.Layers), len(x.Entries))
+		}
+		for j, g := range x.Layers {
+			e, err := abi.DecodeFBCB(x.Entries[j])
+			if err != nil || g < 0 || g >= len(s.Geometries) {
+				return "", nil, fmt.Errorf("%w: start %d, layer %d: %w", ErrFile, i, j, cmp.Or(err, fmt.Errorf("geometry %d of %d", g, len(s.Geometries))))
+			}
+			l.Chain = append(l.Chain, Step{s.Geometries[g], e})
+		}
+		if err := l.judge(); err != nil {
+			return "", nil, fmt.Errorf("%w: start %d: %w", ErrFile, i, err)
+		}
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		return "", nil, fmt.Errorf("%w: not a file of dse validate --starts", ErrFile)
+	}
+	return s.RTL, all, nil
+}
+
+// StartBand is how far the law is from the counted starts of a network, or of all ("") on a configuration and memory;
+// Config is "" where it is all.
+type StartBand struct {
+	Config    string  `json:"config"`
+	Bandwidth float64 `json:"bytes_per_cycle"`
+	Network   string  `json:"network"`
+	N         int     `json:"n"`
+	Band
+}
+
+// BandsOf sums starts up, in the order of configurations, memories and networks.
+func BandsOf(all []Layer) (out []StartBand) {
+	type key struct {
+		config    string
+		bandwidth float64
+		network   string
+	}
+	groups := map[key][]Layer{}
+	for _, l := range all {
+		for _, k := range []key{{}, {l.Config, l.Bandwidth, ""}, {l.Config, l.Bandwidth, l.Network}} {
+			groups[k] = append(groups[k], l)
+		}
+	}
+	for k, some := range groups {
+		s := Summarise(some)
+		out = append(out, StartBand{k.config, k.bandwidth, k.network, s.N, Band{s.Mean, s.Worst}})
+	}
+	slices.SortFunc(out, func(a, b StartBand) int {
+		return cmp.Or(cmp.Compare(a.Config, b.Config), cmp.Compare(a.Bandwidth, b.Bandwidth), cmp.Compare(a.Network, b.Network))
+	})
+	return out
+}
+
+// Stated is the band of a network's cycles on a design, and those of both kinds of layers. It is that of the network's
+// starts counted on this configuration and memory, else of other networks' there. Where none was counted there, Counted
+// is false and it is that of all starts; of a network of one's own it is that of random layers.
+type Stated struct {
+	StartBand
+	Counted  bool `json:"counted"`
+	Own      bool `json:"own"`
+	Networks Band `json:"layers_of_networks"`
+	Random   Band `json:"random_layers"`
+}
+
+func (s Stated) String() string {
+	switch {
+	case s.Own:
+		return fmt.Sprintf("nothing of it was counted; random layers are off, on average/at worst, by %v", s.Band)
+	case !s.Counted:
+		return fmt.Sprintf("not counted on this design at this memory; %d starts elsewhere are off, on average/at worst, by %v", s.N, s.Band)
+	case s.Network != "":
+		return fmt.Sprintf("its %d starts counted on this design at this memory are off, on average/at worst, by %v", s.N, s.Band)
+	}
+	return fmt.Sprintf("%d starts of other networks counted on this design at this memory are off, on average/at worst, by %v", s.N, s.Band)
+}
+
+// latency is that of the DRAM on which starts and layers were counted.
+const latency = 100
+
+// Of returns the band of a network on a design; own is that it is not the zoo's.
+func Of(d configs.Design, network string, own bool) (s Stated, err error) {
+	b, err := read()
+	s.Networks, s.Random, s.Own = b.Layers[0], b.Layers[1], own
+	if own {
+		s.Band = s.Random
+		return s, err
+	}
+	for _, x := range b.Starts { // a network's own stand behind those of all there, and these behind all
+		here := x.Config == d.Name && x.Bandwidth == d.DRAM.BytesPerCycle && d.DRAM.LatencyCycles == latency
+		if x.Config == "" || here && (x.Network == "" || x.Network == network) {
+			s.StartBand, s.Counted = x, here
+		}
+	}
+	return s, err
+}

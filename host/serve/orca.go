@@ -60,7 +60,7 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for _, open := range s.opened() {
 		m.queued += open.queued.Load()
 	}
-	for len(l.marks) > 1 && now.Sub(l.marks[0].at) > loadWindow {
+	for len(l.marks) > 1 && now.Sub(l.marks[1].at) >= loadWindow { // one that is older than the window stays
 		l.marks = l.marks[1:]
 	}
 	l.latest = written(l.marks[0].until(m))
@@ -68,8 +68,9 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until is what went on between two marks. The earlier one is older than the window only where no request has ended
-// since: then all of it went on within the window, or is one request that took longer. Just after the start a rate is of
+// until is what went on between two marks. Requests make marks as they end, so where the earlier one is older than the window,
+// what it does not count has ended within the window, or a tenth of a second before. A shorter window would do worse: a segment
+// that is longer than it fills it, and the device seems faster than it is. Just after the start a rate is of
 // a tenth of a second at least: one of microseconds would be nobody's.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), loadWindow).Seconds()

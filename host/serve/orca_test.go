@@ -44,10 +44,11 @@ func TestLoadReport(t *testing.T) {
 	}
 	expect(step(500*time.Millisecond, 20, codes.OK, 100*time.Millisecond), 0.2, 40, 0)
 	expect(step(500*time.Millisecond, 20, Exhausted, 400*time.Millisecond), 0.5, 40, 20)
-	expect(step(50*time.Millisecond, 100, codes.OK, 0), 0.5, 40, 20)        // too early
-	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)           // the marks before have gone out of the window
-	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)           // a client's mistake is no failure
-	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 0, 0) // a long segment counts when it has ended
+	expect(step(50*time.Millisecond, 100, codes.OK, 0), 0.5, 40, 20) // too early
+	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)    // the marks before have gone out of the window
+	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)    // a client's mistake is no failure
+	// a long segment counts when it has ended; the ten of half a second ago are of the last second
+	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 10, 0)
 	now = now.Add(time.Hour)
 	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0) // after idle time a report is of the last second
 	l = load{marks: []mark{{at: now, busy: l.marks[len(l.marks)-1].busy, ended: l.marks[len(l.marks)-1].ended, failed: l.marks[len(l.marks)-1].failed}}}

@@ -86,7 +86,7 @@ func (f *jpegFile) marker() (byte, error) {
 }
 
 func (f *jpegFile) read() error {
-	const sof0, sof2, dht, rst0, rst7, eoi, sos, dqt, dnl, dri, app0, app14, tem = 0xc0, 0xc2, 0xc4, 0xd0, 0xd7, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xe0, 0xee, 1
+	const sof0, sof2, dht, rst0, rst7, soi, eoi, sos, dqt, dnl, dri, app0, app14, tem = 0xc0, 0xc2, 0xc4, 0xd0, 0xd7, 0xd8, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xe0, 0xee, 1
 	for scans := 0; ; {
 		m, err := f.marker()
 		if err != nil {
@@ -103,6 +103,9 @@ func (f *jpegFile) read() error {
 		}
 		if m >= rst0 && m <= rst7 || m == tem {
 			continue
+		}
+		if m == soi {
+			return errors.New("a second picture begins within the first")
 		}
 		s, err := f.segment()
 		if err != nil {
@@ -159,30 +162,6 @@ func (f *jpegFile) whole() bool {
 	return len(f.planes) > 0
 }
 
-// jpegSize reads only the size of a picture.
-func jpegSize(data []byte) (w, h int, err error) {
-	f := &jpegFile{data: data, at: 2}
-	for {
-		m, err := f.marker()
-		if err != nil {
-			return 0, 0, err
-		}
-		if m >= 0xd0 && m <= 0xd9 || m == 1 {
-			continue
-		}
-		s, err := f.segment()
-		if err != nil {
-			return 0, 0, err
-		}
-		if m >= 0xc0 && m <= 0xcf && m != 0xc4 && m != 0xc8 && m != 0xcc {
-			if len(s) < 6 {
-				return 0, 0, errTruncated
-			}
-			return int(binary.BigEndian.Uint16(s[3:])), int(binary.BigEndian.Uint16(s[1:])), nil
-		}
-	}
-}
-
 func (f *jpegFile) frame(s []byte) error {
 	if f.planes != nil {
 		return errors.New("two frames in one file")
@@ -196,6 +175,9 @@ func (f *jpegFile) frame(s []byte) error {
 	f.h, f.w = int(binary.BigEndian.Uint16(s[1:])), int(binary.BigEndian.Uint16(s[3:]))
 	if n := s[5]; f.w == 0 || f.h == 0 || n != 1 && n != 3 && n != 4 {
 		return fmt.Errorf("%d x %d pixels of %d components, expected 1, 3 or 4", f.w, f.h, n)
+	}
+	if err := checkSize(f.w, f.h); err != nil {
+		return err
 	}
 	var planes []plane
 	for c := s[6:]; len(c) > 0; c = c[3:] {

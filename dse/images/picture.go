@@ -147,29 +147,21 @@ func readPicture(path string) (*raster, int, error) {
 
 // decode reads a picture whose format its first bytes tell.
 func decode(data []byte) (*raster, error) {
-	var head image.Config
-	var kind string
-	var err error
 	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
-		kind = "jpeg"
-		head.Width, head.Height, err = jpegSize(data)
-	} else {
-		head, kind, err = image.DecodeConfig(bytes.NewReader(data))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w; expected a %s file", ErrFormat, named(data, err), pictureFiles)
-	}
-	if head.Width < 1 || head.Height < 1 || head.Width > maxPixels/head.Height {
-		return nil, fmt.Errorf("%w: %d x %d pixels, at most %d are read", ErrFormat, head.Width, head.Height, maxPixels)
-	}
-	switch kind {
-	case "jpeg":
 		r, err := decodeJPEG(data)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		return r, nil
-	case "webp":
+	}
+	head, kind, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; expected a %s file", ErrFormat, named(data, err), pictureFiles)
+	}
+	if err := checkSize(head.Width, head.Height); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if kind == "webp" {
 		m, err := webp.Decode(bytes.NewReader(data))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFormat, named(data, err))
@@ -184,6 +176,13 @@ func decode(data []byte) (*raster, error) {
 		return nil, fmt.Errorf("%w: grey of 16 bits, which loaders read differently (cut at 255, or scaled); convert it to 8 bits, or to a .npy file of floats: its size is %v", ErrFormat, g.Bounds().Size())
 	}
 	return toRaster(m), nil
+}
+
+func checkSize(w, h int) error {
+	if w < 1 || h < 1 || w > maxPixels/h {
+		return fmt.Errorf("%d x %d pixels, at most %d are read", w, h, maxPixels)
+	}
+	return nil
 }
 
 // named names the format of a file that no decoder supports.

@@ -75,7 +75,7 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 		return err
 	}
 	c := &call{importer: im, node: n, name: nodeName(n), attr: a}
-	if len(n.GetOutput()) == 0 || n.GetOutput()[0] == "" {
+	if c.output() == "" {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
 	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {

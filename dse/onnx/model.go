@@ -97,6 +97,11 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		}
 		im.seeded = true
 	}
+	for _, n := range im.graph.GetNode() {
+		if len(n.GetOutput()) == 0 {
+			return nil, fmt.Errorf("node %s: %w: it has no output", describe(n), ErrMissing)
+		}
+	}
 	if err := im.readInitializers(); err != nil {
 		return nil, err
 	}

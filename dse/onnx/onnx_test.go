@@ -73,6 +73,7 @@ func TestBad(t *testing.T) {
 		{"missing weights of a node", ErrMissing, nil, func(b *builder) { node(b, 0).Input = in("x") }},
 		{"weights left empty", ErrMissing, nil, func(b *builder) { node(b, 0).Input[1] = "" }},
 		{"map left empty", ErrMissing, []string{"input 0"}, func(b *builder) { node(b, 0).Input[0] = "" }},
+		{"node without outputs", ErrMissing, []string{`"z" (Relu)`}, func(b *builder) { b.op("Relu", "z", in("x")); node(b, len(b.m.Graph.Node)-1).Output = nil }},
 		{"output without a name", ErrMissing, nil, func(b *builder) {
 			node(b, 0).Output = []string{"", "c"}
 		}},

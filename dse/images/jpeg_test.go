@@ -1,0 +1,30 @@
+package images
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// jpegSegment is a marker with its content.
+func jpegSegment(marker byte, content ...byte) []byte {
+	return append(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(len(content)+2)), content...)
+}
+
+// The size that is checked is the one of the frame that is read: a size within a segment that is skipped does not count.
+func TestJPEGSize(t *testing.T) {
+	small, huge := jpegSegment(0xc0, 8, 0, 1, 0, 1, 1, 1, 0x11, 0), jpegSegment(0xc2, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0)
+	for says, parts := range map[string][][]byte{
+		"65535 x 65535 pixels":                        {huge},
+		"a second picture begins within the first":    {jpegSegment(0xd8, small...), huge},
+		"a frame's head of another length":            {jpegSegment(0xc0, 8, 0, 1)},
+		"0 x 1 pixels of 1 components, expected 1, 3": {jpegSegment(0xc0, 8, 0, 1, 0, 0, 1, 1, 0x11, 0)},
+	} {
+		data := append([]byte{0xff, 0xd8}, bytes.Join(parts, nil)...)
+		if _, err := decode(data); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}

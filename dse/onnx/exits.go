@@ -73,6 +73,9 @@ func parseExits(content []byte) (names []string, confidence map[string]string, e
 		return nil, nil, fmt.Errorf("%w: expected a key \"exits\" with a list of tensor names, or of {tensor: NAME, confidence: %s}: %v",
 			ErrExits, strings.Join(graph.Confidences, "|"), err)
 	}
+	if !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+		return nil, nil, fmt.Errorf("%w: expected one YAML document", ErrExits)
+	}
 	for _, e := range file.Exits {
 		names = append(names, e.Tensor)
 		if e.Confidence == "" {

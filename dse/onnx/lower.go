@@ -745,9 +745,12 @@ func (c *call) chain(two func(*call) error) error {
 	if len(c.node.GetInput()) == 1 {
 		return c.alias()
 	}
-	so := c.input(0)
-	for _, next := range c.node.GetInput()[1:] {
+	so, last := c.input(0), len(c.node.GetInput())-1
+	for i, next := range c.node.GetInput()[1:] {
 		step := *c
+		if i+1 < last { // each step has layers of its own
+			step.name = fmt.Sprintf("%s (%d)", c.name, i+1)
+		}
 		step.node = &onnxpb.NodeProto{Input: []string{so, next}, Output: c.node.GetOutput(), OpType: c.node.OpType}
 		if err := two(&step); err != nil {
 			return err

@@ -398,6 +398,8 @@ func TestLoadExits(t *testing.T) {
 		{"a list", "[a, b]", nil, ErrExits},
 		{"unknown key", "exits: [a]\nexit: b", nil, ErrExits},
 		{"not YAML", "exits: [a", nil, ErrExits},
+		{"two documents", "exits: [a]\n---\nexits: [b]\n", nil, ErrExits},
+		{"a document and no YAML", "exits: [a]\n---\nexits: [b", nil, ErrExits},
 		{"large", "#" + strings.Repeat(" ", 1<<20), nil, ErrTooLarge},
 	}
 	for _, c := range cases {

@@ -277,8 +277,8 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		return nil, err
 	}
 	c.Images = c.Set.Len()
-	if g.Bytes && c.Set.Floats {
-		return nil, fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", r.Calibrate, ErrRecipe)
+	if err := BytesFrom(g, c.Set, r.Calibrate); err != nil {
+		return nil, err
 	}
 	if c.Floats = c.Set.Floats; c.Floats && p.Range == 0 {
 		c.Preprocess.Range = largest
@@ -440,6 +440,14 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 		return nil, err
 	}
 	return s, nil
+}
+
+// BytesFrom rejects floats if the network's input are bytes.
+func BytesFrom(g *graph.Graph, s *images.Set, path string) error {
+	if g.Bytes && s.Floats {
+		return fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", path, ErrRecipe)
+	}
+	return nil
 }
 
 // Pixels rejects pictures if the bundle accepts floats only.

@@ -79,6 +79,9 @@ func (c *compileCmd) images(g *graph.Graph, from *recipe.Calibration) (set *imag
 		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
 			return nil, err
 		}
+		if err := recipe.BytesFrom(g, set, c.Evaluate); err != nil {
+			return nil, err
+		}
 		if err := c.overwrites(pictures(set)...); err != nil {
 			return nil, err
 		}

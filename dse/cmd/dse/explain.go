@@ -125,6 +125,9 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Trace != (c.Layer != "") {
 		return usage("--trace and --layer go together")
 	}
+	if c.Trace && (e.JSON || c.HLS || len(c.Csynth) > 0 || c.Out != "") {
+		return usage("--trace prints text alone: --json, --hls, --csynth and --out do not go with it")
+	}
 	doc := explainDoc{
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},

@@ -414,3 +414,30 @@ func TestOwnBand(t *testing.T) {
 		t.Errorf("compare: %d %s", code, stdout)
 	}
 }
+
+// Floats are no input of bytes, whether they calibrate or evaluate.
+func TestBytesFromFloats(t *testing.T) {
+	path := ownModel(t, []int64{1, 1, 4, 4}, []*onnxpb.TensorProto{ownWeights("w", make([]float32, 48), 16, 3)},
+		ownNode("Cast", "c", []string{"x"}, nil, map[string]int64{"to": 1}), ownNode("Flatten", "f", []string{"c"}, nil, nil), ownNode("MatMul", "y", []string{"f", "w"}, nil, nil))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m onnxpb.ModelProto
+	if err := proto.Unmarshal(content, &m); err != nil {
+		t.Fatal(err)
+	}
+	m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(2)
+	if content, err = proto.Marshal(&m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range []string{"--calibrate", "--evaluate"} {
+		code, _, stderr := call("compile", "--network", path, "--config", "tiny", use, ownImages(t, 4, 4, 4, 1), "--out", filepath.Join(t.TempDir(), "own.sluice"))
+		if code != cli.Input || !strings.Contains(stderr, "the network's input are bytes; give it pictures") {
+			t.Errorf("%s: status %d: %s", use, code, stderr)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -164,9 +165,27 @@ func TestTouched(t *testing.T) {
 	})
 }
 
+// ordered checks that a layer is written after its last word is drained.
+func ordered(t *testing.T) func(event string, at int64) {
+	drained := int64(0)
+	return func(event string, at int64) {
+		switch {
+		case strings.HasPrefix(event, "last word drained"):
+			drained = at
+		case strings.HasPrefix(event, "answered") && at < drained:
+			t.Errorf("written at %d, last word drained at %d", at, drained)
+		}
+	}
+}
+
 // What a trace adds up to is the layer's time, and its events are in order but for rows that come ahead.
 func TestTrace(t *testing.T) {
 	d := design()
+	thin := Geom{ // its results leave while its residual comes in many short bursts
+		Op: abi.OpGEMM, Residual: true, InH: 16, InW: 16, InC: 8, InPix: 24, OutH: 16, OutW: 16, OutC: 8, OutPix: 8, ResPix: 24,
+		KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 8,
+	}
+	Trace(d, thin, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 8, K: uint8(K1)}, ordered(t))
 	g := Geom{
 		Op: abi.OpGEMM, InH: 40, InW: 16, InC: 16, InPix: 16, OutH: 40, OutW: 16, OutC: 80, OutPix: 80,
 		KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 80,
@@ -175,8 +194,11 @@ func TestTrace(t *testing.T) {
 		for _, first := range []bool{false, true} {
 			g.First = first
 			e := abi.FBCB{BR: 4, TileB: 1, TileRows: 4, Order: order}
-			n, last := 0, int64(0)
-			got := Trace(d, g, 4, e, func(_ string, at int64) { n, last = n+1, at })
+			n, last, check := 0, int64(0), ordered(t)
+			got := Trace(d, g, 4, e, func(event string, at int64) {
+				n, last = n+1, at
+				check(event, at)
+			})
 			if want := Layer(d, g, 4, e); got != want || last != want.Total {
 				t.Errorf("order %t, first %t: %+v, the last event at %d, want %+v", order, first, got, last, want)
 			}

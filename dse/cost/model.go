@@ -222,7 +222,7 @@ func (m *model) run() {
 	// the last drain, and what the DRAM still owes; the latency of a last burst is the answer's
 	m.beside()
 	if m.note != nil {
-		m.event("last word drained, %d bytes of results in all", max(m.drained[0], m.drained[1]), m.results)
+		m.event("last word drained, %d bytes of results in all", max(m.drained[0], m.drained[1])-m.spared, m.results)
 	}
 	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed)) - m.spared
 	m.b.Tail = max(0, total-m.end)

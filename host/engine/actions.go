@@ -164,7 +164,7 @@ func (c *core) launch(a *sched.Action) error {
 		return nil
 	}
 	l.Began = len(l.reqs)
-	c.byTable.batch = max(c.byTable.batch, l.Began)
+	c.admission.batch = max(c.admission.batch, l.Began)
 	c.live = append(c.live, l)
 	v := &c.st.Devices[a.Device]
 	v.Launches = append(v.Launches, &l.LaunchView)

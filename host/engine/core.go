@@ -124,42 +124,42 @@ type job struct {
 }
 
 type core struct {
-	ctx      context.Context // of the devices' work
-	cfg      *Config
-	real     bool               // time passes by itself
-	gone     atomic.Bool        // every device is given up
-	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
-	now      Time
-	st       sched.State
-	devs     []dev
-	reqs     index[request] // not ended, or still in a running segment
-	tasks    index[task]
-	oldest   *task // of tasks, which are a list too, in the order in which they came
-	newest   *task
-	live     []*launch // a few at most
-	doom     []*launch // that run on and are in nobody's view
-	jobs     []*job
-	works    device.WorkID
-	last     device.RequestID
-	next     device.LaunchID
-	ev       sched.Event // that the policy is told
-	buf      []sched.Action
-	ids      []device.RequestID
-	waits    []Time  // timers that a policy has asked for and that have not come
-	left     bool    // a launch may have nobody left in it
-	stands   *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
-	again    bool    // something ended outside an event: ask the policy once more
-	byTable  byTable
-	fails    []failed
-	planning int  // plans that are being made
-	torn     bool // the run's context ended under a copy
-	shut     bool // nobody is asked any more
-	drained  bool // the source is not asked any more
-	ended    int
-	given    uint64 // ids that tickets were given
-	res      Result
-	keep     recorder
-	traced   bool // steps and spans are listened to
+	ctx       context.Context // of the devices' work
+	cfg       *Config
+	real      bool               // time passes by itself
+	gone      atomic.Bool        // every device is given up
+	plan      func(p sched.Plan) // begins a plan; its answer comes back through planned
+	now       Time
+	st        sched.State
+	devs      []dev
+	reqs      index[request] // not ended, or still in a running segment
+	tasks     index[task]
+	oldest    *task // of tasks, which are a list too, in the order in which they came
+	newest    *task
+	live      []*launch // a few at most
+	doom      []*launch // that run on and are in nobody's view
+	jobs      []*job
+	works     device.WorkID
+	last      device.RequestID
+	next      device.LaunchID
+	ev        sched.Event // that the policy is told
+	buf       []sched.Action
+	ids       []device.RequestID
+	waits     []Time  // timers that a policy has asked for and that have not come
+	left      bool    // a launch may have nobody left in it
+	stands    *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
+	again     bool    // something ended outside an event: ask the policy once more
+	admission admission
+	fails     []failed
+	planning  int  // plans that are being made
+	torn      bool // the run's context ended under a copy
+	shut      bool // nobody is asked any more
+	drained   bool // the source is not asked any more
+	ended     int
+	given     uint64 // ids that tickets were given
+	res       Result
+	keep      recorder
+	traced    bool // steps and spans are listened to
 	events
 
 	nets          []*Network // Config.Networks, and those that have come since
@@ -186,7 +186,8 @@ func newCore(cfg *Config) (*core, error) {
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
-	c.byTable.on, c.st.ByTable = cfg.ByTable, cfg.ByTable
+	_, preempts := cfg.Policy.(sched.Interrupting)
+	c.admission, c.st.ByTable = admission{on: cfg.ByTable, st: &c.st, preempts: preempts}, cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
@@ -239,10 +240,12 @@ func (n *Network) hosted(dev int) sched.Hosted {
 	return h
 }
 
-func (c *core) traffic(network string) *sched.Traffic {
-	for i := range c.st.Traffic {
-		if c.st.Traffic[i].Network == network {
-			return &c.st.Traffic[i]
+func (c *core) traffic(network string) *sched.Traffic { return trafficOf(&c.st, network) }
+
+func trafficOf(s *sched.State, network string) *sched.Traffic {
+	for i := range s.Traffic {
+		if s.Traffic[i].Network == network {
+			return &s.Traffic[i]
 		}
 	}
 	return nil

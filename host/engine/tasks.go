@@ -66,7 +66,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 		c.refuse(in, due, err)
 		return err, nil
 	}
-	if err := c.hopeless(in); err != nil {
+	if err := c.admission.hopeless(c.now, in); err != nil {
 		c.refuse(in, due, err)
 		return err, nil
 	}
@@ -240,7 +240,7 @@ func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
 	}
-	c.byTable.look = 0
+	c.admission.look = 0
 	c.st.Queue.Insert(&r.Request)
 }
 

@@ -64,7 +64,7 @@ var rules = map[string][]string{
 	"host/ingest":                {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":             {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":       {"host/jellyfish"},
-	"host/experiments/jellyfish": {"host/experiments/frame", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/ingest", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/jellyfish": {"host/experiments/frame", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/bandwidth/capture", "host/ingest", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
 	"host/engine":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":                  {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                   {"host/device", "dse/bundle", "dse/graph"},

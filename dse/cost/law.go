@@ -165,6 +165,14 @@ func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	return p.Layer(bact, e)
 }
 
+// Trace calls note with the events of a layer that Layer adds up, in cycles since the layer before was written (of a
+// start's first, since the request for its descriptor).
+func Trace(d configs.Design, g Geom, bact int, e abi.FBCB, note func(event string, at int64)) Breakdown {
+	p := Prepare(d, g, K(e.K), Groups(e, bact))
+	p.note = note
+	return p.Layer(bact, e)
+}
+
 // Prepared is a layer on <k, s>: what all its entries there have in common.
 type Prepared struct{ model }
 
@@ -209,7 +217,16 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	if m.onChip {
 		b.Answer = keptEnd
 	}
+	if m.note != nil && g.First {
+		m.event("descriptor offered to the units", m.offered-offerRows-int64(g.PadT))
+	}
+	if m.note != nil && !m.keepIn {
+		m.event("rows begin to come", b.Fill)
+	}
 	m.run()
+	if m.note != nil {
+		m.event("answered, or on chip: the layer is written", b.Total)
+	}
 
 	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
 	b.BytesRead = m.acts + m.residual + m.weights + descBytes

@@ -163,3 +163,26 @@ func TestTouched(t *testing.T) {
 		}
 	})
 }
+
+// What a trace adds up to is the layer's time, and its events are in order but for rows that come ahead.
+func TestTrace(t *testing.T) {
+	d := design()
+	g := Geom{
+		Op: abi.OpGEMM, InH: 40, InW: 16, InC: 16, InPix: 16, OutH: 40, OutW: 16, OutC: 80, OutPix: 80,
+		KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 80,
+	}
+	for _, order := range []bool{false, true} {
+		for _, first := range []bool{false, true} {
+			g.First = first
+			e := abi.FBCB{BR: 4, TileB: 1, TileRows: 4, Order: order}
+			n, last := 0, int64(0)
+			got := Trace(d, g, 4, e, func(_ string, at int64) { n, last = n+1, at })
+			if want := Layer(d, g, 4, e); got != want || last != want.Total {
+				t.Errorf("order %t, first %t: %+v, the last event at %d, want %+v", order, first, got, last, want)
+			}
+			if n < 2*40 { // two for each of 4 x 10 row tiles
+				t.Errorf("%d events", n)
+			}
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"fmt"
+
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -35,6 +37,8 @@ type model struct {
 	pixels      int64    // for which full and rest have their item
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
+
+	note func(event string, at int64) // with it nothing is left out
 
 	state
 	sums
@@ -217,10 +221,16 @@ func (m *model) run() {
 	}
 	// the last drain, and what the DRAM still owes; the latency of a last burst is the answer's
 	m.beside()
+	if m.note != nil {
+		m.event("last word drained, %d bytes of results in all", max(m.drained[0], m.drained[1]), m.results)
+	}
 	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed)) - m.spared
 	m.b.Tail = max(0, total-m.end)
 	m.b.Total = total + m.b.Answer
 }
+
+// event notes one, where somebody listens (note): arguments cost more than the law.
+func (m *model) event(format string, at int64, args ...any) { m.note(fmt.Sprintf(format, args...), at) }
 
 // beside makes the last drain wait for the next layer's weights that have not come by then: they take turns with it on
 // the DRAM.

@@ -17,7 +17,7 @@ var everyStep bool
 // state is what it was a few steps ago but for the time that went by, the steps since then can only
 // repeat, and as many of them as are left are counted instead of walked: the times are the same.
 func (m *model) steady(n int, step func()) {
-	if n <= period { // nothing to leave out
+	if n <= period || m.note != nil { // nothing to leave out
 		for range n {
 			step()
 		}

@@ -44,6 +44,9 @@ func (m *model) visit(v visit) {
 		m.follow(&v, in)
 	}
 	m.owed = traffic{}
+	if m.note != nil {
+		m.event("rows of a tile of %d x %d there, %d bytes", v.here, v.nb, v.nr, in.read)
+	}
 	if !g.GEMM() {
 		out.written -= in.written
 		out.writes -= in.writes
@@ -142,11 +145,16 @@ func (m *model) follow(v *visit, in traffic) {
 // items walks a visit's. Where one has moved all times alike, so do those like it: they are counted.
 func (m *model) items(v *visit, rows, pass int64) {
 	last := v.tiles - 1
+	if m.note != nil {
+		defer func() {
+			m.event("its %d C tiles through the array: %d passes of %d rows, at least D_k = %d and load = %d each", m.end, v.tiles, m.passes, rows, m.depth, m.full.load)
+		}()
+	}
 	for c := 0; c < last; c++ {
 		end, drained, owed, before, n := m.end, m.drained, m.owed, m.sums, int64(m.like(v, c)-c)
 		m.item(&m.full, rows, c, pass, v)
 		d := m.end - end
-		if n <= 0 || c < 2 || everyStep || m.drained[0]-drained[0] != d || m.drained[1]-drained[1] != d {
+		if n <= 0 || c < 2 || everyStep || m.note != nil || m.drained[0]-drained[0] != d || m.drained[1]-drained[1] != d {
 			continue
 		}
 		m.end += n * d

@@ -164,6 +164,7 @@ type pair struct {
 	tp, tc  int
 	designs []configs.Design
 	points  []Point // of each design, without times
+	tooMany int     // designs on which the network has more than L_MAX layers
 }
 
 // refusals counts the points of a grid that are not legal designs, by reason: the RTL, or the first resource that is

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -63,6 +64,9 @@ func (s *solver) lower(p *pair) []lowered {
 	for i, d := range p.designs {
 		layers, err := s.w.Lower(d)
 		if err != nil {
+			if errors.Is(err, ErrTooMany) {
+				p.tooMany++
+			}
 			last = nil
 			continue
 		}

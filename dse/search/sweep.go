@@ -119,7 +119,8 @@ type Result struct {
 	Refused map[string]int `json:"refused"` // points of the grid that are not legal, by reason
 	// RefusedAs has one such point for each reason, with its message.
 	RefusedAs map[string]string `json:"refused_as"`
-	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer
+	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer, or so many (TooMany)
+	TooMany   int               `json:"too_many"` // designs on which the network has more than L_MAX layers
 	Space     int64             `json:"space"`    // legal mappings, summed over designs, layers and batch sizes
 	// Evaluated is how often the law was asked. It includes entries with kept tensors, which Space does not count.
 	// Searched is the number of designs for which it was asked.
@@ -268,6 +269,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	}
 	for i := range jobs {
 		s.res.Unmapped += len(jobs[i].p.designs) - jobs[i].mapped()
+		s.res.TooMany += jobs[i].p.tooMany
 		s.res.Space += jobs[i].space
 		if len(jobs[i].groups) > 0 {
 			s.jobs = append(s.jobs, jobs[i])

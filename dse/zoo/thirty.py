@@ -54,7 +54,7 @@ AGREE = """
     timm:dla46x_c timm:dla46_c timm:gernet_s alexnet squeezenet1_0 regnet_x_800mf timm:resnet10t timm:mobileone_s0
     timm:repvgg_a0 googlenet timm:resnet14t regnet_x_1_6gf resnet18 timm:resnet18d timm:efficientnet_es timm:resnet26
     timm:resnet26d densenet121 timm:selecsls42b timm:dla34 resnet34 timm:resnetv2_50 resnet50 resnext50_32x4d
-    inception_v3 vgg11_bn
+    inception_v3 vgg11_bn timm:darknet17 timm:nf_resnet26
 """.split()
 
 # The CNNs looked at for what is missing: torchvision's, and of each of timm's families of CNNs some.

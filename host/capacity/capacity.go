@@ -402,7 +402,7 @@ func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (searc
 }
 
 func (s *Service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {
-	late := engine.Summary{Violations: s.flags.N}
+	late := engine.Summary{Violations: int64(s.flags.N)}
 	times, err := load.Poisson(rate, s.flags.N, d.seed)
 	if err != nil {
 		return late, err

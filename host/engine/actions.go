@@ -23,34 +23,13 @@ func (c *core) do(a *sched.Action) error {
 	case sched.Assign:
 		return c.assign(a)
 	case sched.Drop:
-		r := c.reqs.get(uint64(a.Request))
-		if r == nil || r.launch != nil || r.ended {
-			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
-		}
-		if c.traced {
-			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
-		}
-		c.giveUpOne(r, "")
-		return nil
+		return c.drop(a)
 	case sched.Wait:
-		if a.Until <= c.now {
-			return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, a.Until)
-		}
-		if !slices.Contains(c.waits, a.Until) { // a policy may say the same at every call
-			c.waits = append(c.waits, a.Until)
-			c.schedule(Item{At: a.Until})
-		}
-		return nil
+		return c.wait(a.Until)
 	case sched.LoadNetwork, sched.Unload:
 		return c.host(a, nil)
 	case sched.SetTheta:
-		t := c.traffic(a.Network)
-		if t == nil || a.Thetas != nil && len(a.Thetas) < len(t.Passed) {
-			return fmt.Errorf("%w: %d thresholds for network %q", ErrPolicy, len(a.Thetas), a.Network)
-		}
-		t.Thetas = a.Thetas
-		c.step(Step{Kind: a.Kind.String(), Device: -1}, nil)
-		return nil
+		return c.setTheta(a)
 	case sched.MakePlan:
 		if a.Plan == nil {
 			return fmt.Errorf("%w: there is no plan to make", ErrPolicy)
@@ -59,18 +38,55 @@ func (c *core) do(a *sched.Action) error {
 		c.plan(a.Plan)
 		return nil
 	case sched.Advise:
-		if a.Advice == nil {
-			return fmt.Errorf("%w: there is no advice", ErrPolicy)
-		}
-		if c.cfg.Observer != nil {
-			c.cfg.Observer.Advised(c.now, a.Advice)
-		}
-		if s, ok := c.cfg.Source.(sched.Advisee); ok {
-			s.Advised(c.now, a.Advice)
-		}
-		return nil
+		return c.advise(a)
 	}
 	return fmt.Errorf("%w: action %d is unknown", ErrPolicy, a.Kind)
+}
+
+func (c *core) drop(a *sched.Action) error {
+	r := c.reqs.get(uint64(a.Request))
+	if r == nil || r.launch != nil || r.ended {
+		return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
+	}
+	if c.traced {
+		c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
+	}
+	c.giveUpOne(r, "")
+	return nil
+}
+
+func (c *core) wait(until Time) error {
+	if until <= c.now {
+		return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, until)
+	}
+	if !slices.Contains(c.waits, until) { // a policy may say the same at every call
+		c.waits = append(c.waits, until)
+		c.schedule(Item{At: until})
+	}
+	return nil
+}
+
+func (c *core) setTheta(a *sched.Action) error {
+	t := c.traffic(a.Network)
+	if t == nil || a.Thetas != nil && len(a.Thetas) < len(t.Passed) {
+		return fmt.Errorf("%w: %d thresholds for network %q", ErrPolicy, len(a.Thetas), a.Network)
+	}
+	t.Thetas = a.Thetas
+	c.step(Step{Kind: a.Kind.String(), Device: -1}, nil)
+	return nil
+}
+
+func (c *core) advise(a *sched.Action) error {
+	if a.Advice == nil {
+		return fmt.Errorf("%w: there is no advice", ErrPolicy)
+	}
+	if c.cfg.Observer != nil {
+		c.cfg.Observer.Advised(c.now, a.Advice)
+	}
+	if s, ok := c.cfg.Source.(sched.Advisee); ok {
+		s.Advised(c.now, a.Advice)
+	}
+	return nil
 }
 
 // place refuses a launch for which a device has no place, or whose units others hold.
@@ -129,91 +145,19 @@ func (l *launch) confine(a *sched.Action) {
 	}
 }
 
+// launch begins a launch of requests that wait.
 func (c *core) launch(a *sched.Action) error {
-	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
+	h, n, err := c.mayLaunch(a)
+	if err != nil {
 		return err
 	}
-	v, d := &c.st.Devices[a.Device], &c.devs[a.Device]
-	h := v.Member(a.Network)
-	q := &c.st.Queue
-	if a.Assigned {
-		q = &v.Queue
-	}
-	n := a.Count
-	if a.Requests != nil {
-		n = len(a.Requests)
-	}
-	switch {
-	case h == nil:
-		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
-	case a.First != 0 || a.Last < 0 || a.Last >= h.Table.Segments():
-		return fmt.Errorf("%w: segments %d..%d for requests from the queue, of %d", ErrPolicy, a.First, a.Last, h.Table.Segments())
-	case n < 1 || n > min(d.info.MaxBatch, h.Table.MaxBatch()) || n > q.Len():
-		return fmt.Errorf("%w: a batch of %d, B_max being %d and %d requests waiting", ErrPolicy, n, d.info.MaxBatch, q.Len())
-	case !a.Assigned && d.slots+n > d.info.Slots:
-		return fmt.Errorf("%w: %d more samples, %d of %d slots of device %d being taken", ErrPolicy, n, d.slots, d.info.Slots, a.Device)
-	}
-	c.next++
-	l := c.spareLaunches.take()
-	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
-	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
-	l.on, l.table, l.seen, l.reqs = d, h.Table, nil, l.reqs[:0]
-	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost, l.listed = false, false, 0, nil, false, false, false
-	j := &l.work.Launch
-	j.ID, j.Device, j.Network = c.next, a.Device, h.Network
-	l.confine(a)
-	var r *request
+	l := c.newLaunch(a, h)
 	for i := range n {
-		head := q.Len() > 0 // else somebody was named twice
-		if head {
-			r = c.reqs.get(uint64(q.At(0).ID))
-		}
-		switch {
-		case head && (a.Requests == nil || a.Requests[i] == r.ID):
-			q.Skip()
-		case head:
-			var one sched.Request
-			if one, head = q.Remove(a.Requests[i]); head {
-				r = c.reqs.get(uint64(one.ID))
-			}
-		}
-		if !head || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
+		r := c.waiting(a, i)
+		if r == nil || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
 			return fmt.Errorf("%w: request %d of the launch is not waiting for %q", ErrPolicy, i, a.Network)
 		}
-		if a.Assigned {
-			r.waits = false
-			if !r.copying { // else it is when it has been copied
-				r.Network = h.Network
-			}
-		} else {
-			if err := c.copy(a.Device, r, h.Network); err != nil {
-				c.end(r, Errored, err.Error(), nil)
-				continue
-			}
-		}
-		if l.seen == nil {
-			if l.seen = r.seen; r.home != nil {
-				l.seen = c.traffic(h.Network)
-			}
-		}
-		if r.copying {
-			l.copies++
-		}
-		if r.rec.Started < 0 {
-			r.rec.Started = c.now
-			if r.home == nil || a.Assigned {
-				l.seen.Begin(c.now, r.Arrived)
-			}
-			if r.home != nil {
-				r.seen.Begin(c.now, r.Arrived)
-			}
-		}
-		r.launch = l
-		l.reqs = append(l.reqs, r)
-		l.Requests = append(l.Requests, r.Request)
-		if r.copying {
-			l.Requests[len(l.Requests)-1].Network = h.Network
-		}
+		c.join(l, r, a.Assigned)
 	}
 	if len(l.reqs) == 0 {
 		c.again = true
@@ -222,6 +166,7 @@ func (c *core) launch(a *sched.Action) error {
 	l.Began = len(l.reqs)
 	c.byTable.batch = max(c.byTable.batch, l.Began)
 	c.live = append(c.live, l)
+	v := &c.st.Devices[a.Device]
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.res.Launches++
 	if c.traced {
@@ -234,6 +179,105 @@ func (c *core) launch(a *sched.Action) error {
 	}
 	c.begin(l)
 	return nil
+}
+
+// source is the queue from which a launch takes its requests.
+func (c *core) source(a *sched.Action) *sched.Queue {
+	if a.Assigned {
+		return &c.st.Devices[a.Device].Queue
+	}
+	return &c.st.Queue
+}
+
+// mayLaunch refuses an impossible launch; else it finds its network and how many requests it takes.
+func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
+	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
+		return nil, 0, err
+	}
+	d := &c.devs[a.Device]
+	h = c.st.Devices[a.Device].Member(a.Network)
+	if n = a.Count; a.Requests != nil {
+		n = len(a.Requests)
+	}
+	switch waiting := c.source(a).Len(); {
+	case h == nil:
+		err = fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
+	case a.First != 0 || a.Last < 0 || a.Last >= h.Table.Segments():
+		err = fmt.Errorf("%w: segments %d..%d for requests from the queue, of %d", ErrPolicy, a.First, a.Last, h.Table.Segments())
+	case n < 1 || n > min(d.info.MaxBatch, h.Table.MaxBatch()) || n > waiting:
+		err = fmt.Errorf("%w: a batch of %d, B_max being %d and %d requests waiting", ErrPolicy, n, d.info.MaxBatch, waiting)
+	case !a.Assigned && d.slots+n > d.info.Slots:
+		err = fmt.Errorf("%w: %d more samples, %d of %d slots of device %d being taken", ErrPolicy, n, d.slots, d.info.Slots, a.Device)
+	}
+	return h, n, err
+}
+
+// newLaunch is a launch with nobody in it.
+func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
+	c.next++
+	l := c.spareLaunches.take()
+	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
+	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
+	l.on, l.table, l.seen, l.reqs = &c.devs[a.Device], h.Table, nil, l.reqs[:0]
+	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost, l.listed = false, false, 0, nil, false, false, false
+	j := &l.work.Launch
+	j.ID, j.Device, j.Network = c.next, a.Device, h.Network
+	l.confine(a)
+	return l
+}
+
+// waiting takes the i-th request of a launch out of its queue: that at the head, or the one that is named; nil where it
+// does not wait, for instance since it is named twice.
+func (c *core) waiting(a *sched.Action, i int) *request {
+	q := c.source(a)
+	if q.Len() == 0 {
+		return nil
+	}
+	r := c.reqs.get(uint64(q.At(0).ID))
+	if a.Requests == nil || a.Requests[i] == r.ID {
+		q.Skip()
+		return r
+	}
+	one, ok := q.Remove(a.Requests[i])
+	if !ok {
+		return nil
+	}
+	return c.reqs.get(uint64(one.ID))
+}
+
+// join puts a request that has left its queue into a launch, and begins to copy its input where it was not assigned. One
+// whose copy is refused ends.
+func (c *core) join(l *launch, r *request, assigned bool) {
+	if assigned {
+		r.waits = false
+		if !r.copying { // else it is when it has been copied
+			r.Network = l.Network
+		}
+	} else if err := c.copy(l.Device, r, l.Network); err != nil {
+		c.end(r, Errored, err.Error(), nil)
+		return
+	}
+	if l.seen == nil {
+		if l.seen = r.seen; r.home != nil {
+			l.seen = c.traffic(l.Network)
+		}
+	}
+	if r.rec.Started < 0 {
+		r.rec.Started = c.now
+		if r.home == nil || assigned {
+			l.seen.Begin(c.now, r.Arrived)
+		}
+		if r.home != nil {
+			r.seen.Begin(c.now, r.Arrived)
+		}
+	}
+	r.launch = l
+	l.reqs = append(l.reqs, r)
+	l.Requests = append(l.Requests, r.Request)
+	if r.copying {
+		l.copies++
+		l.Requests[len(l.Requests)-1].Network = l.Network
+	}
 }
 
 // hold takes a place for a launch.

@@ -197,7 +197,7 @@ func TestInputsSeeTheMember(t *testing.T) {
 				return []int16{1, 1}, nil
 			})
 			res, err := serve(context.Background(), cfg)
-			if err != nil || res.Summary().OnTime != len(times) || other.Load() != 0 {
+			if err != nil || res.Summary().OnTime != int64(len(times)) || other.Load() != 0 {
 				t.Errorf("%s, %s: %v, %+v, %d inputs for another network", how, p.Name(), err, res.Summary(), other.Load())
 			}
 		}
@@ -595,7 +595,7 @@ func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
 			expect(t, res, err, tally{onTime: 20})
 			continue
 		}
-		if len(s.at) == 0 || s.at[0] != 2*copyNs+1000 || slices.Max(s.at) > 2*copyNs+2000 || res.Hangs != len(s.at) {
+		if len(s.at) == 0 || s.at[0] != 2*copyNs+1000 || slices.Max(s.at) > 2*copyNs+2000 || res.Hangs != int64(len(s.at)) {
 			t.Errorf("%d hangs, noticed at %v", res.Hangs, s.at)
 		}
 		if sum := res.Summary(); sum.Errors+sum.OnTime != 20 || sum.OnTime < 2 {

@@ -38,7 +38,7 @@ func TestServeOnAnotherClock(t *testing.T) {
 	if err := res.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if s := res.Summary(); s.OnTime != len(times) {
+	if s := res.Summary(); s.OnTime != int64(len(times)) {
 		t.Errorf("%+v", s)
 	}
 	for i, r := range res.Records {

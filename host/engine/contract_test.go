@@ -568,7 +568,7 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 		if p.planned != 3-p.plans {
 			t.Fatalf("%d plans were made, %d came back", 3-p.plans, p.planned)
 		}
-		stops += res.Preemptions
+		stops += int(res.Preemptions)
 		for i, c := range chips {
 			besides += c.beside
 			fails += failed[i]

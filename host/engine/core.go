@@ -211,7 +211,7 @@ func newCore(cfg *Config) (*core, error) {
 		c.st.Devices = append(c.st.Devices, v)
 	}
 	c.res.Samples = make([]int64, segments)
-	c.res.Stream.Exits = make([]int, segments)
+	c.res.Stream.Exits = make([]int64, segments)
 	for i := range cfg.Networks {
 		n := &cfg.Networks[i]
 		c.nets = append(c.nets, n)

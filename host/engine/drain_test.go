@@ -137,7 +137,7 @@ func TestDrainStopsTheSource(t *testing.T) {
 	srv, ended = begin(t, cfg)
 	submit(t, srv, 7)
 	srv.Drain()
-	if res, err := ended(); err != nil || res.Summary().OnTime != len(res.Records) || len(res.Records) > 2 {
+	if res, err := ended(); err != nil || res.Summary().OnTime != int64(len(res.Records)) || len(res.Records) > 2 {
 		t.Errorf("%v, %+v", err, res.Summary())
 	}
 }

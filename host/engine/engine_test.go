@@ -172,7 +172,7 @@ func TestFigure6(t *testing.T) {
 	if d := cmp.Diff(want, kinds(res.Steps)); d != "" {
 		t.Error(d)
 	}
-	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int{3, 4}) {
+	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int64{3, 4}) {
 		t.Errorf("summary %+v", s)
 	}
 	// Results leave out of order: 2 before 1, 6 before 3.
@@ -334,7 +334,7 @@ func TestEndingsAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := res.Summary()
-		if s.Requests != samples || s.OnTime+s.Late+s.Dropped+s.Refused+s.Cancelled+s.Errors != samples {
+		if s.Requests != int64(samples) || s.OnTime+s.Late+s.Dropped+s.Refused+s.Cancelled+s.Errors != int64(samples) {
 			t.Fatalf("%d samples came, %+v", samples, s)
 		}
 		if failing == 0 && hangAt < 0 && s.Errors+s.Faults+s.Resets+s.Retries != 0 {

@@ -214,48 +214,16 @@ func (c *core) nextWatch() Time {
 // first, and the work gets as long again as nobody has looked (away) before it counts as hung.
 func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
-		if !l.busy || l.limit > c.now {
-			continue
+		if l.busy && l.limit <= c.now && c.overdue(l, away) {
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
+			return c.hung(l, c.late(l))
 		}
-		d := &c.devs[l.Device]
-		if c.real && !l.second {
-			if p, ok := d.Device.(device.Poster); ok {
-				p.Post(c.now)
-			}
-			l.second, l.limit = true, c.now+min(max(aTurn, away), l.work.Limit)
-			c.rewatch(l.Device)
-			continue
-		}
-		l.second = false
-		if p, ok := d.Device.(device.Progressive); ok && !l.Exclusive {
-			if at := p.Progress(l.work.ID); at > l.seenAt {
-				l.seenAt, l.limit = at, c.now+l.work.Limit
-				c.rewatch(l.Device)
-				continue
-			}
-		}
-		if l.doomed == nil && !l.killed && d.info.Preempt >= device.PreemptKernel {
-			l.killed, l.limit = true, c.now+l.work.Limit
-			l.Phase = sched.Stopping
-			c.rewatch(l.Device)
-			d.abort(c.now, l.work.ID, true)
-			continue
-		}
-		d.abort(c.now, l.work.ID, true)
-		return c.hung(l, c.late(l))
 	}
 	for i, j := range c.jobs {
-		if j.limit > c.now {
+		if j.limit > c.now || c.looksAgain(&c.devs[j.dev], &j.seen, &j.limit, away, c.cfg.other()+j.work.Expect) {
 			continue
 		}
 		d := &c.devs[j.dev]
-		if c.real && !j.seen {
-			if p, ok := d.Device.(device.Poster); ok {
-				p.Post(c.now)
-			}
-			j.seen, j.limit = true, c.now+min(max(aTurn, away), c.cfg.other()+j.work.Expect)
-			continue
-		}
 		d.abort(c.now, j.work.ID, true)
 		c.leaveJob(i, true)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
@@ -268,6 +236,41 @@ func (c *core) watch(away Time) error {
 		c.rewatch(i)
 	}
 	return nil
+}
+
+// overdue tells whether a launch that has come to its limit hangs. One that gets longer has a new limit.
+func (c *core) overdue(l *launch, away Time) bool {
+	d := &c.devs[l.Device]
+	defer c.rewatch(l.Device)
+	if c.looksAgain(d, &l.second, &l.limit, away, l.work.Limit) {
+		return false
+	}
+	l.second = false
+	if p, ok := d.Device.(device.Progressive); ok && !l.Exclusive {
+		if at := p.Progress(l.work.ID); at > l.seenAt {
+			l.seenAt, l.limit = at, c.now+l.work.Limit
+			return false
+		}
+	}
+	if l.doomed == nil && !l.killed && d.info.Preempt >= device.PreemptKernel {
+		l.killed, l.limit = true, c.now+l.work.Limit
+		l.Phase = sched.Stopping
+		d.abort(c.now, l.work.ID, true)
+		return false
+	}
+	return true
+}
+
+// looksAgain has what is over posted, in real time, and puts a limit off that has been looked at for the first time.
+func (c *core) looksAgain(d *dev, looked *bool, limit *Time, away, most Time) bool {
+	if !c.real || *looked {
+		return false
+	}
+	if p, ok := d.Device.(device.Poster); ok {
+		p.Post(c.now)
+	}
+	*looked, *limit = true, c.now+min(max(aTurn, away), most)
+	return true
 }
 
 // late is the hang of a launch.

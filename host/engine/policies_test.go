@@ -114,7 +114,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := res.Summary()
-		if s.Requests != n || s.OnTime+s.Late+s.Dropped != n {
+		if s.Requests != int64(n) || s.OnTime+s.Late+s.Dropped != int64(n) {
 			t.Fatalf("%d requests came: %+v", n, s)
 		}
 		if s.Dropped > 0 && name != "clockwork" && name != "fluid+refuse" {

@@ -96,7 +96,7 @@ func TestAResetRunsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", how, err)
 		}
-		if s := res.Summary(); p.beside > 0 || s.Faults < 4 || p.Resets != s.Resets || s.Resets == 0 || p.Used() != 0 || s.OnTime+s.Errors != 40 {
+		if s := res.Summary(); p.beside > 0 || s.Faults < 4 || int64(p.Resets) != s.Resets || s.Resets == 0 || p.Used() != 0 || s.OnTime+s.Errors != 40 {
 			t.Errorf("%s: %d resets beside launches; %+v, %d resets, %d slots", how, p.beside, s, p.Resets, p.Used())
 		}
 	}

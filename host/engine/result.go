@@ -117,15 +117,15 @@ type Result struct {
 
 	End         Time   `json:"end_ns"`  // the last request's end
 	Busy        []Time `json:"busy_ns"` // by device: time in which segments ran, failed ones included
-	Calls       int    `json:"calls"`   // of the policy
-	Launches    int    `json:"launches"`
-	Segments    int    `json:"segments"`
-	Preemptions int    `json:"preemptions"`
-	Merges      int    `json:"merges"`
-	Faults      int    `json:"faults"` // failed segments, hangs included
-	Hangs       int    `json:"hangs"`
-	Resets      int    `json:"resets"`
-	Retries     int    `json:"retries"` // requests that were queued again
+	Calls       int64  `json:"calls"`   // of the policy
+	Launches    int64  `json:"launches"`
+	Segments    int64  `json:"segments"`
+	Preemptions int64  `json:"preemptions"`
+	Merges      int64  `json:"merges"`
+	Faults      int64  `json:"faults"` // failed segments, hangs included
+	Hangs       int64  `json:"hangs"`
+	Resets      int64  `json:"resets"`
+	Retries     int64  `json:"retries"` // requests that were queued again
 
 	Cycles uint64       `json:"cycles"` // of all segments, as the devices report them
 	Stats  device.Stats `json:"stats"`  // summed over all segments
@@ -143,26 +143,26 @@ type Latencies struct {
 // Summary is a run in numbers (keys as design/commands pins them).
 type Summary struct {
 	Policy      string    `json:"policy"`
-	Requests    int       `json:"requests"`
-	OnTime      int       `json:"on_time"`
-	Late        int       `json:"late"`
-	Dropped     int       `json:"dropped"`
-	Refused     int       `json:"refused"`
-	Cancelled   int       `json:"cancelled"`
-	Errors      int       `json:"errors"`
-	Violations  int       `json:"violations"` // all but on_time and cancelled
-	Exits       []int     `json:"exits"`      // requests that left at exit i
+	Requests    int64     `json:"requests"`
+	OnTime      int64     `json:"on_time"`
+	Late        int64     `json:"late"`
+	Dropped     int64     `json:"dropped"`
+	Refused     int64     `json:"refused"`
+	Cancelled   int64     `json:"cancelled"`
+	Errors      int64     `json:"errors"`
+	Violations  int64     `json:"violations"` // all but on_time and cancelled
+	Exits       []int64   `json:"exits"`      // requests that left at exit i
 	Latency     Latencies `json:"latency"`
 	Goodput     float64   `json:"goodput"` // on_time per second, from time 0 to the last end
 	Busy        float64   `json:"busy"`    // share of the time in which a device ran a segment, mean over devices
-	Calls       int       `json:"calls"`
-	Launches    int       `json:"launches"`
-	Preemptions int       `json:"preemptions"`
-	Merges      int       `json:"merges"`
-	Faults      int       `json:"faults"`
-	Hangs       int       `json:"hangs"`
-	Resets      int       `json:"resets"`
-	Retries     int       `json:"retries"`
+	Calls       int64     `json:"calls"`
+	Launches    int64     `json:"launches"`
+	Preemptions int64     `json:"preemptions"`
+	Merges      int64     `json:"merges"`
+	Faults      int64     `json:"faults"`
+	Hangs       int64     `json:"hangs"`
+	Resets      int64     `json:"resets"`
+	Retries     int64     `json:"retries"`
 	Cycles      uint64    `json:"cycles"`
 	Bytes       uint64    `json:"bytes"` // of DRAM traffic
 	End         Time      `json:"end_ns"`
@@ -172,13 +172,13 @@ type Summary struct {
 // Summary counts. Without records, p50 and p99 are exact to 0.1 % (Histogram).
 func (r *Result) Summary() Summary {
 	s := Summary{
-		Policy: r.Policy, Requests: len(r.Records), Calls: r.Calls, Launches: r.Launches,
+		Policy: r.Policy, Requests: int64(len(r.Records)), Calls: r.Calls, Launches: r.Launches,
 		Preemptions: r.Preemptions, Merges: r.Merges, Faults: r.Faults, Hangs: r.Hangs, Resets: r.Resets,
 		Retries: r.Retries, Cycles: r.Cycles, Bytes: r.Stats.BytesRead + r.Stats.BytesWritten, End: r.End,
-		Exits:   make([]int, len(r.Samples)),
+		Exits:   make([]int64, len(r.Samples)),
 		Latency: Latencies{-1, -1, -1},
 	}
-	var ends [Errored + 1]int
+	var ends [Errored + 1]int64
 	if len(r.Records) == 0 {
 		s.Requests, ends = r.Stream.Requests, r.Stream.Endings
 		copy(s.Exits, r.Stream.Exits)

@@ -13,11 +13,11 @@ const fine = 1 << 10
 
 // Stream is what is kept of the requests in any run. It has a fixed size.
 type Stream struct {
-	Requests int                    `json:"requests"`
-	Endings  [sched.Errored + 1]int `json:"endings"` // by Ending
-	Exits    []int                  `json:"exits"`   // results by exit
-	Sum      float64                `json:"sum_ns"`  // of latencies
-	Hist     Histogram              `json:"-"`       // of latencies
+	Requests int64                    `json:"requests"`
+	Endings  [sched.Errored + 1]int64 `json:"endings"` // by Ending
+	Exits    []int64                  `json:"exits"`   // results by exit
+	Sum      float64                  `json:"sum_ns"`  // of latencies
+	Hist     Histogram                `json:"-"`       // of latencies
 }
 
 func (s *Stream) take(r *Record) {

@@ -281,10 +281,10 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d errors, %d retries, where %d requests were in launches that failed", sum.Errors, sum.Retries, lost.Load())
 	}
 	// An eighth is refused at once and every 53rd at admission; at most a tenth is cancelled.
-	if served := sum.OnTime + sum.Late; served < n*7/10 {
+	if served := sum.OnTime + sum.Late; served < int64(n)*7/10 {
 		t.Errorf("%d of %d tasks were served", served, n)
 	}
-	if sum.Requests != n || sum.Faults == 0 || sum.Cancelled == 0 || sum.Refused == 0 || sum.Resets < sum.Faults/2 {
+	if sum.Requests != int64(n) || sum.Faults == 0 || sum.Cancelled == 0 || sum.Refused == 0 || sum.Resets < sum.Faults/2 {
 		t.Errorf("%+v", sum)
 	}
 	t.Logf("%+v; %d hung, %d late", sum, hangs.Load(), late.Load())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -24,6 +25,8 @@ import (
 type explainCmd struct {
 	source
 	Batch  int      `default:"1" help:"Samples of a start, 1 to 8."`
+	Layer  string   `placeholder:"NAME" help:"With --trace, the layer."`
+	Trace  bool     `help:"Print the events of one layer that the law adds up, rather than all layers."`
 	HLS    bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
 	Csynth []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
 	Board  string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
@@ -119,6 +122,9 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
+	if c.Trace != (c.Layer != "") {
+		return usage("--trace and --layer go together")
+	}
 	doc := explainDoc{
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
@@ -134,6 +140,9 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.Trace {
+		return c.trace(e.Stdout, b)
 	}
 	doc.Network, doc.Design, doc.Kept = b.Network.Name, b.Design.Name, loss.Layers
 	from, err := recipe.Of(b)
@@ -167,6 +176,31 @@ func (c *explainCmd) Run(e *cli.Env) error {
 		return nil
 	}
 	return doc.print(e.Stdout, loss.Warning(), from.Missing)
+}
+
+// trace prints the events of one layer in its start.
+func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
+	for _, x := range b.Network.Exits {
+		i := slices.Index(b.Names[x.First:x.Last+1], c.Layer)
+		if i < 0 {
+			continue
+		}
+		times, err := cost.Times(b.Design, b.Layers, b.FBCB, x.First, x.Last, c.Batch)
+		if err != nil {
+			return err
+		}
+		start := cost.Start(b.Design)
+		for _, t := range times[:i] {
+			start += t.Total
+		}
+		fmt.Fprintf(to, "%s, layer %d of its start, begins %d cycles behind it, waits for %d and takes %d\n", c.Layer, i, start, times[i].Wait, times[i].Total-times[i].Wait)
+		w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+		cost.Trace(b.Design, cost.GeomsOf(b.Layers[x.First : x.Last+1])[i], c.Batch, b.FBCB[x.First+i][c.Batch-1], func(event string, at int64) {
+			fmt.Fprintf(w, "%d\t%s\n", at, event)
+		})
+		return w.Flush()
+	}
+	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))
 }
 
 // layers are the bundle's, with what bounds each; the sums follow.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,6 +46,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"sweep"}, cli.Usage},
 		{[]string{"compile", "--network", "tiny"}, cli.Usage},
 		{[]string{"explain", "--network", "nothing", "--config", "run"}, cli.Input},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--images", "2", "--trace"}, cli.Usage},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--images", "2", "--trace", "--layer", "none"}, cli.Usage},
 		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, cli.Input},
 		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, cli.Input},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, cli.Usage},
@@ -163,6 +166,23 @@ func TestOperatorsOfAFolder(t *testing.T) {
 	}
 	code, stdout, stderr := call("operators", dir)
 	if code != cli.OK || !strings.Contains(stdout, filepath.Join(deep, "own.onnx")+": all of its") || !strings.Contains(stdout, "2 of 2 networks") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	// what would have to be added, by how many networks need it
+	for i, ops := range [][]string{{"Elu"}, {"Elu", "Tanh"}, {"Tanh", "Elu"}} {
+		var nodes []*onnxpb.NodeProto
+		in := "x"
+		for _, op := range ops {
+			nodes = append(nodes, ownNode(op, op, []string{in}, nil, nil))
+			in = op
+		}
+		model := ownModel(t, []int64{0, 3}, nil, nodes...)
+		if err := os.Rename(model, filepath.Join(deep, fmt.Sprintf("%d.onnx", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr = call("operators", dir)
+	if code != cli.Check || !strings.Contains(stdout, "2 of 5 networks consist of supported operators\n  Elu: 3 need it, 1 of them nothing else\n  Tanh: 2 need it, 0 of them nothing else\n") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 				}
 			}
 			fmt.Fprintf(e.Stdout, "%d of %d networks consist of supported operators\n", whole, len(networks))
+			doc.missing(e.Stdout)
 		}
 	}
 	if unread != nil {
@@ -89,6 +91,25 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 		return cli.Told(cli.Check)
 	}
 	return nil
+}
+
+// missing counts what would have to be added, by the networks that need it and those that need nothing else.
+func (doc *operatorsDoc) missing(to io.Writer) {
+	need, alone := map[string]int{}, map[string]int{}
+	for _, n := range doc.Networks {
+		ops := map[string]bool{}
+		for _, x := range n.Needs {
+			ops[x.Op] = true
+		}
+		for op := range ops {
+			if need[op]++; len(ops) == 1 && n.Whole {
+				alone[op]++
+			}
+		}
+	}
+	for _, op := range slices.SortedFunc(maps.Keys(need), func(a, b string) int { return cmp.Or(need[b]-need[a], strings.Compare(a, b)) }) {
+		fmt.Fprintf(to, "  %s: %d need it, %d of them nothing else\n", op, need[op], alone[op])
+	}
 }
 
 func (doc *operatorsDoc) print(to io.Writer) error {

@@ -256,6 +256,7 @@ type sweepSpace struct {
 	Refused   map[string]int    `json:"refused"`
 	RefusedAs map[string]string `json:"refused_as"` // one example for each reason
 	Unmapped  int               `json:"unmapped"`
+	TooMany   int               `json:"too_many"` // of these, by L_MAX
 	Searched  int               `json:"searched"`
 }
 
@@ -352,7 +353,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 		return err
 	}
 	doc.Space, doc.Evaluated = r.Space, r.Evaluated
-	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.RefusedAs, r.Unmapped, r.Searched}
+	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.RefusedAs, r.Unmapped, r.TooMany, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
 	band, err := counted.Of(r.Best.Design, c.Network, c.own())
@@ -422,10 +423,18 @@ func bar(e *cli.Env, name string) (progress func(done, total int), finish func()
 	}, func() { end() }
 }
 
+// tooMany says on how many designs a network has more descriptors than the table.
+func tooMany(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; on %d the network has more than L_MAX = %d layers", n, abi.LMax)
+}
+
 func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc) {
 	fmt.Fprintf(w, "%s on %s: %s\n\n", in.w.Name, in.grid.Board.Name, r.Grid)
-	fmt.Fprintf(w, "%d designs (%d more of the grid refused: %s; on %d a layer does not fit), %d mappings of layers and batches\n",
-		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped, r.Space)
+	fmt.Fprintf(w, "%d designs (%d more of the grid refused: %s; on %d a layer does not fit%s), %d mappings of layers and batches\n",
+		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped-r.TooMany, tooMany(r.TooMany), r.Space)
 	for _, why := range slices.Sorted(maps.Keys(r.RefusedAs)) {
 		fmt.Fprintf(w, "refused by %s, as %s\n", why, r.RefusedAs[why])
 	}

@@ -6,17 +6,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"text/tabwriter"
 	"time"
 
-	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/bandwidth/capture"
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/host/links"
+	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 )
 
 type bandwidthCmd struct {
@@ -80,25 +77,14 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 		return cli.Errorf(cli.Usage, "a pcap file or --live, a --port, a --gap and a --for above 0 are expected")
 	}
 	doc := &bandwidthDoc{Header: cli.NewHeader("sluice-bandwidth/1", 0, "measured"), Transfers: []transferDoc{}}
-	links := map[netip.Addr]*bandwidth.Estimator{} // all connections of a client share its link
-	var start time.Time
-	each := func(t capture.Transfer) {
-		if start.IsZero() {
-			start = t.Start
-		}
-		d := transferDoc{
-			Client: t.Client.String(), AtNs: t.End.Sub(start).Nanoseconds(), TookNs: t.End.Sub(t.Start).Nanoseconds(),
-			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate, Short: t.Short,
-		}
-		l := links[t.Client.Addr()]
-		if l == nil {
-			l = &bandwidth.Estimator{}
-			links[t.Client.Addr()] = l
-		}
-		l.Add(d.AtNs, t.Rate)
-		d.Estimate = l.Rate(d.AtNs)
-		doc.Transfers = append(doc.Transfers, d)
-	}
+	var estimates []edge.Estimate
+	each := edge.Estimates(func(t capture.Transfer, x edge.Estimate) {
+		estimates = append(estimates, x)
+		doc.Transfers = append(doc.Transfers, transferDoc{
+			Client: t.Client.String(), AtNs: x.AtNs, TookNs: t.End.Sub(t.Start).Nanoseconds(),
+			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate, Short: t.Short, Estimate: x.Rate,
+		})
+	})
 	seen, failed := c.take(e, capture.Config{Port: c.Port, Gap: c.Gap, Skip: c.Skip}, each)
 	doc.Packets = packetsDoc{seen.Packets, seen.Port, seen.Unread, seen.Jumps}
 	if failed != nil {
@@ -117,7 +103,7 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 		fmt.Fprintf(e.Stderr, "sluice: port %d: %s; %d of %d requests were measured (--help says when one is not)\n", c.Port, seen, measured, len(doc.Transfers))
 	}
 	if c.Link != "" && failed == nil {
-		if err := c.trace(doc.Transfers); err != nil {
+		if err := c.trace(estimates); err != nil {
 			return cli.Coded(cli.Input, err)
 		}
 	}
@@ -149,41 +135,16 @@ func (d *bandwidthDoc) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// trace writes a client's estimates for each second: the one at its end, or the last known one if no transfer ended
-// in it.
-func (c *bandwidthCmd) trace(all []transferDoc) error {
-	var clients []netip.Addr
-	var rates []float64 // by second; 0: no transfer ended in it
-	want, err := netip.ParseAddr(c.Client)
-	if c.Client != "" && err != nil {
-		return fmt.Errorf("--client %q: an IP address is expected", c.Client)
+// trace writes a client's estimates by the second.
+func (c *bandwidthCmd) trace(all []edge.Estimate) error {
+	client, rates, err := edge.BySecond(all, c.Client)
+	if err != nil {
+		return fmt.Errorf("--link %s: %w (--client names it)", c.Link, err)
 	}
-	for i := range all {
-		t := &all[i]
-		from, err := netip.ParseAddrPort(t.Client)
-		if err != nil || t.Estimate == 0 || t.AtNs < 0 || t.AtNs >= links.Longest || c.Client != "" && from.Addr() != want {
-			continue
-		}
-		if !slices.Contains(clients, from.Addr()) {
-			clients = append(clients, from.Addr())
-		}
-		second := int(t.AtNs / 1e9)
-		for len(rates) <= second {
-			rates = append(rates, 0)
-		}
-		rates[second] = t.Estimate
-	}
-	if len(clients) != 1 {
-		return fmt.Errorf("--link %s: %d clients with an estimate (%v), one is expected: --client names it", c.Link, len(clients), clients)
-	}
-	last := rates[slices.IndexFunc(rates, func(r float64) bool { return r > 0 })]
 	return cli.WriteFile(c.Link, func(w io.Writer) error {
-		fmt.Fprintf(w, "# %s, port %d: estimates by the second, Mbit/s\n", clients[0], c.Port)
+		fmt.Fprintf(w, "# %s, port %d: estimates by the second, Mbit/s\n", client, c.Port)
 		for _, r := range rates {
-			if r > 0 {
-				last = r
-			}
-			if _, err := fmt.Fprintf(w, "%.3f\n", last/1e6); err != nil {
+			if _, err := fmt.Fprintf(w, "%.3f\n", float64(r)/1e6); err != nil {
 				return err
 			}
 		}

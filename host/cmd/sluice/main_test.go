@@ -108,7 +108,7 @@ func addsUp(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("no run")
 	}
 	for _, r := range doc.Runs {
-		if n := r.OnTime + r.Late + r.Dropped + r.Refused + r.Cancelled + r.Errors; n != r.Requests || n == 0 || len(r.Results) != n {
+		if n := r.OnTime + r.Late + r.Dropped + r.Refused + r.Cancelled + r.Errors; n != r.Requests || n == 0 || int64(len(r.Results)) != n {
 			ts.Fatalf("%s: %d endings, %d results, %d requests", r.Policy, n, len(r.Results), r.Requests)
 		}
 	}

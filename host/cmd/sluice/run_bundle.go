@@ -432,16 +432,16 @@ func (d *runDoc) print(w io.Writer) error {
 		}
 		t.Add(cells...)
 	}
-	count := func(name string, of func(*policyDoc) int) {
-		row(name, func(p *policyDoc) string { return strconv.Itoa(of(p)) })
+	count := func(name string, of func(*policyDoc) int64) {
+		row(name, func(p *policyDoc) string { return strconv.FormatInt(of(p), 10) })
 	}
 	share := func(v *float64) string { return orDash(v, report.Percent) }
-	count("on time", func(p *policyDoc) int { return p.OnTime })
-	count("late", func(p *policyDoc) int { return p.Late })
-	count("dropped", func(p *policyDoc) int { return p.Dropped })
-	count("refused", func(p *policyDoc) int { return p.Refused })
-	count("cancelled", func(p *policyDoc) int { return p.Cancelled })
-	count("errors", func(p *policyDoc) int { return p.Errors })
+	count("on time", func(p *policyDoc) int64 { return p.OnTime })
+	count("late", func(p *policyDoc) int64 { return p.Late })
+	count("dropped", func(p *policyDoc) int64 { return p.Dropped })
+	count("refused", func(p *policyDoc) int64 { return p.Refused })
+	count("cancelled", func(p *policyDoc) int64 { return p.Cancelled })
+	count("errors", func(p *policyDoc) int64 { return p.Errors })
 	row("violations", func(p *policyDoc) string { return report.Percent(float64(p.Violations) / float64(p.Requests)) })
 	row("left at exit", func(p *policyDoc) string { return strings.Trim(fmt.Sprint(p.Exits), "[]") })
 	row("accuracy", func(p *policyDoc) string { return share(p.Accuracy) })
@@ -457,9 +457,9 @@ func (d *runDoc) print(w io.Writer) error {
 	row("cycles", func(p *policyDoc) string {
 		return orDash(p.Cycles, func(n uint64) string { return strconv.FormatUint(n, 10) })
 	})
-	count("scheduler calls", func(p *policyDoc) int { return p.Calls })
-	count("preemptions", func(p *policyDoc) int { return p.Preemptions })
-	count("merges", func(p *policyDoc) int { return p.Merges })
+	count("scheduler calls", func(p *policyDoc) int64 { return p.Calls })
+	count("preemptions", func(p *policyDoc) int64 { return p.Preemptions })
+	count("merges", func(p *policyDoc) int64 { return p.Merges })
 	if d.Runs[0].Reference != nil {
 		row("results unlike golden", func(p *policyDoc) string { return strconv.Itoa(p.Reference.Results) })
 		row("actions unlike soft by table", func(p *policyDoc) string { return fmt.Sprintf("%d of %d", p.Reference.Actions, p.Reference.Of) })

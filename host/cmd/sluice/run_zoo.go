@@ -22,7 +22,7 @@ import (
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
 	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
-	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte or a file with one Mbit/s value a line."`
+	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte, a file with one Mbit/s value a line, or pcap:PORT:FILE, what a capture's requests to a port had."`
 	Workers int      `serves:"zoo" default:"2" help:"--zoo: workers, one network at a time each."`
 	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
 }
@@ -267,7 +267,7 @@ func (d *zooRunDoc) print(e *cli.Env) error {
 	t := report.Table{Head: []string{"", "frames", "missed", "late", "dropped", "accuracy", "p50", "p99", "busy", "changes", "loaded before"}}
 	for i := range d.Runs {
 		p := &d.Runs[i]
-		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.Itoa(p.Late), strconv.Itoa(p.Dropped), share(p.Accuracy), ns(p.P50), ns(p.P99),
+		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.FormatInt(p.Late, 10), strconv.FormatInt(p.Dropped, 10), share(p.Accuracy), ns(p.P50), ns(p.P99),
 			report.Percent(p.Busy), strconv.Itoa(p.Changes), share(p.HitRate))
 	}
 	if err := t.Write(e.Stdout); err != nil {

@@ -34,17 +34,17 @@ func TestRunbook(t *testing.T) {
 		args    []string
 		figures []string // part and key
 	}{
-		{"first", []string{"-n", "20", "--for", "500ms", "--budget", "4s"}, []string{
+		{"first", []string{"-n", "20", "--for", "300ms", "--budget", "2s"}, []string{
 			"golden tiny exits that differ", "golden random networks exits that differ", "costs launch", "costs partition", "copies 16777216 up alone", "copies 4096 down beside",
 			"partitions size=1 SMs in none", "slowdown together=2 error of learnt",
 		}},
-		{"kills", []string{"-n", "200", "--parts", "kills,preemption", "--budget", "3s"}, []string{
+		{"kills", []string{"-n", "200", "--parts", "kills,preemption", "--budget", "1500ms"}, []string{
 			"kills killed restored bit for bit", "kills drained restored bit for bit", "kills boolean wrong launches", "preemption reset capacity=1 away", "preemption wait capacity=16 first",
 		}},
-		{"padding", []string{"-n", "200", "--parts", "latency,layers,slowdown,padding", "--budget", "3s"}, []string{
+		{"padding", []string{"-n", "200", "--parts", "latency,layers,slowdown,padding", "--budget", "1500ms"}, []string{
 			"latency tiny units=16 batch=1", "latency tiny units=1 batch=32", "slowdown together=4 error of static", "padding reef of reset", "padding reset best effort keeps",
 		}},
-		{"disb", []string{"-n", "1", "--parts", "partitions", "--seeb", "5ms", "--disb", "5ms", "--shrink", "32", "--workloads", "A", "--budget", "8s"}, []string{
+		{"disb", []string{"-n", "1", "--parts", "partitions", "--seeb", "5ms", "--disb", "5ms", "--shrink", "32", "--workloads", "A", "--budget", "4s"}, []string{
 			"seeb seeb late", "seeb gslice units of a launch", "disb A rt-only latency", "disb A reef rt", "disb A reef-dkp throughput",
 		}},
 	}
@@ -74,7 +74,7 @@ func TestRunbook(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Duration(rng.Int64N(int64(1500 * time.Millisecond))))
+			time.Sleep(time.Duration(rng.Int64N(int64(700 * time.Millisecond))))
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			_, err := os.Stat(filepath.Join(at, bench.RawFile))

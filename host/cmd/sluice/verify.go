@@ -93,8 +93,8 @@ type verifyDoc struct {
 	Coverage      struct {
 		Images struct {
 			verify.Exercised
-			Preemptions int `json:"preemptions"`
-			Merges      int `json:"merges"`
+			Preemptions int64 `json:"preemptions"`
+			Merges      int64 `json:"merges"`
 		} `json:"images"`
 		Layers  verify.Layers            `json:"layers"`
 		Orders  map[string]verify.Orders `json:"orders"` // by policy

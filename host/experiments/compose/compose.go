@@ -121,7 +121,7 @@ func straitExits(ns int64) (*composition, error) {
 				"high_violation_rate": o.Class[1].Violations(), "low_violation_rate": o.Class[0].Violations(),
 				"high_p99_ns": o.Class[1].Latency(0.99), "low_p99_ns": o.Class[0].Latency(0.99),
 			}
-			left, all := 0, 0
+			left, all := int64(0), int64(0)
 			for i, n := range o.Exits {
 				all += n
 				if i < len(o.Exits)-1 {

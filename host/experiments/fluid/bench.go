@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 // Variant is a policy under a mapping.
@@ -265,6 +266,32 @@ func Benches() []Bench {
 // Reproduced are the benches of the publication's tables and figures.
 func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "ablation"}
+}
+
+// Needed are those of Reproduced that the claims ask that begin with only.
+func Needed(only string) []string {
+	all, err := frame.Book(book)
+	if err != nil || only == "" {
+		return Reproduced()
+	}
+	need := map[string]bool{}
+	for i := range all {
+		id, _, _ := strings.Cut(all[i].ID, "/")
+		switch {
+		case !strings.HasPrefix(all[i].ID, only):
+		case id == "abstract":
+			need["fig7"], need["fig8"], need["fig9"] = true, true, true
+		case id == "table2":
+			need["table2"], need["ablation"] = true, true
+		case strings.HasPrefix(id, "fig1") && id != "fig10":
+			need["fig1"] = true
+		case slices.Contains(Reproduced(), id):
+			need[id] = true
+		default: // the law alone, or nothing
+			need["fig10"] = true
+		}
+	}
+	return slices.DeleteFunc(Reproduced(), func(name string) bool { return !need[name] })
 }
 
 // Only leaves the named policies in benches; one that runs policies must keep some.

@@ -303,14 +303,14 @@ func measure(res *engine.Result, m *Model, slo int64) *Metrics {
 	s := res.Summary()
 	n := float64(max(1, s.Requests))
 	out := &Metrics{
-		Requests: s.Requests, Avg: float64(s.Latency.Avg), P50: float64(s.Latency.P50), P99: float64(s.Latency.P99),
+		Requests: int(s.Requests), Avg: float64(s.Latency.Avg), P50: float64(s.Latency.P50), P99: float64(s.Latency.P99),
 		Violations: float64(s.Violations) / n, Goodput: s.Goodput, Busy: s.Busy, Calls: float64(s.Calls) / n,
 		MeanBatch: s.MeanBatch, Preemptions: float64(s.Preemptions) / n,
 		Dropped: float64(s.Dropped) / n, Refused: float64(s.Refused) / n, Exits: make([]int, m.exits()),
 	}
 	for seg, left := range s.Exits {
 		if e := m.exit(seg); e >= 0 {
-			out.Exits[e] += left
+			out.Exits[e] += int(left)
 		}
 	}
 	if res.End > 0 {
@@ -324,7 +324,7 @@ func measure(res *engine.Result, m *Model, slo int64) *Metrics {
 		out.MACUtil = float64(res.Stats.MACs) / (m.PeakMACs * float64(busy) / 1e9)
 	}
 	out.Throughput = out.Busy * out.MACUtil
-	out.LoadGen = report.Server(report.ServerRules{Target: slo}, res.Latencies(), s.Requests, res.End)
+	out.LoadGen = report.Server(report.ServerRules{Target: slo}, res.Latencies(), int(s.Requests), res.End)
 	return out
 }
 

@@ -227,41 +227,44 @@ func tables(out map[string]probe) {
 		out["fig1a/"+fig1[i].Board+"/batching"] = gain(fig1[i])
 		out["fig1a/"+fig1[i].Board+"/exits"] = frame.Over(frame.Minus(gain(fig1[i+1]), one), frame.Minus(gain(fig1[i]), one))
 	}
-	out["fig1b"] = func(l *lab) (float64, error) { // how many ways of batching are the best of some quarter
-		best := map[string]bool{}
-		for s := range 4 {
-			most, name := 0.0, ""
-			for _, mapping := range []string{MappingFC, MappingR, MappingP} {
-				m, err := l.s.models.Model(l.ctx, ModelKey{Network: "resnet50", Board: "zc706", Mapping: mapping, Bandwidth: ThroughputBandwidth("zc706")})
-				if err != nil {
-					return 0, err
+	// At the bandwidth of all other claims, and at that which explains the published throughput.
+	for at, gbs := range map[string]float64{"": ServingBandwidth("zc706"), fmt.Sprintf("/%gGBps", ThroughputBandwidth("zc706")): ThroughputBandwidth("zc706")} {
+		out["fig1b"+at] = func(l *lab) (float64, error) { // how many ways of batching are the best of some quarter
+			best := map[string]bool{}
+			for s := range 4 {
+				most, name := 0.0, ""
+				for _, mapping := range []string{MappingFC, MappingR, MappingP} {
+					m, err := l.s.models.Model(l.ctx, ModelKey{Network: "resnet50", Board: "zc706", Mapping: mapping, Bandwidth: gbs})
+					if err != nil {
+						return 0, err
+					}
+					// A tie is no difference: the plainer one, which comes first, keeps it.
+					if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
+						most, name = g, mapping
+					}
 				}
-				// A tie is no difference: the plainer one, which comes first, keeps it.
-				if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
-					most, name = g, mapping
-				}
+				best[name] = true
 			}
-			best[name] = true
+			return float64(len(best)), nil
 		}
-		return float64(len(best)), nil
+		share := func(mapping string, b int) probe {
+			return ofModel(ModelKey{Network: "resnet50", Board: "zc706", Mapping: mapping, Bandwidth: gbs, Backbone: true}, func(m *Model) float64 {
+				total := int64(0)
+				for _, v := range m.MACs {
+					total += v
+				}
+				return gops(total, b, m.Table.At(0, m.Table.Segments()-1, b)) / (2 * m.PeakMACs / 1e9)
+			})
+		}
+		var peak []probe
+		for b := 4; b <= 8; b++ {
+			peak = append(peak, share(MappingFluid, b))
+		}
+		out["fig10/peak"+at] = frame.Least(peak...)
+		stack := func(b int) probe { return frame.Over(share(MappingFluid, b), share(MappingNoStack, b)) }
+		out["fig10/stack"+at] = frame.Over(stack(1), stack(8))
+		out["fig10/best"+at] = frame.Over(share(MappingFluid, 8), frame.Most(share(MappingR, 8), share(MappingFC, 8)))
 	}
-	share := func(mapping string, b int) probe {
-		return ofModel(ModelKey{Network: "resnet50", Board: "zc706", Mapping: mapping, Bandwidth: ThroughputBandwidth("zc706"), Backbone: true}, func(m *Model) float64 {
-			total := int64(0)
-			for _, v := range m.MACs {
-				total += v
-			}
-			return gops(total, b, m.Table.At(0, m.Table.Segments()-1, b)) / (2 * m.PeakMACs / 1e9)
-		})
-	}
-	var peak []probe
-	for b := 4; b <= 8; b++ {
-		peak = append(peak, share(MappingFluid, b))
-	}
-	out["fig10/peak"] = frame.Least(peak...)
-	stack := func(b int) probe { return frame.Over(share(MappingFluid, b), share(MappingNoStack, b)) }
-	out["fig10/stack"] = frame.Over(stack(1), stack(8))
-	out["fig10/best"] = frame.Over(share(MappingFluid, 8), frame.Most(share(MappingR, 8), share(MappingFC, 8)))
 }
 
 // Statements looks at the claims that begin with only.

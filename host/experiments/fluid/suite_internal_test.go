@@ -580,6 +580,18 @@ func TestTable2Claims(t *testing.T) {
 	}
 }
 
+// Claims by prefix ask for the benches that they are of; nothing that no claim begins with asks for any.
+func TestNeeded(t *testing.T) {
+	for only, want := range map[string][]string{
+		"": Reproduced(), "table2/res": {"table2", "ablation"}, "fig1a": {"fig1"}, "fig1": {"fig1", "fig10"}, "fig9/zc706": {"fig9"},
+		"abstract": {"fig7", "fig8", "fig9"}, "batch16": {"fig10"}, "fig8/low": {"fig8"}, "nothing": {},
+	} {
+		if got := Needed(only); !slices.Equal(got, want) {
+			t.Errorf("%q needs %v, expected %v", only, got, want)
+		}
+	}
+}
+
 // Only keeps what is asked for, under every mapping, and nothing is left empty.
 func TestOnly(t *testing.T) {
 	benches, err := Select([]string{"ablation", "table1", "table2"})

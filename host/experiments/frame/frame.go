@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -95,7 +97,15 @@ func (c *Claim) Judge(v []float64) *Statement {
 	// Why there is no verdict is the cause then, whatever the book says of what fails.
 	why := ""
 	mean, ci := Interval(v)
-	switch half := *cmp.Or(ci, new(float64)); {
+	half := *cmp.Or(ci, new(float64))
+	from, to := mean-half, mean+half
+	if c.Times && slices.Min(v) > 0 && infinite == 0 {
+		mean, from, to = times(v)
+		if half = (to - from) / 2; ci != nil {
+			ci = &half
+		}
+	}
+	switch {
 	case nothing == len(v):
 		s.Verdict, why = Undecided, "nothing of it happened in the time that was simulated"
 	case nothing > 0:
@@ -116,9 +126,9 @@ func (c *Claim) Judge(v []float64) *Statement {
 		if s.Verdict = c.bySign(v); s.Verdict == Undecided {
 			why = fmt.Sprintf("all %d seeds give the same, so there is no interval, and the sign test asks for %d", len(v), signs)
 		}
-	case mean-half >= c.least && mean+half <= c.most:
+	case from >= c.least && to <= c.most:
 		s.Verdict = Holds
-	case mean+half < c.least || mean-half > c.most:
+	case to < c.least || from > c.most:
 		s.Verdict = Fails
 	default:
 		s.Verdict = Undecided
@@ -139,6 +149,18 @@ func (c *Claim) Judge(v []float64) *Statement {
 		}[s.Verdict]
 	}
 	return s
+}
+
+// times is the geometric mean and the 95 % interval of multiples: of their logarithms, which are as far from
+// nothing on both sides of one.
+func times(v []float64) (mean, from, to float64) {
+	logs := make([]float64, len(v))
+	for i, x := range v {
+		logs[i] = math.Log(x)
+	}
+	m, half := Interval(logs)
+	h := *cmp.Or(half, new(float64))
+	return math.Exp(m), math.Exp(m - h), math.Exp(m + h)
 }
 
 // signs is how many values, all on one side, a two-sided sign test asks for at 95 %: 2 / 2^6 is 3 %.
@@ -294,20 +316,27 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 }
 
 // Sample asks every lab. Where all are quiet there is no number.
-func Sample[L any](labs []L, of Probe[L]) ([]float64, error) {
-	v := make([]float64, 0, len(labs))
-	quiet := 0
-	for _, l := range labs {
-		x, err := of(l)
-		switch {
-		case errors.Is(err, ErrQuiet):
-			quiet++
-		case err != nil:
-			return nil, err
-		}
-		v = append(v, x)
+func Sample[L any](labs []L, of Probe[L]) ([]float64, error) { return sample(labs, of, 1) }
+
+// sample asks so many labs at the same time.
+func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
+	v := make([]float64, len(labs))
+	var quiet atomic.Int32
+	var g errgroup.Group
+	g.SetLimit(max(1, workers))
+	for i, l := range labs {
+		g.Go(func() (err error) {
+			if v[i], err = of(l); errors.Is(err, ErrQuiet) {
+				quiet.Add(1)
+				return nil
+			}
+			return err
+		})
 	}
-	if quiet == len(labs) {
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if int(quiet.Load()) == len(labs) {
 		for i := range v {
 			v[i] = math.NaN()
 		}

@@ -110,6 +110,49 @@ func TestJudgeWithoutChance(t *testing.T) {
 	}
 }
 
+// Labs that share nothing give the same however many are asked at a time; what one of them lacks is told.
+func TestApart(t *testing.T) {
+	labs := make([]*int, 40)
+	for i := range labs {
+		labs[i] = new(i)
+	}
+	of := func(l *int) (float64, error) {
+		x := float64(*l)
+		if *l++; x == 7 {
+			return 0, ErrQuiet
+		}
+		return x, nil
+	}
+	v, err := sample(labs, of, 5)
+	if err != nil || v[39] != 39 || v[7] != 0 || v[8] != 8 {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := sample(labs, func(l *int) (float64, error) { return 0, ErrBook }, 3); !errors.Is(err, ErrBook) {
+		t.Error(err)
+	}
+}
+
+// Multiples have a geometric mean: three times as much with one seed and a third with another are one.
+func TestTimes(t *testing.T) {
+	k := claim(0.5, 2)
+	v := []float64{1. / 2, 2, 1. / 2, 2, 1, 1}
+	if s := k.Judge(v); math.Abs(*s.Ours-7./6) > 1e-9 {
+		t.Errorf("%v", *s.Ours)
+	}
+	k.Times = true
+	s := k.Judge(v)
+	// logarithms of -+ln 2 twice each and 0 twice: a deviation of 0.620, 2.571 * 0.620 / sqrt(6) = 0.6507
+	if from, to := math.Exp(-0.6507), math.Exp(0.6507); math.Abs(*s.Ours-1) > 1e-9 || math.Abs(*s.CI95-(to-from)/2) > 1e-3 || s.Verdict != Holds {
+		t.Errorf("%v +- %v %s, expected 1 +- %v", *s.Ours, *s.CI95, s.Verdict, (to-from)/2)
+	}
+	if s := k.Judge([]float64{9, 12, 8}); s.Verdict != Fails {
+		t.Error(s.Verdict)
+	}
+	if s := k.Judge([]float64{0, 1, 1}); math.Abs(*s.Ours-2./3) > 1e-9 {
+		t.Errorf("a multiple of nothing has no logarithm: %v", *s.Ours)
+	}
+}
+
 // A comparison in which neither side showed anything counts beside other seeds, and alone says nothing.
 func TestQuiet(t *testing.T) {
 	of := func(l float64) (float64, error) {

@@ -34,6 +34,7 @@ type Claim struct {
 	Fitted bool     `yaml:"fitted"`
 	Cause  string   `yaml:"cause"` // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
+	Times  bool     `yaml:"times"` // a multiple, far from one: its mean is geometric, its interval that of its logarithm
 	Exact  bool     `yaml:"exact"` // nothing is drawn: all seeds give the same, and one decides
 
 	least, most float64
@@ -151,6 +152,8 @@ type Study[L any] struct {
 	// Labs makes what the seeds need of one GPU (Claim.On), with a parameter that is another; nil: as it is.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
+	// Apart: labs share nothing, so that several are asked at the same time (Config.Workers).
+	Apart bool
 	// Rows are numbers beside the claims, of the same labs; nil: there are none.
 	Rows func(labs func(on string) ([]L, error)) ([]Row, error)
 	// Final has the last word on a statement, where a study has one; nil: it has not.
@@ -219,7 +222,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		st, err := s.state(k, l)
+		st, err := s.state(c, k, l)
 		if err != nil {
 			return nil, err
 		}
@@ -241,18 +244,25 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	return r, nil
 }
 
-func (s *Study[L]) state(k *Claim, labs []L) (*Statement, error) {
+func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	var v []float64
 	var err error
+	if k.Exact { // two show whether it is
+		labs = labs[:min(2, len(labs))]
+	}
 	if whole := s.Whole[k.ID]; whole != nil {
 		v, err = whole(labs)
 	} else if of := s.Probes[k.ID]; of != nil {
-		v, err = Sample(labs, of)
+		workers := 1
+		if s.Apart {
+			workers = c.Workers
+		}
+		v, err = sample(labs, of, workers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
 	}
-	if k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] }) {
+	if k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] && !math.IsNaN(x) }) {
 		return nil, fmt.Errorf("%w: %s is said to be exact, and differs from seed to seed: %v", ErrBook, k.ID, v)
 	}
 	st := k.Judge(v)
@@ -278,7 +288,7 @@ func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) e
 			if k.On != on || k.Long || s.Probes[k.ID] == nil {
 				continue
 			}
-			then, err := s.state(k, labs)
+			then, err := s.state(c, k, labs)
 			if err != nil {
 				return err
 			}

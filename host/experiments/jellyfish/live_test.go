@@ -79,7 +79,7 @@ func TestServe(t *testing.T) {
 		}
 		frames += s.Frames
 	}
-	if o.Frames != frames || o.Counts.Decisions == 0 || o.Summary.Requests != frames {
+	if o.Frames != frames || o.Counts.Decisions == 0 || int(o.Summary.Requests) != frames {
 		t.Errorf("%d frames, %+v", frames, o)
 	}
 }

@@ -35,9 +35,9 @@ type Own struct{ seed uint64 }
 // NewOwn makes one.
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
-// Link is the k-th client's: steps, wifi, lte or a file.
+// Link is the k-th client's: steps, wifi, lte, a file or a capture (LinkOf).
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
-	return links.Named(name, o.seed+uint64(k), links.Memory)
+	return LinkOf(name, o.seed+uint64(k), links.Memory)
 }
 
 // Camera is the k-th client.

@@ -47,7 +47,7 @@ func TestOwnClients(t *testing.T) {
 	if n := o.Clients[1].Frames; n < 38 || n > 40 {
 		t.Errorf("%d frames of a client that sends 10 a second for 4 s", n)
 	}
-	if o.Frames != o.Clients[0].Frames+o.Clients[1].Frames || o.Summary.Requests != o.Frames || o.Summary.OnTime != o.OnTime {
+	if o.Frames != o.Clients[0].Frames+o.Clients[1].Frames || int(o.Summary.Requests) != o.Frames || int(o.Summary.OnTime) != o.OnTime {
 		t.Errorf("%d frames, %+v, %+v", o.Frames, o.Summary, o.Clients)
 	}
 	if _, err := NamedOf(zoo, "jelly"); err == nil || !strings.Contains(err.Error(), "there are jellyfish, jellyfish+, b-l,") {

@@ -95,7 +95,7 @@ func large() (out []Point) {
 
 // setting makes what is run of a point.
 func (p Point) setting(c *Config, seed uint64) (*Setting, error) {
-	trace, err := links.Named(p.Trace, seed, c.Assumed.Memory)
+	trace, err := LinkOf(p.Trace, seed, c.Assumed.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 			ErrSetup, len(c.Seeds), c.Ns, c.Instances, c.Workers)
 	}
 	for _, t := range c.Traces {
-		if _, err := links.Named(t, 1, links.Memory); err != nil {
+		if _, err := LinkOf(t, 1, links.Memory); err != nil {
 			return nil, err
 		}
 	}

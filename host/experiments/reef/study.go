@@ -141,7 +141,7 @@ func preempt(style, system, workload string) probe {
 // study is REEF's claims under a configuration.
 func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 	return frame.Study[*lab]{
-		Book: book, Probes: probes(), Rows: c.rows,
+		Book: book, Probes: probes(), Rows: c.rows, Apart: true,
 		Labs: func(on string, x *frame.Change) ([]*lab, error) {
 			f, err := c.file(on)
 			if err != nil {

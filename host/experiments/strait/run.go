@@ -92,7 +92,7 @@ type Outcome struct {
 	ByModel  map[string]*Class
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's, at the end
-	Exits    []int            // requests by the exit that they took
+	Exits    []int64          // requests by the exit that they took
 	// Slow is how many times longer than alone batches ran, by model; of networks of one segment.
 	Slow    map[string][]float64
 	Batches int
@@ -198,7 +198,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s under %s on %s: %w", r.Load.Name, r.System, b.File.Name, err)
 	}
-	o.Batches, o.Calls = res.Launches, res.Calls
+	o.Batches, o.Calls = int(res.Launches), int(res.Calls)
 	o.Exits = slices.Clone(res.Stream.Exits)
 	if strait != nil {
 		o.Model = strait.Model

@@ -322,7 +322,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	var first *lab
 	s := frame.Study[*lab]{
-		Book: book, Probes: probes(), Rows: c.rows,
+		Book: book, Probes: probes(), Rows: c.rows, Apart: true,
 		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
 			for _, seed := range c.Seeds {
 				l := newLab(ctx, &c, seed)

@@ -211,9 +211,12 @@ func (r *run) tasks() (out []task) {
 	if mean == 0 {
 		mean = usual
 	}
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, 31))
+	rng, small := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0 // how many times longer an image takes in batches of two
+	for _, n := range r.nets {
+		small += float64(n.alone[1]) / 2 / (float64(n.alone[len(n.alone)-1]) / cuda.MaxBatch) / float64(len(r.nets))
+	}
 	for at := 0.0; ; {
-		if at += rng.ExpFloat64() * float64(mean) / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
+		if at += rng.ExpFloat64() * float64(mean) * small / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
 			return out
 		}
 		n := r.nets[rng.IntN(len(r.nets))]

@@ -1,0 +1,108 @@
+package jellyfish
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/bandwidth"
+	"github.com/sluice-npu/sluice/host/bandwidth/capture"
+	"github.com/sluice-npu/sluice/host/links"
+)
+
+// Estimate is what the rate of a client's link is estimated at behind one of its requests.
+type Estimate struct {
+	Client netip.AddrPort
+	AtNs   int64   // the request's end, since the capture's first
+	Rate   float64 // bits a second; 0: not measured
+}
+
+// BySecond is a client's estimates by the second, in bits: at its end, or what it was last where nothing came.
+// client may be empty where there is one.
+func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
+	want, err := netip.ParseAddr(client)
+	if client != "" && err != nil {
+		return want, nil, fmt.Errorf("%q: an IP address is expected", client)
+	}
+	var clients []netip.Addr
+	var rates []int64
+	for _, t := range all {
+		if t.Rate == 0 || t.AtNs < 0 || t.AtNs >= links.Longest || client != "" && t.Client.Addr() != want {
+			continue
+		}
+		if !slices.Contains(clients, t.Client.Addr()) {
+			clients = append(clients, t.Client.Addr())
+		}
+		second := int(t.AtNs / 1e9)
+		for len(rates) <= second {
+			rates = append(rates, 0)
+		}
+		rates[second] = int64(t.Rate)
+	}
+	if len(clients) != 1 {
+		return want, nil, fmt.Errorf("%d clients with an estimate (%v), one is expected", len(clients), clients)
+	}
+	last := rates[slices.IndexFunc(rates, func(r int64) bool { return r > 0 })]
+	for i, r := range rates {
+		if r > 0 {
+			last = r
+		}
+		rates[i] = last
+	}
+	return clients[0], rates, nil
+}
+
+// Estimates sets up an estimator a client: a client's connections share its link.
+func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
+	of := map[netip.Addr]*bandwidth.Estimator{}
+	var start time.Time
+	return func(t capture.Transfer) {
+		if start.IsZero() {
+			start = t.Start
+		}
+		l := of[t.Client.Addr()]
+		if l == nil {
+			l = &bandwidth.Estimator{}
+			of[t.Client.Addr()] = l
+		}
+		at := t.End.Sub(start).Nanoseconds()
+		l.Add(at, t.Rate)
+		each(t, Estimate{t.Client, at, l.Rate(at)})
+	}
+}
+
+// captured begins the name of a link whose rates packets show: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.
+const captured = "pcap:"
+
+// LinkOf is a link by name: one of links.Named, or a capture's. Frames then take on it what the captured
+// transfers had, and the policy's estimates are of these frames.
+func LinkOf(name string, seed uint64, memory float64) (*links.Trace, error) {
+	rest, ok := strings.CutPrefix(name, captured)
+	if !ok {
+		return links.Named(name, seed, memory)
+	}
+	server, path, ok := strings.Cut(rest, ":")
+	port, client, _ := strings.Cut(server, "@")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if !ok || err != nil || n == 0 || path == "" {
+		return nil, fmt.Errorf("%w %q: pcap:PORT:FILE or pcap:PORT@ADDRESS:FILE is expected", links.ErrTrace, name)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", links.ErrTrace, name, err)
+	}
+	defer f.Close()
+	var all []Estimate
+	if _, err := capture.Read(path, f, capture.Config{Port: uint16(n)}, Estimates(func(_ capture.Transfer, e Estimate) { all = append(all, e) })); err != nil {
+		return nil, fmt.Errorf("%w %q: %w", links.ErrTrace, name, err)
+	}
+	_, rates, err := BySecond(all, client)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", links.ErrTrace, name, err)
+	}
+	return &links.Trace{Name: name, Bits: rates}, nil
+}

@@ -164,7 +164,7 @@ func (c *core) launch(a *sched.Action) error {
 		return nil
 	}
 	l.Began = len(l.reqs)
-	c.byTable.batch = max(c.byTable.batch, l.Began)
+	c.admission.batch = max(c.admission.batch, l.Began)
 	c.live = append(c.live, l)
 	v := &c.st.Devices[a.Device]
 	v.Launches = append(v.Launches, &l.LaunchView)
@@ -215,7 +215,7 @@ func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
 // newLaunch is a launch with nobody in it.
 func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	c.next++
-	l := c.spareLaunches.take()
+	l := c.spare.take()
 	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
 	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
 	l.on, l.table, l.seen, l.reqs = &c.devs[a.Device], h.Table, nil, l.reqs[:0]
@@ -345,7 +345,7 @@ func (c *core) merge(a *sched.Action) error {
 	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
-	c.spareLaunches.give(from) // its fields stay until the next launch
+	c.spare.give(from) // its fields stay until the next launch
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)

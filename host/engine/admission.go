@@ -15,24 +15,26 @@ import (
 // tooLate is why a request is given up.
 const tooLate = "the deadline cannot be met, by the latency table"
 
-// byTable is the state of admission by the table.
-type byTable struct {
-	on bool
+// admission is that by the tables, of what a policy sees. Who ends for it the books say.
+type admission struct {
+	on       bool
+	st       *sched.State
+	preempts bool // the policy does, for higher levels
 	// look is before when no waiting request can be too late: the queue need not be searched until then.
 	look Time
 	// batch is the largest that the policy has launched.
 	batch int
-	ahead []aheadOf // storage of ahead
+	ahead []aheadOf // storage of waitFirst
 }
 
 // service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
 // have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
 // until it takes no longer than limit. never: nobody serves it.
-func (c *core) service(network string, b int, limit Time) (takes Time, batch, devices int) {
+func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
-	seen := c.traffic(network)
-	for i := range c.st.Devices {
-		v := &c.st.Devices[i]
+	seen := trafficOf(a.st, network)
+	for i := range a.st.Devices {
+		v := &a.st.Devices[i]
 		h := v.Member(network)
 		if v.Down || h == nil {
 			continue
@@ -65,11 +67,10 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 
 // busyFor is how long that device of a task's network which is free for it first still runs what has been launched, by
 // the table: where the policy preempts for it, that of the same and of higher levels.
-func (c *core) busyFor(in *sched.Task) Time {
-	_, preempts := c.cfg.Policy.(sched.Interrupting)
+func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	first := never
-	for i := range c.st.Devices {
-		v := &c.st.Devices[i]
+	for i := range a.st.Devices {
+		v := &a.st.Devices[i]
 		if v.Down || v.Member(in.Network) == nil {
 			continue
 		}
@@ -81,16 +82,16 @@ func (c *core) busyFor(in *sched.Task) Time {
 			}
 			from, last, took := l.Reached+1, l.Last, Time(0)
 			if l.Phase == sched.Running {
-				took = c.now - l.Since
+				took = now - l.Since
 			}
-			if preempts && l.Level() < in.Priority { // it is halted at its next exit
+			if a.preempts && l.Level() < in.Priority { // it is halted at its next exit
 				if last = from; l.Phase == sched.Halted {
 					continue
 				}
 			}
 			t := h.Table
 			for s := from; s <= min(last, l.Last); s++ { // none where it waits to be merged
-				n := min(remain(c.traffic(l.Network), from, s, len(l.Requests)), t.MaxBatch())
+				n := min(remain(trafficOf(a.st, l.Network), from, s, len(l.Requests)), t.MaxBatch())
 				left += t.At(s, s, n)
 			}
 			left = max(0, left-took)
@@ -113,8 +114,8 @@ type aheadOf struct {
 // deadline is no later. A policy by order of arrival lets others go first too; what is taken in and cannot be met for
 // that reason is given up in the queue, where it costs a device nothing. Networks without which one of the task's
 // devices can do do not count.
-func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
-	a, q := &c.byTable, &c.st.Queue
+func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
+	q := &a.st.Queue
 	a.ahead = a.ahead[:0]
 	for i := range q.Len() {
 		r := q.At(i)
@@ -135,7 +136,7 @@ func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
 		a.ahead[k].n++
 	}
 	a.ahead = slices.DeleteFunc(a.ahead, func(w aheadOf) bool {
-		return w.network != in.Network && slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool {
+		return w.network != in.Network && slices.ContainsFunc(a.st.Devices, func(v sched.DeviceView) bool {
 			return !v.Down && v.Member(in.Network) != nil && v.Member(w.network) == nil
 		})
 	})
@@ -147,30 +148,29 @@ func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
 
 // hopeless says why a task is refused whose deadline cannot be met behind those who go first, in batches as large as the
 // deadline allows.
-func (c *core) hopeless(in *sched.Task) error {
-	a := &c.byTable
+func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if !a.on || in.Deadline == 0 {
 		return nil
 	}
-	samples, limit := max(1, in.Samples), in.Deadline-c.now
-	if _, _, devices := c.service(in.Network, 1, never); devices == 0 { // one may come back
+	samples, limit := max(1, in.Samples), in.Deadline-now
+	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // one may come back
 		return nil
 	}
-	list, n := c.ahead(in)
+	list, n := a.waitFirst(in)
 	before := samples - 1 // of its own network
-	ready := c.now + c.busyFor(in)
+	ready := now + a.busyFor(now, in)
 	for _, w := range list {
 		if w.network == in.Network {
 			before += w.n
 			continue
 		}
-		full, batch, devices := c.service(w.network, w.n, limit)
+		full, batch, devices := a.service(w.network, w.n, limit)
 		ready += Time((w.n+batch*devices-1)/(batch*devices)) * full
 	}
-	full, batch, devices := c.service(in.Network, before+1, limit)
+	full, batch, devices := a.service(in.Network, before+1, limit)
 	before /= devices
-	takes, _, _ := c.service(in.Network, before%batch+1, never)
-	most, _, _ := c.service(in.Network, math.MaxInt, never)
+	takes, _, _ := a.service(in.Network, before%batch+1, never)
+	most, _, _ := a.service(in.Network, math.MaxInt, never)
 	a.look = min(a.look, in.Deadline-most+1)
 	if ready += Time(before/batch)*full + takes; ready > in.Deadline {
 		return fmt.Errorf("task %d: %w: %d go first, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
@@ -180,7 +180,7 @@ func (c *core) hopeless(in *sched.Task) error {
 
 // giveUp ends those who wait and cannot meet their deadline any more.
 func (c *core) giveUp() {
-	a := &c.byTable
+	a := &c.admission
 	if !a.on {
 		return
 	}
@@ -210,14 +210,14 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if r.Network != network {
 			network = r.Network
-			takes, _, _ = c.service(network, min(q.Len(), max(1, c.byTable.batch)), never)
-			full, _, _ = c.service(network, math.MaxInt, never)
+			takes, _, _ = c.admission.service(network, min(q.Len(), max(1, c.admission.batch)), never)
+			full, _, _ = c.admission.service(network, math.MaxInt, never)
 		}
 		switch {
 		case takes == never:
 			i++
 		case r.Deadline-takes >= c.now:
-			c.byTable.look = min(c.byTable.look, r.Deadline-full+1)
+			c.admission.look = min(c.admission.look, r.Deadline-full+1)
 			if i++; q.Ordered() { // all others of this level have later deadlines
 				i = q.Level(i - 1)
 			}
@@ -244,7 +244,7 @@ func (c *core) giveUpOne(r *request, why string) {
 // one with the earliest deadline is looked at first, and the others anew when it has gone.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
-	if !c.byTable.on || s >= l.table.Segments() {
+	if !c.admission.on || s >= l.table.Segments() {
 		return len(l.reqs)
 	}
 	for {

@@ -123,52 +123,83 @@ type job struct {
 	seen  bool // the watchdog has looked once at this limit, in real time
 }
 
+// core is a run's books. What it knows is in parts, each with a concern of its own.
 type core struct {
-	ctx      context.Context // of the devices' work
-	cfg      *Config
-	real     bool               // time passes by itself
-	gone     atomic.Bool        // every device is given up
-	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
-	now      Time
-	st       sched.State
-	devs     []dev
-	reqs     index[request] // not ended, or still in a running segment
-	tasks    index[task]
-	oldest   *task // of tasks, which are a list too, in the order in which they came
-	newest   *task
-	live     []*launch // a few at most
-	doom     []*launch // that run on and are in nobody's view
-	jobs     []*job
-	works    device.WorkID
-	last     device.RequestID
-	next     device.LaunchID
-	ev       sched.Event // that the policy is told
-	buf      []sched.Action
-	ids      []device.RequestID
-	waits    []Time  // timers that a policy has asked for and that have not come
-	left     bool    // a launch may have nobody left in it
-	stands   *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
-	again    bool    // something ended outside an event: ask the policy once more
-	byTable  byTable
-	fails    []failed
-	planning int  // plans that are being made
-	torn     bool // the run's context ended under a copy
-	shut     bool // nobody is asked any more
-	drained  bool // the source is not asked any more
-	ended    int
-	given    uint64 // ids that tickets were given
-	res      Result
-	keep     recorder
-	traced   bool // steps and spans are listened to
-	events
+	ctx  context.Context // of the devices' work
+	cfg  *Config
+	real bool               // time passes by itself
+	plan func(p sched.Plan) // begins a plan; its answer comes back through planned
+	st   sched.State
+	nets []*Network // Config.Networks, and those that have come since
 
-	nets          []*Network // Config.Networks, and those that have come since
-	changes       []*change
-	families      map[string]*queued
-	spareReqs     pool[request]
-	spareTasks    pool[task]
-	spareLaunches pool[launch]
-	spareJobs     pool[job]
+	clocks
+	tasks
+	launches
+	health
+	asking
+	results
+	admission admission
+	changes   []*change
+	families  map[string]*queued
+	torn      bool // the run's context ended under a copy
+	shut      bool // nobody is asked any more
+	drained   bool // the source is not asked any more
+}
+
+// clocks are the time, and what is to come.
+type clocks struct {
+	now   Time
+	waits []Time // timers that a policy has asked for and that have not come
+	events
+}
+
+// tasks are those that have not ended, and their requests.
+type tasks struct {
+	reqs       index[request] // not ended, or still in a running segment
+	byID       index[task]
+	oldest     *task // they are a list too, in the order in which they came
+	newest     *task
+	last       device.RequestID
+	given      uint64 // ids that tickets were given
+	spareReqs  pool[request]
+	spareTasks pool[task]
+}
+
+// launches are those that have requests or run.
+type launches struct {
+	live   []*launch // a few at most
+	doom   []*launch // that run on and are in nobody's view
+	next   device.LaunchID
+	left   bool    // a launch may have nobody left in it
+	stands *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
+	spare  pool[launch]
+}
+
+// health is the devices with their work, which may fail or hang.
+type health struct {
+	devs      []dev
+	jobs      []*job
+	works     device.WorkID
+	fails     []failed
+	spareJobs pool[job]
+	gone      atomic.Bool // every device is given up
+}
+
+// asking is how the policy is asked.
+type asking struct {
+	ev       sched.Event // that it is told
+	buf      []sched.Action
+	again    bool // something ended outside an event: ask it once more
+	planning int  // plans that are being made
+}
+
+// results are what a run leaves behind, and who hears of it meanwhile.
+type results struct {
+	res    Result
+	keep   recorder
+	ended  int
+	traced bool // steps and spans are listened to
+	ids    []device.RequestID
 }
 
 // failed is a launch whose work was refused.
@@ -186,7 +217,8 @@ func newCore(cfg *Config) (*core, error) {
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
-	c.byTable.on, c.st.ByTable = cfg.ByTable, cfg.ByTable
+	_, preempts := cfg.Policy.(sched.Interrupting)
+	c.admission, c.st.ByTable = admission{on: cfg.ByTable, st: &c.st, preempts: preempts}, cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
@@ -239,10 +271,12 @@ func (n *Network) hosted(dev int) sched.Hosted {
 	return h
 }
 
-func (c *core) traffic(network string) *sched.Traffic {
-	for i := range c.st.Traffic {
-		if c.st.Traffic[i].Network == network {
-			return &c.st.Traffic[i]
+func (c *core) traffic(network string) *sched.Traffic { return trafficOf(&c.st, network) }
+
+func trafficOf(s *sched.State, network string) *sched.Traffic {
+	for i := range s.Traffic {
+		if s.Traffic[i].Network == network {
+			return &s.Traffic[i]
 		}
 	}
 	return nil
@@ -326,12 +360,12 @@ func (c *core) retire() {
 		}
 		c.unlist(l)
 		c.live = without(c.live, i)
-		c.spareLaunches.give(l)
+		c.spare.give(l)
 	}
 }
 
 // find is the launch with this id, nil where there is none.
-func (c *core) find(id device.LaunchID) *launch {
+func (c *launches) find(id device.LaunchID) *launch {
 	for _, l := range c.live {
 		if l.ID == id {
 			return l
@@ -379,7 +413,7 @@ func (c *core) release(r *request) {
 	}
 }
 
-func (c *core) allDead() bool {
+func (c *health) allDead() bool {
 	for i := range c.devs {
 		if !c.devs[i].dead {
 			return false
@@ -395,7 +429,7 @@ func (c *core) idle() bool {
 		return false
 	}
 	for i := range c.heap {
-		if e := &c.heap[i]; c.tasks.n > 0 || e.fresh || e.task != nil || e.x != nil {
+		if e := &c.heap[i]; c.byID.n > 0 || e.fresh || e.task != nil || e.x != nil {
 			return false
 		}
 	}
@@ -435,7 +469,7 @@ func (c *core) stop(why error) {
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}
-	c.reqs, c.tasks = index[request]{}, index[task]{} // nobody looks anything up
+	c.reqs, c.byID = index[request]{}, index[task]{} // nobody looks anything up
 	for c.oldest != nil {
 		c.takeBack(c.oldest, Errored, why.Error())
 	}

@@ -67,7 +67,7 @@ func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	c.forget(l)
 	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
 	if !l.lost {
-		c.spareLaunches.give(l)
+		c.spare.give(l)
 	}
 }
 
@@ -198,7 +198,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 }
 
 // nextWatch is when the watchdog has to look.
-func (c *core) nextWatch() Time {
+func (c *health) nextWatch() Time {
 	t := never
 	for i := range c.devs {
 		t = min(t, c.devs[i].watch)

@@ -599,7 +599,7 @@ func (s *Server) client(q *asked) error {
 	c := s.c
 	switch {
 	case q.reply == nil && q.ticket != nil:
-		if t := c.tasks.get(q.ticket.id); t != nil && t.ticket == q.ticket { // else it has ended
+		if t := c.byID.get(q.ticket.id); t != nil && t.ticket == q.ticket { // else it has ended
 			return c.cancel(q.ticket.id)
 		}
 		return nil

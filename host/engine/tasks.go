@@ -31,7 +31,7 @@ func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:
 		return fmt.Errorf("task %d: %w", in.ID, ErrClosed)
-	case in.ID == 0 || c.tasks.get(in.ID) != nil:
+	case in.ID == 0 || c.byID.get(in.ID) != nil:
 		return fmt.Errorf("task %d: %w", in.ID, ErrTaken)
 	case in.Samples < 0 || in.Samples > maxSamples:
 		return fmt.Errorf("task %d: %w: %d, expected 1..%d", in.ID, ErrSamples, in.Samples, maxSamples)
@@ -66,7 +66,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 		c.refuse(in, due, err)
 		return err, nil
 	}
-	if err := c.hopeless(in); err != nil {
+	if err := c.admission.hopeless(c.now, in); err != nil {
 		c.refuse(in, due, err)
 		return err, nil
 	}
@@ -136,8 +136,8 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 }
 
 // enlist adds a task that has come.
-func (c *core) enlist(t *task) {
-	c.tasks.put(t.ID, t)
+func (c *tasks) enlist(t *task) {
+	c.byID.put(t.ID, t)
 	t.older, t.newer = c.newest, nil
 	if c.newest == nil {
 		c.oldest = t
@@ -148,8 +148,8 @@ func (c *core) enlist(t *task) {
 }
 
 // delist takes out a task that has ended.
-func (c *core) delist(t *task) {
-	c.tasks.drop(t.ID)
+func (c *tasks) delist(t *task) {
+	c.byID.drop(t.ID)
 	if t.older == nil {
 		c.oldest = t.newer
 	} else {
@@ -188,7 +188,7 @@ func (e *inputError) Error() string { return fmt.Sprintf("input of request %d: %
 func (e *inputError) Unwrap() error { return e.err }
 
 func (c *core) cancel(id uint64) error {
-	t := c.tasks.get(id)
+	t := c.byID.get(id)
 	if t == nil {
 		return nil // it has ended: too late to take back
 	}
@@ -240,7 +240,7 @@ func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
 	}
-	c.byTable.look = 0
+	c.admission.look = 0
 	c.st.Queue.Insert(&r.Request)
 }
 

@@ -86,7 +86,7 @@ func (t *Ticket) Cancel() {
 // number is the task's id: the one it came with, or a free one.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
-		if c.given++; c.tasks.get(firstGiven+c.given) == nil {
+		if c.given++; c.byID.get(firstGiven+c.given) == nil {
 			id = firstGiven + c.given
 		}
 	}

@@ -261,7 +261,7 @@ func (e *equaliser) gains() map[int]int {
 		}
 		for c := range e.channels[out] {
 			class := e.class[e.first[out]+c]
-			if want[class] == 0 {
+			if want[class] == 0 || e.through(n, c, class) {
 				continue
 			}
 			largest := 0.0
@@ -281,6 +281,13 @@ func (e *equaliser) gains() map[int]int {
 	}
 	maps.DeleteFunc(gains, func(_, k int) bool { return k < 1 })
 	return gains
+}
+
+// through reports whether a channel of a node is made of its class alone, so that a gain leaves its weights as they are.
+func (e *equaliser) through(n, c, class int) bool {
+	node := &e.g.Nodes[n]
+	in := node.Inputs[0]
+	return node.Groups > 1 && node.Groups == e.g.Tensors[in].C && node.Groups == e.g.Tensors[node.Output].C && e.class[e.first[in]+c] == class
 }
 
 // scale multiplies a class by 2^k.

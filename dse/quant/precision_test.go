@@ -190,6 +190,16 @@ func TestPrecision(t *testing.T) {
 			z := b.conv(y, 1, 5, true, graph.None, uneven, all(0))
 			return b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{x, z}}, b.g.Tensors[x].H, b.g.Tensors[x].W, 5)
 		}), 1e-2}, // 21 %; a row that is no finer than the layer's largest cannot be scaled
+		{"through the larger of two maps", stream(2, func(b *plan, x, y graph.TensorID) graph.TensorID {
+			z := b.conv(y, 1, 5, false, graph.None, uneven, all(0))
+			h, w := b.g.Tensors[x].H, b.g.Tensors[x].W
+			turned := b.node(graph.Node{
+				Op: graph.Conv, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: 5, Residual: graph.None,
+				Weights: []float32{-1, -1, -1, -1, -1}, Bias: make([]float32, 5), ClampLo: float32(math.Inf(-1)), ClampHi: relu,
+			}, h, w, 5)
+			d := b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{z, turned}, ClampHi: relu}, h, w, 5)
+			return b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{x, d}, ClampLo: float32(math.Inf(-1)), ClampHi: relu}, h, w, 5)
+		}), 5e-3}, // 27 % where the layer that turns x held its channels
 		{"small weights beside a bias", func() *graph.Graph {
 			b := newPlan(6, 6, 3)
 			x := b.conv(0, 1, 2, false, graph.None, all(1), all(0.1))

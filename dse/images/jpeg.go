@@ -58,6 +58,9 @@ func decodeJPEG(data []byte) (*raster, error) {
 	return f.raster()
 }
 
+// maxScans is as many as libjpeg's programs write; each goes through all pixels, however small it is in the file.
+const maxScans = 100
+
 var errTruncated = errors.New("the file ends too early")
 
 // segment returns the content after a marker.
@@ -133,8 +136,8 @@ func (f *jpegFile) read() error {
 		case m == app14 && len(s) >= 12 && string(s[:5]) == "Adobe":
 			f.adobe, f.transform = true, s[11]
 		case m == sos:
-			if scans++; scans > 1000 {
-				return errors.New("more than 1000 scans")
+			if scans++; scans > maxScans {
+				return fmt.Errorf("more than %d scans", maxScans)
 			}
 			err = f.scan(s)
 		}

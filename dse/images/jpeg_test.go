@@ -28,3 +28,29 @@ func TestJPEGSize(t *testing.T) {
 		}
 	}
 }
+
+// A scan of a few bytes goes through all pixels.
+func TestJPEGScans(t *testing.T) {
+	parts := [][]byte{
+		{0xff, 0xd8},
+		jpegSegment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...), jpegSegment(0xc2, 8, 0, 1, 0, 1, 1, 1, 0x11, 0),
+		jpegSegment(0xc4, append([]byte{0x00, 1}, make([]byte, 16)...)...), jpegSegment(0xc4, append([]byte{0x10, 1}, make([]byte, 16)...)...),
+		jpegSegment(0xda, 1, 1, 0, 0, 0, 0),
+		{0},
+	}
+	for k := byte(1); k <= 7; k++ {
+		parts = append(parts, jpegSegment(0xda, 1, 1, 0, k, k, 13), []byte{0})
+		for low := byte(13); low > 0; low-- { // one bit more
+			parts = append(parts, jpegSegment(0xda, 1, 1, 0, k, k, low<<4|(low-1)), []byte{0})
+		}
+	}
+	parts = append(parts, jpegSegment(0xda, 1, 1, 0, 8, 62, 0), []byte{0})
+	end := []byte{0xff, 0xd9}
+	if _, err := decode(bytes.Join(append(parts, end), nil)); err != nil {
+		t.Errorf("100 scans: %v", err)
+	}
+	more := append(parts, jpegSegment(0xda, 1, 1, 0, 63, 63, 0), []byte{0})
+	if _, err := decode(bytes.Join(append(more, end), nil)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "more than 100 scans") {
+		t.Errorf("one scan more: %v", err)
+	}
+}

@@ -29,8 +29,7 @@ const (
 
 // patience records which requests were let go.
 type patience struct {
-	off   []letOff // still waiting, as far as known; in the queue's order
-	total int64    // all requests ever let go
+	off []letOff // still waiting, as far as known; in the queue's order
 }
 
 // letOff is a request that was let go.
@@ -206,7 +205,7 @@ func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, beg
 			continue
 		case missed && p.mayLetGo(now, q, r):
 			p.wait.off = slices.Insert(p.wait.off, at, letOff{r.Priority, r.ID})
-			p.wait.total++
+			q.letGo++
 			at++
 			continue
 		}
@@ -234,7 +233,15 @@ func (w *patience) behind(level int) int {
 // mayLetGo reports whether a request that will be late may be let go.
 func (p *Plus) mayLetGo(now Time, q *plan, r *Request) bool {
 	return !p.Last && float64(now-r.Arrived) > q.tail && canWait(now, r) &&
-		len(p.wait.off) < maxLetGo && float64(p.wait.total) < mul(letGo, float64(q.arrived))
+		len(p.wait.off) < maxLetGo && float64(p.letGone()) < mul(letGo, float64(q.arrived))
+}
+
+// letGone is the number of requests ever let go, of the networks that are still there.
+func (p *Plus) letGone() (n int64) {
+	for _, q := range p.plans {
+		n += q.letGo
+	}
+	return n
 }
 
 func (p *Plus) give(r *Request, begun Time) {

@@ -39,6 +39,7 @@ type plan struct {
 	b       int // B_max
 
 	arrived            int64   // requests so far
+	letGo              int64   // requests let go by this plan
 	tail               float64 // Traffic.Tail
 	back               float64 // how long a request that will be late stands back, in ns
 	over               float64 // how many more requests began beyond the tail than allowed, 0 to overLimit

@@ -323,13 +323,12 @@ type learned struct {
 	eased   []easing
 	plans   []plan
 	off     []letOff
-	total   int64
 	soonest Time
 }
 
 // Snapshot implements Keeper.
 func (p *Plus) Snapshot() any {
-	l := &learned{off: slices.Clone(p.wait.off), total: p.wait.total, soonest: p.soonest}
+	l := &learned{off: slices.Clone(p.wait.off), soonest: p.soonest}
 	for _, e := range p.eased {
 		e.passed = slices.Clone(e.passed)
 		l.eased = append(l.eased, e)
@@ -343,7 +342,7 @@ func (p *Plus) Snapshot() any {
 // Restore implements Keeper.
 func (p *Plus) Restore(snapshot any) {
 	l := snapshot.(*learned)
-	p.wait = patience{off: slices.Clone(l.off), total: l.total}
+	p.wait = patience{off: slices.Clone(l.off)}
 	p.soonest = l.soonest
 	p.eased, p.plans = nil, nil
 	for _, e := range l.eased {

@@ -78,13 +78,8 @@ type kept[T any] struct {
 	parse func() (T, error)
 	log   *slog.Logger
 	mu    sync.Mutex
-	tried []fileState
+	tried []os.FileInfo // nil: there was no such file
 	value T
-}
-
-type fileState struct {
-	changed time.Time
-	size    int64
 }
 
 // keepRead reads the files for the first time, and fails where they are wrong.
@@ -96,21 +91,30 @@ func keepRead[T any](log *slog.Logger, parse func() (T, error), paths ...string)
 	return k, err
 }
 
-func (k *kept[T]) states() []fileState {
-	now := make([]fileState, len(k.paths))
+func (k *kept[T]) states() []os.FileInfo {
+	now := make([]os.FileInfo, len(k.paths))
 	for i, path := range k.paths {
 		if info, err := os.Stat(path); err == nil {
-			now[i] = fileState{info.ModTime(), info.Size()}
+			now[i] = info
 		}
 	}
 	return now
+}
+
+// unchanged tells whether a file is the one that it was. Time and length do not tell: where files are made reproducibly, all
+// have one time, and tokens one length.
+func unchanged(was, now os.FileInfo) bool {
+	if was == nil || now == nil {
+		return was == nil && now == nil
+	}
+	return os.SameFile(was, now) && was.ModTime().Equal(now.ModTime()) && was.Size() == now.Size()
 }
 
 func (k *kept[T]) get() T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.states()
-	if slices.Equal(now, k.tried) {
+	if slices.EqualFunc(k.tried, now, unchanged) {
 		return k.value
 	}
 	k.tried = now

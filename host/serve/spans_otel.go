@@ -110,6 +110,9 @@ func (s *span) exit(e *engine.Exit, now engine.Time) {
 	if !there {
 		from = s.began
 	}
+	if at.Before(from) { // the two clocks were not looked at at the same time
+		at = from
+	}
 	s.since[e.Sample] = at
 	_, x := s.tracer.Start(s.ctx, fmt.Sprintf("exit %d", e.Exit), trace.WithTimestamp(from), trace.WithAttributes(
 		attribute.Int("sluice.sample", e.Sample), attribute.Int("sluice.exit", e.Exit), attribute.Int("sluice.class", e.Result.Class),

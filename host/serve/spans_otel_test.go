@@ -4,8 +4,12 @@ package serve_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,5 +78,48 @@ func TestSpans(t *testing.T) {
 	}
 	if len(exits) != 2 || exits["exit 0"] != 3 || exits["exit 1"] != 3 {
 		t.Errorf("spans of exits: %v: expected three of each", exits)
+	}
+}
+
+// TestSpansOfABadName: a model's name of REST may be no UTF-8, which OTLP does not carry; the spans sent with it arrive.
+func TestSpansOfABadName(t *testing.T) {
+	var mu sync.Mutex
+	var sent []byte
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, b...)
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	tracer, err := serve.NewTracer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Tracer = tracer })
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+		t.Fatal(err)
+	}
+	b := body(1, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.rest+"/v2/models/a%ffz/versions/%ff/infer", bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(b)-4*pixels))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if err := tracer.Close(context.Background()); err != nil {
+		t.Errorf("spans are not sent: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, name := range []string{"infer tiny", "infer a\uFFFDz"} {
+		if !bytes.Contains(sent, []byte(name)) {
+			t.Errorf("no span %q among what was sent", name)
+		}
 	}
 }

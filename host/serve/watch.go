@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -287,15 +288,16 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	b.refused = keep(b.refused, why, lastRefusals)
 }
 
-// brief is the beginning of a text that a client may have made long; it ends with a whole character.
+// brief is the beginning of a text that a client may have made long; it ends with a whole character. It is UTF-8 whatever the
+// client sent: a name in a path may be anything, and protobuf refuses a whole message for it.
 func brief(text string, most int) string {
-	if len(text) <= most {
-		return text
+	if len(text) > most {
+		for most > 0 && !utf8.RuneStart(text[most]) {
+			most--
+		}
+		text = text[:most] + "..."
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "..."
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // maxKept bounds the texts of clients that the server remembers.

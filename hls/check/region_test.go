@@ -83,7 +83,7 @@ var regionBreaks = []struct{ name, file, old, new, want string }{
 	{"a memory that is a stream", "npu.cpp", "variable=kept_in type=ram_s2p impl=bram", "variable=kept_in type=fifo impl=bram", "expected type=fifo of a stream"},
 	{"another operator", "compute.hpp", "bind_op variable=product op=mul", "bind_op variable=product op=add", "product is made by no add"},
 	{"an array of a partitioned one's name", "write.hpp", "  item_t at = {0, 0, 0, 0};\n  bool more = true;\nitems:\n  while (more) {\n#pragma HLS loop_tripcount max=MAX_TRIPS\n    const int nch = channels_of(l, at);\n", "  int desc[64];\n  desc[0] = desc[1] + desc[2];\n  item_t at = {0, 0, 0, 0};\n  bool more = true;\nitems:\n  while (more) {\n#pragma HLS loop_tripcount max=MAX_TRIPS\n    const int nch = channels_of(l, at);\n", "finish has a desc of its own"},
-	{"a burst that is not pipelined", "write.hpp", "// a beat a cycle, as many as the request says\n#pragma HLS pipeline II=1\n", "", "expected the loop behind gmem.write_request(from, n) to be pipelined"},
+	{"a burst that is not pipelined", "write.hpp", "// one beat per cycle, as many as requested\n#pragma HLS pipeline II=1\n", "", "expected the loop behind gmem.write_request(from, n) to be pipelined"},
 	{"stable outside a region", "npu.cpp", "  using namespace npu;\n", "  using namespace npu;\n#pragma HLS stable variable=first\n", "pragma stable in sluice_npu has no effect"},
 	{"a request of another length", "write.hpp", "gmem.write_request(first, beats);", "gmem.write_request(first, words);", "expected behind gmem.write_request(from, n) a loop"},
 	{"a beat under a condition", "write.hpp", writtenBeat, "      if (strobe != 0) gmem.write(beat, strobe);\n", "expected the loop to write one beat of gmem a trip"},

@@ -366,11 +366,10 @@ func partCycles(d configs.Design, sh *netShape, parts []part, batch int, strateg
 	all, pools = make([]int64, len(parts)), make([]int64, len(parts))
 	for i, p := range parts {
 		all[i] = cost.Start(d)
-		for i, g := range cost.GeomsOf(sh.Layers[p.first : p.last+1]) {
-			l := p.first + i
+		for l, g := range cost.GeomsOf(sh.Layers[p.first : p.last+1]) {
 			c, err := layerTime(d, g, batch, strategy, o)
 			if err != nil {
-				return nil, nil, fmt.Errorf("layer %d at batch %d: %w", l, batch, err)
+				return nil, nil, fmt.Errorf("layer %d at batch %d: %w", p.first+l, batch, err)
 			}
 			all[i] += c
 			if !g.GEMM() {

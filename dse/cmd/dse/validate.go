@@ -145,6 +145,17 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 	return nil
 }
 
+// compiled compiles a network for a configuration; nil without an error: it does not fit, which has been said.
+func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*bundle.Bundle, error) {
+	s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
+	b, err := s.compileFor(d)
+	if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
+		fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
+		return nil, nil
+	}
+	return b, err
+}
+
 func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design, out *counted.Starts) (err error) {
 	drv, err := openStub(ctx, d, c.Config)
 	if err != nil {
@@ -152,14 +163,12 @@ func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design
 	}
 	defer func() { err = errors.Join(err, drv.Close()) }()
 	for _, network := range c.Network {
-		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
-		b, err := s.compileFor(d)
-		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
-			fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
-			continue
-		}
+		b, err := c.compiled(e, d, network)
 		if err != nil {
 			return err
+		}
+		if b == nil {
+			continue
 		}
 		if err := drv.Load(ctx, b); err != nil {
 			return err
@@ -291,14 +300,12 @@ func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650001))
 	t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
 	for _, network := range c.Network {
-		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
-		b, err := s.compileFor(d)
-		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
-			fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
-			continue
-		}
+		b, err := c.compiled(e, d, network)
 		if err != nil {
 			return nil, err
+		}
+		if b == nil {
+			continue
 		}
 		for l := range b.Layers {
 			if rng.Float64() >= c.Share {

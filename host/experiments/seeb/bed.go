@@ -369,20 +369,13 @@ type EdgeOutcome struct {
 	Tasks      int
 }
 
-// edgeTask is one of a load.
-type edgeTask struct {
-	at      int64
-	network string
-	images  int
-}
-
 // added is what ends the name of a load whose deadlines have the window of 100 ms added, in which every
 // system collects requests: another reading of the publication, which says 120 % of the expected time.
 const added = "+window"
 
 // deadline is a task's, from its release on.
-func (e *Edge) deadline(t *edgeTask, load string) int64 {
-	d := int64(1.2 * float64(e.alone(t.network, t.images)))
+func (e *Edge) deadline(network string, images int, load string) int64 {
+	d := int64(1.2 * float64(e.alone(network, images)))
 	if strings.HasSuffix(load, added) {
 		d += window
 	}
@@ -397,8 +390,9 @@ func EdgeLoads() []string {
 // paiRate is table 3's throughput, which no system falls short of by much.
 const paiRate = 1.097
 
-// tasks draws a load; pai are the arrivals of a trace, nil: bursts as a Markov chain of two rates.
-func (e *Edge) tasks(name string, ns int64, seed uint64, pai []int64) ([]edgeTask, error) {
+// tasks draws the tasks of a load; pai are the arrivals of a trace, nil: bursts as a Markov chain of two rates.
+func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
+	name := strings.TrimSuffix(full, added)
 	var p load.Process
 	var rate, x float64
 	switch n, _ := fmt.Sscanf(name, "poisson:%g", &rate); {
@@ -430,11 +424,12 @@ func (e *Edge) tasks(name string, ns int64, seed uint64, pai []int64) ([]edgeTas
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 31))
-	var out []edgeTask
+	var out []Task
 	for _, at := range times {
 		mean := e.open["images"]
 		images := 1 + int(min(4*mean, rng.ExpFloat64()*mean))
-		out = append(out, edgeTask{at, edgeNetworks()[rng.IntN(4)], images})
+		network := edgeNetworks()[rng.IntN(4)]
+		out = append(out, Task{At: at, Deadline: e.deadline(network, images, full), Network: network, Images: images})
 	}
 	return out, nil
 }
@@ -445,7 +440,7 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	if o := e.runs[key]; o != nil {
 		return o, nil
 	}
-	tasks, err := e.tasks(strings.TrimSuffix(name, added), ns, seed, pai)
+	tasks, err := e.tasks(name, ns, seed, pai)
 	if err != nil {
 		return nil, err
 	}
@@ -464,7 +459,7 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	for _, n := range edgeNetworks() {
 		nets = append(nets, engine.Network{Name: n, Tables: []*sched.Table{e.nets[n].table}})
 	}
-	src, seen := &edgeSource{e: e, tasks: tasks, load: name}, &edgeSeen{tasks: make([]span, len(tasks))}
+	src, seen := &Source{Tasks: tasks}, &Spans{Tasks: make([]Span, len(tasks))}
 	if _, err := engine.Run(ctx, engine.Config{
 		Devices: []device.Device{d}, Networks: nets, Policy: policy, Inputs: engine.NoInputs, Source: src,
 		Clock: engine.Measured, Keep: engine.Counts, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
@@ -474,78 +469,28 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	o := &EdgeOutcome{Tasks: len(tasks)}
 	var end int64
 	for i := range tasks {
-		t, s := &tasks[i], seen.tasks[i]
-		if s.failed {
+		t, s := &tasks[i], seen.Tasks[i]
+		if s.Failed {
 			return nil, fmt.Errorf("%s under %s: task %d did not end well", name, system, i)
 		}
-		took := float64(s.to - s.from)
+		took := float64(s.To - s.From)
 		o.Latency += took / 1e9
-		o.Waiting += float64(s.from-t.at) / 1e9
-		if s.to-t.at > e.deadline(t, name) {
+		o.Waiting += float64(s.From-t.At) / 1e9
+		if s.To-t.At > t.Deadline {
 			o.Violations++
 		}
-		if took > 1.2*float64(e.alone(t.network, t.images)) {
+		if took > 1.2*float64(e.alone(t.Network, t.Images)) {
 			o.Dispatched++
 		}
-		end = max(end, s.to)
+		end = max(end, s.To)
 	}
 	k := float64(len(tasks))
 	o.Latency, o.Waiting, o.Violations, o.Dispatched = o.Latency/k, o.Waiting/k, o.Violations/k, o.Dispatched/k
 	o.Throughput = k / (float64(max(end, ns)) / 1e9)
-	o.Accuracy = float64(seen.right) / float64(seen.images)
+	o.Accuracy = float64(seen.Right) / float64(seen.Images)
 	o.Efficacy = o.Throughput / o.Latency * o.Accuracy
 	e.runs[key] = o
 	return o, nil
-}
-
-// edgeSource is the load of a run.
-type edgeSource struct {
-	e     *Edge
-	tasks []edgeTask
-	load  string
-	next  int
-}
-
-// Next implements sched.Source.
-func (s *edgeSource) Next() (sched.Item, bool) {
-	if s.next == len(s.tasks) {
-		return sched.Item{}, false
-	}
-	t := &s.tasks[s.next]
-	s.next++
-	return sched.Item{At: t.at, Task: &sched.Task{
-		ID: uint64(s.next), Network: t.network, Created: t.at, Arrived: t.at, Deadline: t.at + s.e.deadline(t, s.load), Samples: t.images, Theta: 2,
-	}}, true
-}
-
-// Ended implements sched.Source.
-func (*edgeSource) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
-
-type span struct {
-	from, to int64
-	failed   bool
-}
-
-// edgeSeen hears of endings.
-type edgeSeen struct {
-	engine.Deaf
-	tasks         []span
-	images, right int
-}
-
-// Ended implements engine.Observer.
-func (s *edgeSeen) Ended(r *engine.Record, _ *device.ExitResult) {
-	t := &s.tasks[r.Task-1]
-	if r.Ending != engine.OnTime && r.Ending != engine.Late {
-		t.failed = true
-		return
-	}
-	if t.to == 0 || r.Started < t.from {
-		t.from = r.Started
-	}
-	t.to = max(t.to, r.Ended)
-	s.images++
-	s.right += r.Class
 }
 
 // keys of what is open, in order.

@@ -197,16 +197,9 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// task is one of the load.
-type task struct {
-	at, deadline int64
-	network      string
-	images       int
-}
-
 // tasks are Poisson arrivals that ask for half of the GPU's time, each of several images of one network: as many, in
 // the mean, as take Task. A deadline is 120 % of the time alone, and the window in which every system collects.
-func (r *run) tasks() (out []task) {
+func (r *run) tasks() (out []seeb.Task) {
 	mean := r.cfg.Task
 	if mean == 0 {
 		mean = usual
@@ -222,12 +215,12 @@ func (r *run) tasks() (out []task) {
 		n := r.nets[rng.IntN(len(r.nets))]
 		image := float64(n.alone[len(n.alone)-1]) / cuda.MaxBatch
 		k := 1 + int(min(most-1, min(4, rng.ExpFloat64())*float64(mean)/image))
-		out = append(out, task{int64(at), int64(1.2*float64(n.whole(k))) + seeb.Window, n.b.Network.Name, k})
+		out = append(out, seeb.Task{At: int64(at), Deadline: int64(1.2*float64(n.whole(k))) + seeb.Window, Network: n.b.Network.Name, Images: k})
 	}
 }
 
 // serve serves the tasks under a system.
-func (r *run) serve(ctx context.Context, system string, tasks []task) error {
+func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error {
 	policy, err := seeb.System(system, r.names(), r.models, seeb.DefaultOpen())
 	if err != nil {
 		return err
@@ -241,9 +234,9 @@ func (r *run) serve(ctx context.Context, system string, tasks []task) error {
 	for _, n := range r.nets {
 		nets = append(nets, engine.Network{Name: n.b.Network.Name, Tables: []*sched.Table{n.table}})
 	}
-	seen, launched := &seen{tasks: make([]ended, len(tasks))}, &watched{Policy: policy}
+	seen, launched := &seeb.Spans{Tasks: make([]seeb.Span, len(tasks))}, &watched{Policy: policy}
 	if _, err := engine.Serve(ctx, engine.Config{
-		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: &source{tasks: tasks}, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
+		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: &seeb.Source{Tasks: tasks}, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Inputs: func(q *sched.Request) ([]device.Tensor, error) { return r.inputs[q.Network], nil }, Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}); err != nil {
 		return err
@@ -254,17 +247,17 @@ func (r *run) serve(ctx context.Context, system string, tasks []task) error {
 	var latency, late, pictures []int64
 	failed := int64(0)
 	for i := range tasks {
-		e := &seen.tasks[i]
-		if e.failed || e.to == 0 {
+		e := &seen.Tasks[i]
+		if e.Failed || e.To == 0 {
 			failed++
 			continue
 		}
-		latency = append(latency, e.to-e.from)
+		latency = append(latency, e.To-e.From)
 		over := int64(0)
-		if e.to-tasks[i].at > tasks[i].deadline {
+		if e.To-tasks[i].At > tasks[i].Deadline {
 			over = 1_000_000
 		}
-		late, pictures = append(late, over), append(pictures, int64(tasks[i].images))
+		late, pictures = append(late, over), append(pictures, int64(tasks[i].Images))
 	}
 	r.add(system+" latency of a task", "ns", latency...)
 	r.add(system+" late", "ppm", late...)
@@ -297,48 +290,4 @@ func (w *watched) Decide(now sched.Time, st *sched.State, ev *sched.Event, buf [
 		}
 	}
 	return buf
-}
-
-type source struct {
-	tasks []task
-	next  int
-}
-
-// Next implements sched.Source.
-func (s *source) Next() (sched.Item, bool) {
-	if s.next == len(s.tasks) {
-		return sched.Item{}, false
-	}
-	t := &s.tasks[s.next]
-	s.next++
-	return sched.Item{At: t.at, Task: &sched.Task{
-		ID: uint64(s.next), Network: t.network, Created: t.at, Arrived: t.at, Deadline: t.at + t.deadline, Samples: t.images, Theta: 2,
-	}}, true
-}
-
-// Ended implements sched.Source.
-func (*source) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
-
-type ended struct {
-	from, to int64
-	failed   bool
-}
-
-// seen hears of endings.
-type seen struct {
-	engine.Deaf
-	tasks []ended
-}
-
-// Ended implements engine.Observer.
-func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
-	t := &s.tasks[r.Task-1]
-	if r.Ending != engine.OnTime && r.Ending != engine.Late {
-		t.failed = true
-		return
-	}
-	if t.to == 0 || r.Started < t.from {
-		t.from = r.Started
-	}
-	t.to = max(t.to, r.Ended)
 }

@@ -9,25 +9,28 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0xb9a5c8dba2e3c885
+const Hash uint64 = 0x9e617f4bf346f709
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
 
 // Constants of the description.
 const (
-	BMax        = 8          // largest batch (samples of one start)
-	LMax        = 256        // most layers of a bundle
-	DescBytes   = 128        // size of one layer descriptor in DRAM
-	DescMagic   = 0xD5       // first byte that marks a descriptor
-	DataBits    = 16         // width of activations and weights
-	AccBits     = 36         // width of an accumulator
-	AddrBits    = 40         // width of a DRAM byte address
-	WeightAlign = 64         // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
-	RingSpare   = 256        // bytes of the weights ring that replay cannot use (a request)
-	AvgTaps     = 0x2000     // most elements of a window that an average pool's sums hold
-	AvgTable    = 256        // most entries of an average pool's table, that of no element included
-	ID          = 0x534C5549 // "SLUI"
+	BMax          = 8          // largest batch (samples of one start)
+	LMax          = 256        // most layers of a bundle
+	DescBytes     = 128        // size of one layer descriptor in DRAM
+	DescMagic     = 0xD5       // first byte that marks a descriptor
+	DataBits      = 16         // width of activations and weights
+	AccBits       = 36         // width of an accumulator
+	AddrBits      = 40         // width of a DRAM byte address
+	WeightAlign   = 64         // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
+	RingSpare     = 256        // bytes of the weights ring that replay cannot use (a request)
+	AvgTaps       = 0x2000     // most elements of a window that an average pool's sums hold
+	AvgTable      = 256        // most entries of an average pool's table, that of no element included
+	CurveSegments = 32         // segments of a curve
+	CurveWords    = 64         // words of a curve behind the biases: OFFSET and SLOPE of each segment
+	DwWords       = 1024       // words of the depthwise unit's weights
+	ID            = 0x534C5549 // "SLUI"
 )
 
 // Codes of values, and limits that the bits of a field do not say.
@@ -36,6 +39,7 @@ const (
 	KHalf        = 1         // FBCB.K: k = 1/2
 	KTwo         = 2         // FBCB.K: k = 2
 	ShiftMax     = 47        // largest SHIFT and AVG_SHIFT
+	CurveStepMax = 11        // largest CURVE_STEP
 	StrideMax    = 15        // largest S_H and S_W
 	OutHMax      = 0xEFFF    // largest OUT_H; with a tile more it is still counted in 16 bits
 	TileReachMax = 0x7FFF    // largest (TILE_ROWS - 1) * S_H
@@ -73,29 +77,35 @@ const (
 	RegBuildTC     = 0x020 // ro: T_C of this build
 	RegBuildTCMask = 0xFFFFFFFF
 
-	RegBuildAXI             = 0x024 // ro: memory ports of this build
-	RegBuildAXIMask         = 0x0FFFFFFF
-	RegBuildAXINAXILSB      = 0 // number of AXI masters
-	RegBuildAXINAXIBits     = 4
-	RegBuildAXINAXIMask     = 0x0000000F
-	RegBuildAXIAXIBytesLSB  = 4 // bytes of one beat
-	RegBuildAXIAXIBytesBits = 8
-	RegBuildAXIAXIBytesMask = 0x00000FF0
-	RegBuildAXIMaxBurstLSB  = 12 // beats of the longest burst
-	RegBuildAXIMaxBurstBits = 12
-	RegBuildAXIMaxBurstMask = 0x00FFF000
-	RegBuildAXIStubLSB      = 24 // 1 where the MACs are left out (ARRAY_STUB)
-	RegBuildAXIStubBits     = 1
-	RegBuildAXIStubMask     = 0x01000000
-	RegBuildAXIStackLSB     = 25 // 1 where Stackable PEs are built
-	RegBuildAXIStackBits    = 1
-	RegBuildAXIStackMask    = 0x02000000
-	RegBuildAXIFluidLSB     = 26 // 1 where sample groups are built
-	RegBuildAXIFluidBits    = 1
-	RegBuildAXIFluidMask    = 0x04000000
-	RegBuildAXIQuietLSB     = 27 // 1 where a refused access answers OKAY and shows in ACCESS alone
-	RegBuildAXIQuietBits    = 1
-	RegBuildAXIQuietMask    = 0x08000000
+	RegBuildAXI              = 0x024 // ro: memory ports of this build
+	RegBuildAXIMask          = 0x3FFFFFFF
+	RegBuildAXINAXILSB       = 0 // number of AXI masters
+	RegBuildAXINAXIBits      = 4
+	RegBuildAXINAXIMask      = 0x0000000F
+	RegBuildAXIAXIBytesLSB   = 4 // bytes of one beat
+	RegBuildAXIAXIBytesBits  = 8
+	RegBuildAXIAXIBytesMask  = 0x00000FF0
+	RegBuildAXIMaxBurstLSB   = 12 // beats of the longest burst
+	RegBuildAXIMaxBurstBits  = 12
+	RegBuildAXIMaxBurstMask  = 0x00FFF000
+	RegBuildAXIStubLSB       = 24 // 1 where the MACs are left out (ARRAY_STUB)
+	RegBuildAXIStubBits      = 1
+	RegBuildAXIStubMask      = 0x01000000
+	RegBuildAXIStackLSB      = 25 // 1 where Stackable PEs are built
+	RegBuildAXIStackBits     = 1
+	RegBuildAXIStackMask     = 0x02000000
+	RegBuildAXIFluidLSB      = 26 // 1 where sample groups are built
+	RegBuildAXIFluidBits     = 1
+	RegBuildAXIFluidMask     = 0x04000000
+	RegBuildAXIQuietLSB      = 27 // 1 where a refused access answers OKAY and shows in ACCESS alone
+	RegBuildAXIQuietBits     = 1
+	RegBuildAXIQuietMask     = 0x08000000
+	RegBuildAXIPostLSB       = 28 // 1 where products and curves are built
+	RegBuildAXIPostBits      = 1
+	RegBuildAXIPostMask      = 0x10000000
+	RegBuildAXIDepthwiseLSB  = 29 // 1 where the depthwise unit is built
+	RegBuildAXIDepthwiseBits = 1
+	RegBuildAXIDepthwiseMask = 0x20000000
 
 	RegBuildABuf     = 0x028 // ro: activation buffer in elements per half
 	RegBuildABufMask = 0xFFFFFFFF
@@ -251,7 +261,7 @@ var registers = [...]Register{
 	{"BUILD_TR", 0x018, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TP", 0x01C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TC", 0x020, 1, 0xFFFFFFFF, true, false, false},
-	{"BUILD_AXI", 0x024, 1, 0x0FFFFFFF, true, false, false},
+	{"BUILD_AXI", 0x024, 1, 0x3FFFFFFF, true, false, false},
 	{"BUILD_ABUF", 0x028, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_WRING", 0x02C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_CMAX", 0x030, 1, 0xFFFFFFFF, true, false, false},
@@ -325,15 +335,17 @@ type Op uint8
 
 // Operators.
 const (
-	OpGEMM    Op = 0 // convolution and fully connected: bias, residual, requantise, clamp
-	OpMaxPool Op = 1 // max pool; padding counts as -32768
-	OpAvgPool Op = 2 // average pool: (sum * M + 2^(S-1)) >> S, saturated, clamped
+	OpGEMM      Op = 0 // convolution and fully connected: bias, residual, requantise, clamp
+	OpMaxPool   Op = 1 // max pool; padding counts as -32768
+	OpAvgPool   Op = 2 // average pool: (sum * M + 2^(S-1)) >> S, saturated, clamped
+	OpDepthwise Op = 3 // depthwise convolution: each channel by itself; bias, residual, requantise, clamp as GEMM
 )
 
 var opNames = [...]string{
 	"GEMM",
 	"MAX_POOL",
 	"AVG_POOL",
+	"DEPTHWISE",
 }
 
 // ErrCode says why a start failed (register ERROR, field CODE).
@@ -346,7 +358,7 @@ const (
 	ErrBatchRange  ErrCode = 2  // B_ACT is 0 or above B_MAX
 	ErrSlotRange   ErrCode = 3  // a slot of the table is not below N_SLOT, or stands there twice
 	ErrDescMagic   ErrCode = 4  // a descriptor does not begin with DESC_MAGIC, or sets unnamed bits
-	ErrDescOp      ErrCode = 5  // unknown operator
+	ErrDescOp      ErrCode = 5  // an operator that is unknown, or that this build lacks
 	ErrDescShape   ErrCode = 6  // a size, kernel, stride or count is zero or beyond this build
 	ErrDescShift   ErrCode = 7  // a shift beyond its range
 	ErrDescAddress ErrCode = 8  // a tensor leaves its slot, or an address is misaligned
@@ -386,7 +398,7 @@ var errDocs = [...]string{
 	"B_ACT is 0 or above B_MAX",
 	"a slot of the table is not below N_SLOT, or stands there twice",
 	"a descriptor does not begin with DESC_MAGIC, or sets unnamed bits",
-	"unknown operator",
+	"an operator that is unknown, or that this build lacks",
 	"a size, kernel, stride or count is zero or beyond this build",
 	"a shift beyond its range",
 	"a tensor leaves its slot, or an address is misaligned",
@@ -403,8 +415,12 @@ var errDocs = [...]string{
 // Desc describes one layer. Sizes are in elements (16 bit) unless they say bytes.
 type Desc struct {
 	Op          Op     // 4 bits: operator
-	Residual    bool   // 1 bits: add a residual (GEMM)
+	Residual    bool   // 1 bits: add a residual (GEMM, DEPTHWISE)
 	AvgTable    bool   // 1 bits: average pool: M is read from the bias memory at index n (valid taps) instead of AVG_MUL
+	Curve       bool   // 1 bits: a curve of CURVE_SEGMENTS straight segments after SHIFT (GEMM, DEPTHWISE)
+	Product     bool   // 1 bits: with RESIDUAL: multiply by it after SHIFT instead of adding it
+	CurveStep   uint8  // 4 bits: a segment is 2^CURVE_STEP values wide (0..11)
+	CurveShift  uint8  // 5 bits: rounding right shift behind a segment's sum
 	Magic       uint8  // 8 bits: DESC_MAGIC
 	InOffset    uint32 // 32 bits: input tensor, bytes from the slot's start
 	OutOffset   uint32 // 32 bits: output tensor, bytes from the slot's start
@@ -417,8 +433,8 @@ type Desc struct {
 	OutW        uint16 // 16 bits: output width
 	OutC        uint16 // 16 bits: output channels
 	OutPix      uint16 // 16 bits: elements from one output pixel to the next
-	ResPix      uint16 // 16 bits: elements from one residual pixel to the next
-	ResShift    uint8  // 5 bits: rs: left shift that brings the residual to the accumulator's scale
+	ResPix      uint16 // 16 bits: elements from one residual pixel to the next; 0: one pixel for all positions (RES_ROW_BYTES is 0 too)
+	ResShift    uint8  // 5 bits: rs: left shift that brings the residual to the accumulator's scale; with PRODUCT: rounding right shift of the product
 	Shift       uint8  // 6 bits: sh: rounding right shift to the output's scale (0..47)
 	KH          uint8  // 8 bits: kernel height
 	KW          uint8  // 8 bits: kernel width
@@ -438,7 +454,8 @@ type Desc struct {
 	WTileH      uint32 // 32 bits: bytes of one full C tile, k = 1/2
 	WTile2      uint32 // 32 bits: bytes of one full C tile, k = 2
 	BiasOffset  uint32 // 32 bits: int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, WEIGHT_ALIGN aligned
-	BiasCount   uint16 // 16 bits: int32 words of the bias (OUT_C for GEMM; 0 for pools without AVG_TABLE)
+	BiasCount   uint16 // 16 bits: int32 words of the bias (OUT_C for GEMM and DEPTHWISE, with CURVE CURVE_WORDS more; 0 for pools without AVG_TABLE)
+	CurveLo     int16  // 16 bits: where the first segment begins; values below it are of the first, those beyond the last of the last
 	InRow       uint32 // 24 bits: IN_W * IN_C: elements of an input row on chip
 	InRowBytes  uint32 // 32 bits: bytes from one input row to the next in DRAM, IN_W * IN_PIX * 2 or more
 	OutRowBytes uint32 // 32 bits: bytes from one output row to the next
@@ -453,7 +470,7 @@ type Desc struct {
 
 // DescReserved has ones where a descriptor's words must be zero.
 var DescReserved = [DescBytes / 4]uint32{
-	0x00FFFFC0,
+	0x00FE0000,
 	0x00000000,
 	0x00000000,
 	0x00000000,
@@ -475,7 +492,7 @@ var DescReserved = [DescBytes / 4]uint32{
 	0x00000000,
 	0x00000000,
 	0x00000000,
-	0xFFFF0000,
+	0x00000000,
 	0xFF000000,
 	0x00000000,
 	0x00000000,
@@ -505,6 +522,20 @@ func (d *Desc) Encode() ([DescBytes]byte, error) {
 	if d.AvgTable {
 		w[0] |= 1 << 5
 	}
+	if d.Curve {
+		w[0] |= 1 << 6
+	}
+	if d.Product {
+		w[0] |= 1 << 7
+	}
+	if uint32(d.CurveStep)>>4 != 0 {
+		return out, fmt.Errorf("abi: encode descriptor: CurveStep is %d, beyond 4 bits", d.CurveStep)
+	}
+	w[0] |= uint32(d.CurveStep) << 8
+	if uint32(d.CurveShift)>>5 != 0 {
+		return out, fmt.Errorf("abi: encode descriptor: CurveShift is %d, beyond 5 bits", d.CurveShift)
+	}
+	w[0] |= uint32(d.CurveShift) << 12
 	w[0] |= uint32(d.Magic) << 24
 	w[1] |= uint32(d.InOffset) << 0
 	w[2] |= uint32(d.OutOffset) << 0
@@ -545,6 +576,7 @@ func (d *Desc) Encode() ([DescBytes]byte, error) {
 	w[20] |= uint32(d.WTile2) << 0
 	w[21] |= uint32(d.BiasOffset) << 0
 	w[22] |= uint32(d.BiasCount) << 0
+	w[22] |= uint32(uint16(d.CurveLo)) << 16
 	if uint32(d.InRow)>>24 != 0 {
 		return out, fmt.Errorf("abi: encode descriptor: InRow is %d, beyond 24 bits", d.InRow)
 	}
@@ -599,6 +631,10 @@ func DecodeDesc(b []byte) (Desc, error) {
 	d.Op = Op(w[0] >> 0 & 0xF)
 	d.Residual = w[0]>>4&1 != 0
 	d.AvgTable = w[0]>>5&1 != 0
+	d.Curve = w[0]>>6&1 != 0
+	d.Product = w[0]>>7&1 != 0
+	d.CurveStep = uint8(w[0] >> 8 & 0xF)
+	d.CurveShift = uint8(w[0] >> 12 & 0x1F)
 	d.Magic = uint8(w[0] >> 24)
 	d.InOffset = uint32(w[1] >> 0)
 	d.OutOffset = uint32(w[2] >> 0)
@@ -633,6 +669,7 @@ func DecodeDesc(b []byte) (Desc, error) {
 	d.WTile2 = uint32(w[20] >> 0)
 	d.BiasOffset = uint32(w[21] >> 0)
 	d.BiasCount = uint16(w[22] >> 0)
+	d.CurveLo = int16(w[22] >> 16)
 	d.InRow = uint32(w[23] >> 0 & 0xFFFFFF)
 	d.InRowBytes = uint32(w[24] >> 0)
 	d.OutRowBytes = uint32(w[25] >> 0)

@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'hb9a5c8dba2e3c885;
+  localparam logic [63:0] ABI_HASH = 64'h9e617f4bf346f709;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -33,6 +33,12 @@ package abi_pkg;
   localparam int unsigned AVG_TAPS = 32'h2000;
   // most entries of an average pool's table, that of no element included
   localparam int unsigned AVG_TABLE = 32'h100;
+  // segments of a curve
+  localparam int unsigned CURVE_SEGMENTS = 32'h20;
+  // words of a curve behind the biases: OFFSET and SLOPE of each segment
+  localparam int unsigned CURVE_WORDS = 32'h40;
+  // words of the depthwise unit's weights
+  localparam int unsigned DW_WORDS = 32'h400;
   // "SLUI"
   localparam int unsigned ID = 32'h534C5549;
 
@@ -67,7 +73,7 @@ package abi_pkg;
   localparam logic [31:0] REG_BUILD_TC_MASK = 32'hFFFFFFFF;
   // ro: memory ports of this build
   localparam logic [11:0] REG_BUILD_AXI = 12'h024;
-  localparam logic [31:0] REG_BUILD_AXI_MASK = 32'h0FFFFFFF;
+  localparam logic [31:0] REG_BUILD_AXI_MASK = 32'h3FFFFFFF;
   localparam int unsigned REG_BUILD_AXI_N_AXI_LSB = 0;
   localparam int unsigned REG_BUILD_AXI_N_AXI_W = 4;
   localparam int unsigned REG_BUILD_AXI_AXI_BYTES_LSB = 4;
@@ -82,6 +88,10 @@ package abi_pkg;
   localparam int unsigned REG_BUILD_AXI_FLUID_W = 1;
   localparam int unsigned REG_BUILD_AXI_QUIET_LSB = 27;
   localparam int unsigned REG_BUILD_AXI_QUIET_W = 1;
+  localparam int unsigned REG_BUILD_AXI_POST_LSB = 28;
+  localparam int unsigned REG_BUILD_AXI_POST_W = 1;
+  localparam int unsigned REG_BUILD_AXI_DEPTHWISE_LSB = 29;
+  localparam int unsigned REG_BUILD_AXI_DEPTHWISE_W = 1;
   // ro: activation buffer in elements per half
   localparam logic [11:0] REG_BUILD_ABUF = 12'h028;
   localparam logic [31:0] REG_BUILD_ABUF_MASK = 32'hFFFFFFFF;
@@ -265,6 +275,8 @@ package abi_pkg;
   localparam logic [3:0] OP_MAX_POOL = 4'd1;
   // average pool: (sum * M + 2^(S-1)) >> S, saturated, clamped
   localparam logic [3:0] OP_AVG_POOL = 4'd2;
+  // depthwise convolution: each channel by itself; bias, residual, requantise, clamp as GEMM
+  localparam logic [3:0] OP_DEPTHWISE = 4'd3;
 
   // no error
   localparam logic [7:0] ERR_NONE = 8'd0;
@@ -276,7 +288,7 @@ package abi_pkg;
   localparam logic [7:0] ERR_SLOT_RANGE = 8'd3;
   // a descriptor does not begin with DESC_MAGIC, or sets unnamed bits
   localparam logic [7:0] ERR_DESC_MAGIC = 8'd4;
-  // unknown operator
+  // an operator that is unknown, or that this build lacks
   localparam logic [7:0] ERR_DESC_OP = 8'd5;
   // a size, kernel, stride or count is zero or beyond this build
   localparam logic [7:0] ERR_DESC_SHAPE = 8'd6;
@@ -320,7 +332,7 @@ package abi_pkg;
     logic [31:0] in_row_bytes;
     logic [7:0] rsvd_23_24;
     logic [23:0] in_row;
-    logic [15:0] rsvd_22_16;
+    logic signed [15:0] curve_lo;
     logic [15:0] bias_count;
     logic [31:0] bias_offset;
     logic [31:0] w_tile_2;
@@ -358,7 +370,11 @@ package abi_pkg;
     logic [31:0] out_offset;
     logic [31:0] in_offset;
     logic [7:0] magic;
-    logic [17:0] rsvd_0_6;
+    logic [6:0] rsvd_0_17;
+    logic [4:0] curve_shift;
+    logic [3:0] curve_step;
+    logic product;
+    logic curve;
     logic avg_table;
     logic residual;
     logic [3:0] op;
@@ -375,7 +391,7 @@ package abi_pkg;
     32'h00000000,
     32'h00000000,
     32'hFF000000,
-    32'hFFFF0000,
+    32'h00000000,
     32'h00000000,
     32'h00000000,
     32'h00000000,
@@ -397,7 +413,7 @@ package abi_pkg;
     32'h00000000,
     32'h00000000,
     32'h00000000,
-    32'h00FFFFC0
+    32'h00FE0000
   };
 
   // One entry of the Fluid Batching Control Block.

@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0xb9a5c8dba2e3c885ULL;
+constexpr std::uint64_t ABI_HASH = 0x9e617f4bf346f709ULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -24,6 +24,9 @@ constexpr std::uint32_t WEIGHT_ALIGN = 0x40;  // what the weights and the bias o
 constexpr std::uint32_t RING_SPARE = 0x100;  // bytes of the weights ring that replay cannot use (a request)
 constexpr std::uint32_t AVG_TAPS = 0x2000;  // most elements of a window that an average pool's sums hold
 constexpr std::uint32_t AVG_TABLE = 0x100;  // most entries of an average pool's table, that of no element included
+constexpr std::uint32_t CURVE_SEGMENTS = 0x20;  // segments of a curve
+constexpr std::uint32_t CURVE_WORDS = 0x40;  // words of a curve behind the biases: OFFSET and SLOPE of each segment
+constexpr std::uint32_t DW_WORDS = 0x400;  // words of the depthwise unit's weights
 constexpr std::uint32_t ID = 0x534C5549;  // "SLUI"
 constexpr std::uint32_t DESC_WORDS = 32;
 
@@ -47,7 +50,7 @@ constexpr std::uint32_t REG_BUILD_TP_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_TC = 0x020;  // T_C of this build (ro)
 constexpr std::uint32_t REG_BUILD_TC_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_AXI = 0x024;  // memory ports of this build (ro)
-constexpr std::uint32_t REG_BUILD_AXI_MASK = 0x0FFFFFFF;
+constexpr std::uint32_t REG_BUILD_AXI_MASK = 0x3FFFFFFF;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_LSB = 0;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_W = 4;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_MASK = 0x0000000F;
@@ -69,6 +72,12 @@ constexpr std::uint32_t REG_BUILD_AXI_FLUID_MASK = 0x04000000;
 constexpr std::uint32_t REG_BUILD_AXI_QUIET_LSB = 27;
 constexpr std::uint32_t REG_BUILD_AXI_QUIET_W = 1;
 constexpr std::uint32_t REG_BUILD_AXI_QUIET_MASK = 0x08000000;
+constexpr std::uint32_t REG_BUILD_AXI_POST_LSB = 28;
+constexpr std::uint32_t REG_BUILD_AXI_POST_W = 1;
+constexpr std::uint32_t REG_BUILD_AXI_POST_MASK = 0x10000000;
+constexpr std::uint32_t REG_BUILD_AXI_DEPTHWISE_LSB = 29;
+constexpr std::uint32_t REG_BUILD_AXI_DEPTHWISE_W = 1;
+constexpr std::uint32_t REG_BUILD_AXI_DEPTHWISE_MASK = 0x20000000;
 constexpr std::uint32_t REG_BUILD_ABUF = 0x028;  // activation buffer in elements per half (ro)
 constexpr std::uint32_t REG_BUILD_ABUF_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_WRING = 0x02C;  // weights ring in beats (ro)
@@ -200,7 +209,7 @@ constexpr Register REGISTERS[] = {
     {"BUILD_TR", 0x018, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_TP", 0x01C, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_TC", 0x020, 0xFFFFFFFF, 1, true, false, false, false},
-    {"BUILD_AXI", 0x024, 0x0FFFFFFF, 1, true, false, false, false},
+    {"BUILD_AXI", 0x024, 0x3FFFFFFF, 1, true, false, false, false},
     {"BUILD_ABUF", 0x028, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_WRING", 0x02C, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_CMAX", 0x030, 0xFFFFFFFF, 1, true, false, false, false},
@@ -251,13 +260,14 @@ constexpr std::uint32_t CNT_INTERRUPTS = 12;  // starts ended
 constexpr std::uint32_t OP_GEMM = 0;  // convolution and fully connected: bias, residual, requantise, clamp
 constexpr std::uint32_t OP_MAX_POOL = 1;  // max pool; padding counts as -32768
 constexpr std::uint32_t OP_AVG_POOL = 2;  // average pool: (sum * M + 2^(S-1)) >> S, saturated, clamped
+constexpr std::uint32_t OP_DEPTHWISE = 3;  // depthwise convolution: each channel by itself; bias, residual, requantise, clamp as GEMM
 
 constexpr std::uint32_t ERR_NONE = 0;  // no error
 constexpr std::uint32_t ERR_LAYER_RANGE = 1;  // LAYERS.FIRST > LAYERS.LAST, or beyond L_MAX
 constexpr std::uint32_t ERR_BATCH_RANGE = 2;  // B_ACT is 0 or above B_MAX
 constexpr std::uint32_t ERR_SLOT_RANGE = 3;  // a slot of the table is not below N_SLOT, or stands there twice
 constexpr std::uint32_t ERR_DESC_MAGIC = 4;  // a descriptor does not begin with DESC_MAGIC, or sets unnamed bits
-constexpr std::uint32_t ERR_DESC_OP = 5;  // unknown operator
+constexpr std::uint32_t ERR_DESC_OP = 5;  // an operator that is unknown, or that this build lacks
 constexpr std::uint32_t ERR_DESC_SHAPE = 6;  // a size, kernel, stride or count is zero or beyond this build
 constexpr std::uint32_t ERR_DESC_SHIFT = 7;  // a shift beyond its range
 constexpr std::uint32_t ERR_DESC_ADDRESS = 8;  // a tensor leaves its slot, or an address is misaligned
@@ -296,8 +306,12 @@ inline void set(std::uint32_t *words, const Field &f, std::int64_t value) {
 
 // Descriptor fields.
 constexpr Field DESC_F_OP = {0, 0, 4, false};  // operator
-constexpr Field DESC_F_RESIDUAL = {0, 4, 1, false};  // add a residual (GEMM)
+constexpr Field DESC_F_RESIDUAL = {0, 4, 1, false};  // add a residual (GEMM, DEPTHWISE)
 constexpr Field DESC_F_AVG_TABLE = {0, 5, 1, false};  // average pool: M is read from the bias memory at index n (valid taps) instead of AVG_MUL
+constexpr Field DESC_F_CURVE = {0, 6, 1, false};  // a curve of CURVE_SEGMENTS straight segments after SHIFT (GEMM, DEPTHWISE)
+constexpr Field DESC_F_PRODUCT = {0, 7, 1, false};  // with RESIDUAL: multiply by it after SHIFT instead of adding it
+constexpr Field DESC_F_CURVE_STEP = {0, 8, 4, false};  // a segment is 2^CURVE_STEP values wide (0..11)
+constexpr Field DESC_F_CURVE_SHIFT = {0, 12, 5, false};  // rounding right shift behind a segment's sum
 constexpr Field DESC_F_MAGIC = {0, 24, 8, false};  // DESC_MAGIC
 constexpr Field DESC_F_IN_OFFSET = {1, 0, 32, false};  // input tensor, bytes from the slot's start
 constexpr Field DESC_F_OUT_OFFSET = {2, 0, 32, false};  // output tensor, bytes from the slot's start
@@ -310,8 +324,8 @@ constexpr Field DESC_F_OUT_H = {6, 0, 16, false};  // output height
 constexpr Field DESC_F_OUT_W = {6, 16, 16, false};  // output width
 constexpr Field DESC_F_OUT_C = {7, 0, 16, false};  // output channels
 constexpr Field DESC_F_OUT_PIX = {7, 16, 16, false};  // elements from one output pixel to the next
-constexpr Field DESC_F_RES_PIX = {8, 0, 16, false};  // elements from one residual pixel to the next
-constexpr Field DESC_F_RES_SHIFT = {8, 16, 5, false};  // rs: left shift that brings the residual to the accumulator's scale
+constexpr Field DESC_F_RES_PIX = {8, 0, 16, false};  // elements from one residual pixel to the next; 0: one pixel for all positions (RES_ROW_BYTES is 0 too)
+constexpr Field DESC_F_RES_SHIFT = {8, 16, 5, false};  // rs: left shift that brings the residual to the accumulator's scale; with PRODUCT: rounding right shift of the product
 constexpr Field DESC_F_SHIFT = {8, 24, 6, false};  // sh: rounding right shift to the output's scale (0..47)
 constexpr Field DESC_F_K_H = {9, 0, 8, false};  // kernel height
 constexpr Field DESC_F_K_W = {9, 8, 8, false};  // kernel width
@@ -331,7 +345,8 @@ constexpr Field DESC_F_W_TILE_1 = {18, 0, 32, false};  // bytes of one full C ti
 constexpr Field DESC_F_W_TILE_H = {19, 0, 32, false};  // bytes of one full C tile, k = 1/2
 constexpr Field DESC_F_W_TILE_2 = {20, 0, 32, false};  // bytes of one full C tile, k = 2
 constexpr Field DESC_F_BIAS_OFFSET = {21, 0, 32, false};  // int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, WEIGHT_ALIGN aligned
-constexpr Field DESC_F_BIAS_COUNT = {22, 0, 16, false};  // int32 words of the bias (OUT_C for GEMM; 0 for pools without AVG_TABLE)
+constexpr Field DESC_F_BIAS_COUNT = {22, 0, 16, false};  // int32 words of the bias (OUT_C for GEMM and DEPTHWISE, with CURVE CURVE_WORDS more; 0 for pools without AVG_TABLE)
+constexpr Field DESC_F_CURVE_LO = {22, 16, 16, true};  // where the first segment begins; values below it are of the first, those beyond the last of the last
 constexpr Field DESC_F_IN_ROW = {23, 0, 24, false};  // IN_W * IN_C: elements of an input row on chip
 constexpr Field DESC_F_IN_ROW_BYTES = {24, 0, 32, false};  // bytes from one input row to the next in DRAM, IN_W * IN_PIX * 2 or more
 constexpr Field DESC_F_OUT_ROW_BYTES = {25, 0, 32, false};  // bytes from one output row to the next
@@ -344,7 +359,7 @@ constexpr Field DESC_F_AVG_MUL = {31, 0, 17, false};  // M of the average
 constexpr Field DESC_F_AVG_SHIFT = {31, 24, 6, false};  // S of the average (1..47)
 // Ones where a descriptor's words must be zero.
 constexpr std::uint32_t DESC_RSVD_MASK[DESC_WORDS] = {
-    0x00FFFFC0,
+    0x00FE0000,
     0x00000000,
     0x00000000,
     0x00000000,
@@ -366,7 +381,7 @@ constexpr std::uint32_t DESC_RSVD_MASK[DESC_WORDS] = {
     0x00000000,
     0x00000000,
     0x00000000,
-    0xFFFF0000,
+    0x00000000,
     0xFF000000,
     0x00000000,
     0x00000000,
@@ -393,6 +408,7 @@ constexpr const char *OP_NAMES[] = {
     "GEMM",
     "MAX_POOL",
     "AVG_POOL",
+    "DEPTHWISE",
 };
 constexpr const char *ERR_NAMES[] = {
     "NONE",

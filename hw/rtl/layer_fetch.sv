@@ -125,15 +125,17 @@ module layer_fetch #(
   logic [31:0] room;        // elements of the activation buffer available to a tile
   logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
   logic [31:0] w_bytes, w_tile, w_kept;
-  assign half = f.k == 2'd1;
+  logic        pair;
+  assign half = f.k == 2'd1 && !dw;
+  assign pair = f.k == 2'd2 && !dw;
   assign two = f.b_r != b_act_i;
   assign room = two ? ABUF / 2 : ABUF;
-  assign w_tile = half ? d.w_tile_h : ((f.k == 2'd2) ? d.w_tile_2 : d.w_tile_1);
+  assign w_tile = half ? d.w_tile_h : (pair ? d.w_tile_2 : d.w_tile_1);
   assign w_kept = (w_tile < w_bytes) ? w_tile : w_bytes;  // what loop order 1 keeps in the ring
   localparam int unsigned WA = $clog2(abi_pkg::WEIGHT_ALIGN);
   assign w_align = half ? d.w_offset_h[WA-1:0]
-                        : ((f.k == 2'd2) ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
-  assign w_bytes = half ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
+                        : (pair ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
+  assign w_bytes = half ? d.w_bytes_h : (pair ? d.w_bytes_2 : d.w_bytes_1);
 
   always_comb begin
     mul_a = '0;

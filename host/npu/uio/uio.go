@@ -49,6 +49,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -59,7 +60,7 @@ var (
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
 	ErrStuck      = errors.New("the NPU does not become idle")
-	ErrBusy       = errors.New("another process uses it")
+	ErrBusy       = device.ErrBusy
 )
 
 // Opts selects the NPU. Zero fields take their default.

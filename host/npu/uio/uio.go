@@ -49,7 +49,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -60,7 +59,7 @@ var (
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
 	ErrStuck      = errors.New("the NPU does not become idle")
-	ErrBusy       = device.ErrBusy
+	ErrBusy       = npu.ErrBusy
 )
 
 // Opts selects the NPU. Zero fields take their default.

@@ -433,7 +433,7 @@ module layer_fetch #(
               n_ih_q <= mul_p_q[15:0] + 16'(d.k_h);
             end else if (step_q == 4'd9) begin
               samp_q <= mul_p_q[23:0];
-            end else if ((step_q == 4'd13 && !dw) || step_q == 4'd15) begin
+            end else if (step_q == 4'd15 || !dw && step_q == 4'd13) begin
               state_q <= StOffer;
             end
           end

@@ -70,8 +70,11 @@ func NewCoverage(designs []configs.Design) *Coverage {
 			c.bin(covOps, op.String())
 		}
 	}
+	post := slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Post })
 	for _, f := range descFlags() {
-		c.bin(covFlags, f)
+		if post || f != "Curve" && f != "Product" {
+			c.bin(covFlags, f)
+		}
 	}
 	for _, p := range mapping.Points {
 		for _, d := range designs {

@@ -117,7 +117,7 @@ func (p *Plan) merge(g *graph.Graph) {
 	for n := range g.Nodes {
 		p.merged[n] = -1
 		node := &g.Nodes[n]
-		if node.Op != graph.Conv || node.Groups != 1 || node.Residual != graph.None || pinned[p.Views[node.Output].Root] ||
+		if node.Op != graph.Conv || node.Groups != 1 || node.Residual != graph.None || node.Function != nil || pinned[p.Views[node.Output].Root] ||
 			!scaleIndependent(node.ClampLo) || !scaleIndependent(node.ClampHi) {
 			continue
 		}

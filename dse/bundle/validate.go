@@ -200,6 +200,9 @@ func resRegion(l *abi.Desc) region {
 	if !l.Residual {
 		return region{sound: true, empty: true}
 	}
+	if l.ResPix == 0 { // one pixel
+		return view(1, 1, int(l.OutC), int(l.OutC), int64(l.ResOffset))
+	}
 	return view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.ResPix), int64(l.ResOffset))
 }
 
@@ -272,8 +275,10 @@ func checkNumbers(l *abi.Desc) error {
 		return fmt.Errorf("SHIFT is %d, at most %d", l.Shift, maxShift)
 	case l.ClampLo > l.ClampHi:
 		return fmt.Errorf("clamp from %d to %d", l.ClampLo, l.ClampHi)
-	case l.Op != abi.OpGEMM && l.Residual:
-		return errors.New("a pool with a residual")
+	case l.Curve && l.CurveStep > abi.CurveStepMax:
+		return fmt.Errorf("CURVE_STEP is %d, at most %d", l.CurveStep, abi.CurveStepMax)
+	case !l.Curve && (l.CurveStep != 0 || l.CurveShift != 0 || l.CurveLo != 0):
+		return errors.New("numbers of a curve without CURVE")
 	case l.Op != abi.OpAvgPool && l.AvgTable:
 		return errors.New("AVG_TABLE without an average pool")
 	case l.Op == abi.OpAvgPool && (l.AvgShift < 1 || l.AvgShift > maxShift):
@@ -281,8 +286,10 @@ func checkNumbers(l *abi.Desc) error {
 	}
 	want := 0
 	switch {
-	case l.Op == abi.OpGEMM:
-		want = int(l.OutC)
+	case l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise:
+		if want = int(l.OutC); l.Curve {
+			want += abi.CurveWords
+		}
 	case l.AvgTable:
 		want = int(l.KH)*int(l.KW) + 1
 	}
@@ -303,8 +310,11 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 			}
 			continue
 		}
-		if !g.GEMM() {
+		if !g.Drained() {
 			return errors.New("a pool with weights")
+		}
+		if !g.GEMM() && k != cost.K1 {
+			return fmt.Errorf("a depthwise layer with weights for k = %v", k)
 		}
 		if _, _, err := tree(b.Design, k); err != nil {
 			return err
@@ -324,6 +334,11 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	if l.BiasOffset%abi.WeightAlign != 0 {
 		return fmt.Errorf("BIAS_OFFSET is %d, no multiple of %d", l.BiasOffset, abi.WeightAlign)
 	}
+	if l.Curve {
+		if _, ok := abi.CurveOf(l, bias[l.OutC:]); !ok {
+			return errors.New("a slope of the curve is wider than 16 bits")
+		}
+	}
 	if l.AvgTable {
 		for n, m := range bias {
 			if m < 0 || m > maxAvgMul {
@@ -338,7 +353,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 		if err := mapping.Check(b.Design, g, j+1, e); err != nil {
 			return fmt.Errorf("batch %d: %w", j+1, err)
 		}
-		if g.GEMM() && PackingOf(l, cost.K(e.K)).Bytes == 0 {
+		if g.Drained() && PackingOf(l, cost.K(e.K)).Bytes == 0 {
 			return fmt.Errorf("batch %d: k = %v, but no weights are packed for it", j+1, cost.K(e.K))
 		}
 	}

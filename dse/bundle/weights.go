@@ -1,7 +1,9 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -86,6 +88,36 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 	return w, nil
 }
 
+// PackDepthwise packs the weights of a depthwise layer, [C][taps], as the unit reads them: groups of NB channels, in
+// each the taps, in each NB words (zero beyond the channels). The whole is padded to WEIGHT_ALIGN bytes.
+func PackDepthwise(d configs.Design, w []int16, c int) []byte {
+	nb, taps := d.NB(), len(w)/c
+	groups := (c + nb - 1) / nb
+	out := make([]byte, roundUp(int64(groups*taps*nb*2), abi.WeightAlign))
+	for i, v := range w {
+		channel, tap := i/taps, i%taps
+		binary.LittleEndian.PutUint16(out[2*((channel/nb*taps+tap)*nb+channel%nb):], uint16(v))
+	}
+	return out
+}
+
+// unpackDepthwise is the inverse of PackDepthwise. Padding must be zero.
+func unpackDepthwise(d configs.Design, packed []byte, c, taps int) ([]int16, error) {
+	nb := d.NB()
+	w := make([]int16, c*taps)
+	if want := roundUp(int64((c+nb-1)/nb*taps*nb*2), abi.WeightAlign); int64(len(packed)) != want {
+		return nil, fmt.Errorf("unpack weights: %d bytes, expected %d for %d channels of %d", len(packed), want, c, taps)
+	}
+	for i := range w {
+		channel, tap := i/taps, i%taps
+		w[i] = int16(binary.LittleEndian.Uint16(packed[2*((channel/nb*taps+tap)*nb+channel%nb):]))
+	}
+	if !bytes.Equal(PackDepthwise(d, w, c), packed) {
+		return nil, errors.New("unpack weights: padding is not zero")
+	}
+	return w, nil
+}
+
 func tree(d configs.Design, k cost.K) (tp, tc int, err error) {
 	tp, tc = cost.Tree(d, k)
 	if tp < 1 || tc < 1 {
@@ -125,11 +157,11 @@ func SetPacking(l *abi.Desc, k cost.K, p Packing) {
 	}
 }
 
-// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C], unpacked from stacking factor k, or from
+// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C] (depthwise: [C][K_H][K_W]), unpacked from stacking factor k, or from
 // the first stored one if k is negative. It returns nil for pools.
 func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	d := &b.Layers[l]
-	if d.Op != abi.OpGEMM {
+	if g := cost.GeomOf(d); !g.Drained() {
 		return nil, nil
 	}
 	for _, have := range Ks {
@@ -140,6 +172,13 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 		if int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
 			return nil, fmt.Errorf("layer %d: weights end at %d of %d", l, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
 		}
+		if d.Op == abi.OpDepthwise {
+			w, err := unpackDepthwise(b.Design, b.Weights[p.Offset:][:p.Bytes], int(d.OutC), int(d.KH)*int(d.KW))
+			if err != nil {
+				return nil, fmt.Errorf("layer %d: %w", l, err)
+			}
+			return w, nil
+		}
 		w, err := UnpackWeights(b.Design, have, b.Weights[p.Offset:][:p.Bytes], int(d.OutC), int(d.KH), int(d.KWC))
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", l, err)
@@ -149,7 +188,8 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	return nil, fmt.Errorf("layer %d: no weights", l)
 }
 
-// LayerBias returns the bias of layer l, or its table of M; it is empty if the layer has neither.
+// LayerBias returns the bias of layer l, with the words of its curve behind them, or its table of M; it is empty if the
+// layer has neither.
 func (b *Bundle) LayerBias(l int) ([]int32, error) {
 	d := &b.Layers[l]
 	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)

@@ -7,11 +7,12 @@
 //     shifts agree. A grouped one is one GEMM for each window of groups, with the window's groups side
 //     by side on the diagonal of a dense matrix (depthwise: T_C channels wide). One with more than
 //     C_MAX output channels is one GEMM for each window of these. Windows of groups become wider if
-//     the network would otherwise have more than L_MAX descriptors;
+//     the network would otherwise have more than L_MAX descriptors. A depthwise one is a DEPTHWISE where
+//     the design has the unit;
 //   - a pool: one pool, or one for each window of channels if it has more than C_MAX or its rows do
 //     not fit the activation buffer;
-//   - an Add: a depthwise 1x1 GEMM that multiplies its first input by the identity, with the second
-//     input as residual;
+//   - an Add or a Mul: a depthwise 1x1 convolution that multiplies its first input by the identity, with
+//     the second input as residual or factor;
 //   - a Concat: nothing, its inputs are written in place. An input for which that is impossible (the
 //     network's input, a tensor in two concatenations) is copied by a 1x1 max pool.
 package compile
@@ -121,6 +122,7 @@ type compiler struct {
 // piece is one future descriptor: a node, or a window of its channels.
 type piece struct {
 	op       abi.Op
+	product  bool // by res
 	name     string
 	in, out  graph.TensorID
 	res      graph.TensorID // or None
@@ -160,7 +162,7 @@ func (c *compiler) nodes() error {
 		switch node.Op {
 		case graph.Conv:
 			err = c.conv(n)
-		case graph.Add:
+		case graph.Add, graph.Mul:
 			err = c.add(n)
 		case graph.MaxPool, graph.AvgPool:
 			err = c.pool(n)
@@ -237,6 +239,23 @@ func alike(a, b *quant.Layer) bool {
 // weight returns the weight of output channel o, tap and input channel i of a group.
 func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
 	node := &c.g.Nodes[n]
+	if parts, ok := split.Depthwise(c.d, groups, p.window.KH, p.window.KW, c.g.Tensors[p.in].W); ok && groups == c.g.Tensors[p.in].C && groups == c.g.Tensors[p.out].C {
+		taps := p.window.KH * p.window.KW
+		for _, w := range parts {
+			p.op, p.name = abi.OpDepthwise, suffix(node.Name, w, len(parts))
+			p.in0, p.inC, p.out0, p.outC = w[0], w[1]-w[0], w[0], w[1]-w[0]
+			p.bias, p.weights = bias[w[0]:w[1]], make([]int16, 0, p.outC*taps)
+			for ch := w[0]; ch < w[1]; ch++ {
+				for tap := range taps {
+					p.weights = append(p.weights, weight(ch, 0, tap, 0))
+				}
+			}
+			if err := c.emit(n, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	inG, outG := c.g.Tensors[p.in].C/groups, c.g.Tensors[p.out].C/groups
 	if outG > c.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, c.d.CMax)
@@ -297,7 +316,7 @@ func (c *compiler) add(n int) error {
 	channels := c.g.Tensors[node.Output].C
 	p := piece{
 		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Inputs[1],
-		window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: l,
+		window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: l, product: node.Op == graph.Mul,
 	}
 	return c.grouped(n, p, channels, func(_, _, _, _ int) int16 { return one }, make([]int32, channels))
 }
@@ -371,8 +390,13 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL,
 	}
 	if p.res != graph.None {
-		g.Residual, g.ResPix = true, c.l.Pix(p.res)
+		g.Residual, g.ResPix, g.Product = true, c.l.Pix(p.res), p.product
+		if factor := c.g.Tensors[p.res]; p.product && factor.H*factor.W == 1 && out.H*out.W > 1 {
+			g.ResPix = 0
+		}
 	}
+	curve := p.layer.Curve
+	g.Curve = curve != nil
 	if err := g.Check(); err != nil {
 		return abi.Desc{}, err
 	}
@@ -390,10 +414,14 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 		PadCol: uint32(w.PL * p.inC), KWC: uint32(w.KW * p.inC),
 	}
 	switch p.op {
-	case abi.OpGEMM:
+	case abi.OpGEMM, abi.OpDepthwise:
+		if curve != nil {
+			d.Curve, d.CurveLo, d.CurveStep, d.CurveShift = true, curve.Lo, curve.Step, curve.Shift
+			d.BiasCount += abi.CurveWords
+		}
 		d.Shift = uint8(p.layer.Shift)
 		if g.Residual {
-			d.Residual = true
+			d.Residual, d.Product = true, p.product
 			d.ResOffset = uint32(c.l.at(p.res, p.out0))
 			d.ResPix = uint16(g.ResPix)
 			d.ResRowBytes = uint32(out.W * g.ResPix * elemBytes)
@@ -487,13 +515,26 @@ func (c *compiler) pack(l int, g cost.Geom) error {
 	p, d := &c.pieces[l], &c.b.Layers[l]
 	var err error
 	if len(p.bias) > 0 {
-		bytes := make([]byte, 0, 4*len(p.bias))
-		for _, v := range p.bias {
+		words := p.bias
+		if p.layer.Curve != nil {
+			words = slices.Concat(words, p.layer.Curve.Words())
+		}
+		bytes := make([]byte, 0, 4*len(words))
+		for _, v := range words {
 			bytes = binary.LittleEndian.AppendUint32(bytes, uint32(v))
 		}
 		if d.BiasOffset, err = c.store(bytes); err != nil {
 			return err
 		}
+	}
+	if p.op == abi.OpDepthwise {
+		packed := bundle.PackDepthwise(c.d, p.weights, p.outC)
+		at, err := c.store(packed)
+		if err != nil {
+			return err
+		}
+		bundle.SetPacking(d, cost.K1, bundle.Packing{Offset: at, Bytes: uint32(len(packed)), Tile: uint32(len(packed))})
+		return nil
 	}
 	used := map[cost.K]bool{}
 	for _, e := range c.b.FBCB[l] {

@@ -47,6 +47,8 @@ func Tree(d configs.Design, k K) (tp, tc int) {
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
+	Product             bool `json:",omitzero"` // by the residual
+	Curve               bool `json:",omitzero"`
 	InH, InW, InC       int
 	InPix               int // elements from one input pixel to the next
 	OutH, OutW, OutC    int
@@ -78,7 +80,7 @@ func InStart(layers []Geom) {
 // GeomOf reads the geometry of a descriptor.
 func GeomOf(l *abi.Desc) Geom {
 	return Geom{
-		Op: l.Op, Residual: l.Residual,
+		Op: l.Op, Residual: l.Residual, Product: l.Product, Curve: l.Curve,
 		InH: int(l.InH), InW: int(l.InW), InC: int(l.InC), InPix: int(l.InPix),
 		OutH: int(l.OutH), OutW: int(l.OutW), OutC: int(l.OutC),
 		OutPix: int(l.OutPix), ResPix: int(l.ResPix),
@@ -114,13 +116,22 @@ func (g Geom) View() (view Geom, rowBytes int) {
 	return view, rowBytes
 }
 
-// GEMM tells whether the layer runs on the array (pools do not).
+// GEMM tells whether the layer runs on the array (pools and depthwise convolutions do not).
 func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
+
+// Drained tells whether the layer's results pass the drain and its post stage: not a pool's.
+func (g Geom) Drained() bool { return g.GEMM() || g.Op == abi.OpDepthwise }
+
+// Broadcast tells whether one pixel is the factor of all positions.
+func (g Geom) Broadcast() bool { return g.Product && g.ResPix == 0 }
+
+// DepthwiseWords is the words of NB weights that the layer has in the depthwise unit.
+func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB()) * g.KH * g.KW }
 
 // ByColumns tells whether the pool unit walks the columns of the input, each read once an output row,
 // instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
 func (g Geom) ByColumns(d configs.Design) bool {
-	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
+	return !g.Drained() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
 }
 
 // PoolTaps is the taps of NB lanes in an output row of a pool, which takes at least as many cycles.
@@ -155,10 +166,13 @@ func (g Geom) AverageWords(d configs.Design) int {
 
 // MACs of one sample; zero for pools.
 func (g Geom) MACs() int64 {
-	if !g.GEMM() {
-		return 0
+	switch {
+	case g.GEMM():
+		return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KWC())
+	case g.Op == abi.OpDepthwise:
+		return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KW)
 	}
-	return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KWC())
+	return 0
 }
 
 // InRowsOnChip is n_ih: the input rows that a tile of output rows spans.
@@ -254,14 +268,18 @@ func (g Geom) Check() error {
 		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, 2*g.InW*g.InPix, 2*g.OutW*g.OutPix, 2*g.OutW*g.ResPix)
 	case g.InPix < g.InC || g.OutPix < g.OutC:
 		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
-	case g.Residual && (g.ResPix < g.OutC || g.ResPix > maxField16):
+	case g.Residual && !g.Drained() || g.Curve && !g.Drained():
+		return fmt.Errorf("%w: a pool with a residual or a curve", ErrGeom)
+	case g.Product && (!g.Residual || g.Curve):
+		return fmt.Errorf("%w: a product without a factor, or with a curve", ErrGeom)
+	case g.Residual && !g.Broadcast() && (g.ResPix < g.OutC || g.ResPix > maxField16):
 		return fmt.Errorf("%w: RES_PIX is %d, must be OUT_C = %d..%d", ErrGeom, g.ResPix, g.OutC, maxField16)
 	case g.Op == abi.OpAvgPool && g.KH*g.KW > abi.AvgTaps:
 		return fmt.Errorf("%w: an average of %d x %d, at most %d elements", ErrGeom, g.KH, g.KW, abi.AvgTaps)
 	case g.Op == abi.OpAvgPool && g.BiasCount > abi.AvgTable:
 		return fmt.Errorf("%w: an average with a table of %d entries, at most %d", ErrGeom, g.BiasCount, abi.AvgTable)
 	case !g.GEMM() && g.InC != g.OutC:
-		return fmt.Errorf("%w: a pool from %d to %d channels", ErrGeom, g.InC, g.OutC)
+		return fmt.Errorf("%w: a %v from %d to %d channels", ErrGeom, g.Op, g.InC, g.OutC)
 	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:
 		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d (padding as large as the kernel has no build)", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
 	}

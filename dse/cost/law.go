@@ -308,6 +308,10 @@ func Passes(d configs.Design, g Geom, k K) int {
 
 // WeightBytes is W_BYTES and W_TILE of a layer packed for k.
 func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
+	if g.Op == abi.OpDepthwise {
+		all = round(int64(g.DepthwiseWords(d))*int64(d.NB())*wordBytes, abi.WeightAlign)
+		return all, all
+	}
 	tp, tc := Tree(d, k)
 	perChannel := int64(Passes(d, g, k)) * int64(tp) * wordBytes
 	tile = round(perChannel*int64(tc), abi.WeightAlign)

@@ -4,7 +4,7 @@
 // same results (benchmarks compare both).
 //
 // The arithmetic is that of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
-// accumulator, which is checked against abi.AccBits.
+// accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp.
 package golden
 
 import (
@@ -39,6 +39,7 @@ type layer struct {
 	weights []int16 // [OUT_C][K_H][K_W][IN_C]; nil if blocked is used
 	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
+	curve   abi.Curve
 }
 
 // buffers is the working memory of one execution.
@@ -66,6 +67,9 @@ func New(b *bundle.Bundle) (*Program, error) {
 			return nil, fmt.Errorf("golden: %w", err)
 		}
 		p.layers[i] = layer{d: b.Layers[i], weights: w, bias: bias}
+		if d := &b.Layers[i]; d.Curve {
+			p.layers[i].curve, _ = abi.CurveOf(d, bias[d.OutC:])
+		}
 		if hasVectors && b.Layers[i].Op == abi.OpGEMM {
 			p.layers[i].block()
 		}
@@ -217,6 +221,18 @@ func Clamp(x, lo, hi int16) int16 {
 	return x
 }
 
+// post is what comes behind the sums: the shift, then the product with res or the curve, and the clamp.
+func (l *layer) post(sum int64, res int16) uint16 {
+	d := &l.d
+	switch {
+	case d.Product:
+		return l.finish(int64(Saturate(Round(sum, d.Shift)))*int64(res), d.ResShift)
+	case d.Curve:
+		return uint16(Clamp(l.curve.At(Saturate(Round(sum, d.Shift))), d.ClampLo, d.ClampHi))
+	}
+	return l.finish(sum, d.Shift)
+}
+
 func (l *layer) finish(x int64, shift uint8) uint16 {
 	return uint16(Clamp(Saturate(Round(x, shift)), l.d.ClampLo, l.d.ClampHi))
 }
@@ -225,6 +241,8 @@ func (l *layer) run(s *buffers, slot []byte) error {
 	switch l.d.Op {
 	case abi.OpGEMM:
 		return l.gemm(s, slot)
+	case abi.OpDepthwise:
+		return l.depthwise(s, slot)
 	case abi.OpMaxPool:
 		l.maxPool(s, slot)
 		return nil
@@ -327,14 +345,44 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 		}
 		sums[o] = sum
 	}
+	var res []byte
 	if d.Residual {
-		res := slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*(ow*int(d.ResPix)+first):][:2*len(sums)]
-		for o := range sums {
-			sums[o] += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << d.ResShift
-		}
+		res = slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*(ow*int(d.ResPix)+first):][:2*len(sums)]
 	}
 	for o, acc := range sums {
-		binary.LittleEndian.PutUint16(out[2*o:], l.finish(acc, d.Shift))
+		x := int16(0)
+		if d.Residual {
+			x = int16(binary.LittleEndian.Uint16(res[2*o:]))
+		}
+		if !d.Product {
+			acc += int64(x) << d.ResShift
+		}
+		binary.LittleEndian.PutUint16(out[2*o:], l.post(acc, x))
+	}
+	return nil
+}
+
+func (l *layer) depthwise(s *buffers, slot []byte) error {
+	d := &l.d
+	width := l.load(s, slot, 0)
+	c, taps := int(d.InC), int(d.KH)*int(d.KW)
+	s.acc = resize(s.acc, c)
+	for oh := range int(d.OutH) {
+		for ow := range int(d.OutW) {
+			clear(s.acc)
+			for y := range int(d.KH) {
+				row := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:int(d.KW)*c]
+				for x := range int(d.KW) {
+					tap := y*int(d.KW) + x
+					for i, v := range row[x*c:][:c] {
+						s.acc[i] += int64(v) * int64(l.weights[i*taps+tap])
+					}
+				}
+			}
+			if err := l.emit(slot, oh, ow, 0, s.acc); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

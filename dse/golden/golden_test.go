@@ -55,7 +55,7 @@ func TestAgainstDefinition(t *testing.T) {
 		d := load(t, designs[seed%uint64(len(designs))])
 		o := randnet.All()
 		if seed%3 == 0 {
-			d.Stack, d.Fluid = true, true
+			d.Stack, d.Fluid, d.Post, d.Depthwise = true, true, seed%2 == 0, seed%4 < 2
 			o.Compile.Mapping = mapping.Options{Points: mapping.Points, Orders: []bool{false, true}}
 		}
 		if err := compare(seed, d, o); err != nil {

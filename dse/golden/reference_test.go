@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // naive evaluates a quantised graph by its definition, without descriptors, slots or packing: every tensor is H x W x
@@ -60,6 +61,11 @@ func naiveElement(q *quant.Network, t [][]int64, n, y, x, c int) int64 {
 		a, _ := at(node.Inputs[0], y, x, c)
 		b, _ := at(node.Inputs[1], y, x, c)
 		v = round(a*(1<<l.WFrac)+b*(1<<l.ResShift), l.Shift)
+	case graph.Mul:
+		a, _ := at(node.Inputs[0], y, x, c)
+		other := g.Tensors[node.Inputs[1]]
+		b, _ := at(node.Inputs[1], min(y, other.H-1), min(x, other.W-1), c)
+		v = round(a*b, l.ResShift)
 	case graph.Conv:
 		in, out := node.Inputs[0], g.Tensors[node.Output].C
 		inG := g.Tensors[in].C / node.Groups
@@ -97,6 +103,14 @@ func naiveElement(q *quant.Network, t [][]int64, n, y, x, c int) int64 {
 		}
 	}
 	v = max(math.MinInt16, min(math.MaxInt16, v))
+	if l.Curve != nil { // the segment that covers v, by search
+		i := 0
+		for i < abi.CurveSegments-1 && v >= int64(l.Curve.Lo)+int64(i+1)<<l.Curve.Step {
+			i++
+		}
+		v = round(v*int64(l.Curve.Segments[i].Slope)+int64(l.Curve.Segments[i].Offset), int(l.Curve.Shift))
+		v = max(math.MinInt16, min(math.MaxInt16, v))
+	}
 	return max(int64(l.ClampLo), min(int64(l.ClampHi), v))
 }
 

@@ -33,6 +33,8 @@ func (o Op) String() string {
 		return "Concat"
 	case Add:
 		return "Add"
+	case Mul:
+		return "Mul"
 	}
 	return fmt.Sprintf("Op(%d)", int(o))
 }
@@ -154,15 +156,20 @@ func (g *Graph) checkReferences() ([]int, error) {
 
 func (g *Graph) checkNode(n int) error {
 	node := &g.Nodes[n]
-	if node.Op < Conv || node.Op > Add {
+	if node.Op < Conv || node.Op > Mul {
 		return fmt.Errorf("%w: unknown operator", ErrReference)
 	}
 	if math.IsNaN(float64(node.ClampLo)) || math.IsNaN(float64(node.ClampHi)) || node.ClampLo > node.ClampHi {
 		return fmt.Errorf("%w: clamp to %v .. %v", ErrValue, node.ClampLo, node.ClampHi)
 	}
-	want := map[Op]int{Conv: 1, MaxPool: 1, AvgPool: 1, Add: 2}[node.Op]
+	want := map[Op]int{Conv: 1, MaxPool: 1, AvgPool: 1, Add: 2, Mul: 2}[node.Op]
 	if node.Op == Concat && len(node.Inputs) < 2 || want != 0 && len(node.Inputs) != want {
 		return fmt.Errorf("%w: %d inputs", ErrReference, len(node.Inputs))
+	}
+	if node.Function != nil {
+		if err := node.Function.check(node.Op); err != nil {
+			return err
+		}
 	}
 	in, out := g.Tensors[node.Inputs[0]], g.Tensors[node.Output]
 	switch node.Op {
@@ -180,6 +187,10 @@ func (g *Graph) checkNode(n int) error {
 		other := g.Tensors[node.Inputs[1]]
 		if !sameShape(in, out) || !sameShape(other, out) {
 			return fmt.Errorf("%w: adds %s and %s to %s", ErrShape, shape(in), shape(other), shape(out))
+		}
+	case Mul:
+		if other := g.Tensors[node.Inputs[1]]; !sameShape(in, out) || !sameShape(other, out) && !sameShape(other, Tensor{H: 1, W: 1, C: out.C}) {
+			return fmt.Errorf("%w: multiplies %s by %s to %s", ErrShape, shape(in), shape(other), shape(out))
 		}
 	case Concat:
 		c := 0

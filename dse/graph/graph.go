@@ -34,6 +34,7 @@ const (
 	AvgPool           // also the global one
 	Concat            // by channel
 	Add               // an addition that could not be fused into a convolution
+	Mul               // a product of two maps; the second may be 1 x 1 x C
 )
 
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's
@@ -47,7 +48,7 @@ type Window struct {
 type Node struct {
 	Name   string
 	Op     Op
-	Inputs []TensorID // Conv and pools: one; Add: two; Concat: two or more
+	Inputs []TensorID // Conv and pools: one; Add and Mul: two; Concat: two or more
 	Output TensorID
 	Window Window
 
@@ -57,7 +58,10 @@ type Node struct {
 	Bias     []float32 // [C out], never nil for Conv
 	Residual TensorID  // added before the clamp, or None
 
-	// Activation, after the residual: y = min(max(y, ClampLo), ClampHi); infinities where absent.
+	// Function, after the residual and before the clamp, of a Conv or an Add; nil if there is none.
+	Function *Function
+
+	// Clamp, after the residual and the function: y = min(max(y, ClampLo), ClampHi); infinities where absent.
 	ClampLo, ClampHi float32
 
 	// Average pool.

@@ -90,6 +90,11 @@ func (r *Runner) node(n int) {
 		for i, v := range r.tensors[node.Inputs[1]] {
 			y[i] = x[i] + v
 		}
+	case Mul:
+		other := r.tensors[node.Inputs[1]]
+		for i := range y {
+			y[i] = x[i] * other[i%len(other)]
+		}
 	case Concat:
 		at := 0
 		for _, t := range node.Inputs {
@@ -98,6 +103,11 @@ func (r *Runner) node(n int) {
 				copy(y[p*out.C+at:p*out.C+at+c], r.tensors[t][p*c:])
 			}
 			at += c
+		}
+	}
+	if node.Function != nil {
+		for i, v := range y {
+			y[i] = float32(node.Function.At(float64(v)))
 		}
 	}
 	clamp(y, node.ClampLo, node.ClampHi)

@@ -182,8 +182,19 @@ func Limits(d configs.Design, g cost.Geom) error {
 	if g.OutC > d.CMax {
 		return fmt.Errorf("%w: %d output channels, the build holds C_MAX = %d", ErrNoFit, g.OutC, d.CMax)
 	}
-	if g.BiasCount > d.CMax {
+	if g.Op == abi.OpAvgPool && g.BiasCount > d.CMax {
 		return fmt.Errorf("%w: %d words of bias memory, the build holds C_MAX = %d", ErrNoFit, g.BiasCount, d.CMax)
+	}
+	if (g.Product || g.Curve) && !d.Post {
+		return fmt.Errorf("%w: a product or a curve, which a build with post has", ErrNoFit)
+	}
+	if g.Op == abi.OpDepthwise {
+		if !d.Depthwise {
+			return fmt.Errorf("%w: a depthwise layer, for which a build with depthwise has a unit", ErrNoFit)
+		}
+		if n := g.DepthwiseWords(d); n > abi.DwWords {
+			return fmt.Errorf("%w: %d words of weights, the depthwise unit holds DW_WORDS = %d", ErrNoFit, n, abi.DwWords)
+		}
 	}
 	return nil
 }

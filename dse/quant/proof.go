@@ -60,6 +60,8 @@ func prove(node *graph.Node, l *Layer, taps int) Margin {
 	case graph.Add:
 		acc := int64(x) << l.WFrac
 		return Margin{Acc: acc, Sum: acc + int64(x)<<l.ResShift}
+	case graph.Mul:
+		return Margin{Acc: x, Sum: x}
 	case graph.Conv:
 	default:
 		return Margin{}
@@ -135,11 +137,23 @@ func (n *Network) checkLayer(i int) error {
 			return fmt.Errorf("%w: an Add with %d weights, %d biases and an identity of 2^%d, expected none and 2^0 .. 2^%d",
 				ErrRange, len(l.Weights), len(l.Bias), l.WFrac, maxIdentity)
 		}
+	case graph.Mul:
+		want := in + n.Frac[node.Inputs[1]] - out
+		if len(l.Weights)+len(l.Bias)+l.WFrac+l.Shift != 0 || l.ResShift != want || want < 0 || want > maxProductShift {
+			return fmt.Errorf("%w: a product shifted by %d to %d fraction bits, expected %d, 0 .. %d", ErrRange, l.ResShift, out, want, maxProductShift)
+		}
+		return nil
 	case graph.Conv:
 		if len(l.Weights) != len(node.Weights) || len(l.Bias) != len(node.Bias) {
 			return fmt.Errorf("%w: %d weights and %d biases, expected %d and %d", ErrRange,
 				len(l.Weights), len(l.Bias), len(node.Weights), len(node.Bias))
 		}
+	}
+	if (node.Function != nil) != (l.Curve != nil) {
+		return fmt.Errorf("%w: a function without a curve, or a curve without a function", ErrRange)
+	}
+	if l.Curve != nil {
+		out = l.Mid
 	}
 	acc := l.WFrac + in
 	if l.Shift != acc-out || l.Shift < 0 || l.Shift > MaxShift {

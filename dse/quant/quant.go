@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // Layer holds the integers of one node of the graph; fields that its operator lacks are zero.
@@ -31,6 +32,10 @@ type Layer struct {
 	ResShift         int     // rs >= 0: residual to accumulator
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
+	// Curve is the node's function, from fraction Mid (to which Shift leads then) to the output's; nil if it has none.
+	Curve *abi.Curve
+	Mid   int
+
 	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
 	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not
 	// occur), and AvgMul is zero. Otherwise AvgTable is nil.
@@ -41,6 +46,9 @@ type Layer struct {
 // An Add that was not fused with a convolution becomes a 1x1 convolution. Its first input is multiplied by the
 // identity, each weight 1 << WFrac (WFrac in 0..14, no Weights, no Bias); its second input is the residual: y =
 // clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
+//
+// A Mul is such a convolution too, with a weight of one and no shift, and its second input the factor: y =
+// clamp(sat16(rnd(x0 * x1, ResShift))).
 //
 // A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction, and all fields
 // above except the clamps are zero.

@@ -28,6 +28,7 @@ const (
 
 	minFrac, maxFrac = -24, 24 // of a tensor
 	maxWFrac         = 40      // of weights; smaller ones are zero for every purpose
+	maxProductShift  = 31      // RES_SHIFT, 5 bits
 	maxIdentity      = 14      // an identity weight of 1 << WFrac is an int16
 	avgGain          = 8       // fraction bits that an average may have beyond its input
 	minAvgMul        = 1 << 8  // smallest M of a table: fewer bits would distort large windows

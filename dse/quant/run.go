@@ -18,12 +18,15 @@ func (n *Network) Run(input []int16) [][]int16 {
 	return t
 }
 
-// finished is y = clamp(sat16(rnd(acc, shift))).
+// finished is y = clamp(curve(sat16(rnd(acc, shift)))).
 func (l *Layer) finished(acc int64, shift int) int16 {
 	if shift > 0 {
 		acc = (acc + 1<<(shift-1)) >> shift
 	}
 	acc = min(max(acc, math.MinInt16), math.MaxInt16)
+	if l.Curve != nil {
+		acc = int64(l.Curve.At(int16(acc)))
+	}
 	return int16(min(max(acc, int64(l.ClampLo)), int64(l.ClampHi)))
 }
 
@@ -37,6 +40,11 @@ func (n *Network) layer(i int, t [][]int16) []int16 {
 	case graph.Add:
 		for k, v := range t[node.Inputs[1]] {
 			y[k] = l.finished(int64(x[k])<<l.WFrac+int64(v)<<l.ResShift, l.Shift)
+		}
+	case graph.Mul:
+		other := t[node.Inputs[1]]
+		for k := range y {
+			y[k] = l.finished(int64(x[k])*int64(other[k%len(other)]), l.ResShift)
 		}
 	case graph.MaxPool, graph.AvgPool:
 		n.pool(i, x, y)

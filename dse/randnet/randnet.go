@@ -33,6 +33,8 @@ type Options struct {
 	Concat   bool
 	Add      bool // not fused with a convolution
 	Exits    bool // sometimes a second exit
+	Curve    bool // functions; on a design with post
+	Product  bool // also by one pixel for all positions; on a design with post
 
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
@@ -57,7 +59,7 @@ func Built() Options {
 // All allows everything that the compiler can generate.
 func All() Options {
 	return Options{
-		Residual: true, MaxPool: true, AvgPool: true, AvgTable: true, Groups: true, Concat: true, Add: true, Exits: true,
+		Residual: true, MaxPool: true, AvgPool: true, AvgTable: true, Groups: true, Concat: true, Add: true, Exits: true, Curve: true, Product: true,
 	}
 }
 
@@ -222,6 +224,9 @@ func (b *builder) node(n graph.Node, l quant.Layer) {
 
 // layer appends one layer, or the layers of a concatenation.
 func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
+	if b.d.Post && b.o.Product && b.rng.IntN(6) == 0 {
+		return b.product(t)
+	}
 	r := b.rng.IntN(100)
 	switch {
 	case b.o.MaxPool && r < 12:
@@ -347,10 +352,23 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	l.WFrac = acc - b.q.Frac[t]
 	out := b.tensor(w.h, w.w, outC, acc-l.Shift)
 	b.node(graph.Node{
-		Op: graph.Conv, Inputs: []graph.TensorID{t}, Output: out, Window: w.Window, Groups: groups, Residual: res,
+		Op: graph.Conv, Inputs: []graph.TensorID{t}, Output: out, Window: w.Window, Groups: groups, Residual: res, Function: b.curve(&l, acc-l.Shift),
 		Weights: make([]float32, len(l.Weights)), Bias: make([]float32, outC),
 	}, l)
 	return out, nil
+}
+
+// curve sometimes gives a layer a curve of any segments, from fraction mid to the same one.
+func (b *builder) curve(l *quant.Layer, mid int) *graph.Function {
+	if !b.d.Post || !b.o.Curve || b.rng.IntN(4) != 0 {
+		return nil
+	}
+	c := &abi.Curve{Lo: int16(b.rng.Uint32()), Step: uint8(b.rng.IntN(abi.CurveStepMax + 1)), Shift: uint8(b.rng.IntN(32))}
+	for i := range c.Segments {
+		c.Segments[i] = abi.Segment{Offset: int32(b.rng.Uint32()) >> b.rng.IntN(32), Slope: int16(b.rng.Uint32()) >> b.rng.IntN(16)}
+	}
+	l.Curve, l.Mid = c, mid
+	return &graph.Function{Name: "Sigmoid"} // whichever: the curve is not its
 }
 
 // weights draws weights such that the sum of a row of p stays within the accumulator.
@@ -416,6 +434,32 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 	l.ClampLo, l.ClampHi = b.clamps()
 	out := b.tensor(in.H, in.W, in.C, l.WFrac+fa-l.Shift)
 	b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{t, other}, Output: out, Residual: graph.None}, l)
+	return out, nil
+}
+
+// product appends a product of two maps: of a convolution's output, or of one pixel, like a squeeze-and-excite.
+func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
+	in := b.g.Tensors[t]
+	other := t
+	var err error
+	switch b.rng.IntN(3) {
+	case 0:
+		if other, err = b.conv(t, b.window(t, false), in.C, nil, graph.None); err != nil {
+			return 0, err
+		}
+	case 1:
+		whole := window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}
+		if other, err = b.conv(b.poolOf(t, graph.MaxPool, whole), window{graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, 1, 1}, in.C, nil, graph.None); err != nil {
+			return 0, err
+		}
+	}
+	if b.g.Tensors[other].C != in.C { // a grouped convolution has its own number
+		return 0, errDraw
+	}
+	l := quant.Layer{ResShift: b.rng.IntN(32)}
+	l.ClampLo, l.ClampHi = b.clamps()
+	out := b.tensor(in.H, in.W, in.C, b.q.Frac[t]+b.q.Frac[other]-l.ResShift)
+	b.node(graph.Node{Op: graph.Mul, Inputs: []graph.TensorID{t, other}, Output: out, Residual: graph.None}, l)
 	return out, nil
 }
 

@@ -55,6 +55,9 @@ type Design struct {
 	Fluid bool `yaml:"fluid" json:"fluid"` // sample groups: s = 2
 	Stub  bool `yaml:"stub" json:"stub"`   // no MACs, all control
 
+	Post      bool `yaml:"post" json:"post,omitzero"`           // curves and products behind the shift
+	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // the depthwise unit
+
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
 }
@@ -88,6 +91,8 @@ var tags = []struct {
 	{key: "stack", tags: []string{"!!bool"}},
 	{key: "fluid", tags: []string{"!!bool"}},
 	{key: "stub", tags: []string{"!!bool"}, optional: true},
+	{key: "post", tags: []string{"!!bool"}, optional: true},
+	{key: "depthwise", tags: []string{"!!bool"}, optional: true},
 	{key: "clock_mhz", tags: []string{"!!int", "!!float"}},
 	{key: "dram", tags: []string{"!!map"}},
 	{key: "dram.bytes_per_cycle", tags: []string{"!!int", "!!float"}},
@@ -360,7 +365,8 @@ type param struct {
 	value int
 }
 
-// params lists npu_top's parameters in a fixed order.
+// params lists npu_top's parameters in a fixed order. Of the options that came later, only those that are built: a
+// design without them keeps its hash.
 func (d Design) params() []param {
 	flag := func(b bool) int {
 		if b {
@@ -368,7 +374,7 @@ func (d Design) params() []param {
 		}
 		return 0
 	}
-	return []param{
+	all := []param{
 		{"T_R", d.TR},
 		{"T_P", d.TP},
 		{"T_C", d.TC},
@@ -384,6 +390,13 @@ func (d Design) params() []param {
 		{"STACK", flag(d.Stack)},
 		{"FLUID", flag(d.Fluid)},
 	}
+	if d.Post {
+		all = append(all, param{"POST", 1})
+	}
+	if d.Depthwise {
+		all = append(all, param{"DEPTHWISE", 1})
+	}
+	return all
 }
 
 // Hash is the design hash: the first 64 bits of SHA-256 over the hardware parameters. It excludes name, reason,
@@ -420,6 +433,12 @@ func (d Design) CPPHeader(cosimBeats int) []byte {
 	b.WriteString("#ifndef SLUICE_DESIGN_HPP\n#define SLUICE_DESIGN_HPP\n\n#include <cstdint>\n\nnamespace sluice_design {\n\n")
 	for _, p := range d.params() {
 		fmt.Fprintf(&b, "constexpr int %s = %d;\n", p.name, p.value)
+	}
+	if !d.Post {
+		fmt.Fprintf(&b, "constexpr int POST = 0;\n")
+	}
+	if !d.Depthwise {
+		fmt.Fprintf(&b, "constexpr int DEPTHWISE = 0;\n")
 	}
 	fmt.Fprintf(&b, "constexpr int NB = %d;  // lanes of the activation buffer\n", d.NB())
 	fmt.Fprintf(&b, "constexpr int WIDE_BYTES = %d;  // what the RTL's clients of memory take in a cycle\n", d.WideBytes())

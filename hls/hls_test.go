@@ -35,6 +35,10 @@ var breaks = []struct {
 	{"rounding", "write.hpp", "static_cast<s64>(1) << (shift - 1);", "(static_cast<s64>(1) << (shift - 1)) - 1;", "expected"},
 	{"an unmasked lane", "read.hpp", "const int lo = col < 0 ? -col : 0;", "const int lo = 0;", "expected"},
 	{"the tail of a run", "write.hpp", "word + i < words)", "word + i <= words)", "expected"},
+	{"a segment too far", "write.hpp", "at < 0 ? 0 : least(at,", "at < 0 ? 0 : least(at + 1,", "expected"},
+	{"a product that is also added", "write.hpp", "const bool adds = l.residual && !(POST && l.product);", "const bool adds = l.residual;", "expected"},
+	{"one pixel's first group", "read.hpp", "line = ch == 0 ? 0 : line + 1;", "line = 0;", "expected"},
+	{"a depthwise tap", "compute.hpp", "held[word][i])", "held[word & ~1][i])", "expected"},
 	{"halves of PEs", "compute.hpp", "const acc_t alone = l.half ? line[c & 1][half_own]", "const acc_t alone = l.half ? line[0][half_own]", "expected"},
 }
 
@@ -119,8 +123,8 @@ func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
 // TestBreaks: C-simulation notices every break, and reports nothing without one.
 func TestBreaks(t *testing.T) {
 	dir := root(t)
-	files := networks(t, dir, "tiny")
-	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
+	files := networks(t, dir, "tinyx")
+	if text, code := play(t, dir, "hls/src", "tinyx", files); code != 0 {
 		t.Fatalf("the kernel as it is: exit %d: %s", code, text)
 	}
 	list := slices.Concat(breaks, requests)
@@ -144,7 +148,7 @@ func TestBreaks(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			said, code := play(t, dir, src, "tiny", files)
+			said, code := play(t, dir, src, "tinyx", files)
 			if code == 0 || !strings.Contains(said, b.want) {
 				t.Errorf("exit %d, %q; want %q", code, said, b.want)
 			}
@@ -177,12 +181,12 @@ func TestShortStream(t *testing.T) {
 	}
 	change("read.hpp", func(text string) string {
 		before, rest, ok := strings.Cut(text, "biases:\n  for (int b = 0;")
-		loop, after, ok2 := strings.Cut(rest, "  if (!l.gemm) return;\n")
+		loop, after, ok2 := strings.Cut(rest, "  if (l.pool) return;\n")
 		head, tail, ok3 := strings.Cut(after, "}\n\n// feed_weights cuts")
 		if !ok || !ok2 || !ok3 {
 			return text
 		}
-		head = strings.Replace(head, "while (more) {", "while (l.gemm && more) {", 1)
+		head = strings.Replace(head, "while (more) {", "while (!l.pool && more) {", 1)
 		return before + head + "biases:\n  for (int b = 0;" + loop + "}\n\n// feed_weights cuts" + tail
 	})
 	files := networks(t, dir, "tiny")

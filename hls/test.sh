@@ -26,7 +26,7 @@ while (($#)); do
 done
 export TSAN_OPTIONS="suppressions=$PWD/hls/tsan.supp halt_on_error=1 ${TSAN_OPTIONS:-}"
 out=out/hls
-arrays=(v5 v7 v8 v13)                                                # odd ones: every (k, s)
+arrays=(v5 v7 v8 v13 v13x)                                           # odd ones: every (k, s)
 boards=(run hls/configs/zc706-hls.yaml hls/configs/zcu104-hls.yaml)  # what is used
 builds=('--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx')
 
@@ -47,11 +47,13 @@ images() {
 }
 # faults N: what the RTL refuses, this kernel refuses, with the same error in the same layer.
 faults() {
-  local tiny
-  tiny=$(hls/build.sh tiny)
-  for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
-    SLUICE_COSIM=$tiny bin/sluice faults --config tiny --kind "$kind" --n "$1" --seed "$seed" --out "$out/faults" | tail -1 |
-      sed "s/^/$kind: /"
+  local config binary
+  for config in tiny tinyx; do
+    binary=$(hls/build.sh "$config")
+    for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
+      SLUICE_COSIM=$binary bin/sluice faults --config "$config" --kind "$kind" --n "$1" --seed "$seed" --out "$out/faults" | tail -1 |
+        sed "s/^/$config, $kind: /"
+    done
   done
 }
 words=()
@@ -59,7 +61,7 @@ split() { read -ra words <<<"$1"; } # flags of a build
 
 if [[ -n $full ]]; then
   run() { .ci/once "hls-$1" hls/test.sh --part "$1" --seed "$seed"; }
-  for config in tiny small mid zc706 zcu104 "${arrays[@]}" "${boards[@]}"; do run "check-$(basename "$config" .yaml)"; done
+  for config in tiny tinyx small mid zc706 zcu104 "${arrays[@]}" "${boards[@]}"; do run "check-$(basename "$config" .yaml)"; done
   for config in "${arrays[@]}"; do
     run "layers-$config"
     for i in "${!builds[@]}"; do run "layers-$config-$i"; done
@@ -123,15 +125,15 @@ esac
 
 hls/build.sh run >/dev/null &
 built=$!
-hlscheck -dependences tiny
-hlscheck v5 v13
+hlscheck -dependences tinyx
+hlscheck v5 v13x
 gcc=$(hls/build.sh v5 --sanitize)
-clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
+clang=$(hls/build.sh v13x --sanitize --cxx clang++-14)
 wait "$built"
 echo "v5, g++ -fsanitize=address,undefined"
 layers "$gcc" v5 60
-echo "v13, clang++ -fsanitize=address,undefined"
-layers "$clang" v13 60
+echo "v13x, clang++ -fsanitize=address,undefined"
+layers "$clang" v13x 60
 # an open HLS tool, where somebody has it
 if command -v bambu >/dev/null; then hls/bambu.sh tiny; fi
 faults 40

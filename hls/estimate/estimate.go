@@ -99,13 +99,15 @@ type layer struct {
 	d           *abi.Desc
 	e           abi.FBCB
 	batch       int
-	gemm, two   bool
+	gemm, pool  bool
+	two         bool
 	lanes, tc   int
-	passes      int
+	passes      int  // of the array; depthwise: words of NB weights
 	outer       bool // C tiles are the outermost loop
 	tiles       []tile
 	channels    []int // channels of each C tile
 	resWhole    bool
+	resOnce     bool // one pixel for all positions
 	outWhole    bool
 	bytes       int // of the weights
 	replay      bool
@@ -114,7 +116,7 @@ type layer struct {
 
 func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
 	d := m.Design
-	l := &layer{d: desc, e: e, batch: batch, gemm: desc.Op == abi.OpGEMM, two: int(e.BR) != batch, lanes: d.TP, tc: d.TC, bytes: int(desc.WBytes1)}
+	l := &layer{d: desc, e: e, batch: batch, gemm: desc.Op == abi.OpGEMM, pool: desc.Op == abi.OpMaxPool || desc.Op == abi.OpAvgPool, two: int(e.BR) != batch, lanes: d.TP, tc: d.TC, bytes: int(desc.WBytes1)}
 	switch e.K {
 	case 1:
 		l.lanes, l.tc, l.bytes = d.TP/2, 2*d.TC, int(desc.WBytesH)
@@ -126,6 +128,10 @@ func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
 	}
 	l.beat, l.words = d.AXIBytes, d.AXIBytes/2
 	l.passes = int(desc.KH) * ceil(int(desc.KWC), l.lanes)
+	if !l.gemm {
+		l.lanes = d.NB()
+		l.passes = int(desc.KH) * int(desc.KW) * ceil(int(desc.InC), l.lanes)
+	}
 	for b0 := 0; b0 < int(e.BR); b0 += int(e.TileB) {
 		for oh := 0; oh < int(desc.OutH); oh += int(e.TileRows) {
 			l.tiles = append(l.tiles, tile{b0, oh})
@@ -143,6 +149,7 @@ func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
 	one := len(l.channels) == 1
 	l.outWhole = one && desc.OutPix == desc.OutC
 	l.resWhole = one && desc.ResPix == desc.OutC
+	l.resOnce = desc.ResPix == 0
 	return l
 }
 
@@ -161,12 +168,15 @@ func (l *layer) samples(t tile, group int) int {
 
 // runs returns the runs of consecutive words of an item in a tensor, and the number of beats that they touch. Slots
 // begin on beats.
-func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
-	perRow, words := 1, int(l.d.OutW)*nch
+func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
+	rows, perRow, words := l.rows(t), 1, int(l.d.OutW)*nch
 	if !whole {
 		perRow, words = int(l.d.OutW), nch
 	}
-	for r := range l.rows(t) {
+	if once {
+		rows, perRow = 1, 1
+	}
+	for r := range rows {
 		row := int64(offset) + int64(t.oh0+r)*int64(rowBytes)
 		for x := range perRow {
 			skip := int((row+2*int64(x*pix+c0))%int64(l.beat)) / 2
@@ -179,12 +189,23 @@ func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch i
 }
 
 // groups returns the number of steps of DRAIN words in which nch channels of a pixel are written.
-func (m *Model) groups(l *layer, nch int) int {
-	if l.gemm {
-		return ceil(nch, m.Design.Drain)
+func (m *Model) groups(nch int) int { return ceil(nch, m.Design.Drain) }
+
+// period returns the trips of a window in the lanes: its taps, or the most groups of words that it completes.
+func (m *Model) period(l *layer) (period, parts int) {
+	words, nb := int(l.d.InC), m.Design.NB()
+	if words > nb {
+		if words = nb; nb%m.Design.Drain != 0 {
+			words += m.Design.Drain - 1
+		}
 	}
-	nb := m.Design.NB()
-	return nch/nb*ceil(nb, m.Design.Drain) + ceil(nch%nb, m.Design.Drain)
+	parts = m.groups(words)
+	return max(int(l.d.KH)*int(l.d.KW), parts), parts
+}
+
+// weightBeats returns the beats of a number of vectors of weights.
+func (l *layer) weightBeats(vectors int) int64 {
+	return int64(ceil(2*vectors*l.lanes, abi.WeightAlign) * abi.WeightAlign / l.beat)
 }
 
 // Layer estimates one layer for a batch size and a legal FBCB entry.
@@ -254,17 +275,27 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 		if !l.gemm {
 			windows := int64(pixels) * int64(l.samples(t, 0)) * int64(ceil(int(desc.InC), m.Design.NB()))
 			taps := windows * int64(desc.KH) * int64(desc.KW)
+			period, parts := m.period(l)
 			trips("form_rows", "form_taps.tap", 1, taps)
 			out.Streams["rows"] += taps
-			trips("multiply", "pool.taps", windows, taps)
-			steps := int64(pixels) * int64(l.samples(t, 0)) * int64(m.groups(l, int(desc.OutC)))
-			trips("multiply", "pool.give", windows, steps)
+			trips("multiply", "tap_lanes.steps", 1, windows*int64(period))
+			if i == 0 {
+				now["multiply"] += int64(parts) * int64(m.Loops["tap_lanes.steps"].II) // the last window's
+			}
+			steps := int64(pixels) * int64(l.samples(t, 0)) * int64(m.groups(int(desc.OutC)))
 			trips("drain", "drain.pass_on", 1, steps)
 			out.Streams["pooled"] += steps
+			if !l.pool && i == 0 {
+				trips("multiply", "tap_lanes.hold", 1, int64(l.passes))
+				out.Streams["vecs"] = int64(l.passes)
+				out.Streams["weights"] = l.weightBeats(l.passes)
+				weights[&items[i][0]] = out.Streams["weights"]
+				trips("feed_weights", "feed_weights.steps", 1, out.Streams["vecs"]+out.Streams["weights"])
+			}
 		}
 		for tile, nch := range l.channels {
 			c0 := tile * l.tc
-			steps := all * int64(m.groups(l, nch))
+			steps := all * int64(m.groups(nch))
 			out.Streams["sums"] += steps
 			out.Streams["outs"] += steps
 			trips("finish", "finish.steps", 1, steps)
@@ -276,17 +307,23 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				trips("multiply", "multiply.hold", int64(l.passes), vectors)
 				trips("multiply", "multiply.rows", int64(l.passes), int64(l.passes)*rows)
 				out.Streams["vecs"] += vectors
-				bytes := (2*l.passes*l.lanes*nch + abi.WeightAlign - 1) / abi.WeightAlign * abi.WeightAlign
-				trips("feed_weights", "feed_weights.steps", 1, vectors+int64(bytes/l.beat))
-				out.Streams["weights"] += int64(bytes / l.beat)
-				weights[&items[i][tile]] = int64(bytes / l.beat)
+				beats := l.weightBeats(l.passes * nch)
+				trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
+				out.Streams["weights"] += beats
+				weights[&items[i][tile]] = beats
 				trips("drain", "drain.steps", 2, steps)
 			}
 			if desc.Residual {
-				n, beats := l.runs(t, l.resWhole, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
+				n, beats := l.runs(t, l.resWhole, l.resOnce, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
 				trips("fetch_residual", "fetch_residual.beats", n, beats)
 				wait("fetch_residual", n)
-				trips("cut_residual", "cut_residual.steps", n, beats+steps)
+				if l.resOnce {
+					first := n * int64(m.groups(nch))
+					trips("cut_residual", "cut_residual.steps", n, beats+first)
+					trips("cut_residual", "cut_residual.others", n, steps-first)
+				} else {
+					trips("cut_residual", "cut_residual.steps", n, beats+steps)
+				}
 				out.Streams["fetched"] += beats
 				out.Streams["residuals"] += steps
 			}
@@ -296,7 +333,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				trips("keep_out", "keep_out.pass_on", 1, steps)
 			}
 			if !e.OnChip {
-				n, beats := l.runs(t, l.outWhole, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
+				n, beats := l.runs(t, l.outWhole, false, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
 				trips("pack_out", "pack_out.steps", n, beats+steps)
 				trips("write_out", "write_out.beats", n, beats)
 				// answers are awaited when so many runs are outstanding
@@ -311,7 +348,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			of := done()
 			it.front = longest(of, "form_rows", "feed_weights", "multiply")
 			it.back = longest(of, "drain", "fetch_residual", "cut_residual", "finish", "keep_out", "pack_out", "write_out")
-			if !l.gemm { // the results of a pool are streamed
+			if !l.gemm { // its sums are streamed
 				it.front, it.back = max(it.front, it.back), 0
 			}
 		}
@@ -321,16 +358,26 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	if desc.AvgTable {
 		trips("finish", "finish.entries", 1, int64(desc.BiasCount))
 	} else {
-		trips("finish", "finish.take", 1, bias)
+		words := 0
+		if !l.pool {
+			words = int(desc.OutC)
+		}
+		trips("finish", "finish.take", 1, int64(ceil(4*words, l.beat)))
+	}
+	if desc.Curve {
+		trips("finish", "finish.segments", 1, abi.CurveWords)
 	}
 	out.Streams["biases"] = bias
-	if l.gemm {
+	if !l.pool {
 		wait("fetch_weights", 1)
-		fetches, replays := int64(len(l.tiles)), int64(0) // of the weights of one C tile, or of all of them
+		fetches, replays := int64(1), int64(0) // of the weights of one C tile, or of all of them
+		if l.gemm {
+			fetches = int64(len(l.tiles))
+		}
+		once := out.Streams["weights"] / fetches
 		if l.replay {
 			fetches, replays = 1, fetches-1
 		}
-		once := out.Streams["weights"] / int64(len(l.tiles))
 		trips("fetch_weights", "fetch_weights.beats", fetches*visits, fetches*once)
 		trips("fetch_weights", "fetch_weights.replayed", replays*visits, replays*once)
 		wait("fetch_weights", fetches*visits)

@@ -65,7 +65,20 @@ func Needs(d configs.Design, family string) Resources {
 	out := d.Drain*word + countBits
 	outDepth := 2 * max(d.AXIBytes*8/word, d.Drain)
 	r := Resources{DSP: d.MACs()}
-	for _, m := range []Memory{
+	vec := 2 * d.TP
+	var options []Memory
+	if d.Depthwise {
+		r.DSP += nb
+		vec = nb
+		options = append(options, Memory{Name: "held", Storage: BRAM, Count: nb, Words: abi.DwWords, Bits: word})
+	}
+	if d.Post {
+		options = append(options,
+			Memory{Name: "offsets", Storage: LUTRAM, Count: d.Drain, Words: abi.CurveSegments, Bits: 32},
+			Memory{Name: "slopes", Storage: LUTRAM, Count: d.Drain, Words: abi.CurveSegments, Bits: word},
+			Memory{Name: "pixel", Storage: LUTRAM, Count: d.Drain, Words: d.CMax / d.Drain, Bits: word})
+	}
+	for _, m := range append([]Memory{
 		{Name: "tiles", Storage: BRAM, Count: 2 * 2 * nb, Words: d.ABufWords / 2, Bits: word}, // blocks, halves, lanes
 		{Name: "kept_in", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
 		{Name: "kept_out", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
@@ -76,7 +89,7 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "rows", Storage: SRL, Count: 1, Words: rowsDepth, Bits: nb*word + 1},
 		{Name: "biases", Storage: SRL, Count: 1, Words: biasDepth, Bits: beat},
 		{Name: "weights", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		{Name: "vecs", Storage: SRL, Count: 1, Words: 2 * d.TC, Bits: 2 * d.TP * word},
+		{Name: "vecs", Storage: SRL, Count: 1, Words: 2 * d.TC, Bits: vec * word},
 		{Name: "pooled", Storage: SRL, Count: 1, Words: sumsDepth, Bits: sums},
 		{Name: "sums", Storage: SRL, Count: 1, Words: sumsDepth, Bits: sums},
 		{Name: "fetched", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
@@ -86,7 +99,7 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "packed", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
 		// buffers in the vendor's adapters of m_axi ports: outstanding reads of a, w, r and o, and data that o writes
 		{Name: "m_axi", Storage: BRAM, Count: 4 + 1, Words: outstanding * d.MaxBurst, Bits: beat},
-	} {
+	}, options...) {
 		switch m.Storage {
 		case BRAM:
 			m.BRAM18 = m.Count * blocks18(m.Words, m.Bits)

@@ -72,6 +72,7 @@ func TestMemories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []configs.Design{tiny, zc706} {
+		d.Post, d.Depthwise = true, true // without them the source's memories have no readers
 		var names []string
 		for _, m := range Needs(d, boards.Series7).Memories {
 			if m.Name == "m_axi" {
@@ -94,7 +95,7 @@ func TestSizes(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Fatal("g++ is missing: install the package g++")
 	}
-	for _, name := range []string{"tiny", "v13", "zc706", "../configs/zcu104-hls.yaml"} {
+	for _, name := range []string{"tiny", "v13", "zc706", "../configs/zcu104-hls.yaml", "tinyx", "v13x"} {
 		d, err := configs.Load(name)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +126,16 @@ func TestSizes(t *testing.T) {
 		same("ROWS_DEPTH", m["rows"].Words)
 		same("NB * "+word+" + 1", m["rows"].Bits)
 		same("VECS_DEPTH", m["vecs"].Words)
-		same("LANES * "+word, m["vecs"].Bits)
+		same("VEC * "+word, m["vecs"].Bits)
+		if d.Depthwise {
+			same("NB", m["held"].Count)
+			same("hw::DW_WORDS", m["held"].Words)
+		}
+		if d.Post {
+			same("DRAIN", m["pixel"].Count)
+			same("C_MAX / DRAIN", m["pixel"].Words)
+			same("hw::CURVE_SEGMENTS", m["slopes"].Words)
+		}
 		same("SUMS_DEPTH", m["sums"].Words)
 		same("DRAIN * hw::ACC_BITS + GROUP_BITS + COUNT_BITS + TAPS_BITS", m["sums"].Bits)
 		same("OUT_DEPTH", m["local"].Words)

@@ -11,7 +11,6 @@ constexpr int K_ONE = 0x0;  // FBCB.K: k = 1
 constexpr int K_HALF = 0x1;  // FBCB.K: k = 1/2
 constexpr int K_TWO = 0x2;  // FBCB.K: k = 2
 constexpr int SHIFT_MAX = 0x2F;  // largest SHIFT and AVG_SHIFT
-constexpr int CURVE_STEP_MAX = 0xB;  // largest CURVE_STEP
 constexpr int STRIDE_MAX = 0xF;  // largest S_H and S_W
 constexpr int OUT_H_MAX = 0xEFFF;  // largest OUT_H; with a tile more it is still counted in 16 bits
 constexpr int TILE_REACH_MAX = 0x7FFF;  // largest (TILE_ROWS - 1) * S_H

@@ -31,6 +31,8 @@ module npu_core #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
+  parameter int unsigned POST        = 0,
+  parameter int unsigned DEPTHWISE   = 0,
   parameter int unsigned DSP48E2     = 0,
   parameter int unsigned FOLD        = 0,
   parameter int unsigned SPLIT       = 1024,
@@ -582,6 +584,6 @@ module npu_core #(
   // the kernel has fixed sizes: the parameters here state the values that it was exported with
   logic unused;
   assign unused = ^{m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
-                    T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, DSP48E2, FOLD,
-                    SPLIT};
+                    T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, POST, DEPTHWISE,
+                    DSP48E2, FOLD, SPLIT};
 endmodule

@@ -1,5 +1,5 @@
-// compute.hpp: the stages that compute: the array <T_R, T_P, T_C> and the pool (multiply), and the
-// stage that empties the accumulators (drain).
+// compute.hpp: the stages that compute: the array <T_R, T_P, T_C> and the lanes of pools and
+// depthwise layers (multiply), and the stage that empties the accumulators (drain).
 #ifndef SLUICE_HLS_COMPUTE_HPP
 #define SLUICE_HLS_COMPUTE_HPP
 
@@ -82,52 +82,97 @@ accumulators:
   }
 }
 
-// One layer of a pool: NB channels in parallel, one tap per cycle. The results of a window leave in
-// groups of DRAIN.
-inline void pool(const layer_t &l, hls::stream<row_t> &rows, hls::stream<sums_t> &pooled) {
-  const int groups = (l.in_c + NB - 1) / NB;
-  const int taps = l.k_h * l.k_w;
-  const s64 windows = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups;
-  int c0 = 0;
-windows:
-  for (s64 n = 0; n < windows; n++) {
-#pragma HLS loop_tripcount max=MAX_TRIPS
-    acc_t best[NB];
-#pragma HLS array_partition variable=best complete dim=0
-    int inside = 0;
-  taps:
-    for (int t = 0; t < taps; t++) {
-// one tap per cycle, as they are formed
+// One layer tap by tap: NB channels in parallel, one tap per cycle, of a pool or of a depthwise
+// convolution. While a window is summed, the words of the windows before leave in groups of DRAIN
+// channels of their pixel.
+inline void tap_lanes(const layer_t &l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs, hls::stream<sums_t> &pooled) {
+  word_t held[hw::DW_WORDS][NB];
+// the weights of NB channels per cycle
+#pragma HLS array_partition variable=held complete dim=2
+#pragma HLS bind_storage variable=held type=ram_s2p impl=bram
+  if (DEPTHWISE && l.depthwise) {
+  hold:
+    for (int n = 0; n < l.passes; n++) {
+// a vector a cycle
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=MAX_TAPS
-      const row_t row = rows.read();
-      inside += row.inside != 0 ? 1 : 0;
-    lanes:
+#pragma HLS loop_tripcount max=hw::DW_WORDS
+      const vec_t v = vecs.read();
+    held_lanes:
       for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-        const s64 x = row.x[i];
-        const s64 was = t == 0 ? (l.avg ? s64(0) : x) : static_cast<s64>(best[i]);
-        best[i] = l.avg ? was + x : (x > was ? x : was);
+        held[n][i] = v.w[VEC - NB + i];
       }
     }
-    const int channels = least(NB, l.in_c - c0);
-  give:
-    for (int i = 0; i < channels; i += DRAIN) {
-// DRAIN words per cycle, as for the array
+  }
+  const int taps = l.k_h * l.k_w;
+  const int parts = groups_of(l.in_c <= NB ? l.in_c : NB + REST);  // most groups that a window's words complete
+  const int period = taps > parts ? taps : parts;
+  const s64 windows = static_cast<s64>(l.b_act) * l.out_h * l.out_w * ((l.in_c + NB - 1) / NB);
+  const s64 busy = windows * period;
+  acc_t best[NB], given[NB + REST];
+#pragma HLS array_partition variable=best complete dim=0
+#pragma HLS array_partition variable=given complete dim=0
+  int t = 0, word = 0, c0 = 0, inside = 0;
+  int fill = 0, group = 0, of = 0;  // words in given, their group of the pixel, and its taps
+  bool ends = false;                // they are the pixel's last
+steps:
+  for (s64 n = 0; n < busy + parts; n++) {
+// one tap per cycle, as they are formed, and DRAIN words, as for the array
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=NB
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    if (fill >= DRAIN || (ends && fill > 0)) {
       sums_t sums;
-      sums.group = 0;  // a pool has no biases
-      sums.count = least(DRAIN, channels - i);
-      sums.taps = inside;
+      sums.group = l.pool ? 0 : group;  // a pool has no biases
+      sums.count = least(DRAIN, fill);
+      sums.taps = of;
     words:
       for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
-        sums.a[j] = i + j < NB ? best[i + j] : acc_t(0);
+        sums.a[j] = j < fill && j < NB + REST ? given[j] : acc_t(0);
       }
       pooled.write(sums);
+    shift:
+      for (int i = 0; i < NB + REST; i++) {
+#pragma HLS unroll
+        given[i] = i + DRAIN < NB + REST ? given[i + DRAIN] : acc_t(0);
+      }
+      fill = fill > DRAIN ? fill - DRAIN : 0;
+      group = ends && fill == 0 ? 0 : group + 1;
     }
-    c0 = c0 + NB < l.in_c ? c0 + NB : 0;
+    if (n < busy) {
+      if (t < taps) {
+        const row_t row = rows.read();
+        inside = (t == 0 ? 0 : inside) + (row.inside != 0 ? 1 : 0);
+      add:
+        for (int i = 0; i < NB; i++) {
+#pragma HLS unroll
+          s64 x = row.x[i];
+          if (DEPTHWISE && l.depthwise) {
+            const std::int32_t weighted = static_cast<std::int32_t>(held[word][i]) * static_cast<std::int32_t>(row.x[i]);
+// one DSP a lane, with its register
+#pragma HLS bind_op variable=weighted op=mul impl=dsp latency=2
+            x = weighted;
+          }
+          const s64 was = t > 0 ? static_cast<s64>(best[i]) : (l.max ? x : s64(0));
+          best[i] = l.max ? (x > was ? x : was) : was + x;
+        }
+        word++;
+      }
+      if (++t == period) {
+      take:
+        for (int i = 0; i < NB + REST; i++) {
+#pragma HLS unroll
+          const int from = REST == 0 ? i : i - fill;
+          if (from >= 0 && from < NB) given[i] = best[from];
+        }
+        t = 0;
+        of = inside;
+        fill += least(NB, l.in_c - c0);
+        c0 = c0 + NB < l.in_c ? c0 + NB : 0;
+        ends = c0 == 0;
+        if (ends) word = 0;
+      }
+    }
   }
 }
 
@@ -136,7 +181,7 @@ windows:
 inline void multiply(const layer_t l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs,
                      hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled) {
   if (!l.gemm) {
-    pool(l, rows, pooled);
+    tap_lanes(l, rows, vecs, pooled);
     return;
   }
   pes_t pes;
@@ -189,7 +234,7 @@ items:
 inline void drain(const layer_t l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
                   hls::stream<sums_t> &sums) {
   if (!l.gemm) {
-    const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups_of(l, l.in_c);
+    const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups_of(l.in_c);
   pass_on:
     for (s64 n = 0; n < all; n++) {
 // a group a cycle
@@ -206,7 +251,7 @@ items:
 #pragma HLS loop_tripcount max=MAX_TRIPS
     hls::read_lock<bank_t> bank(banks);
     const int nch = channels_of(l, at);
-    const int groups = groups_of(l, nch);
+    const int groups = groups_of(nch);
   sample_groups:
     for (int g = 0; g < 2; g++) {
       const int n_rows = g == 0 || l.two ? samples_of(l, at, g) * rows_of(l, at) * l.out_w : 0;

@@ -13,16 +13,18 @@ typedef std::uint64_t u64;
 typedef std::int64_t s64;
 
 struct layer_t {
-  bool gemm, avg, table, residual;
+  bool gemm, depthwise, pool, max, avg, table, residual;
+  bool curve, product;            // behind the shift; a product's factor is the residual
   bool half, pair, two, c_outer;  // k = 1/2, k = 2, s = 2; C tiles outermost
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
+  bool res_once;                        // a pixel is the residual of all positions
   int lanes, tc, tc_groups;             // T_P'; channels of a C tile, and their groups of DRAIN
-  int chunks, passes;                   // of a kernel row; of an item
+  int chunks, passes;                   // of a kernel row; of an item (depthwise: words of NB weights)
   int in_h, in_w, in_c, in_pix, out_h, out_w, out_c, out_pix, res_pix;
   int k_h, k_w, s_h, s_w, pad_t;
   int in_row, step_row, step_col, pad_col, kwc;
-  int res_shift, shift, clamp_lo, clamp_hi, avg_mul, avg_shift;
+  int res_shift, shift, clamp_lo, clamp_hi, avg_mul, avg_shift, curve_lo, curve_step, curve_shift;
   u32 in_offset, out_offset, res_offset, in_row_bytes, out_row_bytes, res_row_bytes;
   u32 w_bytes, w_tile;
   u64 w_address, bias_address;
@@ -101,17 +103,20 @@ inline bool next_item(const layer_t &l, item_t &at) {
 }
 
 // A run of consecutive words in DRAM, for results or residuals: an output row of a sample in an
-// item's sample group, or one pixel of it if a row is not one run (whole).
+// item's sample group, or one pixel of it if a row is not one run (whole), or one pixel for the
+// sample (once).
 struct run_t {
   item_t at;
   int g, i, r, x;
 };
 // Goes to the next run; returns false after the last one of the layer.
-inline bool next_run(const layer_t &l, bool whole, run_t &run) {
-  if (++run.x < (whole ? 1 : l.out_w)) return true;
-  run.x = 0;
-  if (++run.r < rows_of(l, run.at)) return true;
-  run.r = 0;
+inline bool next_run(const layer_t &l, bool whole, bool once, run_t &run) {
+  if (!(POST && once)) {
+    if (++run.x < (whole ? 1 : l.out_w)) return true;
+    run.x = 0;
+    if (++run.r < rows_of(l, run.at)) return true;
+    run.r = 0;
+  }
   if (++run.i < samples_of(l, run.at, run.g)) return true;
   run.i = 0;
   if (run.g == 0 && l.two && samples_of(l, run.at, 1) > 0) {
@@ -128,11 +133,7 @@ inline u64 address_of(const layer_t &l, const run_t &run, u32 offset, u32 row_by
   return base + row + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(run.x) * pix + run.at.c0);
 }
 // Number of groups of DRAIN words in which the channels of one pixel are written.
-inline int groups_of(const layer_t &l, int channels) {
-  // a pool's words are grouped by its lanes
-  return l.gemm ? (channels + DRAIN - 1) / DRAIN
-                : (channels / NB) * ((NB + DRAIN - 1) / DRAIN) + (channels % NB + DRAIN - 1) / DRAIN;
-}
+inline int groups_of(int channels) { return (channels + DRAIN - 1) / DRAIN; }
 
 // Maximum number of trips of the loops over items, tiles and runs, for any bundle. Loops without a
 // bound of their own state one of these to synthesis.
@@ -182,22 +183,26 @@ reserved_words:
     reserved |= d[i] & hw::DESC_RSVD_MASK[i];
   }
   if (reserved != 0) return hw::ERR_DESC_MAGIC;
-  const u32 op = static_cast<u32>(get(d, hw::DESC_F_OP));
-  if (!l.gemm && !l.avg && op != hw::OP_MAX_POOL) return hw::ERR_DESC_OP;
+  if (!l.gemm && !l.depthwise && !l.avg && !l.max) return hw::ERR_DESC_OP;
+  if (!POST && (l.curve || l.product)) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
-  if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (!l.gemm || l.res_pix < l.out_c)) ||
+  if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (l.pool || (!l.res_once && l.res_pix < l.out_c))) ||
       l.s_h > hw::STRIDE_MAX || l.s_w > hw::STRIDE_MAX || too_large(l) || (l.out_h - 1) * l.s_h >= l.in_h + l.pad_t ||
       (l.out_w - 1) * l.s_w >= l.in_w + static_cast<int>(get(d, hw::DESC_F_PAD_L)) ||
-      (l.gemm && (l.out_c > C_MAX || l.bias_count != l.out_c || l.w_bytes == 0 || l.w_tile == 0)) ||
-      (!l.gemm && l.out_c != l.in_c))
+      (!l.pool && (l.out_c > C_MAX || l.bias_count != l.out_c + (l.curve ? static_cast<int>(hw::CURVE_WORDS) : 0) ||
+                   l.w_bytes == 0 || l.w_tile == 0)) ||
+      (l.depthwise && l.w_tile != l.w_bytes) || (!l.gemm && l.out_c != l.in_c) || (l.pool && l.curve) ||
+      (l.product && (!l.residual || l.curve)))
     return hw::ERR_DESC_SHAPE;
-  if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (!l.gemm && l.bias_count != 0))
+  if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (l.pool && l.bias_count != 0))
     return hw::ERR_DESC_SHAPE;
-  if (l.shift > hw::SHIFT_MAX || (l.avg && (l.avg_shift == 0 || l.avg_shift > hw::SHIFT_MAX))) return hw::ERR_DESC_SHIFT;
+  if (l.shift > hw::SHIFT_MAX || (l.curve && l.curve_step > hw::CURVE_STEP_MAX) ||
+      (l.avg && (l.avg_shift == 0 || l.avg_shift > hw::SHIFT_MAX)))
+    return hw::ERR_DESC_SHIFT;
   const int k = static_cast<int>(get(&entry, hw::FBCB_K));
   const u32 w_offset = static_cast<u32>(
-      k == hw::K_HALF ? get(d, hw::DESC_F_W_OFFSET_H)
-                  : (k == hw::K_TWO ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
+      l.half ? get(d, hw::DESC_F_W_OFFSET_H)
+             : (l.pair ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
   if (((l.in_offset | l.out_offset | l.res_offset) & 1) != 0 ||
       ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET))) & (hw::WEIGHT_ALIGN - 1)) != 0)
     return hw::ERR_DESC_ADDRESS;
@@ -217,7 +222,7 @@ reserved_words:
   return hw::ERR_NONE;
 }
 
-// Products in the descriptor, and the size of a tile. Sets sample.
+// Products in the descriptor, and the size of a tile. Sets sample, chunks and passes.
 inline u32 check_products(const u32 *d, layer_t &l) {
   using hw::get;
   const u64 c = static_cast<u64>(l.in_c), row = static_cast<u64>(l.in_row);
@@ -239,6 +244,11 @@ inline u32 check_products(const u32 *d, layer_t &l) {
   if (l.gemm && tile > static_cast<u64>(l.half ? T_R / 2 : T_R)) return hw::ERR_TILE_RANGE;
   const u64 taps = static_cast<u64>(l.k_h) * l.k_w;
   if (l.avg && (taps > hw::AVG_TAPS || (l.table && taps >= static_cast<u64>(l.bias_count)))) return hw::ERR_DESC_SHAPE;
+  l.chunks = l.half ? (l.kwc + FH - 1) / FH : (l.pair ? (l.kwc + LANES - 1) / LANES : (l.kwc + T_P - 1) / T_P);
+  l.passes = l.k_h * (l.gemm ? l.chunks : l.k_w * ((l.in_c + NB - 1) / NB));
+  if (l.depthwise && (l.passes > static_cast<int>(hw::DW_WORDS) ||
+                      l.w_bytes != align_weights(static_cast<u64>(WORD_BYTES) * l.passes * l.lanes)))
+    return hw::ERR_DESC_SHAPE;
   return hw::ERR_NONE;
 }
 
@@ -267,7 +277,15 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   const u32 op = static_cast<u32>(get(d, hw::DESC_F_OP));
   const int k = static_cast<int>(get(&entry, hw::FBCB_K));
   l.gemm = op == hw::OP_GEMM;
+  l.depthwise = DEPTHWISE && op == hw::OP_DEPTHWISE;
+  l.max = op == hw::OP_MAX_POOL;
   l.avg = op == hw::OP_AVG_POOL;
+  l.pool = l.max || l.avg;
+  l.curve = get(d, hw::DESC_F_CURVE) != 0;
+  l.product = get(d, hw::DESC_F_PRODUCT) != 0;
+  l.curve_lo = static_cast<int>(get(d, hw::DESC_F_CURVE_LO));
+  l.curve_step = static_cast<int>(get(d, hw::DESC_F_CURVE_STEP));
+  l.curve_shift = static_cast<int>(get(d, hw::DESC_F_CURVE_SHIFT));
   l.table = get(d, hw::DESC_F_AVG_TABLE) != 0;
   l.residual = get(d, hw::DESC_F_RESIDUAL) != 0;
   l.b_act = b_act;
@@ -277,8 +295,8 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.keep_in = get(&entry, hw::FBCB_KEEP_IN) != 0;
   l.keep_out = get(&entry, hw::FBCB_KEEP_OUT) != 0;
   l.on_chip = get(&entry, hw::FBCB_ON_CHIP) != 0;
-  l.half = k == hw::K_HALF;
-  l.pair = k == hw::K_TWO;
+  l.half = k == hw::K_HALF && !l.depthwise;
+  l.pair = k == hw::K_TWO && !l.depthwise;
   l.two = l.b_r != b_act;
   l.in_h = static_cast<int>(get(d, hw::DESC_F_IN_H));
   l.in_w = static_cast<int>(get(d, hw::DESC_F_IN_W));
@@ -303,6 +321,7 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.in_row_bytes = static_cast<u32>(get(d, hw::DESC_F_IN_ROW_BYTES));
   l.out_row_bytes = static_cast<u32>(get(d, hw::DESC_F_OUT_ROW_BYTES));
   l.res_row_bytes = static_cast<u32>(get(d, hw::DESC_F_RES_ROW_BYTES));
+  l.res_once = POST && l.residual && l.res_pix == 0;
   l.step_row = static_cast<int>(get(d, hw::DESC_F_STEP_ROW));
   l.step_col = static_cast<int>(get(d, hw::DESC_F_STEP_COL));
   l.pad_col = static_cast<int>(get(d, hw::DESC_F_PAD_COL));
@@ -337,6 +356,7 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
     l.tc /= 2;
     l.tc_groups /= 2;
   }
+  if (l.depthwise) l.lanes = NB;
   l.w_address = weight_base + w_offset;
   l.bias_address = weight_base + static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET));
   l.replay = get(&entry, hw::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);
@@ -346,8 +366,6 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   fault.code = check_products(d, l);
   if (fault.code != hw::ERR_NONE) return fault;
 
-  l.chunks = l.half ? (l.kwc + FH - 1) / FH : (l.pair ? (l.kwc + LANES - 1) / LANES : (l.kwc + T_P - 1) / T_P);
-  l.passes = l.k_h * l.chunks;
   // with one row tile both orders are the same, and its rows need not be loaded again
   l.c_outer = get(&entry, hw::FBCB_ORDER) != 0 && !(l.tile_b >= l.b_r && l.tile_rows >= l.out_h);
   l.in_whole = l.in_pix == l.in_c;

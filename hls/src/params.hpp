@@ -33,6 +33,8 @@ constexpr int HALF_WORDS = ABUF_WORDS / 2;        // per bank, for one of two sa
 constexpr int ABUF = NB * ABUF_WORDS;             // most elements of a row tile
 constexpr int FH = T_P / 2;                       // lanes of half a PE
 constexpr int LANES = 2 * T_P;                    // of a stacked PE, or of two sample groups
+constexpr int VEC = DEPTHWISE ? NB : LANES;       // weights of a vector: of a channel's PEs, or of NB channels
+constexpr int REST = NB % DRAIN == 0 ? 0 : DRAIN - 1;  // most words that NB lanes leave for the next group of DRAIN
 constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(hw::RING_SPARE);
 constexpr int BIAS_LANES = DRAIN > BPB ? DRAIN : BPB;  // biases read or written in a cycle
 constexpr int BIAS_LINES = (C_MAX + BIAS_LANES - 1) / BIAS_LANES + 1;  // a beat may begin in a line and end in the next
@@ -93,8 +95,8 @@ struct row_t {  // a row of the Toeplitz matrix (s = 2: group 1 from lane T_P on
   word_t x[NB];
   ap_uint<1> inside;  // pools: the tap is inside the image
 };
-struct vec_t {  // the weights of one channel's PEs in a pass
-  word_t w[LANES];
+struct vec_t {  // the weights of one channel's PEs in a pass, or of NB channels at a tap
+  word_t w[VEC];
 };
 struct sums_t {  // up to DRAIN neighbouring channels of one output pixel
   acc_t a[DRAIN];

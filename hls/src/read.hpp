@@ -173,7 +173,7 @@ row:
   }
 }
 
-// The taps of a pool: output pixels, for each of these groups of NB channels, for each of these the
+// The taps of a pool or depthwise layer: output pixels, for each of these groups of NB channels, for each of these the
 // window.
 inline void form_taps(const layer_t &l, const word_t (&tile)[2][HALF_WORDS][NB], hls::stream<row_t> &rows, int samples,
                       int nr, int ih_tile, int base) {
@@ -184,7 +184,7 @@ inline void form_taps(const layer_t &l, const word_t (&tile)[2][HALF_WORDS][NB],
   int row_line = base, line = base, col = -l.pad_col, tap = col, ih_row = ih_tile, ih = ih_tile;
 tap:
   for (s64 n = 0; n < taps; n++) {
-// the pool takes one tap per cycle
+// the lanes take one tap per cycle
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
     word_t x[2][NB];
@@ -196,7 +196,7 @@ tap:
   lanes:
     for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.avg ? word_t(0) : word_t(LOWEST));
+      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.max ? word_t(LOWEST) : word_t(0));
     }
     rows.write(row);
     tap += l.in_c;
@@ -288,7 +288,7 @@ biases:
     const beat_t beat = gmem[bias_first + b];
     biases.write(beat);
   }
-  if (!l.gemm) return;
+  if (l.pool) return;
   u64 first = beat_of(l.w_address);
   u32 rest = l.w_bytes;
   bool more = true;
@@ -322,7 +322,7 @@ channels:  // once, or for every C tile if these are outermost
         }
       }
       replay = l.replay;
-      again = next_tile(l, at);
+      again = l.gemm && next_tile(l, at);  // depthwise: held for the layer
     }
     first += beats;
     rest -= bytes;
@@ -330,22 +330,23 @@ channels:  // once, or for every C tile if these are outermost
   }
 }
 
-// feed_weights cuts the stream of weights into the vectors of the PEs.
+// feed_weights cuts the stream of weights into the vectors of the PEs, or of the lanes of a
+// depthwise layer, once.
 inline void feed_weights(const layer_t l, hls::stream<beat_t> &weights, hls::stream<vec_t> &vecs) {
-  if (!l.gemm) return;
+  if (l.pool) return;
   item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
-    const u64 bytes = align_weights(static_cast<u64>(WORD_BYTES) * l.passes * l.lanes * channels_of(l, at));
+    int left = l.passes * (l.gemm ? channels_of(l, at) : 1);
+    const u64 bytes = align_weights(static_cast<u64>(WORD_BYTES) * left * l.lanes);
     const int beats = static_cast<int>(bytes / AXI_BYTES);
-    int left = l.passes * channels_of(l, at);
     const int steps = beats + left;
     int fill = 0;
-    word_t words[LANES + WPB];
+    word_t words[VEC + WPB];
 #pragma HLS array_partition variable=words complete dim=0
-    for (int i = 0; i < LANES + WPB; i++) {
+    for (int i = 0; i < VEC + WPB; i++) {
 #pragma HLS unroll
       words[i] = 0;
     }
@@ -357,7 +358,7 @@ items:
       if (left > 0 && fill >= l.lanes) {
         vec_t v;
       give:
-        for (int i = 0; i < LANES; i++) {
+        for (int i = 0; i < VEC; i++) {
 #pragma HLS unroll
           v.w[i] = i < l.lanes ? words[i] : word_t(0);
         }
@@ -365,21 +366,21 @@ items:
         left--;
         fill -= l.lanes;
       shift:
-        for (int i = 0; i < LANES + WPB; i++) {
+        for (int i = 0; i < VEC + WPB; i++) {
 #pragma HLS unroll
-          words[i] = i + l.lanes < LANES + WPB ? words[i + l.lanes] : word_t(0);
+          words[i] = i + l.lanes < VEC + WPB ? words[i + l.lanes] : word_t(0);
         }
       } else {
         const beat_t beat = weights.read();
       take:
-        for (int i = 0; i < LANES + WPB; i++) {
+        for (int i = 0; i < VEC + WPB; i++) {
 #pragma HLS unroll
           if (i >= fill && i < fill + WPB) words[i] = word_at(beat, i - fill);
         }
         fill = left > 0 ? fill + WPB : 0;  // after the last vector there is only padding
       }
     }
-    more = next_item(l, at);
+    more = l.gemm && next_item(l, at);
   }
 }
 
@@ -403,13 +404,18 @@ runs:
       const beat_t beat = gmem[first + b];
       fetched.write(beat);
     }
-    more = next_run(l, l.res_whole, run);
+    more = next_run(l, l.res_whole, l.res_once, run);
   }
 }
 
-// cut_residual cuts the residual into groups of words, like the results.
+// cut_residual cuts the residual into groups of words, like the results. One pixel for all
+// positions is read once for an item's sample, and given again for each of them.
 inline void cut_residual(const layer_t l, hls::stream<beat_t> &fetched, hls::stream<out_t> &residuals) {
   if (!l.residual) return;
+  word_t pixel[C_MAX / DRAIN][DRAIN];
+// DRAIN adjacent channels per cycle; too short for block RAM
+#pragma HLS array_partition variable=pixel complete dim=2
+#pragma HLS bind_storage variable=pixel type=ram_s2p impl=lutram
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
 runs:
@@ -417,8 +423,8 @@ runs:
 #pragma HLS loop_tripcount max=MAX_TRIPS
     const int nch = channels_of(l, run.at);
     const int pixels = l.res_whole ? l.out_w : 1;
-    int skip = word_of(address_of(l, run, l.res_offset, l.res_row_bytes, l.res_pix)), fill = 0, ch = 0;
-    const int steps = (skip + pixels * nch + WPB - 1) / WPB + pixels * groups_of(l, nch);
+    int skip = word_of(address_of(l, run, l.res_offset, l.res_row_bytes, l.res_pix)), fill = 0, ch = 0, line = 0;
+    const int steps = (skip + pixels * nch + WPB - 1) / WPB + pixels * groups_of(nch);
     word_t words[DRAIN + WPB];
 #pragma HLS array_partition variable=words complete dim=0
     for (int j = 0; j < DRAIN + WPB; j++) {
@@ -438,9 +444,11 @@ runs:
         for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
           out.w[j] = words[j];
+          if (POST && l.res_once) pixel[line][j] = words[j];
         }
         residuals.write(out);
         fill -= need;
+        line++;  // once: there is one pixel
         ch = ch + need == nch ? 0 : ch + need;
       shift:
         for (int j = 0; j < DRAIN + WPB; j++) {
@@ -458,7 +466,28 @@ runs:
         skip = 0;
       }
     }
-    more = next_run(l, l.res_whole, run);
+    if (POST && l.res_once) {
+      const s64 others = static_cast<s64>(rows_of(l, run.at)) * l.out_w - 1;
+      const s64 rest = others * groups_of(nch);
+      ch = line = 0;
+    others:
+      for (s64 n = 0; n < rest; n++) {
+// a group a cycle
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_TRIPS
+        out_t out;
+        out.count = least(DRAIN, nch - ch);
+      same:
+        for (int j = 0; j < DRAIN; j++) {
+#pragma HLS unroll
+          out.w[j] = pixel[line][j];
+        }
+        residuals.write(out);
+        ch = ch + DRAIN < nch ? ch + DRAIN : 0;
+        line = ch == 0 ? 0 : line + 1;
+      }
+    }
+    more = next_run(l, l.res_whole, l.res_once, run);
   }
 }
 

@@ -7,17 +7,20 @@
 
 namespace npu {
 
-// y = clamp(sat16(rnd(x, n))), rnd(x, n) = (x + 2^(n-1)) >> n.
-inline word_t requantise(s64 x, int shift, const layer_t &l) {
+// sat16(rnd(x, n)), rnd(x, n) = (x + 2^(n-1)) >> n.
+inline s64 rescale(s64 x, int shift) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
   const s64 y = (x + half) >> shift;
   const s64 bottom = LOWEST, top = -bottom - 1;
-  const s64 sat = y > top ? top : (y < bottom ? bottom : y);
-  return word_t(sat < l.clamp_lo ? s64(l.clamp_lo) : (sat > l.clamp_hi ? s64(l.clamp_hi) : sat));
+  return y > top ? top : (y < bottom ? bottom : y);
+}
+inline word_t clamp(s64 y, const layer_t &l) {
+#pragma HLS inline
+  return word_t(y < l.clamp_lo ? s64(l.clamp_lo) : (y > l.clamp_hi ? s64(l.clamp_hi) : y));
 }
 
-// finish turns sums into words. It reads all biases first: the stage that sends them then continues
+// finish turns sums into words. It reads all biases, and a curve, first: the stage that sends them then continues
 // with the weights, on which the sums depend.
 inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sums_t> &sums,
                    hls::stream<out_t> &residuals, hls::stream<out_t> &outs) {
@@ -27,8 +30,15 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
 #pragma HLS bind_storage variable=bias type=ram_s2p impl=lutram
   ap_uint<hw::DESC_F_AVG_MUL.bits> table[hw::AVG_TABLE];
 #pragma HLS bind_storage variable=table type=ram_s2p impl=lutram
+  std::int32_t offsets[hw::CURVE_SEGMENTS][DRAIN];
+  word_t slopes[hw::CURVE_SEGMENTS][DRAIN];
+// every lane is at a segment of its own
+#pragma HLS array_partition variable=offsets complete dim=2
+#pragma HLS array_partition variable=slopes complete dim=2
+#pragma HLS bind_storage variable=offsets type=ram_s2p impl=lutram
+#pragma HLS bind_storage variable=slopes type=ram_s2p impl=lutram
+  beat_t beat = 0;
   if (l.table) {
-    beat_t beat = 0;
   entries:
     for (int e = 0; e < l.bias_count; e++) {
 // one entry per cycle: it is short
@@ -39,14 +49,14 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
       table[e] = beat.range(32 * part + 31, 32 * part).to_uint();
     }
   } else {
-    const int beats = (l.bias_count + BPB - 1) / BPB;
+    const int beats = l.pool ? 0 : (l.out_c + BPB - 1) / BPB;
     int line = 0, begin = 0;
   take:
     for (int b = 0; b < beats; b++) {
 // the biases of a beat go to different lanes
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=C_MAX
-      const beat_t beat = biases.read();
+      beat = biases.read();
     lanes:
       for (int i = 0; i < BIAS_LANES; i++) {
 #pragma HLS unroll
@@ -61,6 +71,27 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
       }
     }
   }
+  if (POST && l.curve) {
+    std::int32_t offset = 0;
+  segments:
+    for (int e = 0; e < static_cast<int>(hw::CURVE_WORDS); e++) {
+// one word per cycle: it is short
+#pragma HLS pipeline II=1
+      const int part = (l.out_c + e) & (BPB - 1);
+      if (part == 0) beat = biases.read();
+      const std::int32_t x = beat.range(32 * part + 31, 32 * part).to_int();
+      if ((e & 1) == 0) {
+        offset = x;
+      } else {
+      copies:
+        for (int j = 0; j < DRAIN; j++) {
+#pragma HLS unroll
+          offsets[e >> 1][j] = offset;
+          slopes[e >> 1][j] = word_t(x);
+        }
+      }
+    }
+  }
   item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
@@ -68,7 +99,7 @@ items:
 #pragma HLS loop_tripcount max=MAX_TRIPS
     const int nch = channels_of(l, at);
     const int samples = samples_of(l, at, 0) + (l.two ? samples_of(l, at, 1) : 0);
-    const s64 steps = static_cast<s64>(samples) * rows_of(l, at) * l.out_w * groups_of(l, nch);
+    const s64 steps = static_cast<s64>(samples) * rows_of(l, at) * l.out_w * groups_of(nch);
   steps:
     for (s64 n = 0; n < steps; n++) {
 // a group a cycle
@@ -95,14 +126,28 @@ items:
           const std::int32_t x = bias[line][p * DRAIN + j];
           if (p == part) b = x;
         }
-        if (l.gemm) {
-          const s64 res = l.residual ? static_cast<s64>(r.w[j]) * (static_cast<s64>(1) << l.res_shift) : s64(0);
-          out.w[j] = requantise(static_cast<s64>(a) + b + res, l.shift, l);
+        if (!l.pool) {
+          const bool adds = l.residual && !(POST && l.product);
+          const s64 res = adds ? static_cast<s64>(r.w[j]) * (static_cast<s64>(1) << l.res_shift) : s64(0);
+          s64 y = rescale(static_cast<s64>(a) + b + res, l.shift);
+          if (POST) {
+            const int at = (static_cast<int>(y) - l.curve_lo) >> l.curve_step;
+            const int segment = at < 0 ? 0 : least(at, hw::CURVE_SEGMENTS - 1);
+            const std::int32_t offset = offsets[segment][j];
+            const word_t slope = slopes[segment][j];
+            const word_t factor = l.product ? r.w[j] : slope;
+            const std::int32_t post = static_cast<std::int32_t>(y) * static_cast<std::int32_t>(factor);
+// DSPs are the array's
+#pragma HLS bind_op variable=post op=mul impl=fabric latency=3
+            const s64 bent = rescale(static_cast<s64>(post) + (l.curve ? offset : 0), l.product ? l.res_shift : l.curve_shift);
+            if (l.product || l.curve) y = bent;
+          }
+          out.w[j] = clamp(y, l);
         } else {
           const ap_int<hw::ACC_BITS + hw::DESC_F_AVG_MUL.bits + 1> scaled = a * m;
 // DRAIN of them would use up the DSPs that the array leaves free
 #pragma HLS bind_op variable=scaled op=mul impl=fabric latency=3
-          out.w[j] = l.avg ? requantise(static_cast<s64>(scaled), l.avg_shift, l) : requantise(static_cast<s64>(a), 0, l);
+          out.w[j] = clamp(l.avg ? rescale(static_cast<s64>(scaled), l.avg_shift) : static_cast<s64>(a), l);
         }
       }
       outs.write(out);
@@ -141,7 +186,7 @@ items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
     const int nch = channels_of(l, at), nr = rows_of(l, at);
-    const int groups = groups_of(l, nch);
+    const int groups = groups_of(nch);
     if (!l.keep_out) {
       const int samples = samples_of(l, at, 0) + (l.two ? samples_of(l, at, 1) : 0);
       const s64 steps = static_cast<s64>(samples) * nr * l.out_w * groups;
@@ -180,7 +225,7 @@ runs:
     const int pixels = l.out_whole ? l.out_w : 1;
     const int skip = word_of(address_of(l, run, l.out_offset, l.out_row_bytes, l.out_pix));
     const int beats = (skip + pixels * nch + WPB - 1) / WPB;
-    int fill = skip, left = pixels * groups_of(l, nch);
+    int fill = skip, left = pixels * groups_of(nch);
     const int steps = left + beats;
     word_t words[WPB + DRAIN];
 #pragma HLS array_partition variable=words complete dim=0
@@ -218,7 +263,7 @@ runs:
         left--;
       }
     }
-    more = next_run(l, l.out_whole, run);
+    more = next_run(l, l.out_whole, false, run);
   }
 }
 
@@ -259,7 +304,7 @@ runs:
     } else {
       open++;
     }
-    more = next_run(l, l.out_whole, run);
+    more = next_run(l, l.out_whole, false, run);
   }
 answers:
   for (int i = 0; i < open; i++) {

@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0x9e617f4bf346f709
+const Hash uint64 = 0x8ae6c39c754ab3ee
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -29,6 +29,7 @@ const (
 	AvgTable      = 256        // most entries of an average pool's table, that of no element included
 	CurveSegments = 32         // segments of a curve
 	CurveWords    = 64         // words of a curve behind the biases: OFFSET and SLOPE of each segment
+	CurveStepMax  = 11         // largest CURVE_STEP
 	DwWords       = 1024       // words of the depthwise unit's weights
 	ID            = 0x534C5549 // "SLUI"
 )
@@ -39,7 +40,6 @@ const (
 	KHalf        = 1         // FBCB.K: k = 1/2
 	KTwo         = 2         // FBCB.K: k = 2
 	ShiftMax     = 47        // largest SHIFT and AVG_SHIFT
-	CurveStepMax = 11        // largest CURVE_STEP
 	StrideMax    = 15        // largest S_H and S_W
 	OutHMax      = 0xEFFF    // largest OUT_H; with a tile more it is still counted in 16 bits
 	TileReachMax = 0x7FFF    // largest (TILE_ROWS - 1) * S_H

@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'h9e617f4bf346f709;
+  localparam logic [63:0] ABI_HASH = 64'h8ae6c39c754ab3ee;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -37,6 +37,8 @@ package abi_pkg;
   localparam int unsigned CURVE_SEGMENTS = 32'h20;
   // words of a curve behind the biases: OFFSET and SLOPE of each segment
   localparam int unsigned CURVE_WORDS = 32'h40;
+  // largest CURVE_STEP
+  localparam int unsigned CURVE_STEP_MAX = 32'hB;
   // words of the depthwise unit's weights
   localparam int unsigned DW_WORDS = 32'h400;
   // "SLUI"

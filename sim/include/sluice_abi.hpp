@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0x9e617f4bf346f709ULL;
+constexpr std::uint64_t ABI_HASH = 0x8ae6c39c754ab3eeULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -26,6 +26,7 @@ constexpr std::uint32_t AVG_TAPS = 0x2000;  // most elements of a window that an
 constexpr std::uint32_t AVG_TABLE = 0x100;  // most entries of an average pool's table, that of no element included
 constexpr std::uint32_t CURVE_SEGMENTS = 0x20;  // segments of a curve
 constexpr std::uint32_t CURVE_WORDS = 0x40;  // words of a curve behind the biases: OFFSET and SLOPE of each segment
+constexpr std::uint32_t CURVE_STEP_MAX = 0xB;  // largest CURVE_STEP
 constexpr std::uint32_t DW_WORDS = 0x400;  // words of the depthwise unit's weights
 constexpr std::uint32_t ID = 0x534C5549;  // "SLUI"
 constexpr std::uint32_t DESC_WORDS = 32;

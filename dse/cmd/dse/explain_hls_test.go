@@ -22,7 +22,7 @@ var countRE = regexp.MustCompile(`(?m)^count (\w+) (\d+)$`)
 
 // The estimate's trip counts equal the numbers of elements that pass every stream in C-simulation.
 func TestHLSTrips(t *testing.T) {
-	d, err := configs.Load("tiny")
+	d, err := configs.Load("tinyx")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestHLSTrips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("../../../hls/build.sh", "tiny")
+	build := exec.Command("../../../hls/build.sh", "tinyx")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -58,7 +58,7 @@ func TestHLSTrips(t *testing.T) {
 		if err := vectors.WriteFile(file, records); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("../../../build/cosim/tiny-hls/npu_cosim", "--dram", dram, "--play", file)
+		cmd := exec.Command("../../../build/cosim/tinyx-hls/npu_cosim", "--dram", dram, "--play", file)
 		cmd.Env = append(os.Environ(), "SLUICE_HLS_COUNTS=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -181,7 +181,7 @@ func TestHash(t *testing.T) {
 	}{
 		"comment":          {"schema:", "# a comment\nschema:", true},
 		"doc":              {"doc: largest batch", "doc: the largest batch", true},
-		"error doc":        {"doc: unknown operator", "doc: no such operator", true},
+		"error doc":        {"doc: a shift beyond its range", "doc: no such operator", true},
 		"spelling":         {"value: 256,", "value: 0x100,", true},
 		"key order":        {"{name: B_MAX,       value: 8,", "{value: 8, name: B_MAX,", true},
 		"order":            {"  - {name: ADDR_BITS,   value: 40,    doc: width of a DRAM byte address}\n", "", false},

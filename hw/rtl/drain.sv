@@ -7,12 +7,16 @@
 // 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
 //
 // A layer's sizes are computed in the state that tests it, a bank's while waiting for the bank.
+//
+// With DEPTHWISE the words of a depthwise layer come from that unit: of a row tile all channels of each pixel, as of a
+// bank of one C tile.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
   parameter int unsigned LANES = 8,
   parameter int unsigned C_MAX = 512,
   parameter int unsigned RES_CW = 5,
+  parameter int unsigned DEPTHWISE = 0,
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
   localparam int unsigned CW = $clog2(LANES + 1),
@@ -37,6 +41,12 @@ module drain #(
   output logic                dr_en_o,
   output logic [RW-2:0]       dr_row_o,
   input  logic [2*T_C*ACC-1:0] dr_acc_i,       // PE c: halves at 2c and 2c + 1
+  // sums of the depthwise unit
+  input  logic                dw_ok_i,         // the next dw_cnt_o are there
+  output logic [CW-1:0]       dw_cnt_o,
+  output logic                dw_pixel_o,      // they are a pixel's last
+  output logic                dw_pop_o,
+  input  logic [LANES*ACC-1:0] dw_data_i,
   // bias memory
   input  logic                bias_we_i,
   input  logic [DL-1:0]       bias_lane_i,
@@ -85,6 +95,9 @@ module drain #(
   logic          bank_q;
   logic [8:0]    layers_q;
 
+  logic          dw;                      // the layer's words are the depthwise unit's
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+
   // values that depend on k and s
   logic        half, pair, two_q, sparse_q;
   logic [15:0] tc, tc_q;
@@ -119,7 +132,7 @@ module drain #(
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GROUPS-1:0] b_group_q;           // a bit a group
-  logic          b_high_q;
+  logic          b_high_q, b_last_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
   logic [2:0]    v_q;
   logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
@@ -128,9 +141,12 @@ module drain #(
   assign post_last = v_q[2];
   assign en = ready_i || !post_last;
   assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
-  assign b_go = b_valid_q && en && res_ok;
+  assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
   assign a_go = state_q == StRun && (!b_valid_q || b_go);
 
+  assign dw_cnt_o = b_cnt_q;
+  assign dw_pixel_o = b_last_q;
+  assign dw_pop_o = b_go && dw;
   assign dr_en_o = a_go && ch_first_q;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
@@ -141,7 +157,7 @@ module drain #(
   assign layer_ready_o = state_q == StIdle && empty;
   assign layers_drained_o = layers_q;
   // the last group of the bank has been read when it leaves stage B
-  assign bank_free_o = state_q == StLast && b_go;
+  assign bank_free_o = state_q == StLast && b_go && !dw;
 
   // ---- biases
   logic [LANES*32-1:0] bias;
@@ -214,9 +230,10 @@ module drain #(
       b_high_q <= high_q;
       b_pick_q <= pick;
       b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
+      b_last_q <= last_g;
     end
     if (en) begin
-      acc_q <= group;
+      acc_q <= dw ? dw_data_i : group;
       bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
@@ -270,9 +287,9 @@ module drain #(
           if (layer_valid_i) state_q <= StTest;
         end
         StTest: begin
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StWait : StPool;
+          state_q <= (d.op == abi_pkg::OP_GEMM || dw) ? StWait : StPool;
           g_q <= 1'b0;
-          tc_q <= tc;
+          tc_q <= dw ? '1 : tc;
           two_q <= two;
           sparse_q <= pair || (two && !half);
           step_q <= (pair || (two && !half)) ? CW'(LANES / 2) : CW'(LANES);
@@ -304,7 +321,7 @@ module drain #(
           high_q <= 1'b0;
           g_q <= 1'b0;
           word_q <= word0_q;
-          if (full_q != '0 && bias_layers_i != layers_q) state_q <= StRun;
+          if ((dw || full_q != '0) && bias_layers_i != layers_q) state_q <= StRun;
         end
         StRun: begin
           if (a_go) begin
@@ -341,7 +358,7 @@ module drain #(
         end
         StLast: begin
           if (b_go) begin
-            bank_q <= !bank_q;
+            bank_q <= bank_q ^ !dw;
             state_q <= StWait;
             if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
               c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;

@@ -10,8 +10,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// macs is a layer's multiply-accumulates for one sample. Counter MACS excludes those in the padding.
+// macs is a layer's multiply-accumulates for one sample. Counter MACS excludes those in the padding, except a depthwise
+// layer's.
 func macs(d *abi.Desc) uint64 {
+	if d.Op == abi.OpDepthwise {
+		return uint64(d.OutH) * uint64(d.OutW) * uint64(d.OutC) * uint64(d.KH) * uint64(d.KW)
+	}
 	if d.Op != abi.OpGEMM {
 		return 0
 	}

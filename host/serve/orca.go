@@ -28,7 +28,8 @@ const (
 // load measures what a server does. A balancer weighs it by rate over utilization: requests per busy second.
 type load struct {
 	mu     sync.Mutex
-	marks  []mark // the oldest first; the first one is of the server's start
+	marks  []mark // the oldest first; the first one is of the server's start, the last one of the last request
+	made   time.Time
 	latest loadReport
 }
 
@@ -45,13 +46,10 @@ type loadReport struct {
 	text   string // of HTTP's header
 }
 
-// report is the newest report.
+// report is the newest report. Whoever ends a request asks for it.
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.latest.text != "" && now.Sub(l.marks[len(l.marks)-1].at) < loadEvery {
-		return l.latest
-	}
 	m := mark{at: now, busy: map[*shared]uint64{}}
 	m.ended, m.failed = s.book.ended()
 	for _, on := range s.devices.list() {
@@ -63,8 +61,14 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for len(l.marks) > 1 && now.Sub(l.marks[1].at) >= loadWindow { // one that is older than the window stays
 		l.marks = l.marks[1:]
 	}
-	l.latest = written(l.marks[0].until(m))
-	l.marks = append(l.marks, m)
+	if now.Sub(l.made) >= loadEvery {
+		l.latest, l.made = written(l.marks[0].until(m)), now
+	}
+	if n := len(l.marks); n > 1 && now.Sub(l.marks[n-2].at) < loadEvery {
+		l.marks[n-1] = m
+	} else {
+		l.marks = append(l.marks, m)
+	}
 	return l.latest
 }
 

@@ -50,7 +50,10 @@ func TestLoadReport(t *testing.T) {
 	// a long segment counts when it has ended; the ten of half a second ago are of the last second
 	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 10, 0)
 	now = now.Add(time.Hour)
-	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0) // after idle time a report is of the last second
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0)  // after idle time a report is of the last second
+	step(50*time.Millisecond, 1000, codes.OK, 40*time.Millisecond) // too early for a report
+	now = now.Add(time.Hour)
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0) // and knows when the idle time began
 	l = load{marks: []mark{{at: now, busy: l.marks[len(l.marks)-1].busy, ended: l.marks[len(l.marks)-1].ended, failed: l.marks[len(l.marks)-1].failed}}}
 	expect(step(time.Millisecond, 5, codes.OK, time.Millisecond), 0.01, 50, 0) // the first report is there, and of no moment
 	step(2*time.Second, 0, codes.OK, 0)

@@ -51,10 +51,7 @@ var kinds = []kind{
 		return "MAGIC"
 	})},
 	{"descriptor reserved bits", false, descriptor(abi.ErrDescMagic, reservedBit)},
-	{"descriptor operator", false, descriptor(abi.ErrDescOp, func(c *Campaign, raw []byte, _ *abi.Desc) string {
-		raw[0] = raw[0]&0xF0 | byte(len(abi.Ops())+c.rng.IntN(16-len(abi.Ops())))
-		return "OP"
-	})},
+	{"descriptor operator", false, descriptor(abi.ErrDescOp, badOperator)},
 	{"descriptor sizes", false, descriptor(abi.ErrDescShape, badSize)},
 	{"descriptor sizes too large", false, descriptor(abi.ErrDescShape, tooLarge)},
 	{"descriptor products", false, descriptor(abi.ErrDescShape, badProduct)},

@@ -138,7 +138,7 @@ func compiled(name string) (*bundle.Bundle, error) {
 		return nil, err
 	}
 	r := &recipe.Recipe{Network: name, Seed: foretoldSeed}
-	g, err := r.Graph()
+	g, err := r.Graph(d)
 	if err != nil {
 		return nil, err
 	}

@@ -541,8 +541,9 @@ func (c *call) global(v value, k kind) error {
 		best, size := graph.Window{}, 0
 		for h := 1; h <= min(t.h, maxReach); h++ {
 			for w := 1; w <= min(t.w, maxReach); w++ {
-				if t.h%h+t.w%w == 0 && fits(h, w) && fits(t.h/h, t.w/w) && h*w > size {
-					best, size = graph.Window{KH: h, KW: w, SH: h, SW: w}, h*w
+				sh, sw := min(h, t.h-h+1), min(w, t.w-w+1) // 1 where there is one position
+				if t.h%h+t.w%w == 0 && max(sh, sw) <= abi.StrideMax && fits(h, w) && fits(t.h/h, t.w/w) && h*w > size {
+					best, size = graph.Window{KH: h, KW: w, SH: sh, SW: sw}, h*w
 				}
 			}
 		}

@@ -10,6 +10,9 @@
 //
 // With DEPTHWISE the words of a depthwise layer come from that unit: of a row tile all channels of each pixel, as of a
 // bank of one C tile.
+//
+// With POST, a layer counts as drained when its last word has left the pipeline: until then it needs
+// its curve, which weight_fetch writes with the biases.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
@@ -17,6 +20,9 @@ module drain #(
   parameter int unsigned C_MAX = 512,
   parameter int unsigned RES_CW = 5,
   parameter int unsigned DEPTHWISE = 0,
+  parameter int unsigned POST  = 0,
+  localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
+  localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
   localparam int unsigned CW = $clog2(LANES + 1),
@@ -53,6 +59,10 @@ module drain #(
   input  logic [BW-1:0]       bias_addr_i,
   input  logic [31:0]         bias_data_i,
   input  logic [8:0]          bias_layers_i,
+  // the curve's words, which are bias_data_i too
+  input  logic                curve_we_i,
+  input  logic [KW-1:0]       curve_addr_i,
+  input  logic [4:0]          curve_sh_i,
   // residual
   input  logic [RES_CW-1:0]   res_fill_i,
   input  logic [LANES*16-1:0] res_data_i,
@@ -129,16 +139,17 @@ module drain #(
   assign last_group = g_q || !two_q || rest_1_q == '0;
   assign last_row = last_ow && last_r && last_i && last_group;
 
-  // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
+  // ---- stages: A addresses, B reads (mux, residual), C registers, then post
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GROUPS-1:0] b_group_q;           // a bit a group
   logic          b_high_q, b_last_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
-  logic [2:0]    v_q;
-  logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
+  logic [STAGES-1:0] v_q;
+  logic [STAGES*CW-1:0] cnt_q;
   logic          res_ok;
+  logic          curve_half;              // of the layer's curve in its table
 
-  assign post_last = v_q[2];
+  assign post_last = v_q[STAGES-1];
   assign en = ready_i || !post_last;
   assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
   assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
@@ -147,7 +158,7 @@ module drain #(
   assign dw_cnt_o = b_cnt_q;
   assign dw_pixel_o = b_last_q;
   assign dw_pop_o = b_go && dw;
-  assign dr_en_o = a_go && ch_first_q;
+  assign dr_en_o = a_go && ch_first_q && !dw;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
@@ -155,7 +166,6 @@ module drain #(
   // words in the pipeline still need the shift and bounds of their layer
   assign empty = !c_valid_q && v_q == '0;
   assign layer_ready_o = state_q == StIdle && empty;
-  assign layers_drained_o = layers_q;
   // the last group of the bank has been read when it leaves stage B
   assign bank_free_o = state_q == StLast && b_go && !dw;
 
@@ -237,9 +247,7 @@ module drain #(
       bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
-      cnt1_q <= c_cnt_q;
-      cnt2_q <= cnt1_q;
-      cnt3_q <= cnt2_q;
+      cnt_q <= {cnt_q[(STAGES-1)*CW-1:0], c_cnt_q};
     end
     if (!rst_ni) begin
       b_valid_q <= 1'b0;
@@ -250,25 +258,50 @@ module drain #(
       else if (b_go) b_valid_q <= 1'b0;
       if (en) begin
         c_valid_q <= b_go;
-        v_q <= {v_q[1:0], c_valid_q};
+        v_q <= {v_q[STAGES-2:0], c_valid_q};
       end
     end
   end
 
-  post #(.LANES(LANES)) u_post (
+  post #(.LANES(LANES), .POST(POST)) u_post (
     .clk_i,
-    .en_i  (en),
-    .acc_i (acc_q),
-    .bias_i(bias_q),
-    .res_i (res_q),
-    .rs_i  (d.res_shift),
-    .sh_i  (d.shift),
-    .lo_i  (d.clamp_lo),
-    .hi_i  (d.clamp_hi),
-    .y_o   (data_o)
+    .en_i        (en),
+    .acc_i       (acc_q),
+    .bias_i      (bias_q),
+    .res_i       (res_q),
+    .rs_i        (d.res_shift),
+    .sh_i        (d.shift),
+    .lo_i        (d.clamp_lo),
+    .hi_i        (d.clamp_hi),
+    .product_i   (d.product),
+    .curve_i     (d.curve),
+    .curve_lo_i  (d.curve_lo),
+    .curve_step_i(d.curve_step),
+    .curve_sh_i  (d.curve_shift),
+    .half_i      (curve_half),
+    .table_we_i  (curve_we_i),
+    .table_addr_i(curve_addr_i),
+    .table_data_i(bias_data_i),
+    .table_sh_i  (curve_sh_i),
+    .y_o         (data_o)
   );
   assign valid_o = post_last;
-  assign cnt_o = cnt3_q;
+  assign cnt_o = cnt_q[(STAGES-1)*CW+:CW];
+
+  if (POST != 0) begin : gen_drained
+    logic       half_q;
+    logic [8:0] drained_q;
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) drained_q <= '0;
+      else if (state_q == StIdle && empty) drained_q <= layers_q;
+      if (state_q == StIdle && empty) half_q <= layers_q[0];
+    end
+    assign curve_half = half_q;
+    assign layers_drained_o = drained_q;
+  end else begin : gen_drained
+    assign curve_half = 1'b0;
+    assign layers_drained_o = layers_q;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

@@ -18,6 +18,7 @@ hw/rtl/gemm_seq.sv
 hw/rtl/keep_writer.sv
 hw/rtl/layer_fetch.sv
 hw/rtl/mac_chain.sv
+hw/rtl/mul_add.sv
 hw/rtl/npu_core.sv
 hw/rtl/npu_counters.sv
 hw/rtl/npu_output.sv

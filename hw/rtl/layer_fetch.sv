@@ -12,6 +12,7 @@ module layer_fetch #(
   parameter int unsigned T_C        = 32,
   parameter int unsigned STACK      = 1,
   parameter int unsigned FLUID      = 1,
+  parameter int unsigned POST       = 0,     // curves, products, a residual of one pixel
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned AXI_BYTES  = 8,
@@ -266,24 +267,28 @@ module layer_fetch #(
 
   // ---- checks without products. The table of an average has one entry for each possible count of
   // taps. Results are used one cycle later, while the first product is computed.
+  logic [15:0] curve_words;     // out_c is small where this is used
+  assign curve_words = (POST != 0 && d.curve) ? 16'(abi_pkg::CURVE_WORDS) : '0;
   logic bad_magic_q, bad_op_q, behind_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
   always_ff @(posedge clk_i) begin
     bad_magic_q <= d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0;
-    bad_op_q <= !weighted && !is_avg && d.op != abi_pkg::OP_MAX_POOL;
+    bad_op_q <= (!weighted && !is_avg && d.op != abi_pkg::OP_MAX_POOL)
+                || (POST == 0 && (d.curve || d.product));
     behind_q <= behind;
     too_large_q <= too_large;
     bad_shape_q <= d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
                  || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
-                 || (d.residual && (!weighted || d.res_pix < d.out_c))
+                 || (d.residual && (!weighted || (d.res_pix < d.out_c && (POST == 0 || d.res_pix != '0))))
+                 || (POST != 0 && ((d.product && (!d.residual || d.curve)) || (d.curve && !weighted)))
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
                  || d.s_h > 8'd15 || d.s_w > 8'd15
-                 || (weighted && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
+                 || (weighted && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c + curve_words
                                   || w_bytes == '0 || w_tile == '0))
                  || (dw && w_tile != w_bytes)
                  || (!is_gemm && d.out_c != d.in_c)
                  || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
                                  : (!weighted && d.bias_count != '0));
-    bad_shift_q <= d.shift > 6'd47 || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
+    bad_shift_q <= d.shift > 6'd47 || (POST != 0 && d.curve && d.curve_step > 4'd11) || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
     bad_address_q <= d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
                  || w_align != '0 || w_bytes[WA-1:0] != '0 || w_tile[WA-1:0] != '0
                  || d.bias_offset[WA-1:0] != '0;

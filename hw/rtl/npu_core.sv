@@ -21,6 +21,7 @@ module npu_core #(
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
   parameter int unsigned DEPTHWISE   = 0,
+  parameter int unsigned POST        = 0,        // curves and products (post), a residual of one pixel
   parameter int unsigned FOLD        = 0,        // banks of the activation buffer folded (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
   parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
@@ -217,7 +218,7 @@ module npu_core #(
   logic             l_last_unused;
 
   layer_fetch #(
-    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
+    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .POST(POST), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
     .C_MAX(C_MAX), .KEEP(KEEP),
     .UNITS(UNITS), .DEPTHWISE(DEPTHWISE)
   ) u_fetch (
@@ -344,11 +345,14 @@ module npu_core #(
   logic [31:0]     bias_data;
   logic [8:0]      bias_index;
   logic [8:0]      bias_layers, layers_drained;
+  logic            curve_we;
+  logic [$clog2(2*abi_pkg::CURVE_WORDS)-1:0] curve_addr;
+  logic [4:0]      curve_sh;
   logic [GW-1:0]   group;
   logic [W_LOAD*T_P*16-1:0] weights;
 
   weight_fetch #(
-    .AXI_BYTES(WIDE), .WRING_BEATS(WRING_BEATS / LANES), .C_MAX(C_MAX), .DRAIN(DRAIN), .DEPTHWISE(DEPTHWISE)
+    .AXI_BYTES(WIDE), .WRING_BEATS(WRING_BEATS / LANES), .C_MAX(C_MAX), .DRAIN(DRAIN), .POST(POST), .DEPTHWISE(DEPTHWISE)
   ) u_wfetch (
     .clk_i,
     .rst_ni          (unit_rst_n),
@@ -376,6 +380,9 @@ module npu_core #(
     .bias_data_o     (bias_data),
     .table_we_o      (table_we),
     .bias_index_o    (bias_index),
+    .curve_we_o      (curve_we),
+    .curve_addr_o    (curve_addr),
+    .curve_sh_o      (curve_sh),
     .bias_layers_o   (bias_layers),
     .layers_drained_i(layers_drained)
   );
@@ -628,7 +635,7 @@ module npu_core #(
   );
 
   drain #(
-    .T_R(T_R), .T_C(T_C), .LANES(DRAIN), .C_MAX(C_MAX), .RES_CW(RESCW), .DEPTHWISE(DEPTHWISE)
+    .T_R(T_R), .T_C(T_C), .LANES(DRAIN), .C_MAX(C_MAX), .RES_CW(RESCW), .POST(POST), .DEPTHWISE(DEPTHWISE)
   ) u_drain (
     .clk_i,
     .rst_ni          (unit_rst_n),
@@ -655,6 +662,9 @@ module npu_core #(
     .bias_addr_i     (bias_addr),
     .bias_data_i     (bias_data),
     .bias_layers_i   (bias_layers),
+    .curve_we_i      (curve_we),
+    .curve_addr_i    (curve_addr),
+    .curve_sh_i      (curve_sh),
     .res_fill_i      (res_fill),
     .res_data_i      (res_data),
     .res_pop_o       (res_pop),

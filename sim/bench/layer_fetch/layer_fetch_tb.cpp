@@ -18,6 +18,12 @@ constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
 #ifndef P_FLUID
 #define P_FLUID 1
 #endif
+#ifndef P_POST
+#define P_POST 0
+#endif
+#ifndef P_DEPTHWISE
+#define P_DEPTHWISE 0
+#endif
 #ifndef P_KEEP
 #define P_KEEP 256
 #endif
@@ -102,6 +108,7 @@ class Bench {
     limit.t_c = P_T_C;
     limit.stack = P_STACK;
     limit.fluid = P_FLUID;
+    limit.post = P_POST;
     const std::vector<unit::Layer> layers = unit::random_start(random_, limit, n, 60, keep_percent, b_act_);
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = layers[i];
@@ -207,7 +214,7 @@ class Bench {
              return true;
            }
          }},
-        {"op 3", ERR_DESC_OP, field(DESC_F_OP, 3)},
+        {"an operator that is not built", ERR_DESC_OP, field(DESC_F_OP, P_DEPTHWISE ? 4 : OP_DEPTHWISE)},
         {"op 15", ERR_DESC_OP, field(DESC_F_OP, 15)},
         {"in_h", ERR_DESC_SHAPE, field(DESC_F_IN_H, 0)},
         {"in_w", ERR_DESC_SHAPE, field(DESC_F_IN_W, 0)},
@@ -509,7 +516,42 @@ class Bench {
            return true;
          }},
     };
+    if (P_POST) {
+      cases.push_back({"a product without a residual", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_PRODUCT, 1), l.gemm() && !l.residual && !l.curve;
+                       }});
+      cases.push_back({"a product with a curve", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_PRODUCT, 1), l.curve && l.residual;
+                       }});
+      cases.push_back({"a curve without its words", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 1), l.gemm() && !l.curve && !l.product;
+                       }});
+      cases.push_back({"the words of a curve without it", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 0), l.curve != 0;
+                       }});
+      cases.push_back({"a curve of a pool", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 1), !l.gemm();
+                       }});
+      for (const unsigned step : {12, 15}) {
+        cases.push_back({"curve_step", ERR_DESC_SHIFT, [step](unit::Layer& l, uint32_t* w, uint32_t&) {
+                           return set(w, DESC_F_CURVE_STEP, step), l.curve != 0;
+                         }});
+      }
+      cases.push_back({"res_row_bytes of one pixel", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_RES_ROW_BYTES, 2 * l.out_c * l.out_w), l.residual && l.res_pix == 0;
+                       }});
+    }
     // features that this build does not have
+    if (!P_POST) {
+      for (const Field& f : {DESC_F_CURVE, DESC_F_PRODUCT}) {
+        cases.push_back({"a curve or a product", ERR_DESC_OP, [f](unit::Layer& l, uint32_t* w, uint32_t&) {
+                           return set(w, f, 1), l.gemm();
+                         }});
+      }
+      cases.push_back({"a residual of one pixel", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return l.res_pix = 0, l.words(w), l.residual != 0;
+                       }});
+    }
     if (!P_STACK) {
       for (const int k : {1, 2}) {
         cases.push_back({"k", ERR_FBCB_RANGE, [k](unit::Layer& l, uint32_t*, uint32_t& e) {
@@ -555,6 +597,85 @@ class Bench {
     while (n_slot_ == 64);
     slots_[b_act_ - 1] = n_slot_;
     run(ERR_SLOT_RANGE);
+  }
+
+  // The bytes of a depthwise layer's weights.
+  static void packed(unit::Layer& l) {
+    const uint64_t bytes = uint64_t{(l.in_c + P_NB - 1) / P_NB} * l.k_h * l.k_w * P_NB * 2;
+    l.w_bytes = l.w_tile = (bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
+  }
+  // Depthwise layers, right and wrong.
+  void depthwise() {
+    using L = unit::Layer;
+    struct Case {
+      const char* name;
+      unsigned code;
+      std::function<bool(L&, uint32_t*, uint32_t&)> change;
+    };
+    const auto field = [](const Field& f, int64_t v) { return [f, v](L&, uint32_t* w, uint32_t&) { return set(w, f, v), true; }; };
+    const auto entry = [](const Field& f, int64_t v) { return [f, v](L&, uint32_t*, uint32_t& e) { return set(&e, f, v), true; }; };
+    const auto bytes = [](int lines, bool tile) {
+      return [lines, tile](L& l, uint32_t* w, uint32_t&) {
+        l.w_bytes += static_cast<uint64_t>(lines * static_cast<int>(WEIGHT_ALIGN));
+        if (tile) l.w_tile = l.w_bytes;
+        return l.words(w), l.w_bytes > 0;
+      };
+    };
+    const Case cases[] = {
+        {"right", ERR_NONE, [](L&, uint32_t*, uint32_t&) { return true; }},
+        {"a residual", ERR_NONE, [](L& l, uint32_t* w, uint32_t&) { return l.residual = 1, l.res_pix = l.out_c, l.words(w), true; }},
+        {"as many weights as there may be", ERR_NONE,
+         [](L& l, uint32_t* w, uint32_t& e) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_NB;
+           l.in_h = l.out_h = l.tile_rows = l.tile_b = 1;
+           l.k_h = 8, l.k_w = DW_WORDS / 8, l.pad_l = l.pad_t = 0;
+           return packed(l), l.words(w), e = l.fbcb(), true;
+         }},
+        {"weights beyond the unit", ERR_DESC_SHAPE,
+         [](L& l, uint32_t* w, uint32_t& e) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_NB + 1;
+           l.in_h = l.out_h = l.tile_rows = l.tile_b = 1;
+           l.k_h = 3, l.k_w = DW_WORDS / 6 + 1, l.pad_l = l.pad_t = 0;
+           return packed(l), l.words(w), e = l.fbcb(), P_NB < P_C_MAX;
+         }},
+        {"w_bytes, a line more", ERR_DESC_SHAPE, bytes(1, true)},
+        {"w_bytes, a line less", ERR_DESC_SHAPE, bytes(-1, true)},
+        {"several tiles", ERR_DESC_SHAPE, bytes(1, false)},
+        {"bias_count", ERR_DESC_SHAPE, field(DESC_F_BIAS_COUNT, 0)},
+        {"avg_table", ERR_DESC_SHAPE, field(DESC_F_AVG_TABLE, 1)},
+        {"out_c", ERR_DESC_SHAPE, [](L& l, uint32_t* w, uint32_t&) { return l.out_c = ++l.out_pix, l.words(w), l.out_c <= P_C_MAX; }},
+        {"res_pix", ERR_DESC_SHAPE, [](L& l, uint32_t* w, uint32_t&) { return l.residual = 1, l.res_pix = l.out_c - 1, l.words(w), !P_POST || l.out_c > 1; }},
+        {"w_offset", ERR_DESC_ADDRESS, field(DESC_F_W_OFFSET_1, WEIGHT_ALIGN / 2)},
+        {"k = 1/2", ERR_FBCB_RANGE, entry(FBCB_K, 1)},
+        {"k = 2", ERR_FBCB_RANGE, entry(FBCB_K, 2)},
+        {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
+        {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
+        {"s = 2", ERR_FBCB_RANGE,
+         [](L& l, uint32_t*, uint32_t& e) {
+           set(&e, FBCB_TILE_B, 1);
+           return set(&e, FBCB_B_R, (l.b_act + 1) / 2), l.b_act > 1;
+         }},
+    };
+    for (const Case& c : cases) {
+      for (int found = 0, tries = 0; found < 3; tries++) {
+        check_.that(tries < 500, "no layer for %s", c.name);
+        setup(3);
+        const unsigned bad = static_cast<unsigned>(random_.below(3));
+        L l = layers_[bad];
+        if (l.gemm() || l.out_c > P_C_MAX) continue;
+        l.op = OP_DEPTHWISE;
+        l.table = 0;
+        packed(l);
+        put(bad, l);
+        if (!c.change(l, desc_[first_ + bad], fbcb_[8 * (first_ + bad) + b_act_ - 1])) continue;
+        if (c.code == ERR_NONE) layers_[bad] = l;
+        name_ = c.name;
+        found++;
+        run(c.code, bad);
+      }
+    }
   }
 
   // Every rule for kept tensors, broken at the layer that keeps the tensor (0) or at the one that
@@ -801,6 +922,7 @@ int main(int argc, char** argv) {
   }
   bench.largest();
   bench.illegal();
+  if (P_DEPTHWISE) bench.depthwise();
   bench.kept();
   bench.kept_largest();
   return bench.finish();

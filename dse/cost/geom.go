@@ -128,13 +128,16 @@ func (g Geom) Broadcast() bool { return g.Residual && g.ResPix == 0 }
 // DepthwiseWords is the words of NB weights that the layer has in the depthwise unit.
 func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB()) * g.KH * g.KW }
 
-// ByColumns tells whether the pool unit walks the columns of the input, each read once an output row,
+// ByColumns tells whether the pool or the depthwise unit walks the columns of the input, each read once an output row,
 // instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
 func (g Geom) ByColumns(d configs.Design) bool {
-	return !g.Drained() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
+	if g.Op == abi.OpDepthwise {
+		return g.KW == 3 && g.SW < 3 && g.InC <= poolGroups*d.NB()
+	}
+	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
 }
 
-// PoolTaps is the taps of NB lanes in an output row of a pool, which takes at least as many cycles.
+// PoolTaps is the taps of NB lanes in an output row of a pool or depthwise layer, which takes at least as many cycles.
 func (g Geom) PoolTaps(d configs.Design) int64 {
 	columns := int64(g.OutW) * int64(g.KW)
 	if g.ByColumns(d) {

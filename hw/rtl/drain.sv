@@ -8,6 +8,9 @@
 //
 // A layer's sizes are computed in the state that tests it, a bank's while waiting for the bank.
 //
+// With DEPTHWISE the words of a depthwise layer come from that unit: of a row tile all channels of each pixel, as of a
+// bank of one C tile.
+//
 // With POST, a layer counts as drained when its last word has left the pipeline: until then it needs
 // its curve, which weight_fetch writes with the biases.
 module drain #(
@@ -16,6 +19,7 @@ module drain #(
   parameter int unsigned LANES = 8,
   parameter int unsigned C_MAX = 512,
   parameter int unsigned RES_CW = 5,
+  parameter int unsigned DEPTHWISE = 0,
   parameter int unsigned POST  = 0,
   localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
@@ -43,6 +47,12 @@ module drain #(
   output logic                dr_en_o,
   output logic [RW-2:0]       dr_row_o,
   input  logic [2*T_C*ACC-1:0] dr_acc_i,       // PE c: halves at 2c and 2c + 1
+  // sums of the depthwise unit
+  input  logic                dw_ok_i,         // the next dw_cnt_o are there
+  output logic [CW-1:0]       dw_cnt_o,
+  output logic                dw_pixel_o,      // they are a pixel's last
+  output logic                dw_pop_o,
+  input  logic [LANES*ACC-1:0] dw_data_i,
   // bias memory
   input  logic                bias_we_i,
   input  logic [DL-1:0]       bias_lane_i,
@@ -95,6 +105,9 @@ module drain #(
   logic          bank_q;
   logic [8:0]    layers_q;
 
+  logic          dw;                      // the layer's words are the depthwise unit's
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+
   // values that depend on k and s
   logic        half, pair, two_q, sparse_q;
   logic [15:0] tc, tc_q;
@@ -129,7 +142,7 @@ module drain #(
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GROUPS-1:0] b_group_q;           // a bit a group
-  logic          b_high_q;
+  logic          b_high_q, b_last_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
   logic [STAGES-1:0] v_q;
   logic [STAGES*CW-1:0] cnt_q;
@@ -139,10 +152,13 @@ module drain #(
   assign post_last = v_q[STAGES-1];
   assign en = ready_i || !post_last;
   assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
-  assign b_go = b_valid_q && en && res_ok;
+  assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
   assign a_go = state_q == StRun && (!b_valid_q || b_go);
 
-  assign dr_en_o = a_go && ch_first_q;
+  assign dw_cnt_o = b_cnt_q;
+  assign dw_pixel_o = b_last_q;
+  assign dw_pop_o = b_go && dw;
+  assign dr_en_o = a_go && ch_first_q && !dw;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
@@ -151,7 +167,7 @@ module drain #(
   assign empty = !c_valid_q && v_q == '0;
   assign layer_ready_o = state_q == StIdle && empty;
   // the last group of the bank has been read when it leaves stage B
-  assign bank_free_o = state_q == StLast && b_go;
+  assign bank_free_o = state_q == StLast && b_go && !dw;
 
   // ---- biases
   logic [LANES*32-1:0] bias;
@@ -224,9 +240,10 @@ module drain #(
       b_high_q <= high_q;
       b_pick_q <= pick;
       b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
+      b_last_q <= last_g;
     end
     if (en) begin
-      acc_q <= group;
+      acc_q <= dw ? dw_data_i : group;
       bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
@@ -303,9 +320,9 @@ module drain #(
           if (layer_valid_i) state_q <= StTest;
         end
         StTest: begin
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StWait : StPool;
+          state_q <= (d.op == abi_pkg::OP_GEMM || dw) ? StWait : StPool;
           g_q <= 1'b0;
-          tc_q <= tc;
+          tc_q <= dw ? '1 : tc;
           two_q <= two;
           sparse_q <= pair || (two && !half);
           step_q <= (pair || (two && !half)) ? CW'(LANES / 2) : CW'(LANES);
@@ -337,7 +354,7 @@ module drain #(
           high_q <= 1'b0;
           g_q <= 1'b0;
           word_q <= word0_q;
-          if (full_q != '0 && bias_layers_i != layers_q) state_q <= StRun;
+          if ((dw || full_q != '0) && bias_layers_i != layers_q) state_q <= StRun;
         end
         StRun: begin
           if (a_go) begin
@@ -374,7 +391,7 @@ module drain #(
         end
         StLast: begin
           if (b_go) begin
-            bank_q <= !bank_q;
+            bank_q <= bank_q ^ !dw;
             state_q <= StWait;
             if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
               c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;

@@ -8,6 +8,7 @@ hw/rtl/axi_read.sv
 hw/rtl/axi_write.sv
 hw/rtl/beat_fifo.sv
 hw/rtl/clamp_bounds.sv
+hw/rtl/depthwise.sv
 hw/rtl/drain.sv
 hw/rtl/fairest.sv
 hw/rtl/fbcb.sv

@@ -13,6 +13,7 @@ module weight_fetch #(
   parameter int unsigned WRING_BEATS = 512,
   parameter int unsigned C_MAX       = 512,
   parameter int unsigned DRAIN       = 8,
+  parameter int unsigned DEPTHWISE   = 0,
   parameter int unsigned POST        = 0,
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
@@ -92,14 +93,15 @@ module weight_fetch #(
   logic [4:0]    chunk;
   logic          is_bias, go, room, bias_pop, last_chunk;
   logic [RW-1:0] freed;
-  logic          is_gemm, has_bias, lq_ready, replay;
+  logic          dw, is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
 
-  assign is_gemm = d.op == abi_pkg::OP_GEMM;
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+  assign is_gemm = d.op == abi_pkg::OP_GEMM || dw;  // biases and weights
   assign has_bias = is_gemm || d.avg_table;
   assign w_offset = (f.k == 2'd1) ? d.w_offset_h : ((f.k == 2'd2) ? d.w_offset_2 : d.w_offset_1);
   assign w_bytes = (f.k == 2'd1) ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
-  assign replay = f.order || w_bytes <= 32'(KEEP);
+  assign replay = dw || f.order || w_bytes <= 32'(KEEP);
   assign is_bias = state_q == StBias;
   assign last_chunk = left_q <= 28'(CHUNK);
   assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);

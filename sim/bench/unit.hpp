@@ -74,6 +74,7 @@ struct Layer {
   unsigned keep_out = 0, on_chip = 0;  // the output stays there for the next layer; only there
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
+  bool weighted() const { return gemm() || op == sluice_abi::OP_DEPTHWISE; }
   unsigned in_row() const { return in_w * in_c; }
   unsigned kwc() const { return k_w * in_c; }
   unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
@@ -94,7 +95,7 @@ struct Layer {
     const unsigned first = b0 + g * b_r();
     return g == 0 ? nb(b0) : std::min(nb(b0), first < b_act ? b_act - first : 0);
   }
-  unsigned bias_words() const { return gemm() ? out_c + (curve ? sluice_abi::CURVE_WORDS : 0) : table; }
+  unsigned bias_words() const { return weighted() ? out_c + (curve ? sluice_abi::CURVE_WORDS : 0) : table; }
   unsigned nr(unsigned oh0) const { return std::min(tile_rows, out_h - oh0); }
   unsigned row_tiles() const {
     return ((b_r() + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
@@ -157,7 +158,7 @@ struct Layer {
     set(w, DESC_F_PAD_L, pad_l);
     set(w, DESC_F_CLAMP_LO, clamp_lo);
     set(w, DESC_F_CLAMP_HI, clamp_hi);
-    if (gemm()) {
+    if (weighted()) {
       // each k has its own; those of the other k are random
       const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 64 * (77 + n)); };
       set(w, DESC_F_W_OFFSET_1, of(0, w_offset));

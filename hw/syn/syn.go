@@ -294,6 +294,9 @@ func ExpectFor(d configs.Design, top string) Expect {
 	switch top {
 	case "npu_top", "npu_core":
 		e.Other = d.PoolMuls()
+		if d.Depthwise {
+			e.Other += d.DepthwiseMuls()
+		}
 	case "pe_array":
 	default:
 		return Expect{}

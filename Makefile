@@ -122,7 +122,7 @@ took/%:
 
 .PHONY: test-npus
 test-npus:
-	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13) | xargs -P 2 -L 1 env
+	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13x) | xargs -P 2 -L 1 env
 
 test-go: check-gen
 	@# a loaded machine is no failure: ten minutes a package are not enough on every one
@@ -153,14 +153,14 @@ test-netlist: build $(BUILD)/.venv
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port, stall and error code
-# on four odd arrays, a build whose activation buffer is folded, faults (v13 in both with the assertions of sim/checkers in), the build without MACs,
+# on four odd arrays, a build whose activation buffer is folded, faults (v13x in both with the assertions of sim/checkers in), the build without MACs,
 # the law of cycles on a sample of layers, and the beginning of three large networks, and a board of
 # another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
-	@bin/sluice verify --config v5,v7,v8,v13 --checked v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
+	@bin/sluice verify --config v5,v7,v8,v13x --checked v13x --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@SLUICE_COSIM=$$PWD/$$(sim/build.sh tiny --fold) bin/sluice verify --config tiny --n 100 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/fold
-	@bin/sluice faults --config tiny,v7,v13 --checked v13 --n 150 --seed $(SEED) --out out/faults
+	@bin/sluice faults --config tiny,v7,v13x --checked v13x --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
@@ -321,7 +321,7 @@ nightly/cocotb:
 nightly/lockstep:
 	@.ci/once lockstep $(call lockstep,40)
 nightly/faults:
-	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13; bin/sluice faults --config tiny,v5,v7,v8,v13 --checked v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
+	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13x; bin/sluice faults --config tiny,v5,v7,v8,v13x --checked v13x --n 2000 --seed $$(date +%s) --out out/nightly/faults'
 # whole NPUs too; what is stored of the same RTL is not synthesised again
 nightly/timing:
 	@.ci/once timing go run ./hw/syn/cmd/timing -tops -only $(TIMED)

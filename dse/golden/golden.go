@@ -36,7 +36,7 @@ type Program struct {
 // layer is a descriptor with its numbers unpacked.
 type layer struct {
 	d       abi.Desc
-	weights []int16 // [OUT_C][K_H][K_W][IN_C]; nil if blocked is used
+	weights []int16 // [OUT_C][K_H][K_W][IN_C], depthwise [K_H][K_W][C]; nil if blocked is used
 	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
 	curve   abi.Curve
@@ -70,7 +70,10 @@ func New(b *bundle.Bundle) (*Program, error) {
 		if d := &b.Layers[i]; d.Curve {
 			p.layers[i].curve, _ = abi.CurveOf(d, bias[d.OutC:])
 		}
-		if hasVectors && b.Layers[i].Op == abi.OpGEMM {
+		switch op := b.Layers[i].Op; {
+		case op == abi.OpDepthwise:
+			p.layers[i].byTap()
+		case op == abi.OpGEMM && hasVectors:
 			p.layers[i].block()
 		}
 	}
@@ -362,20 +365,30 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	return nil
 }
 
+// byTap arranges depthwise weights, [C][K_H][K_W], as [K_H][K_W][C]: a tap's channels lie as its inputs do.
+func (l *layer) byTap() {
+	c, taps := int(l.d.OutC), int(l.d.KH)*int(l.d.KW)
+	out := make([]int16, len(l.weights))
+	for i, w := range l.weights {
+		out[i%taps*c+i/taps] = w
+	}
+	l.weights = out
+}
+
 func (l *layer) depthwise(s *buffers, slot []byte) error {
 	d := &l.d
 	width := l.load(s, slot, 0)
-	c, taps := int(d.InC), int(d.KH)*int(d.KW)
+	c, kwc := int(d.InC), int(d.KWC)
 	s.acc = resize(s.acc, c)
 	for oh := range int(d.OutH) {
 		for ow := range int(d.OutW) {
 			clear(s.acc)
 			for y := range int(d.KH) {
-				row := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:int(d.KW)*c]
-				for x := range int(d.KW) {
-					tap := y*int(d.KW) + x
-					for i, v := range row[x*c:][:c] {
-						s.acc[i] += int64(v) * int64(l.weights[i*taps+tap])
+				row, weights := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:kwc], l.weights[y*kwc:][:kwc]
+				for ; len(row) > 0; row, weights = row[c:], weights[c:] {
+					acc, w := s.acc[:c], weights[:c]
+					for i, v := range row[:c] {
+						acc[i] += int64(v) * int64(w[i])
 					}
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -359,6 +360,41 @@ func BenchmarkImage(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N)*float64(g.TotalMACs())/1e6/b.Elapsed().Seconds(), "MMAC/s")
+		})
+	}
+}
+
+// BenchmarkDepthwise measures 3x3 of 256 channels, by the depthwise operator, and as the convolutions of windows of 32
+// channels that a design without the unit has in its place.
+func BenchmarkDepthwise(b *testing.B) {
+	d := abi.Desc{
+		Op: abi.OpDepthwise, InH: 14, InW: 14, InC: 256, InPix: 256, InRowBytes: 14 * 512, KH: 3, KW: 3, KWC: 768, SH: 1, SW: 1, PadT: 1, PadL: 1,
+		OutH: 14, OutW: 14, OutC: 256, OutPix: 256, OutRowBytes: 14 * 512, OutOffset: 14 * 14 * 512, ClampHi: math.MaxInt16, Shift: 15,
+	}
+	const window = 32
+	dense := d
+	dense.Op, dense.InC, dense.OutC, dense.KWC = abi.OpGEMM, window, window, 3*window
+	for _, desc := range []abi.Desc{d, dense} {
+		b.Run(desc.Op.String(), func(b *testing.B) {
+			depth := 1
+			if desc.Op == abi.OpGEMM {
+				depth = window
+			}
+			l := layer{d: desc, weights: make([]int16, int(desc.OutC)*9*depth), bias: make([]int32, desc.OutC)}
+			switch {
+			case desc.Op == abi.OpDepthwise:
+				l.byTap()
+			case hasVectors:
+				l.block()
+			}
+			slot, s := make([]byte, 2*14*14*512), new(buffers)
+			for b.Loop() {
+				for range d.OutC / desc.OutC {
+					if err := l.run(s, slot); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
 		})
 	}
 }

@@ -196,7 +196,7 @@ reserved_words:
     return hw::ERR_DESC_SHAPE;
   if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (l.pool && l.bias_count != 0))
     return hw::ERR_DESC_SHAPE;
-  if (l.shift > hw::SHIFT_MAX || (l.curve && l.curve_step > hw::CURVE_STEP_MAX) ||
+  if (l.shift > hw::SHIFT_MAX || (l.curve && static_cast<u32>(l.curve_step) > hw::CURVE_STEP_MAX) ||
       (l.avg && (l.avg_shift == 0 || l.avg_shift > hw::SHIFT_MAX)))
     return hw::ERR_DESC_SHIFT;
   const int k = static_cast<int>(get(&entry, hw::FBCB_K));

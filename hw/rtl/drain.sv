@@ -7,12 +7,22 @@
 // 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
 //
 // A layer's sizes are computed in the state that tests it, a bank's while waiting for the bank.
+//
+// With DEPTHWISE the words of a depthwise layer come from that unit: of a row tile all channels of each pixel, as of a
+// bank of one C tile.
+//
+// With POST, a layer counts as drained when its last word has left the pipeline: until then it needs
+// its curve, which weight_fetch writes with the biases.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
   parameter int unsigned LANES = 8,
   parameter int unsigned C_MAX = 512,
   parameter int unsigned RES_CW = 5,
+  parameter int unsigned DEPTHWISE = 0,
+  parameter int unsigned POST  = 0,
+  localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
+  localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
   localparam int unsigned CW = $clog2(LANES + 1),
@@ -37,12 +47,22 @@ module drain #(
   output logic                dr_en_o,
   output logic [RW-2:0]       dr_row_o,
   input  logic [2*T_C*ACC-1:0] dr_acc_i,       // PE c: halves at 2c and 2c + 1
+  // sums of the depthwise unit
+  input  logic                dw_ok_i,         // the next dw_cnt_o are there
+  output logic [CW-1:0]       dw_cnt_o,
+  output logic                dw_pixel_o,      // they are a pixel's last
+  output logic                dw_pop_o,
+  input  logic [LANES*ACC-1:0] dw_data_i,
   // bias memory
   input  logic                bias_we_i,
   input  logic [DL-1:0]       bias_lane_i,
   input  logic [BW-1:0]       bias_addr_i,
   input  logic [31:0]         bias_data_i,
   input  logic [8:0]          bias_layers_i,
+  // the curve's words, which are bias_data_i too
+  input  logic                curve_we_i,
+  input  logic [KW-1:0]       curve_addr_i,
+  input  logic [4:0]          curve_sh_i,
   // residual
   input  logic [RES_CW-1:0]   res_fill_i,
   input  logic [LANES*16-1:0] res_data_i,
@@ -85,6 +105,9 @@ module drain #(
   logic          bank_q;
   logic [8:0]    layers_q;
 
+  logic          dw;                      // the layer's words are the depthwise unit's
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+
   // values that depend on k and s
   logic        half, pair, two_q, sparse_q;
   logic [15:0] tc, tc_q;
@@ -116,21 +139,25 @@ module drain #(
   assign last_group = g_q || !two_q || rest_1_q == '0;
   assign last_row = last_ow && last_r && last_i && last_group;
 
-  // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
+  // ---- stages: A addresses, B reads (mux, residual), C registers, then post
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GROUPS-1:0] b_group_q;           // a bit a group
-  logic          b_high_q;
+  logic          b_high_q, b_last_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
-  logic [2:0]    v_q;
-  logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
+  logic [STAGES-1:0] v_q;
+  logic [STAGES*CW-1:0] cnt_q;
   logic          res_ok;
+  logic          curve_half;              // of the layer's curve in its table
 
-  assign post_last = v_q[2];
+  assign post_last = v_q[STAGES-1];
   assign en = ready_i || !post_last;
   assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
-  assign b_go = b_valid_q && en && res_ok;
+  assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
   assign a_go = state_q == StRun && (!b_valid_q || b_go);
 
+  assign dw_cnt_o = b_cnt_q;
+  assign dw_pixel_o = b_last_q;
+  assign dw_pop_o = b_go && dw;
   assign dr_en_o = a_go && ch_first_q;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
@@ -139,9 +166,8 @@ module drain #(
   // words in the pipeline still need the shift and bounds of their layer
   assign empty = !c_valid_q && v_q == '0;
   assign layer_ready_o = state_q == StIdle && empty;
-  assign layers_drained_o = layers_q;
   // the last group of the bank has been read when it leaves stage B
-  assign bank_free_o = state_q == StLast && b_go;
+  assign bank_free_o = state_q == StLast && b_go && !dw;
 
   // ---- biases
   logic [LANES*32-1:0] bias;
@@ -214,15 +240,14 @@ module drain #(
       b_high_q <= high_q;
       b_pick_q <= pick;
       b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
+      b_last_q <= last_g;
     end
     if (en) begin
-      acc_q <= group;
+      acc_q <= dw ? dw_data_i : group;
       bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
-      cnt1_q <= c_cnt_q;
-      cnt2_q <= cnt1_q;
-      cnt3_q <= cnt2_q;
+      cnt_q <= {cnt_q[(STAGES-1)*CW-1:0], c_cnt_q};
     end
     if (!rst_ni) begin
       b_valid_q <= 1'b0;
@@ -233,25 +258,50 @@ module drain #(
       else if (b_go) b_valid_q <= 1'b0;
       if (en) begin
         c_valid_q <= b_go;
-        v_q <= {v_q[1:0], c_valid_q};
+        v_q <= {v_q[STAGES-2:0], c_valid_q};
       end
     end
   end
 
-  post #(.LANES(LANES)) u_post (
+  post #(.LANES(LANES), .POST(POST)) u_post (
     .clk_i,
-    .en_i  (en),
-    .acc_i (acc_q),
-    .bias_i(bias_q),
-    .res_i (res_q),
-    .rs_i  (d.res_shift),
-    .sh_i  (d.shift),
-    .lo_i  (d.clamp_lo),
-    .hi_i  (d.clamp_hi),
-    .y_o   (data_o)
+    .en_i        (en),
+    .acc_i       (acc_q),
+    .bias_i      (bias_q),
+    .res_i       (res_q),
+    .rs_i        (d.res_shift),
+    .sh_i        (d.shift),
+    .lo_i        (d.clamp_lo),
+    .hi_i        (d.clamp_hi),
+    .product_i   (d.product),
+    .curve_i     (d.curve),
+    .curve_lo_i  (d.curve_lo),
+    .curve_step_i(d.curve_step),
+    .curve_sh_i  (d.curve_shift),
+    .half_i      (curve_half),
+    .table_we_i  (curve_we_i),
+    .table_addr_i(curve_addr_i),
+    .table_data_i(bias_data_i),
+    .table_sh_i  (curve_sh_i),
+    .y_o         (data_o)
   );
   assign valid_o = post_last;
-  assign cnt_o = cnt3_q;
+  assign cnt_o = cnt_q[(STAGES-1)*CW+:CW];
+
+  if (POST != 0) begin : gen_drained
+    logic       half_q;
+    logic [8:0] drained_q;
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) drained_q <= '0;
+      else if (state_q == StIdle && empty) drained_q <= layers_q;
+      if (state_q == StIdle && empty) half_q <= layers_q[0];
+    end
+    assign curve_half = half_q;
+    assign layers_drained_o = drained_q;
+  end else begin : gen_drained
+    assign curve_half = 1'b0;
+    assign layers_drained_o = layers_q;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -270,9 +320,9 @@ module drain #(
           if (layer_valid_i) state_q <= StTest;
         end
         StTest: begin
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StWait : StPool;
+          state_q <= (d.op == abi_pkg::OP_GEMM || dw) ? StWait : StPool;
           g_q <= 1'b0;
-          tc_q <= tc;
+          tc_q <= dw ? '1 : tc;
           two_q <= two;
           sparse_q <= pair || (two && !half);
           step_q <= (pair || (two && !half)) ? CW'(LANES / 2) : CW'(LANES);
@@ -304,7 +354,7 @@ module drain #(
           high_q <= 1'b0;
           g_q <= 1'b0;
           word_q <= word0_q;
-          if (full_q != '0 && bias_layers_i != layers_q) state_q <= StRun;
+          if ((dw || full_q != '0) && bias_layers_i != layers_q) state_q <= StRun;
         end
         StRun: begin
           if (a_go) begin
@@ -341,7 +391,7 @@ module drain #(
         end
         StLast: begin
           if (b_go) begin
-            bank_q <= !bank_q;
+            bank_q <= bank_q ^ !dw;
             state_q <= StWait;
             if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
               c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;

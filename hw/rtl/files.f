@@ -8,6 +8,7 @@ hw/rtl/axi_read.sv
 hw/rtl/axi_write.sv
 hw/rtl/beat_fifo.sv
 hw/rtl/clamp_bounds.sv
+hw/rtl/depthwise.sv
 hw/rtl/drain.sv
 hw/rtl/fairest.sv
 hw/rtl/fbcb.sv
@@ -17,6 +18,7 @@ hw/rtl/gemm_seq.sv
 hw/rtl/keep_writer.sv
 hw/rtl/layer_fetch.sv
 hw/rtl/mac_chain.sv
+hw/rtl/mul_add.sv
 hw/rtl/npu_core.sv
 hw/rtl/npu_counters.sv
 hw/rtl/npu_output.sv

@@ -12,12 +12,14 @@ module layer_fetch #(
   parameter int unsigned T_C        = 32,
   parameter int unsigned STACK      = 1,
   parameter int unsigned FLUID      = 1,
+  parameter int unsigned POST       = 0,     // curves, products, a residual of one pixel
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned AXI_BYTES  = 8,
   parameter int unsigned C_MAX      = 512,
   parameter int unsigned KEEP       = 256,   // bytes that the weights ring can keep
   parameter int unsigned UNITS      = 6,
+  parameter int unsigned DEPTHWISE  = 0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX
 ) (
@@ -77,9 +79,11 @@ module layer_fetch #(
   assign f = fbcb_rdata_i;
 
   logic [7:0] layer_q;
-  logic       is_gemm, is_avg;
+  logic       is_gemm, is_avg, dw, weighted;
   assign is_gemm = d.op == abi_pkg::OP_GEMM;
   assign is_avg = d.op == abi_pkg::OP_AVG_POOL;
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+  assign weighted = is_gemm || dw;
 
   // ---- multiplier: one bit of the small factor a cycle, ends with its highest one
   logic [31:0] mul_a_q, mul_p_q;
@@ -122,23 +126,26 @@ module layer_fetch #(
   logic [31:0] room;        // elements of the activation buffer available to a tile
   logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
   logic [31:0] w_bytes, w_tile, w_kept;
-  assign half = f.k == 2'd1;
+  logic        pair;
+  assign half = f.k == 2'd1 && !dw;
+  assign pair = f.k == 2'd2 && !dw;
   assign two = f.b_r != b_act_i;
   assign room = two ? ABUF / 2 : ABUF;
-  assign w_tile = half ? d.w_tile_h : ((f.k == 2'd2) ? d.w_tile_2 : d.w_tile_1);
+  assign w_tile = half ? d.w_tile_h : (pair ? d.w_tile_2 : d.w_tile_1);
   assign w_kept = (w_tile < w_bytes) ? w_tile : w_bytes;  // what loop order 1 keeps in the ring
   localparam int unsigned WA = $clog2(abi_pkg::WEIGHT_ALIGN);
   assign w_align = half ? d.w_offset_h[WA-1:0]
-                        : ((f.k == 2'd2) ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
-  assign w_bytes = half ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
+                        : (pair ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
+  assign w_bytes = half ? d.w_bytes_h : (pair ? d.w_bytes_2 : d.w_bytes_1);
 
   always_comb begin
     mul_a = '0;
     mul_b = '0;
     want = '0;
-    exact = step_q <= 4'd7 && step_q != 4'd5;  // a view may leave rows out
+    exact = (step_q <= 4'd7 && step_q != 4'd5) || (DEPTHWISE != 0 && step_q == 4'd15);  // a view may leave rows out
     any = 1'b0;
-    step_err = (step_q >= 4'd8 && step_q != 4'd11 && step_q != 4'd13) ? abi_pkg::ERR_TILE_RANGE
+    step_err = (step_q >= 4'd8 && step_q != 4'd11 && step_q != 4'd13
+                && (DEPTHWISE == 0 || step_q < 4'd14)) ? abi_pkg::ERR_TILE_RANGE
                                                                       : abi_pkg::ERR_DESC_SHAPE;
     unique case (step_q)
       4'd0: begin
@@ -214,6 +221,16 @@ module layer_fetch #(
         want = !d.avg_table ? abi_pkg::AVG_TAPS : ((d.bias_count == '0) ? '0 : 32'(d.bias_count) - 32'd1);
         any = !is_avg;
       end
+      4'd14: if (DEPTHWISE != 0) begin  // words of depthwise weights
+        mul_a = mul_p_q;
+        mul_b = 16'((17'(d.in_c) + 17'(NB - 1)) >> $clog2(NB));
+        want = abi_pkg::DW_WORDS;
+      end
+      4'd15: if (DEPTHWISE != 0) begin  // their bytes
+        mul_a = ((mul_p_q << $clog2(2 * NB)) + (abi_pkg::WEIGHT_ALIGN - 1)) & ~(abi_pkg::WEIGHT_ALIGN - 1);
+        mul_b = 16'd1;
+        want = w_bytes;
+      end
       default: ;
     endcase
   end
@@ -250,23 +267,28 @@ module layer_fetch #(
 
   // ---- checks without products. The table of an average has one entry for each possible count of
   // taps. Results are used one cycle later, while the first product is computed.
+  logic [15:0] curve_words;     // out_c is small where this is used
+  assign curve_words = (POST != 0 && d.curve) ? 16'(abi_pkg::CURVE_WORDS) : '0;
   logic bad_magic_q, bad_op_q, behind_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
   always_ff @(posedge clk_i) begin
     bad_magic_q <= d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0;
-    bad_op_q <= !is_gemm && !is_avg && d.op != abi_pkg::OP_MAX_POOL;
+    bad_op_q <= (!weighted && !is_avg && d.op != abi_pkg::OP_MAX_POOL)
+                || (POST == 0 && (d.curve || d.product));
     behind_q <= behind;
     too_large_q <= too_large;
     bad_shape_q <= d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
                  || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
-                 || (d.residual && (!is_gemm || d.res_pix < d.out_c))
+                 || (d.residual && (!weighted || (d.res_pix < d.out_c && (POST == 0 || d.res_pix != '0))))
+                 || (POST != 0 && ((d.product && (!d.residual || d.curve)) || (d.curve && !weighted)))
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
                  || d.s_h > 8'd15 || d.s_w > 8'd15
-                 || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
-                                 || w_bytes == '0 || w_tile == '0))
+                 || (weighted && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c + curve_words
+                                  || w_bytes == '0 || w_tile == '0))
+                 || (dw && w_tile != w_bytes)
                  || (!is_gemm && d.out_c != d.in_c)
                  || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
-                                 : (!is_gemm && d.bias_count != '0));
-    bad_shift_q <= d.shift > 6'd47 || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
+                                 : (!weighted && d.bias_count != '0));
+    bad_shift_q <= d.shift > 6'd47 || (POST != 0 && d.curve && d.curve_step > 4'd11) || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
     bad_address_q <= d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
                  || w_align != '0 || w_bytes[WA-1:0] != '0 || w_tile[WA-1:0] != '0
                  || d.bias_offset[WA-1:0] != '0;
@@ -416,7 +438,7 @@ module layer_fetch #(
               n_ih_q <= mul_p_q[15:0] + 16'(d.k_h);
             end else if (step_q == 4'd9) begin
               samp_q <= mul_p_q[23:0];
-            end else if (step_q == 4'd13) begin
+            end else if (step_q == 4'd15 || !dw && step_q == 4'd13) begin
               state_q <= StOffer;
             end
           end

@@ -20,6 +20,8 @@ module npu_core #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
+  parameter int unsigned DEPTHWISE   = 0,
+  parameter int unsigned POST        = 0,        // curves and products (post), a residual of one pixel
   parameter int unsigned FOLD        = 0,        // banks of the activation buffer folded (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
   parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
@@ -216,9 +218,9 @@ module npu_core #(
   logic             l_last_unused;
 
   layer_fetch #(
-    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
+    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .POST(POST), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
     .C_MAX(C_MAX), .KEEP(KEEP),
-    .UNITS(UNITS)
+    .UNITS(UNITS), .DEPTHWISE(DEPTHWISE)
   ) u_fetch (
     .clk_i,
     .rst_ni       (unit_rst_n),
@@ -335,6 +337,7 @@ module npu_core #(
   );
 
   // ------------------------------------------------------------------ weights
+  logic            dw_w_valid, dw_w_ready, dw_w_last, dw_full;  // the depthwise unit's
   logic            ring_valid, ring_ready, ring_commit, ring_rewind, bias_we, table_we, full, swap, load;
   logic [WW-1:0]   ring_data;
   logic [DL-1:0]   bias_lane;
@@ -342,11 +345,14 @@ module npu_core #(
   logic [31:0]     bias_data;
   logic [8:0]      bias_index;
   logic [8:0]      bias_layers, layers_drained;
+  logic            curve_we;
+  logic [$clog2(2*abi_pkg::CURVE_WORDS)-1:0] curve_addr;
+  logic [4:0]      curve_sh;
   logic [GW-1:0]   group;
   logic [W_LOAD*T_P*16-1:0] weights;
 
   weight_fetch #(
-    .AXI_BYTES(WIDE), .WRING_BEATS(WRING_BEATS / LANES), .C_MAX(C_MAX), .DRAIN(DRAIN)
+    .AXI_BYTES(WIDE), .WRING_BEATS(WRING_BEATS / LANES), .C_MAX(C_MAX), .DRAIN(DRAIN), .POST(POST), .DEPTHWISE(DEPTHWISE)
   ) u_wfetch (
     .clk_i,
     .rst_ni          (unit_rst_n),
@@ -374,11 +380,16 @@ module npu_core #(
     .bias_data_o     (bias_data),
     .table_we_o      (table_we),
     .bias_index_o    (bias_index),
+    .curve_we_o      (curve_we),
+    .curve_addr_o    (curve_addr),
+    .curve_sh_o      (curve_sh),
     .bias_layers_o   (bias_layers),
     .layers_drained_i(layers_drained)
   );
 
-  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(WIDE), .KEEP(KEEP)) u_wfeed (
+  weight_feed #(
+    .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(WIDE), .KEEP(KEEP), .DEPTHWISE(DEPTHWISE)
+  ) u_wfeed (
     .clk_i,
     .rst_ni       (unit_rst_n),
     .b_act_i,
@@ -394,6 +405,9 @@ module npu_core #(
     .load_o       (load),
     .group_o      (group),
     .w_o          (weights),
+    .dw_valid_o   (dw_w_valid),
+    .dw_ready_i   (dw_w_ready),
+    .dw_last_o    (dw_w_last),
     .full_o       (full),
     .swap_i       (swap),
     .err_valid_o  (w_err),
@@ -402,7 +416,7 @@ module npu_core #(
 
   // ------------------------------------------------------------------ sequencers
   logic        bank_free, mac_cycle, st_weights, st_acts, st_pool, st_drain, st_depth;
-  logic [15:0] macs;
+  logic [15:0] macs, dw_macs;
 
   gemm_seq #(.T_R(T_R), .T_P(T_P), .T_C(T_C), .NB(NB), .ABUF_WORDS(ABUF_WORDS)) u_gemm (
     .clk_i,
@@ -445,8 +459,11 @@ module npu_core #(
   logic [DRAIN*16-1:0] pool_data;
   logic [CW-1:0]   pool_cnt;
 
+  logic            dw;                    // the layer is the depthwise unit's
+  logic [1:0]      dw_taken;
+
   pool_seq #(
-    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS), .DEPTHWISE(DEPTHWISE)
   ) u_pseq (
     .clk_i,
     .rst_ni        (unit_rst_n),
@@ -467,6 +484,10 @@ module npu_core #(
     .rd_max_o      (p_rd_max),
     .rd_tag_o      (p_tag),
     .result_taken_i(pool_taken),
+    .dw_full_i     (dw_full),
+    .dw_taken_i    (dw_taken),
+    .dw_o          (dw),
+    .dw_macs_o     (dw_macs),
     .stall_acts_o  (st_pool),
     .avg_o         (pool_avg),
     .wide_o        (pool_wide),
@@ -527,7 +548,7 @@ module npu_core #(
     .shift_i   (pool_shift),
     .lo_i      (pool_lo),
     .hi_i      (pool_hi),
-    .valid_i   (w_valid && !is_gemm),
+    .valid_i   (w_valid && !is_gemm && !dw),
     .data_i    (w_data),
     .first_i   (w_tag[LB+2]),
     .last_i    (w_tag[LB+1]),
@@ -541,6 +562,44 @@ module npu_core #(
     .data_o    (pool_data),
     .cnt_o     (pool_cnt)
   );
+
+  logic                dw_ok, dw_pixel, dw_pop;
+  logic [CW-1:0]       dw_cnt;
+  logic [DRAIN*ACC-1:0] dw_data;
+  if (DEPTHWISE != 0) begin : gen_depthwise
+    depthwise #(.NB(NB), .LANES(DRAIN), .AXI_BYTES(WIDE), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)) u_depthwise (
+      .clk_i,
+      .rst_ni   (unit_rst_n),
+      .w_valid_i(dw_w_valid),
+      .w_ready_o(dw_w_ready),
+      .w_last_i (dw_w_last),
+      .w_data_i (ring_data),
+      .full_o   (dw_full),
+      .cols_i   (pool_cols[0]),
+      .valid_i  (w_valid && !is_gemm && dw),
+      .data_i   (w_data),
+      .first_i  (w_tag[LB+2]),
+      .last_i   (w_tag[LB+1]),
+      .result_i (w_tag[LB+11]),
+      .group_i  (w_tag[LB+12+:POOL_GW]),
+      .restart_i(w_tag[LB+3]),
+      .release_i(w_tag[LB+4]),
+      .ok_o     (dw_ok),
+      .cnt_i    (dw_cnt),
+      .pixel_i  (dw_pixel),
+      .pop_i    (dw_pop),
+      .data_o   (dw_data),
+      .taken_o  (dw_taken)
+    );
+  end else begin : gen_no_depthwise
+    assign dw_w_ready = 1'b0;
+    assign dw_full = 1'b0;
+    assign dw_ok = 1'b0;
+    assign dw_data = '0;
+    assign dw_taken = '0;
+    logic unused_dw;
+    assign unused_dw = ^{dw_w_valid, dw_w_last, dw_cnt, dw_pixel, dw_pop};
+  end
 
   // ------------------------------------------------------------------ drain and write-back
   logic               res_pop, d_valid, d_ready;
@@ -576,7 +635,7 @@ module npu_core #(
   );
 
   drain #(
-    .T_R(T_R), .T_C(T_C), .LANES(DRAIN), .C_MAX(C_MAX), .RES_CW(RESCW)
+    .T_R(T_R), .T_C(T_C), .LANES(DRAIN), .C_MAX(C_MAX), .RES_CW(RESCW), .POST(POST), .DEPTHWISE(DEPTHWISE)
   ) u_drain (
     .clk_i,
     .rst_ni          (unit_rst_n),
@@ -593,11 +652,19 @@ module npu_core #(
     .dr_en_o         (dr_en),
     .dr_row_o        (dr_row),
     .dr_acc_i        (dr_acc),
+    .dw_ok_i         (dw_ok),
+    .dw_cnt_o        (dw_cnt),
+    .dw_pixel_o      (dw_pixel),
+    .dw_pop_o        (dw_pop),
+    .dw_data_i       (dw_data),
     .bias_we_i       (bias_we),
     .bias_lane_i     (bias_lane),
     .bias_addr_i     (bias_addr),
     .bias_data_i     (bias_data),
     .bias_layers_i   (bias_layers),
+    .curve_we_i      (curve_we),
+    .curve_addr_i    (curve_addr),
+    .curve_sh_i      (curve_sh),
     .res_fill_i      (res_fill),
     .res_data_i      (res_data),
     .res_pop_o       (res_pop),
@@ -613,7 +680,7 @@ module npu_core #(
   logic [23:0]   run_elems, run_elem;
   logic          run_keep, run_half, run_local, run_take, keep_free, keep_busy;
 
-  run_gen #(.T_C(T_C), .RESIDUAL(1'b0)) u_runs (
+  run_gen #(.T_C(T_C), .RESIDUAL(1'b0), .DEPTHWISE(DEPTHWISE)) u_runs (
     .clk_i,
     .rst_ni       (unit_rst_n),
     .b_act_i,
@@ -778,6 +845,7 @@ module npu_core #(
   npu_counters #(.N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES)) u_counters (
     .mac_cycle_i    (mac_cycle),
     .macs_i         (macs),
+    .dw_macs_i      (dw_macs),
     .stall_weights_i(st_weights),
     .stall_acts_i   (st_acts),
     .stall_pool_i   (st_pool),

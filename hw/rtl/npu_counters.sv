@@ -8,7 +8,8 @@ module npu_counters #(
   localparam int unsigned NW = $clog2(AXI_BYTES + 1)
 ) (
   input  logic                mac_cycle_i,
-  input  logic [15:0]         macs_i,
+  input  logic [15:0]         macs_i,          // gemm_seq's
+  input  logic [15:0]         dw_macs_i,       // pool_seq's; never both
   input  logic                stall_weights_i,
   input  logic                stall_acts_i,    // gemm_seq's
   input  logic                stall_pool_i,    // pool_seq's only kind of stall
@@ -45,7 +46,7 @@ module npu_counters #(
     cnt_inc_o = '0;
     cnt_inc_o[abi_pkg::CNT_CYCLES_BUSY*16+:16] = 16'd1;
     cnt_inc_o[abi_pkg::CNT_MAC_CYCLES*16+:16] = 16'(mac_cycle_i);
-    cnt_inc_o[abi_pkg::CNT_MACS*16+:16] = macs_i;
+    cnt_inc_o[abi_pkg::CNT_MACS*16+:16] = macs_i | dw_macs_i;
     cnt_inc_o[abi_pkg::CNT_STALL_WEIGHTS*16+:16] = 16'(stall_weights_i);
     cnt_inc_o[abi_pkg::CNT_STALL_ACTIVATIONS*16+:16] = 16'(stall_acts_i) | 16'(stall_pool_i);
     cnt_inc_o[abi_pkg::CNT_STALL_DRAIN*16+:16] = 16'(stall_drain_i);

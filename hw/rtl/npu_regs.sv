@@ -35,6 +35,8 @@ module npu_regs #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
+  parameter int unsigned DEPTHWISE   = 0,
+  parameter int unsigned POST        = 0,
   parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,
   parameter int unsigned QUIET       = 0,
   parameter logic [63:0] DESIGN_HASH = 64'h0,
@@ -99,8 +101,8 @@ module npu_regs #(
   if (N_AXI < 1 || N_AXI > 4) $fatal(1, "npu_regs: N_AXI is not in 1..4");
   if (AXI_BYTES != 8 && AXI_BYTES != 16) $fatal(1, "npu_regs: AXI_BYTES is neither 8 nor 16");
   if (MAX_BURST < 1 || MAX_BURST > 256) $fatal(1, "npu_regs: MAX_BURST is not in 1..256");
-  if (STUB > 1 || STACK > 1 || FLUID > 1 || QUIET > 1) begin
-    $fatal(1, "npu_regs: STUB, STACK, FLUID, QUIET are 0 or 1");
+  if (STUB > 1 || STACK > 1 || FLUID > 1 || POST > 1 || QUIET > 1 || DEPTHWISE > 1) begin
+    $fatal(1, "npu_regs: STUB, STACK, FLUID, POST, QUIET, DEPTHWISE are 0 or 1");
   end
   if (ADDR_BITS < 32 || ADDR_BITS > AW) $fatal(1, "npu_regs: ADDR_BITS is not in 32..%0d", AW);
   if (abi_pkg::REG_SLOT_TABLE_MASK != 32'((1 << SW) - 1)
@@ -232,7 +234,9 @@ module npu_regs #(
               | (STUB << abi_pkg::REG_BUILD_AXI_STUB_LSB)
               | (STACK << abi_pkg::REG_BUILD_AXI_STACK_LSB)
               | (FLUID << abi_pkg::REG_BUILD_AXI_FLUID_LSB)
-              | (QUIET << abi_pkg::REG_BUILD_AXI_QUIET_LSB);
+              | (QUIET << abi_pkg::REG_BUILD_AXI_QUIET_LSB)
+              | (POST << abi_pkg::REG_BUILD_AXI_POST_LSB)
+              | (DEPTHWISE << abi_pkg::REG_BUILD_AXI_DEPTHWISE_LSB);
       end
       abi_pkg::REG_BUILD_ABUF: value = NB * ABUF_WORDS;
       abi_pkg::REG_BUILD_WRING: value = WRING_BEATS;

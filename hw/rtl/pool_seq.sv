@@ -4,11 +4,15 @@
 // channel group), in each the taps of the column, of which the pool unit makes windows, so that every
 // column is read once a row. A tap waits for its input row; a window, or a column that completes
 // one, begins only when the pool unit has room for its result.
+//
+// With DEPTHWISE it walks depthwise layers for that unit too, by columns where windows are three wide: that unit sums
+// any height of a column, and its columns may be of one tap.
 module pool_seq #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned ROOM       = 4,     // results the pool unit can hold
   parameter int unsigned GROUPS     = 64,    // channel groups whose columns it remembers
+  parameter int unsigned DEPTHWISE  = 0,
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned GW = $clog2(GROUPS),
   localparam int unsigned RW = $clog2(ROOM + 1),
@@ -33,6 +37,11 @@ module pool_seq #(
   output logic           rd_max_o,       // max pool: masked lanes read as -32768
   output logic [GW+LB+11:0] rd_tag_o,    // {channel group, gives a result, taps inside the image, first tap, last tap, channels}
   input  logic           result_taken_i,
+  // depthwise unit
+  input  logic           dw_full_i,      // the layer's weights are there
+  input  logic [1:0]     dw_taken_i,
+  output logic           dw_o,           // the layer is its; tag: taps is {release, restart}
+  output logic [15:0]    dw_macs_o,      // of this cycle
   output logic           stall_acts_o,
   // layer parameters for the pool unit
   output logic           avg_o,
@@ -82,8 +91,10 @@ module pool_seq #(
   // Condition for the walk by columns (in the law: Geom.ByColumns). A column needs at least two
   // taps: the pool unit reads the stored columns of a group before the next column of the group
   // ends.
-  logic by_columns, cols_q;
-  assign by_columns = (d.k_w == 8'd2 || d.k_w == 8'd3) && d.s_w < d.k_w && d.k_h >= 8'd2
+  logic by_columns, cols_q, dw;
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+  assign by_columns = dw ? d.k_w == 8'd3 && d.s_w < 8'd3 && d.in_c <= 16'(GROUPS * NB)
+                      : (d.k_w == 8'd2 || d.k_w == 8'd3) && d.s_w < d.k_w && d.k_h >= 8'd2
                       && d.k_h <= 8'd4 && d.in_c <= 16'(GROUPS * NB);
   // a window's taps are at most 2 to the bits of its sides: no product
   logic [4:0] side_bits;
@@ -144,6 +155,7 @@ module pool_seq #(
   always_ff @(posedge clk_i) begin
     if (state_q == StTile) begin
       avg_o <= d.op == abi_pkg::OP_AVG_POOL;
+      dw_o <= dw;
       cols_o <= {lead_q[1], cols_q};
       wide_o <= side_bits > 5'd9;
       table_o <= d.avg_table;
@@ -159,9 +171,12 @@ module pool_seq #(
     rd_half_o <= half_q;
     rd_elem_o <= EW'(line_q) + EW'(tap_q) + EW'(c0_q) + base_q;
     rd_hi_o <= tap_in ? channels : '0;
-    rd_max_o <= !avg_o;
+    rd_max_o <= !avg_o && !dw_o;
     if (go) taps_q <= taps;
-    rd_tag_o <= {c0_q[LB+:GW], emit, cols_q ? {4'b0, in_window} : taps, first_tap_q, last_tap, channels};
+    rd_tag_o <= {c0_q[LB+:GW], emit, dw ? {6'b0, end_tile && last_t_q && last_b_q, last_tap && last_cg}
+                                             : (cols_q ? {4'b0, in_window} : taps), first_tap_q, last_tap, channels};
+    // a column that ends a window: three taps a row of it
+    dw_macs_o <= (rst_ni && go && dw && emit) ? 16'(channels) + (cols_q ? {15'(channels), 1'b0} : '0) : '0;
     if (!rst_ni) rd_valid_o <= 1'b0;
     else rd_valid_o <= go;
   end
@@ -173,7 +188,7 @@ module pool_seq #(
       room_q <= RW'(ROOM);
       start_q <= 1'b0;
     end else begin
-      room_q <= room_q + RW'(result_taken_i) - RW'(go && first_tap_q && emit);
+      room_q <= room_q + RW'(result_taken_i) + RW'(dw_taken_i) - RW'(go && first_tap_q && emit);
       unique case (state_q)
         StIdle: begin
           desc_q <= layer_desc_i;
@@ -197,7 +212,8 @@ module pool_seq #(
           if (above_q != '0) begin
             above_q <= above_q - 8'd1;
             base_q <= base_q - EW'(d.in_row);
-          end else if (layers_written_i == layer_no_q && (!d.avg_table || bias_layers_i != layer_no_q)) begin
+          end else if (layers_written_i == layer_no_q && (!d.avg_table || bias_layers_i != layer_no_q)
+                       && (!dw || dw_full_i)) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StTile;
           end

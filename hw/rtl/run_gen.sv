@@ -11,6 +11,7 @@
 module run_gen #(
   parameter int unsigned T_C      = 32,
   parameter bit          RESIDUAL = 1'b0,
+  parameter int unsigned DEPTHWISE = 0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX
 ) (
@@ -66,7 +67,7 @@ module run_gen #(
   end
 
   // ---- the layer (StTest) and the tile (StTile)
-  logic        is_pool, two, one_c, two_q, one_c_q, whole_row_q;
+  logic        is_pool, dw, two, one_c, two_q, one_c_q, whole_row_q;
   logic [15:0] tc, tc_q;
   logic [3:0]  b0_q, nb, rest_1, nb_q, rest_1_q;
   logic        last_c, last_t, last_b, last_c_q, last_t_q, last_b_q;
@@ -74,7 +75,8 @@ module run_gen #(
   logic [15:0] nr, nr_q, nch, nch_q;
   logic [33:0] tile_base_q;                // of the tile's channels in the tensor
 
-  assign is_pool = d.op != abi_pkg::OP_GEMM;
+  assign is_pool = d.op != abi_pkg::OP_GEMM;  // or like one
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;  // drain's words
   assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
                             : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
   assign two = f.b_r != b_act_i;
@@ -122,7 +124,7 @@ module run_gen #(
       a_elem_q <= kept_off[24:1];
       a_elems_q <= whole_row_q ? row_bytes[24:1] : 24'(nch_q);
       a_slot_q <= 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
-      a_pool_q <= is_pool;
+      a_pool_q <= is_pool && !dw;
       a_keep_q <= f.keep_out;
       a_half_q <= !start_q;
       a_local_q <= f.on_chip;

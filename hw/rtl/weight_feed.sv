@@ -10,6 +10,8 @@
 // cycles after swap_i (read address register, activation buffer), and each further lane of a chain
 // one cycle later.
 //
+// With DEPTHWISE the weights of a depthwise layer go to that unit instead, beat by beat and once, when it takes them.
+//
 // Values of a layer and of a C tile that depend on k and s are computed once, in registers, as are
 // those of the next load (for padding: all that can leave at once). Loads leave through a register,
 // since they drive every PE.
@@ -20,6 +22,7 @@ module weight_feed #(
   parameter int unsigned AXI_BYTES = 8,
   parameter int unsigned SWAP_LATENCY = 3,
   parameter int unsigned KEEP      = 256,   // bytes that the ring can keep
+  parameter int unsigned DEPTHWISE = 0,
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1,
   localparam int unsigned WPB = AXI_BYTES / 2
@@ -39,6 +42,9 @@ module weight_feed #(
   output logic                     load_o,
   output logic [GW-1:0]            group_o,
   output logic [W_LOAD*T_P*16-1:0] w_o,
+  output logic                     dw_valid_o,     // the ring's beat is the depthwise unit's
+  input  logic                     dw_ready_i,
+  output logic                     dw_last_o,
   output logic                     full_o,
   input  logic                     swap_i,
   output logic                     err_valid_o,   // the stream does not match the layer
@@ -62,7 +68,7 @@ module weight_feed #(
     $fatal(1, "weight_feed: W_LOAD must be even, both PEs of a pair load together");
   end
 
-  typedef enum logic [2:0] {StIdle, StPass, StTile, StLoad, StFull, StPad, StError} state_e;
+  typedef enum logic [2:0] {StIdle, StPass, StTile, StLoad, StFull, StPad, StError, StDepthwise} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -137,8 +143,14 @@ module weight_feed #(
   assign all = 28'(w_bytes >> LB);
   assign tile = 28'(w_tile >> LB);
   assign len = (rest_q < tile) ? rest_q : tile;
+  // its beats
+  logic dw, to_dw;
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+  assign to_dw = DEPTHWISE != 0 && state_q == StDepthwise;
+  assign dw_valid_o = ring_valid_i && to_dw;
+  assign dw_last_o = left_q == 28'd1;
   assign push = ring_valid_i && ring_ready_o;
-  assign ring_ready_o = gear_ready && left_q != '0;
+  assign ring_ready_o = (to_dw ? dw_ready_i : gear_ready) && left_q != '0;
   assign all_here = fill >= need_q;
   assign pop = (state_q == StLoad && wait_q == '0 && all_here) || (state_q == StPad && fill != '0);
   assign gone = (fill > CW'(OUT)) ? CW'(OUT) : fill;  // of padding
@@ -150,7 +162,7 @@ module weight_feed #(
   gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT), .ALL(1'b1), .IN_UNIT(WPB)) u_gear (
     .clk_i,
     .rst_ni,
-    .push_i    (push),
+    .push_i    (push && !to_dw),
     .push_cnt_i(CW'(WPB)),
     .data_i    (ring_data_i),
     .skip_i    ('0),
@@ -216,8 +228,12 @@ module weight_feed #(
           two_q <= two;
           at_once_q <= at_once;
           lanes_q <= lanes;
-          replay_q <= f.order || w_bytes <= 32'(KEEP);
+          replay_q <= !dw && (f.order || w_bytes <= 32'(KEEP));
           state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
+          if (dw) begin
+            left_q <= all;
+            state_q <= StDepthwise;
+          end
         end
         StTile: begin
           nv_q <= nv;
@@ -274,6 +290,7 @@ module weight_feed #(
           end
         end
         StError: ;
+        StDepthwise: if (!to_dw || (push && dw_last_o)) state_q <= StIdle;
         default: state_q <= StIdle;
       endcase
     end

@@ -2,7 +2,8 @@
 // and the second half of the bias memory allow. It does not wait for activations, so the weights of
 // the next layer arrive while the present one still computes.
 //
-// The M table of an average pool is read like biases, but goes to the pool unit.
+// The M table of an average pool is read like biases, but goes to the pool unit. With POST, the last
+// words of a layer with a curve go to the drain's table of segments.
 //
 // The weights of a layer are read once for every row tile, or only once if the ring can keep what
 // is needed again: with loop order 1 a C tile, else the whole layer if it fits (replay: weight_feed
@@ -12,6 +13,9 @@ module weight_fetch #(
   parameter int unsigned WRING_BEATS = 512,
   parameter int unsigned C_MAX       = 512,
   parameter int unsigned DRAIN       = 8,
+  parameter int unsigned DEPTHWISE   = 0,
+  parameter int unsigned POST        = 0,
+  localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BPB = AXI_BYTES / 4,            // biases of a beat
   // beats asked for at a time: a burst's bytes, however wide a beat is
@@ -47,6 +51,9 @@ module weight_fetch #(
   output logic [31:0]            bias_data_o,
   output logic                   table_we_o,      // bias_data_o is a table's word
   output logic [8:0]             bias_index_o,    // of it: {half, index}
+  output logic                   curve_we_o,      // bias_data_o is a curve's word
+  output logic [KW-1:0]          curve_addr_o,    // of it: {half, index}
+  output logic [4:0]             curve_sh_o,      // its layer's CURVE_SHIFT
   output logic [8:0]             bias_layers_o,   // layers whose biases are in place
   input  logic [8:0]             layers_drained_i // layers that no longer need their biases
 );
@@ -86,14 +93,15 @@ module weight_fetch #(
   logic [4:0]    chunk;
   logic          is_bias, go, room, bias_pop, last_chunk;
   logic [RW-1:0] freed;
-  logic          is_gemm, has_bias, lq_ready, replay;
+  logic          dw, is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
 
-  assign is_gemm = d.op == abi_pkg::OP_GEMM;
+  assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
+  assign is_gemm = d.op == abi_pkg::OP_GEMM || dw;  // biases and weights
   assign has_bias = is_gemm || d.avg_table;
   assign w_offset = (f.k == 2'd1) ? d.w_offset_h : ((f.k == 2'd2) ? d.w_offset_2 : d.w_offset_1);
   assign w_bytes = (f.k == 2'd1) ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
-  assign replay = f.order || w_bytes <= 32'(KEEP);
+  assign replay = dw || f.order || w_bytes <= 32'(KEEP);
   assign is_bias = state_q == StBias;
   assign last_chunk = left_q <= 28'(CHUNK);
   assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);
@@ -236,7 +244,10 @@ module weight_fetch #(
 
   // ---- biases into their memory, one per cycle. Layers that are completely read wait in a short
   // queue.
-  logic        l_valid, l_gemm, l_bias, l_pop;
+  localparam int unsigned LW = (POST != 0) ? 24 : 18;
+  logic        l_valid, l_curve, l_gemm, l_bias, l_pop, on_curve;
+  logic [4:0]  l_shift;
+  logic [LW-1:0] l_item;
   logic [15:0] l_count;
   logic [15:0] pos_q;
   logic [BW-1:0] word_q;
@@ -245,16 +256,18 @@ module weight_fetch #(
   logic [8:0]  bias_layers_q;
   logic        last_of_layer, step;
 
-  fifo #(.WIDTH(18), .DEPTH(4)) u_layers (
+  fifo #(.WIDTH(LW), .DEPTH(4)) u_layers (
     .clk_i,
     .rst_ni,
     .valid_i(state_q == StRoom && (!has_bias || layer_room < 9'd2)),
     .ready_o(lq_ready),
-    .wdata_i({is_gemm, has_bias, d.bias_count}),
+    .wdata_i(LW'({d.curve, d.curve_shift, is_gemm, has_bias, d.bias_count})),
     .valid_o(l_valid),
     .ready_i(l_pop),
-    .rdata_o({l_gemm, l_bias, l_count})
+    .rdata_o(l_item)
   );
+  assign {l_curve, l_shift, l_gemm, l_bias, l_count} = 24'(l_item);
+  assign on_curve = l_curve && pos_q >= l_count - 16'(abi_pkg::CURVE_WORDS);
   assign last_of_layer = pos_q + 16'd1 == l_count;
   assign step = l_valid && l_bias && b_valid;
   assign l_pop = l_valid && (!l_bias || (step && last_of_layer));
@@ -270,8 +283,10 @@ module weight_fetch #(
       bias_layers_q <= '0;
       bias_we_o <= 1'b0;
       table_we_o <= 1'b0;
+      curve_we_o <= 1'b0;
     end else begin
-      bias_we_o <= step && l_gemm;
+      bias_we_o <= step && l_gemm && !on_curve;
+      curve_we_o <= step && on_curve;
       table_we_o <= step && !l_gemm;
       if (l_pop) bias_layers_q <= bias_layers_q + 9'd1;
       if (l_pop) begin
@@ -291,6 +306,9 @@ module weight_fetch #(
       end
     end
     bias_index_o <= {bias_layers_q[0], pos_q[7:0]};
+    // the first of the curve's words has index 0: their number is a power of two
+    curve_addr_o <= {bias_layers_q[0], (KW - 1)'(pos_q - l_count)};
+    curve_sh_o <= l_shift;
     bias_lane_o <= lane_q;
     bias_addr_o <= word_q + (bias_layers_q[0] ? BW'(C_MAX / DRAIN) : '0);
     bias_data_o <= b_data[sub_q[$clog2(BPB)-1:0]*32+:32];

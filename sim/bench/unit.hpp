@@ -67,10 +67,14 @@ struct Layer {
   unsigned groups = 1;          // s
   unsigned order = 0;           // loop order: 1: C tiles outermost
   unsigned table = 0;           // entries of an average's table; 0: none
+  // of a build with POST: multiply by the residual, a curve behind the shift
+  unsigned product = 0, curve = 0, curve_step = 0, curve_shift = 0;
+  int curve_lo = 0;
   unsigned keep_in = 0;         // the input is on chip, where the previous layer left it
   unsigned keep_out = 0, on_chip = 0;  // the output stays there for the next layer; only there
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
+  bool weighted() const { return gemm() || op == sluice_abi::OP_DEPTHWISE; }
   unsigned in_row() const { return in_w * in_c; }
   unsigned kwc() const { return k_w * in_c; }
   unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
@@ -91,7 +95,7 @@ struct Layer {
     const unsigned first = b0 + g * b_r();
     return g == 0 ? nb(b0) : std::min(nb(b0), first < b_act ? b_act - first : 0);
   }
-  unsigned bias_words() const { return gemm() ? out_c : table; }
+  unsigned bias_words() const { return weighted() ? out_c + (curve ? sluice_abi::CURVE_WORDS : 0) : table; }
   unsigned nr(unsigned oh0) const { return std::min(tile_rows, out_h - oh0); }
   unsigned row_tiles() const {
     return ((b_r() + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
@@ -126,6 +130,11 @@ struct Layer {
     std::memset(w, 0, 128);
     set(w, DESC_F_OP, op);
     set(w, DESC_F_RESIDUAL, residual);
+    set(w, DESC_F_CURVE, curve);
+    set(w, DESC_F_PRODUCT, product);
+    set(w, DESC_F_CURVE_STEP, curve_step);
+    set(w, DESC_F_CURVE_SHIFT, curve_shift);
+    set(w, DESC_F_CURVE_LO, curve_lo);
     set(w, DESC_F_MAGIC, 0xD5);
     set(w, DESC_F_IN_OFFSET, static_cast<int64_t>(in_offset));
     set(w, DESC_F_OUT_OFFSET, static_cast<int64_t>(out_offset));
@@ -149,7 +158,7 @@ struct Layer {
     set(w, DESC_F_PAD_L, pad_l);
     set(w, DESC_F_CLAMP_LO, clamp_lo);
     set(w, DESC_F_CLAMP_HI, clamp_hi);
-    if (gemm()) {
+    if (weighted()) {
       // each k has its own; those of the other k are random
       const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 64 * (77 + n)); };
       set(w, DESC_F_W_OFFSET_1, of(0, w_offset));
@@ -184,6 +193,7 @@ struct Limits {
   unsigned t_r = 32;           // accumulator rows
   unsigned t_c = 0;            // PEs; 0: k and s do not matter and are 1
   bool stack = true, fluid = true;  // what is built of k and s
+  bool post = false;           // curves, products, residuals of one pixel
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
   uint64_t stride = 1 << 16;   // bytes of a slot
@@ -245,7 +255,16 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       l.pack(limit.t_p, limit.t_c);
       if (l.kept() > limit.keep) l.order = 0;
     }
-    if (l.residual) l.res_pix = pix(l.out_c);
+    if (l.residual) l.res_pix = limit.post && r.percent(25) ? 0 : pix(l.out_c);
+    if (limit.post && l.gemm()) {
+      l.product = l.residual && r.percent(50);
+      l.curve = !l.product && r.percent(50);
+    }
+    if (l.curve) {
+      l.curve_step = static_cast<unsigned>(r.below(sluice_abi::CURVE_STEP_MAX + 1));
+      l.curve_shift = static_cast<unsigned>(r.below(32));
+      l.curve_lo = static_cast<int>(r.below(1 << 16)) - (1 << 15);
+    }
     l.tile_b = static_cast<unsigned>(r.range(1, l.b_r()));
     l.tile_rows = static_cast<unsigned>(r.range(1, l.out_h));
     if (r.percent(30)) {  // about two row tiles: the maximum that stays in the buffer
@@ -266,7 +285,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     };
     const uint64_t in_bytes = 2ull * l.in_h * l.in_w * l.in_pix;
     const uint64_t out_bytes = 2ull * l.out_h * l.out_w * l.out_pix;
-    const uint64_t res_bytes = 2ull * l.out_h * l.out_w * l.res_pix;
+    const uint64_t res_bytes = 2ull * (l.res_pix ? l.out_h * l.out_w * l.res_pix : l.out_c);
     if (std::max(std::max(in_bytes, out_bytes), res_bytes) > limit.stride) continue;
     l.in_offset = offset(in_bytes);
     l.out_offset = offset(out_bytes);

@@ -72,7 +72,7 @@ bind pool_seq pool_seq_checker #(
     .first_tap_i(first_tap_q),
     .emit_i     (emit),
     .room_i     (room_q),
-    .taken_i    (result_taken_i),
+    .taken_i    (result_taken_i || dw_taken_i != '0),
     .avail_i,
     .half_i     (half_q),
     .free_i     (free_o),

@@ -10,11 +10,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// macs is a layer's multiply-accumulates for one sample. Counter MACS excludes those in the padding.
-func macs(d *abi.Desc) uint64 {
-	if d.Op != abi.OpGEMM {
-		return 0
+// work is multiply-accumulates: of the array, and of the depthwise unit, which no MAC_CYCLES counts.
+type work struct{ array, unit uint64 }
+
+// add adds a layer for n samples. Counter MACS excludes those in the padding, except a depthwise layer's.
+func (w *work) add(d *abi.Desc, n int) {
+	switch d.Op {
+	case abi.OpDepthwise:
+		w.unit += uint64(n) * uint64(d.OutH) * uint64(d.OutW) * uint64(d.OutC) * uint64(d.KH) * uint64(d.KW)
+	case abi.OpGEMM:
+		w.array += uint64(n) * macs(d)
 	}
+}
+
+// macs is those of a GEMM for one sample, without the padding.
+func macs(d *abi.Desc) uint64 {
 	along := func(out, stride uint16, pad, kernel uint8, in uint16) (n uint64) {
 		for at := range int(out) {
 			n += uint64(golden.Taps(at, int(stride), int(pad), int(kernel), int(in)))
@@ -67,17 +77,17 @@ func (c counts) since(b counts) counts {
 	return d
 }
 
-// wrong describes a counter that is wrong after a number of MACs on a kind of simulator, or returns "". late: the
+// wrong describes a counter that is wrong after some work on a kind of simulator, or returns "". late: the
 // ports may have read for an earlier start too.
-func (c *counts) wrong(of npu.CosimKind, beat int, macs uint64, late bool) string {
+func (c *counts) wrong(of npu.CosimKind, beat int, w work, late bool) string {
 	switch of {
 	case npu.CosimHLS:
 		return ""
 	case npu.CosimShell:
-		macs = 0
+		w = work{}
 	}
 	moving := []int{abi.CntCyclesBusy}
-	if macs > 0 {
+	if w.array > 0 {
 		moving = append(moving, abi.CntMACCycles)
 	}
 	for _, counter := range moving {
@@ -96,7 +106,7 @@ func (c *counts) wrong(of npu.CosimKind, beat int, macs uint64, late bool) strin
 	for _, x := range []struct {
 		counter int
 		want    uint64
-	}{{abi.CntMACs, macs}, {abi.CntBytesRead, read}, {abi.CntBytesWritten, written}} {
+	}{{abi.CntMACs, w.array + w.unit}, {abi.CntBytesRead, read}, {abi.CntBytesWritten, written}} {
 		if got := c.npu[x.counter]; got != x.want {
 			return fmt.Sprintf("%s counts %d, expected %d", abi.CounterNames[x.counter], got, x.want)
 		}

@@ -19,16 +19,18 @@ func TestCountersMove(t *testing.T) {
 		what string
 		c    *counts
 		kind npu.CosimKind
-		macs uint64
+		macs work
 		want string
 	}{
-		{"all move", of(9, 3, 4), npu.CosimRTL, 4, ""},
-		{"no cycles", of(0, 3, 4), npu.CosimRTL, 4, "cycles_busy stands still"},
-		{"no cycles of the shell", of(0, 0, 0), npu.CosimShell, 4, "cycles_busy stands still"},
-		{"no cycles of the array", of(9, 0, 4), npu.CosimRTL, 4, "mac_cycles stands still"},
-		{"a pool", of(9, 0, 0), npu.CosimRTL, 0, ""},
-		{"other MACs", of(9, 3, 5), npu.CosimRTL, 4, "macs counts 5"},
-		{"the kernel alone", of(0, 0, 0), npu.CosimHLS, 4, ""},
+		{"all move", of(9, 3, 4), npu.CosimRTL, work{array: 4}, ""},
+		{"no cycles", of(0, 3, 4), npu.CosimRTL, work{array: 4}, "cycles_busy stands still"},
+		{"no cycles of the shell", of(0, 0, 0), npu.CosimShell, work{array: 4}, "cycles_busy stands still"},
+		{"no cycles of the array", of(9, 0, 4), npu.CosimRTL, work{array: 4}, "mac_cycles stands still"},
+		{"a pool", of(9, 0, 0), npu.CosimRTL, work{}, ""},
+		{"a depthwise layer", of(9, 0, 4), npu.CosimRTL, work{unit: 4}, ""},
+		{"other MACs of a depthwise layer", of(9, 0, 4), npu.CosimRTL, work{unit: 5}, "macs counts 4"},
+		{"other MACs", of(9, 3, 5), npu.CosimRTL, work{array: 4}, "macs counts 5"},
+		{"the kernel alone", of(0, 0, 0), npu.CosimHLS, work{array: 4}, ""},
 	} {
 		if got := x.c.wrong(x.kind, 8, x.macs, false); got != x.want && (x.want == "" || !strings.HasPrefix(got, x.want)) {
 			t.Errorf("%s: %q, expected %q", x.what, got, x.want)

@@ -66,10 +66,15 @@ type Coverage struct {
 func NewCoverage(designs []configs.Design) *Coverage {
 	c := &Coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
 	for _, op := range abi.Ops() {
-		c.bin(covOps, op.String())
+		if slices.ContainsFunc(designs, func(d configs.Design) bool { return runs(d, op) }) {
+			c.bin(covOps, op.String())
+		}
 	}
+	post := slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Post })
 	for _, f := range descFlags() {
-		c.bin(covFlags, f)
+		if post || f != "Curve" && f != "Product" {
+			c.bin(covFlags, f)
+		}
 	}
 	for _, p := range mapping.Points {
 		for _, d := range designs {
@@ -88,6 +93,11 @@ func NewCoverage(designs []configs.Design) *Coverage {
 	for _, s := range shapes {
 		c.bin(covShapes, s.name)
 	}
+	if slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Depthwise }) {
+		for _, s := range depthwiseShapes {
+			c.bin(covShapes, s.name)
+		}
+	}
 	for _, e := range abi.ErrCodes() {
 		c.bin(covErrors, e.String())
 	}
@@ -100,6 +110,9 @@ func NewCoverage(designs []configs.Design) *Coverage {
 			c.bin(covStalls, d.Name+"."+s.name)
 		}
 		for _, op := range abi.Ops() {
+			if !runs(d, op) {
+				continue
+			}
 			if op != abi.OpGEMM {
 				c.bin(covCross, crossName(d, op, mapping.Point{}, false))
 				continue
@@ -220,6 +233,9 @@ func (c *Coverage) hit(group, name string, n uint64) {
 	}
 }
 
+// runs reports whether a design has the unit of an operator.
+func runs(d configs.Design, op abi.Op) bool { return op != abi.OpDepthwise || d.Depthwise }
+
 // shape is a property of a layer with an FBCB entry.
 type shape struct {
 	name string
@@ -227,6 +243,15 @@ type shape struct {
 }
 
 func gemm(l *abi.Desc) bool { return l.Op == abi.OpGEMM }
+
+func pool(l *abi.Desc) bool { return l.Op == abi.OpMaxPool || l.Op == abi.OpAvgPool }
+
+// depthwise is a shape of a depthwise layer.
+func depthwise(name string, is func(d configs.Design, l *abi.Desc, e abi.FBCB) bool) shape {
+	return shape{name, func(d configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool {
+		return l.Op == abi.OpDepthwise && is(d, l, e)
+	}}
+}
 
 func groupsOf(e abi.FBCB, batch int) int { return cost.Groups(e, batch) }
 
@@ -248,9 +273,11 @@ var shapes = []shape{
 	{"avg_table_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return l.Op == abi.OpAvgPool && padded(l) && l.AvgTable
 	}},
-	{"pool_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return cost.GeomOf(l).ByColumns(d) }},
+	{"pool_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return pool(l) && cost.GeomOf(l).ByColumns(d)
+	}},
 	{"pool_by_windows", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
-		return !gemm(l) && !cost.GeomOf(l).ByColumns(d)
+		return pool(l) && !cost.GeomOf(l).ByColumns(d)
 	}},
 	{"avg_narrow", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return l.Op == abi.OpAvgPool && !cost.GeomOf(l).WideAverage()
@@ -260,7 +287,7 @@ var shapes = []shape{
 	}},
 	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
 	{"strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && longStride(l) }},
-	{"pool_strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return !gemm(l) && longStride(l) }},
+	{"pool_strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return pool(l) && longStride(l) }},
 	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return gemm(l) && (l.KH == 1) != (l.KW == 1)
 	}},
@@ -301,7 +328,7 @@ var shapes = []shape{
 	}},
 	{"kept_in", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && gemm(l) }},
 	{"kept_in_padded", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && gemm(l) && l.PadT > 0 }},
-	{"kept_in_pool", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && !gemm(l) }},
+	{"kept_in_pool", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && pool(l) }},
 	{"kept_out", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepOut && !e.OnChip }},
 	{"kept_out_on_chip", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.OnChip }},
 	{"kept_through", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && e.KeepOut }},
@@ -309,6 +336,28 @@ var shapes = []shape{
 	{"sample_tiles_s_2", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
 		return e.TileB < e.BR && groupsOf(e, batch) == 2
 	}},
+}
+
+// depthwiseShapes have bins where a design has the unit.
+var depthwiseShapes = []shape{
+	depthwise("depthwise_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
+		return cost.GeomOf(l).ByColumns(d) && l.SW == 1 && int(l.InC) <= d.NB()
+	}),
+	depthwise("depthwise_by_columns_strided", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
+		return cost.GeomOf(l).ByColumns(d) && l.SW == 2
+	}),
+	depthwise("depthwise_by_columns_groups", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
+		return cost.GeomOf(l).ByColumns(d) && int(l.InC) > d.NB() && int(l.InC)%d.NB() != 0
+	}),
+	depthwise("depthwise_by_taps", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool { return !cost.GeomOf(l).ByColumns(d) }),
+	depthwise("depthwise_by_taps_groups", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
+		return !cost.GeomOf(l).ByColumns(d) && int(l.InC) > d.NB() && int(l.InC)%d.NB() != 0
+	}),
+	depthwise("depthwise_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB) bool { return padded(l) }),
+	depthwise("depthwise_residual", func(_ configs.Design, l *abi.Desc, _ abi.FBCB) bool { return l.Residual }),
+	depthwise("depthwise_window", func(_ configs.Design, l *abi.Desc, _ abi.FBCB) bool { return l.InPix > l.InC || l.OutPix > l.OutC }),
+	depthwise("depthwise_kept_in", func(_ configs.Design, _ *abi.Desc, e abi.FBCB) bool { return e.KeepIn }),
+	depthwise("depthwise_row_tiles", func(_ configs.Design, l *abi.Desc, e abi.FBCB) bool { return e.TileRows < l.OutH }),
 }
 
 // tilesOfC is the number of C tiles of a layer.
@@ -344,7 +393,7 @@ func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2
 	if gemm(l) {
 		out = append(out, [2]string{covPoints, pointName(at)}, [2]string{covOrders, orderName(e.Order)})
 	}
-	for _, s := range shapes {
+	for _, s := range slices.Concat(shapes, depthwiseShapes) {
 		if s.is(d, l, e, batch) {
 			out = append(out, [2]string{covShapes, s.name})
 		}

@@ -56,6 +56,20 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if hit != 0 || all != len(c.Missing()) || len(c.bins[covBatches]) != abi.BMax {
 		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.Missing()))
 	}
+	// what only some designs have is a bin where one of them is there
+	options := NewCoverage([]configs.Design{designs[1], {Post: true, Depthwise: true}})
+	if got, want := options.bins[covOps], []string{"GEMM", "MAX_POOL", "AVG_POOL", "DEPTHWISE"}; !slices.Equal(got, want) {
+		t.Errorf("operators %v, want %v", got, want)
+	}
+	if got, want := options.bins[covFlags], []string{"Residual", "AvgTable", "Curve", "Product"}; !slices.Equal(got, want) {
+		t.Errorf("flags %v, want %v", got, want)
+	}
+	if got := options.bins[covCross]; slices.Contains(got, "DEPTHWISE:4p") || !slices.Contains(got, "DEPTHWISE:0p") {
+		t.Errorf("crosses %v", got)
+	}
+	if got := len(options.bins[covShapes]) - len(c.bins[covShapes]); got != len(depthwiseShapes) {
+		t.Errorf("%d shapes of depthwise layers, want %d", got, len(depthwiseShapes))
+	}
 	// without stacking and groups these points are not bins
 	plain := designs[0]
 	plain.Stack, plain.Fluid = false, false

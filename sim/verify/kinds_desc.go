@@ -116,6 +116,24 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 			}},
 			change{"AVG_TABLE of a GEMM", func() { d.AvgTable = true }},
 		)
+	} else if d.Op == abi.OpDepthwise {
+		all = append(all,
+			change{"AVG_TABLE of a depthwise layer", func() { d.AvgTable = true }},
+			change{"OUT_C of a depthwise layer", func() {
+				d.OutC--
+				d.BiasCount = d.OutC
+			}},
+			change{"W_TILE_1 of a depthwise layer", func() { d.WTile1 += abi.WeightAlign }},
+		)
+		nb := c.rig.design.NB()
+		rows := (int(d.InC) + nb - 1) / nb * int(d.KH)
+		if kw := abi.DwWords/rows + 1; kw <= 255 {
+			all = append(all, change{"more weights than the depthwise unit holds", func() {
+				d.KW, d.KWC = uint8(kw), uint32(kw)*uint32(d.InC)
+				d.WBytes1 = uint32(rows*kw*nb*2+abi.WeightAlign-1) / abi.WeightAlign * abi.WeightAlign
+				d.WTile1 = d.WBytes1
+			}})
+		}
 	} else {
 		all = append(all,
 			change{"a residual of a pool", func() { d.Residual = true }},
@@ -221,11 +239,12 @@ func badAlignment(c *Campaign, raw []byte, d *abi.Desc) string {
 		{"RES_OFFSET odd", func() { d.ResOffset++ }},
 		{"BIAS_OFFSET", func() { d.BiasOffset += 4 }},
 	}
-	if d.Op == abi.OpGEMM {
+	if d.Op == abi.OpGEMM || d.Op == abi.OpDepthwise {
 		offset, size := packed(d, cost.K(c.entry(c.layerOf(raw)).K))
-		all = append(all,
-			change{"W_OFFSET", func() { *offset += 1 << c.rng.IntN(4) }},
-			change{"W_BYTES", func() { *size += 1 << c.rng.IntN(4) }})
+		all = append(all, change{"W_OFFSET", func() { *offset += 1 << c.rng.IntN(4) }})
+		if d.Op == abi.OpGEMM {
+			all = append(all, change{"W_BYTES", func() { *size += 1 << c.rng.IntN(4) }})
+		}
 	}
 	return c.pick(all)
 }
@@ -302,12 +321,12 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	return span{offset + 2*uint32(run), offset + uint32(d.OutH)*rowBytes}
 }
 
-// weights is a weight stream that is longer or shorter than the layer's, by whole beats.
+// weights is a weight stream that is longer or shorter than the layer's, by whole beats. A depthwise layer's is one tile.
 func weights(sign int) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		l := c.layer()
 		d := c.rig.net.Bundle.Layers[l]
-		if d.Op != abi.OpGEMM {
+		if d.Op != abi.OpGEMM && d.Op != abi.OpDepthwise {
 			return nil
 		}
 		_, size := packed(&d, cost.K(c.entry(l).K))
@@ -317,6 +336,9 @@ func weights(sign int) func(*Campaign) *plan {
 		}
 		by := sign * abi.WeightAlign * (1 + c.rng.IntN(most))
 		*size += uint32(by)
+		if d.Op == abi.OpDepthwise {
+			d.WTile1 = *size
+		}
 		enc, err := d.Encode()
 		if err != nil {
 			return nil

@@ -185,9 +185,9 @@ func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Lau
 	if err != nil {
 		return err
 	}
-	var want uint64
+	var want work
 	for l := bun.Network.Exits[one.First].First; l <= bun.Network.Exits[one.First].Last; l++ {
-		want += uint64(len(one.Requests)) * macs(&bun.Layers[l])
+		want.add(&bun.Layers[l], len(one.Requests))
 	}
 	c := now.since(before)
 	if what := c.wrong(b.Bus.Info().Kind, b.Design.AXIBytes, want, false); what != "" {

@@ -63,7 +63,7 @@ type trial struct {
 	cycles      uint64
 	reads       []uint64 // bursts by port
 	writes      []uint64
-	macs        uint64
+	work        work
 	counters    [abi.CntCount]uint64
 }
 
@@ -187,7 +187,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	t.written = make([]bool, r.stride())
 	for l := t.first; l <= t.last; l++ {
 		d := &b.Layers[l]
-		t.macs += uint64(len(t.table)) * macs(d)
+		t.work.add(d, len(t.table))
 		for y := range int(d.OutH) {
 			for x := range int(d.OutW) {
 				at := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*x*int(d.OutPix)
@@ -328,7 +328,7 @@ func (r *Rig) wrong(e ending) string {
 	if got := e.npu[abi.CntCyclesBusy]; got > e.cycles || r.bus.Info().Kind != npu.CosimHLS && got+1 < e.cycles {
 		return fmt.Sprintf("%s counts %d in %d cycles", abi.CounterNames[abi.CntCyclesBusy], got, e.cycles)
 	}
-	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.macs, e.late); what != "" {
+	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.work, e.late); what != "" {
 		return what
 	}
 	// the amount read does not depend on timing

@@ -76,7 +76,7 @@ A mismatch prints the seed, the layer's descriptor and the first element that di
 
 Example:
   sluice verify --n 200 --images 256 --seed 42
-  sluice verify --config v5,v7,v8,v13 --n 500 --require-coverage --checked v13
+  sluice verify --config v5,v7,v8,v13x --n 500 --require-coverage --checked v13x
   sluice verify --config mid --network resnet50 --segments 2 --input 64`
 }
 

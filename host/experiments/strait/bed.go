@@ -92,18 +92,9 @@ func (b *Bed) network(m *Model) *gpu.Network {
 	if n := b.nets[key]; n != nil {
 		return n
 	}
-	programs := map[int]*kernel.Program{}
-	name, exits := m.Network, m.Exits
+	name := m.Network
 	n := &gpu.Network{
-		Name: name, Input: m.Input,
-		Program: func(batch int) (*kernel.Program, error) {
-			if p := programs[batch]; p != nil {
-				return p, nil
-			}
-			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch, Exits: exits}, b.File.Machine())
-			programs[batch] = p
-			return p, err
-		},
+		Name: name, Input: m.Input, Program: catalogue.ByBatch(catalogue.Spec{Network: name, Style: b.style, Exits: m.Exits}, b.File.Machine()),
 		Exit: func(id device.RequestID, segment int) device.ExitResult {
 			return device.ExitResult{Class: int(id % 1000), Confidence: confidence(id, segment)}
 		},
@@ -145,22 +136,13 @@ func (b *Bed) drawn(first device.RequestID) float64 {
 
 // device makes a GPU with the models loaded, whose batches take slow times as long as theirs do.
 func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) float64) (*gpu.Device, error) {
-	m, err := gpu.ModeOf(mode)
-	if err != nil {
-		return nil, err
-	}
-	d, err := gpu.New(gpu.Config{
-		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), Mode: m, SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16, Slow: slow,
-	})
-	if err != nil {
-		return nil, err
-	}
+	var names []string
 	for i := range models {
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: models[i].Name, Artefact: b.network(&models[i])}); err != nil {
-			return nil, err
-		}
+		names = append(names, models[i].Name)
 	}
-	return d, nil
+	return gpu.Loaded(gpu.Config{
+		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16, Slow: slow,
+	}, mode, names, func(i int) *gpu.Network { return b.network(&models[i]) })
 }
 
 // Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.

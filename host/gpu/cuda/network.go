@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
@@ -247,6 +248,9 @@ func flag(b bool) int32 {
 func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	if depth := int(d.KH) * int(d.KW) * int(d.InC); d.Op == abi.OpGEMM && depth > kernels.MaxDepth {
 		return kernels.Layer{}, fmt.Errorf("%d products an output, at most %d keep the kernels' sums exact", depth, kernels.MaxDepth)
+	}
+	if d.Op == abi.OpDepthwise || d.Curve || d.Product || d.Residual && d.ResPix == 0 {
+		return kernels.Layer{}, errors.New("depthwise layers, curves, products and one pixel for all positions have no kernel: compile the network for a design without depthwise and post")
 	}
 	l := kernels.Layer{
 		InOffset: d.InOffset, OutOffset: d.OutOffset, ResOffset: d.ResOffset,

@@ -1,11 +1,16 @@
 // drain_tb: a start of random layers of every k, s and loop order, with random timing of complete
 // banks, biases, residual words and output words. The output must be every word of every row in
 // order, by the formula. A bank that has been released gets other content from the next cycle on. A
-// pool must count as drained when it is written, not earlier.
+// pool must count as drained when it is written, not earlier. With POST, the table of a layer's curve may be
+// written over as soon as the layer counts as drained.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
 #include "verilated.h"
+
+#ifndef P_POST
+#define P_POST 0
+#endif
 
 namespace {
 
@@ -31,6 +36,7 @@ class Bench {
   void start(unsigned n) {
     layers_.clear();
     bias_.clear();
+    curves_.clear();
     banks_.clear();
     expect_.clear();
     residual_.clear();
@@ -51,6 +57,7 @@ class Bench {
     limit.t_r = kTR;
     limit.max_out_c = P_C_MAX;
     limit.t_c = kTC;
+    limit.post = P_POST;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 80), b_act);
       if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
@@ -95,9 +102,21 @@ class Bench {
     const size_t n = layers_.size();
     layers_.push_back(l);
     bias_.resize(n + 1);
-    bias_[n].resize(P_C_MAX);
+    bias_[n].resize(P_C_MAX + sluice_abi::CURVE_WORDS);
     for (auto& b : bias_[n]) b = static_cast<int32_t>(random_.next()) >> random_.below(24);
+    curves_.resize(n + 1);
+    for (unsigned i = 0; l.curve && i < sluice_abi::CURVE_WORDS; i++) {
+      const int32_t word = static_cast<int32_t>(random_.next()) >> random_.below(31);
+      curves_[n].push_back(static_cast<uint32_t>(i % 2 ? static_cast<int16_t>(word) : word));
+    }
     if (!l.gemm()) return;
+    model::Behind behind;
+    behind.product = l.product;
+    behind.curve = l.curve;
+    behind.lo = l.curve_lo;
+    behind.step = l.curve_step;
+    behind.shift = l.curve_shift;
+    behind.words = curves_[n].data();
     const unsigned tc = l.tc(kTC);
     for (const unit::Visit& v : unit::visits(l, tc)) {
       const unsigned rows0 = l.nb(v.b0) * l.nr(v.oh0) * l.out_w;
@@ -114,7 +133,7 @@ class Bench {
               res = unit::sign(random_.next(), 16);
               residual_.push_back(static_cast<uint16_t>(res));
             }
-            g.y.push_back(model::post(bank[place(l, k - v.c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
+            g.y.push_back(behind.post(bank[place(l, k - v.c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
           }
           expect_.push_back(g);
         }
@@ -130,13 +149,21 @@ class Bench {
     const bool done = dut_.rst_ni && completed_ < banks_.size() && completed_ < freed_ + 2 && random_.percent(speed_);
     dut_.done_i = done;
     // biases of at most two layers, a word a cycle
-    dut_.bias_we_i = 0;
+    dut_.bias_we_i = dut_.curve_we_i = 0;
+    dut_.curve_addr_i = static_cast<unsigned char>(random_.below(2 * sluice_abi::CURVE_WORDS));
     dut_.bias_addr_i = static_cast<unsigned>(random_.below(2 * kHalf));
     const unsigned counted = bias_layers_;
     if (dut_.rst_ni && bias_layers_ < layers_.size() && bias_layers_ < dut_.layers_drained_o + 2u) {
       const unit::Layer& l = layers_[bias_layers_];
-      const unsigned words = l.gemm() ? l.out_c : 0;
-      if (bias_pos_ < words) {
+      const unsigned words = l.gemm() ? l.bias_words() : 0;
+      if (l.gemm() && bias_pos_ >= l.out_c && bias_pos_ < words) {
+        const unsigned at = bias_pos_ - l.out_c;
+        dut_.curve_we_i = 1;
+        dut_.curve_addr_i = static_cast<unsigned char>((bias_layers_ & 1) * sluice_abi::CURVE_WORDS + at);
+        dut_.curve_sh_i = static_cast<unsigned char>(l.curve_shift);
+        dut_.bias_data_i = curves_[bias_layers_][at];
+        bias_pos_++;
+      } else if (bias_pos_ < words) {
         dut_.bias_we_i = 1;
         dut_.bias_lane_i = static_cast<unsigned char>(bias_pos_ % kLanes);
         dut_.bias_addr_i = static_cast<unsigned char>((bias_layers_ & 1) * kHalf + bias_pos_ / kLanes);
@@ -224,6 +251,7 @@ class Bench {
   Vdrain dut_;
   std::vector<unit::Layer> layers_;
   std::vector<std::vector<int32_t>> bias_;
+  std::vector<std::vector<uint32_t>> curves_;  // words of their segments
   std::vector<std::vector<int64_t>> banks_;
   std::deque<Group> expect_;
   std::deque<uint16_t> residual_;

@@ -18,6 +18,9 @@ constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
 #ifndef P_FLUID
 #define P_FLUID 1
 #endif
+#ifndef P_POST
+#define P_POST 0
+#endif
 #ifndef P_KEEP
 #define P_KEEP 256
 #endif
@@ -102,6 +105,7 @@ class Bench {
     limit.t_c = P_T_C;
     limit.stack = P_STACK;
     limit.fluid = P_FLUID;
+    limit.post = P_POST;
     const std::vector<unit::Layer> layers = unit::random_start(random_, limit, n, 60, keep_percent, b_act_);
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = layers[i];
@@ -509,7 +513,42 @@ class Bench {
            return true;
          }},
     };
+    if (P_POST) {
+      cases.push_back({"a product without a residual", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_PRODUCT, 1), l.gemm() && !l.residual && !l.curve;
+                       }});
+      cases.push_back({"a product with a curve", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_PRODUCT, 1), l.curve && l.residual;
+                       }});
+      cases.push_back({"a curve without its words", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 1), l.gemm() && !l.curve && !l.product;
+                       }});
+      cases.push_back({"the words of a curve without it", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 0), l.curve != 0;
+                       }});
+      cases.push_back({"a curve of a pool", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_CURVE, 1), !l.gemm();
+                       }});
+      for (const unsigned step : {12, 15}) {
+        cases.push_back({"curve_step", ERR_DESC_SHIFT, [step](unit::Layer& l, uint32_t* w, uint32_t&) {
+                           return set(w, DESC_F_CURVE_STEP, step), l.curve != 0;
+                         }});
+      }
+      cases.push_back({"res_row_bytes of one pixel", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return set(w, DESC_F_RES_ROW_BYTES, 2 * l.out_c * l.out_w), l.residual && l.res_pix == 0;
+                       }});
+    }
     // features that this build does not have
+    if (!P_POST) {
+      for (const Field& f : {DESC_F_CURVE, DESC_F_PRODUCT}) {
+        cases.push_back({"a curve or a product", ERR_DESC_OP, [f](unit::Layer& l, uint32_t* w, uint32_t&) {
+                           return set(w, f, 1), l.gemm();
+                         }});
+      }
+      cases.push_back({"a residual of one pixel", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+                         return l.res_pix = 0, l.words(w), l.residual != 0;
+                       }});
+    }
     if (!P_STACK) {
       for (const int k : {1, 2}) {
         cases.push_back({"k", ERR_FBCB_RANGE, [k](unit::Layer& l, uint32_t*, uint32_t& e) {

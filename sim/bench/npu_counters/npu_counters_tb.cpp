@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
     dut.mac_cycle_i = event(units, abi::CNT_MAC_CYCLES);
     // all of an array, or any number of its MACs
     dut.macs_i = static_cast<unsigned short>(random.percent(10) ? 0xFFFF : random.percent(20) ? 0 : random.next());
-    expected[abi::CNT_MACS] = dut.macs_i;
+    dut.dw_macs_i = 0;
+    if (random.percent(30)) std::swap(dut.macs_i, dut.dw_macs_i);  // one sequencer at a time
+    expected[abi::CNT_MACS] = dut.macs_i + dut.dw_macs_i;
     dut.stall_weights_i = event(units, abi::CNT_STALL_WEIGHTS);
     dut.stall_drain_i = event(units, abi::CNT_STALL_DRAIN);
     dut.stall_depth_i = event(units, abi::CNT_STALL_DEPTH);

@@ -4,7 +4,8 @@
 // of its window inside the image so far (by columns, the last tap has that of the whole window). A
 // layer with a table must wait for it. The parameters for the pool unit must stay until the layer
 // is written. A kept tensor is available at once, in the half that the previous layer did not read,
-// without padding. Tall layers count places beyond 8 bits.
+// without padding. Tall layers count places beyond 8 bits. Where the unit walks depthwise layers, half of those that are
+// no GEMM are such: they wait for their weights, and tags tell where these begin again and where the layer ends.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -16,7 +17,7 @@ constexpr unsigned kGroups = P_GROUPS;
 constexpr unsigned kLB = unit::clog2(kNB), kElems = kNB * P_ABUF_WORDS, kEW = unit::clog2(kElems);
 
 struct Tap {
-  unsigned half, place, channels, tile, inside, group;
+  unsigned half, place, channels, tile, inside, group, macs, restart, release;
   int64_t elem;
   bool in, first, last, frees, result;
 };
@@ -48,7 +49,10 @@ class Bench {
     limit.max_size = 9;
     act_speed_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(5, 100));
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
-    for (const unit::Layer& l : unit::random_start(random_, limit, n, 35, 70, b_act)) layer(l);
+    for (unit::Layer& l : unit::random_start(random_, limit, n, 35, 70, b_act)) {
+      if (P_DEPTHWISE && !l.gemm() && random_.percent(50)) l.op = sluice_abi::OP_DEPTHWISE, l.table = 0;
+      layer(l);
+    }
   }
   // A start with one layer of a kind (unit.hpp); the loader is usually slower than the sequencer.
   void alone(unit::Draw draw) {
@@ -61,7 +65,9 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
+  static bool depthwise(const unit::Layer& l) { return l.op == sluice_abi::OP_DEPTHWISE; }
   static bool by_columns(const unit::Layer& l) {
+    if (depthwise(l)) return l.k_w == 3 && l.s_w < 3 && l.in_c <= kGroups * kNB;
     return l.k_w >= 2 && l.k_w <= 3 && l.s_w < l.k_w && l.k_h >= 2 && l.k_h <= 4 && l.in_c <= kGroups * kNB;
   }
   // A tap of row r of sample i, of channels from c0 on.
@@ -88,6 +94,8 @@ class Bench {
             t.inside = inside += t.in;
             t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
             t.result = true;
+            t.macs = t.channels;
+            t.restart = t.last && c0 + kNB >= l.in_c;
             taps_.push_back(t);
           }
   }
@@ -102,6 +110,8 @@ class Bench {
           for (unsigned y = 0; y < l.k_h; y++)
             for (unsigned x = 0; x < l.k_w && t.result; x++)
               t.inside += tap(l, half, i, oh0, r, nr, y, int64_t{column} - l.pad_l - x, c0).in;
+          t.macs = t.result ? 3 * t.channels : 0;
+          t.restart = t.last && c0 + kNB >= l.in_c;
           taps_.push_back(t);
         }
   }
@@ -121,6 +131,7 @@ class Bench {
         half = !half;
       }
     }
+    taps_.back().release = 1;
   }
 
   void layer(const unit::Layer& l) {
@@ -181,6 +192,7 @@ class Bench {
     for (unsigned i = 0; 1u << i < layer_.k_w; i++) sides++;
     check_.that(dut_.wide_o == (sides > 9), "wide");
     check_.that(dut_.cols_o == (by_columns(layer_) ? 1 + 2 * (layer_.k_w == 3) : 0), "by columns");
+    check_.that(dut_.dw_o == depthwise(layer_), "dw_o");
     check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
     check_.that(dut_.table_o == (layer_.table != 0) && dut_.table_half_o == (written_ & 1), "table");
     check_.that(dut_.avg_mul_o == layer_.avg_mul && dut_.avg_shift_o == layer_.avg_shift, "factor");
@@ -200,8 +212,12 @@ class Bench {
     // the table of this layer, and perhaps the biases of the next
     const bool table = now_ >= table_at_;
     dut_.bias_layers_i = static_cast<unsigned short>((written_ + (table ? 1 + ahead_ : 0)) & 511);
-    const bool taken = !results_.empty() && results_.front() <= now_;
-    dut_.result_taken_i = taken;
+    // the depthwise unit's may leave two at a time
+    unsigned taken = 0;
+    while (taken < (depthwise(layer_) ? 2 : 1) && taken < results_.size() && results_[taken] <= now_) taken++;
+    dut_.result_taken_i = taken && !depthwise(layer_);
+    dut_.dw_taken_i = static_cast<unsigned char>(depthwise(layer_) ? taken : 0);
+    dut_.dw_full_i = depthwise(layer_) ? table : random_.percent(50);
     if (loading_ < tiles_.size() && random_.percent(act_speed_)) {
       const Tile& t = tiles_[loading_];
       if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
@@ -225,21 +241,24 @@ class Bench {
       }
       check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");
       // by columns, the count of taps belongs to the window that ends
-      const unsigned counts = by_columns(layer_) && !(t.last && t.result) ? 0 : 255u << (kLB + 3);
-      const unsigned tag = (t.group << (kLB + 12)) | (t.result << (kLB + 11)) | ((t.inside << (kLB + 3)) & counts) |
+      const bool dw = depthwise(layer_);
+      const unsigned counts = !dw && by_columns(layer_) && !(t.last && t.result) ? 0 : 255u << (kLB + 3);
+      const unsigned count = dw ? t.release << 1 | t.restart : t.inside;
+      check_.that(dut_.dw_macs_o == (dw ? t.macs : 0), "%u MACs", dut_.dw_macs_o);
+      const unsigned tag = (t.group << (kLB + 12)) | (t.result << (kLB + 11)) | ((count << (kLB + 3)) & counts) |
                            (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
       const unsigned have = dut_.rd_tag_o & (counts | ~(255u << (kLB + 3)));
       check_.that(have == tag, "tag %x, not %x", have, tag);
       parameters();
     } else if (dut_.rst_ni) {
-      check_.that(!dut_.rd_valid_o, "a read without a tap");
+      check_.that(!dut_.rd_valid_o && dut_.dw_macs_o == 0, "a read without a tap");
     }
     pending_ = false;
     expected_wait_ = false;
     if (tap) {
       const bool act = owner_[tap->half] == tap->tile && tap->place < avail_[tap->half];
       const bool room = !(tap->first && tap->result) || room_ > 0;
-      const bool ready = table || layer_.table == 0;
+      const bool ready = table || (layer_.table == 0 && !depthwise(layer_));
       expected_wait_ = !act || !room || !ready;
       // a tap is issued exactly when it may be; that is visible by its read one cycle later
       if (dut_.stall_acts_o) check_.that(!act, "stall_acts_o");
@@ -249,7 +268,7 @@ class Bench {
     }
     const unsigned free = dut_.free_o;
     check_.that(free == 0 || tap, "free without a tap");
-    if (taken) {
+    for (; taken; taken--) {
       results_.pop_front();
       room_++;
     }

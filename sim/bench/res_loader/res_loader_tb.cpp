@@ -22,6 +22,7 @@ class Bench {
     limit.max_out_c = 3 * P_T_C;
     limit.t_c = P_T_C;
     limit.stride = kStride;
+    limit.post = true;  // residuals of one pixel
     limit.t_r = 64;
     // rows of several chunks, from any word on
     unit::Layer l;

@@ -33,6 +33,7 @@ class Bench {
     limit.max_out_c = 5 * kTC;
     limit.t_c = kTC;
     limit.stride = kStride;
+    limit.post = true;  // residuals of one pixel
     const std::vector<unit::Layer> layers = unit::random_start(random_, limit, n, 75, 40, b_act_);
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = layers[i];

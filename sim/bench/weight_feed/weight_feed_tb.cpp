@@ -3,7 +3,7 @@
 // others once for each row tile. A model of the array's shadow weights takes the loads; at every
 // full_o it must hold the pass, and it must not change while a swap is in progress. A ring that has
 // wrapped keeps at most KEEP bytes and a request. Descriptors with too many or too few bytes must
-// end in an error of their layer.
+// end in an error of their layer. A depthwise layer's beats are that unit's, each once, and nobody else's.
 #include "Vweight_feed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -169,7 +169,35 @@ class Bench {
     layers_++;
   }
 
+  // Beats of a depthwise layer.
+  void depthwise(unit::Layer l) {
+    l.op = sluice_abi::OP_DEPTHWISE;
+    l.w_bytes = l.w_tile = sluice_abi::WEIGHT_ALIGN * random_.range(1, 5);
+    for (uint64_t i = 0; i < l.w_bytes / 2 / kWPB; i++) {
+      ring_.push_back({});
+      for (uint16_t& w : ring_.back().word) w = static_cast<uint16_t>(random_.next());
+    }
+    offer(l);
+    for (unsigned waited = 0; taken_beats_ < ring_.size(); waited++) {
+      const size_t at = taken_beats_;
+      dut_.dw_ready_i = random_.percent(60);
+      cycle(nullptr, 0);
+      check_.that(unit_ == (taken_beats_ > at), "a beat goes elsewhere");
+      if (unit_) check_.that(last_ == (taken_beats_ == ring_.size()), "the last beat");
+      check_.that(waited < 3000, "beat %zu of %zu is not taken", at, ring_.size());
+    }
+    check_.that(kept_ == ring_.size(), "a beat is kept");
+    ring_.clear();
+    taken_beats_ = kept_ = 0;
+    dut_.dw_ready_i = 1;
+    for (int i = 0; i < 3; i++) {
+      cycle(nullptr, 0);
+      check_.that(!unit_ && !dut_.full_o && ready(), "goes on");
+    }
+  }
+
   void layer(unit::Layer l, Kind kind) {
+    if (P_DEPTHWISE && !l.gemm()) return depthwise(l);
     std::vector<Pass> passes;
     if (l.gemm()) {
       const unit::Layer right = l;
@@ -273,6 +301,8 @@ class Bench {
       if (dut_.ring_commit_o) kept_ = taken_beats_;
       if (dut_.ring_rewind_o) taken_beats_ = kept_;
     }
+    unit_ = dut_.rst_ni && dut_.dw_valid_o && dut_.dw_ready_i, last_ = dut_.dw_last_o;
+    check_.that(!(dut_.rst_ni && dut_.load_o && dut_.dw_valid_o), "loads the array meanwhile");
     if (valid && dut_.ring_ready_o) taken_beats_++;
     dut_.clk_i = 1;
     dut_.eval();
@@ -290,7 +320,7 @@ class Bench {
   uint16_t shadow_[kTC][kTP] = {};
   uint64_t now_ = 1000, swap_at_ = 0;
   unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // chain lengths: the layer, the last swap
-  bool held_ = false;
+  bool held_ = false, unit_ = false, last_ = false;  // a beat went to the depthwise unit, its last
 };
 
 }  // namespace

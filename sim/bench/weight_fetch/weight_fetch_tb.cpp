@@ -4,10 +4,15 @@
 // again for each row tile unless the ring keeps them (loop order 1, or all of them fit). The reader
 // reads the kept weights once for each row tile and commits in the last one; before that, no more
 // than the ring holds may be requested. The biases of a layer, or an average's factors, must be in
-// their half of the memory from the moment that they count until the layer has drained.
+// their half of the memory from the moment that they count until the layer has drained. With POST, a
+// curve's words, behind the biases, likewise.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
+
+#ifndef P_POST
+#define P_POST 0
+#endif
 
 namespace {
 
@@ -51,6 +56,7 @@ class Bench {
     unit::Limits limit;
     limit.max_out_c = P_C_MAX;
     limit.t_c = 8;
+    limit.post = P_POST;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
       if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
@@ -95,7 +101,9 @@ class Bench {
     for (unsigned c = 0; c < l.bias_words(); c++) {
       const uint64_t a = base_ + l.bias_offset + 4ull * c;
       const uint32_t want = unit::word_at(a) | uint32_t{unit::word_at(a + 2)} << 16;
-      const uint32_t have = l.gemm() ? memory_[(n & 1) * kHalf + c / P_DRAIN][c % P_DRAIN] : table_[(n & 1) * 256 + c];
+      const uint32_t have = !l.gemm() ? table_[(n & 1) * 256 + c]
+                            : c < l.out_c ? memory_[(n & 1) * kHalf + c / P_DRAIN][c % P_DRAIN]
+                                          : curve_[(n & 1) * sluice_abi::CURVE_WORDS + c - l.out_c];
       check_.that(want == have, "layer %u: bias %u is %08x, not %08x", n, c, have, want);
     }
   }
@@ -175,6 +183,13 @@ class Bench {
   void write_bias() {
     check_.that(!(dut_.bias_we_o && dut_.table_we_o), "a bias and a factor in one");
     if (dut_.table_we_o) table_[dut_.bias_index_o] = dut_.bias_data_o;
+    check_.that(!dut_.curve_we_o || (!dut_.bias_we_o && !dut_.table_we_o), "a curve's word and another in one");
+    if (dut_.curve_we_o) {
+      // of the layer that is being written, which may have been counted in this cycle
+      const unsigned n = dut_.bias_layers_o == ready_layers_ ? ready_layers_ : dut_.bias_layers_o - 1u;
+      check_.that(dut_.curve_sh_o == layers_[n].curve_shift, "CURVE_SHIFT of layer %u is %u", n, dut_.curve_sh_o);
+      curve_[dut_.curve_addr_o] = dut_.bias_data_o;
+    }
     if (!dut_.bias_we_o) return;
     check_.that(dut_.bias_addr_o < 2 * kHalf, "a bias outside its memory");
     memory_[dut_.bias_addr_o][dut_.bias_lane_o] = dut_.bias_data_o;
@@ -187,7 +202,7 @@ class Bench {
   std::vector<unit::Layer> layers_;
   std::deque<Beat> expect_;                // to be requested
   std::vector<std::deque<Visit>> visits_;  // of each layer
-  uint32_t memory_[2 * kHalf][P_DRAIN] = {}, table_[512] = {};
+  uint32_t memory_[2 * kHalf][P_DRAIN] = {}, table_[512] = {}, curve_[2 * sluice_abi::CURVE_WORDS] = {};
   // beats requested and not committed; taken and not committed; taken in this visit
   uint64_t base_ = 0, held_ = 0, uncommitted_ = 0, done_ = 0;
   size_t next_ = 0, streamed_ = 0;

@@ -1,0 +1,30 @@
+package cuda_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// What the kernels do not compute is refused, not computed as something else.
+func TestLacking(t *testing.T) {
+	for name, change := range map[string]func(*abi.Desc){
+		"depthwise": func(d *abi.Desc) { d.Op = abi.OpDepthwise },
+		"curve":     func(d *abi.Desc) { d.Curve = true },
+		"product":   func(d *abi.Desc) { d.Residual, d.Product, d.ResPix = true, true, d.OutC },
+		"one pixel": func(d *abi.Desc) { d.Residual, d.ResPix, d.ResRowBytes = true, 0, 0 },
+	} {
+		b, _ := network(t, 1, 1)
+		if _, err := cuda.Program(b, 1, h200(t)); err != nil {
+			t.Fatal(err)
+		}
+		b.Layers = slices.Clone(b.Layers) // the tests' networks are shared
+		change(&b.Layers[0])
+		if _, err := cuda.Program(b, 1, h200(t)); err == nil || !strings.Contains(err.Error(), "layer 0") || !strings.Contains(err.Error(), "without depthwise and post") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

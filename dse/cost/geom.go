@@ -125,8 +125,8 @@ func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
 // Drained tells whether the layer's results pass the drain and its post stage: not a pool's.
 func (g Geom) Drained() bool { return g.GEMM() || g.Op == abi.OpDepthwise }
 
-// Broadcast tells whether one pixel is the factor of all positions.
-func (g Geom) Broadcast() bool { return g.Product && g.ResPix == 0 }
+// Broadcast tells whether one pixel is the residual of all positions.
+func (g Geom) Broadcast() bool { return g.Residual && g.ResPix == 0 }
 
 // DepthwiseWords is the words of NB weights that the layer has in the depthwise unit.
 func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB()) * g.KH * g.KW }

@@ -58,7 +58,7 @@ func TestSaturated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := r.Graph()
+	g, err := r.Graph(configs.Design{})
 	if err != nil {
 		t.Fatal(err)
 	}

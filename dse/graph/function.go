@@ -3,30 +3,171 @@ package graph
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
-// Function is an activation that is not a clamp, by its name in ONNX. Alpha and Beta are its attributes there.
+// Function is an activation that is not a clamp: an operator by its name in ONNX, of x or of functions of x. x * Sigmoid(x)
+// is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are the operator's attributes.
 type Function struct {
 	Name        string
 	Alpha, Beta float64
+	Of          []*Function // arguments; none is x alone
 }
 
-var functions = map[string]func(f *Function, x float64) float64{
-	"Sigmoid": func(_ *Function, x float64) float64 { return 1 / (1 + math.Exp(-x)) },
-	"HardSwish": func(_ *Function, x float64) float64 {
-		return x * min(max(x/6+0.5, 0), 1)
-	},
+// operator is an entry of functions: the number of its arguments and of its attributes, and its value.
+type operator struct {
+	args, attributes int
+	at               func(f *Function, a, b float64) float64
 }
+
+func unary(at func(a float64) float64) operator {
+	return operator{1, 0, func(_ *Function, a, _ float64) float64 { return at(a) }}
+}
+
+func binary(at func(a, b float64) float64) operator {
+	return operator{2, 0, func(_ *Function, a, b float64) float64 { return at(a, b) }}
+}
+
+// functions are those of ONNX, and two that have no operator of that name there: x, and Line, alpha a + beta.
+var functions = map[string]operator{
+	"x":          unary(func(a float64) float64 { return a }),
+	"Line":       {1, 2, func(f *Function, a, _ float64) float64 { return f.Alpha*a + f.Beta }},
+	"Clip":       {1, 2, func(f *Function, a, _ float64) float64 { return min(max(a, f.Alpha), f.Beta) }},
+	"Abs":        unary(math.Abs),
+	"Celu":       {1, 1, func(f *Function, a, _ float64) float64 { return max(a, 0) + min(0, f.Alpha*math.Expm1(a/f.Alpha)) }},
+	"Elu":        {1, 1, func(f *Function, a, _ float64) float64 { return max(a, 0) + f.Alpha*math.Expm1(min(a, 0)) }},
+	"Erf":        unary(math.Erf),
+	"Exp":        unary(math.Exp),
+	"Gelu":       unary(func(a float64) float64 { return a / 2 * (1 + math.Erf(a/math.Sqrt2)) }),
+	"GeluTanh":   unary(func(a float64) float64 { return a / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(a+0.044715*a*a*a))) }),
+	"HardSwish":  unary(func(a float64) float64 { return a * min(max(a/6+0.5, 0), 1) }),
+	"LeakyRelu":  {1, 1, func(f *Function, a, _ float64) float64 { return max(a, 0) + f.Alpha*min(a, 0) }},
+	"Log":        unary(math.Log),
+	"Mish":       unary(func(a float64) float64 { return a * math.Tanh(softplus(a)) }),
+	"Pow":        {1, 1, func(f *Function, a, _ float64) float64 { return math.Pow(a, f.Alpha) }},
+	"Reciprocal": unary(func(a float64) float64 { return 1 / a }),
+	"Selu":       {1, 2, func(f *Function, a, _ float64) float64 { return f.Beta * (max(a, 0) + f.Alpha*math.Expm1(min(a, 0))) }},
+	"Sigmoid":    unary(func(a float64) float64 { return 1 / (1 + math.Exp(-a)) }),
+	"Softplus":   unary(softplus),
+	"Softsign":   unary(func(a float64) float64 { return a / (1 + math.Abs(a)) }),
+	"Sqrt":       unary(math.Sqrt),
+	"Tanh":       unary(math.Tanh),
+
+	"Add": binary(func(a, b float64) float64 { return a + b }),
+	"Div": binary(func(a, b float64) float64 { return a / b }),
+	"Mul": binary(func(a, b float64) float64 { return a * b }),
+}
+
+func softplus(a float64) float64 { return max(a, 0) + math.Log1p(math.Exp(-math.Abs(a))) }
+
+// MaxFunction limits the operators of a function: a file may ask for products of products.
+const MaxFunction = 64
+
+// X is x itself.
+func X() *Function { return &Function{Name: "x"} }
 
 // At is the function's value.
-func (f *Function) At(x float64) float64 { return functions[f.Name](f, x) }
+func (f *Function) At(x float64) float64 {
+	a, b := x, x
+	if len(f.Of) > 0 {
+		a = f.Of[0].At(x)
+	}
+	if len(f.Of) > 1 {
+		b = f.Of[1].At(x)
+	}
+	return functions[f.Name].at(f, a, b)
+}
+
+// After is the function of the function g.
+func (f *Function) After(g *Function) *Function {
+	if f.Name == "x" || g.Name == "x" {
+		if f.Name == "x" {
+			return g
+		}
+		return f
+	}
+	out := *f
+	if out.Of = slices.Clone(f.Of); len(out.Of) == 0 {
+		out.Of = slices.Repeat([]*Function{X()}, functions[f.Name].args)
+	}
+	for i := range out.Of {
+		out.Of[i] = out.Of[i].After(g)
+	}
+	return &out
+}
+
+// Size is the number of its operators.
+func (f *Function) Size() int {
+	n := 1
+	for _, a := range f.Of {
+		n += a.Size()
+	}
+	return n
+}
+
+// String is the function as a formula of x.
+func (f *Function) String() string {
+	if f.Name == "x" {
+		return "x"
+	}
+	args := make([]string, 0, 4)
+	for i := range max(len(f.Of), functions[f.Name].args) {
+		arg := "x"
+		if i < len(f.Of) {
+			arg = f.Of[i].String()
+		}
+		args = append(args, arg)
+	}
+	for _, v := range []float64{f.Alpha, f.Beta}[:functions[f.Name].attributes] {
+		args = append(args, fmt.Sprintf("%.6g", v))
+	}
+	return f.Name + "(" + strings.Join(args, ", ") + ")"
+}
+
+// Tame reports whether the function is finite and grows no faster than a line, so that straight segments can stand
+// for it whatever the input.
+func (f *Function) Tame() bool {
+	const most, slope = 1024, 64
+	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {
+		for _, x := range []float64{x, -x} {
+			if y := f.At(x); !(math.Abs(y) <= slope*(math.Abs(x)+1)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Known reports whether a function of this name exists.
+func Known(name string) bool { return functions[name].at != nil }
 
 func (f *Function) check(op Op) error {
-	if _, known := functions[f.Name]; !known {
-		return fmt.Errorf("%w: function %q", ErrReference, f.Name)
-	}
 	if op != Conv && op != Add {
 		return fmt.Errorf("%w: a %v has no function", ErrReference, op)
+	}
+	if err := f.known(); err != nil {
+		return err
+	}
+	if n := f.Size(); n > MaxFunction {
+		return fmt.Errorf("%w: a function of %d operators, at most %d", ErrReference, n, MaxFunction)
+	}
+	return nil
+}
+
+func (f *Function) known() error {
+	switch {
+	case !Known(f.Name):
+		return fmt.Errorf("%w: function %q", ErrReference, f.Name)
+	case len(f.Of) != 0 && len(f.Of) != functions[f.Name].args:
+		return fmt.Errorf("%w: function %q of %d arguments, expected %d", ErrReference, f.Name, len(f.Of), functions[f.Name].args)
+	case math.IsNaN(f.Alpha) || math.IsNaN(f.Beta):
+		return fmt.Errorf("%w: function %q of %v and %v", ErrValue, f.Name, f.Alpha, f.Beta)
+	}
+	for _, a := range f.Of {
+		if err := a.known(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

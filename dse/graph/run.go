@@ -18,6 +18,8 @@ type Runner struct {
 	g       *Graph
 	packed  [][]float32 // by node; see pack
 	tensors [][]float32
+	// Before, unless nil, sees what the function of node n is applied to. A Clone has none.
+	Before func(n int, values []float32)
 }
 
 // NewRunner checks a graph and prepares it for execution. The graph must not change afterwards.
@@ -106,6 +108,9 @@ func (r *Runner) node(n int) {
 		}
 	}
 	if node.Function != nil {
+		if r.Before != nil {
+			r.Before(n, y)
+		}
 		for i, v := range y {
 			y[i] = float32(node.Function.At(float64(v)))
 		}

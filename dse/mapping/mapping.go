@@ -185,8 +185,8 @@ func Limits(d configs.Design, g cost.Geom) error {
 	if g.Op == abi.OpAvgPool && g.BiasCount > d.CMax {
 		return fmt.Errorf("%w: %d words of bias memory, the build holds C_MAX = %d", ErrNoFit, g.BiasCount, d.CMax)
 	}
-	if (g.Product || g.Curve) && !d.Post {
-		return fmt.Errorf("%w: a product or a curve, which a build with post has", ErrNoFit)
+	if (g.Product || g.Curve || g.Broadcast()) && !d.Post {
+		return fmt.Errorf("%w: a product, a curve or a residual of one pixel, which a build with post has", ErrNoFit)
 	}
 	if g.Op == abi.OpDepthwise {
 		if !d.Depthwise {

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -182,5 +183,40 @@ func TestDenseIsNested(t *testing.T) {
 	// two that begin like another but do not go on like it stay what they are
 	if diff := cmp.Diff([]int{2, 2, 2, 2, 2, 3, 3}, inputs); diff != "" {
 		t.Errorf("inputs of the concatenations: %s", diff)
+	}
+}
+
+// A mean over more elements than the hardware sums at once is taken in two steps.
+func TestGlobalInTwoSteps(t *testing.T) {
+	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool"} {
+		b := build(1, 2, 300, 96).op(op, "mean", in("x")).outputs("mean")
+		g, err := b.load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		x, want := make([]float32, 2*300*96), [2]float64{}
+		for i := range x {
+			x[i] = rng.Float32()
+			if op == "GlobalMaxPool" {
+				want[i%2] = max(want[i%2], float64(x[i]))
+			} else {
+				want[i%2] += float64(x[i]) / (300 * 96)
+			}
+		}
+		got, err := graph.Run(g, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, w := range want {
+			if v := float64(got[g.Exits[0].Tensor][c]); math.Abs(v-w) > 1e-5 {
+				t.Errorf("%s, channel %d: %v, expected %v", op, c, v, w)
+			}
+		}
+		for _, n := range g.Nodes {
+			if w := n.Window; w.KH > 255 || max(w.SH, w.SW) > 15 || n.Op == graph.AvgPool && w.KH*w.KW > 8192 {
+				t.Errorf("%s: %+v", op, w)
+			}
+		}
 	}
 }

@@ -33,7 +33,7 @@ func ExampleSurveyOf() {
 			Output: []*onnxpb.ValueInfoProto{value("out", 1, 3, 1, 1)},
 			Node: []*onnxpb.NodeProto{
 				{OpType: proto.String("GlobalAveragePool"), Input: []string{"in"}, Output: []string{"mean"}},
-				{OpType: proto.String("Erf"), Input: []string{"mean"}, Output: []string{"out"}},
+				{OpType: proto.String("Sin"), Input: []string{"mean"}, Output: []string{"out"}},
 			},
 		},
 	})
@@ -51,6 +51,6 @@ func ExampleSurveyOf() {
 		fmt.Println(n.Op)
 	}
 	// Output:
-	// map[Erf:1 GlobalAveragePool:1]
-	// Erf
+	// map[GlobalAveragePool:1 Sin:1]
+	// Sin
 }

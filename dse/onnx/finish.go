@@ -56,7 +56,9 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q: %w", ErrExits, name, err)
 		}
 	}
-	im.net.fuse(tensors)
+	if err := im.net.fuse(tensors, im.options.Post); err != nil {
+		return nil, err
+	}
 	name := im.options.Name
 	if name == "" {
 		name = im.graph.GetName()

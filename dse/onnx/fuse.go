@@ -20,7 +20,10 @@ const (
 	add
 	affine // y = scale[c] * x + shift[c]
 	clamp
-	pick // channels of a map, in any order
+	pick  // channels of a map, in any order
+	mul   // a product of two maps; the second may be 1 x 1 x C
+	curve // a function of each element
+	div   // of two maps, which only a function can be
 )
 
 // layer is a node of the network while it is being fused.
@@ -32,6 +35,7 @@ type layer struct {
 	window   graph.Window
 	countPad bool
 	lo, hi   float32
+	function *graph.Function // a curve's, or behind a convolution or sum and its residual; before lo and hi
 
 	groups   int
 	weights  []float32 // [C out][KH][KW][C in / groups], not yet scaled
@@ -105,7 +109,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 }
 
 // fuse folds what can be folded and makes convolutions of the rest.
-func (f *fused) fuse(exits []int) {
+func (f *fused) fuse(exits []int, post bool) error {
 	f.nest()
 	f.producer = make([]*layer, len(f.tensors))
 	f.readers = make([]int, len(f.tensors))
@@ -119,6 +123,11 @@ func (f *fused) fuse(exits []int) {
 	for _, t := range exits {
 		f.exits[t] = true
 	}
+	if post {
+		if err := f.compose(); err != nil {
+			return err
+		}
+	}
 	next := f.nextReader()
 	for _, l := range f.layers {
 		switch l.kind {
@@ -128,9 +137,12 @@ func (f *fused) fuse(exits []int) {
 			f.foldClamp(l)
 		case add:
 			f.foldAdd(l)
+		case curve:
+			f.foldCurve(l)
 		}
 	}
 	f.foldPicks()
+	return nil
 }
 
 // foldPicks takes channels where they are made, or where they are read, or by a 1 x 1 convolution: what multiplies least.
@@ -294,8 +306,9 @@ func (f *fused) replace(l, p *layer) {
 	f.producer[p.out] = p
 }
 
-func (l *layer) clamped() bool {
-	return !math.IsInf(float64(l.lo), -1) || !math.IsInf(float64(l.hi), 1)
+// finished tells a layer behind whose sums something comes.
+func (l *layer) finished() bool {
+	return l.function != nil || !math.IsInf(float64(l.lo), -1) || !math.IsInf(float64(l.hi), 1)
 }
 
 func (l *layer) shifted() bool {
@@ -308,7 +321,7 @@ func (l *layer) shifted() bool {
 }
 
 func (f *fused) foldAffine(l, next *layer) {
-	if p := f.only(l.in[0]); p != nil && p.kind == conv && p.residual < 0 && !p.clamped() {
+	if p := f.only(l.in[0]); p != nil && p.kind == conv && p.residual < 0 && !p.finished() {
 		p.shift = addProduct(l.shift, l.scale, p.shift)
 		p.scale = product(l.scale, p.scale)
 		f.replace(l, p)
@@ -369,7 +382,7 @@ func orOnes(a []float64, n int) []float64 {
 	return a
 }
 
-// depthwise makes a 1x1 convolution of each channel with itself out of an affine layer or a clamp.
+// depthwise makes a 1x1 convolution of each channel with itself out of an affine layer, a clamp or a curve.
 func (f *fused) depthwise(l *layer) {
 	c := f.tensors[l.out].c
 	l.kind, l.groups = conv, c
@@ -397,7 +410,7 @@ func (f *fused) clampable(t int) bool {
 		return false
 	}
 	switch p.kind {
-	case conv, add, avgPool:
+	case conv, add, mul, avgPool:
 		return true
 	case maxPool:
 		return f.clampable(p.in[0])
@@ -425,6 +438,38 @@ func (f *fused) clampProducer(t int, lo, hi float32) {
 	}
 }
 
+// foldCurve lets a convolution or a sum compute a function of itself; of a concatenation, what it joins.
+func (f *fused) foldCurve(l *layer) {
+	if !f.takesCurve(l.in[0]) {
+		f.depthwise(l)
+		return
+	}
+	f.curveProducer(l.in[0], l.function)
+	f.replace(l, f.producer[l.in[0]])
+}
+
+func (f *fused) takesCurve(t int) bool {
+	p := f.only(t)
+	switch {
+	case p == nil || p.finished():
+		return false
+	case p.kind == concat:
+		return !slices.ContainsFunc(p.in, func(in int) bool { return !f.takesCurve(in) })
+	}
+	return p.kind == conv || p.kind == add
+}
+
+func (f *fused) curveProducer(t int, fn *graph.Function) {
+	p := f.producer[t]
+	if p.kind != concat {
+		p.function = fn
+		return
+	}
+	for _, in := range p.in {
+		f.curveProducer(in, fn)
+	}
+}
+
 func (f *fused) foldAdd(l *layer) {
 	if f.sum(l) {
 		return
@@ -436,7 +481,7 @@ func (f *fused) foldAdd(l *layer) {
 	}
 	for _, i := range candidates {
 		p := f.only(l.in[i])
-		if p == nil || p.kind != conv || p.residual >= 0 || p.clamped() {
+		if p == nil || p.kind != conv || p.residual >= 0 || p.finished() {
 			continue
 		}
 		p.residual = l.in[1-i]
@@ -517,7 +562,7 @@ func (l *layer) largest(cout int) (m float64) {
 }
 
 // plain tells a convolution that nothing but what it adds comes with.
-func (l *layer) plain() bool { return l.kind == conv && !l.clamped() && l.preScale == nil }
+func (l *layer) plain() bool { return l.kind == conv && !l.finished() && l.preScale == nil }
 
 // spread adds a convolution's weights to those of a larger window of fewer groups.
 func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
@@ -570,14 +615,14 @@ func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
 	for _, t := range f.tensors {
 		g.Tensors = append(g.Tensors, graph.Tensor{Name: t.name, H: t.h, W: t.w, C: t.c})
 	}
-	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add}
+	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add, mul: graph.Mul}
 	for _, l := range f.layers {
 		if l.gone {
 			continue
 		}
 		n := graph.Node{
 			Name: l.name, Op: ops[l.kind], Output: graph.TensorID(l.out), Window: l.window,
-			Residual: graph.TensorID(l.residual), ClampLo: l.lo, ClampHi: l.hi, CountIncludePad: l.countPad,
+			Residual: graph.TensorID(l.residual), ClampLo: l.lo, ClampHi: l.hi, CountIncludePad: l.countPad, Function: l.function,
 		}
 		for _, t := range l.in {
 			n.Inputs = append(n.Inputs, graph.TensorID(t))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // call is one node while it is lowered.
@@ -53,6 +54,7 @@ func init() {
 		"Neg":                (*call).negated,
 		"PRelu":              (*call).pRelu,
 		"Pad":                (*call).padding,
+		"Pow":                (*call).pow,
 		"ReduceMean":         (*call).reduceMean,
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
@@ -66,6 +68,9 @@ func init() {
 		"Sum":                (*call).sum,
 		"Transpose":          (*call).transpose,
 		"Unsqueeze":          (*call).unsqueeze,
+	}
+	for op := range curves {
+		lowerings[op] = (*call).curve
 	}
 }
 
@@ -493,6 +498,9 @@ func (c *call) pool(k kind) error {
 		return nil
 	}
 	t := c.shapeOf(v)
+	if w == (graph.Window{KH: t.h, KW: t.w, SH: w.SH, SW: w.SW}) {
+		return c.global(v, k)
+	}
 	inside := func(in, before, k, s, out int) bool { return before < k && (out-1)*s-before < in }
 	if !inside(t.h, w.PT, w.KH, w.SH, h) || !inside(t.w, w.PL, w.KW, w.SW, width) {
 		return fmt.Errorf("%w: a window of %d x %d lies in the padding %d,%d,%d,%d altogether",
@@ -523,9 +531,31 @@ func (c *call) globalPool() error {
 	return c.global(v, k)
 }
 
-// global pools a map over height and width.
+// global pools a map over height and width: in two steps where the hardware's window is smaller.
 func (c *call) global(v value, k kind) error {
 	t := c.shapeOf(v)
+	fits := func(h, w int) bool {
+		return h <= maxReach && w <= maxReach && (k == maxPool || h*w <= abi.AvgTaps)
+	}
+	if !fits(t.h, t.w) {
+		best, size := graph.Window{}, 0
+		for h := 1; h <= min(t.h, maxReach); h++ {
+			for w := 1; w <= min(t.w, maxReach); w++ {
+				sh, sw := min(h, t.h-h+1), min(w, t.w-w+1) // 1 where there is one position
+				if t.h%h+t.w%w == 0 && max(sh, sw) <= abi.StrideMax && fits(h, w) && fits(t.h/h, t.w/w) && h*w > size {
+					best, size = graph.Window{KH: h, KW: w, SH: sh, SW: sw}, h*w
+				}
+			}
+		}
+		if size > 0 {
+			l := layer{kind: k, name: c.name + " (parts)", in: []int{v.tensor}, window: best}
+			var err error
+			if v.tensor, err = c.net.add(l, l.name, t.h/best.KH, t.w/best.KW, t.c); err != nil {
+				return err
+			}
+			t.h, t.w = t.h/best.KH, t.w/best.KW
+		}
+	}
 	return c.emit(layer{kind: k, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}}, v, 1, 1, t.c, t.nonNegative)
 }
 
@@ -761,7 +791,7 @@ func (c *call) chain(two func(*call) error) error {
 }
 
 func (c *call) sub() error {
-	if c.constants[c.input(0)] == nil && c.constants[c.input(1)] == nil {
+	if !c.withConstant() {
 		return c.difference()
 	}
 	return c.arithmetic(offset, func(k float64) (float64, float64) { return 1, -k },
@@ -769,12 +799,23 @@ func (c *call) sub() error {
 }
 
 func (c *call) mul() error {
-	times := func(k float64) (float64, float64) { return k, 0 }
-	return c.arithmetic(gain, times, times)
+	if !c.withConstant() {
+		return c.times(mul)
+	}
+	by := func(k float64) (float64, float64) { return k, 0 }
+	return c.arithmetic(gain, by, by)
 }
 
 func (c *call) div() error {
+	if !c.withConstant() {
+		return c.times(div)
+	}
 	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
+}
+
+// withConstant tells that one of two inputs is a constant.
+func (c *call) withConstant() bool {
+	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
 
 // arithmetic of a map and a constant: behind gives factor and shift where the constant comes second,
@@ -1323,6 +1364,9 @@ func (c *call) softmax() error {
 func (c *call) sigmoid() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
+	}
+	if c.inside(c.node) {
+		return c.byFunction(&graph.Function{Name: "Sigmoid"})
 	}
 	v, err := c.elements(0)
 	if err != nil {

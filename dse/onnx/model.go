@@ -59,6 +59,7 @@ type importer struct {
 	inner     map[string]bool // tensors that a node reads which an exit needs
 	exits     []string
 	made      map[string]value // maps of views
+	posts     map[string]int   // nodes by operator that only designs with post run
 	net       fused
 }
 
@@ -73,6 +74,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		values:    map[string]value{},
 		made:      map[string]value{},
 		inner:     map[string]bool{},
+		posts:     map[string]int{},
 	}
 	if im.graph == nil || len(im.graph.GetNode()) == 0 {
 		return nil, fmt.Errorf("%w: there is no graph in it, or no node in the graph", ErrFormat)

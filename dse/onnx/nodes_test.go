@@ -49,7 +49,7 @@ func finishedAs(g *graph.Graph, e *graph.Exit, logits []float32) []float32 {
 
 // nodeTest runs one of onnx' node tests, sample by sample; it returns the error of a refusal, and how far off the output is.
 func nodeTest(t *testing.T, path string) (off float64, refused error) {
-	g, err := ImportFile(path, Options{})
+	g, err := ImportFile(path, Options{Post: true})
 	if err != nil {
 		return 0, err
 	}

@@ -20,6 +20,8 @@
 //   - Constants added to, subtracted from, multiplied with or dividing a map, one a channel, are such a
 //     normalisation too. Channels taken apart one by one are only put together again (torchvision's
 //     transform_input).
+//   - With Options.Post, a function of a map (curve.go), as a Sigmoid or what exporters write for one in several operators,
+//     goes to the convolution or sum before it, and two maps are multiplied.
 //   - A Concat that begins with all that an earlier one has joined reads that one.
 //   - Softmax or Sigmoid before an output is left to the host. Nodes that reach no exit are dropped.
 //
@@ -78,6 +80,7 @@ type Options struct {
 	Confidence map[string]string // how sure exits are, by tensor (graph.Confidences)
 	WeightSeed uint64            // for models whose metadata says sluice.weights = seeded
 	InputSide  Side              // of the input, in place of the model's own
+	Post       bool              // for designs with post: curves, and products of two maps
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
 }

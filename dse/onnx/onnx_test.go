@@ -333,7 +333,7 @@ func TestUnsupported(t *testing.T) {
 	if !errors.As(err, &got) || !errors.Is(err, ErrUnsupported) {
 		t.Fatal(err)
 	}
-	want := []UnsupportedOp{{"LSTM", []string{`"l1"`, `"l2"`}}, {"my.Frobnicate", []string{`"q"`}}}
+	want := []UnsupportedOp{{Op: "LSTM", Nodes: []string{`"l1"`, `"l2"`}}, {Op: "my.Frobnicate", Nodes: []string{`"q"`}}}
 	if d := cmp.Diff(want, got.Ops); d != "" {
 		t.Error(d)
 	}

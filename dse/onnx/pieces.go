@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
 )
 
 // What a few layers express that can sum, scale and clamp: curves of two straight pieces, extrema and differences.
@@ -41,6 +43,9 @@ func (c *call) bent(v value, slopes []float64, nonNegative bool) error {
 	if !slices.ContainsFunc(slopes, func(a float64) bool { return a != 1 }) {
 		c.values[c.output()] = v
 		return nil
+	}
+	if t := c.shapeOf(v); c.options.Post && !slices.ContainsFunc(slopes, func(a float64) bool { return a != slopes[0] }) {
+		return c.emit(layer{kind: curve, function: &graph.Function{Name: "LeakyRelu", Alpha: slopes[0]}}, v, t.h, t.w, t.c, nonNegative)
 	}
 	n, err := c.below(v)
 	if err != nil {

@@ -23,7 +23,8 @@ type Need struct {
 // Survey says what of a network is supported.
 type Survey struct {
 	Ops   map[string]int `json:"ops"`   // nodes by operator, of those that exits need
-	Needs []Need         `json:"needs"` // what is missing, by operator
+	Needs []Need         `json:"needs"` // what is missing on any design, by operator
+	Post  map[string]int `json:"post"`  // nodes by operator that only designs with post: true run
 	// Whole says that nothing else can be missing: every node was looked at. Behind an operator that
 	// changes shapes and is not known, nothing can be.
 	Whole bool `json:"whole"`
@@ -56,6 +57,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Post = true
 	// Numbers do not matter, and may lie in a file that is not there; those that are none are no operator's fault.
 	wrong := forget(model)
 	im, err := newImporter(model, o)
@@ -140,6 +142,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 		}
 	}
+	s.Post = im.posts
 	slices.SortFunc(s.Needs, func(a, b Need) int { return strings.Compare(a.Op+a.Why, b.Op+b.Why) })
 	return s, nil
 }

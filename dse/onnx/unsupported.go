@@ -12,6 +12,7 @@ import (
 type UnsupportedOp struct {
 	Op    string
 	Nodes []string
+	Post  bool // a design with post runs it
 }
 
 // UnsupportedError lists every operator of a network that Import cannot map, each once.
@@ -25,7 +26,11 @@ const shownNodes = 8
 func (e *UnsupportedError) Error() string {
 	var b strings.Builder
 	b.WriteString("unsupported operators: ")
+	var post []string
 	for i, op := range e.Ops {
+		if op.Post {
+			post = append(post, op.Op)
+		}
 		if i > 0 {
 			b.WriteString("; ")
 		}
@@ -35,6 +40,9 @@ func (e *UnsupportedError) Error() string {
 			fmt.Fprintf(&b, ", and %d more", more)
 		}
 		b.WriteString(")")
+	}
+	if len(post) > 0 {
+		fmt.Fprintf(&b, "; a design with post: true runs %s", strings.Join(post, ", "))
 	}
 	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(Supported(), ", "))
 	return b.String()
@@ -58,10 +66,19 @@ func (im *importer) known(n *onnxpb.NodeProto) bool {
 	return im.mapped(n) || folds[opName(n)] != nil && im.fixed(n)
 }
 
-// mapped tells a node that can be mapped: a Sigmoid only where the host computes it.
+// mapped tells a node that can be mapped: a function only where the design or the host computes it.
 func (im *importer) mapped(n *onnxpb.NodeProto) bool {
-	inside := opName(n) == "Sigmoid" && slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inner[out] })
-	return lowerings[opName(n)] != nil && !inside
+	return lowerings[opName(n)] != nil && (im.options.Post || !im.curved(n))
+}
+
+// curved tells a node that only designs with post run, by its operator.
+func (im *importer) curved(n *onnxpb.NodeProto) bool {
+	return curves[opName(n)] != nil || opName(n) == "Pow" || opName(n) == "Sigmoid" && im.inside(n)
+}
+
+// inside tells a node whose output another one reads.
+func (im *importer) inside(n *onnxpb.NodeProto) bool {
+	return slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inner[out] })
 }
 
 // unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.
@@ -85,7 +102,7 @@ func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
 		if !seen {
 			i = len(e.Ops)
 			at[op] = i
-			e.Ops = append(e.Ops, UnsupportedOp{Op: op})
+			e.Ops = append(e.Ops, UnsupportedOp{Op: op, Post: im.curved(n)})
 		}
 		e.Ops[i].Nodes = append(e.Ops[i].Nodes, fmt.Sprintf("%q", nodeName(n)))
 	}

@@ -14,7 +14,7 @@ import (
 // Calibrate runs n images (H x W x C each) through the graph in float32 and returns the largest |x| of each tensor,
 // which does not depend on the number of workers. Images are requested one at a time.
 func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
-	channels, err := calibrate(g, n, image, o)
+	channels, _, err := calibrate(g, n, image, o)
 	return largest(channels), err
 }
 
@@ -27,15 +27,15 @@ func largest(channels [][]float64) []float64 {
 	return ranges
 }
 
-// calibrate is Calibrate by tensor and channel.
-func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, error) {
+// calibrate is Calibrate by tensor and channel, and what is in front of functions by node.
+func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, []*spread, error) {
 	o = o.defaults()
 	if n < 1 {
-		return nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
+		return nil, nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
 	}
 	first, err := graph.NewRunner(g)
 	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+		return nil, nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
 	workers := Workers(g, o.Workers, n)
 	var (
@@ -43,6 +43,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		wait  sync.WaitGroup
 		found = make([][][]float32, workers)
 		seen  = make([][]histogram, workers) // unless the range is the largest value
+		front = make([][]*spread, workers)
 		errs  = make([]error, workers)
 	)
 	for w := range workers {
@@ -57,6 +58,13 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		if w > 0 {
 			runner = first.Clone()
 		}
+		front[w] = make([]*spread, len(g.Nodes))
+		for i := range g.Nodes {
+			if g.Nodes[i].Function != nil {
+				front[w][i] = &spread{}
+			}
+		}
+		runner.Before = func(n int, values []float32) { front[w][n].add(values) }
 		wait.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
 				var x []float32
@@ -73,7 +81,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	}
 	for w := range workers {
 		if errs[w] != nil {
-			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
+			return nil, nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
 		}
 		for t := range found[w] {
 			for c, v := range found[w][t] {
@@ -87,11 +95,16 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 				}
 			}
 		}
+		for i, s := range front[w] {
+			if w > 0 && s != nil {
+				front[0][i].merge(s)
+			}
+		}
 	}
 	if o.Range != (Range{}) {
 		clipped(g, ranges, seen[0], o)
 	}
-	return ranges, nil
+	return ranges, front[0], nil
 }
 
 // workersBytes limits the memory of all workers: each has its own maps of the network.

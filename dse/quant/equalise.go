@@ -96,7 +96,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
 		at := 0
-		for _, t := range node.Inputs {
+		for i, t := range node.Inputs {
 			if node.Op == graph.Concat || node.Op == graph.MaxPool {
 				e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
 			}
@@ -106,7 +106,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 				}
 				at += g.Tensors[t].C
 			}
-			if node.Op == graph.Add {
+			if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the other factor stays
 				for c := range g.Tensors[t].C {
 					join(t, c, node.Output, c)
 				}
@@ -142,8 +142,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
 		// Only a clamp at zero is independent of the scale.
-		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) {
+		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) || node.Function != nil {
 			fix(node.Output)
+		}
+		if node.Op == graph.Mul {
+			fix(node.Inputs[1])
 		}
 		if node.Op == graph.Conv {
 			for c := range g.Tensors[node.Inputs[0]].C {

@@ -41,7 +41,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 			long.Nodes = append(long.Nodes, node)
 			continue
 		}
-		k := key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}
+		k := key{in: n.Frac[node.Inputs[0]], out: n.sum(i)}
 		if roundingNegligible(&node, k, w) {
 			long.Nodes = append(long.Nodes, node)
 			continue
@@ -53,6 +53,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 		out.Name += restOf
 		rest.Output = graph.TensorID(len(long.Tensors))
 		long.Tensors = append(long.Tensors, out)
+		rest.Function = nil
 		rest.ClampLo, rest.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
 		rest.Bias = make([]float32, len(node.Bias))
 		rest.Weights, node.Weights = make([]float32, len(node.Weights)), slices.Clone(node.Weights)

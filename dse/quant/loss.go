@@ -32,6 +32,10 @@ type Kept struct {
 	// channel. Lossy is the number of channels beyond LossBound.
 	Error float64 `json:"error"`
 	Lossy []int   `json:"lossy_channels,omitempty"`
+	// Function is what the layer's curve stands for, Curve how far it is off at most, as a share of the tensor's
+	// largest value.
+	Function string  `json:"function,omitempty"`
+	Curve    float64 `json:"curve_error,omitempty"`
 }
 
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
@@ -164,6 +168,9 @@ func (l *loss) report(images int) *Loss {
 		if node.Op == graph.Conv {
 			bits := magnitudeBits(largestWeight(node), l.n.Layers[i].WFrac)
 			k.WeightBits = &bits
+		}
+		if node.Function != nil {
+			k.Function, k.Curve = node.Function.String(), l.n.Layers[i].CurveError/orOne(slices.Max(l.most[t]))
 		}
 		for c, most := range l.most[t] {
 			if most == 0 {

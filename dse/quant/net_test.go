@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -23,7 +24,7 @@ func newNet(seed uint64, h, w, c int) *net {
 
 func (b *net) node(n graph.Node, h, w, c int) graph.TensorID {
 	n.Output = graph.TensorID(len(b.g.Tensors))
-	n.Name = n.Op.String() + string(rune('a'+len(b.g.Nodes)%26))
+	n.Name = fmt.Sprintf("%v%d", n.Op, len(b.g.Nodes))
 	if n.Op != graph.Conv {
 		n.Residual = graph.None
 	}
@@ -116,7 +117,7 @@ func randomNet(t testing.TB, seed uint64) (*graph.Graph, [][]float32) {
 	at := b.conv(0, 8, 3, 1, relu)
 	for range 6 + b.rng.IntN(6) {
 		h, w, c := b.size(at)
-		switch b.rng.IntN(9) {
+		switch b.rng.IntN(11) {
 		case 0:
 			at = b.conv(at, 4*(1+b.rng.IntN(4)), 1+2*b.rng.IntN(2), 1+b.rng.IntN(2), relu)
 		case 1:
@@ -144,10 +145,35 @@ func randomNet(t testing.TB, seed uint64) (*graph.Graph, [][]float32) {
 		case 8:
 			b.exit(at)
 			at = b.conv(at, c, 3, 1, relu)
+		case 9: // a function, also behind a residual, which its producer may scale otherwise
+			f := functions[b.rng.IntN(len(functions))]
+			inner := b.conv(at, c, 1, 1, relu)
+			at = b.conv(inner, c, 3, 1, func(n *graph.Node) { n.Residual, n.Function = at, f })
+			at = b.join(graph.Add, b.conv(at, c, 1, 1, nil), at)
+			b.g.Nodes[len(b.g.Nodes)-1].Function = f
+		case 10: // products of two maps, and by one pixel
+			gate := b.pool(graph.AvgPool, at, graph.Window{KH: h, KW: w, SH: 1, SW: 1}, 1, 1, false)
+			gate = b.conv(gate, c, 1, 1, func(n *graph.Node) { n.Function = functions[0] })
+			at = b.join(graph.Mul, at, gate)
+			at = b.join(graph.Mul, b.conv(at, c, 3, 1, nil), at)
+			b.g.Nodes[len(b.g.Nodes)-1].ClampLo = -0.5
 		}
 	}
 	b.exit(at)
 	return b.done(t), b.images(8)
+}
+
+// functions have slopes of at most 1.2.
+var functions = []*graph.Function{
+	{Name: "Sigmoid"},
+	{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}},
+	{Name: "HardSwish"},
+	{Name: "Gelu"},
+	{Name: "Tanh"},
+	{Name: "LeakyRelu", Alpha: 0.1},
+	{Name: "Softplus"},
+	{Name: "Elu", Alpha: 1},
+	{Name: "Mish"},
 }
 
 func relu(n *graph.Node) { n.ClampLo, n.ClampHi = 0, float32(math.Inf(1)) }

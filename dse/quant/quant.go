@@ -33,8 +33,10 @@ type Layer struct {
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
 	// Curve is the node's function, from fraction Mid (to which Shift leads then) to the output's; nil if it has none.
-	Curve *abi.Curve
-	Mid   int
+	// CurveError is how far the curve is from it at most, on the calibrated range with its headroom.
+	Curve      *abi.Curve
+	Mid        int
+	CurveError float64
 
 	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
 	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not
@@ -71,7 +73,7 @@ func (n *Network) Coarse() Coarse {
 		q, node := n.Layers[i].Weights, &n.Graph.Nodes[i]
 		channels := n.Graph.Tensors[node.Output].C
 		if len(q) == 0 || strings.HasSuffix(node.Name, restOf) ||
-			roundingNegligible(node, key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}, n.Layers[i].WFrac) {
+			roundingNegligible(node, key{in: n.Frac[node.Inputs[0]], out: n.sum(i)}, n.Layers[i].WFrac) {
 			continue
 		}
 		each := len(q) / channels
@@ -99,6 +101,14 @@ func (n *Network) Coarse() Coarse {
 func (c Coarse) String() string {
 	return fmt.Sprintf("%d of %d output channels keep fewer than %d bits of their largest weight, as all of a layer share one scale; the worst is channel %d of %q with %d bits",
 		c.Channels, c.Of, c.Least, c.Channel, c.Layer, c.Bits)
+}
+
+// sum is the fraction to which a layer's sums are shifted.
+func (n *Network) sum(layer int) int {
+	if n.Layers[layer].Curve != nil {
+		return n.Layers[layer].Mid
+	}
+	return n.Frac[n.Graph.Nodes[layer].Output]
 }
 
 // Network is a quantised graph.

@@ -51,6 +51,7 @@ type Options struct {
 	Workers int
 
 	parts map[string]part // by node's name: layers that compute a part of a longer sum
+	front []*spread       // by node: what its function is applied to
 }
 
 func (o Options) defaults() Options {
@@ -75,7 +76,7 @@ func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, err
 // QuantiseFrom is Quantise with images that are not all in memory. If channels are scaled or a layer is split in two,
 // the network's graph is not g, but it computes the same.
 func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Network, error) {
-	channels, err := calibrate(g, n, image, o)
+	channels, front, err := calibrate(g, n, image, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +84,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	o.parts = map[string]part{}
 	for {
 		// Weights may lose too much here: such layers are split in two afterwards.
+		o.front = front
 		loose := o
 		loose.MinWeightBits = 1
 		q, err := QuantiseRanges(g, largest(channels), o)
@@ -101,7 +103,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 			return q, err
 		}
 		g = longer
-		if channels, err = calibrate(g, n, image, o); err != nil {
+		if channels, front, err = calibrate(g, n, image, o); err != nil {
 			return nil, err
 		}
 	}
@@ -126,6 +128,11 @@ func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, erro
 			return nil, fmt.Errorf("network %s: %w: the range of tensor %q is %v", g.Name, ErrCalibration, g.Tensors[t].Name, r)
 		}
 	}
+	for n := range g.Nodes {
+		if g.Nodes[n].Function != nil && (len(o.front) != len(g.Nodes) || o.front[n] == nil) {
+			return nil, fmt.Errorf("network %s: %w: nothing is known of what %q applies %v to", g.Name, ErrCalibration, g.Nodes[n].Name, g.Nodes[n].Function)
+		}
+	}
 	s := newSolver(g, ranges, o)
 	n, err := s.solve()
 	if err != nil {
@@ -141,6 +148,7 @@ type solver struct {
 	group []int // tensors of one group share a fraction
 	frac  []int // by group
 	wfrac []int // by node, once known
+	mid   []int // by node: fraction in front of its function
 	known []key // the arguments for which wfrac was computed
 }
 
@@ -153,7 +161,7 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	s := &solver{
 		g: g, o: o,
 		group: make([]int, len(g.Tensors)), frac: make([]int, len(g.Tensors)),
-		wfrac: make([]int, len(g.Nodes)), known: make([]key, len(g.Nodes)),
+		wfrac: make([]int, len(g.Nodes)), known: make([]key, len(g.Nodes)), mid: make([]int, len(g.Nodes)),
 	}
 	for t := range s.group {
 		s.group[t] = t
@@ -177,18 +185,38 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
 		hard := max(math.Abs(float64(node.ClampLo)), math.Abs(float64(node.ClampHi)))
+		if node.Function != nil {
+			s.mid[n] = fraction(orOne(o.front[n].largest()*o.Headroom), maxFrac)
+			hard = min(hard, s.bound(n))
+		}
 		bound[node.Output] = min(bound[node.Output], hard)
 	}
 	for t := range s.frac {
 		s.frac[t] = maxFrac
 	}
 	for t, b := range bound {
-		if b == 0 {
-			b = 1 // always zero in calibration: any fraction is as good
-		}
-		s.frac[s.group[t]] = min(s.frac[s.group[t]], fraction(b, maxFrac))
+		s.frac[s.group[t]] = min(s.frac[s.group[t]], fraction(orOne(b), maxFrac))
 	}
 	return s
+}
+
+// orOne is a bound, of a tensor that is always zero in calibration any.
+func orOne(bound float64) float64 {
+	if bound == 0 {
+		return 1
+	}
+	return bound
+}
+
+// bound is the largest magnitude of a node's function on all that 16 bits hold in front of it. One saturates by a step
+// rather than halving the scale.
+func (s *solver) bound(n int) float64 {
+	const every = 64
+	most := 0.0
+	for x := math.MinInt16; x <= math.MaxInt16+1; x += every {
+		most = max(most, math.Abs(s.g.Nodes[n].Function.At(math.Ldexp(float64(x), -s.mid[n]))))
+	}
+	return most * math.MaxInt16 / (math.MaxInt16 + 1)
 }
 
 func (s *solver) root(t int) int {
@@ -209,6 +237,33 @@ func fraction(x float64, most int) int {
 }
 
 func (s *solver) of(t graph.TensorID) int { return s.frac[s.group[t]] }
+
+// sum is the fraction to which a node's sums are shifted: its output's, or that in front of its function.
+func (s *solver) sum(n int) int {
+	if s.g.Nodes[n].Function != nil {
+		return s.mid[n]
+	}
+	return s.of(s.g.Nodes[n].Output)
+}
+
+// lowerSum is lower for sum.
+func (s *solver) lowerSum(n, f int) (bool, error) {
+	node := &s.g.Nodes[n]
+	if node.Function == nil {
+		return s.lower(n, node.Output, f)
+	}
+	// A slope of one needs 16 bits at every shift.
+	changed, err := s.lower(n, node.Output, min(s.mid[n], f)+maxIdentity)
+	if err != nil || s.mid[n] <= f {
+		return changed, err
+	}
+	if f < minFrac {
+		return false, fmt.Errorf("layer %d (%q): %w: it would need %d fraction bits in front of %v, at least %d are supported",
+			n, node.Name, ErrRange, f, node.Function, minFrac)
+	}
+	s.mid[n] = f
+	return true, nil
+}
 
 // lower reduces the fraction of a tensor, and of those that share its scale, to f; it reports whether that changed
 // anything.
@@ -266,6 +321,8 @@ func (s *solver) settle(n int) (bool, error) {
 		return s.settleConv(n)
 	case graph.Add:
 		return s.settleAdd(n)
+	case graph.Mul:
+		return s.settleMul(n)
 	case graph.AvgPool:
 		return s.settleAvg(n)
 	}
@@ -279,7 +336,7 @@ func (s *solver) settleConv(n int) (bool, error) {
 	}
 	acc := s.wfrac[n] + s.of(node.Inputs[0])
 	// There is no left shift: an output or a residual finer than the accumulator gets a coarser fraction.
-	changed, err := s.lower(n, node.Output, acc)
+	changed, err := s.lowerSum(n, acc)
 	if err != nil || node.Residual == graph.None {
 		return changed, err
 	}
@@ -315,7 +372,7 @@ func (s *solver) shareShift(nodes []int) {
 // chooseWeights finds the maximum fraction bits for the weights of node n.
 func (s *solver) chooseWeights(n int) error {
 	node := &s.g.Nodes[n]
-	k := key{in: s.of(node.Inputs[0]), out: s.of(node.Output), valid: true}
+	k := key{in: s.of(node.Inputs[0]), out: s.sum(n), valid: true}
 	if node.Residual != graph.None {
 		k.res = s.of(node.Residual)
 	}
@@ -430,16 +487,18 @@ func saturate(v float64) int16 {
 func (s *solver) settleAdd(n int) (bool, error) {
 	node := &s.g.Nodes[n]
 	a, b := node.Inputs[0], node.Inputs[1]
-	changed := false
+	changed, err := s.lowerSum(n, s.of(a)+maxIdentity)
+	if err != nil {
+		return changed, err
+	}
 	// The identity's weight and the residual's shift are both below 2^18, so the sum is below 2^35.
 	for _, limit := range []struct {
 		tensor graph.TensorID
 		most   int
 	}{
 		{b, s.of(a) + maxIdentity},
-		{node.Output, s.of(a) + maxIdentity},
 		{a, s.of(b) + 18},
-		{a, s.of(node.Output) + MaxShift - maxIdentity},
+		{a, s.sum(n) + MaxShift - maxIdentity},
 	} {
 		c, err := s.lower(n, limit.tensor, limit.most)
 		if err != nil {
@@ -447,12 +506,24 @@ func (s *solver) settleAdd(n int) (bool, error) {
 		}
 		changed = changed || c
 	}
-	s.wfrac[n] = max(0, s.of(b)-s.of(a), s.of(node.Output)-s.of(a))
+	s.wfrac[n] = max(0, s.of(b)-s.of(a), s.sum(n)-s.of(a))
 	if rs := s.of(a) + s.wfrac[n] - s.of(b); rs > 18 {
-		c, err := s.lower(n, node.Output, s.of(b)+18)
+		c, err := s.lowerSum(n, s.of(b)+18)
 		return changed || c, err
 	}
 	return changed, nil
+}
+
+func (s *solver) settleMul(n int) (bool, error) {
+	node := &s.g.Nodes[n]
+	a, b := node.Inputs[0], node.Inputs[1]
+	changed, err := s.lower(n, node.Output, s.of(a)+s.of(b))
+	if err != nil {
+		return changed, err
+	}
+	// A product of small factors keeps no more bits than the shift drops.
+	c, err := s.lower(n, a, s.of(node.Output)+maxProductShift-s.of(b))
+	return changed || c, err
 }
 
 func (s *solver) settleAvg(n int) (bool, error) {
@@ -530,18 +601,29 @@ func (s *solver) build(n int, l *Layer) error {
 	case graph.Conv:
 		l.WFrac = s.wfrac[n]
 		acc := l.WFrac + s.of(node.Inputs[0])
-		l.Shift = acc - out
+		l.Shift = acc - s.sum(n)
 		if node.Residual != graph.None {
 			l.ResShift = acc - s.of(node.Residual)
 		}
 		quantiseWeights(l, node)
-		return biases(l, node, acc)
+		if err := biases(l, node, acc); err != nil {
+			return err
+		}
 	case graph.Add:
 		l.WFrac = s.wfrac[n]
 		acc := l.WFrac + s.of(node.Inputs[0])
-		l.Shift, l.ResShift = acc-out, acc-s.of(node.Inputs[1])
+		l.Shift, l.ResShift = acc-s.sum(n), acc-s.of(node.Inputs[1])
+	case graph.Mul:
+		l.ResShift = s.of(node.Inputs[0]) + s.of(node.Inputs[1]) - out
 	case graph.AvgPool:
 		return s.buildAvg(n, l)
+	}
+	if node.Function != nil {
+		var err error
+		l.Mid = s.mid[n]
+		if l.Curve, l.CurveError, err = fit(node.Function, s.o.front[n], s.o.Headroom, l.Mid, out); err != nil {
+			return fmt.Errorf("layer %d (%q): %w", n, node.Name, err)
+		}
 	}
 	return nil
 }

@@ -39,6 +39,10 @@ func rnd(x int64, n int) int64 {
 
 func finish(x int64, l *Layer) int16 {
 	x = min(max(x, -32768), 32767)
+	if c := l.Curve; c != nil {
+		s := c.Segments[min(max((x-int64(c.Lo))>>c.Step, 0), 31)]
+		x = min(max(rnd(int64(s.Slope)*x+int64(s.Offset), int(c.Shift)), -32768), 32767)
+	}
 	return int16(min(max(x, int64(l.ClampLo)), int64(l.ClampHi)))
 }
 
@@ -78,6 +82,9 @@ func (r reference) node(n int, t [][]int16) []int16 {
 				case graph.Add:
 					acc := int64(x[i])<<l.WFrac + int64(t[node.Inputs[1]][i])<<l.ResShift
 					y[i] = finish(rnd(acc, l.Shift), l)
+				case graph.Mul:
+					other := t[node.Inputs[1]]
+					y[i] = finish(rnd(int64(x[i])*int64(other[i%len(other)]), l.ResShift), l)
 				case graph.MaxPool, graph.AvgPool:
 					best, sum, taps := int64(-32768), int64(0), 0
 					for ky := range w.KH {
@@ -123,7 +130,7 @@ func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
 	y, slack = make([]float64, out.Elems()), make([]float64, out.Elems())
 	value := func(id graph.TensorID, i int) float64 { return r.n.Value(id, t[id][i]) }
-	half := math.Ldexp(0.5, -r.n.Frac[node.Output])
+	half := math.Ldexp(0.5, -r.n.sum(n))
 	for i := range y {
 		c, ox, oy := i%out.C, i/out.C%out.W, i/out.C/out.W
 		v, off := 0.0, half
@@ -154,6 +161,8 @@ func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 			}
 		case graph.Add:
 			v = value(node.Inputs[0], i) + value(node.Inputs[1], i)
+		case graph.Mul:
+			v = value(node.Inputs[0], i) * value(node.Inputs[1], i%len(t[node.Inputs[1]]))
 		case graph.MaxPool:
 			v = math.Inf(-1)
 			each(c, 1, func(x float64, _, _ int) { v = max(v, x) })
@@ -173,6 +182,9 @@ func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 					break
 				}
 			}
+		}
+		if node.Function != nil {
+			v, off = node.Function.At(v), 1.2*off+l.CurveError
 		}
 		y[i] = min(max(v, float64(node.ClampLo)), float64(node.ClampHi))
 		slack[i] = off * (1 + 1e-9)

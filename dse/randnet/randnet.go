@@ -153,6 +153,8 @@ type builder struct {
 	g   *graph.Graph
 	q   *quant.Network
 	seg int
+
+	each bool // the next convolution has every channel by itself
 }
 
 func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
@@ -194,7 +196,11 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 
 // channels draws a number of channels, close to the sizes at which tiles end.
 func (b *builder) channels() int {
-	switch b.rng.IntN(5) {
+	kinds := 5
+	if b.d.Depthwise {
+		kinds = 6
+	}
+	switch b.rng.IntN(kinds) {
 	case 0:
 		return 1 + b.rng.IntN(3)
 	case 1:
@@ -203,6 +209,8 @@ func (b *builder) channels() int {
 		return max(1, b.d.TC-1+b.rng.IntN(3))
 	case 3:
 		return 1 + b.rng.IntN(2*b.d.TC+3)
+	case 5: // more than the depthwise unit's lanes
+		return b.d.NB() - 1 + b.rng.IntN(b.d.NB()+3)
 	}
 	return 1 + b.rng.IntN(b.d.TC)
 }
@@ -226,6 +234,9 @@ func (b *builder) node(n graph.Node, l quant.Layer) {
 func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
 	if b.d.Post && b.o.Product && b.rng.IntN(6) == 0 {
 		return b.product(t)
+	}
+	if b.d.Depthwise && b.o.Groups && b.rng.IntN(6) == 0 {
+		return b.depthwise(t)
 	}
 	r := b.rng.IntN(100)
 	switch {
@@ -309,7 +320,9 @@ const accLimit = 1 << 34
 func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	groups := 1
-	if b.o.Groups && b.rng.IntN(5) == 0 {
+	if b.each {
+		groups, outC = in.C, in.C
+	} else if b.o.Groups && b.rng.IntN(5) == 0 {
 		outC = in.C * (1 + b.rng.IntN(2))
 		if res != graph.None {
 			outC = b.g.Tensors[res].C
@@ -435,6 +448,17 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 	out := b.tensor(in.H, in.W, in.C, l.WFrac+fa-l.Shift)
 	b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{t, other}, Output: out, Residual: graph.None}, l)
 	return out, nil
+}
+
+// depthwise appends a depthwise convolution, mostly of windows that the unit walks by columns.
+func (b *builder) depthwise(t graph.TensorID) (graph.TensorID, error) {
+	w := b.window(t, true)
+	if in := b.g.Tensors[t]; b.rng.IntN(3) > 0 {
+		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, 3, 1+b.rng.IntN(2))
+	}
+	b.each = true
+	defer func() { b.each = false }()
+	return b.conv(t, w, 0, nil, graph.None)
 }
 
 // product appends a product of two maps: of a convolution's output, or of one pixel, like a squeeze-and-excite.

@@ -120,6 +120,7 @@ func TestOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.Post = true // which operators may need
 	t.Logf("seed %d, %d random changes of each", *seed, *n)
 	path := filepath.Join(t.TempDir(), "net.onnx")
 	yes, no := 0, 0

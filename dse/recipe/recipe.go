@@ -91,15 +91,18 @@ func (r *Recipe) Own() bool { return Own(r.Network) }
 // Trained reports whether the network is one that the zoo trained on Fashion-MNIST.
 func (r *Recipe) Trained() bool { return r.Network == "fashion" || r.Network == "tiny" }
 
-// Graph imports the network.
-func (r *Recipe) Graph() (*graph.Graph, error) { return r.Import.Graph(r.Network, r.Seed) }
+// Graph imports the network for a design.
+func (r *Recipe) Graph(d configs.Design) (*graph.Graph, error) {
+	return r.Import.Graph(r.Network, r.Seed, d.Post)
+}
 
-// Graph imports a network. Missing weights are drawn from seed.
-func (i *Import) Graph(network string, seed uint64) (*graph.Graph, error) {
+// Graph imports a network, for designs with post or without. Missing weights are drawn from seed.
+func (i *Import) Graph(network string, seed uint64, post bool) (*graph.Graph, error) {
 	o, err := i.options(seed)
 	if err != nil {
 		return nil, err
 	}
+	o.Post = post
 	read := zoo.LoadWith
 	if Own(network) {
 		read = onnx.ImportFile
@@ -346,7 +349,7 @@ func Noise(in images.Shape, n int, seed uint64, limit float64) [][]float32 {
 
 // Make compiles the network for a design.
 func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
-	g, err := r.Graph()
+	g, err := r.Graph(d)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func TestFloats(t *testing.T) {
 func TestEvaluate(t *testing.T) {
 	dir := home(t)
 	r := own(dir)
-	g, err := r.Graph()
+	g, err := r.Graph(configs.Design{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestNotes(t *testing.T) {
 		if r.Calibrate = ""; path != "" {
 			r.Calibrate = filepath.Join(dir, path)
 		}
-		g, err := r.Graph()
+		g, err := r.Graph(configs.Design{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -158,7 +158,7 @@ module drain #(
   assign dw_cnt_o = b_cnt_q;
   assign dw_pixel_o = b_last_q;
   assign dw_pop_o = b_go && dw;
-  assign dr_en_o = a_go && ch_first_q;
+  assign dr_en_o = a_go && ch_first_q && !dw;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;

@@ -31,6 +31,7 @@ const (
 	covReads   = "read_port"
 	covWrites  = "write_port"
 	covCross   = "cross"       // operator, <k, s>, loop order and number of ports
+	covBehind  = "behind"      // what comes behind the shift, operator and <k, s>
 	covStalls  = "stall"       // counters of the NPU
 	covClients = "arbitration" // of the read ports: served client > waiting client
 	covPorts   = "port_stall"  // channels that wait for each port
@@ -124,8 +125,43 @@ func NewCoverage(designs []configs.Design) *Coverage {
 				}
 			}
 		}
+		c.behind(d)
 	}
 	return c
+}
+
+// runs tells whether a design has the operator.
+func runs(d configs.Design, op abi.Op) bool { return op != abi.OpDepthwise || d.Depthwise }
+
+// behind adds the bins of what a design has behind the shift. The compiler's products are depthwise layers, where the
+// design has these.
+func (c *Coverage) behind(d configs.Design) {
+	if !d.Post {
+		return
+	}
+	for _, p := range mapping.Points {
+		if !mapping.Built(d, p) {
+			continue
+		}
+		c.bin(covBehind, behindName("curve", abi.OpGEMM, p))
+		if !d.Depthwise {
+			c.bin(covBehind, behindName("product", abi.OpGEMM, p))
+			c.bin(covBehind, behindName("product by a pixel", abi.OpGEMM, p))
+		}
+	}
+	if d.Depthwise {
+		for _, what := range []string{"curve", "product", "product by a pixel"} {
+			c.bin(covBehind, behindName(what, abi.OpDepthwise, mapping.Point{}))
+		}
+	}
+}
+
+// behindName is the bin of what comes behind the shift; only a GEMM has <k, s>.
+func behindName(what string, op abi.Op, p mapping.Point) string {
+	if op != abi.OpGEMM {
+		return fmt.Sprintf("%v:%s", op, what)
+	}
+	return fmt.Sprintf("%v:%s:%s", op, pointName(p), what)
 }
 
 // Checked adds the bins that only a build with sim/checkers counts.
@@ -232,9 +268,6 @@ func (c *Coverage) hit(group, name string, n uint64) {
 		c.hits[group][name] += n
 	}
 }
-
-// runs reports whether a design has the unit of an operator.
-func runs(d configs.Design, op abi.Op) bool { return op != abi.OpDepthwise || d.Depthwise }
 
 // shape is a property of a layer with an FBCB entry.
 type shape struct {
@@ -384,6 +417,14 @@ func (c *Coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
 func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2]string {
 	at := mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}
 	out := [][2]string{{covOps, l.Op.String()}, {covBatches, strconv.Itoa(batch)}, {covCross, crossName(d, l.Op, at, e.Order)}}
+	switch {
+	case l.Curve:
+		out = append(out, [2]string{covBehind, behindName("curve", l.Op, at)})
+	case l.Product && l.ResPix == 0:
+		out = append(out, [2]string{covBehind, behindName("product by a pixel", l.Op, at)})
+	case l.Product:
+		out = append(out, [2]string{covBehind, behindName("product", l.Op, at)})
+	}
 	v := reflect.ValueOf(*l)
 	for _, f := range c.bins[covFlags] {
 		if v.FieldByName(f).Bool() {

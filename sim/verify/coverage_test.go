@@ -79,6 +79,34 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got, want := NewCoverage(append(designs[:0:0], plain)).bins[covPoints], []string{"1,1"}; !slices.Equal(got, want) {
 		t.Errorf("without stacking: points %v, want %v", got, want)
 	}
+	// what comes behind the shift is a bin where some design has it
+	if got := c.bins[covBehind]; len(got) != 0 {
+		t.Errorf("without post: behind the shift %v", got)
+	}
+	plain.Post = true
+	c = NewCoverage(append(designs[:0:0], plain))
+	if got, want := c.bins[covBehind], []string{"GEMM:1,1:curve", "GEMM:1,1:product", "GEMM:1,1:product by a pixel"}; !slices.Equal(got, want) {
+		t.Errorf("behind the shift: %v, want %v", got, want)
+	}
+	if got, want := c.bins[covFlags], []string{"Residual", "AvgTable", "Curve", "Product"}; !slices.Equal(got, want) {
+		t.Errorf("flags %v, want %v", got, want)
+	}
+	product := abi.Desc{Op: abi.OpGEMM, Residual: true, Product: true, OutC: 3}
+	c.layer(plain, &product, abi.FBCB{BR: 1}, 1)
+	product.ResPix = 3
+	c.layer(plain, &product, abi.FBCB{BR: 1}, 1)
+	c.layer(plain, &abi.Desc{Op: abi.OpGEMM, Curve: true}, abi.FBCB{BR: 1}, 1)
+	for _, bin := range c.bins[covBehind] {
+		if c.hits[covBehind][bin] != 1 {
+			t.Errorf("behind the shift: %v, want 1 of each", c.hits[covBehind])
+		}
+	}
+	plain.Depthwise = true
+	if got, want := NewCoverage(append(designs[:0:0], plain)).bins[covBehind], []string{
+		"GEMM:1,1:curve", "DEPTHWISE:curve", "DEPTHWISE:product", "DEPTHWISE:product by a pixel",
+	}; !slices.Equal(got, want) {
+		t.Errorf("behind the shift, with depthwise: %v, want %v", got, want)
+	}
 }
 
 func TestCoverageCounts(t *testing.T) {

@@ -4,7 +4,6 @@ package verify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/host/npu"
@@ -52,14 +51,7 @@ var kinds = []kind{
 		return "MAGIC"
 	})},
 	{"descriptor reserved bits", false, descriptor(abi.ErrDescMagic, reservedBit)},
-	{"descriptor operator", false, descriptor(abi.ErrDescOp, func(c *Campaign, raw []byte, _ *abi.Desc) string {
-		op := abi.Op(c.rng.IntN(16))
-		if slices.Contains(abi.Ops(), op) && runs(c.rig.design, op) {
-			return ""
-		}
-		raw[0] = raw[0]&0xF0 | byte(op)
-		return fmt.Sprintf("OP %d", op)
-	})},
+	{"descriptor operator", false, descriptor(abi.ErrDescOp, badOperator)},
 	{"descriptor sizes", false, descriptor(abi.ErrDescShape, badSize)},
 	{"descriptor sizes too large", false, descriptor(abi.ErrDescShape, tooLarge)},
 	{"descriptor products", false, descriptor(abi.ErrDescShape, badProduct)},

@@ -87,6 +87,18 @@ func (c *Campaign) pick(all []change) string {
 	return x.what
 }
 
+// badOperator is an operator that there is not, or what the build lacks.
+func badOperator(c *Campaign, raw []byte, d *abi.Desc) string {
+	all := []change{{"OP", func() { raw[0] = raw[0]&0xF0 | byte(len(abi.Ops())+c.rng.IntN(16-len(abi.Ops()))) }}}
+	if !c.rig.design.Depthwise {
+		all = append(all, change{"OP of a depthwise layer", func() { raw[0] = raw[0]&0xF0 | byte(abi.OpDepthwise) }})
+	}
+	if !c.rig.design.Post {
+		all = append(all, change{"CURVE", func() { d.Curve = true }}, change{"PRODUCT", func() { d.Product = true }})
+	}
+	return c.pick(all)
+}
+
 func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 	all := []change{
 		{"IN_H 0", func() { d.InH = 0 }},
@@ -140,11 +152,32 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 			change{"OUT_C of a pool", func() { d.OutC++; d.OutPix++ }},
 		)
 	}
+	post := c.rig.design.Post
 	if d.Residual {
-		all = append(all, change{"RES_PIX below OUT_C", func() {
-			d.ResPix = d.OutC - 1
-			d.ResRowBytes = 2 * uint32(d.OutW) * uint32(d.ResPix)
-		}})
+		pix := func(pix uint16) func() {
+			return func() { d.ResPix, d.ResRowBytes = pix, 2*uint32(d.OutW)*uint32(pix) }
+		}
+		if d.OutC > 1 {
+			all = append(all, change{"RES_PIX below OUT_C", pix(d.OutC - 1)})
+		}
+		if !post {
+			all = append(all, change{"one pixel as the residual", pix(0)})
+		}
+	}
+	if post {
+		if d.Op == abi.OpGEMM || d.Op == abi.OpDepthwise {
+			if !d.Residual {
+				all = append(all, change{"PRODUCT without RESIDUAL", func() { d.Product = true }})
+			}
+			if d.Curve {
+				all = append(all, change{"BIAS_COUNT without the curve", func() { d.BiasCount = d.OutC }},
+					change{"CURVE and PRODUCT", func() { d.Product = true }})
+			} else {
+				all = append(all, change{"CURVE without its words", func() { d.Curve = true }})
+			}
+		} else {
+			all = append(all, change{"CURVE of a pool", func() { d.Curve = true }}, change{"PRODUCT of a pool", func() { d.Product = true }})
+		}
 	}
 	return c.pick(all)
 }
@@ -213,6 +246,9 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 
 func badShift(c *Campaign, _ []byte, d *abi.Desc) string {
 	all := []change{{"SHIFT", func() { d.Shift = uint8(48 + c.rng.IntN(16)) }}}
+	if d.Curve {
+		all = append(all, change{"CURVE_STEP", func() { d.CurveStep = uint8(abi.CurveStepMax + 1 + c.rng.IntN(15-abi.CurveStepMax)) }})
+	}
 	if d.Op == abi.OpAvgPool {
 		all = append(all,
 			change{"AVG_SHIFT 0", func() { d.AvgShift = 0 }},
@@ -318,7 +354,7 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	if uint64(offset)+2*uint64(run) > uint64(c.rig.stride()) {
 		return span{offset, offset}
 	}
-	return span{offset + 2*uint32(run), offset + uint32(d.OutH)*rowBytes}
+	return span{offset + 2*uint32(run), offset + max(uint32(d.OutH)*rowBytes, 2*uint32(d.OutC))}
 }
 
 // weights is a weight stream that is longer or shorter than the layer's, by whole beats. A depthwise layer's is one tile.

@@ -99,7 +99,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		return err
 	}
 	r := c.recipe()
-	g, err := r.Graph()
+	g, err := r.Graph(d)
 	if err != nil {
 		return err
 	}

@@ -130,6 +130,7 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 				fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
 			}
 			fmt.Fprintln(w)
+			n.post(w)
 			continue
 		}
 		fmt.Fprintf(w, "%s: not supported", n.File)
@@ -140,8 +141,21 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 		for _, x := range n.Needs {
 			fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
 		}
+		n.post(w)
 	}
 	return w.Flush()
+}
+
+// post says what needs a design with post.
+func (n *networkNeeds) post(to io.Writer) {
+	if len(n.Post) == 0 {
+		return
+	}
+	fmt.Fprint(to, "  a design with post: true runs")
+	for _, op := range slices.Sorted(maps.Keys(n.Post)) {
+		fmt.Fprintf(to, " %s x%d", op, n.Post[op])
+	}
+	fmt.Fprintln(to)
 }
 
 // models replaces a folder by its .onnx files.

@@ -28,7 +28,7 @@ func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 		return nil, nil, err
 	}
 	r := s.recipe()
-	g, err := r.Graph()
+	g, err := r.Graph(d)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -72,7 +72,7 @@ func mappings(name string) mapping.Options {
 }
 
 func (t *target) workload() (*search.Workload, error) {
-	g, err := t.Graph(t.Network, t.Seed)
+	g, err := t.Graph(t.Network, t.Seed, false)
 	if err != nil {
 		return nil, err
 	}

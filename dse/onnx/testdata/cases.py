@@ -338,6 +338,71 @@ def activations() -> None:
     m.write([m.op("Flatten", z), m.head(y, 4 * 3 * 3)], [m.op("Sigmoid", m.op("Flatten", z)), m.op("Sigmoid", m.outputs[0])])
 
 
+def functions() -> None:
+    """What only designs with post run: functions, written as exporters do, and products of two maps."""
+    m = Model("post_functions", [1, 3, 6, 6], opset=14)
+    y = m.conv("input", 3, 4, 3, 3)
+    for kind, attributes in [("Sigmoid", {}), ("Tanh", {}), ("Erf", {}), ("Elu", {"alpha": 0.7}), ("Selu", {}), ("Selu", {"alpha": 0.5, "gamma": 1.5}),
+                             ("Celu", {"alpha": 0.4}), ("Softplus", {}), ("Softsign", {}), ("HardSwish", {})]:
+        y = m.op(kind, m.conv(y, 4, 4, 1, 1), **attributes)
+    m.head(y, 4 * 4 * 4)
+    m.write()
+
+    def composed(m: Model, x: str) -> list[str]:
+        k = m.array
+        half = m.op("Mul", m.op("Mul", x, m.op("Add", m.op("Erf", m.op("Div", x, k(2**0.5))), k(1.0))), k(0.5))
+        cubed = m.op("Mul", m.op("Pow", x, k(3.0)), k(0.044715))
+        tanh = m.op("Tanh", m.op("Mul", m.op("Add", x, cubed), k((2 / np.pi) ** 0.5)))
+        return [
+            m.op("Mul", x, m.op("Sigmoid", x)),
+            m.op("Mul", m.op("HardSigmoid", x, alpha=1 / 6, beta=0.5), x),
+            m.op("Mul", x, m.op("Div", m.op("Clip", m.op("Add", x, k(3.0)), k(0.0), k(6.0)), k(6.0))),
+            m.op("Div", m.op("Mul", x, m.op("Clip", m.op("Add", x, k(3.0)), k(0.0), k(6.0))), k(6.0)),
+            half,
+            m.op("Mul", m.op("Mul", x, k(0.5)), m.op("Add", m.op("Erf", m.op("Mul", x, k(0.5**0.5))), k(1.0))),
+            m.op("Mul", m.op("Mul", k(0.5), x), m.op("Add", k(1.0), tanh)),
+            m.op("Mul", x, m.op("Tanh", m.op("Softplus", x))),
+            m.op("Div", x, m.op("Add", m.op("Abs", x), k(1.0))),
+            m.op("Mul", x, m.op("Sigmoid", m.op("Mul", x, k(1.702)))),
+            m.op("Exp", m.op("Min", x, k(0.25))),
+            m.op("Log", m.op("Add", m.op("Exp", m.op("Clip", x, k(-4.0), k(4.0))), k(1.0))),
+            m.op("Sqrt", m.op("Add", m.op("Pow", x, k(2.0)), k(0.5))),
+        ]
+
+    m = Model("post_composed", [1, 3, 5, 5])
+    maps = [m.op("Mul", m.conv(y, 4, 2, 1, 1), m.array(2.0)) for y in composed(m, m.conv("input", 3, 4, 3, 3))]
+    m.head(m.op("Concat", *maps, axis=1), 2 * len(maps) * 3 * 3)
+    m.write()
+
+    m = Model("post_fused", [1, 3, 6, 6])  # each function alone behind a convolution, a sum, a pool and a concatenation
+    y = "input"
+    for i in range(13):
+        y = m.conv(y, 3 if i == 0 else 4, 4, 1, 1)
+        y = composed(m, y)[i]  # nothing reads the others
+    y = m.op("Add", m.conv(y, 4, 4, 3, 3, pads=[1] * 4), y)
+    y = m.op("Mul", y, m.op("Sigmoid", y))
+    y = m.op("Tanh", m.op("MaxPool", y, kernel_shape=[2, 2]))
+    a, b = m.conv(y, 4, 3, 1, 1), m.conv(y, 4, 2, 3, 3, pads=[1] * 4)
+    y = m.op("Softplus", m.op("Concat", a, b, axis=1))
+    y = m.op("Relu", m.norm(m.op("Tanh", m.op("Relu", m.conv(y, 5, 4, 1, 1))), 4))
+    m.head(m.op("Clip", m.op("Sigmoid", m.conv(y, 4, 4, 1, 1)), m.array(0.3), m.array(0.6)), 4 * 5 * 5)
+    m.write()
+
+    m = Model("post_products", [1, 3, 6, 6])
+    x = m.op("Relu", m.conv("input", 3, 4, 3, 3))
+    gate = m.op("HardSigmoid", m.conv(m.op("Relu", m.conv(m.op("GlobalAveragePool", x), 4, 2, 1, 1)), 2, 4, 1, 1))
+    y = m.op("Mul", gate, x)
+    mean = m.op("ReduceMean", y, axes=[2, 3], keepdims=0)
+    gate = m.op("Unsqueeze", m.op("Sigmoid", m.op("Gemm", mean, m.random(4, 4))), m.array([2, 3], np.int64))
+    y = m.op("Mul", m.conv(y, 4, 4, 1, 1), gate)
+    y = m.op("Relu", m.op("Mul", m.conv(y, 4, 4, 1, 1), m.conv(x, 4, 4, 1, 1)))
+    y = m.norm(m.op("Mul", m.conv(y, 4, 4, 1, 1), y), 4)
+    y = m.op("Pow", m.op("Transpose", y, perm=[0, 2, 3, 1]), m.array(2.0))
+    y = m.op("Mul", y, m.op("Sigmoid", m.op("Transpose", x, perm=[0, 2, 3, 1])))
+    m.head(y, 4 * 4 * 4)
+    m.write()
+
+
 def expressions() -> None:
     """Weights that are computed from constants."""
     m = Model("fold_arithmetic", [1, 3, 5, 5])
@@ -614,5 +679,5 @@ def pieces() -> None:
 
 
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels, views, pieces):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, expressions, layouts, pixels, views, pieces):
         build()

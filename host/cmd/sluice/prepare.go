@@ -125,7 +125,7 @@ func (w *what) open(e *cli.Env, fits []func(int) error) (*prepared, error) {
 		return nil, cli.Coded(cli.Input, err)
 	}
 	r := &recipe.Recipe{Flags: w.Flags, Network: w.Network, Seed: weightSeed, Data: w.fashion()}
-	g, err := r.Graph()
+	g, err := r.Graph(d)
 	if err != nil {
 		return nil, cli.Coded(cli.Input, err)
 	}

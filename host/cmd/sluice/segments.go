@@ -23,12 +23,12 @@ import (
 
 // large imports the first segments of a network, or all if no number is given. The exits of the zoo's networks are
 // called exit1, exit2 ... in order of depth.
-func (c *verifyCmd) large() (*graph.Graph, error) {
+func (c *verifyCmd) large(post bool) (*graph.Graph, error) {
 	from := c.Import
 	from.InputSide = cmp.Or(onnx.Square(c.Input), from.InputSide)
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
 		// select exits by name: later layers may not fit such a small input
-		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}
+		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide, Post: post}
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
 		}
@@ -41,7 +41,7 @@ func (c *verifyCmd) large() (*graph.Graph, error) {
 		}
 		return nil, err
 	}
-	g, err := from.Graph(c.Network, weightSeed)
+	g, err := from.Graph(c.Network, weightSeed, post)
 	if err != nil || c.Segments == 0 {
 		return g, err
 	}
@@ -65,7 +65,7 @@ func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDo
 	}
 	d := designs[0]
 	c.Segments = max(c.Segments, 0) // negative: all
-	g, err := c.large()
+	g, err := c.large(d.Post)
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}

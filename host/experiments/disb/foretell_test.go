@@ -133,16 +133,7 @@ func compiled(name string) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recipe.Recipe{Network: name, Seed: foretoldSeed}
-	g, err := r.Graph()
-	if err != nil {
-		return nil, err
-	}
-	from, err := r.Calibration(g)
-	if err != nil {
-		return nil, err
-	}
-	return r.MakeFrom(g, from, d)
+	return (&recipe.Recipe{Network: name, Seed: foretoldSeed}).Make(d)
 }
 
 // Latency is how long a launch takes on so many units of the simulated GPU.

@@ -2,7 +2,8 @@
 // banks, biases, residual words and output words. The output must be every word of every row in
 // order, by the formula. A bank that has been released gets other content from the next cycle on. A
 // pool must count as drained when it is written, not earlier. With POST, the table of a layer's curve may be
-// written over as soon as the layer counts as drained.
+// written over as soon as the layer counts as drained. With DEPTHWISE some layers' sums are that unit's, of all channels of each
+// pixel, and come at random.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -10,6 +11,9 @@
 
 #ifndef P_POST
 #define P_POST 0
+#endif
+#ifndef P_DEPTHWISE
+#define P_DEPTHWISE 0
 #endif
 
 namespace {
@@ -29,6 +33,11 @@ struct Group {
   std::vector<int16_t> y;
 };
 
+struct Sums {
+  std::vector<int64_t> words;
+  bool pixel;  // a pixel's last
+};
+
 class Bench {
  public:
   explicit Bench(const tb::Args& args) : random_(args.seed), check_("drain", args.seed) {}
@@ -39,6 +48,8 @@ class Bench {
     curves_.clear();
     banks_.clear();
     expect_.clear();
+    sums_.clear();
+    there_ = false;
     residual_.clear();
     next_ = written_ = drained_ = 0;
     completed_ = freed_ = 0;
@@ -61,6 +72,7 @@ class Bench {
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 80), b_act);
       if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
+      if (P_DEPTHWISE && l.gemm() && l.k == 0 && !l.two() && !l.order && random_.percent(50)) l.op = sluice_abi::OP_DEPTHWISE;
       add(l);
     }
     unsigned waited = 0;
@@ -70,7 +82,7 @@ class Bench {
     }
     for (int i = 0; i < 5; i++) cycle();
     check_.that(freed_ == banks_.size(), "%zu banks given back, not %zu", freed_, banks_.size());
-    check_.that(!dut_.valid_o && residual_.empty(), "words left over");
+    check_.that(!dut_.valid_o && residual_.empty() && sums_.empty(), "words left over");
   }
 
   // A group a cycle when nothing holds it up.
@@ -109,7 +121,7 @@ class Bench {
       const int32_t word = static_cast<int32_t>(random_.next()) >> random_.below(31);
       curves_[n].push_back(static_cast<uint32_t>(i % 2 ? static_cast<int16_t>(word) : word));
     }
-    if (!l.gemm()) return;
+    if (!l.weighted()) return;
     model::Behind behind;
     behind.product = l.product;
     behind.curve = l.curve;
@@ -117,7 +129,7 @@ class Bench {
     behind.step = l.curve_step;
     behind.shift = l.curve_shift;
     behind.words = curves_[n].data();
-    const unsigned tc = l.tc(kTC);
+    const unsigned tc = l.gemm() ? l.tc(kTC) : l.out_c;
     for (const unit::Visit& v : unit::visits(l, tc)) {
       const unsigned rows0 = l.nb(v.b0) * l.nr(v.oh0) * l.out_w;
       const unsigned rows1 = l.two() ? l.nb(v.b0, 1) * l.nr(v.oh0) * l.out_w : 0;
@@ -127,18 +139,22 @@ class Bench {
         const unsigned gi = row >= rows0, r = gi ? row - rows0 : row;
         for (unsigned c = v.c0; c < std::min(v.c0 + tc, l.out_c); c += step(l)) {
           Group g;
+          Sums sums{{}, c + step(l) >= l.out_c};
           for (unsigned k = c; k < std::min({c + step(l), v.c0 + tc, l.out_c}); k++) {
             int64_t res = 0;
             if (l.residual) {
               res = unit::sign(random_.next(), 16);
               residual_.push_back(static_cast<uint16_t>(res));
             }
-            g.y.push_back(behind.post(bank[place(l, k - v.c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
+            if (!l.gemm()) sums.words.push_back(unit::sign(random_.next(), 36) >> random_.below(30));
+            const int64_t sum = l.gemm() ? bank[place(l, k - v.c0, gi, r)] : sums.words.back();
+            g.y.push_back(behind.post(sum, bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
           }
           expect_.push_back(g);
+          if (!l.gemm()) sums_.push_back(sums);
         }
       }
-      banks_.push_back(bank);
+      if (l.gemm()) banks_.push_back(bank);
     }
   }
 
@@ -155,8 +171,8 @@ class Bench {
     const unsigned counted = bias_layers_;
     if (dut_.rst_ni && bias_layers_ < layers_.size() && bias_layers_ < dut_.layers_drained_o + 2u) {
       const unit::Layer& l = layers_[bias_layers_];
-      const unsigned words = l.gemm() ? l.bias_words() : 0;
-      if (l.gemm() && bias_pos_ >= l.out_c && bias_pos_ < words) {
+      const unsigned words = l.weighted() ? l.bias_words() : 0;
+      if (l.weighted() && bias_pos_ >= l.out_c && bias_pos_ < words) {
         const unsigned at = bias_pos_ - l.out_c;
         dut_.curve_we_i = 1;
         dut_.curve_addr_i = static_cast<unsigned char>((bias_layers_ & 1) * sluice_abi::CURVE_WORDS + at);
@@ -185,6 +201,13 @@ class Bench {
       unit::put(dut_.res_data_i, i * 16, 16, i < res_fill_ ? residual_[i] : random_.next());
     }
     dut_.ready_i = random_.percent(ready_);
+    // sums of the depthwise unit: there, until they are taken
+    there_ = there_ || (!sums_.empty() && random_.percent(speed_));
+    dut_.dw_ok_i = there_;
+    for (unsigned i = 0; i < kLanes; i++) {
+      const bool is = there_ && i < sums_.front().words.size();
+      unit::put(dut_.dw_data_i, i * 36, 36, is ? static_cast<uint64_t>(sums_.front().words[i]) : random_.next());
+    }
     // the accumulators' read port: the value stays until the bank is released
     for (unsigned c = 0; read_new_ && c < 2 * kTC; c++) {
       unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][c * kHalfRows + read_row_]) : random_.next());
@@ -195,6 +218,12 @@ class Bench {
     dut_.eval();
     if (dut_.rst_ni) {
       if (offer && dut_.layer_ready_o) next_++;
+      if (dut_.dw_pop_o) {
+        check_.that(there_ && dut_.dw_cnt_o == sums_.front().words.size(), "pops %u sums", dut_.dw_cnt_o);
+        check_.that(dut_.dw_pixel_o == sums_.front().pixel, "a pixel ends elsewhere");
+        sums_.pop_front();
+        there_ = false;
+      }
       if (dut_.res_pop_o) {
         check_.that(dut_.res_cnt_o <= res_fill_ && dut_.res_cnt_o > 0, "pops %u of %u residual words", dut_.res_cnt_o, res_fill_);
         residual_.erase(residual_.begin(), residual_.begin() + dut_.res_cnt_o);
@@ -233,11 +262,11 @@ class Bench {
       if (done) completed_++;
       if (dut_.layers_drained_o != drained_) {
         check_.that(dut_.layers_drained_o == drained_ + 1 && drained_ < next_, "layers_drained_o is %u after %u", dut_.layers_drained_o, drained_);
-        check_.that(layers_[drained_].gemm() || written_ > drained_, "a pool counts as drained before it is written");
+        check_.that(layers_[drained_].weighted() || written_ > drained_, "a pool counts as drained before it is written");
         drained_++;
       }
       // a layer is written some time after it was drained, or after it was taken
-      if (written_ < next_ && (!layers_[written_].gemm() || drained_ > written_) && random_.percent(5)) written_++;
+      if (written_ < next_ && (!layers_[written_].weighted() || drained_ > written_) && random_.percent(5)) written_++;
     } else {
       held_ = false;
     }
@@ -254,13 +283,14 @@ class Bench {
   std::vector<std::vector<uint32_t>> curves_;  // words of their segments
   std::vector<std::vector<int64_t>> banks_;
   std::deque<Group> expect_;
+  std::deque<Sums> sums_;  // of the depthwise unit
   std::deque<uint16_t> residual_;
   size_t next_ = 0, completed_ = 0, freed_ = 0, read_bank_ = 0;
   unsigned written_ = 0, drained_ = 0;
   unsigned read_row_ = 0, bias_layers_ = 0, bias_pos_ = 0, res_fill_ = 0;
   unsigned ready_ = 100, speed_ = 100, res_speed_ = 100;
   uint64_t now_ = 0, first_out_ = 0;
-  bool read_valid_ = false, read_new_ = true, held_ = false;
+  bool read_valid_ = false, read_new_ = true, held_ = false, there_ = false;
   std::remove_reference_t<decltype(Vdrain::data_o)> held_data_{};
 };
 

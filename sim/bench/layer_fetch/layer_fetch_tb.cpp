@@ -21,6 +21,9 @@ constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
 #ifndef P_POST
 #define P_POST 0
 #endif
+#ifndef P_DEPTHWISE
+#define P_DEPTHWISE 0
+#endif
 #ifndef P_KEEP
 #define P_KEEP 256
 #endif
@@ -211,7 +214,7 @@ class Bench {
              return true;
            }
          }},
-        {"op 3", ERR_DESC_OP, field(DESC_F_OP, 3)},
+        {"an operator that is not built", ERR_DESC_OP, field(DESC_F_OP, P_DEPTHWISE ? 4 : OP_DEPTHWISE)},
         {"op 15", ERR_DESC_OP, field(DESC_F_OP, 15)},
         {"in_h", ERR_DESC_SHAPE, field(DESC_F_IN_H, 0)},
         {"in_w", ERR_DESC_SHAPE, field(DESC_F_IN_W, 0)},
@@ -596,6 +599,85 @@ class Bench {
     run(ERR_SLOT_RANGE);
   }
 
+  // The bytes of a depthwise layer's weights.
+  static void packed(unit::Layer& l) {
+    const uint64_t bytes = uint64_t{(l.in_c + P_NB - 1) / P_NB} * l.k_h * l.k_w * P_NB * 2;
+    l.w_bytes = l.w_tile = (bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
+  }
+  // Depthwise layers, right and wrong.
+  void depthwise() {
+    using L = unit::Layer;
+    struct Case {
+      const char* name;
+      unsigned code;
+      std::function<bool(L&, uint32_t*, uint32_t&)> change;
+    };
+    const auto field = [](const Field& f, int64_t v) { return [f, v](L&, uint32_t* w, uint32_t&) { return set(w, f, v), true; }; };
+    const auto entry = [](const Field& f, int64_t v) { return [f, v](L&, uint32_t*, uint32_t& e) { return set(&e, f, v), true; }; };
+    const auto bytes = [](int lines, bool tile) {
+      return [lines, tile](L& l, uint32_t* w, uint32_t&) {
+        l.w_bytes += static_cast<uint64_t>(lines * static_cast<int>(WEIGHT_ALIGN));
+        if (tile) l.w_tile = l.w_bytes;
+        return l.words(w), l.w_bytes > 0;
+      };
+    };
+    const Case cases[] = {
+        {"right", ERR_NONE, [](L&, uint32_t*, uint32_t&) { return true; }},
+        {"a residual", ERR_NONE, [](L& l, uint32_t* w, uint32_t&) { return l.residual = 1, l.res_pix = l.out_c, l.words(w), true; }},
+        {"as many weights as there may be", ERR_NONE,
+         [](L& l, uint32_t* w, uint32_t& e) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_NB;
+           l.in_h = l.out_h = l.tile_rows = l.tile_b = 1;
+           l.k_h = 8, l.k_w = DW_WORDS / 8, l.pad_l = l.pad_t = 0;
+           return packed(l), l.words(w), e = l.fbcb(), true;
+         }},
+        {"weights beyond the unit", ERR_DESC_SHAPE,
+         [](L& l, uint32_t* w, uint32_t& e) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_NB + 1;
+           l.in_h = l.out_h = l.tile_rows = l.tile_b = 1;
+           l.k_h = 3, l.k_w = DW_WORDS / 6 + 1, l.pad_l = l.pad_t = 0;
+           return packed(l), l.words(w), e = l.fbcb(), P_NB < P_C_MAX;
+         }},
+        {"w_bytes, a line more", ERR_DESC_SHAPE, bytes(1, true)},
+        {"w_bytes, a line less", ERR_DESC_SHAPE, bytes(-1, true)},
+        {"several tiles", ERR_DESC_SHAPE, bytes(1, false)},
+        {"bias_count", ERR_DESC_SHAPE, field(DESC_F_BIAS_COUNT, 0)},
+        {"avg_table", ERR_DESC_SHAPE, field(DESC_F_AVG_TABLE, 1)},
+        {"out_c", ERR_DESC_SHAPE, [](L& l, uint32_t* w, uint32_t&) { return l.out_c = ++l.out_pix, l.words(w), l.out_c <= P_C_MAX; }},
+        {"res_pix", ERR_DESC_SHAPE, [](L& l, uint32_t* w, uint32_t&) { return l.residual = 1, l.res_pix = l.out_c - 1, l.words(w), !P_POST || l.out_c > 1; }},
+        {"w_offset", ERR_DESC_ADDRESS, field(DESC_F_W_OFFSET_1, WEIGHT_ALIGN / 2)},
+        {"k = 1/2", ERR_FBCB_RANGE, entry(FBCB_K, 1)},
+        {"k = 2", ERR_FBCB_RANGE, entry(FBCB_K, 2)},
+        {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
+        {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
+        {"s = 2", ERR_FBCB_RANGE,
+         [](L& l, uint32_t*, uint32_t& e) {
+           set(&e, FBCB_TILE_B, 1);
+           return set(&e, FBCB_B_R, (l.b_act + 1) / 2), l.b_act > 1;
+         }},
+    };
+    for (const Case& c : cases) {
+      for (int found = 0, tries = 0; found < 3; tries++) {
+        check_.that(tries < 500, "no layer for %s", c.name);
+        setup(3);
+        const unsigned bad = static_cast<unsigned>(random_.below(3));
+        L l = layers_[bad];
+        if (l.gemm() || l.out_c > P_C_MAX) continue;
+        l.op = OP_DEPTHWISE;
+        l.table = 0;
+        packed(l);
+        put(bad, l);
+        if (!c.change(l, desc_[first_ + bad], fbcb_[8 * (first_ + bad) + b_act_ - 1])) continue;
+        if (c.code == ERR_NONE) layers_[bad] = l;
+        name_ = c.name;
+        found++;
+        run(c.code, bad);
+      }
+    }
+  }
+
   // Every rule for kept tensors, broken at the layer that keeps the tensor (0) or at the one that
   // reads it (1).
   void kept() {
@@ -840,6 +922,7 @@ int main(int argc, char** argv) {
   }
   bench.largest();
   bench.illegal();
+  if (P_DEPTHWISE) bench.depthwise();
   bench.kept();
   bench.kept_largest();
   return bench.finish();

@@ -1,0 +1,288 @@
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// curves are operators that are a function of each element, and how their attributes are read. Only designs with post
+// run them.
+var curves = map[string]func(a *attributes) *graph.Function{
+	"Celu": func(a *attributes) *graph.Function {
+		return &graph.Function{Name: "Celu", Alpha: float64(a.float("alpha", 1))}
+	},
+	"Elu": func(a *attributes) *graph.Function {
+		return &graph.Function{Name: "Elu", Alpha: float64(a.float("alpha", 1))}
+	},
+	"Erf": named("Erf"),
+	"Exp": named("Exp"),
+	"Gelu": func(a *attributes) *graph.Function {
+		if a.string("approximate", "none") == "tanh" {
+			return &graph.Function{Name: "GeluTanh"}
+		}
+		return &graph.Function{Name: "Gelu"}
+	},
+	"HardSwish":  named("HardSwish"),
+	"Log":        named("Log"),
+	"Mish":       named("Mish"),
+	"Reciprocal": named("Reciprocal"),
+	"Selu": func(a *attributes) *graph.Function {
+		return &graph.Function{Name: "Selu", Alpha: float64(a.float("alpha", 1.67326319217681884765625)), Beta: float64(a.float("gamma", 1.05070102214813232421875))}
+	},
+	"Softplus": named("Softplus"),
+	"Softsign": named("Softsign"),
+	"Sqrt":     named("Sqrt"),
+	"Tanh":     named("Tanh"),
+}
+
+func named(name string) func(*attributes) *graph.Function {
+	return func(*attributes) *graph.Function { return &graph.Function{Name: name} }
+}
+
+// curve lowers an operator of the table above.
+func (c *call) curve() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	fn := curves[opName(c.node)](c.attr)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	return c.byFunction(fn)
+}
+
+// byFunction applies a function to input 0.
+func (c *call) byFunction(fn *graph.Function) error {
+	v, err := c.elements(0)
+	if err != nil {
+		return err
+	}
+	if err := c.post("a function that is no clamp"); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	return c.emit(layer{kind: curve, function: fn}, v, t.h, t.w, t.c, false)
+}
+
+// post refuses what only designs with post run, and counts it.
+func (c *call) post(what string) error {
+	if !c.options.Post {
+		return fmt.Errorf("%w: %s; a design with post: true runs it", ErrUnsupported, what)
+	}
+	c.posts[opName(c.node)]++
+	return nil
+}
+
+// pow is a map to a constant power: of 2 and 3 products, which a function of more may hold.
+func (c *call) pow() error {
+	if err := c.plain(2, 2); err != nil {
+		return err
+	}
+	exponent, err := c.number(c.input(1))
+	if err != nil {
+		return err
+	}
+	if exponent != 2 && exponent != 3 {
+		return c.byFunction(&graph.Function{Name: "Pow", Alpha: float64(exponent)})
+	}
+	v, err := c.elements(0)
+	if err != nil {
+		return err
+	}
+	if err := c.post("a power"); err != nil {
+		return err
+	}
+	t, x := c.shapeOf(v), v.tensor
+	if exponent == 3 {
+		square, err := c.alone(layer{kind: mul, in: []int{x, x}}, v, " (squared)", true)
+		if err != nil {
+			return err
+		}
+		return c.emit(layer{kind: mul, in: []int{square.tensor, x}}, v, t.h, t.w, t.c, t.nonNegative)
+	}
+	return c.emit(layer{kind: mul, in: []int{x, x}}, v, t.h, t.w, t.c, true)
+}
+
+// times is a product of two maps, of which one may have one pixel for all of the other's, or their quotient, which has
+// to be a function of one map.
+func (c *call) times(k kind) error {
+	if err := c.plain(2, 2); err != nil {
+		return err
+	}
+	if err := c.post(map[kind]string{mul: "a product of two maps", div: "a quotient of two maps"}[k]); err != nil {
+		return err
+	}
+	a, b, err := c.pair()
+	if err != nil && k == mul {
+		var gate error
+		if a, b, gate = c.gated(); gate != nil {
+			return fmt.Errorf("%w; nor is one of them one pixel of as many channels", err)
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	s, t := c.shapeOf(a), c.shapeOf(b)
+	return c.emit(layer{kind: k, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, k == mul && s.nonNegative && t.nonNegative)
+}
+
+// gated gives a map and another of one pixel and the same channels, in whatever order they are inputs.
+func (c *call) gated() (a, b value, err error) {
+	for i := range 2 {
+		if a, err = c.value(i); err != nil {
+			return
+		}
+		if b, err = c.value(1 - i); err != nil {
+			return
+		}
+		s, t, v, w := c.shapeOf(a), c.shapeOf(b), c.viewOf(a), c.viewOf(b)
+		if t.h*t.w != 1 || t.c != s.c || len(v.axes) != len(w.axes) {
+			continue
+		}
+		axis := slices.IndexFunc(w.axes, func(f []factor) bool { return len(f) > 0 })
+		if axis >= 0 && v.channels(axis, s) || axis < 0 && s.c == 1 {
+			return a, b, nil
+		}
+	}
+	return a, b, ErrShape
+}
+
+// Activations as exporters write them are several operators of one map: x * Sigmoid(x), x * Erf(x / sqrt 2) and so on.
+// What follows makes one function of each.
+
+// uniform is what an affine layer does to every channel alike.
+func (l *layer) uniform() (scale, shift float64, ok bool) {
+	at := func(of []float64, i int, absent float64) float64 {
+		if of == nil {
+			return absent
+		}
+		return of[i]
+	}
+	scale, shift = at(l.scale, 0, 1), at(l.shift, 0, 0)
+	for i := range max(len(l.scale), len(l.shift)) {
+		if at(l.scale, i, 1) != scale || at(l.shift, i, 0) != shift {
+			return 0, 0, false
+		}
+	}
+	return scale, shift, true
+}
+
+// elementwise is a layer as a function of its inputs' elements; nil if it is none.
+func (f *fused) elementwise(l *layer) *graph.Function {
+	if l == nil {
+		return nil
+	}
+	switch l.kind {
+	case curve:
+		return l.function
+	case clamp:
+		return &graph.Function{Name: "Clip", Alpha: float64(l.lo), Beta: float64(l.hi)}
+	case affine:
+		if scale, shift, ok := l.uniform(); ok {
+			return &graph.Function{Name: "Line", Alpha: scale, Beta: shift}
+		}
+	case add, mul, div:
+		if s, t := f.tensors[l.in[0]], f.tensors[l.in[1]]; s.h == t.h && s.w == t.w {
+			return &graph.Function{Name: map[kind]string{add: "Add", mul: "Mul", div: "Div"}[l.kind]}
+		}
+	}
+	return nil
+}
+
+// compose makes a curve of layers that compute a function of one map, the last layers first, and refuses what is left
+// that no design computes.
+func (f *fused) compose() error {
+	for _, l := range slices.Backward(f.layers) {
+		if f.readers[l.out] == 0 && !f.exits[l.out] { // nothing reads it any more
+			l.gone = true
+			for _, t := range l.in {
+				f.readers[t]--
+			}
+			continue
+		}
+		base, fn := f.functionOf(l)
+		if fn == nil {
+			continue
+		}
+		for _, t := range l.in {
+			f.readers[t]--
+		}
+		f.readers[base]++
+		*l = layer{name: l.name, kind: curve, in: []int{base}, out: l.out, residual: -1, lo: float32(math.Inf(-1)), hi: float32(math.Inf(1)), function: fn}
+	}
+	f.layers = slices.DeleteFunc(f.layers, func(l *layer) bool { return l.gone })
+	for _, l := range f.layers {
+		switch {
+		case l.kind == div:
+			return fmt.Errorf("node %q (Div): %w: of two maps that are no function of one", l.name, ErrUnsupported)
+		case l.kind == curve && !l.function.Tame():
+			return fmt.Errorf("node %q: %w: %v, which grows faster than a line or is not finite everywhere", l.name, ErrUnsupported, l.function)
+		}
+	}
+	return nil
+}
+
+// maxCone limits the layers of one function.
+const maxCone = 32
+
+// functionOf is a layer as a function of one tensor, over as many layers with a function as there are before it; nil if
+// there is nothing to gain.
+func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
+	switch l.kind {
+	case affine, curve:
+		if f.elementwise(f.only(l.in[0])) == nil {
+			return 0, nil // others read what it is made of, which stays a layer
+		}
+	case add, mul, div:
+	default:
+		return 0, nil
+	}
+	read, curved := map[int]bool{l.out: true}, false
+	for range maxCone {
+		last := slices.Max(slices.Collect(maps.Keys(read))) // which none of the others is made of
+		if len(read) == 1 && curved {
+			if g := f.formula(l.out, last); g != nil && g.Tame() {
+				base, fn, curved = last, g, false
+			}
+		}
+		p := f.producer[last]
+		if f.elementwise(p) == nil {
+			break
+		}
+		curved = curved || p.kind == curve || p.kind == mul || p.kind == div
+		delete(read, last)
+		for _, t := range p.in {
+			read[t] = true
+		}
+	}
+	return base, fn
+}
+
+// formula is tensor t as a function of another one; nil if it is too long.
+func (f *fused) formula(t, base int) *graph.Function {
+	if t == base {
+		return graph.X()
+	}
+	p := f.producer[t]
+	fn := f.elementwise(p)
+	args := make([]*graph.Function, len(p.in))
+	for i, in := range p.in {
+		if args[i] = f.formula(in, base); args[i] == nil {
+			return nil
+		}
+	}
+	if len(args) == 1 {
+		fn = fn.After(args[0])
+	} else {
+		fn.Of = args
+	}
+	if fn.Size() > graph.MaxFunction {
+		return nil
+	}
+	return fn
+}

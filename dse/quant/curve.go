@@ -1,0 +1,235 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// spread is what calibration sees in front of a node's function.
+type spread struct {
+	lo, hi float64
+	signed [2]histogram // of the magnitudes below zero, and of those above
+}
+
+func (s *spread) add(values []float32) {
+	for _, v := range values {
+		s.lo, s.hi = min(s.lo, float64(v)), max(s.hi, float64(v))
+		side := 1
+		if v < 0 {
+			v, side = -v, 0
+		}
+		if v != 0 {
+			s.signed[side][math.Float32bits(v)>>coarse]++
+		}
+	}
+}
+
+func (s *spread) merge(o *spread) {
+	s.lo, s.hi = min(s.lo, o.lo), max(s.hi, o.hi)
+	for side := range s.signed {
+		for b, n := range o.signed[side] {
+			s.signed[side][b] += n
+		}
+	}
+}
+
+// largest is the largest magnitude.
+func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
+
+const (
+	// Values that calibration has not seen weigh this share of those that it has, spread evenly over all that 16 bits
+	// hold, and ten times as much where the headroom allows for them.
+	priorShare = 0.001
+	priorNear  = 10
+	priorEvery = 64 // of the integers
+	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
+	// stand for it.
+	tailSteps = 4
+	// curveStarts limits the places that are tried for the first segment, for each width.
+	curveStarts = 128
+)
+
+// sums are those of weighted points, from which the line with the least square error follows.
+type sums struct{ w, x, y, xx, xy, yy float64 }
+
+func (s sums) plus(w, x, y float64) sums {
+	return sums{s.w + w, s.x + w*x, s.y + w*y, s.xx + w*x*x, s.xy + w*x*y, s.yy + w*y*y}
+}
+
+func (s sums) minus(o sums) sums {
+	return sums{s.w - o.w, s.x - o.x, s.y - o.y, s.xx - o.xx, s.xy - o.xy, s.yy - o.yy}
+}
+
+// line is y = slope x + offset; off is its square error.
+func (s sums) line() (slope, offset float64) {
+	if d := s.w*s.xx - s.x*s.x; d > 1e-12*s.w*s.xx {
+		slope = (s.w*s.xy - s.x*s.y) / d
+	}
+	return slope, (s.y - slope*s.x) / s.w
+}
+
+func (s sums) off(slope, offset float64) float64 {
+	e := s.yy - 2*slope*s.xy - 2*offset*s.y + slope*slope*s.xx + 2*slope*offset*s.x + offset*offset*s.w
+	return max(e, 0)
+}
+
+// fitter finds the curve of a function between two fractions.
+type fitter struct {
+	f        *graph.Function
+	mid, out int
+	at       []float64 // points, ascending, in integers of fraction mid
+	before   []sums    // of the points up to each; one more than points
+	weight   float64   // of all points
+	tail     [2]*[2]float64
+}
+
+// fit is the curve of 32 segments, from fraction mid to fraction out, with the least square error over what
+// calibration saw. It ends in the lines that the function approaches. off is the largest error on the calibrated range
+// with its headroom.
+func fit(f *graph.Function, s *spread, headroom float64, mid, out int) (curve *abi.Curve, off float64, err error) {
+	t := fitter{f: f, mid: mid, out: out}
+	first, last := saturate(math.Floor(math.Ldexp(s.lo*headroom, mid))), saturate(math.Ceil(math.Ldexp(s.hi*headroom, mid)))
+	t.points(s, int(first), int(last))
+	t.tails()
+	var lo, step int
+	least := math.Inf(1)
+	for width := abi.CurveStepMax; width >= 0; width-- { // of equal ones the widest, which covers most
+		const all = math.MaxUint16 + 1
+		window := abi.CurveSegments << width
+		every := 1 << width
+		for (all-window)/every > curveStarts {
+			every *= 2
+		}
+		for start := math.MinInt16; start == math.MinInt16 || start+window <= math.MinInt16+all; start += every {
+			if e := t.error(start, width, least); e < least {
+				lo, step, least = start, width, e
+			}
+		}
+	}
+	if curve, err = t.integers(lo, step); err != nil {
+		return nil, 0, err
+	}
+	for x := int(first); x <= int(last); x++ {
+		y := min(max(t.value(float64(x)), math.MinInt16), math.MaxInt16)
+		off = max(off, math.Abs(float64(curve.At(int16(x)))-y))
+	}
+	return curve, math.Ldexp(off, -out), nil
+}
+
+// value is the function, in integers of fraction out, of an integer of fraction mid.
+func (t *fitter) value(x float64) float64 {
+	return math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)), t.out)
+}
+
+// points are those that calibration saw, and a few everywhere; those from first to last may occur.
+func (t *fitter) points(s *spread, first, last int) {
+	seen, weights := map[float64]float64{}, 0.0
+	for side, sign := range []float64{-1, 1} {
+		for b, n := range s.signed[side] {
+			if n > 0 {
+				from := float64(math.Float32frombits(uint32(b) << coarse))
+				x := sign * math.Ldexp((from+edge(b))/2, t.mid)
+				seen[min(max(x, math.MinInt16), math.MaxInt16)] += float64(n)
+				weights += float64(n)
+			}
+		}
+	}
+	each := max(weights, 1) * priorShare * priorEvery / (math.MaxUint16 + 1)
+	for x := math.MinInt16; x <= math.MaxInt16; x += priorEvery {
+		weight := each
+		if x >= first && x <= last {
+			weight *= priorNear
+		}
+		seen[float64(x)] += weight
+	}
+	for x := range seen {
+		t.at = append(t.at, x)
+	}
+	slices.Sort(t.at)
+	sum := sums{}
+	t.before = append(t.before, sum)
+	for _, x := range t.at {
+		sum = sum.plus(seen[x], x, t.value(x))
+		t.before = append(t.before, sum)
+	}
+	t.weight = sum.w
+}
+
+// tails are the lines that the function approaches on either side, where it comes that close within 16 bits.
+func (t *fitter) tails() {
+	for side, end := range []float64{math.MinInt16, math.MaxInt16} {
+		far := 256 * math.Copysign(1, end)
+		slope := (t.f.At(2*far) - t.f.At(far)) / far
+		offset := math.Ldexp(t.f.At(far)-slope*far, t.out)
+		slope = math.Ldexp(slope, t.out-t.mid)
+		if math.Abs(slope*end+offset-t.value(end)) <= tailSteps {
+			t.tail[side] = &[2]float64{slope, offset}
+		}
+	}
+}
+
+// segment is segment i's line, and its square error.
+func (t *fitter) segment(lo, step, i int) (slope, offset, off float64) {
+	from, to := float64(lo+i<<step), float64(lo+(i+1)<<step)
+	a, _ := slices.BinarySearch(t.at, from)
+	b, _ := slices.BinarySearch(t.at, to)
+	first, last := i == 0, i == abi.CurveSegments-1
+	if first {
+		a = 0
+	}
+	if last {
+		b = len(t.at)
+	}
+	seen := t.before[b].minus(t.before[a])
+	for side, on := range []bool{first, last} {
+		if line := t.tail[side]; on && line != nil {
+			return line[0], line[1], seen.off(line[0], line[1])
+		}
+	}
+	few := seen
+	for k := range 5 { // where nothing was seen, too
+		x := from + float64(k)/4*(to-from)
+		few = few.plus(1e-6*t.weight, x, t.value(x))
+	}
+	slope, offset = few.line()
+	return slope, offset, seen.off(slope, offset)
+}
+
+// error is the square error of the segments from lo on; more than most where it is not less.
+func (t *fitter) error(lo, step int, most float64) (sum float64) {
+	for i := 0; i < abi.CurveSegments && sum < most; i++ {
+		_, _, off := t.segment(lo, step, i)
+		sum += off
+	}
+	return sum
+}
+
+// integers rounds slopes, and offsets so that they make good for it in the middle of their segment.
+func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
+	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
+	for i := 0; i < abi.CurveSegments; {
+		slope, offset, _ := t.segment(lo, step, i)
+		middle := float64(lo+i<<step) + float64(int(1)<<step)/2
+		if i == 0 && t.tail[0] != nil {
+			middle = math.MinInt16
+		} else if i == abi.CurveSegments-1 && t.tail[1] != nil {
+			middle = math.MaxInt16
+		}
+		m := math.Round(math.Ldexp(slope, int(c.Shift)))
+		b := math.Round(math.Ldexp(slope*middle+offset, int(c.Shift)) - m*middle)
+		if math.Abs(m) <= math.MaxInt16 && math.Abs(b) <= math.MaxInt32 {
+			c.Segments[i] = abi.Segment{Slope: int16(m), Offset: int32(b)}
+			i++
+			continue
+		}
+		if c.Shift == 0 || math.IsNaN(m+b) {
+			return nil, fmt.Errorf("%w: %v from %d to %d fraction bits, whose segments do not fit 16 bits of slope and 32 of offset", ErrRange, t.f, t.mid, t.out)
+		}
+		c.Shift, i = c.Shift-1, 0
+	}
+	return c, nil
+}

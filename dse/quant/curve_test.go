@@ -1,0 +1,106 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// normal is a calibration of values around zero.
+func normal(deviation float64) *spread {
+	rng := rand.New(rand.NewPCG(3, 4))
+	s, values := &spread{}, make([]float32, 20000)
+	for i := range values {
+		values[i] = float32(rng.NormFloat64() * deviation)
+	}
+	s.add(values)
+	return s
+}
+
+// Every function keeps its bound on the calibrated range, which is stated, and the lines that it approaches on all that
+// 16 bits hold.
+func TestCurve(t *testing.T) {
+	silu := &graph.Function{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}}
+	for _, c := range []struct {
+		f         *graph.Function
+		deviation float64
+		most      float64 // share of the largest value
+		tails     [2]bool
+	}{
+		{&graph.Function{Name: "Sigmoid"}, 2, 0.0025, [2]bool{true, true}},
+		{&graph.Function{Name: "Tanh"}, 1, 0.005, [2]bool{true, true}},
+		{silu, 0.25, 0.001, [2]bool{}},
+		{silu, 1, 0.005, [2]bool{}},
+		{silu, 4, 0.001, [2]bool{true, true}},
+		{&graph.Function{Name: "HardSwish"}, 2, 0.0003, [2]bool{true, true}},
+		{&graph.Function{Name: "Gelu"}, 2, 0.0007, [2]bool{true, true}},
+		{&graph.Function{Name: "Mish"}, 4, 0.001, [2]bool{false, true}},
+		{&graph.Function{Name: "Softplus"}, 4, 0.0005, [2]bool{true, true}},
+		{&graph.Function{Name: "Elu", Alpha: 1}, 3, 0.0005, [2]bool{true, true}},
+		{&graph.Function{Name: "Softsign"}, 1, 0.011, [2]bool{}},
+		{&graph.Function{Name: "LeakyRelu", Alpha: 0.1}, 3, 0.0001, [2]bool{true, true}},
+		{&graph.Function{Name: "Abs"}, 3, 0.0001, [2]bool{true, true}},
+	} {
+		t.Run(fmt.Sprint(c.f, c.deviation), func(t *testing.T) {
+			s := normal(c.deviation)
+			mid := fraction(s.largest()*Headroom, maxFrac)
+			largest := 0.0
+			for x := s.lo; x <= s.hi; x += (s.hi - s.lo) / 1000 {
+				largest = max(largest, math.Abs(c.f.At(x)))
+			}
+			out := fraction(largest*Headroom, maxFrac)
+			curve, off, err := fit(c.f, s, Headroom, mid, out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off > c.most*largest {
+				t.Errorf("%.5f of the largest value off, expected at most %.5f", off/largest, c.most)
+			}
+			worst, step := 0.0, math.Ldexp(1, -out)
+			for x := math.MinInt16; x <= math.MaxInt16; x++ {
+				real := math.Ldexp(float64(x), -mid)
+				y := min(max(c.f.At(real), math.MinInt16*step), math.MaxInt16*step)
+				e := math.Abs(float64(curve.At(int16(x)))*step - y)
+				if real >= s.lo && real <= s.hi {
+					worst = max(worst, e)
+				}
+				for side, end := range []int{math.MinInt16, math.MaxInt16} {
+					if c.tails[side] && x == end && e > (tailSteps+1)*step {
+						t.Errorf("%v at the end, %v: %v off", y, real, e)
+					}
+				}
+			}
+			if worst > off*(1+1e-9) {
+				t.Errorf("%v off on what was seen, stated are %v", worst, off)
+			}
+			t.Logf("[%.2f, %.2f], segments of %.4f from %.3f on, %.5f of the largest off", s.lo, s.hi, math.Ldexp(1, int(curve.Step)-mid), math.Ldexp(float64(curve.Lo), -mid), off/largest)
+		})
+	}
+}
+
+// A function in front of which nothing is known is refused, and what calibration states of it is in the answer.
+func TestFunctionsAreStated(t *testing.T) {
+	g, images := (*graph.Graph)(nil), [][]float32(nil)
+	b := newNet(5, 4, 4, 3)
+	at := b.conv(0, 4, 3, 1, func(n *graph.Node) { n.Function = &graph.Function{Name: "Mish"} })
+	b.exit(at)
+	g, images = b.done(t), b.images(4)
+	if _, err := QuantiseRanges(g, make([]float64, len(g.Tensors)), Options{}); !errors.Is(err, ErrCalibration) {
+		t.Errorf("no calibration: %v", err)
+	}
+	q, err := Quantise(g, images, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := q.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := l.Layers[0]; k.Function != "Mish(x)" || !(k.Curve > 0 && k.Curve < 0.01) {
+		t.Errorf("%+v", k)
+	}
+}

@@ -198,6 +198,14 @@ var parts = []part{
 	},
 }
 
+// depthwiseSlots is the number of queues of the depthwise unit's sums: two where DRAIN words may be of two groups.
+func depthwiseSlots(d configs.Design) int {
+	if d.Drain > 0 && d.NB()%d.Drain != 0 {
+		return 2
+	}
+	return 1
+}
+
 // elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 

@@ -63,6 +63,9 @@ func memories(family string, d configs.Design, place func(Memory, string) Blocks
 	if d.Stub {
 		e.DSP = d.PoolMuls()
 	}
+	if d.Depthwise {
+		e.DSP += d.DepthwiseMuls()
+	}
 	half := 0
 	for _, m := range Memories(d) {
 		p := place(m, family)

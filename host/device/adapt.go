@@ -188,7 +188,7 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		}
 		return nil
 	case Load:
-		return a.b.Load(ctx, w.Artefact)
+		return a.b.Load(ctx, As(w.Network, w.Artefact))
 	case Unload:
 		if u, ok := a.b.(Unloader); ok {
 			return u.Unload(ctx, w.Network)

@@ -106,6 +106,7 @@ var (
 	ErrMemory   = errors.New("not enough device memory")
 	ErrReset    = errors.New("the device must be reset first")
 	ErrGone     = errors.New("the device is gone") // closed, unplugged: no reset helps
+	ErrBusy     = errors.New("another process uses it, or this one still does")
 	ErrContract = errors.New("device broke its contract")
 )
 

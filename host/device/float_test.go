@@ -37,7 +37,7 @@ func (*processor) Info() device.Info {
 func (p *processor) Load(_ context.Context, a device.Artefact) error {
 	l, err := device.ArtefactOf[*linear](a, "processor")
 	if err == nil {
-		p.nets[l.name] = l
+		p.nets[a.NetworkName()] = l
 	}
 	return err
 }
@@ -164,7 +164,10 @@ func TestNothingIsTakenForAnother(t *testing.T) {
 	if _, err := device.WordInput([]device.Tensor{cut, cut}); !errors.Is(err, device.ErrRequest) {
 		t.Errorf("two inputs: %v", err)
 	}
-	for name, a := range map[string]device.Artefact{"another": other{}, "none": nil} {
+	for name, a := range map[string]device.Artefact{
+		"another": other{}, "none": nil, "a pointer to none": (*linear)(nil), "one of another type": (*other)(nil), "none by a name": device.As("n", nil),
+		"another by a name": device.As("n", other{}),
+	} {
 		if _, err := device.ArtefactOf[*linear](a, "processor"); !errors.Is(err, device.ErrMismatch) {
 			t.Errorf("%s: %v", name, err)
 		}

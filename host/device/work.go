@@ -5,6 +5,7 @@ package device
 import (
 	"context"
 	"fmt"
+	"reflect"
 )
 
 // Kind of work.
@@ -38,7 +39,7 @@ type Work struct {
 	Network string                   // Copy, Load, Unload: the name it is served by
 	Input   func() ([]Tensor, error) // Copy; called once at most, on any goroutine; it may take its time
 
-	Artefact Artefact // Load; nil for a device that needs none
+	Artefact Artefact // Load; nil for a device that needs none. It is served by Network, where that is set (As)
 	Units    Units    // Reset: the partition that has failed; zero: the device
 
 	// Expect is what a table says it takes, in ns; 0: nothing is known. Fixed: a device that has no
@@ -77,15 +78,39 @@ func (l *Launch) ThetaAt(i, s int) float32 {
 
 // Artefact is what makes a network servable on a device. A type of any package may be one.
 type Artefact interface {
-	NetworkName() string // its own name, or name@version
+	NetworkName() string // what a device serves it by: its own name, or name@version, or another one (As)
 	Kind() string        // "bundle" (an NPU's), "module" (a GPU's), "table" (nothing but times) ...
+}
+
+// As is an artefact by another name; "": by its own. ArtefactOf finds what it is.
+func As(network string, a Artefact) Artefact {
+	if network == "" || isNil(a) || a.NetworkName() == network {
+		return a
+	}
+	return renamed{a, network}
+}
+
+type renamed struct {
+	Artefact
+	network string
+}
+
+func (r renamed) NetworkName() string { return r.network }
+
+// isNil tells whether there is no artefact, or a pointer to none.
+func isNil(a Artefact) bool {
+	v := reflect.ValueOf(a)
+	return a == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // ArtefactOf is an artefact as the type that the named device loads, whose Kind needs no value; any other is refused.
 func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
+	if r, ok := a.(renamed); ok {
+		a = r.Artefact
+	}
 	t, ok := a.(T)
 	switch {
-	case a == nil:
+	case isNil(a):
 		return t, fmt.Errorf("load on %s: %w: there is no artefact, expected a %s", on, ErrMismatch, t.Kind())
 	case !ok:
 		return t, fmt.Errorf("load %s on %s: %w: it is a %q, expected a %s", a.NetworkName(), on, ErrMismatch, a.Kind(), t.Kind())
@@ -99,7 +124,8 @@ func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 // called while launches run; Reset may not.
 type Blocking interface {
 	Info() Info
-	// Load makes a network servable; it refuses an artefact of another kind, or for another device (ErrMismatch).
+	// Load makes a network servable by the artefact's NetworkName; it refuses an artefact of another kind, or for
+	// another device (ErrMismatch).
 	Load(ctx context.Context, a Artefact) error
 	// Admit gives the request a slot and uploads its input.
 	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -388,23 +389,37 @@ type onEnd struct {
 
 func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
 
-// deafDriver counts resets at the same time; they take longer than they may and heed no context.
+// deafDriver counts resets at the same time. The first one heeds no context: it takes, on the run's clock, until the
+// engine has begun another one.
 type deafDriver struct {
 	enginetest.Fake
-	mu       sync.Mutex
-	in, most int
+	clock, begun atomic.Int64
+	in, most     atomic.Int64
 }
 
 func (s *deafDriver) Reset(ctx context.Context) error {
-	s.mu.Lock()
-	s.in++
-	s.most = max(s.most, s.in)
-	s.mu.Unlock()
-	time.Sleep(40 * time.Millisecond)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.in--
+	if s.in.Add(1) > 1 {
+		s.most.Store(2)
+	}
+	defer s.in.Add(-1)
+	for s.begun.Load() < 2 {
+		s.clock.Add(1e6)
+		time.Sleep(time.Millisecond)
+	}
 	return s.Fake.Reset(ctx)
+}
+
+// resetting counts the resets that an engine begins.
+type resetting struct {
+	*device.Adapter
+	begun *atomic.Int64
+}
+
+func (d *resetting) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	if w.Kind == device.Reset {
+		d.begun.Add(1)
+	}
+	return d.Adapter.Begin(ctx, now, w)
 }
 
 // A reset that takes too long is tried again, but not beside itself.
@@ -413,14 +428,14 @@ func TestResetsFollowEachOther(t *testing.T) {
 	s := &deafDriver{}
 	s.T = tab
 	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }})
-	cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets = 60e9, 10e6, 4
+	cfg.Devices = []device.Device{&resetting{device.Adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }}), &s.begun}}
+	cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets, cfg.Now = 60e9, 10e6, 4, s.clock.Load
 	res, err := engine.Serve(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.most != 1 || res.Resets < 2 {
-		t.Errorf("%d resets, %d of them at the same time", res.Resets, s.most)
+	if n := res.Summary().OnTime; s.most.Load() > 1 || res.Resets != 2 || n != 1 {
+		t.Errorf("%d resets, some at the same time: %t, %d requests on time", res.Resets, s.most.Load() > 1, n)
 	}
 }
 

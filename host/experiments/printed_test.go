@@ -20,7 +20,7 @@ type printed struct {
 	count              string
 }
 
-// publications are those of the root README of which what was printed is stored: all but Jellyfish.
+// publications are those of the root README of which what was printed is stored.
 func publications(t *testing.T) []printed {
 	t.Helper()
 	all := []printed{
@@ -28,6 +28,7 @@ func publications(t *testing.T) []printed {
 		{name: "SEEB-GPU", claims: "seeb/claims.yaml", path: "../gpu/seeb.txt"},
 		{name: "REEF", claims: "reef/claims.yaml", path: "../gpu/reef.txt"},
 		{name: "Strait", claims: "strait/claims.yaml", path: "strait/reproduced.txt"},
+		{name: "Jellyfish", claims: "jellyfish/claims.yaml", path: "jellyfish/reproduced.txt"},
 	}
 	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± \S+)?(?: +\([^)]*\))? +(holds|fails|undecided|ill-posed|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
 	for i := range all {
@@ -122,6 +123,10 @@ var headline = map[string][]struct {
 		{"fewer deadlines of high priority missed", []string{"fig5/high/high", "fig5/low/high"}, 1},
 		{"low priority pays", []string{"fig5/high/low", "fig5/low/low"}, -1},
 		{"error of predicted latency", []string{"fig7a/latency-p95", "fig7a/explained-p95"}, 1},
+	},
+	"Jellyfish": {
+		{"deadlines missed over LTE", []string{"mixed/4/jellyfish"}, 100},
+		{"hits of prefetching", []string{"prefetch/5", "prefetch/3"}, 100},
 	},
 }
 

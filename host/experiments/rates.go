@@ -105,19 +105,16 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 
 // Rows averages points over their seeds: goodput, violation rate, latencies, busy share.
 func Rows(prefix string, points []RatePoint) []frame.Row {
-	metrics := []struct {
-		name string
-		of   func(*RatePoint) float64
-	}{
-		{"goodput", func(p *RatePoint) float64 { return p.Summary.Goodput }},
-		{"violation_rate", func(p *RatePoint) float64 { return float64(p.Summary.Violations) / float64(p.Summary.Requests) }},
-		{"avg_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.Avg) }},
-		{"p50_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.P50) }},
-		{"p99_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.P99) }},
-		{"busy", func(p *RatePoint) float64 { return p.Summary.Busy }},
-		{"mean_batch", func(p *RatePoint) float64 { return p.Summary.MeanBatch }},
-		{"calls", func(p *RatePoint) float64 { return float64(p.Summary.Calls) }},
-		{"preemptions", func(p *RatePoint) float64 { return float64(p.Summary.Preemptions) }},
+	metrics := []frame.Metric[*engine.Summary]{
+		{Name: "goodput", Of: func(s *engine.Summary) float64 { return s.Goodput }},
+		{Name: "violation_rate", Of: func(s *engine.Summary) float64 { return float64(s.Violations) / float64(s.Requests) }},
+		{Name: "avg_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.Avg) }},
+		{Name: "p50_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.P50) }},
+		{Name: "p99_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.P99) }},
+		{Name: "busy", Of: func(s *engine.Summary) float64 { return s.Busy }},
+		{Name: "mean_batch", Of: func(s *engine.Summary) float64 { return s.MeanBatch }},
+		{Name: "calls", Of: func(s *engine.Summary) float64 { return float64(s.Calls) }},
+		{Name: "preemptions", Of: func(s *engine.Summary) float64 { return float64(s.Preemptions) }},
 	}
 	var rows []frame.Row
 	for i := 0; i < len(points); {
@@ -125,16 +122,9 @@ func Rows(prefix string, points []RatePoint) []frame.Row {
 		for j < len(points) && points[j].Rate == points[i].Rate && points[j].Policy == points[i].Policy {
 			j++
 		}
-		for _, m := range metrics {
-			v := make([]float64, 0, j-i)
-			for k := i; k < j; k++ {
-				v = append(v, m.of(&points[k]))
-			}
-			mean, half := frame.Interval(v)
-			rows = append(rows, frame.Row{
-				Setting: fmt.Sprintf("%s/%.2f", prefix, points[i].Rate), Policy: points[i].Policy, Metric: m.name, Ours: mean, CI95: half, HeldOut: true,
-			})
-		}
+		row := frame.Row{Setting: fmt.Sprintf("%s/%.2f", prefix, points[i].Rate), Policy: points[i].Policy, HeldOut: true}
+		more, _ := frame.Rows(points[i:j], row, func(p RatePoint) (*engine.Summary, error) { return &p.Summary, nil }, metrics) // which has no error
+		rows = append(rows, more...)
 		i = j
 	}
 	return rows

@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Alone runs one batch by itself on a new device: the ns that its inputs take, and each of its segments.
+// Alone runs one batch by itself on a new device, without a mode: the ns that its inputs take, and each of its segments.
 func Alone(ctx context.Context, cfg Config, n *Network, units device.Units, batch int) (copied int64, segments []int64, err error) {
-	d, err := New(cfg)
+	d, err := Loaded(cfg, "streams", []string{n.Name}, func(int) *Network { return n })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -34,16 +34,11 @@ func Alone(ctx context.Context, cfg Config, n *Network, units device.Units, batc
 			}
 		}
 	}
-	l := device.Launch{ID: 1, Network: n.Name, Units: units}
-	begin(&device.Work{Kind: device.Load, Network: n.Name, Artefact: n})
-	if err != nil {
-		return 0, nil, err
-	}
 	exits, err := d.Segments(n.Name)
 	if err != nil {
 		return 0, nil, err
 	}
-	l.Last = exits - 1
+	l := device.Launch{ID: 1, Network: n.Name, Last: exits - 1, Units: units}
 	for i := range batch {
 		id := device.RequestID(i + 1)
 		l.Requests, l.Theta = append(l.Requests, id), append(l.Theta, 2)

@@ -201,7 +201,7 @@ func (d *Device) Begin(_ context.Context, now sim.Time, w *device.Work) (done bo
 		if err != nil {
 			return false, err
 		}
-		d.networks[w.Network] = l
+		d.networks[device.As(w.Network, w.Artefact).NetworkName()] = l
 		return true, nil
 	case device.Unload:
 		if slices.ContainsFunc(d.flows, func(f *flow) bool { return f.work.Launch.Network == w.Network }) {

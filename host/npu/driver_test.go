@@ -265,8 +265,7 @@ func TestUnload(t *testing.T) {
 func TestTwoNetworks(t *testing.T) {
 	d, f, n := fakeDriver(t, Opts{})
 	twin := *newTestNet(t, testDesign(t))
-	twin.b.Network.Name = "twin"
-	if err := d.Load(t.Context(), twin.b); err != nil {
+	if err := d.Load(t.Context(), device.As("twin", twin.b)); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))

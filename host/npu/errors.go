@@ -18,6 +18,7 @@ var (
 	ErrRefused  = errors.New("refused, as ACCESS tells") // by a build that answers OKAY
 	ErrHang     = device.ErrHang
 	ErrReset    = device.ErrReset
+	ErrBusy     = device.ErrBusy
 	ErrClosed   = fmt.Errorf("%w: closed", device.ErrGone)
 )
 

@@ -14,6 +14,7 @@ import (
 
 type network struct {
 	b      *bundle.Bundle
+	name   string // that it is served by
 	hash   uint64
 	at     region
 	weight int64 // offsets in memory
@@ -50,7 +51,7 @@ func (d *Driver) activate(n *network) error {
 		}
 	}
 	w = append(w, [2]uint32{abi.RegScratch0, uint32(n.hash)}, [2]uint32{abi.RegScratch1, uint32(n.hash >> 32)})
-	if err := d.group("bases and FBCB of "+n.b.Network.Name, w...); err != nil {
+	if err := d.group("bases and FBCB of "+n.name, w...); err != nil {
 		return err
 	}
 	d.active = n
@@ -64,7 +65,7 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	if err != nil {
 		return err
 	}
-	fail := func(err error) error { return fmt.Errorf("load %s on %s: %w", b.Network.Name, d.opts.Name, err) }
+	fail := func(err error) error { return fmt.Errorf("load %s on %s: %w", a.NetworkName(), d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
@@ -96,7 +97,7 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	if err := d.usable(); err != nil {
 		return fail(err)
 	}
-	n, err := d.place(b, hash, int64(len(descs)))
+	n, err := d.place(a.NetworkName(), b, hash, int64(len(descs)))
 	if err != nil {
 		return fail(err)
 	}
@@ -114,10 +115,10 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 }
 
 // place reserves memory for a network and adds it. A network of the same name without samples is removed.
-func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
+func (d *Driver) place(name string, b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.nets[b.Network.Name]
+	old := d.nets[name]
 	if old != nil {
 		if old.live > 0 {
 			return nil, fmt.Errorf("%w: it is loaded already and holds %d samples", ErrRequest, old.live)
@@ -139,10 +140,10 @@ func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, er
 	if d.active == old {
 		d.active = nil
 	}
-	n := &network{b: b, hash: hash, at: at, taken: make([]bool, d.opts.Slots)}
+	n := &network{b: b, name: name, hash: hash, at: at, taken: make([]bool, d.opts.Slots)}
 	n.weight = at.start + align(descs)
 	n.slots = n.weight + weights
-	d.nets[b.Network.Name] = n
+	d.nets[name] = n
 	return n, nil
 }
 
@@ -174,6 +175,6 @@ func (d *Driver) Unload(_ context.Context, network string) error {
 func (d *Driver) remove(n *network) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.nets, n.b.Network.Name)
+	delete(d.nets, n.name)
 	d.free.give(n.at)
 }

@@ -138,7 +138,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	before := slices.Clone(d.closing)
 	d.mu.Unlock()
 	opened, err := o.Open(ctx, b)
-	for i := 0; err != nil && i < len(before); i++ { // it may be the same hardware, which is free then
+	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // it is free then
 		select {
 		case <-before[i].ended:
 			_ = d.close(before[i]) // who closes it hears of its error

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,7 +227,7 @@ func TestDevicesWaitForNobody(t *testing.T) {
 			}
 			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return gated{stub{b.Network.Exits[0].Classes}, g}, nil }})
 			opened := &serve.Opened{Device: device.Adapt(d)}
-			opened.Watchdog.Fixed = 600e9
+			opened.Watchdog.Fixed, opened.Watchdog.Other = 600e9, 600e9
 			return opened, d.Load(ctx, b)
 		}
 	})
@@ -273,5 +274,76 @@ func TestDevicesWaitForNobody(t *testing.T) {
 		t.Error("models of another device wait for one that opens and one that closes")
 	}
 	release()
+	all.Wait()
+}
+
+// TestOpenWaitsForHardware: where a device cannot be opened since it is in use, one that is being closed is waited for. For
+// another reason nobody waits.
+func TestOpenWaitsForHardware(t *testing.T) {
+	var (
+		gate   atomic.Pointer[chan struct{}]
+		fails  atomic.Pointer[error]
+		failed = make(chan struct{}, 8)
+	)
+	slow := make(chan struct{})
+	s := start(t, time.Millisecond, func(o *serve.Options) {
+		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+			if err := fails.Swap(nil); err != nil {
+				failed <- struct{}{}
+				return nil, *err
+			}
+			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) {
+				return gated{stub{b.Network.Exits[0].Classes}, &gate}, nil
+			}})
+			opened := &serve.Opened{Device: device.Adapt(d)}
+			opened.Watchdog.Fixed, opened.Watchdog.Other = 600e9, 600e9
+			return opened, d.Load(ctx, b)
+		}
+	})
+	release := sync.OnceFunc(func() { gate.Store(nil); close(slow) })
+	t.Cleanup(release)
+	gate.Store(&slow)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := ask(t.Context(), s, "tiny", nil); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the request runs", func() bool { return len(s.Take().Models[0].Executions) == 1 })
+	all.Go(func() {
+		if err := s.Unload("tiny"); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "its device is being closed", func() bool { return len(s.Take().Devices) == 0 })
+	load := func(why error) <-chan error {
+		fails.Store(&why)
+		done := make(chan error, 1)
+		go func() { done <- s.Load("tiny") }()
+		<-failed
+		return done
+	}
+	ended := func(done <-chan error) (err error) {
+		t.Helper()
+		select {
+		case err = <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatal("it waits")
+		}
+		return err
+	}
+	if err := ended(load(errors.New("no such hardware"))); err == nil {
+		t.Error("a device that cannot be opened serves")
+	}
+	busy := load(fmt.Errorf("open: %w", device.ErrBusy))
+	select {
+	case err := <-busy:
+		t.Errorf("%v, before the hardware was free", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	release()
+	if err := ended(busy); err != nil {
+		t.Error(err)
+	}
 	all.Wait()
 }

@@ -4,7 +4,6 @@ package serve
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 				return err
 			}
 			defer s.reportTrailer(ss.Context(), info.FullMethod)
-			return h(srv, ss)
+			return h(srv, &session{ss, s, openCall(info.FullMethod)})
 		}),
 	)
 	g := grpc.NewServer(opts...)
@@ -55,6 +54,22 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	healthpb.RegisterHealthServer(g, &healthFace{s: s})
 	reflection.Register(g)
 	return g
+}
+
+// session is a stream, whose token may be revoked while it is open: then it takes no more messages. What was asked before is
+// answered.
+type session struct {
+	grpc.ServerStream
+	s    *Server
+	open bool
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (x *session) RecvMsg(m any) error {
+	if err := x.ServerStream.RecvMsg(m); err != nil || x.open {
+		return err
+	}
+	return x.s.authorised(bearer(x.Context()))
 }
 
 // healthFace answers gRPC health checks from the server's state: the whole server, or a model by its name.
@@ -112,26 +127,20 @@ func openCall(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady")
 }
 
-func (s *Server) guardGRPC(ctx context.Context, method string) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	token := ""
-	if v := md.Get("authorization"); len(v) > 0 {
-		token = v[0]
+// bearer is the header of a call that has the token.
+func bearer(ctx context.Context) string {
+	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
+		return v[0]
 	}
+	return ""
+}
+
+func (s *Server) guardGRPC(ctx context.Context, method string) error {
 	addr := ""
 	if p, ok := peer.FromContext(ctx); ok {
 		addr = p.Addr.String()
 	}
-	return s.guard(token, addr, openCall(method))
-}
-
-// authorised compares a bearer token in constant time.
-func (s *Server) authorised(header string) bool {
-	if s.opts.Token == nil {
-		return true
-	}
-	token, ok := strings.CutPrefix(header, "Bearer ")
-	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token())) == 1
+	return s.guard(bearer(ctx), addr, openCall(method))
 }
 
 func (f *grpcFace) ServerLive(context.Context, *oip.ServerLiveRequest) (*oip.ServerLiveResponse, error) {

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -62,13 +63,24 @@ func (s *Server) guard(token, addr string, open bool) error {
 	if open {
 		return nil
 	}
-	if !s.authorised(token) {
-		return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")
+	if err := s.authorised(token); err != nil {
+		return err
 	}
 	if !s.rates.allow(addr, s.opts.Limits.Rate) {
 		return exhausted(time.Duration(float64(time.Second)/s.opts.Limits.Rate), "more than %g requests a second of one client", s.opts.Limits.Rate)
 	}
 	return nil
+}
+
+// authorised refuses a header without the bearer token, which it compares in constant time.
+func (s *Server) authorised(header string) error {
+	if s.opts.Token == nil {
+		return nil
+	}
+	if token, ok := strings.CutPrefix(header, "Bearer "); ok && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token())) == 1 {
+		return nil
+	}
+	return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")
 }
 
 // kept is what files hold. They are read again when they have changed; files that are half written, or wrong, leave it as it

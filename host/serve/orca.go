@@ -33,7 +33,8 @@ const (
 // counted as one, it would draw more requests to a server that has no room.
 type load struct {
 	mu     sync.Mutex
-	marks  []mark // the oldest first; the first one is of the server's start
+	marks  []mark // the oldest first; the first one is of the server's start, the last one of the last request
+	made   time.Time
 	latest loadReport
 }
 
@@ -50,13 +51,10 @@ type loadReport struct {
 	text   string // of HTTP's header
 }
 
-// report is the newest report.
+// report is the newest report. Whoever ends a request asks for it.
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.latest.text != "" && now.Sub(l.marks[len(l.marks)-1].at) < loadEvery {
-		return l.latest
-	}
 	m := mark{at: now, busy: map[*shared]uint64{}}
 	m.answered, m.failed = s.book.ended()
 	for _, on := range s.devices.list() {
@@ -72,8 +70,14 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 		}
 		l.marks = l.marks[1:]
 	}
-	l.latest = written(l.marks[0].until(m))
-	l.marks = append(l.marks, m)
+	if now.Sub(l.made) >= loadEvery {
+		l.latest, l.made = written(l.marks[0].until(m)), now
+	}
+	if n := len(l.marks); n > 1 && now.Sub(l.marks[n-2].at) < loadEvery {
+		l.marks[n-1] = m
+	} else {
+		l.marks = append(l.marks, m)
+	}
 	return l.latest
 }
 

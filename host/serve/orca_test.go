@@ -55,6 +55,9 @@ func TestLoadReport(t *testing.T) {
 	expect(step(time.Second, 1, codes.OK, 500*time.Millisecond), 0.5, 1, 0)
 	now = now.Add(time.Hour)
 	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.03, 0.7, 0) // after idle time a report is of ten seconds
+	step(50*time.Millisecond, 1000, codes.OK, 40*time.Millisecond)   // too early for a report
+	now = now.Add(time.Hour)
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.03, 0.7, 0) // and knows when the idle time began
 	last := l.marks[len(l.marks)-1]
 	l = load{marks: []mark{{at: now, busy: last.busy, answered: last.answered, failed: last.failed}}}
 	expect(step(time.Millisecond, 5, codes.OK, time.Millisecond), 0.01, 50, 0) // the first report is there, and of no moment

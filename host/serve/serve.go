@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +92,16 @@ type Options struct {
 	TritonMetrics bool
 	Tracer        *Tracer // nil: no spans
 	Log           *slog.Logger
+}
+
+// otelVariables are the names of OpenTelemetry's environment variables that are set.
+func otelVariables() (set []string) {
+	for _, v := range os.Environ() {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OTEL_") && value != "" {
+			set = append(set, name)
+		}
+	}
+	return set
 }
 
 // Server holds models and answers requests.

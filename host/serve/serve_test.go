@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -624,6 +626,60 @@ func TestToken(t *testing.T) {
 	defer c.Close()
 	if _, err := c.Describe(t.Context(), "tiny"); err != nil {
 		t.Errorf("with the token: %v", err)
+	}
+}
+
+// TestTokenRevoked: what is open when a token is revoked gets nothing more: no messages on streams, no events of the page.
+func TestTokenRevoked(t *testing.T) {
+	var token atomic.Value
+	token.Store("first")
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = func() string { return token.Load().(string) } })
+	st, err := s.ModelStreamInfer(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() {
+		t.Helper()
+		if err := st.Send(question(1, map[string]*oip.InferParameter{"exit_threshold": whole(0)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	for range 2 { // an exit and the whole answer
+		if r, err := st.Recv(); err != nil || r.ErrorMessage != "" {
+			t.Fatalf("%v, %v", r, err)
+		}
+	}
+	page := httptest.NewServer(s.Status())
+	defer page.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer first")
+	events, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	token.Store("second")
+	send()
+	if r, err := st.Recv(); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("on a stream whose token is revoked: %v, %v: expected Unauthenticated", r, err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, events.Body)
+		ended <- err
+	}()
+	s.Take()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the page's events go on")
 	}
 }
 

@@ -6,6 +6,7 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/sluice-npu/sluice/host/engine"
@@ -14,8 +15,13 @@ import (
 // Tracer sends spans; without the build tag otel there is none.
 type Tracer struct{}
 
-// NewTracer is nil.
-func NewTracer(context.Context) (*Tracer, error) { return nil, nil }
+// NewTracer is nil, and says so to who asks for spans.
+func NewTracer(_ context.Context, log *slog.Logger) (*Tracer, error) {
+	if set := otelVariables(); set != nil {
+		log.Warn("no spans are sent: this program was built without the tag otel", "ignored", set)
+	}
+	return nil, nil
+}
 
 // Close does nothing.
 func (*Tracer) Close(context.Context) error { return nil }

@@ -8,6 +8,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -32,8 +33,11 @@ type Tracer struct {
 
 // NewTracer sends spans to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP over HTTP), with the exporter's own environment
 // variables; nil where it says nothing.
-func NewTracer(ctx context.Context) (*Tracer, error) {
+func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		if set := otelVariables(); set != nil {
+			log.Warn("no spans are sent: OTEL_EXPORTER_OTLP_ENDPOINT does not say where to", "ignored", set)
+		}
 		return nil, nil
 	}
 	out, err := otlptracehttp.New(ctx)

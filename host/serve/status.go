@@ -66,12 +66,12 @@ func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	return p, news
 }
 
-// events sends every snapshot as a server-sent event, until the client goes or the server ends.
+// events sends every snapshot as a server-sent event, until the client goes, its token is revoked, or the server ends.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := http.NewResponseController(w)
-	for {
+	for s.authorised(r.Header.Get("Authorization")) == nil {
 		p, news := s.newest()
 		text, err := json.Marshal(p)
 		if err != nil {

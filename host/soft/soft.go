@@ -107,16 +107,17 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	if err != nil {
 		return err
 	}
+	fail := func(err error) error { return fmt.Errorf("load %s on soft: %w", a.NetworkName(), err) }
 	if b.ABIHash != abi.Hash || b.Design.Hash() != d.design.Hash() {
-		return fmt.Errorf("load %s on soft: %w: ABI %016x, design %016x; expected %016x, %016x",
-			b.Network.Name, ErrMismatch, b.ABIHash, b.Design.Hash(), abi.Hash, d.design.Hash())
+		return fail(fmt.Errorf("%w: ABI %016x, design %016x; expected %016x, %016x",
+			ErrMismatch, b.ABIHash, b.Design.Hash(), abi.Hash, d.design.Hash()))
 	}
 	if err := b.Validate(); err != nil {
-		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+		return fail(err)
 	}
 	n := &net{b: b}
 	if n.hash, err = b.Hash(); err != nil {
-		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+		return fail(err)
 	}
 	n.table = map[span]int64{}
 	for _, e := range b.Latency {
@@ -128,13 +129,13 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 		for last := first; last < len(b.Network.Exits); last++ {
 			for batch := 1; batch <= abi.BMax; batch++ {
 				if n.table[span{first, last, batch}] <= 0 {
-					return fmt.Errorf("load %s on soft: %w: no time for segments %d..%d at batch %d", b.Network.Name, ErrTable, first, last, batch)
+					return fail(fmt.Errorf("%w: no time for segments %d..%d at batch %d", ErrTable, first, last, batch))
 				}
 			}
 		}
 	}
 	if n.exec, err = d.opts.Executor(b); err != nil {
-		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+		return fail(err)
 	}
 	for _, e := range b.Network.Exits {
 		row := make([]device.Stats, abi.BMax)
@@ -145,7 +146,7 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.nets[b.Network.Name] = n
+	d.nets[a.NetworkName()] = n
 	return nil
 }
 

@@ -244,6 +244,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A bundle is served by the name that the work says, as often as there are names.
+func TestLoadByAnotherName(t *testing.T) {
+	d, b, in := network(t)
+	dev := device.Adapt(soft.New(d, soft.Options{}))
+	for _, name := range []string{"first", "second", b.Network.Name} {
+		if _, err := dev.Begin(t.Context(), 0, &device.Work{ID: 1, Kind: device.Load, Network: name, Artefact: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, name := range []string{"first", "second", b.Network.Name} {
+		w := &device.Work{ID: 2, Kind: device.Copy, Network: name, Request: device.RequestID(id + 1), Input: func() ([]device.Tensor, error) { return device.InWords(in[0]), nil }}
+		if done, err := dev.Begin(t.Context(), 0, w); !done || err != nil {
+			t.Errorf("a request for %s: %v", name, err)
+		}
+	}
+}
+
 func TestUnload(t *testing.T) {
 	dev, b, in := open(t, soft.Options{})
 	ctx, name := context.Background(), b.Network.Name

@@ -65,7 +65,6 @@ type suiteDoc struct {
 	N         int                           `json:"n"`
 	Bandwidth map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
 	Policies  []string                      `json:"policies"`
-	Missing   []string                      `json:"missing_policies"` // policies with published values that are not implemented
 	Rows      []frame.Row                   `json:"rows"`
 }
 
@@ -77,7 +76,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	}
 	doc := &suiteDoc{
 		Header: cli.NewHeader("sluice-bench-suite/1", c.Seeds[0], "estimated"), Seeds: c.Seeds, N: c.N,
-		Bandwidth: fluid.Bandwidths(), Policies: c.Policies, Missing: fluid.Missing(), Rows: suite.Rows,
+		Bandwidth: fluid.Bandwidths(), Policies: c.Policies, Rows: suite.Rows,
 	}
 	if len(c.Policies) == 0 {
 		doc.Policies = fluid.Policies()

@@ -116,13 +116,15 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	name, text, err := k.Design()
+	own, err := k.Design()
 	if err != nil {
 		return nil, cli.Coded(cli.Input, err)
 	}
 	d, err := configs.Load(k.Board)
-	if text != nil {
-		d, err = configs.Parse(name, text)
+	if own != nil {
+		d.Name = "r-" + k.Network + "-" + k.Board
+		d.TR, d.TP, d.TC, d.ABufWords, d.Drain, d.CMax = own.TR, own.TP, own.TC, own.ABufWords, own.Drain, own.CMax
+		err = errors.Join(err, d.Validate())
 	}
 	if err != nil {
 		return nil, cli.Coded(cli.Input, err)
@@ -221,8 +223,9 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 var strategies = map[string]mapping.Options{
 	fluid.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
 	fluid.MappingR:       mapping.Basic(),
-	fluid.MappingOwn:     mapping.Basic(),
+	fluid.MappingROwn:    mapping.Basic(),
 	fluid.MappingFC:      mapping.Basic(),
+	fluid.MappingFCOwn:   mapping.Basic(),
 	fluid.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},
 	fluid.MappingNoStack: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}, Orders: []bool{false}},
 	fluid.MappingNoFluid: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.KHalf, S: 1}, {K: cost.K2, S: 1}}, Orders: []bool{false}},
@@ -243,7 +246,7 @@ func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapp
 		return t.Total, err
 	}
 	switch {
-	case strategy == fluid.MappingFC && !fullyConnected(g):
+	case (strategy == fluid.MappingFC || strategy == fluid.MappingFCOwn) && !fullyConnected(g):
 		one, err := choose(1, o) // sample by sample
 		return int64(batch) * one, err
 	case strategy == fluid.MappingP:

@@ -195,9 +195,6 @@ func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []fluid.Bench) 
 			}
 		}
 	}
-	if len(doc.Missing) > 0 {
-		fmt.Fprintf(e.Stdout, "\npolicies that the registry lacks: %s\n", strings.Join(doc.Missing, ", "))
-	}
 	files := "summary.json and report.html"
 	if report.Draws {
 		files = "summary.json, report.html and pictures"

@@ -79,7 +79,6 @@ type reproducedDoc struct {
 	Open    seeb.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
 	Assumed *edge.Assumed        `json:"assumed,omitempty"`        // jellyfish
 	Ratios  []edge.Ratio         `json:"ratios,omitempty"`
-	Times   []edge.Took          `json:"decisions,omitempty"` // on this machine: the only times here that are no simulation
 
 	sections []report.Section
 	save     *predict.Model
@@ -375,6 +374,6 @@ func (c *reproduceCmd) jellyfish(e *cli.Env, cfg frame.Config, _ *given, doc *re
 	if err != nil {
 		return nil, err
 	}
-	doc.Assumed, doc.Ratios, doc.Times = &assumed, b.Ratios, b.Times
+	doc.Assumed, doc.Ratios = &assumed, b.Ratios
 	return &b.Result, nil
 }

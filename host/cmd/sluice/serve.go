@@ -66,7 +66,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
 	var err error
-	if o.Tracer, err = serve.NewTracer(e.Ctx); err != nil {
+	if o.Tracer, err = serve.NewTracer(e.Ctx, e.Log); err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
 	if c.Token != "" {

@@ -3,8 +3,8 @@
 // what runs are stand-ins (StandIn): kernel by kernel the catalogue's networks, on tensors and with windows of
 // their sizes, as layers of the device's own kernels with weights that are drawn.
 //
-// The simulated GPU runs the same stand-ins under the same workloads (Foretell). What it says has been written
-// down before any GPU was measured, and stands beside what one says.
+// The simulated GPU has run the same stand-ins under the same workloads. What it says was written down before any GPU
+// was measured (foretold.csv), and stands beside what one says.
 package disb
 
 import (
@@ -73,20 +73,6 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	return append(all, looks.Series(bench.DISB)...), err
 }
 
-// Foretell is the same on the simulated GPU.
-func Foretell(ctx context.Context, cfg Config) ([]bench.Series, error) {
-	nets, err := cfg.networks()
-	if err != nil {
-		return nil, err
-	}
-	p := cfg.Params.Params()
-	var all []*gpu.Network
-	for _, b := range nets {
-		all = append(all, cuda.Simulated(b, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} }))
-	}
-	return cfg.series(ctx, reef.On(cfg.Params, all, nil), nets, preempted)
-}
-
 // workloads are those asked for.
 func (c *Config) workloads() ([]reef.Workload, error) {
 	all := reef.Workloads()
@@ -139,12 +125,9 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 // Units of series that count millionths, so that runs are whole numbers.
 const ppm = 1e6
 
-// How long a preemption takes is two things: on the simulated GPU until nothing of others is there any more, on one in
-// real time until the host knows, which is later by a copy and a look. One does not stand beside the other.
-const (
-	preempted = "preempted"
-	away      = "away"
-)
+// away is how long a preemption takes on a GPU in real time: until the host knows, which is later by a copy and a look
+// than on the simulated one, whose word for it is another. One does not stand beside the other.
+const away = "away"
 
 // series runs each workload under each system; gone is what its preemptions are of.
 func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {

@@ -93,6 +93,3 @@ func flat(in, out catalogue.Place) (from, to catalogue.Place) {
 	from = catalogue.Place{At: in.At, H: max(1, pixels(&in)/to.W), W: min(to.W, pixels(&in)), C: side}
 	return from, to
 }
-
-// Multiplies is whether a layer multiplies with weights.
-func Multiplies(d *abi.Desc) bool { return d.Op == abi.OpGEMM }

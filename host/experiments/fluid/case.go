@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 // drawnTheta lies between the confidences that requests with drawn exits show.
@@ -148,29 +148,23 @@ type Metrics struct {
 	LoadGen report.LoadGen `json:"loadgen"` // MLPerf's verdict on this run
 }
 
-// number is a metric that rows are made of.
-type number struct {
-	Name string
-	Of   func(*Metrics) float64
-}
-
 // numbers are all of them, in the order of rows.
-var numbers = []number{
-	{"avg_ns", func(m *Metrics) float64 { return m.Avg }},
-	{"p50_ns", func(m *Metrics) float64 { return m.P50 }},
-	{"p99_ns", func(m *Metrics) float64 { return m.P99 }},
-	{"violation_rate", func(m *Metrics) float64 { return m.Violations }},
-	{"goodput", func(m *Metrics) float64 { return m.Goodput }},
-	{"rate", func(m *Metrics) float64 { return m.Rate }},
-	{"busy", func(m *Metrics) float64 { return m.Busy }},
-	{"mac_util", func(m *Metrics) float64 { return m.MACUtil }},
-	{"peak_share", func(m *Metrics) float64 { return m.Throughput }},
-	{"calls", func(m *Metrics) float64 { return m.Calls }},
-	{"mean_batch", func(m *Metrics) float64 { return m.MeanBatch }},
-	{"preemptions", func(m *Metrics) float64 { return m.Preemptions }},
-	{"dropped_rate", func(m *Metrics) float64 { return m.Dropped }},
-	{"refused_rate", func(m *Metrics) float64 { return m.Refused }},
-	{"loadgen_valid", func(m *Metrics) float64 {
+var numbers = []frame.Metric[*Metrics]{
+	{Name: "avg_ns", Of: func(m *Metrics) float64 { return m.Avg }},
+	{Name: "p50_ns", Of: func(m *Metrics) float64 { return m.P50 }},
+	{Name: "p99_ns", Of: func(m *Metrics) float64 { return m.P99 }},
+	{Name: "violation_rate", Of: func(m *Metrics) float64 { return m.Violations }},
+	{Name: "goodput", Of: func(m *Metrics) float64 { return m.Goodput }},
+	{Name: "rate", Of: func(m *Metrics) float64 { return m.Rate }},
+	{Name: "busy", Of: func(m *Metrics) float64 { return m.Busy }},
+	{Name: "mac_util", Of: func(m *Metrics) float64 { return m.MACUtil }},
+	{Name: "peak_share", Of: func(m *Metrics) float64 { return m.Throughput }},
+	{Name: "calls", Of: func(m *Metrics) float64 { return m.Calls }},
+	{Name: "mean_batch", Of: func(m *Metrics) float64 { return m.MeanBatch }},
+	{Name: "preemptions", Of: func(m *Metrics) float64 { return m.Preemptions }},
+	{Name: "dropped_rate", Of: func(m *Metrics) float64 { return m.Dropped }},
+	{Name: "refused_rate", Of: func(m *Metrics) float64 { return m.Refused }},
+	{Name: "loadgen_valid", Of: func(m *Metrics) float64 {
 		if m.LoadGen.Valid {
 			return 1
 		}
@@ -343,14 +337,8 @@ func accuracy(res *engine.Result, m *Model) *float64 {
 	return &share
 }
 
-// errUnknown tells whether an error is about a policy that the registry lacks.
-func errUnknown(err error) bool { return errors.Is(err, sched.ErrUnknownPolicy) }
-
 // known tells whether the registry has a policy.
 func known(policy string) bool {
-	if slices.Contains(sched.Names(), policy) {
-		return true
-	}
 	_, err := sched.New(policy, sched.Options{})
-	return !errUnknown(err)
+	return !errors.Is(err, sched.ErrUnknownPolicy)
 }

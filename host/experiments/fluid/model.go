@@ -5,12 +5,8 @@ package fluid
 import (
 	"context"
 	"crypto/sha256"
-	"embed"
-	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -29,28 +25,40 @@ const (
 	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
-	// MappingOwn is MappingR on a design of its own in place of fluid's: the best at B = 8 (designs).
-	MappingOwn = "r-own"
+	// On a design of its own in place of fluid's: the best at B = 8 (designs).
+	MappingROwn  = MappingR + own
+	MappingFCOwn = MappingFC + own
 )
 
+const own = "-own"
+
+// Array is what a design has in place of its board's reference design.
+type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
+
 // designs are what dse answers for a network on a board with k = 1, s = 1 at B = 8, under the board's serving
-// bandwidth (15 and 26 bytes a cycle), as dse export writes it:
+// bandwidth (14.667 and 26 bytes a cycle):
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //
-//go:embed designs
-var designs embed.FS
+// They are MappingFC's too, whose convolutions go sample by sample: at B = 1 (--weights 1,0,0,0,0,0,0,0) the answers
+// are the same four.
+var designs = map[string]*Array{
+	"resnet50/zc706":     {1024, 14, 64, 11264, 16, 2048},
+	"resnet50/zcu104":    {1024, 13, 128, 16384, 16, 2048},
+	"inceptionv3/zc706":  {1024, 14, 64, 11264, 16, 2048},
+	"inceptionv3/zcu104": {1024, 16, 96, 16384, 16, 2048},
+}
 
-// Design is the configuration of the model's array: the board's name, or a file's name and content.
-func (k ModelKey) Design() (name string, text []byte, err error) {
-	if k.Mapping != MappingOwn {
-		return k.Board, nil, nil
+// Design is the model's array; nil: its board's reference design.
+func (k ModelKey) Design() (*Array, error) {
+	if !strings.HasSuffix(k.Mapping, own) {
+		return nil, nil
 	}
-	name = "designs/" + k.Network + "-" + k.Board + ".yaml"
-	if text, err = designs.ReadFile(name); err != nil {
-		return "", nil, fmt.Errorf("%w: %s on %s has no design of its own for samples along the rows", experiments.ErrSetup, k.Network, k.Board)
+	a := designs[k.Network+"/"+k.Board]
+	if a == nil {
+		return nil, fmt.Errorf("%w: %s on %s has no design of its own for the mapping %s", experiments.ErrSetup, k.Network, k.Board, k.Mapping)
 	}
-	return name, text, nil
+	return a, nil
 }
 
 // ModelKey names a model.
@@ -170,69 +178,15 @@ func (m *Model) share(rates []float64, segment int) float64 {
 // digest is a hash of all that a run can see of the model.
 func (m *Model) digest() string {
 	h := sha256.New()
-	text, _ := json.Marshal(m.Key) // plain numbers and strings
-	h.Write(text)
-	put := func(v int64) {
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		h.Write(b[:])
-	}
-	for _, v := range m.MACs {
-		put(v)
-	}
-	for _, v := range m.Pools {
-		put(v)
-	}
-	put(int64(m.PeakMACs))
-	put(m.ClockHz)
-	for _, v := range m.Exit {
-		put(int64(v))
-	}
-	put(int64(math.Float32bits(m.Theta)))
-	for _, i := range slices.Concat(m.Images, m.Calibration) {
-		for e, c := range i.Confidence {
-			put(int64(math.Float32bits(c))<<1 | map[bool]int64{true: 1}[i.Right[e]])
-		}
-	}
+	fmt.Fprintln(h, m.Key, m.MACs, m.Pools, m.PeakMACs, m.ClockHz, m.Exit, m.Theta, m.Images, m.Calibration)
 	for first := range m.Table.Segments() {
 		for last := first; last < m.Table.Segments(); last++ {
 			for b := 1; b <= m.Table.MaxBatch(); b++ {
-				put(m.Table.At(first, last, b))
+				fmt.Fprintln(h, m.Table.At(first, last, b))
 			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// Service is serial's mean service time in ns where requests leave by rates.
-func (m *Model) Service(rates []float64) float64 {
-	sum := 0.0
-	for s := range m.Table.Segments() {
-		sum += m.share(rates, s) * float64(m.Table.At(s, s, 1))
-	}
-	return sum
-}
-
-// MeanMACs is the work of a request in MACs where requests leave by rates.
-func (m *Model) MeanMACs(rates []float64) float64 {
-	sum := 0.0
-	for s, macs := range m.MACs {
-		sum += m.share(rates, s) * float64(macs)
-	}
-	return sum
-}
-
-// full is the rate in requests a second of a device that runs nothing but full batches, and what
-// it would be if pools took no time.
-func (m *Model) full(rates []float64) (all, noPools float64) {
-	sum, pools, b := 0.0, 0.0, m.Table.MaxBatch()
-	for s := range m.Table.Segments() {
-		sum += m.share(rates, s) * float64(m.Table.At(s, s, b)) / float64(b)
-		if s < len(m.Pools) {
-			pools += m.share(rates, s) * float64(m.Pools[s]) / float64(b)
-		}
-	}
-	return 1e9 / sum, 1e9 / (sum - pools)
 }
 
 // PolicyMapping is the mapping that a policy is published with: what the policy says of itself,

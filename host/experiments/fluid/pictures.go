@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/report"
 )
 
@@ -97,7 +98,7 @@ func (s *Suite) Pictures(b *Bench) []NamedPicture {
 	for _, g := range groups {
 		for _, metric := range b.Pictures {
 			u := units[metric]
-			at := slices.IndexFunc(numbers, func(n number) bool { return n.Name == metric })
+			at := slices.IndexFunc(numbers, func(n frame.Metric[*Metrics]) bool { return n.Name == metric })
 			if at < 0 {
 				continue
 			}

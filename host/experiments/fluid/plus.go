@@ -84,8 +84,7 @@ func (s *Suite) plus(policy string) (rows []frame.Row) {
 func (s *Suite) paired(set Setting, a, b Variant, of func(*Metrics) float64) (float64, *float64, bool) {
 	vals := make([]float64, 0, len(s.Seeds))
 	for _, seed := range s.Seeds {
-		x := s.results[Case{Setting: set, Policy: a.Policy, Mapping: a.Mapping, Seed: seed, N: s.N}]
-		y := s.results[Case{Setting: set, Policy: b.Policy, Mapping: b.Mapping, Seed: seed, N: s.N}]
+		x, y := s.of(set, a, seed), s.of(set, b, seed)
 		if x == nil || y == nil {
 			return 0, nil, false
 		}

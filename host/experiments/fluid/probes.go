@@ -31,7 +31,7 @@ var errNotRun = errors.New("not run")
 func at(set Setting, policy, metric string) probe {
 	v := variantOf(policy)
 	return func(l *lab) (float64, error) {
-		m := l.s.results[Case{Setting: set, Policy: v.Policy, Mapping: v.Mapping, Seed: l.seed, N: l.s.N}]
+		m := l.s.of(set, v, l.seed)
 		if m == nil {
 			return 0, fmt.Errorf("%s under %s: %w", set, policy, errNotRun)
 		}
@@ -124,7 +124,7 @@ func table2(out map[string]probe) {
 			ratio := frame.Over(at(set, lazy, "avg_ns"), at(set, "fluid", "avg_ns"))
 			out[id+"ratio/"+lazy] = ratio
 			out[id+"points/"+lazy] = frame.Minus(at(set, lazy, "violation_rate"), at(set, "fluid", "violation_rate"))
-			out[id+"own/"+lazy] = frame.Over(at(set, lazy+"["+MappingOwn+"]", "avg_ns"), at(set, "fluid", "avg_ns"))
+			out[id+"own/"+lazy] = frame.Over(at(set, lazy+"["+MappingROwn+"]", "avg_ns"), at(set, "fluid", "avg_ns"))
 			out[id+"order/"+lazy] = frame.Least(out[id+"points/"+lazy], frame.Minus(ratio, one))
 		}
 		// What the hardware brings to the scheduler of LazyBatching, and then the scheduler on equal hardware.

@@ -5,6 +5,7 @@ package fluid
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -64,7 +65,7 @@ func (c *SuiteConfig) Runs() int { return len(c.cases()) }
 
 // applies tells whether a variant can be run at a setting.
 func applies(v Variant, s Setting) bool {
-	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (v.Mapping != MappingOwn || s.Bandwidth == 0)
+	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
 // RunSuite runs every case that the store does not have. Its result does not depend on the number
@@ -76,35 +77,22 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	cases := c.cases()
 	results := make([]*Metrics, len(cases))
 	all, running := errgroup.WithContext(ctx)
-	var (
-		mu         sync.Mutex
-		next, done int
-	)
-	for range max(1, min(c.Workers, len(cases))) {
-		all.Go(func() error {
-			for {
-				if err := running.Err(); err != nil {
-					return err
-				}
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= len(cases) {
-					return nil
-				}
-				m, err := c.one(running, &cases[i])
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				results[i] = m
-				done++
-				if c.Progress != nil {
-					c.Progress(done, len(cases))
-				}
-				mu.Unlock()
+	all.SetLimit(max(1, c.Workers))
+	var mu sync.Mutex
+	done := 0
+	for i := range cases {
+		all.Go(func() (err error) {
+			if err := running.Err(); err != nil {
+				return err
 			}
+			if results[i], err = c.one(running, &cases[i]); err != nil || c.Progress == nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			c.Progress(done, len(cases))
+			return nil
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -147,7 +135,7 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64) (float64, *float64, bool) {
 	vals := make([]float64, 0, len(s.Seeds))
 	for _, seed := range s.Seeds {
-		m := s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
+		m := s.of(setting, v, seed)
 		if m == nil {
 			return 0, nil, false
 		}
@@ -155,6 +143,11 @@ func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64) (flo
 	}
 	mean, half := frame.Interval(vals)
 	return mean, half, true
+}
+
+// of is a run's metrics; nil: it was not run.
+func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
+	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
 }
 
 // rows makes the rows of all benches, in order.
@@ -166,17 +159,15 @@ func (s *Suite) rows(ctx context.Context) error {
 				if !applies(v, set) {
 					continue
 				}
-				for _, n := range numbers {
+				all := numbers
+				if s.of(set, v, s.Seeds[0]).Accuracy != nil {
+					all = append(all[:len(all):len(all)], frame.Metric[*Metrics]{Name: "accuracy", Of: func(m *Metrics) float64 { return *m.Accuracy }})
+				}
+				for _, n := range all {
 					mean, half, _ := s.Mean(set, v, n.Of)
 					s.Rows = append(s.Rows, frame.Row{
 						Bench: b.Name, Setting: set.String(), Policy: v.String(), Metric: n.Name, Ours: mean, CI95: half,
 						Published: Published(set, v.String(), n.Name), HeldOut: HeldOut(set, v.Policy),
-					})
-				}
-				if m := s.results[Case{Setting: set, Policy: v.Policy, Mapping: v.Mapping, Seed: s.Seeds[0], N: s.N}]; m != nil && m.Accuracy != nil {
-					mean, half, _ := s.Mean(set, v, func(m *Metrics) float64 { return *m.Accuracy })
-					s.Rows = append(s.Rows, frame.Row{
-						Bench: b.Name, Setting: set.String(), Policy: v.String(), Metric: "accuracy", Ours: mean, CI95: half, HeldOut: HeldOut(set, v.Policy),
 					})
 				}
 			}

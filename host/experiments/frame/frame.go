@@ -344,6 +344,51 @@ func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
 	return v, nil
 }
 
+// Of is a number of what a run of a lab gives.
+func Of[L, O any](run func(L) (O, error), of func(O) float64) Probe[L] {
+	return func(l L) (float64, error) {
+		o, err := run(l)
+		if err != nil {
+			return 0, err
+		}
+		return of(o), nil
+	}
+}
+
+// Beside is a number of what two runs of a lab give.
+func Beside[L, O any](a, b func(L) (O, error), of func(a, b O) (float64, error)) Probe[L] {
+	return func(l L) (float64, error) {
+		x, err := a(l)
+		if err != nil {
+			return 0, err
+		}
+		y, err := b(l)
+		if err != nil {
+			return 0, err
+		}
+		return of(x, y)
+	}
+}
+
+// Metric is a number that rows are made of.
+type Metric[O any] struct {
+	Name string
+	Of   func(O) float64
+}
+
+// Rows are metrics of a run of every lab; all else is as in row.
+func Rows[L, O any](labs []L, row Row, run func(L) (O, error), metrics []Metric[O]) (rows []Row, err error) {
+	for _, m := range metrics {
+		row.Metric = m.Name
+		r, _, err := Measure(labs, row, Of(run, m.Of))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
 // Measure fills in a row from every lab; false where with some seed there was nothing to measure.
 func Measure[L any](labs []L, r Row, of Probe[L]) (Row, bool, error) {
 	v, err := Sample(labs, of)

@@ -24,7 +24,7 @@ type Claim struct {
 	Source    string   `yaml:"source"` // section, table or figure
 	Text      string   `yaml:"text"`
 	On        string   `yaml:"on"` // what it is of, where a study has several: a GPU
-	Published *float64 `yaml:"published"`
+	Published *float64 `yaml:"-"`
 	// PublishedTo: a range is published, and its ends give a bound each.
 	PublishedTo *float64 `yaml:"published_to"`
 	// Rule is how bounds follow from the published number; without one they are Least and Most as they stand.
@@ -32,7 +32,7 @@ type Claim struct {
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"fitted"`
-	Cause  string   `yaml:"cause"` // a key of the file's causes
+	Cause  string   `yaml:"-"`     // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
 	Times  bool     `yaml:"times"` // a multiple, far from one: its mean is geometric, its interval that of its logarithm
 	Exact  bool     `yaml:"exact"` // nothing is drawn: all seeds give the same, and one decides
@@ -45,6 +45,55 @@ type Claim struct {
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
+}
+
+// line is a claim in the data file, or one for each name: {} stands for it in id, text and what it is of.
+// Published values and causes are then one for all or one each.
+type line struct {
+	Claim     `yaml:",inline"`
+	Each      []string      `yaml:"each"`
+	Published list[float64] `yaml:"published"`
+	Cause     list[string]  `yaml:"cause"`
+}
+
+// list is a value, or several.
+type list[T any] []T
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (l *list[T]) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.SequenceNode {
+		return n.Decode((*[]T)(l))
+	}
+	*l = make([]T, 1)
+	return n.Decode(&(*l)[0])
+}
+
+// claims are those of a line.
+func (l *line) claims() ([]Claim, error) {
+	each := l.Each
+	if each == nil {
+		each = []string{""}
+	}
+	for _, n := range []int{len(l.Published), len(l.Cause)} {
+		if n > 1 && n != len(each) {
+			return nil, fmt.Errorf("%w: %q: %d values or causes for %d claims", ErrBook, l.ID, n, len(each))
+		}
+	}
+	var out []Claim
+	for i, name := range each {
+		c := l.Claim
+		for _, s := range []*string{&c.ID, &c.Text, &c.On} {
+			*s = strings.ReplaceAll(*s, "{}", name)
+		}
+		if n := len(l.Published); n > 0 {
+			c.Published = &l.Published[min(i, n-1)]
+		}
+		if n := len(l.Cause); n > 0 {
+			c.Cause = l.Cause[min(i, n-1)]
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // none is the rule of what is said never to happen: once is enough to refute it.
@@ -68,16 +117,24 @@ var rules = map[string]func(p float64) (least, most float64){
 func Book(text []byte) ([]Claim, error) {
 	var file struct {
 		Causes map[string]Cause `yaml:"causes"`
-		Claims []Claim          `yaml:"claims"`
+		Lines  []line           `yaml:"claims"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBook, err)
 	}
+	var claims []Claim
+	for i := range file.Lines {
+		more, err := file.Lines[i].claims()
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, more...)
+	}
 	seen, used := map[string]bool{}, map[string]bool{}
-	for i := range file.Claims {
-		c := &file.Claims[i]
+	for i := range claims {
+		c := &claims[i]
 		bad := func(what string) error { return fmt.Errorf("%w: claim %d (%q): %s", ErrBook, i+1, c.ID, what) }
 		if c.ID == "" || c.Source == "" || c.Text == "" || seen[c.ID] {
 			return nil, bad("an id of its own, a source and a text are expected")
@@ -124,7 +181,7 @@ func Book(text []byte) ([]Claim, error) {
 			return nil, fmt.Errorf("%w: no claim has the cause %q", ErrBook, k)
 		}
 	}
-	return file.Claims, nil
+	return claims, nil
 }
 
 // Config is how much of a study is run.

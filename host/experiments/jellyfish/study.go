@@ -3,13 +3,12 @@
 package jellyfish
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"runtime"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -35,7 +34,6 @@ type Config struct {
 type Bench struct {
 	frame.Result
 	Ratios []Ratio
-	Times  []Took
 }
 
 // Point is one setting of the publication.
@@ -202,7 +200,6 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		study.Whole[r.claim()] = func([]*lab) ([]float64, error) { return r.Of[0].Each, nil }
 	}
 	study.Final = bounded(b.Ratios)
-	b.Times = times(c.Seeds[0])
 	r, err := study.Run(ctx, &c.Config)
 	if err != nil {
 		return nil, err
@@ -251,29 +248,25 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		return nil, err
 	}
 	for _, k := range c.runs() {
-		for _, m := range []struct {
-			name string
-			of   func(*Outcome) float64
-		}{
-			{"miss_rate", func(o *Outcome) float64 { return o.Miss }},
-			{"accuracy", func(o *Outcome) float64 { return o.Accuracy }},
-			{"aligned", func(o *Outcome) float64 { return o.Aligned }},
-			{"busy", func(o *Outcome) float64 { return o.Busy }},
-			{"p50_ns", func(o *Outcome) float64 { return float64(o.P50) }},
-			{"p99_ns", func(o *Outcome) float64 { return float64(o.P99) }},
-			{"changes", func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
-			{"hits", func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
-		} {
-			if strings.HasPrefix(k.system, "b-") && (m.name == "changes" || m.name == "hits") {
-				continue
-			}
-			row, _, err := frame.Measure(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system, Metric: m.name, HeldOut: true},
-				func(l *lab) (float64, error) { return m.of(l.of(k.point, k.system)), nil })
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+		m := []frame.Metric[*Outcome]{
+			{Name: "miss_rate", Of: func(o *Outcome) float64 { return o.Miss }},
+			{Name: "accuracy", Of: func(o *Outcome) float64 { return o.Accuracy }},
+			{Name: "aligned", Of: func(o *Outcome) float64 { return o.Aligned }},
+			{Name: "busy", Of: func(o *Outcome) float64 { return o.Busy }},
+			{Name: "p50_ns", Of: func(o *Outcome) float64 { return float64(o.P50) }},
+			{Name: "p99_ns", Of: func(o *Outcome) float64 { return float64(o.P99) }},
+			{Name: "changes", Of: func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
+			{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
 		}
+		if strings.HasPrefix(k.system, "b-") { // which change nothing
+			m = m[:6]
+		}
+		more, err := frame.Rows(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system, HeldOut: true},
+			func(l *lab) (*Outcome, error) { return l.of(k.point, k.system), nil }, m)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }
@@ -372,7 +365,7 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 			for p == nil {
 				var err error
 				if p, err = Draw(rng, workers, clients); err != nil || ctx.Err() != nil {
-					return errOr(err, ctx.Err())
+					return cmp.Or(err, ctx.Err())
 				}
 				if o.draws++; o.draws > draws {
 					return fmt.Errorf("%w: none of %d draws of %d clients on %d workers can be mapped", ErrSetup, draws, clients, workers)
@@ -438,50 +431,4 @@ func meanOf(v []float64) *float64 {
 	}
 	m, _ := frame.Interval(v)
 	return &m
-}
-
-func errOr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Took is the processor time that decisions take on this machine: the one thing here that is no simulation.
-type Took struct {
-	Workers  int    `json:"workers"`
-	Clients  int    `json:"clients"`
-	Name     string `json:"name"`
-	MedianNs int64  `json:"median_ns"`
-	MostNs   int64  `json:"most_ns"`
-}
-
-// times are those of the sizes of section VI-F; what can be mapped does not matter for them.
-func times(seed uint64) (out []Took) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for _, workers := range []int{2, 4, 8, 16} {
-		for _, s := range selectors() {
-			var v []int64
-			for i := range uint64(7) {
-				rng := rand.New(rand.NewPCG(seed, i))
-				var c []jellyfish.Client
-				for range 10 * workers {
-					c = append(c, jellyfish.Client{Rate: []int{10, 15, 25}[rng.IntN(3)], SLO: slos()[rng.IntN(3)], Bandwidth: 7.5e6 + rng.Float64()*42.5e6})
-				}
-				from := spent()
-				p, err := jellyfish.NewProblem(jellyfish.Synthetic(1), c, workers, jellyfish.Aligned)
-				if err != nil {
-					continue
-				}
-				s.Select(p, nil, i)
-				v = append(v, spent()-from)
-			}
-			slices.Sort(v)
-			out = append(out, Took{workers, 10 * workers, s.Name(), v[len(v)/2], v[len(v)-1]})
-		}
-	}
-	return out
 }

@@ -6,24 +6,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
-
-// p99 is the 99th percentile of real-time latencies, of the same on a GPU of their own.
-func p99(style, system, workload string) probe {
-	of := func(s string) probe {
-		return func(l *lab) (float64, error) {
-			o, err := l.run(style, s, workload)
-			if err != nil {
-				return 0, err
-			}
-			return o.RTP99, nil
-		}
-	}
-	return over(of(system), of("rt-only"))
-}
 
 // uniformProgram is n kernels, each of which keeps the whole GPU busy for so many us.
 func uniformProgram(units, n int, us float64) *kernel.Program {
@@ -95,32 +82,18 @@ func each25(of func(pair string) probe, rts ...string) (all []probe) {
 // rtThroughput is the throughput of real-time clients under a system, of that without others.
 func rtThroughput(system string) func(string) probe {
 	return func(w string) probe {
-		of := func(s string) probe { return outcome("tvm", s, w, func(o *Outcome) float64 { return o.RTThroughput }) }
-		return over(of(system), of("rt-only"))
+		return only("tvm", system, w, func(o *Outcome) float64 { return o.RTThroughput })
 	}
 }
 
-// outcome is something that a run showed.
-func outcome(style, system, workload string, of func(*Outcome) float64) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, system, workload)
-		if err != nil {
-			return 0, err
-		}
-		return of(o), nil
-	}
-}
-
-// redone is what a preemption makes to be done again, in us.
+// redone is what a preemption makes to be done again, in us; NaN where nothing was stopped.
 func redone(style, workload string) probe {
-	of := outcome(style, "reset", workload, func(o *Outcome) float64 { return o.Redone })
-	return func(l *lab) (float64, error) {
-		us, err := of(l)
-		if us == 0 {
-			us = math.NaN() // nothing was stopped
+	return outcome(style, "reset", workload, func(o *Outcome) float64 {
+		if o.Redone == 0 {
+			return math.NaN()
 		}
-		return us, err
-	}
+		return o.Redone
+	})
 }
 
 // bestEffort is the throughput of best-effort clients.
@@ -155,23 +128,12 @@ func usages(system, network string) probe {
 // hostReset is how long the host queue of one best-effort client takes to be emptied, deviceReset the rest
 // of a preemption but for the kill.
 func hostReset(system string) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run("tvm", system, "resnet152+1")
-		if err != nil || o.Preemptions == 0 {
-			return math.NaN(), err
-		}
-		return o.Host, nil
-	}
+	return stopped("tvm", system, "resnet152+1", func(o *Outcome) float64 { return o.Host })
 }
 
 func deviceReset(system string) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run("tvm", system, "resnet152+1")
-		if err != nil || o.Preemptions == 0 {
-			return math.NaN(), err
-		}
-		return o.Preempt - o.Host - l.file.Values["kill_ns"].Value/1e3, nil
-	}
+	kill := func(l *lab) (float64, error) { return l.file.Values["kill_ns"].Value / 1e3, nil }
+	return frame.Minus(frame.Minus(preempt("tvm", system, "resnet152+1"), hostReset(system)), kill)
 }
 
 // linear is by how much a place of the device queue makes preemption longer from 16 to 64 places, over
@@ -205,10 +167,13 @@ func by(workloads []string, a, b string) (out []probe) {
 	return out
 }
 
-// alone is a network's time alone with REEF's device queue of four, in ms.
-func alone(style, network string) probe {
+// four is the places of REEF's device queue.
+const four = 4
+
+// alone is a network's time alone with a device queue of so many places, in ms.
+func alone(style, network string, places float64) probe {
 	return func(l *lab) (float64, error) {
-		f := l.file.With("device_queue", 4/l.file.Values["device_queue"].Value)
+		f := l.file.With("device_queue", places/l.file.Values["device_queue"].Value)
 		ns, err := NewBed(f, style).Alone(network)
 		return float64(ns) / 1e6, err
 	}
@@ -295,15 +260,15 @@ func probes() map[string]probe {
 	// Part by part: the host's queue, and the rest less the 3 us of the kill.
 	out["fig20b/host"], out["fig20b/host-async"] = hostReset("reset-plain"), hostReset("reset-async")
 	out["fig20b/device"], out["fig20b/device-four"] = deviceReset("reset-async"), deviceReset("reset")
-	out["fig21/queue"], out["fig21/long"], out["fig21/ms"], out["fig21/linear"] = queues(1, 4), queues(4, 256), alone("tvm", "resnet152"), linear
+	out["fig21/queue"], out["fig21/long"], out["fig21/ms"], out["fig21/linear"] = queues(1, 4), queues(4, 256), alone("tvm", "resnet152", four), linear
 	// Figure 22 is of the work that is done again; 10 of the groups.
 	for _, s := range []struct{ gpu, style string }{{"mi50", "tvm"}, {"gv100", "tvm"}, {"gv100", "tensorrt"}, {"gv100", "pytorch"}} {
 		var us, share []probe
 		for _, n := range five() {
 			x := redone(s.style, n+"+1")
 			us = append(us, x)
-			share = append(share, over(x, func(l *lab) (float64, error) {
-				ms, err := alone(s.style, n)(l)
+			share = append(share, over(x, func(l *lab) (float64, error) { // us of ms
+				ms, err := alone(s.style, n, four)(l)
 				return 1e3 * ms, err
 			}))
 		}
@@ -314,7 +279,7 @@ func probes() map[string]probe {
 		out["fig10/"+style] = longest(style)
 	}
 	for _, n := range five() { // what the networks are
-		out["table1/"+n+"/ms"] = alone("tvm", n)
+		out["table1/"+n+"/ms"] = alone("tvm", n, four)
 		for _, style := range styles {
 			out["table1/"+n+"/"+style] = kernels(style, n)
 		}
@@ -380,18 +345,6 @@ func overDISB(style, system string) probe {
 }
 
 // queues is ResNet-152's time alone with a device queue of a kernels, of that with b.
-func queues(a, b int) probe {
-	return func(l *lab) (float64, error) {
-		at := func(n int) (float64, error) {
-			f := l.file.With("device_queue", float64(n)/l.file.Values["device_queue"].Value)
-			ns, err := NewBed(f, "tvm").Alone("resnet152")
-			return float64(ns), err
-		}
-		x, err := at(a)
-		if err != nil {
-			return 0, err
-		}
-		y, err := at(b)
-		return x / y, err
-	}
+func queues(a, b float64) probe {
+	return over(alone("tvm", "resnet152", a), alone("tvm", "resnet152", b))
 }

@@ -149,19 +149,13 @@ func (b *Bed) network(name string) *gpu.Network {
 	if n := b.nets[name]; n != nil {
 		return n
 	}
-	programs := map[int]*kernel.Program{}
+	spec := catalogue.Spec{Network: name, Style: b.style}
 	n := &gpu.Network{
-		Name: name,
-		Program: func(batch int) (*kernel.Program, error) {
-			if p := programs[batch]; p != nil {
-				return p, nil
-			}
-			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
-			programs[batch] = p
-			return p, err
-		},
+		Name: name, Program: catalogue.ByBatch(spec, b.file.Machine()),
 		Versions: func(batch int) ([][]kernel.Kernel, error) {
-			return catalogue.Versions(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
+			spec := spec
+			spec.Batch = batch
+			return catalogue.Versions(spec, b.file.Machine())
 		},
 		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
 	}
@@ -186,19 +180,19 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 			delete(b.alone, name)
 		}
 	}()
-	m, _ := gpu.ModeOf("streams")
+	const alone = "streams"
 	tables, err := b.tables([]string{name})
 	if err != nil {
 		return 0, err
 	}
 	if b.real != nil {
-		ns, err = b.aloneReal(m, name, tables)
-		if err == nil {
+		m, _ := gpu.ModeOf(alone)
+		if ns, err = b.aloneReal(m, name, tables); err == nil {
 			b.alone[name] = ns
 		}
 		return ns, err
 	}
-	d, err := b.device(m, []string{name})
+	d, err := b.device(alone, []string{name})
 	if err != nil {
 		return 0, err
 	}
@@ -216,19 +210,10 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 	return b.alone[name], nil
 }
 
-func (b *Bed) device(m gpu.Mode, networks []string) (*gpu.Device, error) {
-	d, err := gpu.New(gpu.Config{
-		Name: "gpu-sim:" + b.file.Name, Params: b.file.Params(), Mode: m, SyncNs: b.file.SyncNs(), MaxBatch: 1, Places: 64, Slots: 4096,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range networks {
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: n, Artefact: b.network(n)}); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
+func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
+	return gpu.Loaded(gpu.Config{
+		Name: "gpu-sim:" + b.file.Name, Params: b.file.Params(), SyncNs: b.file.SyncNs(), MaxBatch: 1, Places: 64, Slots: 4096,
+	}, mode, networks, func(i int) *gpu.Network { return b.network(networks[i]) })
 }
 
 // tables are latency tables of the networks, from their times alone, of which a segment has the share of
@@ -362,7 +347,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		b.sum(o, seen, func(i int) float64 { return seen.part[i] })
 		return o, res, nil
 	}
-	d, err := b.device(m, names)
+	d, err := b.device(mode, names)
 	if err != nil {
 		return nil, nil, err
 	}

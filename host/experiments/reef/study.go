@@ -101,41 +101,46 @@ func workloadOf(name string) (Workload, error) {
 	return w, nil
 }
 
+// of is a run of a lab.
+func of(style, system, workload string) func(*lab) (*Outcome, error) {
+	return func(l *lab) (*Outcome, error) { return l.run(style, system, workload) }
+}
+
+// outcome is something that a run showed.
+func outcome(style, system, workload string, what func(*Outcome) float64) probe {
+	return frame.Of(of(style, system, workload), what)
+}
+
+// only is something that a run showed, of what it is without best-effort clients.
+func only(style, system, workload string, what func(*Outcome) float64) probe {
+	return over(outcome(style, system, workload, what), outcome(style, "rt-only", workload, what))
+}
+
 func rt(style, system, workload string) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, system, workload)
-		if err != nil {
-			return 0, err
-		}
-		only, err := l.run(style, "rt-only", workload)
-		if err != nil {
-			return 0, err
-		}
-		return o.RT / only.RT, nil
-	}
+	return only(style, system, workload, func(o *Outcome) float64 { return o.RT })
+}
+
+// p99 is the 99th percentile of real-time latencies, of the same on a GPU of their own.
+func p99(style, system, workload string) probe {
+	return only(style, system, workload, func(o *Outcome) float64 { return o.RTP99 })
 }
 
 func throughput(style, system, workload string) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, system, workload)
-		if err != nil {
-			return 0, err
+	return outcome(style, system, workload, func(o *Outcome) float64 { return o.Throughput })
+}
+
+// stopped is something that preemptions showed; NaN where there were none.
+func stopped(style, system, workload string, what func(*Outcome) float64) probe {
+	return outcome(style, system, workload, func(o *Outcome) float64 {
+		if o.Preemptions == 0 {
+			return math.NaN()
 		}
-		return o.Throughput, nil
-	}
+		return what(o)
+	})
 }
 
 func preempt(style, system, workload string) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, system, workload)
-		if err != nil {
-			return 0, err
-		}
-		if o.Preemptions == 0 {
-			return math.NaN(), nil
-		}
-		return o.Preempt, nil
-	}
+	return stopped(style, system, workload, func(o *Outcome) float64 { return o.Preempt })
 }
 
 // study is REEF's claims under a configuration.
@@ -193,30 +198,25 @@ func Run(ctx context.Context, c Config) (*frame.Result, error) {
 	return s.Run(ctx, &c.Config)
 }
 
-func (c *Config) rows(of func(on string) ([]*lab, error)) (rows []frame.Row, err error) {
+func (c *Config) rows(on func(gpu string) ([]*lab, error)) (rows []frame.Row, err error) {
 	for _, g := range GPUs() {
-		labs, err := of(g)
+		labs, err := on(g)
 		if err != nil {
 			return nil, err
 		}
 		for _, w := range DISB() {
 			for _, s := range Systems() {
 				c.Say(g + " " + w.Name + " " + s)
-				for _, m := range []struct {
-					name string
-					of   func(*Outcome) float64
-				}{
-					{"rt_latency", func(o *Outcome) float64 { return o.RT }},
-					{"rt_p99", func(o *Outcome) float64 { return o.RTP99 }},
-					{"throughput", func(o *Outcome) float64 { return o.Throughput }},
-					{"preempt_us", func(o *Outcome) float64 { return o.Preempt }},
-				} {
-					row, _, err := frame.Measure(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s, Metric: m.name, HeldOut: true}, outcome("tvm", s, w.Name, m.of))
-					if err != nil {
-						return nil, err
-					}
-					rows = append(rows, row)
+				more, err := frame.Rows(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s, HeldOut: true}, of("tvm", s, w.Name), []frame.Metric[*Outcome]{
+					{Name: "rt_latency", Of: func(o *Outcome) float64 { return o.RT }},
+					{Name: "rt_p99", Of: func(o *Outcome) float64 { return o.RTP99 }},
+					{Name: "throughput", Of: func(o *Outcome) float64 { return o.Throughput }},
+					{Name: "preempt_us", Of: func(o *Outcome) float64 { return o.Preempt }},
+				})
+				if err != nil {
+					return nil, err
 				}
+				rows = append(rows, more...)
 			}
 		}
 	}

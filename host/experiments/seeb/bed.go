@@ -13,9 +13,9 @@ package seeb
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -52,10 +52,7 @@ func DefaultOpen() Open {
 
 // with is o with one value another.
 func (o Open) with(key string, factor float64) Open {
-	c := Open{}
-	for k, v := range o {
-		c[k] = v
-	}
+	c := maps.Clone(o)
 	c[key] *= factor
 	return c
 }
@@ -196,22 +193,9 @@ func uniform(id, place uint64) float64 {
 }
 
 func (e *Edge) device() (*gpu.Device, error) {
-	m, err := gpu.ModeOf("streams")
-	if err != nil {
-		return nil, err
-	}
-	d, err := gpu.New(gpu.Config{
-		Name: "gpu-sim:" + e.file.Name, Params: e.file.Params(), Mode: m, SyncNs: e.file.SyncNs(), MaxBatch: edgeBatch, Places: 16, Slots: 1 << 14,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range edgeNetworks() {
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: name, Artefact: &e.nets[name].Network}); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
+	return gpu.Loaded(gpu.Config{
+		Name: "gpu-sim:" + e.file.Name, Params: e.file.Params(), SyncNs: e.file.SyncNs(), MaxBatch: edgeBatch, Places: 16, Slots: 1 << 14,
+	}, "streams", edgeNetworks(), func(i int) *gpu.Network { return &e.nets[edgeNetworks()[i]].Network })
 }
 
 // profiler runs launches alone on a device.
@@ -305,15 +289,11 @@ func EdgeSystems() []string {
 	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
 }
 
-// policy makes a system by name; ablations are seeb:1 to seeb:6, sensitivities seeb:LAMBDA1:LAMBDA2.
-func (e *Edge) policy(system string) (sched.Policy, error) {
-	return System(system, edgeNetworks(), e.models, e.open)
-}
-
 // Window is how long every system collects requests, in ns.
 const Window = window
 
-// System makes a system by name for some networks with their latency models.
+// System makes a system by name for some networks with their latency models; ablations are seeb:1 to seeb:6,
+// sensitivities seeb:LAMBDA1:LAMBDA2.
 func System(system string, networks []string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
 	batches := map[string]int{}
 	for _, n := range networks {
@@ -444,7 +424,7 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	if err != nil {
 		return nil, err
 	}
-	policy, err := e.policy(system)
+	policy, err := System(system, edgeNetworks(), e.models, e.open)
 	if err != nil {
 		return nil, err
 	}
@@ -491,13 +471,4 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	o.Efficacy = o.Throughput / o.Latency * o.Accuracy
 	e.runs[key] = o
 	return o, nil
-}
-
-// keys of what is open, in order.
-func (o Open) keys() (out []string) {
-	for k := range o {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

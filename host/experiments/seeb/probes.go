@@ -16,24 +16,17 @@ import (
 // probe is something that one lab can be asked for.
 type probe = frame.Probe[*lab]
 
-// metric is a column of the rows.
-type metric struct {
-	name string
-	of   func(*EdgeOutcome) float64
-}
-
 // shorter is what the Poisson loads run for, of a bench's time: they bring ten times the tasks.
 const shorter = 10
 
 // served is a metric of a run.
 func served(system, name string, of func(*EdgeOutcome) float64) probe {
-	return func(l *lab) (float64, error) {
-		o, err := l.serve(system, name)
-		if err != nil {
-			return 0, err
-		}
-		return of(o), nil
-	}
+	return frame.Of(on(system, name), of)
+}
+
+// on is a system's run on a load.
+func on(system, name string) func(*lab) (*EdgeOutcome, error) {
+	return func(l *lab) (*EdgeOutcome, error) { return l.serve(system, name) }
 }
 
 func (l *lab) serve(system, name string) (*EdgeOutcome, error) {
@@ -44,15 +37,15 @@ func (l *lab) serve(system, name string) (*EdgeOutcome, error) {
 	return l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
 }
 
-func edgeMetrics() []metric {
-	return []metric{
-		{"latency_s", func(o *EdgeOutcome) float64 { return o.Latency }},
-		{"waiting_s", func(o *EdgeOutcome) float64 { return o.Waiting }},
-		{"throughput", func(o *EdgeOutcome) float64 { return o.Throughput }},
-		{"accuracy", func(o *EdgeOutcome) float64 { return o.Accuracy }},
-		{"efficacy", func(o *EdgeOutcome) float64 { return o.Efficacy }},
-		{"violations", func(o *EdgeOutcome) float64 { return o.Violations }},
-		{"violations_dispatch", func(o *EdgeOutcome) float64 { return o.Dispatched }},
+func edgeMetrics() []frame.Metric[*EdgeOutcome] {
+	return []frame.Metric[*EdgeOutcome]{
+		{Name: "latency_s", Of: func(o *EdgeOutcome) float64 { return o.Latency }},
+		{Name: "waiting_s", Of: func(o *EdgeOutcome) float64 { return o.Waiting }},
+		{Name: "throughput", Of: func(o *EdgeOutcome) float64 { return o.Throughput }},
+		{Name: "accuracy", Of: func(o *EdgeOutcome) float64 { return o.Accuracy }},
+		{Name: "efficacy", Of: func(o *EdgeOutcome) float64 { return o.Efficacy }},
+		{Name: "violations", Of: func(o *EdgeOutcome) float64 { return o.Violations }},
+		{Name: "violations_dispatch", Of: func(o *EdgeOutcome) float64 { return o.Dispatched }},
 	}
 }
 
@@ -180,19 +173,11 @@ func (e *Edge) early(network string, theta float32) (float64, error) {
 
 // micro is a device with one program, without exits.
 func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
-	m, err := gpu.ModeOf("streams")
-	if err != nil {
-		return nil, err
-	}
-	d, err := gpu.New(gpu.Config{Name: name, Params: l.file.Params(), Mode: m})
-	if err != nil {
-		return nil, err
-	}
 	n := &gpu.Network{
 		Name: name, Program: func(int) (*kernel.Program, error) { return program, nil },
 		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
 	}
-	_, err = d.Begin(l.ctx, 0, &device.Work{ID: 1 << 60, Kind: device.Load, Network: name, Artefact: n})
+	d, err := gpu.Loaded(gpu.Config{Name: name, Params: l.file.Params()}, "streams", []string{name}, func(int) *gpu.Network { return n })
 	return &profiler{d: d}, err
 }
 

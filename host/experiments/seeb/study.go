@@ -7,6 +7,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -78,7 +80,7 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 			return labs(file.With(x.Key, x.By), b.Open)
 		},
 		Changes: func(string) ([]frame.Change, error) {
-			return frame.Halves(append(file.Uncertain(), b.Open.keys()...)...), nil
+			return frame.Halves(append(file.Uncertain(), slices.Sorted(maps.Keys(b.Open))...)...), nil
 		},
 	}
 	r, err := s.Run(ctx, &c.Config)
@@ -113,13 +115,11 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 	}
 	for _, r := range runs {
 		c.Say(r.load + " " + r.system)
-		for _, m := range edgeMetrics() {
-			row, _, err := frame.Measure(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system, Metric: m.name, HeldOut: true}, served(r.system, r.load, m.of))
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+		more, err := frame.Rows(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system, HeldOut: true}, on(r.system, r.load), edgeMetrics())
+		if err != nil {
+			return nil, err
 		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }

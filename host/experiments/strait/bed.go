@@ -92,18 +92,9 @@ func (b *Bed) network(m *Model) *gpu.Network {
 	if n := b.nets[key]; n != nil {
 		return n
 	}
-	programs := map[int]*kernel.Program{}
-	name, exits := m.Network, m.Exits
+	name := m.Network
 	n := &gpu.Network{
-		Name: name, Input: m.Input,
-		Program: func(batch int) (*kernel.Program, error) {
-			if p := programs[batch]; p != nil {
-				return p, nil
-			}
-			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch, Exits: exits}, b.File.Machine())
-			programs[batch] = p
-			return p, err
-		},
+		Name: name, Input: m.Input, Program: catalogue.ByBatch(catalogue.Spec{Network: name, Style: b.style, Exits: m.Exits}, b.File.Machine()),
 		Exit: func(id device.RequestID, segment int) device.ExitResult {
 			return device.ExitResult{Class: int(id % 1000), Confidence: confidence(id, segment)}
 		},
@@ -145,27 +136,17 @@ func (b *Bed) drawn(first device.RequestID) float64 {
 
 // device makes a GPU with the models loaded, whose batches take slow times as long as theirs do.
 func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) float64) (*gpu.Device, error) {
-	cfg, err := b.config(mode, slow)
-	if err != nil {
-		return nil, err
-	}
-	d, err := gpu.New(cfg)
-	if err != nil {
-		return nil, err
-	}
+	var names []string
 	for i := range models {
-		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Network: models[i].Name, Artefact: b.network(&models[i])}); err != nil {
-			return nil, err
-		}
+		names = append(names, models[i].Name)
 	}
-	return d, nil
+	return gpu.Loaded(b.config(slow), mode, names, func(i int) *gpu.Network { return b.network(&models[i]) })
 }
 
-func (b *Bed) config(mode string, slow func(device.RequestID) float64) (gpu.Config, error) {
-	m, err := gpu.ModeOf(mode)
+func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	return gpu.Config{
-		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), Mode: m, SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16, Slow: slow,
-	}, err
+		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16, Slow: slow,
+	}
 }
 
 // Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.
@@ -223,10 +204,7 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 
 // alone runs one batch by itself, slow times as long: how long its inputs take, and each of its segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
-	cfg, err := b.config("streams", func(device.RequestID) float64 { return slow })
-	if err != nil {
-		return 0, nil, err
-	}
+	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 

@@ -3,7 +3,6 @@
 package strait
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,16 +229,9 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 	return out, nil
 }
 
-// ownSource sends what is due, and of clients that wait for their last request's end the next.
-type ownSource struct {
-	o    *Own
-	due  []due
-	next int
-	id   uint64
-}
-
-func (o *Own) source() *ownSource {
-	s := &ownSource{o: o}
+// source sends what is due by the workload's end.
+func (o *Own) source() *requests {
+	s := &requests{models: o.models, theta: 2, end: o.ns, closed: func(client int) bool { return o.streams[client].Closed }}
 	for i := range o.streams {
 		if o.streams[i].Closed {
 			s.due = append(s.due, due{0, i})
@@ -250,34 +242,8 @@ func (o *Own) source() *ownSource {
 			}
 		}
 	}
-	slices.SortStableFunc(s.due, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model)) })
+	s.sort()
 	return s
-}
-
-func (s *ownSource) item(at int64, client int) sched.Item {
-	s.id++
-	m := &s.o.models[client]
-	return sched.Item{At: at, Task: &sched.Task{
-		ID: s.id, Client: client, Network: m.Name, Created: at, Arrived: at, Deadline: at + m.DeadlineNs, Priority: m.Priority, Theta: 2, Samples: 1,
-	}}
-}
-
-// Next implements sched.Source.
-func (s *ownSource) Next() (sched.Item, bool) {
-	if s.next == len(s.due) {
-		return sched.Item{}, false
-	}
-	s.next++
-	d := s.due[s.next-1]
-	return s.item(d.at, d.model), true
-}
-
-// Ended implements sched.Source.
-func (s *ownSource) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
-	if !s.o.streams[t.Client].Closed || now >= s.o.ns {
-		return nil
-	}
-	return []sched.Item{s.item(max(now, t.Arrived+1), t.Client)}
 }
 
 // ownEndings counts.

@@ -4,7 +4,6 @@ package strait
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -18,31 +17,23 @@ type value = frame.Probe[*lab]
 // violations of a priority, in per cent.
 func violations(o *Outcome, priority int) float64 { return 100 * o.Class[priority].Violations() }
 
-type runs func(l *lab, system string) (*Outcome, error)
+// runs are a load's, by system.
+type runs func(system string) func(*lab) (*Outcome, error)
 
-func main12(name string) runs {
-	return func(l *lab, system string) (*Outcome, error) { return l.main(system, name) }
-}
-
-func node(name string) runs {
-	return func(l *lab, system string) (*Outcome, error) { return l.node(system, name) }
+// on is a load's on so many GPUs.
+func on(gpus int, name string) runs {
+	return func(system string) func(*lab) (*Outcome, error) {
+		return func(l *lab) (*Outcome, error) { return l.main(gpus, system, name) }
+	}
 }
 
 func baselines() []string { return []string{"temporal", "static", "reactive"} }
 
 // less is how many points fewer violations a system has than another; quiet where neither has any.
 func less(r runs, system, than string, priority int) value {
-	return func(l *lab) (float64, error) {
-		a, err := r(l, system)
-		if err != nil {
-			return 0, err
-		}
-		b, err := r(l, than)
-		if err != nil {
-			return 0, err
-		}
+	return frame.Beside(r(system), r(than), func(a, b *Outcome) (float64, error) {
 		return violations(b, priority) - violations(a, priority), quiet(priority, a, b)
-	}
+	})
 }
 
 // quiet is frame.ErrQuiet where no run has a violation of a priority.
@@ -71,17 +62,9 @@ func odds(o *Outcome, priority int) float64 {
 
 // removed is violations without a mechanism over those before it was removed, in the evolving workload.
 func removed(without, before string, priority int) value {
-	return func(l *lab) (float64, error) {
-		a, err := l.main(without, "evolving")
-		if err != nil {
-			return 0, err
-		}
-		b, err := l.main(before, "evolving")
-		if err != nil {
-			return 0, err
-		}
+	return frame.Beside(on(1, "evolving")(without), on(1, "evolving")(before), func(a, b *Outcome) (float64, error) {
 		return odds(a, priority) / odds(b, priority), quiet(priority, a, b)
-	}
+	})
 }
 
 // gain is how many points the error's quantile falls by learning where the warmed predictor was moved.
@@ -125,30 +108,20 @@ func set2() []Model { return Twice(pick("vgg19", "yolov8n", "roberta")) }
 
 // predicted is a quantile of the predictor's errors over section 5.2's loads.
 func predicted(q float64) value {
-	return func(l *lab) (float64, error) {
-		f, err := l.all()
-		return quantile(wrong(f, adaptive), q), err
-	}
+	return frame.Of((*lab).all, func(f []sched.Finished) float64 { return quantile(wrong(f, adaptive), q) })
 }
 
 // straight is by how much a quantile of the errors of the linear model with equal inputs exceeds that of
 // the adaptive one.
-func straight(q float64) value {
-	return func(l *lab) (float64, error) {
-		m, err := l.even()
-		if err != nil {
-			return 0, err
-		}
-		f, err := l.all()
-		return quantile(wrong(f, weighted(m)), q) - quantile(wrong(f, adaptive), q), err
-	}
+func straight(q float64) value { return worse(by((*lab).even, weighted), q) }
+
+// worse is by how much a quantile of a model's errors exceeds that of the adaptive one.
+func worse(of func(*lab) ([]float64, error), q float64) value {
+	return frame.Minus(frame.Of(of, func(v []float64) float64 { return quantile(v, q) }), predicted(q))
 }
 
 func overhead(q float64) value {
-	return func(l *lab) (float64, error) {
-		v, err := l.overhead()
-		return quantile(v, q), err
-	}
+	return frame.Of((*lab).overhead, func(v []float64) float64 { return quantile(v, q) })
 }
 
 // bias is the median of signed relative errors, in per cent, of the batches with an overhead in a range.
@@ -168,107 +141,80 @@ func bias(least, most float64) value {
 
 // beside is by how many points more of ResNet-50's requests are on time beside one network than beside
 // another (figure 1).
-func beside(network, other string) value {
-	return less(func(l *lab, network string) (*Outcome, error) { return l.pair(network) }, network, other, 1)
+func beside(network, other string) value { return less(pair, network, other, 1) }
+
+// pair is ResNet-50 beside a network.
+func pair(network string) func(*lab) (*Outcome, error) {
+	return func(l *lab) (*Outcome, error) { return l.pair(network) }
 }
 
 // tail is the p99 of a network's slowdown there.
 func tail(network, of string) value {
-	return func(l *lab) (float64, error) {
-		o, err := l.pair(network)
-		if err != nil {
-			return 0, err
-		}
+	return frame.Of(pair(network), func(o *Outcome) float64 {
 		v := slices.Clone(o.Slow[of])
 		slices.Sort(v)
-		return quantile(v, 0.99), nil
-	}
+		return quantile(v, 0.99)
+	})
 }
 
 // dropped is the share of the violations of low priority under Strait that were given up early.
 func dropped(name string) value {
-	return func(l *lab) (float64, error) {
-		o, err := l.main("strait", name)
-		if err != nil {
-			return 0, err
-		}
+	return frame.Of(on(1, name)("strait"), func(o *Outcome) float64 {
 		c := &o.Class[0]
-		return float64(c.Dropped) / float64(c.Requests-c.OnTime), nil
-	}
+		return float64(c.Dropped) / float64(c.Requests-c.OnTime)
+	})
 }
 
 func spread(r runs, system string) value {
-	return func(l *lab) (float64, error) {
-		o, err := r(l, system)
-		if err != nil {
-			return 0, err
-		}
-		return (o.Class[1].Latency(0.95) - o.Class[1].Latency(0.05)) / 1e6, nil
-	}
+	return frame.Of(r(system), func(o *Outcome) float64 { return (o.Class[1].Latency(0.95) - o.Class[1].Latency(0.05)) / 1e6 })
 }
 
 // drift is by how many points the p99 error changes when the profile is off by up to 15 % (appendix A.2).
 func drift(l *lab) (float64, error) {
-	x, err := l.load("evolving")
-	if err != nil {
-		return 0, err
-	}
-	at := func(by float64) (float64, error) {
-		o, err := l.run(fmt.Sprint("drift ", by), "l4", Run{System: "strait", Models: Twice(Table1()), Load: x, Drift: by})
-		if err != nil {
-			return 0, err
-		}
-		return quantile(wrong(settled(o), adaptive), 0.99), nil
-	}
-	a, err := at(0)
-	if err != nil {
-		return 0, err
-	}
-	b, err := at(0.15)
-	return math.Abs(a - b), err
+	p99 := func(o *Outcome) float64 { return quantile(wrong(settled(o), adaptive), 0.99) }
+	x, err := frame.Minus(frame.Of(on(1, "evolving")("strait"), p99), frame.Of(evolved("drift", Run{Drift: 0.15}), p99))(l)
+	return math.Abs(x), err
 }
 
-// capped is how many points more violations of low priority a cap makes that begins lower than another.
-func capped(low, than float64) value {
-	return func(l *lab) (float64, error) {
-		x, err := l.load("evolving")
-		if err != nil {
-			return 0, err
+// evolved is Strait in the evolving workload, with something else.
+func evolved(key string, r Run) func(*lab) (*Outcome, error) {
+	return func(l *lab) (o *Outcome, err error) {
+		r := r
+		r.System, r.Models = "strait", Twice(Table1())
+		if r.Load, err = l.load("evolving"); err != nil {
+			return nil, err
 		}
-		var o [2]*Outcome
-		for i, at := range []float64{than, low} {
-			if o[i], err = l.run(fmt.Sprint("cap ", at), "l4", Run{System: "strait", Models: Twice(Table1()), Load: x, Low: at}); err != nil {
-				return 0, err
-			}
-		}
-		return violations(o[1], 0) - violations(o[0], 0), quiet(0, o[:]...)
+		return l.run(key, "l4", r)
 	}
+}
+
+// capped is how many points more violations of low priority a cap makes that begins lower than as published.
+func capped(low float64) value {
+	return frame.Beside(evolved("cap", Run{Low: low}), on(1, "evolving")("strait"), func(a, b *Outcome) (float64, error) {
+		return violations(a, 0) - violations(b, 0), quiet(0, a, b)
+	})
 }
 
 // wander is the largest median error of a window of the trace's run, of either sign, in per cent.
-func wander(l *lab) (float64, error) {
-	o, err := l.main("strait", "trace")
-	if err != nil {
-		return 0, err
-	}
+func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5
-	out := math.NaN()
+	most := 0.0
 	for i := range windows {
 		var v []float64
 		for k := len(f) * i / windows; k < len(f)*(i+1)/windows; k++ {
 			v = append(v, 100*(f[k].Predicted/f[k].Actual-1))
 		}
 		slices.Sort(v)
-		if m := math.Abs(quantile(v, 0.5)); i == 0 || m > out {
-			out = m
-		}
+		most = max(most, math.Abs(quantile(v, 0.5)))
 	}
-	return out, nil
+	return most
 }
 
 func pressure(high float64) runs {
-	return func(l *lab, system string) (*Outcome, error) { return l.xsched(system, high) }
+	return func(system string) func(*lab) (*Outcome, error) {
+		return func(l *lab) (*Outcome, error) { return l.xsched(system, high) }
+	}
 }
 
 // probes are how Strait's claims are looked at.
@@ -276,8 +222,8 @@ func probes() map[string]value {
 	best, worst, minus := frame.Least[*lab], frame.Most[*lab], frame.Minus[*lab]
 	out := map[string]value{}
 	for _, name := range []string{"high", "low", "uniform"} {
-		for on, r := range map[string]runs{"fig5/": main12(name), "fig5/node/": node(name)} {
-			id := on + name + "/"
+		for fig, r := range map[string]runs{"fig5/": on(1, name), "fig5/node/": on(4, name)} {
+			id := fig + name + "/"
 			out[id+"high"] = best(than(r, "strait", 1, baselines()...)...)
 			out[id+"high-most"] = worst(than(r, "strait", 1, baselines()...)...)
 			out[id+"low"] = best(than(r, "strait", 0, baselines()...)...)
@@ -289,8 +235,8 @@ func probes() map[string]value {
 		}
 		out["5.2/"+name+"/dropped"] = dropped(name)
 	}
-	out["fig5/reactive-gain"] = minus(less(main12("low"), "reactive", "static", 1), less(main12("high"), "reactive", "static", 1))
-	out["trace/high"], out["fig7c/median"] = best(than(main12("trace"), "strait", 1, baselines()...)...), wander
+	out["fig5/reactive-gain"] = minus(less(on(1, "low"), "reactive", "static", 1), less(on(1, "high"), "reactive", "static", 1))
+	out["trace/high"], out["fig7c/median"] = best(than(on(1, "trace"), "strait", 1, baselines()...)...), frame.Of(on(1, "trace")("strait"), wander)
 
 	for _, x := range []struct{ suffix, xsched string }{{"", "xsched"}, {"/4", "xsched-4"}} {
 		out["fig6a/high"+x.suffix], out["fig6a/low"+x.suffix] = less(pressure(6), "strait-now", x.xsched, 1), less(pressure(6), "strait-now", x.xsched, 0)
@@ -313,20 +259,13 @@ func probes() map[string]value {
 		b, err := bias(at/100, math.Inf(1))(l)
 		return -b, err
 	}
-	out["fig2/linear/as-published"] = func(l *lab) (float64, error) {
-		m, _, err := l.fit()
-		if err != nil {
-			return 0, err
-		}
-		f, err := l.all()
-		return quantile(wrong(f, linear(m)), 0.95) - quantile(wrong(f, adaptive), 0.95), err
-	}
+	out["fig2/linear/as-published"] = worse(by(published, linear), 0.95)
 	models, gpu := linearOn(elsewhere("fig2 models", "l4", set2, 1)), linearOn(elsewhere("fig2 gpu", "rtx3090", set1, 1))
 	out["fig2/rates"], out["fig2/models"] = linearOn(elsewhere("fig2 rates", "l4", set1, 3)), models
 	out["fig2/gpu"], out["fig2/gpu-most"] = gpu, minus(gpu, models)
 	out["fig7b/bursts"], out["fig7b/models"] = gain("bursts", 0.99), gain("models", 0.95)
 	out["fig7b/ampere"], out["fig7b/hopper"] = gain("ampere", 0.99), gain("hopper", 0.99)
-	out["fig9/drift"], out["fig8/50"] = drift, capped(0.5, 0.75)
+	out["fig9/drift"], out["fig8/50"] = drift, capped(0.5)
 	out["fig1/vgg"], out["fig1/roberta"] = beside("yolov8n", "vgg19"), beside("vgg19", "roberta")
 	out["fig1/tail"], out["fig1/worse-than-low"] = tail("roberta", "resnet50"), minus(tail("roberta", "resnet50"), tail("roberta", "roberta"))
 
@@ -348,8 +287,5 @@ func probes() map[string]value {
 }
 
 func latencyError(q float64, of func(*sched.Finished) int64) value {
-	return func(l *lab) (float64, error) {
-		v, err := l.latency(of)
-		return quantile(v, q), err
-	}
+	return frame.Of(func(l *lab) ([]float64, error) { return l.latency(of) }, func(v []float64) float64 { return quantile(v, q) })
 }

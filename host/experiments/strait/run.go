@@ -88,15 +88,12 @@ func (c *Class) Latency(q float64) float64 {
 
 // Outcome is what a run showed.
 type Outcome struct {
-	Class    [2]Class // by priority
-	ByModel  map[string]*Class
+	Class    [2]Class         // by priority
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's, at the end
 	Exits    []int64          // requests by the exit that they took
 	// Slow is how many times longer than alone batches ran, by model; of networks of one segment.
-	Slow    map[string][]float64
-	Batches int
-	Calls   int
+	Slow map[string][]float64
 }
 
 // form is the share of its deadline for which a request waits for others (section 5.1 says that it is
@@ -182,7 +179,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 		return nil, err
 	}
 	cfg.Source = src
-	o := &Outcome{ByModel: map[string]*Class{}, Slow: map[string][]float64{}}
+	o := &Outcome{Slow: map[string][]float64{}}
 	seen := &endings{o: o, models: r.Models, due: src.due, bed: b}
 	cfg.Observer = seen
 	if strait != nil {
@@ -198,7 +195,6 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s under %s on %s: %w", r.Load.Name, r.System, b.File.Name, err)
 	}
-	o.Batches, o.Calls = int(res.Launches), int(res.Calls)
 	o.Exits = slices.Clone(res.Stream.Exits)
 	if strait != nil {
 		o.Model = strait.Model
@@ -314,9 +310,7 @@ func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(src.due, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model))
-	})
+	src.sort()
 	return src, nil
 }
 
@@ -325,13 +319,28 @@ type due struct {
 	model int
 }
 
-// requests is the load source.
+// requests is the load source: what is due, and of clients that wait for their last request's end the next.
 type requests struct {
 	models []Model
 	theta  float32
 	due    []due
 	next   int
-	task   sched.Task
+	id     uint64
+	closed func(client int) bool // nil: nobody waits
+	end    int64                 // of those who do
+}
+
+func (s *requests) sort() {
+	slices.SortStableFunc(s.due, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model)) })
+}
+
+func (s *requests) item(at int64, client int) sched.Item {
+	s.id++
+	m := &s.models[client]
+	return sched.Item{At: at, Task: &sched.Task{
+		ID: s.id, Client: client, Network: m.Name, Created: at, Arrived: at, Deadline: at + m.DeadlineNs,
+		Priority: m.Priority, Theta: s.theta, Samples: 1,
+	}}
 }
 
 // Next implements sched.Source.
@@ -339,18 +348,18 @@ func (s *requests) Next() (sched.Item, bool) {
 	if s.next == len(s.due) {
 		return sched.Item{}, false
 	}
-	d := s.due[s.next]
-	m := &s.models[d.model]
 	s.next++
-	s.task = sched.Task{
-		ID: uint64(s.next), Client: d.model, Network: m.Name, Created: d.at, Arrived: d.at, Deadline: d.at + m.DeadlineNs,
-		Priority: m.Priority, Theta: s.theta, Samples: 1,
-	}
-	return sched.Item{At: d.at, Task: &s.task}, true
+	d := s.due[s.next-1]
+	return s.item(d.at, d.model), true
 }
 
 // Ended implements sched.Source.
-func (*requests) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+func (s *requests) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
+	if s.closed == nil || !s.closed(t.Client) || now >= s.end {
+		return nil
+	}
+	return []sched.Item{s.item(max(now, t.Arrived+1), t.Client)}
+}
 
 // endings counts.
 type endings struct {
@@ -379,13 +388,5 @@ func (e *endings) Span(s *engine.Span) {
 // TaskEnded implements engine.Observer.
 func (e *endings) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
 	e.now = now
-	m := &e.models[t.Client]
-	by := e.o.ByModel[m.Name]
-	if by == nil {
-		by = &Class{}
-		e.o.ByModel[m.Name] = by
-	}
-	for _, c := range []*Class{&e.o.Class[m.Priority], by} {
-		c.ended(now-t.Arrived, how)
-	}
+	e.o.Class[t.Priority].ended(now-t.Arrived, how)
 }

@@ -91,22 +91,13 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// main is a system under a load: the twelve tasks on one L4.
-func (l *lab) main(system, name string) (*Outcome, error) {
+// main is a system under a load: the twelve tasks on one L4, or on several for as much less time.
+func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
 		return nil, err
 	}
-	return l.run("main "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x})
-}
-
-// node is the same on four GPUs, for a quarter of the time.
-func (l *lab) node(system, name string) (*Outcome, error) {
-	x, err := l.load(name)
-	if err != nil {
-		return nil, err
-	}
-	return l.run("node "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x, GPUs: 4, Ns: l.ns / 4})
+	return l.run(fmt.Sprint("main ", gpus, " ", system, " ", name), "l4", Run{System: system, Models: Twice(Table1()), Load: x, GPUs: gpus, Ns: l.ns / int64(gpus)})
 }
 
 // xsched are the six models without copies under the pressure of one priority (section 5.3), at less load
@@ -228,7 +219,7 @@ func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:
 // all is the settled batches of the three loads of section 5.2.
 func (l *lab) all() (out []sched.Finished, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
-		o, err := l.main("strait", name)
+		o, err := l.main(1, "strait", name)
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +251,7 @@ func (l *lab) fitted() (*predict.Model, error) {
 // halves are the batches that all() leaves out.
 func (l *lab) halves() (s []predict.Sample, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
-		o, err := l.main("strait", name)
+		o, err := l.main(1, "strait", name)
 		if err != nil {
 			return nil, err
 		}
@@ -351,7 +342,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		return nil, err
 	}
 	b.Result = *r
-	o, err := first.main("strait", "evolving")
+	o, err := first.main(1, "strait", "evolving")
 	if err != nil {
 		return nil, err
 	}
@@ -375,19 +366,15 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		}
 		return err
 	}
-	type measure struct {
-		name string
-		of   func(*Outcome) float64
-	}
-	measures := []measure{
-		{"high_violation_rate", func(o *Outcome) float64 { return o.Class[1].Violations() }},
-		{"low_violation_rate", func(o *Outcome) float64 { return o.Class[0].Violations() }},
-		{"high_dropped", func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
-		{"low_dropped", func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
-		{"high_p50_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
-		{"high_p99_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
-		{"low_p50_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
-		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
+	measures := []frame.Metric[*Outcome]{
+		{Name: "high_violation_rate", Of: func(o *Outcome) float64 { return o.Class[1].Violations() }},
+		{Name: "low_violation_rate", Of: func(o *Outcome) float64 { return o.Class[0].Violations() }},
+		{Name: "high_dropped", Of: func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{Name: "low_dropped", Of: func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{Name: "high_p50_ns", Of: func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
+		{Name: "high_p99_ns", Of: func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
+		{Name: "low_p50_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
+		{Name: "low_p99_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	}
 	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
 		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap"}
@@ -397,13 +384,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		for _, s := range systems {
 			c.Say(name + " " + s)
 			for _, m := range measures {
-				if err := add("l4/"+name, s, m.name, nil, func(l *lab) (float64, error) {
-					o, err := l.main(s, name)
-					if err != nil {
-						return 0, err
-					}
-					return m.of(o), nil
-				}); err != nil {
+				if err := add("l4/"+name, s, m.Name, nil, frame.Of(on(1, name)(s), m.Of)); err != nil {
 					return nil, err
 				}
 			}
@@ -421,45 +402,39 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 			of        func(*lab) ([]float64, error)
 		}{
 			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return wrong(f, adaptive), err }},
-			{"kernel/static-linear-equal-inputs", nil, func(l *lab) ([]float64, error) {
-				m, err := l.even()
-				if err != nil {
-					return nil, err
-				}
-				f, err := l.all()
-				return wrong(f, weighted(m)), err
-			}},
-			{"kernel/equation-fitted-and-frozen", nil, func(l *lab) ([]float64, error) {
-				m, err := l.fitted()
-				if err != nil {
-					return nil, err
-				}
-				f, err := l.all()
-				return wrong(f, still(m)), err
-			}},
-			{"kernel/static-linear-as-published", nil, func(l *lab) ([]float64, error) {
-				m, _, err := l.fit()
-				if err != nil {
-					return nil, err
-				}
-				f, err := l.all()
-				return wrong(f, linear(m)), err
-			}},
+			{"kernel/static-linear-equal-inputs", nil, by((*lab).even, weighted)},
+			{"kernel/equation-fitted-and-frozen", nil, by((*lab).fitted, still)},
+			{"kernel/static-linear-as-published", nil, by(published, linear)},
 			{"latency/at-launch", q.l, func(l *lab) ([]float64, error) { return l.latency(func(f *sched.Finished) int64 { return f.Expected }) }},
 			{"latency/explained", q.l, func(l *lab) ([]float64, error) {
 				return l.latency(func(f *sched.Finished) int64 { return f.Explained })
 			}},
-			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
+			{"overhead", nil, (*lab).overhead},
 		} {
-			if err := add("l4/prediction", p.policy, "error_"+q.name, p.published, func(l *lab) (float64, error) {
-				v, err := p.of(l)
-				return quantile(v, q.at) / 100, err
-			}); err != nil {
+			if err := add("l4/prediction", p.policy, "error_"+q.name, p.published, frame.Of(p.of, func(v []float64) float64 { return quantile(v, q.at) / 100 })); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return rows, nil
+}
+
+// by are the errors of a fitted model on all().
+func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float64) func(*lab) ([]float64, error) {
+	return func(l *lab) ([]float64, error) {
+		m, err := fit(l)
+		if err != nil {
+			return nil, err
+		}
+		f, err := l.all()
+		return wrong(f, of(m)), err
+	}
+}
+
+// published is the static linear model as we read the publication.
+func published(l *lab) (*predict.Linear, error) {
+	m, _, err := l.fit()
+	return m, err
 }
 
 // latency is relative errors of whole latencies, in per cent.

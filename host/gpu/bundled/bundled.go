@@ -33,16 +33,12 @@ type Device struct {
 }
 
 // New makes a device.
-func New(f *params.File, answers Answers) (*Device, error) {
-	mode, err := gpu.ModeOf("streams")
-	if err != nil {
-		return nil, err
-	}
-	d := &Device{
-		cfg:     gpu.Config{Name: "gpu-sim:" + f.Name, Params: f.Params(), Mode: mode, SyncNs: f.SyncNs(), MaxBatch: abi.BMax, Places: 1},
+func New(f *params.File, answers Answers) (d *Device, err error) {
+	d = &Device{
+		cfg:     gpu.Config{Name: "gpu-sim:" + f.Name, Params: f.Params(), SyncNs: f.SyncNs(), MaxBatch: abi.BMax, Places: 1},
 		answers: answers, nets: map[string]func([]int16) ([]device.ExitResult, error){}, found: map[device.RequestID][]device.ExitResult{},
 	}
-	d.sim, err = gpu.New(d.cfg)
+	d.sim, err = gpu.Loaded(d.cfg, "streams", nil, nil)
 	return d, err
 }
 

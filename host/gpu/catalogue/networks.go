@@ -34,6 +34,20 @@ func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	return b.program(m, style)
 }
 
+// ByBatch are a network's programs by batch, each made once.
+func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
+	programs := map[int]*kernel.Program{}
+	return func(batch int) (*kernel.Program, error) {
+		if p := programs[batch]; p != nil {
+			return p, nil
+		}
+		spec.Batch = batch
+		p, err := Program(spec, m)
+		programs[batch] = p
+		return p, err
+	}
+}
+
 // MACs of one inference of a network, including depthwise layers.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})

@@ -735,9 +735,12 @@ func TestSync(t *testing.T) {
 	}
 	b, p := network(t, *seed, 2)
 	ctx := t.Context()
-	if err := s.Load(ctx, b); err != nil {
+	served := *b
+	served.Network.Name = "served"
+	if err := s.Load(ctx, device.As("served", b)); err != nil {
 		t.Fatal(err)
 	}
+	b = &served
 	in := randnet.Input(rand.New(rand.NewPCG(*seed, 8)), b)
 	want, err := p.Run(in)
 	if err != nil {

@@ -245,10 +245,10 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			return false, refuse("units %v of %d", w.Launch.Units, d.info.Units)
 		}
 	case device.Load:
-		drawn, is := w.Artefact.(*Drawn)
 		var b *bundle.Bundle
+		drawn, err := device.ArtefactOf[*Drawn](w.Artefact, d.info.Name)
+		is := err == nil
 		if !is {
-			var err error
 			if b, err = device.ArtefactOf[*bundle.Bundle](w.Artefact, d.info.Name); err != nil {
 				return false, err
 			}

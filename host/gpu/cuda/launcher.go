@@ -195,7 +195,7 @@ func (l *launcher) obey(o *order) {
 	switch w.Kind {
 	case device.Load:
 		if err = o.err; err == nil {
-			err = l.load(w.Artefact.NetworkName(), o.net)
+			err = l.load(device.As(w.Network, w.Artefact).NetworkName(), o.net)
 		}
 		l.answer(w, l.check(err))
 	case device.Unload:

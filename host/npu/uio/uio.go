@@ -59,7 +59,7 @@ var (
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
 	ErrStuck      = errors.New("the NPU does not become idle")
-	ErrBusy       = errors.New("another process uses it")
+	ErrBusy       = npu.ErrBusy
 )
 
 // Opts selects the NPU. Zero fields take their default.

@@ -1,4 +1,0 @@
-package disb
-
-// File is what was foretold.
-var File = foretold

@@ -140,9 +140,13 @@ func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) fl
 	for i := range models {
 		names = append(names, models[i].Name)
 	}
-	return gpu.Loaded(gpu.Config{
+	return gpu.Loaded(b.config(slow), mode, names, func(i int) *gpu.Network { return b.network(&models[i]) })
+}
+
+func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
+	return gpu.Config{
 		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16, Slow: slow,
-	}, mode, names, func(i int) *gpu.Network { return b.network(&models[i]) })
+	}
 }
 
 // Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.
@@ -200,53 +204,8 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 
 // alone runs one batch by itself, slow times as long: how long its inputs take, and each of its segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
-	d, err := b.device("streams", []Model{*m}, func(device.RequestID) float64 { return slow })
-	if err != nil {
-		return 0, nil, err
-	}
-	work := device.WorkID(0)
-	now := int64(0)
-	begin := func(w *device.Work) error {
-		work++
-		w.ID = work
-		_, err := d.Begin(context.Background(), now, w)
-		return err
-	}
-	events := func(each func(*device.Event)) {
-		for t, ok := d.Next(); ok; t, ok = d.Next() {
-			now = max(now, t)
-			for ev := d.Take(now); ev != nil; ev = d.Take(now) {
-				each(ev)
-			}
-		}
-	}
-	l := device.Launch{ID: 1, Network: m.Name}
-	program, err := b.network(m).Program(batch)
-	if err != nil {
-		return 0, nil, err
-	}
-	l.Last = len(program.Exits) - 1
-	for i := range batch {
-		id := device.RequestID(i + 1)
-		l.Requests, l.Theta = append(l.Requests, id), append(l.Theta, 2)
-		if err := begin(&device.Work{Kind: device.Copy, Network: m.Name, Request: id}); err != nil {
-			return 0, nil, err
-		}
-	}
-	events(func(*device.Event) {})
-	copied = now
-	if err := begin(&device.Work{Kind: device.Run, Launch: l}); err != nil {
-		return 0, nil, err
-	}
-	events(func(ev *device.Event) {
-		if ev.Kind == device.Passed {
-			segments = append(segments, ev.Report.Ns)
-		}
-	})
-	if len(segments) != len(program.Exits) {
-		return 0, nil, fmt.Errorf("%d segments of %d have ended", len(segments), len(program.Exits))
-	}
-	return copied, segments, nil
+	cfg := b.config(func(device.RequestID) float64 { return slow })
+	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 
 // use is what the kernels of each segment ask for over the time that it takes alone: bytes of DRAM,

@@ -103,9 +103,13 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && !some(on):
 		return nil
 	}
-	u := *on
-	switch {
-	case !d.info.Legal(u):
+	return c.confines(i, on, exclusive)
+}
+
+// confines refuses units of a device that it does not have, that are being reset, or that others hold.
+func (c *core) confines(i int, on *device.Units, exclusive bool) error {
+	d, u := &c.devs[i], *on
+	if !d.info.Legal(u) {
 		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
 	}
 	for _, o := range d.outs {
@@ -154,7 +158,7 @@ func (c *core) launch(a *sched.Action) error {
 	l := c.newLaunch(a, h)
 	for i := range n {
 		r := c.waiting(a, i)
-		if r == nil || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
+		if r == nil || !r.isFor(h) {
 			return fmt.Errorf("%w: request %d of the launch is not waiting for %q", ErrPolicy, i, a.Network)
 		}
 		c.join(l, r, a.Assigned)
@@ -295,26 +299,34 @@ func (l *launch) unhold() {
 	}
 }
 
+// stops tells whether a launch can be stopped while it runs: once, and again to kill it.
+func (l *launch) stops(kill bool) bool {
+	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
+}
+
+// refused tells whether a launch's work was refused.
+func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.copies == 0 }
+
 // preempt halts a launch at the exit at which it stands, or stops one that runs where its device can.
 func (c *core) preempt(a *sched.Action) error {
 	l := c.find(a.Launch)
-	switch {
-	case l == nil:
+	if l == nil {
 		return fmt.Errorf("%w: there is no launch %d", ErrPolicy, a.Launch)
-	case l.Phase == sched.AtExit && l.Reached >= 0 && a.Kind == sched.Preempt:
-		if c.devs[l.Device].info.Preempt == device.PreemptNever {
+	}
+	d, kill := &c.devs[l.Device], a.Kind == sched.Abort
+	switch inside := d.info.Preempt >= device.PreemptKernel && l.stops(kill); {
+	case l.Phase == sched.AtExit && l.Reached >= 0 && !kill:
+		if d.info.Preempt == device.PreemptNever {
 			return fmt.Errorf("%w: device %d cannot be preempted", ErrPolicy, l.Device)
 		}
 		l.Phase, l.Since = sched.Halted, c.now
-	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.busy &&
-		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
+	case inside && l.busy:
 		l.Phase = sched.Stopping
-		c.devs[l.Device].abort(c.now, l.work.ID, a.Kind == sched.Abort)
-	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.copies > 0 &&
-		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
+		d.abort(c.now, l.work.ID, kill)
+	case inside && l.copies > 0:
 		l.Phase = sched.Stopping // it is halted when its inputs are there
-	case l.Phase == sched.Running && !l.busy && l.copies == 0:
-		return nil // its work was refused, which the policy is about to hear
+	case l.refused():
+		return nil // which the policy is about to hear
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -327,15 +339,11 @@ func (c *core) preempt(a *sched.Action) error {
 
 func (c *core) merge(a *sched.Action) error {
 	from, into := c.find(a.Launch), c.find(a.Into)
-	switch {
-	case from == nil || into == nil || from == into:
+	if from == nil || into == nil || from == into {
 		return fmt.Errorf("%w: launches %d and %d", ErrPolicy, a.Launch, a.Into)
-	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
-		return fmt.Errorf("%w: launch %d is not halted, or %d still runs", ErrPolicy, a.Into, a.Launch)
-	case from.Device != into.Device || from.Network != into.Network || from.Reached != into.Reached || from.Kernel != into.Kernel || from.Kernel > 0:
-		return fmt.Errorf("%w: launches %d and %d are not at the same exit", ErrPolicy, a.Launch, a.Into)
-	case len(from.reqs)+len(into.reqs) > min(c.devs[into.Device].info.MaxBatch, into.table.MaxBatch()):
-		return fmt.Errorf("%w: merging gives a batch of %d", ErrPolicy, len(from.reqs)+len(into.reqs))
+	}
+	if err := c.mayMerge(from, into); err != nil {
+		return err
 	}
 	for _, r := range from.reqs {
 		r.launch = into
@@ -349,6 +357,19 @@ func (c *core) merge(a *sched.Action) error {
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
+	}
+	return nil
+}
+
+// mayMerge refuses to merge launches that are not at the same place, or too large.
+func (c *core) mayMerge(from, into *launch) error {
+	switch {
+	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
+		return fmt.Errorf("%w: launch %d is not halted, or %d still runs", ErrPolicy, into.ID, from.ID)
+	case from.Device != into.Device || from.Network != into.Network || from.Reached != into.Reached || from.Kernel != into.Kernel || from.Kernel > 0:
+		return fmt.Errorf("%w: launches %d and %d are not at the same exit", ErrPolicy, from.ID, into.ID)
+	case len(from.reqs)+len(into.reqs) > min(c.devs[into.Device].info.MaxBatch, into.table.MaxBatch()):
+		return fmt.Errorf("%w: merging gives a batch of %d", ErrPolicy, len(from.reqs)+len(into.reqs))
 	}
 	return nil
 }
@@ -383,8 +404,8 @@ func (c *core) assign(a *sched.Action) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
 	}
-	d, v := &c.devs[a.Device], &c.st.Devices[a.Device]
-	h := v.Member(a.Network)
+	d := &c.devs[a.Device]
+	h := c.st.Devices[a.Device].Member(a.Network)
 	switch {
 	case h == nil || d.dead:
 		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
@@ -393,27 +414,36 @@ func (c *core) assign(a *sched.Action) error {
 	}
 	for _, id := range a.Requests {
 		r := c.reqs.get(uint64(id))
-		if r == nil || r.ended || r.launch != nil || r.waits || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
+		if r == nil || r.ended || r.launch != nil || r.waits || !r.isFor(h) {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
-		c.st.Queue.Remove(id)
-		if err := c.copy(a.Device, r, h.Network); err != nil {
-			c.end(r, Errored, err.Error(), nil)
-			c.again = true
-			continue
-		}
-		if r.home != nil {
-			t := c.traffic(h.Network)
-			t.Arrive(max(r.Arrived, t.Latest), 1)
-		}
-		r.waits = true
-		v.Queue.Push(&r.Request)
-		if c.traced {
-			c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
-		}
+		c.assignOne(a, r, h.Network)
 		c.again = true // whoever serves the device's own queue is to hear of it
 	}
 	return nil
+}
+
+// isFor tells whether a request is for a network or for its family.
+func (r *request) isFor(h *sched.Hosted) bool {
+	return r.Network == h.Network || r.home != nil && r.home.name == h.Family
+}
+
+// assignOne moves a request to a device's queue. One whose copy is refused ends.
+func (c *core) assignOne(a *sched.Action, r *request, network string) {
+	c.st.Queue.Remove(r.ID)
+	if err := c.copy(a.Device, r, network); err != nil {
+		c.end(r, Errored, err.Error(), nil)
+		return
+	}
+	if r.home != nil {
+		t := c.traffic(network)
+		t.Arrive(max(r.Arrived, t.Latest), 1)
+	}
+	r.waits = true
+	c.st.Devices[a.Device].Queue.Push(&r.Request)
+	if c.traced {
+		c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
+	}
 }
 
 // copy begins to put a request's input on a device, for a network there: from then on the request is
@@ -509,25 +539,14 @@ func (c *core) host(a *sched.Action, of *change) error {
 	j := &job{net: n, of: of}
 	w := &j.work
 	c.works++
-	w.ID, w.Network = c.works, n.Name
+	w.ID, w.Network, w.Kind = c.works, n.Name, device.Load
 	if a.Kind == sched.Unload {
-		if !v.Hosts(n.Name) {
-			return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)
-		}
-		for _, l := range v.Launches {
-			if l.Network == n.Name {
-				return fmt.Errorf("%w: unload %q while launch %d uses it", ErrPolicy, a.Network, l.ID)
-			}
-		}
-		for i := range v.Queue.Len() {
-			if r := v.Queue.At(i); r.Network == n.Name {
-				return fmt.Errorf("%w: unload %q while request %d waits for it", ErrPolicy, a.Network, r.ID)
-			}
+		if err := mayUnload(v, a); err != nil {
+			return err
 		}
 		w.Kind = device.Unload
 		v.Hosted = slices.DeleteFunc(v.Hosted, func(h sched.Hosted) bool { return h.Network == n.Name })
 	} else {
-		w.Kind = device.Load
 		if n.Artefacts != nil {
 			w.Artefact = n.Artefacts[a.Device]
 		}
@@ -549,5 +568,23 @@ func (c *core) host(a *sched.Action, of *change) error {
 	}
 	c.seq++
 	d.seq = c.seq
+	return nil
+}
+
+// mayUnload refuses to unload a network that is not there, or that is used.
+func mayUnload(v *sched.DeviceView, a *sched.Action) error {
+	if !v.Hosts(a.Network) {
+		return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)
+	}
+	for _, l := range v.Launches {
+		if l.Network == a.Network {
+			return fmt.Errorf("%w: unload %q while launch %d uses it", ErrPolicy, a.Network, l.ID)
+		}
+	}
+	for i := range v.Queue.Len() {
+		if r := v.Queue.At(i); r.Network == a.Network {
+			return fmt.Errorf("%w: unload %q while request %d waits for it", ErrPolicy, a.Network, r.ID)
+		}
+	}
 	return nil
 }

@@ -94,14 +94,11 @@ func (c *core) halt(l *launch) {
 
 // answer takes in what a device says of work. Of work that has been given up it may say what it likes.
 func (c *core) answer(d *dev, ev *device.Event) error {
-	for _, l := range c.live {
-		if l.busy && l.work.ID == ev.Work && l.on == d {
-			return c.progress(l, ev)
-		}
-	}
-	for _, l := range c.doom {
-		if l.busy && l.work.ID == ev.Work && l.on == d {
-			return c.progress(l, ev)
+	for _, list := range [2][]*launch{c.live, c.doom} {
+		for _, l := range list {
+			if l.busy && l.work.ID == ev.Work && l.on == d {
+				return c.progress(l, ev)
+			}
 		}
 	}
 	for i, j := range c.jobs {
@@ -142,9 +139,8 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	default:
 		return nil // its results are lost anyway
 	}
-	rep := ev.Report
-	c.res.Cycles += rep.Cycles
-	add(&c.res.Stats, &rep.Stats)
+	c.res.Cycles += ev.Report.Cycles
+	add(&c.res.Stats, &ev.Report.Stats)
 
 	l.Reached, l.Since = s, c.now
 	switch {
@@ -154,16 +150,33 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	default:
 		l.Phase = sched.AtExit
 	}
-	kept := 0
+	before := len(l.reqs)
+	kept := c.passed(l, ev, s)
+	exited := before - kept
+	if ev.Over && kept > 0 {
+		kept = c.stopLate(l)
+	}
+	if kept == 0 {
+		c.left = true
+	} else if ev.Over {
+		c.stands = l
+	}
+	e := &c.ev
+	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Exited, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, exited, took
+	return c.ask()
+}
+
+// passed has the requests of a launch pass the exit of segment s. It keeps those who do not leave there.
+func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 	for i, r := range l.reqs {
-		taken := rep.Results[i].Taken
+		res := &ev.Report.Results[i]
 		if !r.inFlight {
-			c.pass(l, r, s, taken >= 0)
+			c.pass(l, r, s, res.Taken >= 0)
 			if k := r.task.ticket; k != nil {
-				k.passed(r, s, rep.Results[i].Exits, c.now)
+				k.passed(r, s, res.Exits, c.now)
 			}
 		}
-		if taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
+		if res.Taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
 			if kept < i { // a request is large, and mostly nobody in front of it has left
 				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
 			}
@@ -176,23 +189,12 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 			c.landed(r)
 			continue
 		}
-		c.finish(l, r, taken, rep.Results[i].Exits)
+		c.finish(l, r, res.Taken, res.Exits)
 	}
-	exited := len(l.reqs) - kept
-	if exited > 0 {
+	if kept < len(l.reqs) {
 		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
 	}
-	if ev.Over && kept > 0 {
-		kept = c.stopLate(l)
-	}
-	if kept == 0 {
-		c.left = true
-	} else if ev.Over {
-		c.stands = l
-	}
-	e := &c.ev
-	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Exited, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, exited, took
-	return c.ask()
+	return kept
 }
 
 // fate is how a segment ends.

@@ -163,13 +163,12 @@ func (c *Config) check() error {
 		return fail("no policy")
 	case c.Inputs == nil:
 		return fail("no inputs")
-	case c.SLO < 0 || c.ResetCost < 0 || c.Resets < 0 || c.Grace < 0 || c.Watchdog.Times < 0 || c.Watchdog.Least < 0 ||
-		c.Watchdog.Fixed < 0 || c.Watchdog.Other < 0:
+	case min(c.SLO, c.ResetCost, int64(c.Resets), int64(c.Grace), c.Watchdog.Times, c.Watchdog.Least, c.Watchdog.Fixed, c.Watchdog.Other) < 0:
 		return fail("a negative time")
 	}
 	for i, d := range c.Devices {
 		info := d.Info()
-		if info.MaxBatch < 1 || info.Places < 1 || info.Slots < info.MaxBatch || info.Units < 0 || info.Units > device.MaxUnits {
+		if min(info.MaxBatch, info.Places, info.Units+1) < 1 || info.Slots < info.MaxBatch || info.Units > device.MaxUnits {
 			return fail("device %d (%s) has B_max %d, %d places, %d slots, %d units", i, info.Name, info.MaxBatch, info.Places, info.Slots, info.Units)
 		}
 	}

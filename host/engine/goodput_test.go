@@ -74,6 +74,11 @@ func goodput(t *testing.T, tab *sched.Table, policy string, times float64, slo i
 	if err := res.Check(); err != nil {
 		t.Fatal(err)
 	}
+	for i := range res.Records {
+		if r := &res.Records[i]; r.Ending == engine.Refused && r.Ended != r.Arrived {
+			t.Fatalf("%s, %g times capacity: a refusal %d ns after the request came: %+v", policy, times, r.Ended-r.Arrived, r)
+		}
+	}
 	return res.Summary()
 }
 

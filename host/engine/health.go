@@ -320,18 +320,19 @@ func (c *core) illCopy(r *request, cause error) error {
 	case r.waits:
 		c.unqueue(r)
 	}
-	if scope != device.LoseLaunch {
+	loses := scope != device.LoseLaunch
+	if loses {
 		ready += c.cfg.resetCost()
 	}
 	c.heard(&f)
 	c.giveBack(r, v, ready, cause)
-	if l != nil && l.copies == 0 && l.doomed != nil {
+	doomed, copied := l != nil && l.doomed != nil, l != nil && l.copies == 0
+	switch {
+	case doomed && copied:
 		return c.landLaunch(l)
-	}
-	if scope == device.LoseLaunch && l != nil && l.doomed == nil && l.copies == 0 {
+	case copied && !loses:
 		return c.ready(l)
-	}
-	if scope != device.LoseLaunch && !v.Down && (l == nil || l.doomed == nil) {
+	case loses && !doomed && !v.Down:
 		c.lose(d, units, l, cause)
 	}
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: f.Launch})

@@ -121,18 +121,8 @@ func (c *core) leaves(network string) bool {
 // change takes in that a network is to come or to go.
 func (c *core) change(h *change) {
 	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == h.name })
-	switch {
-	case c.leaves(h.name):
-		h.done <- fmt.Errorf("%w: it is coming or going already", ErrNetwork)
-		return
-	case h.leaves && i < 0:
-		h.done <- fmt.Errorf("%w: %q", ErrNetwork, h.name)
-		return
-	case h.leaves && c.nets[i].Family != "":
-		h.done <- fmt.Errorf("%w: it belongs to the family %q, whose members are fixed while a server runs", ErrConfig, c.nets[i].Family)
-		return
-	case !h.leaves && (i >= 0 || c.families[h.name] != nil):
-		h.done <- fmt.Errorf("%w: it is there already", ErrConfig)
+	if err := c.mayChange(h, i); err != nil {
+		h.done <- err
 		return
 	}
 	c.changes = append(c.changes, h)
@@ -157,6 +147,21 @@ func (c *core) change(h *change) {
 	c.see(h.name, segments)
 	c.seeAgain()
 	c.carry(h)
+}
+
+// mayChange refuses an impossible change of the i-th network (-1: there is none of that name).
+func (c *core) mayChange(h *change, i int) error {
+	switch {
+	case c.leaves(h.name):
+		return fmt.Errorf("%w: it is coming or going already", ErrNetwork)
+	case h.leaves && i < 0:
+		return fmt.Errorf("%w: %q", ErrNetwork, h.name)
+	case h.leaves && c.nets[i].Family != "":
+		return fmt.Errorf("%w: it belongs to the family %q, whose members are fixed while a server runs", ErrConfig, c.nets[i].Family)
+	case !h.leaves && (i >= 0 || c.families[h.name] != nil):
+		return fmt.Errorf("%w: it is there already", ErrConfig)
+	}
+	return nil
 }
 
 // grown is a list of at least n.

@@ -467,28 +467,34 @@ func (s *Server) loop(ctx context.Context) error {
 		if s.draining && c.idle() {
 			return c.close()
 		}
-		next := c.nextWatch()
-		if len(c.heap) > 0 {
-			next = min(next, c.heap[0].at)
-		}
-		switch {
-		case s.other == nil:
-			timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
-		case next <= c.now: // more was due than a turn takes in
-			continue
-		default:
-			timer.Reset(look)
-		}
-		s.busy.Store(false)
-		select {
-		case <-ctx.Done():
-		case <-s.wake:
-		case <-timer.C:
-		}
-		s.busy.Store(true)
-		if s.other == nil {
-			s.looks = max(s.looks, min(s.Now(), next)) // to wait for what is due is not to be away
-		}
+		s.rest(ctx, timer)
+	}
+}
+
+// rest waits for what comes, or is due.
+func (s *Server) rest(ctx context.Context, timer *time.Timer) {
+	c := s.c
+	next := c.nextWatch()
+	if len(c.heap) > 0 {
+		next = min(next, c.heap[0].at)
+	}
+	switch {
+	case s.other == nil:
+		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+	case next <= c.now: // more was due than a turn takes in
+		return
+	default:
+		timer.Reset(look)
+	}
+	s.busy.Store(false)
+	select {
+	case <-ctx.Done():
+	case <-s.wake:
+	case <-timer.C:
+	}
+	s.busy.Store(true)
+	if s.other == nil {
+		s.looks = max(s.looks, min(s.Now(), next)) // to wait for what is due is not to be away
 	}
 }
 

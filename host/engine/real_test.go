@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -389,54 +389,42 @@ type onEnd struct {
 
 func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
 
-// deafDriver counts resets at the same time. The first one heeds no context: it takes, on the run's clock, until the
-// engine has begun another one.
+// deafDriver counts resets at the same time; they take longer than they may and heed no context.
 type deafDriver struct {
 	enginetest.Fake
-	clock, begun atomic.Int64
-	in, most     atomic.Int64
+	mu       sync.Mutex
+	in, most int
 }
 
 func (s *deafDriver) Reset(ctx context.Context) error {
-	if s.in.Add(1) > 1 {
-		s.most.Store(2)
-	}
-	defer s.in.Add(-1)
-	for s.begun.Load() < 2 {
-		s.clock.Add(1e6)
-		time.Sleep(time.Millisecond)
-	}
+	s.mu.Lock()
+	s.in++
+	s.most = max(s.most, s.in)
+	s.mu.Unlock()
+	time.Sleep(40 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in--
 	return s.Fake.Reset(ctx)
-}
-
-// resetting counts the resets that an engine begins.
-type resetting struct {
-	*device.Adapter
-	begun *atomic.Int64
-}
-
-func (d *resetting) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
-	if w.Kind == device.Reset {
-		d.begun.Add(1)
-	}
-	return d.Adapter.Begin(ctx, now, w)
 }
 
 // A reset that takes too long is tried again, but not beside itself.
 func TestResetsFollowEachOther(t *testing.T) {
-	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
-	s := &deafDriver{}
-	s.T = tab
-	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
-	cfg.Devices = []device.Device{&resetting{device.Adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }}), &s.begun}}
-	cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets, cfg.Now = 60e9, 10e6, 4, s.clock.Load
-	res, err := engine.Serve(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := res.Summary().OnTime; s.most.Load() > 1 || res.Resets != 2 || n != 1 {
-		t.Errorf("%d resets, some at the same time: %t, %d requests on time", res.Resets, s.most.Load() > 1, n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+		s := &deafDriver{}
+		s.T = tab
+		cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+		cfg.Devices = adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }})
+		cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets = 60e9, 10e6, 4
+		res, err := engine.Serve(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.most != 1 || res.Resets != 4 {
+			t.Errorf("%d resets, %d of them at the same time", res.Resets, s.most)
+		}
+	})
 }
 
 // full is a driver that refuses to unload a while a sample of it is admitted. A copy for b waits until

@@ -95,44 +95,47 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 		home = c.families[t.Network]
 	}
 	for s := range samples {
-		c.last++
-		r := c.spareReqs.take()
-		if r.input == nil {
-			r.input = func() ([]device.Tensor, error) { return c.input(r) }
-		}
-		r.task, r.launch, r.seen, r.dev, r.home, r.waits, r.copying = t, nil, seen, -1, home, false, false
-		r.retried, r.ended, r.inFlight, r.shown = false, false, false, 0
-		r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
-		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
-		rec := &r.rec
-		*rec = Record{}
-		rec.ID, rec.Task, rec.Sample, rec.Arrived, rec.Deadline = r.ID, t.ID, s, due, t.Deadline
-		rec.Started, rec.Exit, rec.Class = -1, -1, -1
-		c.reqs.put(uint64(r.ID), r)
-		t.reqs = append(t.reqs, r)
+		c.newRequest(t, s, deadline, seen, home)
 	}
 	reqs := t.reqs // the last ending forgets the task
-	dead := c.allDead()
+	how, why := Refused, ""
 	switch {
 	case !admitted:
 		refused = fmt.Errorf("task %d: %w", in.ID, ErrAdmitted)
-	case dead:
-		refused = fmt.Errorf("task %d: %w: no device is left", in.ID, device.ErrGone)
+	case c.allDead():
+		how, why = Errored, "no device is left"
+		refused = fmt.Errorf("task %d: %w: %s", in.ID, device.ErrGone, why)
 	}
 	for _, r := range reqs {
-		switch {
-		case !admitted:
-			c.end(r, Refused, "", nil)
-		case dead:
-			c.end(r, Errored, "no device is left", nil)
-		default:
+		if refused == nil {
 			c.st.Queue.Push(&r.Request)
+		} else {
+			c.end(r, how, why, nil)
 		}
 	}
 	if refused != nil {
 		return refused, nil
 	}
 	return nil, c.ask()
+}
+
+// newRequest adds a task's sample s, which waits nowhere yet.
+func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, home *queued) {
+	c.last++
+	r := c.spareReqs.take()
+	if r.input == nil {
+		r.input = func() ([]device.Tensor, error) { return c.input(r) }
+	}
+	r.task, r.launch, r.seen, r.dev, r.home, r.waits, r.copying = t, nil, seen, -1, home, false, false
+	r.retried, r.ended, r.inFlight, r.shown = false, false, false, 0
+	r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
+	r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = t.Arrived, deadline, t.Priority, t.Theta, t.Thetas
+	rec := &r.rec
+	*rec = Record{}
+	rec.ID, rec.Task, rec.Sample, rec.Arrived, rec.Deadline = r.ID, t.ID, s, t.Arrived, t.Deadline
+	rec.Started, rec.Exit, rec.Class = -1, -1, -1
+	c.reqs.put(uint64(r.ID), r)
+	t.reqs = append(t.reqs, r)
 }
 
 // enlist adds a task that has come.

@@ -144,59 +144,76 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 func (v *virtual) run(ctx context.Context) error {
-	c, devs := v.c, v.c.devs
+	c := v.c
 	for n := uint(0); ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
 			if ctx.Err() != nil {
 				return c.over()
 			}
 		}
-		// What is first: of the heap, of the source, or of a device, which has an event or hangs.
-		at, seq, from := never, uint64(math.MaxUint64), (*dev)(nil)
-		if len(c.heap) > 0 {
-			at, seq = c.heap[0].at, c.heap[0].seq
-		}
-		if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
-			at, seq = v.fresh.at, v.fresh.seq
-		}
-		for i := range devs {
-			d := &devs[i]
-			if d.stale {
-				d.look()
-			}
-			if d.next < at || d.next == at && d.seq < seq && !d.hangs {
-				at, seq, from = d.next, d.seq, d
-				if d.hangs {
-					seq = math.MaxUint64
-				}
-			}
-		}
 		var err error
-		switch {
-		case from == nil && seq == math.MaxUint64:
-			if c.torn {
-				return c.over()
-			}
-			return c.close()
-		case from == nil:
+		switch at, from := v.first(); {
+		case from != nil:
+			err = c.take(from, at)
+		case at < never:
 			err = v.outside(at)
-		case from.hangs:
-			c.now = at
-			err = c.watch(0)
+		case c.torn:
+			return c.over()
 		default:
-			c.now = max(c.now, at)
-			from.stale = true
-			if ev := from.v.Take(c.now); ev != nil {
-				from.idle = 0
-				err = c.answer(from, ev)
-			} else {
-				err = from.nothing(c.now)
-			}
+			return c.close()
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// first is when something happens next, and the device that has an event then or hangs; nil: it is soonest's. never:
+// nothing does.
+func (v *virtual) first() (at Time, from *dev) {
+	at, seq := never, uint64(math.MaxUint64)
+	if e := v.soonest(); e != nil {
+		at, seq = e.at, e.seq
+	}
+	for i := range v.c.devs {
+		d := &v.c.devs[i]
+		if d.stale {
+			d.look()
+		}
+		if d.next < at || d.next == at && d.seq < seq && !d.hangs {
+			at, seq, from = d.next, d.seq, d
+			if d.hangs {
+				seq = math.MaxUint64
+			}
+		}
+	}
+	return at, from
+}
+
+// soonest is what comes next of the heap and of the source, nil where nothing does.
+func (v *virtual) soonest() *event {
+	switch heap := v.c.heap; {
+	case v.due && (len(heap) == 0 || v.fresh.before(&heap[0])):
+		return &v.fresh
+	case len(heap) > 0:
+		return &heap[0]
+	}
+	return nil
+}
+
+// take takes in a device's next event, or that it hangs.
+func (c *core) take(d *dev, at Time) error {
+	if d.hangs {
+		c.now = at
+		return c.watch(0)
+	}
+	c.now = max(c.now, at)
+	d.stale = true
+	if ev := d.v.Take(c.now); ev != nil {
+		d.idle = 0
+		return c.answer(d, ev)
+	}
+	return d.nothing(c.now)
 }
 
 // found is what a plan finds: nothing where it panics.
@@ -241,10 +258,9 @@ func (d *dev) look() {
 func (v *virtual) outside(at Time) error {
 	c := v.c
 	c.now = at
-	var e *event
-	if v.due && (len(c.heap) == 0 || v.fresh.before(&c.heap[0])) {
+	e := v.soonest()
+	if e == &v.fresh {
 		v.due = false
-		e = &v.fresh
 	} else {
 		e = c.pop()
 	}

@@ -27,7 +27,7 @@ type Throughput = predict.Use
 func NewTableOf(network string, cells []Cell) (*Table, error) {
 	var units []int
 	for _, c := range cells {
-		if c.Units < 0 || c.P95 != 0 && c.P95 < c.P50 || c.P99 != 0 && (c.P99 < c.P50 || c.P99 < c.P95) {
+		if c.Units < 0 || c.P95 != 0 && c.P95 < c.P50 || c.P99 != 0 && c.P99 < max(c.P50, c.P95) {
 			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d on %d units take %d, %d, %d ns", ErrTable, network, c.First, c.Last, c.Batch, c.Units, c.P50, c.P95, c.P99)
 		}
 		if !slices.Contains(units, c.Units) {

@@ -81,28 +81,10 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if t == nil {
 		return buf, taken
 	}
-	// Merge with the sub-batch below if it is at the same boundary; repeat down the stack.
-	rem := len(top.Requests)
-	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
-		if rem += len(d.Launches[k-1].Requests); rem > bMax(l.BMax, d, t) { // one of them was interrupted
-			break
-		}
-		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
-		k--
-	}
+	buf, k = l.merged(d, k, bMax(l.BMax, d, t), buf)
 	base := d.Launches[k]
 	last := t.Segments() - 1
-	places, deadline, rest, level := 0, never, Time(0), anyLevel
-	for _, v := range d.Launches {
-		places += v.Began
-		level = max(level, v.Level())
-		for i := range v.Requests {
-			deadline = min(deadline, v.Requests[i].Deadline)
-		}
-		if its := d.Table(v.Network); its != nil && v.Reached < its.Segments()-1 {
-			rest += Time(v.Began) * its.At(v.Reached+1, its.Segments()-1, 1)
-		}
-	}
+	places, deadline, rest, level := stacked(d)
 	n := 0
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
@@ -122,6 +104,37 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 		buf = resume(buf, base.ID, stop)
 	}
 	return buf, taken + n
+}
+
+// merged merges the sub-batch at the top, k, with those below it that are at the same boundary, and returns which goes on.
+func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
+	top := d.Launches[k]
+	rem := len(top.Requests)
+	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
+		if rem += len(d.Launches[k-1].Requests); rem > most { // one of them was interrupted
+			break
+		}
+		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
+		k--
+	}
+	return buf, k
+}
+
+// stacked is what a device's sub-batches have in all: places, the earliest deadline, the time that is left of them one
+// after the other, and the highest level.
+func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
+	deadline, level = never, anyLevel
+	for _, v := range d.Launches {
+		places += v.Began
+		level = max(level, v.Level())
+		for i := range v.Requests {
+			deadline = min(deadline, v.Requests[i].Deadline)
+		}
+		if its := d.Table(v.Network); its != nil && v.Reached < its.Segments()-1 {
+			rest += Time(v.Began) * its.At(v.Reached+1, its.Segments()-1, 1)
+		}
+	}
+	return places, deadline, rest, level
 }
 
 // newcomers returns how many waiting requests may start beside members, given the members' earliest deadline and the

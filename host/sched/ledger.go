@@ -4,6 +4,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -110,22 +111,7 @@ func (l *ledger) find(v *LaunchView) int {
 
 // follow updates the ledger from what the engine shows and returns what the event changed.
 func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
-	l.there = slices.Grow(l.there[:0], len(l.all))[:len(l.all)]
-	clear(l.there)
-	l.fresh, l.sent = l.fresh[:0], l.sent[:0]
-	for d := range s.Devices {
-		for _, v := range s.Devices[d].Launches {
-			i := l.find(v)
-			if i < 0 {
-				continue // launched by another policy
-			}
-			l.there[i] = true
-			if r := &l.all[i]; !r.begun && v.Phase == Running && v.Reached < v.First && (v.Since > r.sent || r.copies == 0) {
-				r.begun, r.began, r.since = true, v.Since, v.Since
-				l.fresh = append(l.fresh, i)
-			}
-		}
-	}
+	l.look(s)
 	at := -1
 	if ev.Kind == SegmentDone {
 		at = l.named(ev)
@@ -135,11 +121,7 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 		r.begun, r.began, r.since = true, now-ev.Took, now-ev.Took
 		l.fresh = append(l.fresh, at)
 	}
-	for i := 1; i < len(l.fresh); i++ {
-		for j := i; j > 0 && l.all[l.fresh[j]].began < l.all[l.fresh[j-1]].began; j-- {
-			l.fresh[j], l.fresh[j-1] = l.fresh[j-1], l.fresh[j]
-		}
-	}
+	slices.SortStableFunc(l.fresh, func(i, j int) int { return cmp.Compare(l.all[i].began, l.all[j].began) })
 	for _, i := range l.fresh {
 		l.join(i)
 		r := &l.all[i]
@@ -164,18 +146,46 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 			c.batch = l.all[i]
 		}
 		l.remove(i)
+		if i < at {
+			at--
+		}
 	}
 	if c.passed && !c.ended {
 		c.batch = l.all[at]
 	}
-	for d := range s.Devices { // do not wait for requests that have left
+	l.shrink(now, s)
+	return c
+}
+
+// look finds which batches the engine shows, and which of them have begun.
+func (l *ledger) look(s *State) {
+	l.there = slices.Grow(l.there[:0], len(l.all))[:len(l.all)]
+	clear(l.there)
+	l.fresh, l.sent = l.fresh[:0], l.sent[:0]
+	for d := range s.Devices {
+		for _, v := range s.Devices[d].Launches {
+			i := l.find(v)
+			if i < 0 {
+				continue // launched by another policy
+			}
+			l.there[i] = true
+			if r := &l.all[i]; !r.begun && v.Phase == Running && v.Reached < v.First && (v.Since > r.sent || r.copies == 0) {
+				r.begun, r.began, r.since = true, v.Since, v.Since
+				l.fresh = append(l.fresh, i)
+			}
+		}
+	}
+}
+
+// shrink has batches not wait for requests that have left.
+func (l *ledger) shrink(now Time, s *State) {
+	for d := range s.Devices {
 		for _, v := range s.Devices[d].Launches {
 			if i := l.find(v); i >= 0 && len(v.Requests) != 0 && len(v.Requests) <= l.all[i].n {
 				l.all[i].deadline, l.all[i].n = now+v.Slack(now), len(v.Requests)
 			}
 		}
 	}
-	return c
 }
 
 // named returns the batch whose segment has ended. It is found by id, or is the one batch on the device that the

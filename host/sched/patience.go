@@ -121,104 +121,162 @@ func (q *Queue) skip(i, end int, before Time) int {
 // service. It stops at the first one for another network and returns the index of the first appended one. It may let
 // requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
-	n, from, more := s.Queue.Len(), len(p.given), true
+	n := s.Queue.Len()
 	p.soonest = never
-	begun := now + q.takes(n)
-	for lo, hi := 0, 0; lo < n && more && len(p.given)-from < limit && s.Queue.At(lo).Priority >= least; lo = hi {
+	x := picking{Plus: p, now: now, begun: now + q.takes(n), s: s, q: q, limit: limit, from: len(p.given), buf: buf}
+	for lo, hi, more := 0, 0, true; lo < n && more && !x.full() && s.Queue.At(lo).Priority >= least; lo = hi {
 		hi = s.Queue.Level(lo)
-		buf, from, more = p.pickLevel(now, s, q, lo, hi, from, limit, begun, buf)
+		more = x.level(lo, hi)
 	}
-	return buf, from
+	return x.buf, x.from
 }
 
-// pickLevel picks from one level, whose requests are at the places lo to hi. more reports whether the next level may
+// picking is what one pick has come to.
+type picking struct {
+	*Plus
+	now, begun Time // begun: when requests that begin now are expected to end
+	s          *State
+	q          *plan
+	limit      int
+	from       int // where those that are picked begin in given
+	buf        []Action
+
+	// Of one level: the place of the first one that stands back (-1: none), and the first of those that were let go that
+	// has not been met.
+	first, at int
+}
+
+// full reports whether as many are picked as may be.
+func (x *picking) full() bool { return len(x.given)-x.from >= x.limit }
+
+// taken reports whether this answer has used or given up a request before.
+func (x *picking) taken(r *Request) bool {
+	return x.from > 0 && slices.Contains(x.given[:x.from], r.ID)
+}
+
+// level picks from one level, whose requests are at the places lo to hi. more reports whether the next level may
 // follow.
-func (p *Plus) pickLevel(now Time, s *State, q *plan, lo, hi, from, limit int, begun Time, buf []Action) ([]Action, int, bool) {
-	had := len(p.given) - from
-	buf, from, first, more := p.patient(now, s, q, lo, hi, from, limit, begun, buf)
-	for i := first; i >= 0 && i < hi && len(p.given)-from < limit; i++ { // then those that stand back
-		r := s.Queue.At(i)
-		if r.Deadline >= begun || r.Network != q.network || !p.standsBack(now, q, r) || p.wait.has(r.ID) || slices.Contains(p.given[:from], r.ID) {
-			continue
-		}
-		p.give(r, begun)
+func (x *picking) level(lo, hi int) (more bool) {
+	had := len(x.given) - x.from
+	more = x.inOrder(lo, hi)
+	if x.first >= 0 {
+		x.thoseBack(x.first, hi)
 	}
 	// Requests that were let go are taken if no other request waits, or if so many wait that only full batches keep
 	// up.
-	if len(p.given)-from == had || s.Queue.Len() > guardBatches*q.b {
-		for i := lo; i < hi && len(p.given)-from < limit && len(p.wait.off) > 0; i++ {
-			if r := s.Queue.At(i); r.Network == q.network && p.wait.has(r.ID) && !slices.Contains(p.given, r.ID) {
-				p.give(r, begun)
-			}
-		}
+	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
+		x.thoseLetGo(lo, hi)
 	}
-	for i := lo; i < hi && more && len(p.given) == from; i++ { // a request of another network stands back here
-		more = slices.Contains(p.given, s.Queue.At(i).ID)
+	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // a request of another network stands back here
+		more = slices.Contains(x.given, x.s.Queue.At(i).ID)
 	}
-	return buf, from, more
+	return more
 }
 
-// patient picks in the order of arrival, except for requests that it lets go, gives up, or finds standing back. It
-// returns the place of the first one that stands back (-1: none).
-func (p *Plus) patient(now Time, s *State, q *plan, lo, hi, from, limit int, begun Time, buf []Action) ([]Action, int, int, bool) {
-	first, at, i := -1, 0, lo
+// thoseBack picks from those that stand back.
+func (x *picking) thoseBack(lo, hi int) {
+	for i := lo; i < hi && !x.full(); i++ {
+		r := x.s.Queue.At(i)
+		if r.Deadline >= x.begun || r.Network != x.q.network || !x.standsBack(x.now, x.q, r) || x.wait.has(r.ID) || x.taken(r) {
+			continue
+		}
+		x.give(r, x.begun)
+	}
+}
+
+// thoseLetGo picks from those that were let go.
+func (x *picking) thoseLetGo(lo, hi int) {
+	for i := lo; i < hi && !x.full() && len(x.wait.off) > 0; i++ {
+		if r := x.s.Queue.At(i); r.Network == x.q.network && x.wait.has(r.ID) && !slices.Contains(x.given, r.ID) {
+			x.give(r, x.begun)
+		}
+	}
+}
+
+// inOrder picks in the order of arrival, except for requests that it lets go, gives up, or finds standing back. more: no
+// request of another network is next.
+func (x *picking) inOrder(lo, hi int) (more bool) {
+	x.first, x.at = -1, 0
 	if lo > 0 {
-		at = p.wait.behind(s.Queue.At(lo).Priority + 1)
+		x.at = x.wait.behind(x.s.Queue.At(lo).Priority + 1)
 	}
-	for ; i < hi && len(p.given)-from < limit; i++ {
-		r := s.Queue.At(i)
-		for at < len(p.wait.off) && p.wait.off[at].compare(r) < 0 {
-			if first >= 0 {
-				at++ // it may be one of the requests that were skipped
-				continue
+	i := lo
+	for ; i < hi && !x.full(); i++ {
+		r := x.s.Queue.At(i)
+		off := x.meet(r)
+		switch {
+		case x.taken(r):
+		case off:
+			x.again(r)
+		case r.Network != x.q.network:
+			if r.Deadline >= x.now || !x.standsBack(x.now, x.known(r.Network), r) {
+				return false
 			}
-			p.wait.off = slices.Delete(p.wait.off, at, at+1) // served or gone
+			i = x.back(i, hi, x.now) // as in next
+		case r.Deadline < x.begun:
+			i = x.missed(r, i, hi)
+		default:
+			x.give(r, x.begun)
 		}
-		off := at < len(p.wait.off) && p.wait.off[at].id == r.ID
-		switch missed := r.Deadline < begun; {
-		case from > 0 && slices.Contains(p.given[:from], r.ID):
-			continue
-		case !off && r.Network != q.network:
-			if r.Deadline >= now || !p.standsBack(now, p.known(r.Network), r) {
-				return buf, from, first, false
-			}
-			if first < 0 { // it stands back, as in next
-				first = i
-			}
-			i = s.Queue.skip(i, hi, now)
-			continue
-		case off && (r.Network != q.network || canWait(now, r)):
-			at++
-			continue
-		case off: // its patience has ended
-			p.wait.off = slices.Delete(p.wait.off, at, at+1)
-		case missed && p.Refuse:
-			buf = append(buf, Action{Kind: Drop, Request: r.ID})
-			p.given, p.due = slices.Insert(p.given, from, r.ID), slices.Insert(p.due, from, never)
-			from++
-			continue
-		case missed && p.standsBack(now, q, r):
-			if first < 0 {
-				first = i
-			}
-			i = s.Queue.skip(i, hi, begun)
-			continue
-		case missed && p.mayLetGo(now, q, r):
-			p.wait.off = slices.Insert(p.wait.off, at, letOff{r.Priority, r.ID})
-			q.letGo++
-			at++
+	}
+	if i == hi && x.first < 0 {
+		end := len(x.wait.off)
+		if hi < x.s.Queue.Len() {
+			end = max(x.at, x.wait.behind(x.s.Queue.At(lo).Priority))
+		}
+		x.wait.off = slices.Delete(x.wait.off, x.at, end)
+	}
+	return true
+}
+
+// meet reports whether the next request was let go, and forgets those before it that were and wait no more.
+func (x *picking) meet(r *Request) bool {
+	for x.at < len(x.wait.off) && x.wait.off[x.at].compare(r) < 0 {
+		if x.first >= 0 {
+			x.at++ // it may be one of the requests that were skipped
 			continue
 		}
-		p.give(r, begun)
+		x.wait.off = slices.Delete(x.wait.off, x.at, x.at+1) // served or gone
 	}
-	if i == hi && first < 0 {
-		end := len(p.wait.off)
-		if hi < s.Queue.Len() {
-			end = max(at, p.wait.behind(s.Queue.At(lo).Priority))
-		}
-		p.wait.off = slices.Delete(p.wait.off, at, end)
+	return x.at < len(x.wait.off) && x.wait.off[x.at].id == r.ID
+}
+
+// again picks a request that was let go if its patience has ended.
+func (x *picking) again(r *Request) {
+	if r.Network != x.q.network || canWait(x.now, r) {
+		x.at++
+		return
 	}
-	return buf, from, first, true
+	x.wait.off = slices.Delete(x.wait.off, x.at, x.at+1)
+	x.give(r, x.begun)
+}
+
+// missed decides on a request at place i that will be late. It returns the place after which to go on.
+func (x *picking) missed(r *Request, i, hi int) int {
+	switch {
+	case x.Refuse:
+		x.buf = append(x.buf, Action{Kind: Drop, Request: r.ID})
+		x.given, x.due = slices.Insert(x.given, x.from, r.ID), slices.Insert(x.due, x.from, never)
+		x.from++
+	case x.standsBack(x.now, x.q, r):
+		return x.back(i, hi, x.begun)
+	case x.mayLetGo(x.now, x.q, r):
+		x.wait.off = slices.Insert(x.wait.off, x.at, letOff{r.Priority, r.ID})
+		x.q.letGo++
+		x.at++
+	default:
+		x.give(r, x.begun)
+	}
+	return i
+}
+
+// back notes that the request at place i stands back, and with it those behind it whose deadlines are before a time. It
+// returns the last one's place.
+func (x *picking) back(i, hi int, before Time) int {
+	if x.first < 0 {
+		x.first = i
+	}
+	return x.s.Queue.skip(i, hi, before)
 }
 
 // behind is the number of requests of the given level and above that were let go.

@@ -145,22 +145,24 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 			}
 		}
 	}
-	if ok {
-		return batch, theta, true
+	if !ok {
+		batch, theta = s.soonest(images)
 	}
-	// The listing has no batch size here; the largest one drains the group soonest.
+	return batch, theta, ok
+}
+
+// soonest is for a group that cannot end in time. The listing has no batch size here; the largest one drains the group
+// soonest.
+func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	theta = s.FixedTheta
 	if theta == 0 && len(s.Thetas) > 0 {
-		theta = s.Thetas[0]
-		for _, th := range s.Thetas {
-			theta = min(theta, th)
-		}
+		theta = slices.Min(s.Thetas)
 	}
 	batch = s.FixedBatch
 	if batch == 0 {
 		batch = 1 << (bits.Len(uint(max(1, images))) - 1)
 	}
-	return batch, theta, false
+	return batch, theta
 }
 
 // Decide groups the requests that arrived by the end of a period, and continues every group whose last batch has
@@ -216,10 +218,56 @@ func (s *SEEB) running(d *DeviceView, g *group) bool {
 // group assigns units to waiting requests that have none (algorithm 1).
 func (s *SEEB) group(now Time, st *State, dev int) {
 	d := &st.Devices[dev]
+	n := s.collect(st, d)
+	free := s.free(dev, d)
+	if s.Literal && free.Empty() {
+		return // the worker is triggered when units become available
+	}
+	s.images = s.images[:0]
+	for i := range n {
+		s.images = append(s.images, len(s.buckets[i].ids))
+	}
+	s.units = Split(s.images, free.Count(), s.units[:0])
+	for i := range n {
+		b := &s.buckets[i]
+		s.last++
+		g := group{number: s.last, device: dev, network: b.network}
+		on := s.units[i]
+		switch {
+		case on > 0 && !s.NoUnits:
+			if g.units = lowest(free, on); d.Neighbours {
+				g.units = free.Neighbours(on)
+				on = g.units.Count()
+			}
+			free = free.Without(g.units)
+		case s.NoUnits || s.Literal:
+			on = d.Units
+		default:
+			continue // wait for free units
+		}
+		g.batch, g.theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
+		g.batch = min(g.batch, d.MaxBatch)
+		s.begin(&g, b.ids)
+	}
+}
+
+// begin adds a group of requests.
+func (s *SEEB) begin(g *group, ids []device.RequestID) {
+	if k := len(s.spare); k > 0 {
+		g.ids, s.spare = s.spare[k-1], s.spare[:k-1]
+	}
+	g.ids = append(g.ids, ids...)
+	for _, id := range ids {
+		s.of[id] = g.number
+	}
+	s.groups = append(s.groups, *g)
+}
+
+// collect puts waiting requests without units into buckets by network, and returns how many buckets there are.
+func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	for i := range s.buckets {
 		s.buckets[i].ids = s.buckets[i].ids[:0]
 	}
-	n := 0
 	for i := range st.Queue.Len() {
 		r := st.Queue.At(i)
 		if r.Arrived > s.done || s.of[r.ID] != 0 || d.Table(r.Network) == nil {
@@ -241,54 +289,21 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 			b.tight = min(b.tight, r.Deadline)
 		}
 	}
+	return n
+}
+
+// free are the units of a device that no group has.
+func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	free := device.UnitRange(0, d.Units)
-	if !s.NoUnits {
-		for i := range s.groups {
-			if s.groups[i].device == dev {
-				free = free.Without(s.groups[i].units)
-			}
+	for i := range s.groups {
+		if s.groups[i].device == dev && !s.NoUnits {
+			free = free.Without(s.groups[i].units)
 		}
 	}
 	if s.Literal {
-		if free = run(free, d.Units); free.Empty() {
-			return // the worker is triggered when units become available
-		}
+		return run(free, d.Units)
 	}
-	s.images = s.images[:0]
-	for i := range n {
-		s.images = append(s.images, len(s.buckets[i].ids))
-	}
-	s.units = Split(s.images, free.Count(), s.units[:0])
-	for i := range n {
-		b := &s.buckets[i]
-		s.last++
-		g := group{number: s.last, device: dev, network: b.network}
-		on := s.units[i]
-		switch {
-		case s.NoUnits:
-			on = d.Units
-		case on == 0 && !s.Literal:
-			continue // wait for free units
-		case on > 0:
-			if g.units = lowest(free, on); d.Neighbours {
-				g.units = free.Neighbours(on)
-				on = g.units.Count()
-			}
-			free = free.Without(g.units)
-		default:
-			on = d.Units
-		}
-		g.batch, g.theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
-		g.batch = min(g.batch, d.MaxBatch)
-		if k := len(s.spare); k > 0 {
-			g.ids, s.spare = s.spare[k-1], s.spare[:k-1]
-		}
-		g.ids = append(g.ids, b.ids...)
-		for _, id := range b.ids {
-			s.of[id] = g.number
-		}
-		s.groups = append(s.groups, g)
-	}
+	return free
 }
 
 // run returns the first run of consecutive units of a set, on a device with n units.

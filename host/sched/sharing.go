@@ -56,7 +56,7 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 		p.allowed, p.reset = reactiveHigh, now/reactivePeriod*reactivePeriod+reactivePeriod
 	}
 	if c := p.ledger.follow(now, s, ev); c.late && c.batch.priority > 0 {
-		p.allowed = max(reactiveLow, p.allowed-1)
+		p.oneLess()
 	}
 	order := p.lanes.sort(&s.Queue, false, func(r *Request) bool {
 		if p.Keep {
@@ -68,37 +68,45 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 		}
 		buf = append(buf, Action{Kind: Drop, Request: r.ID})
 		if r.Priority > 0 {
-			p.allowed = max(reactiveLow, p.allowed-1)
+			p.oneLess()
 		}
 		return false
 	})
-	wait := Time(-1)
+	wait := never
 	for _, l := range order {
-		for len(l.ids) > 0 {
-			dev, most := p.place(s, l)
-			if dev < 0 {
-				break
-			}
-			if ready, until := l.full(now, most, p.Form); !ready {
-				if wait < 0 || until < wait {
-					wait = until
-				}
-				break
-			}
-			n := min(most, len(l.ids))
-			t := s.Devices[dev].Table(l.network)
-			p.ledger.add(&underway{device: dev, network: l.network, priority: l.priority, deadline: l.deadline[n-1], sent: now, copies: copies(t, n)}, l.ids[:n])
-			buf = append(buf, Action{Kind: Launch, Device: dev, Network: l.network, Last: t.Segments() - 1, Requests: l.ids[:n:n], Priority: l.priority})
-			l.skip(n)
-		}
+		var until Time
+		buf, until = p.serve(now, s, l, buf)
+		wait = min(wait, until)
 	}
-	if s.Queue.Len() > 0 && p.Reactive && (wait < 0 || p.reset < wait) {
-		wait = p.reset
+	if s.Queue.Len() > 0 && p.Reactive {
+		wait = min(wait, p.reset)
 	}
-	if wait > now {
+	if wait > now && wait < never {
 		buf = append(buf, Action{Kind: Wait, Until: wait})
 	}
 	return buf
+}
+
+// oneLess takes a place from low priority.
+func (p *Sharing) oneLess() { p.allowed = max(reactiveLow, p.allowed-1) }
+
+// serve launches batches of a lane where there is room, and returns until when the next one waits to be full.
+func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Time) {
+	for len(l.ids) > 0 {
+		dev, most := p.place(s, l)
+		if dev < 0 {
+			break
+		}
+		if ready, until := l.full(now, most, p.Form); !ready {
+			return buf, until
+		}
+		n := min(most, len(l.ids))
+		t := s.Devices[dev].Table(l.network)
+		p.ledger.add(&underway{device: dev, network: l.network, priority: l.priority, deadline: l.deadline[n-1], sent: now, copies: copies(t, n)}, l.ids[:n])
+		buf = append(buf, Action{Kind: Launch, Device: dev, Network: l.network, Last: t.Segments() - 1, Requests: l.ids[:n:n], Priority: l.priority})
+		l.skip(n)
+	}
+	return buf, never
 }
 
 // place returns the device with the fewest batches among those that may take a batch of the lane; -1: none.
@@ -110,39 +118,45 @@ func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 		if t == nil || d.Down {
 			continue
 		}
-		limit := d.Places
-		if p.Limit > 0 {
-			limit = min(limit, p.Limit)
-		}
-		n, same, instances := 0, 0, 0
-		for j := range p.ledger.all {
-			if r := &p.ledger.all[j]; r.device == i {
-				n++
-				if r.priority == l.priority {
-					same++
-				}
-				if r.network == l.network {
-					instances++
-				}
-			}
-		}
-		allowed := limit
-		if p.Reactive {
-			if allowed = reactiveHigh; l.priority == 0 {
-				allowed = p.allowed
-			}
-		}
-		if n >= limit || same >= allowed || p.Instances > 0 && instances >= p.Instances {
-			continue
-		}
-		if p.Lows > 0 && l.priority == 0 && same >= p.Lows {
-			continue
-		}
-		if b := bMax(p.BMax, d, t); d.Used+b <= d.Slots && (dev < 0 || n < least) {
+		n, room := p.room(i, d, l)
+		if b := bMax(p.BMax, d, t); room && d.Used+b <= d.Slots && (dev < 0 || n < least) {
 			dev, least, most = i, n, b
 		}
 	}
 	return dev, most
+}
+
+// room is how many batches a device has, and whether it may have one more of the lane.
+func (p *Sharing) room(i int, d *DeviceView, l *lane) (n int, room bool) {
+	same, instances := 0, 0
+	for j := range p.ledger.all {
+		r := &p.ledger.all[j]
+		if r.device != i {
+			continue
+		}
+		n++
+		if r.priority == l.priority {
+			same++
+		}
+		if r.network == l.network {
+			instances++
+		}
+	}
+	limit := d.Places
+	if p.Limit > 0 {
+		limit = min(limit, p.Limit)
+	}
+	allowed := limit
+	switch {
+	case p.Reactive && l.priority == 0:
+		allowed = p.allowed
+	case p.Reactive:
+		allowed = reactiveHigh
+	}
+	if p.Lows > 0 && l.priority == 0 {
+		allowed = min(allowed, p.Lows)
+	}
+	return n, n < limit && same < allowed && (p.Instances == 0 || instances < p.Instances)
 }
 
 var _ Keeper = (*Sharing)(nil)

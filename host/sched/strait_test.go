@@ -333,6 +333,24 @@ func TestOneLow(t *testing.T) {
 	}
 }
 
+// A batch of which nobody is left, since all were given up, may go in the event in which another one passes an exit.
+func TestABatchGoesWhileAnotherPasses(t *testing.T) {
+	h := newHand(t, &sched.Sharing{Limit: 3}, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.1), "b": shared(t, "b", 1e6, 0.1)})
+	h.push("a", 0, 1, 1e9)
+	h.push("b", 0, 1, 1e9)
+	l, _ := h.ask(sched.Event{})
+	if len(l) != 2 {
+		t.Fatalf("%d launched", len(l))
+	}
+	h.now = 1e6
+	h.s.Devices[0].Launches = l[1:]
+	h.ask(sched.Event{Kind: sched.SegmentDone, Launch: l[1].ID, Took: h.now})
+	h.push("a", 0, 1, 1e9)
+	if l, _ = h.ask(sched.Event{}); len(l) != 1 {
+		t.Errorf("%d launched beside one that goes on", len(l))
+	}
+}
+
 // The baselines launch high priority first even if it arrived later, and give up requests that have no time left,
 // unless they keep all.
 func TestSharingOrderAndDrop(t *testing.T) {

@@ -63,16 +63,24 @@ func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 		}
 		*cell = e.P50
 	}
+	if err := t.complete(network); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// complete refuses a table that lacks a cell.
+func (t *Table) complete(network string) error {
 	for first := range t.segments {
 		for last := first; last < t.segments; last++ {
 			for b := 1; b <= t.maxBatch; b++ {
 				if t.At(first, last, b) == 0 {
-					return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d are missing", ErrTable, network, first, last, b)
+					return fmt.Errorf("%w of %s: segments %d..%d at batch %d are missing", ErrTable, network, first, last, b)
 				}
 			}
 		}
 	}
-	return t, nil
+	return nil
 }
 
 func (t *Table) index(first, last, batch int) int {

@@ -22,6 +22,18 @@ type easing struct {
 	bank        float64 // accuracy that may still be lost, summed over requests
 }
 
+// settle brings a network's bank up to date.
+func (p *Plus) settle(e *easing, t *Traffic) {
+	e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
+	e.ended = t.Ended
+	for x, n := range t.Passed {
+		if e.high > 0 {
+			e.bank -= mul(p.Levels[e.high-1].loss(x), float64(n-e.passed[x]))
+		}
+		e.passed[x] = n
+	}
+}
+
 // ease selects the thresholds that fit the queue: the lowest from B_max waiting requests on, proportionally less
 // below. Every result adds the budget to the bank, and every passed exit subtracts the loss of its level. A level
 // with which one batch could overdraw the bank is not used.
@@ -50,14 +62,7 @@ func (p *Plus) ease(s *State, buf []Action) []Action {
 			p.eased = append(p.eased, easing{network: t.Network, passed: make([]int64, len(t.Passed))})
 		}
 		e := &p.eased[k]
-		e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
-		e.ended = t.Ended
-		for x, n := range t.Passed {
-			if e.high > 0 {
-				e.bank -= mul(p.Levels[e.high-1].loss(x), float64(n-e.passed[x]))
-			}
-			e.passed[x] = n
-		}
+		p.settle(e, t)
 		want := len(p.Levels) * min(s.Queue.Len(), batch) / batch
 		for want > 0 && e.bank < mul(float64(batch), p.Levels[want-1].most()) {
 			want--

@@ -80,6 +80,27 @@ func (s *Server) REST() http.Handler {
 	model("GET", "/stats", stats)
 	handle("GET /v2/models/stats", stats)
 	model("POST", "/infer", s.inferREST)
+	s.repositoryREST(handle)
+	noMemoryREST(handle)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		other := r.Clone(r.Context())
+		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				w.Header().Set("Allow", other.Method)
+				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
+				return
+			}
+		}
+		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
+	})
+	return s.timely(mux)
+}
+
+// handler gives a pattern its function.
+type handler func(pattern string, f func(w http.ResponseWriter, r *http.Request) error)
+
+// repositoryREST has the calls about what models there are.
+func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/index", func(w http.ResponseWriter, r *http.Request) error {
 		var q struct {
 			Ready bool `json:"ready"`
@@ -115,6 +136,10 @@ func (s *Server) REST() http.Handler {
 	}
 	handle("POST /v2/repository/models/{model}/load", repository(s.Load))
 	handle("POST /v2/repository/models/{model}/unload", repository(s.Unload))
+}
+
+// noMemoryREST has the calls about shared memory, of which there is none.
+func noMemoryREST(handle handler) {
 	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
 		none := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, []struct{}{}) }
 		for _, at := range []string{"/status", "/region/{region}/status"} {
@@ -127,18 +152,6 @@ func (s *Server) REST() http.Handler {
 			return noSharedMemory(r.PathValue("region"))
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		other := r.Clone(r.Context())
-		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
-			if _, pattern := mux.Handler(other); pattern != "/" {
-				w.Header().Set("Allow", other.Method)
-				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
-				return
-			}
-		}
-		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
-	})
-	return s.timely(mux)
 }
 
 // timely limits how long a client may take to send a request, whether or not h reads it. net/http lifts the limit when the
@@ -344,84 +357,116 @@ func decode(body []byte, length string) (*restRequest, error) {
 		}
 		head, tail = body[:n], body[n:]
 	}
-	var doc restDoc
-	d := json.NewDecoder(strings.NewReader(string(head)))
-	d.UseNumber()
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, refuse(Invalid, "the request is empty: expected JSON with inputs")
-	} else if err != nil {
-		return nil, refuse(Invalid, "the request's JSON: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
+	doc, err := document(head)
+	if err != nil {
+		return nil, err
 	}
 	params, err := typed(doc.Params)
 	if err != nil {
 		return nil, err
 	}
 	q := &restRequest{Request: Request{ID: doc.ID, Params: params}}
-	if v, there := params["binary_data_output"]; there {
-		var ok bool
-		if q.binary, ok = v.(bool); !ok {
-			return nil, refuse(Invalid, "parameter binary_data_output is %v: expected true or false", v)
-		}
+	if q.binary, err = flag(params, "", "binary_data_output", false); err != nil {
+		return nil, err
 	}
 	for i := range doc.Inputs {
-		in := &doc.Inputs[i]
-		t := Tensor{Name: in.Name, Datatype: in.Datatype, Shape: in.Shape}
-		p, err := typed(in.Parameters)
-		if err != nil {
+		var t Tensor
+		if t, tail, err = doc.Inputs[i].input(tail); err != nil {
 			return nil, err
-		}
-		if _, shared := p["shared_memory_region"]; shared {
-			return nil, noSharedMemory(in.Name)
-		}
-		size, binary, err := whole(p, "binary_data_size", 0, int64(len(tail)))
-		if err != nil {
-			return nil, err
-		}
-		n := elements(in.Shape)
-		switch {
-		case n < 0:
-			return nil, refuse(Invalid, "input %q has the impossible shape %v", in.Name, in.Shape)
-		case binary:
-			t.Data, tail = tail[:size], tail[size:]
-		default:
-			if t.Data, err = fromJSON(in, n); err != nil {
-				return nil, err
-			}
-		}
-		if s := sizeOf(t.Datatype); s > 0 && n*s != len(t.Data) {
-			return nil, refuse(Invalid, "input %q of %s with the shape %v has %d bytes: expected %d", in.Name, in.Datatype, in.Shape, len(t.Data), n*s)
 		}
 		q.Inputs = append(q.Inputs, t)
 	}
 	if len(tail) > 0 {
 		return nil, refuse(Invalid, "%d bytes stand behind the last binary input", len(tail))
 	}
-	for _, o := range doc.Outputs {
-		p, err := typed(o.Parameters)
+	for i := range doc.Outputs {
+		w, err := doc.Outputs[i].wanted(q.binary)
 		if err != nil {
 			return nil, err
 		}
-		w := Wanted{Name: o.Name, Binary: q.binary}
-		if _, shared := p["shared_memory_region"]; shared {
-			return nil, noSharedMemory(o.Name)
-		}
-		if v, there := p["binary_data"]; there {
-			var ok bool
-			if w.Binary, ok = v.(bool); !ok {
-				return nil, refuse(Invalid, "output %q: parameter binary_data is %v: expected true or false", o.Name, v)
-			}
-		}
-		n, _, err := whole(p, "classification", 0, 1<<30)
-		if err != nil {
-			return nil, err
-		}
-		w.Classes = int(n)
 		q.Outputs = append(q.Outputs, w)
 	}
 	return q, nil
+}
+
+// document reads the JSON of a request.
+func document(head []byte) (doc restDoc, err error) {
+	d := json.NewDecoder(strings.NewReader(string(head)))
+	d.UseNumber()
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
+	} else if err != nil {
+		return doc, refuse(Invalid, "the request's JSON: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
+	}
+	return doc, nil
+}
+
+// flag is a parameter that is true or false, or what holds without it; of says whose it is.
+func flag(p map[string]any, of, name string, without bool) (bool, error) {
+	v, there := p[name]
+	if !there {
+		return without, nil
+	}
+	is, ok := v.(bool)
+	if !ok {
+		return false, refuse(Invalid, "%sparameter %s is %v: expected true or false", of, name, v)
+	}
+	return is, nil
+}
+
+// parameters are a tensor's; shared memory is refused.
+func (t *restTensor) parameters() (map[string]any, error) {
+	p, err := typed(t.Parameters)
+	if _, shared := p["shared_memory_region"]; shared {
+		return nil, noSharedMemory(t.Name)
+	}
+	return p, err
+}
+
+// input is an input, taken from the JSON or from the binary tensors, and what is left of these.
+func (t *restTensor) input(tail []byte) (Tensor, []byte, error) {
+	in := Tensor{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape}
+	p, err := t.parameters()
+	if err != nil {
+		return in, tail, err
+	}
+	size, binary, err := whole(p, "binary_data_size", 0, int64(len(tail)))
+	if err != nil {
+		return in, tail, err
+	}
+	n := elements(t.Shape)
+	switch {
+	case n < 0:
+		return in, tail, refuse(Invalid, "input %q has the impossible shape %v", t.Name, t.Shape)
+	case binary:
+		in.Data, tail = tail[:size], tail[size:]
+	default:
+		if in.Data, err = fromJSON(t, n); err != nil {
+			return in, tail, err
+		}
+	}
+	if s := sizeOf(t.Datatype); s > 0 && n*s != len(in.Data) {
+		return in, tail, refuse(Invalid, "input %q of %s with the shape %v has %d bytes: expected %d", t.Name, t.Datatype, t.Shape, len(in.Data), n*s)
+	}
+	return in, tail, nil
+}
+
+// wanted is an output that is asked for; binary is what holds where it says nothing.
+func (t *restTensor) wanted(binary bool) (w Wanted, err error) {
+	p, err := t.parameters()
+	if err != nil {
+		return w, err
+	}
+	w.Name = t.Name
+	if w.Binary, err = flag(p, fmt.Sprintf("output %q: ", t.Name), "binary_data", binary); err != nil {
+		return w, err
+	}
+	n, _, err := whole(p, "classification", 0, 1<<30)
+	w.Classes = int(n)
+	return w, err
 }
 
 // fromJSON reads n elements that stand in the JSON, flat or nested.

@@ -237,53 +237,37 @@ func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, in
 func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fail := func(err error) (*device.Report, error) {
+	rep, err := d.run(ctx, l)
+	if err != nil {
 		return nil, fmt.Errorf("soft: launch %d, segments %d..%d: %w", l.ID, l.First, l.Last, err)
 	}
-	n := d.nets[l.Network]
-	switch {
-	case n == nil:
-		return fail(fmt.Errorf("%w: network %q is not loaded", ErrRequest, l.Network))
-	case l.First < 0 || l.Last < l.First || l.Last >= len(n.b.Network.Exits):
-		return fail(fmt.Errorf("%w: there are %d segments", ErrRequest, len(n.b.Network.Exits)))
-	case len(l.Requests) < 1 || len(l.Requests) > abi.BMax || len(l.Theta) != len(l.Requests):
-		return fail(fmt.Errorf("%w: a batch of %d with %d thresholds", ErrRequest, len(l.Requests), len(l.Theta)))
+	return rep, nil
+}
+
+func (d *Dev) run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	n, err := d.check(l)
+	if err != nil {
+		return nil, err
 	}
 	rep := &device.Report{Results: make([]device.Result, len(l.Requests))}
 	active := make([]int, len(l.Requests))
 	for i, id := range l.Requests {
-		if s := d.slots[id]; s == nil || s.net != n {
-			return fail(fmt.Errorf("%w: request %d has no slot", ErrRequest, id))
-		}
 		rep.Results[i] = device.Result{Request: id, Taken: -1}
 		active[i] = i
 	}
-	final := len(n.b.Network.Exits) - 1
 	since, batch := l.First, len(active) // first segment of the run with one batch size
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		if err := ctx.Err(); err != nil {
-			return fail(err)
+			return nil, err
 		}
 		if len(active) != batch {
 			rep.Ns += n.table[span{since, seg - 1, batch}]
 			since, batch = seg, len(active)
 		}
 		rep.Stats = add(rep.Stats, n.stats[seg][batch-1])
-		rest := active[:0]
-		for _, i := range active {
-			e, err := d.segment(d.slots[l.Requests[i]], seg, batch)
-			if err != nil {
-				return fail(fmt.Errorf("request %d: %w", l.Requests[i], err))
-			}
-			r := &rep.Results[i]
-			r.Exits = append(r.Exits, e)
-			if e.Confidence >= l.Theta[i] || seg == final {
-				r.Taken = seg
-				continue
-			}
-			rest = append(rest, i)
+		if active, err = d.pass(l, rep, seg, active); err != nil {
+			return nil, err
 		}
-		active = rest
 		if seg == l.Last || len(active) == 0 {
 			rep.Ns += n.table[span{since, seg, batch}]
 		}
@@ -291,6 +275,45 @@ func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error)
 	rep.Cycles = uint64(float64(rep.Ns) * d.design.ClockMHz / 1e3)
 	rep.Stats.Cycles = rep.Cycles
 	return rep, nil
+}
+
+// check refuses an impossible launch, and finds its network.
+func (d *Dev) check(l *device.Launch) (*net, error) {
+	n := d.nets[l.Network]
+	switch {
+	case n == nil:
+		return nil, fmt.Errorf("%w: network %q is not loaded", ErrRequest, l.Network)
+	case l.First < 0 || l.Last < l.First || l.Last >= len(n.b.Network.Exits):
+		return nil, fmt.Errorf("%w: there are %d segments", ErrRequest, len(n.b.Network.Exits))
+	case len(l.Requests) < 1 || len(l.Requests) > abi.BMax || len(l.Theta) != len(l.Requests):
+		return nil, fmt.Errorf("%w: a batch of %d with %d thresholds", ErrRequest, len(l.Requests), len(l.Theta))
+	}
+	for _, id := range l.Requests {
+		if s := d.slots[id]; s == nil || s.net != n {
+			return nil, fmt.Errorf("%w: request %d has no slot", ErrRequest, id)
+		}
+	}
+	return n, nil
+}
+
+// pass has the active requests of a launch pass a segment, and returns those that go on.
+func (d *Dev) pass(l *device.Launch, rep *device.Report, seg int, active []int) ([]int, error) {
+	batch, rest := len(active), active[:0]
+	for _, i := range active {
+		s := d.slots[l.Requests[i]]
+		e, err := d.segment(s, seg, batch)
+		if err != nil {
+			return nil, fmt.Errorf("request %d: %w", l.Requests[i], err)
+		}
+		r := &rep.Results[i]
+		r.Exits = append(r.Exits, e)
+		if e.Confidence >= l.Theta[i] || seg == len(s.net.b.Network.Exits)-1 {
+			r.Taken = seg
+			continue
+		}
+		rest = append(rest, i)
+	}
+	return rest, nil
 }
 
 // segment returns a sample's result at the exit of seg.

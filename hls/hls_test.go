@@ -70,11 +70,11 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 func networks(t *testing.T, dir string, config string) []string {
 	t.Helper()
 	out := t.TempDir()
-	if text, err := run(t, dir, nil, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", "12", "--base", "0", "--out", out); err != nil {
+	if text, err := run(t, dir, nil, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", "16", "--base", "0", "--out", out); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	files, err := filepath.Glob(filepath.Join(out, "*.vec"))
-	if err != nil || len(files) != 12 {
+	if err != nil || len(files) != 16 {
 		t.Fatalf("%d vectors, %v", len(files), err)
 	}
 	return files

@@ -64,15 +64,18 @@ type Geom struct {
 }
 
 // Behind is the weights of a layer that come while the one before it runs; a pool has none.
-type Behind struct{ KH, KWC, OutC int }
+type Behind struct {
+	KH, KWC, OutC    int
+	Depthwise, Curve bool `json:",omitzero"`
+}
 
 // InStart says of the layers of a start what stands around each.
 func InStart(layers []Geom) {
 	for i := range layers {
 		layers[i].First, layers[i].Next = i == 0, Behind{}
-		if i+1 < len(layers) && layers[i+1].GEMM() {
+		if i+1 < len(layers) && layers[i+1].Drained() {
 			n := &layers[i+1]
-			layers[i].Next = Behind{n.KH, n.KWC(), n.OutC}
+			layers[i].Next = Behind{n.KH, n.KWC(), n.OutC, !n.GEMM(), n.Curve}
 		}
 	}
 }
@@ -152,6 +155,14 @@ func (g Geom) InRow() int { return g.InW * g.InC }
 // KWC is the elements of one kernel row.
 func (g Geom) KWC() int { return g.KW * g.InC }
 
+// P is the elements under a window, of all channels where these are summed up.
+func (g Geom) P() int {
+	if g.Op == abi.OpDepthwise {
+		return g.KH * g.KW
+	}
+	return g.KH * g.KWC()
+}
+
 // WideAverage tells whether the hardware takes a window's sum for one of more than 512 taps: two
 // multipliers make a word then.
 func (g Geom) WideAverage() bool {
@@ -169,13 +180,10 @@ func (g Geom) AverageWords(d configs.Design) int {
 
 // MACs of one sample; zero for pools.
 func (g Geom) MACs() int64 {
-	switch {
-	case g.GEMM():
-		return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KWC())
-	case g.Op == abi.OpDepthwise:
-		return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KW)
+	if !g.Drained() {
+		return 0
 	}
-	return 0
+	return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.P())
 }
 
 // InRowsOnChip is n_ih: the input rows that a tile of output rows spans.

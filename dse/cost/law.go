@@ -78,6 +78,8 @@ const (
 	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
 	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
 	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
+	depthwiseEnd = 6    // the same of the depthwise unit: three stages of products and sums more
+	postCycles   = 3    // more of the post stage's, where products and curves are built
 	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns
@@ -112,6 +114,7 @@ const (
 	BoundActivations Bound = "activations" // DRAM, activations (or residuals) the largest part
 	BoundWrite       Bound = "write"       // DRAM, results the largest part
 	BoundPool        Bound = "pool"        // the pool unit
+	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
 )
 
 // Breakdown is the time of one layer and what it is made of, in cycles and bytes.
@@ -190,14 +193,14 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
 	}
 	b.Fill = layerStart + 2*int64(g.PadT) + m.there
-	b.Answer = latency + writePath(*d)
+	b.Answer = latency + writePath(d, g)
 	first := m.early()
 	if g.First { // nothing is in the ring
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
 		queue := biasQueue * m.wide / biasBytes
-		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
+		if wait := int64(g.BiasCount) - queue; wait > 0 && g.Drained() {
 			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
 			m.prefetched = int64(g.BiasCount) * biasBytes
@@ -208,14 +211,14 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		}
 		b.Fill += m.offered + cycles(first, m.rate)
 	} else {
-		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(latency+writePath(*d)+drainDelay)*m.rate)))
+		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(b.Answer+drainDelay)*m.rate)))
 		m.came = m.prefetched
 	}
 	if m.keepIn {
 		b.Fill = keptStart
 	}
 	if m.onChip {
-		b.Answer = keptEnd
+		b.Answer = keptEnd + posting(d, g)
 	}
 	if m.note != nil && g.First {
 		m.event("descriptor offered to the units", m.offered-offerRows-int64(g.PadT))
@@ -246,9 +249,18 @@ func (m *model) early() int64 {
 	return min(m.weightsOnce, int64(m.g.BiasCount)*biasBytes+m.low)
 }
 
-// readPath and writePath are the cycles of a read and a write beside the DRAM.
-func readPath(d configs.Design) int64  { return readLatency + dealing(d) }
-func writePath(d configs.Design) int64 { return writeLatency + dealing(d) }
+// readPath and writePath are the cycles of a read and a layer's write beside the DRAM.
+func readPath(d configs.Design) int64 { return readLatency + dealing(d) }
+
+func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing(*d) + posting(d, g) }
+
+// posting is the stages of post that are built for products and curves: every word of the drain passes them.
+func posting(d *configs.Design, g *Geom) int64 {
+	if d.Post && g.Drained() {
+		return postCycles
+	}
+	return 0
+}
 
 // dealing is what dealing stripes to several ports adds to either.
 func dealing(d configs.Design) int64 {
@@ -269,7 +281,7 @@ type Waits struct {
 // WaitsOf says how long they are.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
 	if g.GEMM() {
 		w.Drain = drainDelay + int64(Depth(d, k))
 	}
@@ -332,7 +344,11 @@ func (b *Breakdown) bound(m *model) Bound {
 		}
 		return BoundWrite
 	}
-	if !m.g.GEMM() {
+	switch {
+	case m.g.GEMM():
+	case m.g.Drained():
+		return BoundDepthwise
+	default:
 		return BoundPool
 	}
 	if b.Drain > b.Compute && b.Drain*2 > b.Array {

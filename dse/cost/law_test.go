@@ -71,13 +71,14 @@ func TestRoofline(t *testing.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "size")
 		k := rapid.IntRange(1, min(n, 5)).Draw(t, "k")
 		g := Geom{
-			Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool}).Draw(t, "op"),
+			Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool, abi.OpDepthwise}).Draw(t, "op"),
 			InH: n, InW: n, InC: rapid.IntRange(1, 100).Draw(t, "cin"), OutH: n - k + 1, OutW: n - k + 1,
 			OutC: rapid.IntRange(1, 100).Draw(t, "cout"), KH: k, KW: k, SH: 1, SW: 1,
 		}
 		if !g.GEMM() {
 			g.OutC = g.InC
-		} else {
+		}
+		if g.Drained() {
 			g.BiasCount = g.OutC
 		}
 		g.InPix, g.OutPix = g.InC, g.OutC

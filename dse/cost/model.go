@@ -89,6 +89,14 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 		m.tc = g.OutC
 		m.full = channels{size: g.OutC, out: m.pixel(g.OutC, g.OutPix, g.OutOffset)}
 		m.weightsOnce = int64(g.BiasCount) * biasBytes
+		if g.Drained() {
+			m.weightBytes, _ = WeightBytes(d, g, K1)
+			m.weightsOnce += m.weightBytes
+			if g.Residual {
+				m.full.res = m.pixel(g.OutC, g.ResPix, g.ResOffset)
+			}
+			m.nexts()
+		}
 		return m
 	}
 	m.tc = CTile(d, m.k, m.groups)
@@ -100,7 +108,7 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 		m.rest = m.channels(n)
 	}
 	m.weightBytes, _ = WeightBytes(d, g, m.k)
-	m.weightsOnce = m.weightBytes + int64(g.OutC)*biasBytes
+	m.weightsOnce = m.weightBytes + int64(g.BiasCount)*biasBytes
 	m.low += m.passBytes()
 	m.nexts()
 	return m
@@ -116,6 +124,12 @@ func (m *model) nexts() {
 	tp, tc := Tree(m.d, K1)
 	biases, pass := int64(n.OutC)*biasBytes, int64(min(tc, n.OutC)*tp)*wordBytes
 	all := int64(n.KH) * int64(ceil(n.KWC, tp)*tp) * wordBytes * int64(n.OutC)
+	if n.Depthwise {
+		all, pass = int64(n.KH*n.KWC/n.OutC)*int64(ceil(n.OutC, m.d.NB())*m.d.NB())*wordBytes, 0
+	}
+	if n.Curve {
+		biases += abi.CurveWords * biasBytes
+	}
 	m.nextAll = min(m.ring, biases+all)
 	m.behind = min(biases+min(all, m.latent()+pass), max(0, m.low-m.weightsOnce))
 	until := Fetch(m.d, m.g, 1) // the next layer is offered
@@ -194,10 +208,10 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
 }
 
-// passBytes is the weights of a pass.
+// passBytes is the weights of a pass: all of a depthwise layer.
 func (m *model) passBytes() int64 {
 	if !m.g.GEMM() {
-		return 0
+		return m.weightBytes
 	}
 	return m.full.weights / m.passes
 }
@@ -313,7 +327,7 @@ func (m *model) input(rows, n int) traffic {
 // andResiduals is what comes with the first row tile: the residuals of its first item too, as many as the
 // queue holds.
 func (m *model) andResiduals(in traffic, pixels int64) traffic {
-	if !m.g.Residual {
+	if !m.g.Residual || !m.g.GEMM() {
 		return in
 	}
 	bytes, bursts := m.full.res.times(pixels)

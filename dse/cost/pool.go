@@ -11,7 +11,11 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	g := &m.g
 	nb := m.d.NB()
 	groups := int64(ceil(g.OutC, nb))
-	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) + int64(m.full.out.ragged) // of a pixel
+	ragged := int64(m.full.out.ragged)
+	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) + ragged // of a pixel
+	if g.Drained() {
+		results = int64(ceil(g.OutC, words)) + ragged // the drain takes them from a gearbox, whatever the groups
+	}
 	if !g.ByColumns(m.d) {
 		taps := int64(g.KH) * int64(g.KW)
 		return int64(g.OutW) * max(taps*groups, results), taps - int64(g.KW), min(taps*groups, results)
@@ -20,7 +24,7 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	column := taps * groups // that completes no window
 	giving := max(column, results)
 	late := giving - column // results leave meanwhile, then
-	room := max(0, int64(poolRoom*ceil(min(nb, g.OutC), words))-taps-poolDelay)
+	room := max(0, int64(poolRoom*ceil(min(nb, g.OutC), words))-taps-poolDelay-(m.unitEnd()-poolEnd))
 	// a run of columns that complete none, after n that do
 	run := func(columns, n int) int64 {
 		gap := int64(columns) * column
@@ -33,7 +37,15 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	return row + run(g.KW-1, 1) + int64(g.OutW-1)*run(g.SW-1, 1), taps - 1, min(column, results)
 }
 
-// pool is a visit of the pool unit: output rows follow the input rows, and the last one's results leave
+// unitEnd is the cycles from the last tap to its last word.
+func (m *model) unitEnd() int64 {
+	if m.g.Drained() {
+		return depthwiseEnd
+	}
+	return poolEnd
+}
+
+// pool is a visit of the pool unit, or of the depthwise unit, which walks the same taps: output rows follow the input rows, and the last one's results leave
 // behind them.
 func (m *model) pool(rows int64, result traffic, begin int64) {
 	g := &m.g
@@ -48,6 +60,9 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	}
 	// what is left when the last input row has come: the last output row but for its first taps
 	last := row - first
+	if left := m.weightsOnce - m.prefetched; g.Drained() && !m.bias && left > 0 { // they come behind the rows, and no tap before
+		begin = max(begin, m.loaded+m.time(traffic{read: left}))
+	}
 	m.compute += rows / int64(g.OutW) * g.PoolTaps(m.d)
 	m.drain += rows * int64(ceil(g.OutC, words))
 	at := max(begin+work, m.loaded+last)
@@ -62,5 +77,5 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	// the last row leaves while it is made, but for its last burst
 	tail := m.time(result)
 	tail = max(tail-row, min(tail, m.time(traffic{written: m.stripe, writes: 1})))
-	m.drained[1] = at + out + poolEnd + tail
+	m.drained[1] = at + out + m.unitEnd() + tail
 }

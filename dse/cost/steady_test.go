@@ -19,7 +19,7 @@ func TestSteady(t *testing.T) {
 		k := rapid.IntRange(1, 5).Draw(t, "kernel")
 		stride := rapid.IntRange(1, 2).Draw(t, "stride")
 		g := Geom{
-			Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool}).Draw(t, "op"),
+			Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool, abi.OpDepthwise}).Draw(t, "op"),
 			InC: rapid.IntRange(1, 80).Draw(t, "in"), OutC: rapid.IntRange(1, 300).Draw(t, "out"),
 			OutH: rapid.IntRange(1, 60).Draw(t, "rows"), OutW: rapid.IntRange(1, 20).Draw(t, "columns"),
 			KH: k, KW: k, SH: stride, SW: stride, PadT: rapid.IntRange(0, k-1).Draw(t, "pad"),
@@ -27,9 +27,11 @@ func TestSteady(t *testing.T) {
 		}
 		if !g.GEMM() {
 			g.OutC = g.InC
-			g.Residual = false
-		} else {
+		}
+		if g.Drained() {
 			g.BiasCount = g.OutC
+		} else {
+			g.Residual = false
 		}
 		g.InH, g.InW = (g.OutH-1)*stride+k-g.PadT, (g.OutW-1)*stride+k
 		g.InPix, g.OutPix, g.ResPix = g.InC+rapid.IntRange(0, 9).Draw(t, "gap"), g.OutC, g.OutC

@@ -4,10 +4,11 @@ import "github.com/sluice-npu/sluice/hw/abi"
 
 // visit is one row tile with C tiles one after the other.
 type visit struct {
-	nb, both int // samples, those of both groups
-	nr       int // output rows
-	inRows   int // that come, of a sample
-	late     int // of them, those that the first kernel row does without
+	nb, both int   // samples, those of both groups
+	nr       int   // output rows
+	inRows   int   // that come, of a sample
+	late     int   // of them, those that the first kernel row does without
+	bytes    int64 // of all that come
 	tiles    int
 	weights  bool  // come for it
 	next     bool  // rows come behind its own
@@ -19,20 +20,26 @@ type visit struct {
 func (m *model) visit(v visit) {
 	g := &m.g
 	in := m.input(v.inRows, v.both)
+	v.bytes = in.read
 	m.acts += in.read
 	rows := int64(v.nb) * int64(v.nr) * int64(g.OutW)
 	pixels := int64(v.both) * int64(v.nr) * int64(g.OutW)
 
 	// its first pass: all rows are there, and the array is free
 	pass := rows
-	var out traffic
+	var out, beside traffic
 	if g.GEMM() {
 		pass = max(rows, m.depth, m.full.load)
-	} else { // results leave while rows come, but for the last row's
+	} else { // results leave while rows come, but for the last row's, and their residuals come
 		out.written, out.writes = m.full.out.times(pixels)
 		m.results += out.written
 		n := rows / int64(g.OutW)
-		in.written, in.writes = out.written-out.written/n, out.writes-out.writes/n
+		if g.Residual {
+			out.read, out.reads = m.full.res.times(pixels)
+			m.residual += out.read
+		}
+		beside = traffic{out.read - out.read/n, out.written - out.written/n, out.reads - out.reads/n, out.writes - out.writes/n}
+		in.add(beside)
 	}
 	begin := m.end + visitCycles
 	if v.next && !m.first {
@@ -45,11 +52,10 @@ func (m *model) visit(v visit) {
 	}
 	m.owed = traffic{}
 	if m.note != nil {
-		m.event("rows of a tile of %d x %d there, %d bytes", v.here, v.nb, v.nr, in.read)
+		m.event("rows of a tile of %d x %d there, %d bytes", v.here, v.nb, v.nr, v.bytes)
 	}
 	if !g.GEMM() {
-		out.written -= in.written
-		out.writes -= in.writes
+		out.sub(beside)
 		m.pool(rows, out, begin)
 		return
 	}
@@ -69,7 +75,7 @@ func (m *model) visit(v visit) {
 
 // open finds out when the first visit's rows are there, and when the array may begin.
 func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
-	row := min(in.read, int64(m.in.bytes))
+	row := min(v.bytes, int64(m.in.bytes))
 	m.b.Fill += max(m.time(traffic{read: row}), min(row, m.stripe)/m.beat)
 	m.loaded = m.end + m.fresh(m.andResiduals(in, pixels))
 	begin = m.b.Fill
@@ -82,7 +88,7 @@ func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
 		begin = max(begin, m.weightsFrom)
 		m.loaded = max(m.loaded, begin)
 	}
-	if in.read > m.asked && !m.keepIn {
+	if v.bytes > m.asked && !m.keepIn {
 		m.loaded += m.time(traffic{read: m.behind})
 		m.behind = 0
 	}
@@ -94,11 +100,11 @@ func (m *model) open(v *visit, in traffic, pixels int64) (begin int64) {
 // follow finds out when the rows of a later visit are there.
 func (m *model) follow(v *visit, in traffic) {
 	m.owed.add(in)
-	if in.read > 0 {
+	if v.bytes > 0 {
 		m.owed.read += m.behind
 		m.behind = 0
 	}
-	if v.weights && in.read > 0 {
+	if v.weights && v.bytes > 0 {
 		next := m.full.weights
 		if v.tiles > 1 {
 			next = m.weightsOnce
@@ -111,7 +117,7 @@ func (m *model) follow(v *visit, in traffic) {
 	m.loaded += all
 	v.here = m.loaded
 	late, leaves := m.last[1].moved, m.drained[1]-m.drains[1].drain
-	if in.read > 0 {
+	if v.bytes > 0 {
 		// the results of the visit before go in between, beside the rows that have not come by then
 		m.owed.sub(late)
 		behind := all - m.time(m.owed)
@@ -121,7 +127,7 @@ func (m *model) follow(v *visit, in traffic) {
 			v.here -= behind - max(0, min(behind, over))
 		}
 	}
-	if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
+	if v.bytes > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 		own := in
 		in.add(m.last[0].after(m.again - drainDelay - m.depth))
 		turn := m.before + m.again + m.time(in)
@@ -299,7 +305,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		if !m.bias {
-			bytes += int64(m.g.OutC) * biasBytes
+			bytes += int64(m.g.BiasCount) * biasBytes
 			m.bias = true
 		}
 		m.weights += bytes

@@ -29,6 +29,9 @@ func Fetch(d configs.Design, g Geom, bact int) int64 {
 	for _, n := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, g.InRowsOnChip(g.OutH), bact, g.OutH, bact, g.KW} {
 		sum += bits.Len(uint(n))
 	}
+	if g.Op == abi.OpDepthwise { // two products more: words of its weights, and their bytes (one bit)
+		sum += 2*2 + bits.Len(uint(ceil(g.InC, d.NB()))) + 1
+	}
 	beats := cycles(descBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // a stripe: of one port
 	return fetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(sum)
 }
@@ -48,17 +51,17 @@ type Step struct {
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	p := Prepare(d, g, K1, 1)
 	m := &p.model
-	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(d)}
+	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(&d, &g)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
 	t := traffic{read: m.weightsOnce + descBytes}
 	if !in {
 		t.add(m.input(g.inRows(0, g.OutH), bact))
 		s.late = offerRows + int64(g.PadT) + cycles(m.early(), m.rate)
-	} else if s.late = offerRows; g.GEMM() {
+	} else if s.late = offerRows; g.Drained() {
 		s.late += m.there + cycles(descBytes+int64(g.BiasCount)*biasBytes+m.passBytes(), m.rate) + offerPasses - offerRows
 	}
 	if out {
-		s.tail = keptEnd
+		s.tail = keptEnd + posting(&d, &g)
 	} else {
 		t.written, _ = m.full.out.times(pixels * int64(g.OutC/m.full.size))
 	}
@@ -68,6 +71,8 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	}
 	if g.GEMM() {
 		s.tail += drainDelay + m.depth
+	}
+	if g.Drained() {
 		if s.taken = m.latency + takenDRAM; out {
 			s.taken = takenKept
 		}

@@ -104,3 +104,49 @@ func TestFunctionsAreStated(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// Channels are scaled through the first factor of a product, not through a function: the network computes the same.
+func TestEqualisePost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		f      *graph.Function
+		scaled bool
+	}{{"product", nil, true}, {"function", &graph.Function{Name: "HardSwish"}, false}} {
+		b := newNet(9, 5, 5, 3)
+		at := b.conv(0, 8, 3, 1, func(n *graph.Node) {
+			relu(n)
+			n.Function = c.f
+			n.Weights, n.Bias = b.random(8*27, 0.3), make([]float32, 8)
+			for i := range n.Weights {
+				n.Weights[i] = float32(math.Ldexp(float64(n.Weights[i]), -2*(i/27)))
+			}
+		})
+		gate := b.conv(b.pool(graph.AvgPool, at, graph.Window{KH: 5, KW: 5, SH: 1, SW: 1}, 1, 1, false), 8, 1, 1,
+			func(n *graph.Node) { n.Function = &graph.Function{Name: "Sigmoid"} })
+		b.exit(b.conv(b.join(graph.Mul, at, gate), 8, 1, 1, relu))
+		g, images := b.done(t), b.images(3)
+		channels, _, err := calibrate(g, len(images), from(images), Options{}.defaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := equalise(g, channels)
+		if (e != g) != c.scaled {
+			t.Errorf("%s: scaled %v, expected %v", c.name, e != g, c.scaled)
+		}
+		for _, x := range images {
+			want, err := graph.Run(g, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := graph.Run(e, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, w := range want[g.Exits[0].Tensor] {
+				if v := got[g.Exits[0].Tensor][i]; math.Abs(float64(v-w)) > 1e-5 {
+					t.Errorf("%s: logit %d is %v, before %v", c.name, i, v, w)
+				}
+			}
+		}
+	}
+}

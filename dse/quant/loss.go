@@ -226,6 +226,9 @@ func (l *Loss) Warning() string {
 	}
 	text += fmt.Sprintf("; the first tensor that far off is %q (layer %q): channels %s, by up to %.2f %% of their largest value; channel %d keeps %d of 15 bits",
 		k.Tensor, k.Layer, strings.Join(shown, ", "), 100*k.Error, k.Channel, k.TensorBits)
+	if k.Function != "" {
+		text += fmt.Sprintf(", its segments for %s are off by up to %.2f %%", k.Function, 100*k.Curve)
+	}
 	if k.WeightBits != nil {
 		text += fmt.Sprintf(", the layer's largest weight %d", *k.WeightBits)
 	}

@@ -196,7 +196,11 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 
 // channels draws a number of channels, close to the sizes at which tiles end.
 func (b *builder) channels() int {
-	switch b.rng.IntN(5) {
+	kinds := 5
+	if b.d.Depthwise {
+		kinds = 6
+	}
+	switch b.rng.IntN(kinds) {
 	case 0:
 		return 1 + b.rng.IntN(3)
 	case 1:
@@ -205,6 +209,8 @@ func (b *builder) channels() int {
 		return max(1, b.d.TC-1+b.rng.IntN(3))
 	case 3:
 		return 1 + b.rng.IntN(2*b.d.TC+3)
+	case 5: // more than the depthwise unit's lanes
+		return b.d.NB() - 1 + b.rng.IntN(b.d.NB()+3)
 	}
 	return 1 + b.rng.IntN(b.d.TC)
 }

@@ -145,7 +145,7 @@ func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, e
 	var out []Layer
 	for i, l := range list {
 		g := l.Geom
-		x := Layer{Name: l.Name, Segment: l.Segment, Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC}
+		x := Layer{Name: l.Name, Segment: l.Segment, Op: g.Op.String(), R: g.OutH * g.OutW, P: g.P(), C: g.OutC}
 		for b := 1; b <= abi.BMax; b++ {
 			e, t := at[b-1][i].Entry, at[b-1][i].Time
 			x.At[b-1] = Cell{

@@ -198,6 +198,32 @@ var parts = []part{
 	},
 }
 
+// options is the LUTs and registers, beside memories, of what a configuration may leave out. No law is fitted on them: each is
+// one or two runs of the unit alone with yosys 0.23, by its lanes (depthwise: 16 lanes of zc706 on series 7, of which the sums
+// lie in DSPs, 8 lanes of tiny on UltraScale+; post: what one and two lanes take more with POST, on series 7).
+func options(family string, d configs.Design) (lut, ff float64) {
+	if d.Depthwise {
+		lanes := float64(d.NB())
+		if family == boards.UltraScalePlus {
+			lut, ff = 2877./8*lanes, 2315./8*lanes
+		} else {
+			lut, ff = 2060./16*lanes, 40
+		}
+	}
+	if d.Post {
+		lut, ff = lut+147+538*float64(d.Drain), ff+100+114*float64(d.Drain)
+	}
+	return lut, ff
+}
+
+// depthwiseSlots is the number of queues of the depthwise unit's sums: two where DRAIN words may be of two groups.
+func depthwiseSlots(d configs.Design) int {
+	if d.Drain > 0 && d.NB()%d.Drain != 0 {
+		return 2
+	}
+	return 1
+}
+
 // elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 

@@ -26,6 +26,10 @@ func Memories(d configs.Design) []Memory {
 	nb := d.NB()
 	spot := log2(wide / 2) // a word of a wide beat
 	beat := 32 - log2(d.AXIBytes)
+	biasLayer := 18
+	if d.Post {
+		biasLayer = 24
+	}
 	list := []Memory{
 		// pe_array: two halves a PE, two banks a half (acc_half)
 		{accumulators, 4 * d.TC, d.TR / 2, abi.AccBits, false},
@@ -44,10 +48,20 @@ func Memories(d configs.Design) []Memory {
 		{"residual runs", 1, 16, spot + 8, true},
 		{"bias beats", 1, 32, wideBits, true},
 		{"weight requests", 1, 32, 1, true},
-		{"bias layers", 1, 4, 18, true},
+		{"bias layers", 1, 4, biasLayer, true},
 		{"read bursts", d.NAXI, maxOut, beat, true},
 		{"written bursts", d.NAXI, maxOut, beat, true},
 		{"lengths of written bursts", d.NAXI, maxOut, 8, true},
+	}
+	if d.Depthwise {
+		slots := depthwiseSlots(d)
+		list = append(list,
+			Memory{depthwiseWeights, 3 * (2 * nb / wide), (abi.DwWords + 2) / 3, wideBits, false},
+			Memory{"depthwise columns", 1, 64, nb * 2 * abi.AccBits, true},
+			Memory{"depthwise sums", slots, 8 / slots, nb * abi.AccBits, true})
+	}
+	if d.Post {
+		list = append(list, Memory{"curve offsets", d.Drain, 2 * abi.CurveSegments, 33, true}, Memory{"curve slopes", d.Drain, 2 * abi.CurveSegments, 16, true})
 	}
 	if d.NAXI == 1 {
 		return append(list, Memory{"clients of bursts", 1, maxOut, 2, true}, Memory{"last bursts", 1, maxOut, 1, true})
@@ -65,9 +79,12 @@ const (
 	accumulators = "accumulators"
 	activations  = "activations"
 	weightsRing  = "weights ring"
-	bankBits     = 16
-	resBeats     = 256 // res_loader's BEATS
-	maxOut       = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
+
+	depthwiseWeights = "depthwise weights"
+
+	bankBits = 16
+	resBeats = 256 // res_loader's BEATS
+	maxOut   = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
 )
 
 // log2 is the width of an index below n.

@@ -49,8 +49,12 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d, Memory.Place)
 	l := lawOf(b.Family, d)
 	lut, ff := l.logic(b.Family, topWhole, d)
-	e.LUT = Banded{Value: int(math.Round(lut)), Band: l.LUTBand}
-	e.FF = Banded{Value: int(math.Round(ff)), Band: l.FFBand}
+	moreLUT, moreFF := options(b.Family, d)
+	e.LUT = Banded{Value: int(math.Round(lut + moreLUT)), Band: l.LUTBand}
+	e.FF = Banded{Value: int(math.Round(ff + moreFF)), Band: l.FFBand}
+	if d.Depthwise || d.Post { // which no stored run of the whole has
+		e.LUT.Band, e.FF.Band = bound, bound
+	}
 	if stale()[b.Family] {
 		e.LUT.Band, e.LUT.Stale, e.FF.Band, e.FF.Stale = bound, true, bound, true
 	}
@@ -62,6 +66,9 @@ func memories(family string, d configs.Design, place func(Memory, string) Blocks
 	e := Estimate{DSP: d.MACs() + d.PoolMuls(), Label: "estimated"}
 	if d.Stub {
 		e.DSP = d.PoolMuls()
+	}
+	if d.Depthwise {
+		e.DSP += d.DepthwiseMuls()
 	}
 	half := 0
 	for _, m := range Memories(d) {

@@ -90,3 +90,38 @@ func yosys(m Memory, family string) Blocks {
 	}
 	return b
 }
+
+// DSPs and memories of the depthwise unit and of curves are yosys' own, of runs of depthwise and post alone.
+func TestOptionsAreExact(t *testing.T) {
+	for _, c := range []struct {
+		family       string
+		d            configs.Design
+		dsp          int
+		bram         float64
+		unit, curves int // LUTs that are memory
+	}{
+		{boards.Series7, configs.Design{TP: 7, TC: 128, NAXI: 4, AXIBytes: 8, MaxBurst: 16, Drain: 16, CMax: 2048}, 48, 12, 1920, 16 * 68},
+		{boards.UltraScalePlus, configs.Design{TP: 3, TC: 4, NAXI: 1, AXIBytes: 8, MaxBurst: 4, Drain: 2, CMax: 128}, 24, 6, 832, -1},
+	} {
+		with := c.d
+		with.Depthwise = true
+		a, b := memories(c.family, c.d, yosys), memories(c.family, with, yosys)
+		if b.DSP-a.DSP != c.dsp || b.BRAM36-a.BRAM36 != c.bram {
+			t.Errorf("%s: the unit takes %d DSPs and %g BRAM36, yosys %d and %g", c.family, b.DSP-a.DSP, b.BRAM36-a.BRAM36, c.dsp, c.bram)
+		}
+		lutram := func(d configs.Design) (n int) {
+			for _, m := range Memories(d) {
+				n += m.Count * Place(c.family, m.Words, m.Width).LUTRAM
+			}
+			return n
+		}
+		if n := lutram(with) - lutram(c.d); n != c.unit {
+			t.Errorf("%s: the unit has %d LUTs as memory, yosys %d", c.family, n, c.unit)
+		}
+		post := c.d
+		post.Post = true
+		if n := lutram(post) - lutram(c.d) - c.curves; c.curves >= 0 && (n < 0 || n > 4) { // the queue of layers is wider
+			t.Errorf("%s: curves have %d LUTs as memory, yosys %d", c.family, n+c.curves, c.curves)
+		}
+	}
+}

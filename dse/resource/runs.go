@@ -58,7 +58,7 @@ type Cells struct {
 // modules are npu_core's units as the netlist names them. All other cells count with core.
 var modules = map[string]string{
 	"abuf": "act_buffer", "act": "act_loader", "array": "pe_array", "drain": "drain", "fbcb": "fbcb", "fetch": "layer_fetch",
-	"gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
+	"depthwise": "depthwise", "gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
 	"regs": "npu_regs", "res": "res_loader", "runs": "run_gen", "wfeed": "weight_feed", "wfetch": "weight_fetch", "write": "write_ports",
 	"core": coreModule,
 }

@@ -21,6 +21,8 @@ type Axes struct {
 	Drain         []int     `json:"drain,omitempty"` // upper limit
 	WRingBeats    []int     `json:"wring_beats,omitempty"`
 	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is left
+	Depthwise     []bool    `json:"depthwise,omitempty"`  // whether the depthwise unit is built
+	Post          []bool    `json:"post,omitempty"`       // whether products and curves are
 }
 
 // axis is one of Axes: its name and mark for messages, and a function that sets it in a template.
@@ -43,6 +45,12 @@ func (a *Axes) list() []axis {
 			return fmt.Sprint(values[i])
 		}}
 	}
+	option := func(name, mark string, values []bool, at func(*variant) *bool) axis {
+		return axis{name, mark, len(values), func(v *variant, i int) string {
+			*at(v) = values[i]
+			return map[bool]string{false: "off", true: "on"}[values[i]]
+		}}
+	}
 	return []axis{
 		{"BYTES/CYCLE", "m", len(a.BytesPerCycle), func(v *variant, i int) string {
 			v.d.DRAM.BytesPerCycle = a.BytesPerCycle[i]
@@ -61,6 +69,8 @@ func (a *Axes) list() []axis {
 		whole("DRAIN", "d", a.Drain, func(v *variant) *int { return &v.d.Drain }),
 		whole("ring", "b", a.WRingBeats, func(v *variant) *int { return &v.d.WRingBeats }),
 		whole("ABUF_WORDS", "a", a.ABufWords, func(v *variant) *int { return &v.abuf }),
+		option("depthwise unit", "dw", a.Depthwise, func(v *variant) *bool { return &v.d.Depthwise }),
+		option("products and curves", "post", a.Post, func(v *variant) *bool { return &v.d.Post }),
 	}
 }
 

@@ -1,9 +1,13 @@
 package search
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -47,5 +51,44 @@ func TestAxes(t *testing.T) {
 		if err := g.Check(); !errors.Is(err, ErrGrid) {
 			t.Errorf("%+v: %v", a, err)
 		}
+	}
+}
+
+// Options are axes: the depthwise unit's multipliers count as DSPs, the search decides whether it pays, and a network that
+// needs curves is refused by a space in which no design has them.
+func TestOptionAxes(t *testing.T) {
+	w, g := load(t, "mobilenetv2"), grid(t, "zc706")
+	g.TP, g.TC, g.TR = Range{7, 7}, Range{100, 128}, Range{1024, 1024}
+	without := sweepOf(t, w, g, Options{Objective: Latency})
+	g.Axes.Depthwise = []bool{false, true}
+	both := sweepOf(t, w, g, Options{Objective: Latency})
+	b := both.Best
+	if !b.Design.Depthwise || b.Value <= without.Best.Value {
+		t.Errorf("best %+v with a choice, %+v without", b, without.Best)
+	}
+	if d := b.Design; b.DSP != d.MACs()+d.PoolMuls()+3*d.NB() || both.Refused["DSPs"] == 0 {
+		t.Errorf("%d DSPs of <%d, %d, %d>; refused %v", b.DSP, b.TR, b.TP, b.TC, both.Refused)
+	}
+
+	net, err := zoo.Load("tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for net.Nodes[n].Op != graph.Conv {
+		n++
+	}
+	net.Nodes[n].Function = &graph.Function{Name: "HardSwish"}
+	if w, err = NewWorkload(net); err != nil {
+		t.Fatal(err)
+	}
+	g.TC, g.Axes = Range{16, 16}, Axes{}
+	_, err = Sweep(context.Background(), w, g, Options{Objective: Latency})
+	if !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), net.Nodes[n].Name) || !strings.Contains(err.Error(), "curve") {
+		t.Errorf("without curves: %v", err)
+	}
+	g.Axes.Post = []bool{false, true}
+	if r := sweepOf(t, w, g, Options{Objective: Latency}); !r.Best.Design.Post || r.Unmapped != 1 {
+		t.Errorf("best %+v, %d designs do not run it", r.Best.Design, r.Unmapped)
 	}
 }

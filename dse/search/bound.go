@@ -23,7 +23,10 @@ type layer struct {
 
 // poolEntry is what a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and tile.
 type poolEntry struct {
-	lanes, drain, ports, portBytes, wLoad, ring int
+	lanes int
+	post  bool
+
+	drain, ports, portBytes, wLoad, ring int
 
 	dram          configs.DRAM
 	batch, tb, tr int
@@ -223,10 +226,11 @@ func (s *branch) tile(tb, tr int, limit int64) int64 {
 		return bound
 	}
 	if s.passes > 0 {
-		// the other rows of the first tile that its first kernel row needs, after its first pass
+		// the other rows of the first tile that its first kernel row needs, after its first pass (a cycle less: the law
+		// rounds the time of all rows up, and that of those it leaves out)
 		in := s.l.ahead[tr0]
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
-		array += max(0, int64(float64(bytes)/s.fill)-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
+		array += max(0, int64(float64(bytes)/s.fill)-1-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
 	}
 	weights := s.once
 	if !s.kept && (!s.order || !s.ringed) {

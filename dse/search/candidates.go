@@ -111,7 +111,7 @@ func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.F
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
 	}
-	at := poolEntry{d.NB(), d.Drain, d.NAXI, d.AXIBytes, d.WLoad, d.WRingBeats, d.DRAM, batch, int(e.TileB), int(e.TileRows)}
+	at := poolEntry{d.NB(), d.Post, d.Drain, d.NAXI, d.AXIBytes, d.WLoad, d.WRingBeats, d.DRAM, batch, int(e.TileB), int(e.TileRows)}
 	c, ok := l.pools[at]
 	if !ok {
 		c = law.Layer(batch, e).Total

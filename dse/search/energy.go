@@ -39,7 +39,11 @@ const accWords = float64(abi.AccBits) / 16
 // and accumulators, read and written once per pass.
 func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	rows := float64(g.OutH) * float64(g.OutW)
-	if !g.GEMM() {
+	switch {
+	case g.GEMM():
+	case g.Drained(): // and a weight for each
+		return 2 * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
+	default:
 		return rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
 	}
 	tp, _ := cost.Tree(d, k)
@@ -54,9 +58,13 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 	if e.KeepOut { // results are also written into the buffer that the next layer reads
 		words += b * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
-	if g.GEMM() { // weights move from the ring into the array once per row tile
+	if g.Drained() { // weights move from the ring into the array once per row tile, into the depthwise unit once
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
-		words += float64(ceil(int(e.BR), int(e.TileB))*ceil(g.OutH, int(e.TileRows))) * float64(once) / elemBytes
+		times := 1
+		if g.GEMM() {
+			times = ceil(int(e.BR), int(e.TileB)) * ceil(g.OutH, int(e.TileRows))
+		}
+		words += float64(times) * float64(once) / elemBytes
 	}
 	return m.MAC*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }

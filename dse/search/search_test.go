@@ -40,6 +40,7 @@ func drawDesign(t *rapid.T) configs.Design {
 		AXIBytes: rapid.SampledFrom([]int{8, 16}).Draw(t, "axi_bytes"), MaxBurst: 16, WLoad: 2,
 		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(6, 14).Draw(t, "ring"),
 		Stack: rapid.Bool().Draw(t, "stack"), Fluid: rapid.Bool().Draw(t, "fluid"), ClockMHz: 150,
+		Depthwise: rapid.Bool().Draw(t, "depthwise"), Post: rapid.Bool().Draw(t, "post"),
 		DRAM: configs.DRAM{BytesPerCycle: rapid.Float64Range(1, 64).Draw(t, "bpc"), LatencyCycles: rapid.IntRange(0, 300).Draw(t, "latency")},
 	}
 	d.Drain = drainFor(d.TC, min(d.NB(), 2*rapid.IntRange(1, 11).Draw(t, "drain")))
@@ -50,9 +51,10 @@ func drawDesign(t *rapid.T) configs.Design {
 	return d
 }
 
-func drawGeom(t *rapid.T) cost.Geom {
+// drawGeom draws a layer that the design has the units for.
+func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 	g := cost.Geom{
-		Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool}).Draw(t, "op"),
+		Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool, abi.OpDepthwise}).Draw(t, "op"),
 		InH: rapid.IntRange(1, 150).Draw(t, "in_h"), InW: rapid.IntRange(1, 150).Draw(t, "in_w"), InC: rapid.IntRange(1, 600).Draw(t, "in_c"),
 		KH: rapid.IntRange(1, 7).Draw(t, "kh"), KW: rapid.IntRange(1, 7).Draw(t, "kw"),
 		SH: rapid.IntRange(1, 3).Draw(t, "sh"), SW: rapid.IntRange(1, 3).Draw(t, "sw"),
@@ -62,9 +64,19 @@ func drawGeom(t *rapid.T) cost.Geom {
 	g.OutC = rapid.IntRange(1, 700).Draw(t, "out_c")
 	if !g.GEMM() {
 		g.OutC = g.InC
-	} else {
+	}
+	if g.Op == abi.OpDepthwise && mapping.Limits(d, g) != nil {
+		g.Op = abi.OpMaxPool
+	}
+	if g.Drained() {
 		g.BiasCount = g.OutC
 		g.Residual = rapid.Bool().Draw(t, "residual")
+		if d.Post {
+			g.Product = g.Residual && rapid.Bool().Draw(t, "product")
+			if g.Curve = !g.Product && rapid.Bool().Draw(t, "curve"); g.Curve {
+				g.BiasCount += abi.CurveWords
+			}
+		}
 	}
 	gap := func(name string, c int) (int, int64) {
 		if rapid.Bool().Draw(t, name) {
@@ -76,6 +88,9 @@ func drawGeom(t *rapid.T) cost.Geom {
 	g.OutPix, g.OutOffset = gap("out", g.OutC)
 	if g.Residual {
 		g.ResPix, g.ResOffset = gap("res", g.OutC)
+		if g.Product && rapid.Bool().Draw(t, "broadcast") {
+			g.ResPix = 0
+		}
 	}
 	return g
 }
@@ -87,7 +102,8 @@ func drawOptions(t *rapid.T) mapping.Options {
 // The entries of the search are those of dse/mapping, in the same order, and their number is right.
 func TestSameSpace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
+		d, o := drawDesign(t), drawOptions(t)
+		g := drawGeom(t, d)
 		batch := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
 		smaller := d
 		smaller.TR /= 2
@@ -134,7 +150,8 @@ func TestSameSpace(t *testing.T) {
 // pruning is the fastest of all, as in mapping.Choose.
 func TestBoundIsBelowTheLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
+		d, o := drawDesign(t), drawOptions(t)
+		g := drawGeom(t, d)
 		batch := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
 		l := newLayer(g)
 		other := d
@@ -218,12 +235,12 @@ func agree(q *quant.Network) (layers int, ok bool) {
 
 // The search maps the same layers as the compiler.
 func TestLowerIsTheCompilers(t *testing.T) {
-	for _, name := range []string{"tiny", "v7", "small"} {
+	for _, name := range []string{"tiny", "v7", "small", "tinyx", "v13x"} {
 		d, err := configs.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged := 0
+		merged, units := 0, [3]int{} // the last: depthwise, products, curves
 		for seed := range uint64(60) {
 			net, err := randnet.New(seed, d, randnet.All())
 			if err != nil {
@@ -237,7 +254,12 @@ func TestLowerIsTheCompilers(t *testing.T) {
 				continue
 			}
 			want, got := geoms(net.Bundle), lowered1(t, net.Quant.Graph, d)
-			for i := range want {
+			for i, g := range want {
+				for j, is := range []bool{g.Op == abi.OpDepthwise, g.Product, g.Curve} {
+					if is {
+						units[j]++
+					}
+				}
 				if i < len(got) && want[i].Op == abi.OpAvgPool {
 					want[i].BiasCount, got[i].BiasCount = 0, 0 // randnet draws tables even if no pool needs one
 				}
@@ -246,8 +268,11 @@ func TestLowerIsTheCompilers(t *testing.T) {
 				t.Fatalf("%s, seed %d (-compile +search):\n%s", name, seed, diff)
 			}
 		}
-		if merged == 0 {
+		if merged == 0 && !d.Depthwise {
 			t.Errorf("%s: no layer is of several convolutions", name)
+		}
+		if (slices.Min(units[:]) > 0) != d.Depthwise {
+			t.Errorf("%s: %d depthwise layers, %d products, %d curves", name, units[0], units[1], units[2])
 		}
 	}
 	// more depthwise windows than the table holds: both widen the same ones
@@ -308,7 +333,8 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 	for _, c := range []struct {
 		network, config string
 		side            int
-	}{{"tiny", "run", 0}, {"fashion", "v7", 0}, {"mobilenetv2", "mid", 64}, {"inceptionv3", "zcu104", 107}} {
+		unit            bool // with the depthwise unit
+	}{{"tiny", "run", 0, false}, {"fashion", "v7", 0, false}, {"mobilenetv2", "mid", 64, false}, {"mobilenetv2", "mid", 64, true}, {"inceptionv3", "zcu104", 107, false}} {
 		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(c.side)})
 		if err != nil {
 			t.Fatal(err)
@@ -321,9 +347,13 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.Depthwise = c.unit
 		b, err := compile.Compile(q, d, compile.Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if unit := slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.Op == abi.OpDepthwise }); unit != c.unit {
+			t.Errorf("%s on %s: a layer for the depthwise unit: %t", c.network, c.config, unit)
 		}
 		w, err := NewWorkload(g)
 		if err != nil {
@@ -371,7 +401,8 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 // The rooms that allow a kept tensor are those of mapping.Check.
 func TestKeptSpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, g, batch := drawDesign(t), drawGeom(t), rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		d, batch := drawDesign(t), rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		g := drawGeom(t, d)
 		if rapid.Bool().Draw(t, "small") {
 			g.InH, g.InW, g.KH, g.KW, g.SH, g.SW, g.PadT, g.PadL = 7, 7, 1, 1, 1, 1, 0, 0
 			g.OutH, g.OutW = 7, 7
@@ -460,14 +491,16 @@ func TestPruningIsSafe(t *testing.T) {
 		tp, tc         Range
 		o              Options
 		m              mapping.Options
+		x              Axes
 	}{
-		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}},
-		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL()},
-		{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}},
-		{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL()},
-		{"mobilenetv2", "zc706", Range{7, 8}, Range{96, 112}, Options{Objective: Latency}, mapping.RTL()},
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}, Axes{}},
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL(), Axes{}},
+		{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}, Axes{}},
+		{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL(), Axes{}},
+		{"mobilenetv2", "zc706", Range{7, 8}, Range{100, 100}, Options{Objective: Latency}, mapping.RTL(), Axes{Depthwise: []bool{false, true}, Post: []bool{false, true}}},
 	} {
 		w, g := load(t, c.network), grid(t, c.board)
+		g.Axes = c.x
 		g.TP, g.TC, g.Mapping = c.tp, c.tc, c.m
 		ref, err := g.At(1024, c.tp.Lo, c.tc.Lo)
 		if err != nil {

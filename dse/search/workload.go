@@ -110,7 +110,8 @@ func (w *Workload) offset(t graph.TensorID, channel int) int64 {
 
 // Lower returns the layers that a design runs, like dse/compile (a test compares the two): one layer for each
 // convolution, or for all convolutions that dse/alias merges (only the compiler knows their scales, which are assumed
-// to allow it); windows of channels if a convolution is grouped or has more than C_MAX; pools in as few windows as
+// to allow it); windows of channels if a convolution is grouped or has more than C_MAX, where it is depthwise and the design
+// has the unit as few as that holds; pools in as few windows as
 // the activation buffer allows.
 func (w *Workload) Lower(d configs.Design) ([]Layer, error) { return w.lower(d, false) }
 
@@ -225,7 +226,7 @@ func (l *lowering) node(n int) error {
 			}
 		}
 		return nil
-	case graph.Add:
+	case graph.Add, graph.Mul:
 		return l.grouped(n, node.Inputs[0], node.Inputs[1], g.Tensors[node.Output].C, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1})
 	case graph.MaxPool:
 		return l.pool(n, abi.OpMaxPool, node.Inputs[0], node.Window, 0)
@@ -248,6 +249,14 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.Window) error {
 	g := l.w.graph
+	if parts, ok := split.Depthwise(l.d, groups, win.KH, win.KW, g.Tensors[in].W); ok && groups == g.Tensors[in].C && groups == g.Tensors[g.Nodes[n].Output].C {
+		for _, p := range parts {
+			if err := l.add(n, abi.OpDepthwise, in, p[0], p[1]-p[0], p[0], p[1]-p[0], res, win, p, parts); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	inG, outG := g.Tensors[in].C/groups, g.Tensors[g.Nodes[n].Output].C/groups
 	if outG > l.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, l.d.CMax)
@@ -308,13 +317,20 @@ func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, ou
 		InOffset: w.offset(in, in0) % alignment, OutOffset: w.offset(node.Output, out0) % alignment,
 	}
 	switch {
-	case op == abi.OpGEMM:
+	case g.Drained():
 		g.BiasCount = outC
+		if node.Function != nil {
+			g.Curve = true
+			g.BiasCount += abi.CurveWords
+		}
 	case op == abi.OpAvgPool && l.w.tabled[n]:
 		g.BiasCount = win.KH*win.KW + 1
 	}
 	if res != graph.None {
-		g.Residual, g.ResPix, g.ResOffset = true, w.plan.Pix(res), w.offset(res, out0)%alignment
+		g.Residual, g.Product, g.ResPix, g.ResOffset = true, node.Op == graph.Mul, w.plan.Pix(res), w.offset(res, out0)%alignment
+		if factor := w.graph.Tensors[res]; g.Product && factor.H*factor.W == 1 && to.H*to.W > 1 {
+			g.ResPix = 0
+		}
 	}
 	return g
 }

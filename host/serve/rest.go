@@ -80,6 +80,27 @@ func (s *Server) REST() http.Handler {
 	model("GET", "/stats", stats)
 	handle("GET /v2/models/stats", stats)
 	model("POST", "/infer", s.inferREST)
+	s.repositoryREST(handle)
+	noMemoryREST(handle)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		other := r.Clone(r.Context())
+		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				w.Header().Set("Allow", other.Method)
+				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
+				return
+			}
+		}
+		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
+	})
+	return s.timely(mux)
+}
+
+// handler gives a pattern its function.
+type handler func(pattern string, f func(w http.ResponseWriter, r *http.Request) error)
+
+// repositoryREST has the calls about what models there are.
+func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/index", func(w http.ResponseWriter, r *http.Request) error {
 		var q struct {
 			Ready bool `json:"ready"`
@@ -115,6 +136,10 @@ func (s *Server) REST() http.Handler {
 	}
 	handle("POST /v2/repository/models/{model}/load", repository(s.Load))
 	handle("POST /v2/repository/models/{model}/unload", repository(s.Unload))
+}
+
+// noMemoryREST has the calls about shared memory, of which there is none.
+func noMemoryREST(handle handler) {
 	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
 		none := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, []struct{}{}) }
 		for _, at := range []string{"/status", "/region/{region}/status"} {
@@ -127,18 +152,6 @@ func (s *Server) REST() http.Handler {
 			return noSharedMemory(r.PathValue("region"))
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		other := r.Clone(r.Context())
-		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
-			if _, pattern := mux.Handler(other); pattern != "/" {
-				w.Header().Set("Allow", other.Method)
-				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
-				return
-			}
-		}
-		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
-	})
-	return s.timely(mux)
 }
 
 // timely limits how long a client may take to send a request, whether or not h reads it. net/http lifts the limit when the

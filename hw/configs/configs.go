@@ -340,6 +340,9 @@ func (d Design) PoolMuls() int {
 	return LeastPoolMuls
 }
 
+// DepthwiseMuls is the number of 16 x 16 bit multipliers of the depthwise unit, a DSP each: three a lane.
+func (d Design) DepthwiseMuls() int { return 3 * d.NB() }
+
 // WideBytes is what the memory clients take in a cycle, as in npu_core.sv: a beat of every port, at most what the
 // activation buffer takes in a cycle or a burst holds.
 func (d Design) WideBytes() int {

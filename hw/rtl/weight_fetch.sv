@@ -283,10 +283,8 @@ module weight_fetch #(
       bias_layers_q <= '0;
       bias_we_o <= 1'b0;
       table_we_o <= 1'b0;
-      curve_we_o <= 1'b0;
     end else begin
       bias_we_o <= step && l_gemm && !on_curve;
-      curve_we_o <= step && on_curve;
       table_we_o <= step && !l_gemm;
       if (l_pop) bias_layers_q <= bias_layers_q + 9'd1;
       if (l_pop) begin
@@ -306,14 +304,24 @@ module weight_fetch #(
       end
     end
     bias_index_o <= {bias_layers_q[0], pos_q[7:0]};
-    // the first of the curve's words has index 0: their number is a power of two
-    curve_addr_o <= {bias_layers_q[0], (KW - 1)'(pos_q - l_count)};
-    curve_sh_o <= l_shift;
     bias_lane_o <= lane_q;
     bias_addr_o <= word_q + (bias_layers_q[0] ? BW'(C_MAX / DRAIN) : '0);
     bias_data_o <= b_data[sub_q[$clog2(BPB)-1:0]*32+:32];
   end
 
+  if (POST != 0) begin : gen_curve
+    always_ff @(posedge clk_i) begin
+      curve_we_o <= rst_ni && step && on_curve;
+      // the first of the curve's words has index 0: their number is a power of two
+      curve_addr_o <= {bias_layers_q[0], (KW - 1)'(pos_q - l_count)};
+      curve_sh_o <= l_shift;
+    end
+  end else begin : gen_curve
+    assign curve_we_o = 1'b0;
+    assign curve_addr_o = '0;
+    assign curve_sh_o = '0;
+  end
+
   logic unused;
-  assign unused = ^{kind_valid, b_ready_unused, sub_q[$clog2(BPB)]};
+  assign unused = ^{l_shift, kind_valid, b_ready_unused, sub_q[$clog2(BPB)]};
 endmodule

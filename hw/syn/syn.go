@@ -295,7 +295,7 @@ func ExpectFor(d configs.Design, top string) Expect {
 	switch top {
 	case "npu_top", "npu_core":
 		if d.Depthwise {
-			e.Sums = 3 * d.NB()
+			e.Sums = d.DepthwiseMuls()
 		}
 		e.Other = d.PoolMuls() + e.Sums
 	case "pe_array":

@@ -334,19 +334,23 @@ func roofline(d configs.Design, b *bundle.Bundle, batch int) (sum int64) {
 	bytes := func(h, w, c int) int64 { return 2 * int64(batch) * int64(h) * int64(w) * int64(c) }
 	for l := range b.Layers {
 		g := cost.GeomOf(&b.Layers[l])
-		if head(b, l) || !g.GEMM() && l > 0 && cost.GeomOf(&b.Layers[l-1]).GEMM() {
+		if head(b, l) || !g.Drained() && l > 0 && cost.GeomOf(&b.Layers[l-1]).Drained() {
 			continue // a fused pool
 		}
-		moved := bytes(g.InH, g.InW, g.InC) + 2*int64(g.KH)*int64(g.KWC())*int64(g.OutC)
+		moved := bytes(g.InH, g.InW, g.InC) + 2*int64(g.P())*int64(g.OutC)
 		out := g
-		if next := l + 1; next < len(b.Layers) && !head(b, next) && !cost.GeomOf(&b.Layers[next]).GEMM() {
+		if next := l + 1; next < len(b.Layers) && !head(b, next) && !cost.GeomOf(&b.Layers[next]).Drained() {
 			out = cost.GeomOf(&b.Layers[next])
 		}
 		moved += bytes(out.OutH, out.OutW, out.OutC)
-		if g.Residual {
+		if g.Residual && !g.Broadcast() {
 			moved += bytes(g.OutH, g.OutW, g.OutC)
 		}
-		sum += max(int64(batch)*g.MACs()/int64(d.MACs()), int64(float64(moved)/d.DRAM.BytesPerCycle))
+		macs := d.MACs()
+		if !g.GEMM() {
+			macs = d.DepthwiseMuls()
+		}
+		sum += max(int64(batch)*g.MACs()/int64(macs), int64(float64(moved)/d.DRAM.BytesPerCycle))
 	}
 	return sum
 }

@@ -36,7 +36,8 @@ type explainCmd struct {
 type explainLayer struct {
 	Name     string         `json:"name"`
 	Op       string         `json:"op"`
-	R        int            `json:"R"` // output pixels of one sample
+	Post     string         `json:"post,omitempty"` // "product", "product with a pixel" or "curve", behind the sum
+	R        int            `json:"R"`              // output pixels of one sample
 	P        int            `json:"P"`
 	C        int            `json:"C"`
 	K        string         `json:"k"`
@@ -76,6 +77,7 @@ var advice = map[cost.Bound]string{
 	cost.BoundActivations: "activations fill the DRAM: larger tiles or tensors kept on chip",
 	cost.BoundWrite:       "results fill the DRAM",
 	cost.BoundPool:        "the pool unit is busy",
+	cost.BoundDepthwise:   "the depthwise unit is busy: a T_P beyond the next power of two has twice the lanes",
 }
 
 // advise is the cheapest change that the law says helps; where none of those it knows does, what
@@ -222,13 +224,17 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	for i, t := range times {
 		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][doc.Batch-1]
 		l := explainLayer{
-			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
+			Name: b.Names[i], Op: g.Op.String(), Post: post(g), R: g.OutH * g.OutW, P: g.P(), C: g.OutC,
 			K: cost.K(entry.K).String(), S: cost.Groups(entry, doc.Batch), BR: int(entry.BR),
 			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
 			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advise(board, b.Design, g, doc.Batch, t), Time: t,
 		}
+		if g.GEMM() {
+			macs += t.MACs
+		} else {
+			l.Util = 0 // of the array
+		}
 		doc.Layers = append(doc.Layers, l)
-		macs += t.MACs
 		doc.Cycles += t.Total
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
@@ -236,11 +242,28 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
+// post is what a layer does behind its sum, "" where that is no more than a residual.
+func post(g cost.Geom) string {
+	switch {
+	case g.Broadcast():
+		return "product with a pixel"
+	case g.Product:
+		return "product"
+	case g.Curve:
+		return "curve"
+	}
+	return ""
+}
+
 func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\top\tR\tP\tC\tk\ts\ttile\tcycles\tutil\tbound\tadvice")
 	for _, l := range doc.Layers {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, l.Op, l.R, l.P, l.C, l.K, l.S,
+		op := l.Op
+		if l.Post != "" {
+			op += ", " + l.Post
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, op, l.R, l.P, l.C, l.K, l.S,
 			l.TileB, l.TileRows, l.Time.Total, l.Util, l.Bound, l.Advice)
 	}
 	if err := w.Flush(); err != nil {

@@ -147,6 +147,8 @@ type axisFlags struct {
 	WLoad     []int     `law:"rtl" placeholder:"N" help:"Axis: W_LOAD, PEs whose weights are loaded a cycle."`
 	Drain     []int     `law:"rtl" placeholder:"N" help:"Axis: DRAIN, words drained a cycle at most."`
 	Ring      []int     `law:"rtl" placeholder:"BEATS" help:"Axis: beats of the ring of weights."`
+	Depthwise []string  `law:"rtl" placeholder:"off,on" enum:"off,on" help:"Axis: whether the unit for depthwise convolutions is built (default: as the board's reference has it)."`
+	Post      []string  `law:"rtl" placeholder:"off,on" enum:"off,on" help:"Axis: whether products of maps and curves are built."`
 	ABuf      []int     `law:"rtl" name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
 }
 
@@ -155,7 +157,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.share(g.Board)}
 	g.Axes = search.Axes{
 		ClockMHz: slices.Clone(c.Clock), BytesPerCycle: c.Bandwidth, NAXI: c.NPorts, AXIBytes: c.PortBytes, WLoad: c.WLoad, Drain: c.Drain,
-		WRingBeats: c.Ring, ABufWords: c.ABuf,
+		WRingBeats: c.Ring, ABufWords: c.ABuf, Depthwise: onOff(c.Depthwise), Post: onOff(c.Post),
 	}
 	for _, p := range []struct {
 		flag   string
@@ -202,6 +204,14 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 		}
 	}
 	return g.Check()
+}
+
+// onOff are the values of an axis of something that is built or not.
+func onOff(names []string) (built []bool) {
+	for _, n := range names {
+		built = append(built, n == "on")
+	}
+	return built
 }
 
 // read rejects flags that the chosen objective ignores: otherwise the user would believe that they have an effect.

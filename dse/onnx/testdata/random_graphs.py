@@ -50,9 +50,9 @@ class Graph:
         """One operator more: its output's name, and its shape where that is told here, else None."""
         r = self.rng
         four = len(s) == 4
-        kinds = ["Relu", "Clip", "LeakyRelu", "Scale", "Abs", "Neg", "HardSigmoid", "Reshape", "Transpose", "Slice", "Bound", "Two", "Split", "Gather"]
+        kinds = ["Relu", "Clip", "LeakyRelu", "Scale", "Abs", "Neg", "HardSigmoid", "Reshape", "Transpose", "Slice", "Bound", "Two", "Split", "Gather", "Function", "Function", "Composed", "Product"]
         if four:
-            kinds += ["Conv"] * 6 + ["MaxPool", "AveragePool", "BatchNormalization", "PRelu", "Concat", "Concat", "Pad", "Global", "Shuffle", "Residual", "Residual"]
+            kinds += ["Conv"] * 6 + ["MaxPool", "AveragePool", "BatchNormalization", "PRelu", "Concat", "Concat", "Pad", "Global", "Shuffle", "Residual", "Residual", "Gate", "Gate"]
         if len(s) == 2:
             kinds += ["Gemm"] * 4 + ["MatMul"]
         kind = kinds[int(r.integers(len(kinds)))]
@@ -63,6 +63,29 @@ class Graph:
             return self.op("Clip", x, self.pick("", self.array(lo)), self.array(hi))
         if kind == "LeakyRelu":
             return self.op(kind, x, alpha=float(r.normal(0.2, 0.6)))
+        if kind == "Function":
+            name = self.pick("Sigmoid", "Tanh", "Erf", "Elu", "Selu", "Celu", "Softplus", "Softsign", "HardSwish", "Sigmoid", "Tanh")
+            if name == "HardSwish" and self.opset < 14:
+                name = "Tanh"
+            return self.op(name, x, **({"alpha": float(r.uniform(0.2, 1.5))} if name in ("Elu", "Celu") else {}))
+        if kind == "Composed":
+            k = self.array
+            if self.pick(True, False):
+                gate = self.op(self.pick("Sigmoid", "Tanh", "HardSigmoid"), self.op("Mul", x, k(r.uniform(0.5, 2))) if self.pick(True, False) else x)
+                return self.op("Mul", *self.pick((x, gate), (gate, x)))
+            return self.pick(
+                lambda: self.op("Mul", self.op("Mul", x, self.op("Add", self.op("Erf", self.op("Div", x, k(2**0.5))), k(1.0))), k(0.5)),
+                lambda: self.op("Div", self.op("Mul", x, self.op("Clip", self.op("Add", x, k(3.0)), k(0.0), k(6.0))), k(6.0)),
+                lambda: self.op("Mul", x, self.op("Tanh", self.op("Softplus", x))),
+                lambda: self.op("Div", x, self.op("Add", self.op("Abs", x), k(r.uniform(0.5, 2)))),
+                lambda: self.op("Exp", self.op("Min", x, k(r.normal(0, 0.5)))),
+                lambda: self.op("Sqrt", self.op("Add", self.op("Pow", x, k(2.0)), k(0.5))),
+                lambda: self.op("Add", x, self.op("Sigmoid", x)),
+                lambda: self.op("Reciprocal", self.op("Add", self.op("Exp", self.op("Neg", x)), k(1.0))),
+            )()
+        if kind == "Product":
+            y = self.op(self.pick("Relu", "Sigmoid", "Neg"), x)
+            return self.pick(lambda: self.op("Mul", *self.pick((x, y), (y, x), (x, x))), lambda: self.op("Pow", x, self.array(self.pick(2.0, 3.0))))()
         if kind == "HardSigmoid":
             return self.op(kind, x, alpha=float(r.uniform(0.1, 0.4)), beta=float(r.uniform(0.2, 0.7)))
         if kind == "Scale":
@@ -126,6 +149,10 @@ class Graph:
         if kind == "Pad":
             pads = [0, 0] + [int(v) for v in r.integers(-1, 3, 2)] + [0, 0] + [int(v) for v in r.integers(-1, 3, 2)]
             return self.op("Pad", x, self.array(pads, np.int64), self.array(self.pick(0.0, 0.0, 0.75)))
+        if kind == "Gate":
+            y = self.op("GlobalAveragePool", x) if self.pick(True, False) else self.op("ReduceMean", x, axes=[2, 3], keepdims=1)
+            y = self.op(self.pick("Sigmoid", "HardSigmoid", "Relu"), self.op("Conv", y, self.random(s[1], s[1], 1, 1, scale=s[1] ** -0.5), self.random(s[1])))
+            return self.op(self.pick("Mul", "Mul", "Mul", "Add"), *self.pick((x, y), (y, x)))
         if kind == "Global":
             return self.op(self.pick("GlobalAveragePool", "GlobalMaxPool"), x)
         if kind == "Shuffle":

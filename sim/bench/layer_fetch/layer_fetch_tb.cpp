@@ -718,7 +718,7 @@ class Bench {
          [](L& p, L&) {
            p.op = OP_MAX_POOL;
            p.in_c = p.in_pix = p.out_c;
-           p.residual = p.res_pix = p.order = p.k = 0;
+           p.residual = p.product = p.curve = p.res_pix = p.order = p.k = 0;
            return true;
          }},
         {"read with s = 2", 1, [&](L&, L& c) { return groups(c); }},
@@ -794,7 +794,7 @@ class Bench {
       l.table = 0;
       l.k = P_STACK ? static_cast<unsigned>(i % 3) : 0;
       l.groups = P_FLUID && l.k != 2 && l.b_act > 1 && random_.percent(50) ? 2 : 1;
-      l.residual = 0;
+      l.residual = l.product = 0;
       l.shift = 47;
       l.k_h = l.k_w = 1;
       l.pad_t = l.pad_l = 0;

@@ -138,6 +138,10 @@ func params(module, family string, d configs.Design) []string {
 		return []string{set("LANES", lanes), set("STRIPE", stripe)}
 	case "act_loader":
 		return []string{set("NB", d.NB()), set("AXI_BYTES", wide)}
+	case "depthwise":
+		return []string{set("NB", d.NB()), set("LANES", d.Drain), set("AXI_BYTES", wide)}
+	case "post":
+		return []string{set("LANES", d.Drain)}
 	case "weight_fetch":
 		return []string{set("AXI_BYTES", wide), set("WRING_BEATS", d.WRingBeats/lanes)}
 	}

@@ -18,8 +18,8 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 APT_TEST  += libpython3-dev
 # a shaped link in a network namespace
 APT_TEST  += iproute2
-# systemd-analyze, for the unit of sluice serve
-APT_TEST  += systemd
+# systemd-analyze, for the unit of sluice serve; what perf_analyzer is linked with
+APT_TEST  += systemd libb64-0d
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -245,13 +245,15 @@ $(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
 	@touch $@
 
 .PHONY: other-clients fleet oci
-other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set ## KServe's clients and MLServer's against sluice serve (0.7 GB of packages)
+other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set $(BUILD)/clients/perf/.set ## KServe's clients, MLServer's and perf_analyzer against sluice serve (0.7 GB of packages)
 	@SLUICE_KSERVE=$(CURDIR)/$(BUILD)/clients/kserve/bin/python SLUICE_MLSERVER=$(CURDIR)/$(BUILD)/clients/mlserver/bin/python \
-	  go test ./host/serve -count 1 -v -run '^TestOtherClients$$'
+	  SLUICE_PERF_ANALYZER=$(CURDIR)/$(BUILD)/clients/perf/bin/perf_analyzer \
+	  LD_LIBRARY_PATH=$$(dirname $(CURDIR)/$(BUILD)/clients/perf/lib/python3*/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12) \
+	  go test ./host/serve -count 1 -v -run '^(TestOtherClients|TestPerfAnalyzerItself)$$'
 
 fleet: $(BUILD)/.go $(BUILD)/clients/envoy/.set ## three servers by grpc-go's weights and by Envoy, one slow, one killed: 99 % on time
 	@SLUICE_ENVOY=$$(ls $(CURDIR)/$(BUILD)/clients/envoy/lib/python3*/site-packages/envoy/_bin/envoy) \
-	  go test ./host/serve -count 1 -v -timeout 30m -run '^TestFleet$$' -args -fleet.n 1000
+	  go test ./host/serve -count 1 -v -timeout 60m -run '^TestFleet$$' -args -fleet.n 1000
 
 OCI_ARCH ?= amd64
 oci: $(BUILD)/.go ## an OCI image of sluice alone, for OCI_ARCH (build/oci)

@@ -73,6 +73,7 @@ var rules = map[string][]string{
 	"host/gpu":                   {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // in sched: what a launching thread uses, sched.Pad
 	"host/gpu/cuda":              {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
 	"host/gpu/cuda/bench":        {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle", "dse/golden", "dse/randnet"}, // in predict: the model whose errors are measured; in golden: what results are compared with
+	"host/gpu/bundled":           {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/device", "dse/bundle"},                                                                            // what computes results is passed in
 	"host/board":                 {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                  {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":                {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},

@@ -64,14 +64,20 @@ func Fit(samples []Sample) (*Linear, error) {
 }
 
 // FitModel fits equations 4 and 5 to all samples at once with the least Huber loss. It is the best that the equations
-// can do, independent of the steps of a model that learns batch by batch.
+// can do, independent of the steps of a model that learns batch by batch. A weight that would be negative is zero, and
+// the others are fitted without it: resources that are used together would else have large weights of either sign.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)
 	}
+	var none [nParams]bool
 	at := func(x []float64) *Model {
 		m := NewModel()
-		copy(m.P[:], x)
+		for k, v := range x {
+			if m.P[k] = v; none[k] {
+				m.P[k] = 0
+			}
+		}
 		return m
 	}
 	p := optimize.Problem{
@@ -93,19 +99,30 @@ func FitModel(samples []Sample) (*Model, error) {
 				intf, g := m.Gradient(s.Others, s.Own, s.Priority)
 				_, slope := Huber(intf - s.Actual)
 				for k := range g {
-					grad[k] += slope * g[k] / float64(len(samples))
+					if !none[k] {
+						grad[k] += slope * g[k] / float64(len(samples))
+					}
 				}
 			}
 		},
 	}
-	begin := NewModel()
-	r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
-	if r == nil { // otherwise use its result: a line search may end when nothing improves
-		return nil, fmt.Errorf("%w: %w", ErrFit, err)
+	for {
+		begin := NewModel()
+		r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
+		if r == nil { // otherwise use its result: a line search may end when nothing improves
+			return nil, fmt.Errorf("%w: %w", ErrFit, err)
+		}
+		m, again := at(r.X), false
+		for k := pOther; k < pOther+Resources; k++ {
+			if m.P[k] < 0 {
+				none[k], again = true, true
+			}
+		}
+		if !again {
+			m.bound()
+			return m, nil
+		}
 	}
-	m := at(r.X)
-	m.bound()
-	return m, nil
 }
 
 // fitSteps are more than a fit needs.

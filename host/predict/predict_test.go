@@ -479,3 +479,31 @@ func BenchmarkUpdate(b *testing.B) {
 		m.Update(others, own, 0, 1.5)
 	}
 }
+
+// Resources that are used together fit as well as one alone: no weight of one is paid back by a negative one of another,
+// which the model's bounds would cut off.
+func TestFitOfResourcesUsedTogether(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var samples []predict.Sample
+	for range 400 {
+		var s predict.Sample
+		d, f := rng.Float64(), rng.Float64()
+		s.Others[predict.DRAM], s.Others[predict.FMA] = d, f
+		s.Others[predict.L2], s.Others[predict.L1] = 0.4*d+0.4*f+0.02*rng.NormFloat64(), 0.1*d+0.2*f+0.01*rng.NormFloat64()
+		s.Own[predict.DRAM], s.Own[predict.FMA] = rng.Float64(), rng.Float64()
+		s.Actual = (1 + math.Exp(0.8*d+0.3*f) - 0.8) * (1 + 0.05*rng.NormFloat64()) * (1 - 0.3*max(0, s.Others[predict.L2]-0.4))
+		samples = append(samples, s)
+	}
+	m, err := predict.FitModel(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for i := range samples {
+		s := &samples[i]
+		sum += math.Abs(m.Interference(s.Others, s.Own, s.Priority)/s.Actual-1) / float64(len(samples))
+	}
+	if sum > 0.06 {
+		t.Errorf("%.3f of the slowdown off in the mean, weights %v", sum, m.P)
+	}
+}

@@ -165,91 +165,152 @@ func envoy(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
 	return conn
 }
 
+// yardstick keeps a server busy beside the fleet, and says what share of its capacity the machine lets it have: a fleet is
+// judged only where that is nearly all.
+func yardstick(t *testing.T, segment time.Duration) (share func() float64) {
+	s := start(t, segment, func(o *serve.Options) { o.Defaults.BMax = 1 })
+	var (
+		busy  sync.WaitGroup
+		ended atomic.Int64
+		over  atomic.Bool
+		began = time.Now()
+	)
+	for range 2 {
+		busy.Go(func() {
+			for !over.Load() {
+				if _, err := s.ModelInfer(t.Context(), question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")})); err != nil {
+					t.Errorf("the server beside the fleet: %v", err)
+					return
+				}
+				ended.Add(1)
+			}
+		})
+	}
+	return func() float64 {
+		over.Store(true)
+		busy.Wait()
+		return float64(ended.Load()) * 2 * segment.Seconds() / time.Since(began).Seconds()
+	}
+}
+
+// way is how clients reach a fleet.
+type way struct {
+	name     string
+	dial     func(*testing.T, []*member, string) *grpc.ClientConn
+	balancer string
+	weighted bool
+}
+
+// ended is what came of the requests to a fleet.
+type ended struct {
+	rate             float64  // requests a second
+	answered, onTime float64  // shares of the requests
+	lost             error    // of a request that had no answer
+	asked            [3]int64 // by server, until one was killed
+	machine          float64  // share of a server's capacity that the machine gave
+}
+
+func (e ended) String() string {
+	return fmt.Sprintf("%.1f a second: %.2f %% answered, %.2f %% on time; asked %v until one was killed; the machine gives servers %.1f %% of their capacity",
+		e.rate, 100*e.answered, 100*e.onTime, e.asked, 100*e.machine)
+}
+
+// ask asks a fleet, at 70 % of what it can, n times; half way one of its servers is killed.
+func (w *way) ask(t *testing.T, n, kill int, segment, within, deadline time.Duration) (e ended) {
+	servers := fleet(t, segment)
+	client := oip.NewGRPCInferenceServiceClient(w.dial(t, servers, w.balancer))
+	capacity := 2.25
+	if kill == 0 {
+		capacity = 1.25 // of those that are left
+	}
+	e.rate = 0.7 * capacity / (2 * segment.Seconds())
+	var (
+		all              sync.WaitGroup
+		mu               sync.Mutex
+		answered, onTime int
+		rng              = rand.New(rand.NewPCG(1, 0))
+		params           = map[string]*oip.InferParameter{"slo_us": whole(deadline.Microseconds()), "exit_threshold": text("2")}
+	)
+	machine := yardstick(t, segment)
+	due := time.Now()
+	for i := range n {
+		due = due.Add(time.Duration(rng.ExpFloat64() / e.rate * 1e9))
+		time.Sleep(time.Until(due))
+		if i == n/2 {
+			for k, m := range servers {
+				e.asked[k] = m.took.Load()
+			}
+			go servers[kill].g.Stop()
+		}
+		asked := due
+		all.Go(func() {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			_, err := client.ModelInfer(ctx, question(1, params))
+			took := time.Since(asked)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				e.lost = fmt.Errorf("request %d: %w", i, err)
+			case took <= within:
+				onTime++
+				fallthrough
+			default:
+				answered++
+			}
+		})
+	}
+	all.Wait()
+	e.answered, e.onTime, e.machine = float64(answered)/float64(n), float64(onTime)/float64(n), machine()
+	return e
+}
+
 // TestFleet: of three servers at 70 % of what they can, one four times slower, one is killed half way. By the weights that
-// the servers' reports give them, every request is answered, and each server is asked by what it can.
+// the servers' reports give them, every request is answered, and each server is asked by what it can. A long run demands that
+// 99 % are on time; where they are not, and the machine was too busy for the servers, it tries again with slower ones.
 func TestFleet(t *testing.T) {
 	long := *fleetN >= 1000
-	const segment = 20 * time.Millisecond        // long beside what a loaded machine adds: else the servers are equally slow
-	within, deadline := time.Second, time.Minute // a short run demands no speed
-	if long {
-		deadline = 2 * time.Second
-	}
-	capacity := func(servers ...float64) (sum float64) { // requests a second, of two segments
-		for _, s := range servers {
-			sum += s / (2 * segment.Seconds())
-		}
-		return sum
-	}
-	type dialer = func(*testing.T, []*member, string) *grpc.ClientConn
-	for _, way := range []struct {
-		name     string
-		dial     dialer
-		balancer string
-		weighted bool
-	}{
+	const (
+		segment = 20 * time.Millisecond
+		tries   = 3
+		enough  = 0.95 // of a server's capacity
+	)
+	for _, w := range []way{
 		{"grpc, weights", direct, `{"weighted_round_robin": {"blackoutPeriod": "0s", "weightUpdatePeriod": "0.1s"}}`, true},
 		{"Envoy, weights", envoy, "", true},
 		{"grpc, round robin", direct, `{"round_robin": {}}`, false},
 		{"Envoy, round robin", envoy, "round_robin RoundRobin", false},
 	} {
-		for _, killed := range []struct {
-			name string
-			i    int
-			rate float64
-		}{
-			{"a fast one killed", 0, 0.7 * capacity(1, 0.25)}, // of those that are left
-			{"the slow one killed", 2, 0.7 * capacity(1, 1, 0.25)},
-		} {
-			if !long && (way.name != "grpc, weights" || killed.i == 2) {
+		for kill, name := range []string{0: "a fast one killed", 2: "the slow one killed"} {
+			if name == "" || !long && (w.name != "grpc, weights" || kill == 2) {
 				continue
 			}
-			t.Run(way.name+", "+killed.name, func(t *testing.T) {
-				servers := fleet(t, segment)
-				client := oip.NewGRPCInferenceServiceClient(way.dial(t, servers, way.balancer))
-				var (
-					all              sync.WaitGroup
-					answered, onTime atomic.Int64
-					rng              = rand.New(rand.NewPCG(1, 0))
-					params           = map[string]*oip.InferParameter{"slo_us": whole(deadline.Microseconds()), "exit_threshold": text("2")}
-					before           [3]int64
-				)
-				due := time.Now()
-				for i := range *fleetN {
-					due = due.Add(time.Duration(rng.ExpFloat64() / killed.rate * 1e9))
-					time.Sleep(time.Until(due))
-					if i == *fleetN/2 {
-						for k, m := range servers {
-							before[k] = m.took.Load()
-						}
-						go servers[killed.i].g.Stop()
+			t.Run(w.name+", "+name, func(t *testing.T) {
+				var e ended
+				for try := range tries {
+					slower := segment << try
+					within, deadline := 50*slower, 100*slower
+					if !long {
+						deadline = time.Minute // no speed is demanded
 					}
-					asked := due
-					all.Go(func() {
-						ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-						defer stop()
-						if _, err := client.ModelInfer(ctx, question(1, params)); err != nil {
-							if way.weighted {
-								t.Errorf("request %d: %v", i, err)
-							}
-							return
-						}
-						answered.Add(1)
-						if time.Since(asked) <= within {
-							onTime.Add(1)
-						}
-					})
+					e = w.ask(t, *fleetN, kill, slower, within, deadline)
+					t.Logf("segments of %v, on time within %v: %v", slower, within, e)
+					if !long || !w.weighted || e.lost == nil && e.onTime >= 0.99 || e.machine >= enough {
+						break
+					}
 				}
-				all.Wait()
-				share := float64(onTime.Load()) / float64(*fleetN)
-				t.Logf("%.0f a second: %d of %d answered, %.2f %% within %v; asked %v until one was killed", killed.rate, answered.Load(), *fleetN, 100*share, within, before)
-				if !way.weighted {
+				if !w.weighted {
 					return
 				}
-				if fast := min(before[0], before[1]); 2*fast < 3*before[2] {
-					t.Errorf("the servers were asked %v: expected a fast one half as often again as the slow one", before)
+				if e.lost != nil {
+					t.Errorf("%.2f %% answered: expected all; the last one lost: %v", 100*e.answered, e.lost)
 				}
-				if long && share < 0.99 {
-					t.Errorf("%.2f %% within %v: expected 99 %%", 100*share, within)
+				if fast := min(e.asked[0], e.asked[1]); 2*fast < 3*e.asked[2] {
+					t.Errorf("the servers were asked %v: expected a fast one half as often again as the slow one", e.asked)
+				}
+				if long && e.onTime < 0.99 {
+					t.Errorf("%.2f %% on time: expected 99 %%; the machine gave servers %.1f %% of their capacity, %.0f %% are enough", 100*e.onTime, 100*e.machine, 100*enough)
 				}
 			})
 		}

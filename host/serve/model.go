@@ -20,6 +20,9 @@ import (
 // Opener opens a device with the bundle loaded. Further bundles of the same design may be loaded on it.
 type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
 
+// Latency is a bundle's latency table on a device.
+type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error)
+
 // Opened is a device of one model or of several. The server closes it.
 type Opened struct {
 	Device   device.Device
@@ -133,6 +136,11 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 		return fail(err)
 	}
 	b = renamed(b, m.network)
+	if latency := s.opts.Latency; latency != nil {
+		if b.Latency, err = latency(s.ctx, b); err != nil {
+			return fail(err)
+		}
+	}
 	m.net = &b.Network
 	if m.table, err = sched.NewTable(b.Latency, m.network); err != nil {
 		return fail(err)

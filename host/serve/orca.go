@@ -21,11 +21,16 @@ import (
 const loadMetrics = "endpoint-load-metrics"
 
 const (
-	loadEvery  = 100 * time.Millisecond // a report is made anew when it is older
-	loadWindow = time.Second            // that rates and shares are of
+	loadEvery = 100 * time.Millisecond // a report is made anew when it is older
+	// Rates and shares are of this time at least, and of so many answers, but of the longest time at most: of two or three
+	// answers of a slow device a rate is anything.
+	loadWindow  = time.Second
+	loadAnswers = 16
+	longestLoad = 10 * time.Second
 )
 
-// load measures what a server does. A balancer weighs it by rate over utilization: requests per busy second.
+// load measures what a server does. A balancer weighs it by rate over utilization: answers per busy second. A refusal is none:
+// counted as one, it would draw more requests to a server that has no room.
 type load struct {
 	mu     sync.Mutex
 	marks  []mark // the oldest first; the first one is of the server's start, the last one of the last request
@@ -35,10 +40,10 @@ type load struct {
 
 // mark is what the counters were at a time.
 type mark struct {
-	at            time.Time
-	ended, failed uint64
-	busy          map[*shared]uint64 // ns, by device
-	queued        int64
+	at               time.Time
+	answered, failed uint64
+	busy             map[*shared]uint64 // ns, by device
+	queued           int64
 }
 
 type loadReport struct {
@@ -51,14 +56,18 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := mark{at: now, busy: map[*shared]uint64{}}
-	m.ended, m.failed = s.book.ended()
+	m.answered, m.failed = s.book.ended()
 	for _, on := range s.devices.list() {
 		m.busy[on] = on.busy()
 	}
 	for _, open := range s.opened() {
 		m.queued += open.queued.Load()
 	}
-	for len(l.marks) > 1 && now.Sub(l.marks[1].at) >= loadWindow { // one that is older than the window stays
+	for len(l.marks) > 1 { // one that is older than the window stays
+		next := &l.marks[1]
+		if age := now.Sub(next.at); age < loadWindow || age < longestLoad && m.answered-next.answered < loadAnswers {
+			break
+		}
 		l.marks = l.marks[1:]
 	}
 	if now.Sub(l.made) >= loadEvery {
@@ -77,9 +86,9 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 // that is longer than it fills it, and the device seems faster than it is. Just after the start a rate is of
 // a tenth of a second at least: one of microseconds would be nobody's.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
-	s := min(max(n.at.Sub(m.at), loadEvery), loadWindow).Seconds()
+	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
-		RpsFractional: float64(n.ended-m.ended) / s, Eps: float64(n.failed-m.failed) / s,
+		RpsFractional: float64(n.answered-m.answered) / s, Eps: float64(n.failed-m.failed) / s,
 		Utilization: map[string]float64{}, NamedMetrics: map[string]float64{"queued": float64(n.queued)},
 	}
 	for on, busy := range n.busy {

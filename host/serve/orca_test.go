@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestLoadReport: shares and rates are those of the last second, a device that is gone has no room, and a report is made
-// anew at most ten times a second.
+// TestLoadReport: shares and rates are of the last second, or of the last sixteen answers where these took longer, but of ten
+// seconds at most; a refusal is no answer, a device that is gone has no room, and a report is made anew at most ten times a second.
 func TestLoadReport(t *testing.T) {
 	device := func(name string) *shared {
 		on := &shared{name: name, opened: make(chan struct{}), ended: make(chan struct{}), given: func() bool { return false }}
@@ -43,24 +43,29 @@ func TestLoadReport(t *testing.T) {
 		}
 	}
 	expect(step(500*time.Millisecond, 20, codes.OK, 100*time.Millisecond), 0.2, 40, 0)
-	expect(step(500*time.Millisecond, 20, Exhausted, 400*time.Millisecond), 0.5, 40, 20)
-	expect(step(50*time.Millisecond, 100, codes.OK, 0), 0.5, 40, 20) // too early
-	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)    // the marks before have gone out of the window
-	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)    // a client's mistake is no failure
-	// a long segment counts when it has ended; the ten of half a second ago are of the last second
-	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 10, 0)
+	expect(step(500*time.Millisecond, 20, Exhausted, 400*time.Millisecond), 0.5, 20, 20) // not 40: nobody was served
+	expect(step(50*time.Millisecond, 100, codes.OK, 0), 0.5, 20, 20)                     // too early
+	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)                        // the marks before have gone out of the window
+	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 50, 0)                        // a client's mistake is neither; the last answers are of two seconds
+	// a long segment counts when it has ended
+	expect(step(2000*time.Millisecond, 1, codes.OK, 2*time.Second), 0.5, 101./4, 0)
+	for range 15 { // one a second, each half a second's work: as many as count
+		step(time.Second, 1, codes.OK, 500*time.Millisecond)
+	}
+	expect(step(time.Second, 1, codes.OK, 500*time.Millisecond), 0.5, 1, 0)
 	now = now.Add(time.Hour)
-	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0)  // after idle time a report is of the last second
-	step(50*time.Millisecond, 1000, codes.OK, 40*time.Millisecond) // too early for a report
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.03, 0.7, 0) // after idle time a report is of ten seconds
+	step(50*time.Millisecond, 1000, codes.OK, 40*time.Millisecond)   // too early for a report
 	now = now.Add(time.Hour)
-	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.3, 7, 0) // and knows when the idle time began
-	l = load{marks: []mark{{at: now, busy: l.marks[len(l.marks)-1].busy, ended: l.marks[len(l.marks)-1].ended, failed: l.marks[len(l.marks)-1].failed}}}
+	expect(step(0, 7, codes.OK, 300*time.Millisecond), 0.03, 0.7, 0) // and knows when the idle time began
+	last := l.marks[len(l.marks)-1]
+	l = load{marks: []mark{{at: now, busy: last.busy, answered: last.answered, failed: last.failed}}}
 	expect(step(time.Millisecond, 5, codes.OK, time.Millisecond), 0.01, 50, 0) // the first report is there, and of no moment
 	step(2*time.Second, 0, codes.OK, 0)
 	m.queued.Store(3)
 	close(slow.ended)
 	r := step(500*time.Millisecond, 0, codes.OK, 0)
-	expect(r, 1, 0, 0)
+	expect(r, 1, 5/2.501, 0)
 	if r.Utilization["slow"] != 1 || r.NamedMetrics["queued"] != 3 {
 		t.Errorf("%v: expected that the slow device has no room, and a queue of 3", r)
 	}

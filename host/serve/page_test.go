@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,13 +86,37 @@ func TestPage(t *testing.T) {
 	if want := metrics[`sluice_device_batches_total{device="soft"}`] + " batches"; !strings.HasSuffix(rows["busy"], ", "+want) {
 		t.Errorf("busy: the page shows %q, the metrics say %s", rows["busy"], want)
 	}
+	seconds := func(v string) float64 {
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if ms := 1e3 * seconds(of("sluice_request_seconds_sum", "")) / seconds(of("sluice_request_seconds_count", "")); math.Abs(seconds(strings.TrimSuffix(rows["average answer"], " ms"))-ms) > ms/100 { // three digits
+		t.Errorf("average answer: the page shows %q, the metrics say %g ms", rows["average answer"], ms)
+	}
+	for what, metric := range map[string]string{
+		"soft": `sluice_device_ready{design="tiny",device="soft",label="estimated",policy="fluid"}`, "tiny:1": `sluice_model_ready{device="soft",model="tiny",version="1"}`,
+	} {
+		if ready := regexp.MustCompile(`<h2>` + what + ` <small class="ok">ready</small>`).MatchString(dom); metrics[metric] != "1" || !ready {
+			t.Errorf("%s: the page shows it ready: %v, the metrics say %q", what, ready, metrics[metric])
+		}
+	}
+	if want := ">snapshot " + metrics["sluice_snapshot"] + ", "; !strings.Contains(dom, want) {
+		t.Errorf("the page is not of the metrics' snapshot: expected %q", want)
+	}
+	buckets := regexp.MustCompile(`(?m)^sluice_request_seconds_bucket.*le="(.*)"} (.*)$`).FindAllStringSubmatch(w.Body.String(), -1)
 	bars, answers := regexp.MustCompile(`<title>(\d+) answers</title>`).FindAllStringSubmatch(dom, -1), 0
-	for _, b := range bars {
+	for i, b := range bars {
 		var n int
 		fmt.Sscan(b[1], &n)
 		answers += n
+		if i < len(buckets) && fmt.Sprint(answers) != buckets[i][2] {
+			t.Errorf("%d answers in the bars up to %s s, the metrics say %s", answers, buckets[i][1], buckets[i][2])
+		}
 	}
-	if want := of("sluice_request_seconds_count", ""); fmt.Sprint(answers) != want || len(bars) != strings.Count(w.Body.String(), "sluice_request_seconds_bucket{") {
+	if want := of("sluice_request_seconds_count", ""); fmt.Sprint(answers) != want || len(bars) != len(buckets) {
 		t.Errorf("%d bars of %d answers in all, the metrics say %s answers", len(bars), answers, want)
 	}
 	if !regexp.MustCompile(`<td class="bad">InvalidArgument</td><td>[^<]*max_exit`).MatchString(dom) {

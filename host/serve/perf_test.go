@@ -1,7 +1,14 @@
 package serve_test
 
 import (
+	"context"
+	"encoding/csv"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +76,63 @@ func TestPerfAnalyzer(t *testing.T) {
 	}
 	if got := counts(); !slices.Equal(got, []uint64{n, n, n, n, n}) {
 		t.Errorf("counts of success, queue and the three of computing are %v: expected %d of each", got, n)
+	}
+}
+
+// TestPerfAnalyzerItself: perf_analyzer measures the server by each face, where SLUICE_PERF_ANALYZER names it (make nightly):
+// it ends well, and the server has answered what it says it was answered. 2.48 is the last version in a wheel of tritonclient; a
+// newer one needs glibc 2.38.
+func TestPerfAnalyzerItself(t *testing.T) {
+	bin := os.Getenv("SLUICE_PERF_ANALYZER")
+	if bin == "" {
+		t.Skip("SLUICE_PERF_ANALYZER names no perf_analyzer: make other-clients makes and names it")
+	}
+	s := start(t, time.Millisecond, nil)
+	at := map[string]string{"grpc": listen(t, s), "http": strings.TrimPrefix(s.rest, "http://")}
+	// Three windows of fifty requests, stable whatever they say: the machine may be busy.
+	always := []string{"-m", "tiny", "--input-data", "zero", "--measurement-mode", "count_windows", "--measurement-request-count", "50", "-s", "999999"}
+	for _, how := range [][]string{{"-i", "grpc", "--async", "--streaming"}, {"-i", "grpc"}, {"-i", "http"}, {"-i", "grpc", "-b", "4", "--concurrency-range", "4"}} {
+		t.Run(strings.Join(how, " "), func(t *testing.T) {
+			answered := func() uint64 {
+				t.Helper()
+				r, err := s.ModelStatistics(t.Context(), &oip.ModelStatisticsRequest{Name: "tiny"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.ModelStats[0].InferenceStats.Success.Count
+			}
+			before, file := answered(), filepath.Join(t.TempDir(), "out.csv")
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer stop()
+			text, err := exec.CommandContext(ctx, bin, slices.Concat(always, how, []string{"-u", at[how[1]], "-f", file})...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			rows, err := csv.NewReader(f).ReadAll()
+			if err != nil || len(rows) != 2 {
+				t.Fatalf("%v, %v: expected one row\n%s", rows, err, text)
+			}
+			of := func(column string) float64 {
+				v, err := strconv.ParseFloat(rows[1][slices.Index(rows[0], column)], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			if of("Inferences/Second") <= 0 || of("Server Compute Infer") < 2000 { // two segments of a millisecond, in us
+				t.Errorf("%v: expected inferences, each of 2 ms on the device", rows)
+			}
+			// "Request count: 152", of the windows that it took
+			_, after, _ := strings.Cut(string(text), "Request count: ")
+			count, _, _ := strings.Cut(after, "\n")
+			if n, err := strconv.ParseUint(count, 10, 64); err != nil || n < 50 || answered()-before < n {
+				t.Errorf("it says that it was answered %q times (%v), the server has answered %d\n%s", count, err, answered()-before, text)
+			}
+		})
 	}
 }

@@ -83,6 +83,7 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
+	Latency Latency // on the devices that Open opens; nil: the bundles' own tables
 	Limits  Limits
 	Token   func() string // bearer token that clients must show; nil: none
 	// Defaults are the settings of models that have none of their own.

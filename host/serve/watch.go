@@ -253,17 +253,12 @@ type book struct {
 	news    chan struct{} // closed when there is a newer one
 }
 
-// ended is how many requests have ended, and how many of them failed in a way that another server might not have.
-func (b *book) ended() (all, failed uint64) {
-	for code := range b.requests {
-		n := b.requests[code].Load()
-		all += n
-		switch codes.Code(code) {
-		case Exhausted, Expired, Unavailable, Internal:
-			failed += n
-		}
+// ended is how many requests have been answered, and how many failed in a way that another server might not have.
+func (b *book) ended() (answered, failed uint64) {
+	for _, code := range []codes.Code{Exhausted, Expired, Unavailable, Internal} {
+		failed += b.requests[code].Load()
 	}
-	return all, failed
+	return b.requests[codes.OK].Load(), failed
 }
 
 // request counts one that has ended; m is nil where it reached no model.

@@ -148,7 +148,7 @@ module weight_feed #(
   assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;
   assign to_dw = DEPTHWISE != 0 && state_q == StDepthwise;
   assign dw_valid_o = ring_valid_i && to_dw;
-  assign dw_last_o = left_q == 28'd1;
+  assign dw_last_o = DEPTHWISE != 0 && left_q == 28'd1;
   assign push = ring_valid_i && ring_ready_o;
   assign ring_ready_o = (to_dw ? dw_ready_i : gear_ready) && left_q != '0;
   assign all_here = fill >= need_q;
@@ -290,8 +290,7 @@ module weight_feed #(
           end
         end
         StError: ;
-        StDepthwise: if (!to_dw || (push && dw_last_o)) state_q <= StIdle;
-        default: state_q <= StIdle;
+        default: if (!to_dw || (push && dw_last_o)) state_q <= StIdle;  // StDepthwise
       endcase
     end
   end

@@ -22,7 +22,7 @@ type benchCmd struct {
 	Rates   benchRatesCmd   `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
 	GPU     benchCUDACmd    `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
 	Compose benchComposeCmd `cmd:"" help:"Systems together that were published apart, beside each alone."`
-	Suite   benchSuiteCmd   `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
+	Suite   benchSuiteCmd   `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, own, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 
 func (*benchCmd) Help() string {
@@ -33,7 +33,7 @@ func (*benchCmd) Help() string {
 }
 
 type benchSuiteCmd struct {
-	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
+	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, own, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
 	Policies []string `placeholder:"A,B" help:"Only these policies of ${policies} (default: all)."`
 	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
 	N        int      `default:"20000" short:"n" help:"Requests a run."`

@@ -7,9 +7,10 @@ import (
 
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/serve"
 )
 
-var errStatic = errors.New("this sluice was built without the C library (-tags static), which opening a GPU's driver needs")
+var errStatic = errors.New("this sluice was built with -tags static: it has no GPUs, neither real (their driver needs the C library) nor simulated")
 
 func openGPU(string, int) (device.Blocking, error) { return nil, errStatic }
 
@@ -22,3 +23,5 @@ type benchCUDACmd struct {
 func (*benchCUDACmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errStatic) }
 
 func readyGPUs(string) (string, error) { return "", errStatic }
+
+func simulatedGPU(string) (serve.Opener, serve.Latency, error) { return nil, nil, errStatic }

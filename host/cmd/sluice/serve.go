@@ -23,7 +23,7 @@ import (
 
 type serveCmd struct {
 	Models     []string      `arg:"" placeholder:"DIR|BUNDLE" help:"Bundles, as dse compile writes them, or folders of them: each NAME.sluice is a model, with its settings in NAME.yaml beside it."`
-	Device     string        `default:"soft" help:"Where they run: soft (golden numerics, paced by the bundle's latency table), cosim, hls, uio, cuda or hip, as sluice run has them. Models of one design and policy share it."`
+	Device     string        `default:"soft" help:"Where they run: soft (golden numerics, paced by the bundle's latency table), cosim, hls, uio, cuda or hip, as sluice run has them; gpu-sim:NAME or gpu-sim:FILE.yaml (golden numerics, paced by a simulated GPU). Models of one design and policy share it."`
 	HTTP       string        `name:"http" default:"127.0.0.1:8000" help:"Address of REST."`
 	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
@@ -80,6 +80,13 @@ func (c *serveCmd) Run(e *cli.Env) error {
 			return cli.Coded(cli.Input, err)
 		}
 	}
+	if name, is := strings.CutPrefix(c.Device, gpuSim); is {
+		if o.Open, o.Latency, err = simulatedGPU(name); err != nil {
+			return cli.Coded(cli.Usage, err)
+		}
+	} else if err := checkDevice(c.Device); err != nil {
+		return err
+	}
 	running := context.WithoutCancel(e.Ctx) // it ends when it has drained
 	s, err := serve.New(running, o)
 	if err != nil {
@@ -91,10 +98,10 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		}
 	}
 	var ports [3]net.Listener
-	for i, at := range []string{c.HTTP, c.GRPC, c.Metrics} {
-		l, err := (&net.ListenConfig{}).Listen(e.Ctx, "tcp", at)
+	for i, at := range []struct{ flag, address string }{{"http", c.HTTP}, {"grpc", c.GRPC}, {"metrics", c.Metrics}} {
+		l, err := (&net.ListenConfig{}).Listen(e.Ctx, "tcp", at.address)
 		if err != nil {
-			return cli.Coded(cli.Usage, fmt.Errorf("listen: %w", err))
+			return cli.Errorf(cli.Usage, "--%s %s: %w; --%s HOST:PORT names another port, 0 is any", at.flag, at.address, err, at.flag)
 		}
 		defer l.Close()
 		ports[i] = serve.Limit(l, c.MaxConns, c.PerClient)
@@ -116,15 +123,18 @@ func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, e
 		return nil, err
 	}
 	o := &serve.Opened{Device: device.Adapt(d), Timely: true}
-	o.Watchdog.Other = 600e9 // a large model takes its time to load
+	o.Watchdog.Other = loads
 	if c.Device == "soft" {
-		o.Watchdog.Least = 2e9 // a machine that has too much to do is no device that hangs
+		o.Watchdog.Least = stalls
 	}
 	if c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for what the table has in ms; a GPU has no table
 		o.Timely, o.Watchdog.Fixed = false, 600e9
 	}
 	return o, nil
 }
+
+// Patience with devices in ns: a large model takes its time to load; a machine that has too much to do is no device that hangs.
+const loads, stalls = 600e9, 2e9
 
 // faces are the server's three ports.
 type faces struct {

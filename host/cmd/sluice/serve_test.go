@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-var addresses = regexp.MustCompile(`^ready: tiny:1 on (\w+); http (\S+), grpc (\S+), status (\S+)\n$`)
+var addresses = regexp.MustCompile(`^ready: tiny:1 on (\S+); http (\S+), grpc (\S+), status (\S+)\n$`)
 
-// TestServeDevices: the command serves on soft and on the Verilated RTL, both faces answer, on either device with the same
-// exits and classes, and it ends when it is told to.
+// TestServeDevices: the command serves on soft, on the Verilated RTL and on a simulated GPU, both faces answer, on each device with
+// the same exits and classes, and it ends when it is told to.
 func TestServeDevices(t *testing.T) {
 	if out, err := exec.Command("../../../sim/build.sh", "tiny").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -39,8 +39,8 @@ func TestServeDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n = 6
-	var seen [2][]string
-	for i, device := range []string{"soft", "cosim"} {
+	seen := map[string][]string{}
+	for _, device := range []string{"soft", "cosim", "gpu-sim:mi50"} {
 		c := serveCmd{Models: []string{path}, Device: device, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: n, Grace: 1 << 40}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -66,7 +66,7 @@ func TestServeDevices(t *testing.T) {
 				t.Fatalf("%s, %s: %+v, %v: expected %d answers", device, url, sum, err, n)
 			}
 			for _, r := range sum.Results {
-				seen[i] = append(seen[i], fmt.Sprintf("%d: exit %d, class %d", r.ID, r.Exit, r.Class))
+				seen[device] = append(seen[device], fmt.Sprintf("%d: exit %d, class %d", r.ID, r.Exit, r.Class))
 			}
 			s.Close()
 		}
@@ -75,7 +75,9 @@ func TestServeDevices(t *testing.T) {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
-	if a, b := fmt.Sprint(seen[0]), fmt.Sprint(seen[1]); a != b {
-		t.Errorf("soft answers\n%s\ncosim\n%s", a, b)
+	for device, answers := range seen {
+		if a, b := fmt.Sprint(seen["soft"]), fmt.Sprint(answers); a != b {
+			t.Errorf("soft answers\n%s\n%s\n%s", a, device, b)
+		}
 	}
 }

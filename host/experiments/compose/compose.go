@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -40,21 +41,14 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 		return nil, errors.New("compositions need seeds, and a millisecond at least")
 	}
 	var rows []frame.Row
-	exits, err := straitExits(c.Ns)
-	if err != nil {
-		return nil, err
+	var all []composition
+	for _, of := range []func(ns int64) ([]composition, error){straitExits, thresholds, boards} {
+		more, err := of(c.Ns)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
 	}
-	all := []composition{*exits}
-	edges, err := thresholds(c.Ns)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, edges...)
-	npus, err := boards(c.Ns)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, npus...)
 	for _, k := range all {
 		for _, p := range k.parts {
 			if c.Tell != nil {
@@ -70,12 +64,7 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 					got[name] = append(got[name], v)
 				}
 			}
-			var names []string
-			for name := range got {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			for _, name := range names {
+			for _, name := range slices.Sorted(maps.Keys(got)) {
 				if slices.ContainsFunc(got[name], math.IsNaN) {
 					continue // there was nothing to measure
 				}
@@ -98,7 +87,7 @@ const (
 
 // straitExits is early exits under Strait's predictor: Strait and exits alone, and together, where the
 // predictor takes batches to stay whole, and where it expects them to shrink.
-func straitExits(ns int64) (*composition, error) {
+func straitExits(ns int64) ([]composition, error) {
 	f, err := params.Of("l4")
 	if err != nil {
 		return nil, err
@@ -139,11 +128,11 @@ func straitExits(ns int64) (*composition, error) {
 			return m, nil
 		}
 	}
-	return &composition{"strait+exits/l4", []part{
+	return []composition{{"strait+exits/l4", []part{
 		{"static", run("static", 0)},
 		{"strait", run("strait", 0)},
 		{"static, exits", run("static", theta)},
 		{"strait, exits it does not expect", run("strait-deep", theta)},
 		{"strait, exits", run("strait", theta)},
-	}}, nil
+	}}}, nil
 }

@@ -137,61 +137,13 @@ func compiled(name string) (*bundle.Bundle, error) {
 }
 
 // Latency is how long a launch takes on so many units of the simulated GPU.
-func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch int) (int64, error) {
-	m, err := gpu.ModeOf("streams")
-	if err != nil {
-		return 0, err
-	}
+func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch int) (ns int64, err error) {
 	p := f.Params()
-	d, err := gpu.New(gpu.Config{Name: f.Name, Params: p, Mode: m, SyncNs: f.SyncNs(), MaxBatch: batch, Places: 1, Slots: batch})
-	if err != nil {
-		return 0, err
-	}
+	cfg := gpu.Config{Name: f.Name, Params: p, SyncNs: f.SyncNs(), MaxBatch: batch, Places: 1, Slots: batch}
 	net := cuda.Simulated(b, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
-	work := device.WorkID(0)
-	begin := func(now int64, w device.Work) error {
-		work++
-		w.ID = work
-		_, err := d.Begin(ctx, now, &w)
-		return err
+	_, segments, err := gpu.Alone(ctx, cfg, net, device.UnitRange(0, units), batch)
+	for _, s := range segments {
+		ns += s
 	}
-	if err := begin(0, device.Work{Kind: device.Load, Network: net.Name, Artefact: net}); err != nil {
-		return 0, err
-	}
-	exits := len(b.Network.Exits)
-	l := device.Launch{ID: 1, Network: net.Name, Last: exits - 1, Units: device.UnitRange(0, units)}
-	for i := range batch {
-		id := device.RequestID(i + 1)
-		if err := begin(0, device.Work{Kind: device.Copy, Network: net.Name, Request: id}); err != nil {
-			return 0, err
-		}
-		l.Requests = append(l.Requests, id)
-	}
-	for range batch * exits {
-		l.Theta = append(l.Theta, 2)
-	}
-	now, began, run := int64(0), int64(-1), device.WorkID(0)
-	for {
-		at, ok := d.Next()
-		if !ok && began < 0 { // the copies are over
-			began = now
-			if err := begin(began, device.Work{Kind: device.Run, Launch: l}); err != nil {
-				return 0, err
-			}
-			run = work
-			continue
-		}
-		if !ok {
-			return 0, fmt.Errorf("%s on the simulated %s does not end", net.Name, f.Name)
-		}
-		now = max(now, at)
-		for ev := d.Take(at); ev != nil; ev = d.Take(at) {
-			if ev.Kind == device.Failed {
-				return 0, fmt.Errorf("%s on the simulated %s: %w", net.Name, f.Name, ev.Err)
-			}
-			if ev.Over && ev.Work == run {
-				return now - began, nil
-			}
-		}
-	}
+	return ns, err
 }

@@ -206,7 +206,7 @@ func Benches() []Bench {
 		},
 		{
 			Name: "own", Title: "Baselines on designs of their own, and on fluid's hardware",
-			Settings: slices.Concat(stringent, fig7[len(fig7)-1:], fig8[len(fig8)-1:]), Variants: theirs,
+			Settings: slices.Concat(stringent, fig7[len(fig7)-1:], fig8[len(fig8)-1:]), Variants: slices.Concat(all, theirs),
 		},
 		{Name: "ablation", Title: "Scheduler and mapping, one without the other", Settings: slices.Concat(stringent, mid), Variants: ablated},
 		{
@@ -253,22 +253,15 @@ func Needed(only string) []string {
 		return Reproduced()
 	}
 	need := map[string]bool{}
+	of := map[string][]string{
+		"abstract": {"fig7", "fig8", "fig9"}, "table2": {"table2", "own", "ablation"}, "fig1a": {"fig1"}, "fig1b": {"fig1"},
+		"fig7": {"fig7", "own"}, "fig8": {"fig8", "own"}, "fig9": {"fig9"}, "table1": {"table1"},
+	}
 	for i := range all {
-		id, _, _ := strings.Cut(all[i].ID, "/")
-		switch {
-		case !strings.HasPrefix(all[i].ID, only):
-		case id == "abstract":
-			need["fig7"], need["fig8"], need["fig9"] = true, true, true
-		case id == "table2":
-			need["table2"], need["own"], need["ablation"] = true, true, true
-		case strings.HasPrefix(id, "fig1") && id != "fig10":
-			need["fig1"] = true
-		case id == "fig7" || id == "fig8":
-			need[id], need["own"] = true, true
-		case slices.Contains(Reproduced(), id):
-			need[id] = true
-		default: // the law alone, or nothing
-			need["fig10"] = true
+		if id, _, _ := strings.Cut(all[i].ID, "/"); strings.HasPrefix(all[i].ID, only) {
+			for _, name := range append(of[id], "fig10")[:max(1, len(of[id]))] { // the law alone, or nothing
+				need[name] = true
+			}
 		}
 	}
 	return slices.DeleteFunc(Reproduced(), func(name string) bool { return !need[name] })

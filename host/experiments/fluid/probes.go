@@ -150,7 +150,13 @@ func traffic(out map[string]probe, id string, sets []Setting) {
 	for _, f := range []string{"fc", "r"} {
 		s, m, l := f+"-adaptb-s", f+"-adaptb-m", f+"-adaptb-l"
 		out[id+"low/"+f] = rising(low, "avg_ns", "serial", s, m, l)
-		out[id+"high/"+f] = frame.Over(frame.Least(at(high, s, "avg_ns"), at(high, m, "avg_ns"), at(high, l, "avg_ns")), at(high, "fluid", "avg_ns"))
+		best := func(on string) probe {
+			return frame.Least(at(high, s+on, "avg_ns"), at(high, m+on, "avg_ns"), at(high, l+on, "avg_ns"))
+		}
+		itself, equal := best("["+f+own+"]"), best("["+MappingFluid+"]")
+		fluid, id := at(high, "fluid", "avg_ns"), id+"high/"+f
+		out[id], out[id+"/own"] = frame.Over(best(""), fluid), frame.Over(itself, fluid)
+		out[id+"/hardware"], out[id+"/scheduler"] = frame.Over(itself, equal), frame.Over(equal, fluid)
 	}
 	out[id+"high/plateau"] = rising(high, "rate", "fc-adaptb-l", "r-adaptb-l", "fluid")
 	var gains []probe

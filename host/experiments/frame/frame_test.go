@@ -265,23 +265,43 @@ func TestStudy(t *testing.T) {
 // What a book lacks is named with its claim.
 func TestBook(t *testing.T) {
 	for bad, want := range map[string]string{
-		"claims: [{id: a, source: s, text: t}]":                                                  "a rule with a published number, or bounds",
-		"claims: [{id: a, source: s, text: t, rule: near}]":                                      "a rule with a published number",
-		"claims: [{id: a, source: s, text: t, rule: nigh, published: 1}]":                        "a rule with a published number",
-		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                               "bounds of 2 to 1",
-		"claims: [{id: a, source: s, text: t, least: .nan}]":                                     "bounds of NaN",
-		"claims: [{id: a, source: s, text: t, rule: none, published: 1}]":                        "none is of 0",
-		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                     "rule gain",
-		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                       "a rule with a published number",
-		"claims: [{id: a, text: t, least: 1}]":                                                   "a source and a text",
-		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                              `no cause "x"`,
-		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                 "a cause and no bounds",
-		"claims: [{id: a, source: s, text: t, least: 1, more: 2}]":                               "more",
-		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                `no claim has the cause "x"`,
-		"claims: [{id: a, source: s, text: t, least: 1}, {id: a, source: s, text: t, least: 1}]": "claim 2",
+		"claims: [{id: a, source: s, text: t}]":                                                      "a rule with a published number, or bounds",
+		"claims: [{id: a, source: s, text: t, rule: near}]":                                          "a rule with a published number",
+		"claims: [{id: a, source: s, text: t, rule: nigh, published: 1}]":                            "a rule with a published number",
+		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                                   "bounds of 2 to 1",
+		"claims: [{id: a, source: s, text: t, least: .nan}]":                                         "bounds of NaN",
+		"claims: [{id: a, source: s, text: t, rule: none, published: 1}]":                            "none is of 0",
+		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                         "rule gain",
+		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                           "a rule with a published number",
+		"claims: [{id: a, text: t, least: 1}]":                                                       "a source and a text",
+		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                                  `no cause "x"`,
+		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                     "a cause and no bounds",
+		"claims: [{id: a, source: s, text: t, least: 1, more: 2}]":                                   "more",
+		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                    `no claim has the cause "x"`,
+		"claims: [{id: a, source: s, text: t, least: 1}, {id: a, source: s, text: t, least: 1}]":     "claim 2",
+		"claims: [{id: 'a/{}', each: [x, y], source: s, text: t, rule: near, published: [1, 2, 3]}]": "3 values or causes for 2 claims",
+		"claims: [{id: a, each: [x, y], source: s, text: t, least: 1}]":                              "claim 2",
 	} {
 		if _, err := Book([]byte(bad)); !errors.Is(err, ErrBook) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", bad, err, want)
+		}
+	}
+}
+
+// A line for several names is a claim each, with its own published value and cause, or the one of all.
+func TestEach(t *testing.T) {
+	got, err := Book([]byte(`
+causes: {w: {text: why}}
+claims: [{id: "a/{}/b", each: [x/1, y/2], on: "{}", source: s, text: "of {}", rule: at least, published: [1, 2], cause: [w, ""]}, {id: c, source: s, text: t, least: 3}]`))
+	if err != nil || len(got) != 3 {
+		t.Fatal(got, err)
+	}
+	for i, want := range []struct {
+		id, on, text, cause string
+		least               float64
+	}{{"a/x/1/b", "x", "of x/1", "why", 1}, {"a/y/2/b", "y", "of y/2", "", 2}, {"c", "", "t", "", 3}} {
+		if c := &got[i]; c.ID != want.id || c.On != want.on || c.Text != want.text || c.cause.Text != want.cause || c.least != want.least {
+			t.Errorf("%+v, expected %+v", c, want)
 		}
 	}
 }

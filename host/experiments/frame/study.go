@@ -47,7 +47,8 @@ type Cause struct {
 	Evidence string `yaml:"evidence"`
 }
 
-// line is a claim in the data file, or one for each name: {} stands for it in id, text and what it is of.
+// line is a claim in the data file, or one for each name: {} stands for it in id, text and what it is of (there up
+// to its first slash).
 // Published values and causes are then one for all or one each.
 type line struct {
 	Claim     `yaml:",inline"`
@@ -85,6 +86,7 @@ func (l *line) claims() ([]Claim, error) {
 		for _, s := range []*string{&c.ID, &c.Text, &c.On} {
 			*s = strings.ReplaceAll(*s, "{}", name)
 		}
+		c.On, _, _ = strings.Cut(c.On, "/")
 		if n := len(l.Published); n > 0 {
 			c.Published = &l.Published[min(i, n-1)]
 		}

@@ -59,8 +59,7 @@ func (o Open) with(key string, factor float64) Open {
 
 const (
 	lastAccuracy = 0.96285 // table 3: the mean of the networks at full depth
-	window       = int64(100e6)
-	edgeBatch    = 128 // the largest
+	edgeBatch    = 128     // the largest
 	pixels       = 3 * 224 * 224 * 4
 )
 
@@ -271,15 +270,17 @@ func (p *profiler) together(network string, batch int, theta float32, sets ...de
 }
 
 // alone is the time of so many images at full depth, with the GPU for themselves.
-func (e *Edge) alone(network string, images int) (ns int64) {
-	n := e.nets[network]
-	for images > 0 {
-		b := edgeBatch
+func (e *Edge) alone(network string, images int) int64 {
+	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
+}
+
+// Whole is the time of so many images in the largest batches, powers of two up to most.
+func Whole(images, most int, of func(batch int) int64) (ns int64) {
+	for b := most; images > 0; images -= b {
 		for b > images {
 			b /= 2
 		}
-		ns += n.alone[b-1]
-		images -= b
+		ns += of(b)
 	}
 	return ns
 }
@@ -290,7 +291,7 @@ func EdgeSystems() []string {
 }
 
 // Window is how long every system collects requests, in ns.
-const Window = window
+const Window int64 = 100e6
 
 // System makes a system by name for some networks with their latency models; ablations are seeb:1 to seeb:6,
 // sensitivities seeb:LAMBDA1:LAMBDA2.
@@ -299,7 +300,7 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 	for _, n := range networks {
 		batches[n] = int(math.Round(open["batch"]))
 	}
-	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: window}
+	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: Window}
 	switch system {
 	case "seeb", "seeb:6":
 	case "seeb-literal":
@@ -315,20 +316,20 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 	case "seeb:5":
 		seeb.NoUnits = true
 	case "batch":
-		return &sched.Collect{Label: system, Window: window, Batches: batches}, nil
+		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
 	case "batch:8": // the size that its published latency fits
 		for n := range batches {
 			batches[n] = 8
 		}
-		return &sched.Collect{Label: system, Window: window, Batches: batches}, nil
+		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
 	case "triton":
 		return &sched.Collect{Label: system}, nil
 	case "deeprt":
-		return &sched.Collect{Label: system, Window: window, One: true}, nil
+		return &sched.Collect{Label: system, Window: Window, One: true}, nil
 	case "gslice":
-		return &sched.Collect{Label: system, Window: window, Share: true, Resize: int64(open["gslice"])}, nil
+		return &sched.Collect{Label: system, Window: Window, Share: true, Resize: int64(open["gslice"])}, nil
 	case "branchynet":
-		return &sched.Collect{Label: system, Window: window, Batches: batches, Theta: float32(open["branchynet"])}, nil
+		return &sched.Collect{Label: system, Window: Window, Batches: batches, Theta: float32(open["branchynet"])}, nil
 	default:
 		if n, err := fmt.Sscanf(system, "seeb:%g:%g", &seeb.Lambda1, &seeb.Lambda2); n != 2 || err != nil {
 			return nil, fmt.Errorf("no system %q; there are %v", system, EdgeSystems())
@@ -357,7 +358,7 @@ const added = "+window"
 func (e *Edge) deadline(network string, images int, load string) int64 {
 	d := int64(1.2 * float64(e.alone(network, images)))
 	if strings.HasSuffix(load, added) {
-		d += window
+		d += Window
 	}
 	return d
 }

@@ -100,39 +100,27 @@ type Outcome struct {
 // proportional to it, not how large): assumed.
 const form = 0.1
 
-func (r *Run) form() float64 {
-	if r.Form > 0 {
-		return r.Form
-	}
-	return form
-}
-
 // system is a policy and a launching mode of the GPU.
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
-	share := func(label string, limit int, reactive bool) (sched.Policy, string, error) {
-		return &sched.Sharing{Label: label, BMax: MaxBatch, Limit: limit, Reactive: reactive, Form: r.form()}, "priority", nil
-	}
-	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: r.form(), Low: r.Low, Exits: r.Theta > 0}
+	form := cmp.Or(r.Form, form)
+	share := &sched.Sharing{Label: r.System, BMax: MaxBatch, Form: form}
+	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Exits: r.Theta > 0}
 	if r.Model != nil {
 		m := *r.Model
 		strait.Model = &m
 	}
-	mode = "priority"
+	policy, mode = strait, "priority"
 	switch r.System {
 	case "temporal":
-		return share("temporal", 1, false)
+		policy, share.Limit = share, 1
 	case "static":
-		return share("static", 3, false)
+		policy, share.Limit = share, 3
 	case "pairs": // figure 1
-		p, mode, err := share("pairs", 2, false)
-		p.(*sched.Sharing).Instances = 1
-		return p, mode, err
+		policy, share.Limit, share.Instances = share, 2, 1
 	case "one-low": // static sharing that does by a constant what Strait's cap comes to here
-		p, mode, err := share("one-low", 3, false)
-		p.(*sched.Sharing).Lows = 1
-		return p, mode, err
+		policy, share.Limit, share.Lows = share, 3, 1
 	case "reactive":
-		return share("reactive", 4, true)
+		policy, share.Limit, share.Reactive = share, 4, true
 	case "xsched": // no batches, no dropping: kernels go to the interceptor as they come
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
 	case "xsched-4": // the same with four streams for each network: how many there are is not given
@@ -157,7 +145,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	default:
 		return nil, "", fmt.Errorf("no system %q; there are %v", r.System, Systems())
 	}
-	return strait, mode, nil
+	return policy, mode, nil
 }
 
 // Systems are those that are compared.

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
 )
 
 func bed(t *testing.T) *strait.Bed {
@@ -50,6 +51,14 @@ func TestProfile(t *testing.T) {
 		for i, u := range tab.Use[0] {
 			if p := u.Peak(); p < 0.1 || p > 1 {
 				t.Errorf("%s at batch %d uses %v", m.Name, i+1, u)
+			}
+			for r, v := range u { // the kernels are in float32
+				if (v > 0) == (r == predict.Tensor) {
+					t.Errorf("%s at batch %d uses %v: resource %d", m.Name, i+1, u, r)
+				}
+			}
+			if u[predict.L1] > u[predict.FMA] || u[predict.L2] > 1 {
+				t.Errorf("%s at batch %d uses %v: more of the L1 than of the pipes that it feeds, or all of the L2", m.Name, i+1, u)
 			}
 		}
 	}

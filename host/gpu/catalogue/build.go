@@ -127,6 +127,18 @@ func (t Tile) efficiency(r *Rule) float64 {
 	return side / (side + r.Reuse)
 }
 
+// words is what the threads read of the shared memory a MAC: 32 of them, as 8 x 4, take each word once for all.
+func (t Tile) words() float64 {
+	a, b := 8., 8.
+	switch t.M * t.N / t.Threads {
+	case 16:
+		a, b = 4, 4
+	case 8:
+		a, b = 2, 4
+	}
+	return (8*a + 4*b) / (8 * a * 4 * b)
+}
+
 // tensor is a byte range in the arena.
 type tensor struct {
 	span    kernel.Span
@@ -308,6 +320,8 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 			moved += (span.To - span.From) / wordBytes
 		}
 		k.Bytes = moved * wordBytes
+		k.L2 = max(k.L2, k.Bytes)
+		k.L1 = max(k.L1, k.L2)
 		p.Kernels = append(p.Kernels, k)
 		if o.exitsHere {
 			p.Exits = append(p.Exits, i)
@@ -353,6 +367,7 @@ func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	issue := min(1, float64(t.Threads)/m.rule().Fill)
 	work := float64(t.M) * float64(t.N) * float64(o.k)
 	return kernel.Kernel{
+		L2: int64(blocks) * int64(t.M+t.N) * int64(o.k) * wordBytes, L1: int64(float64(blocks) * work * t.words() * wordBytes),
 		Name: o.name, Blocks: blocks, Threads: t.Threads, Regs: t.Regs, Shared: (t.M + t.N) * 8 * wordBytes * 2,
 		Issue: issue, BlockNs: m.rule().Prologue + work/(m.MACs*issue*t.efficiency(m.rule())),
 	}

@@ -36,6 +36,8 @@ type Kernel struct {
 	Issue   float64 // share in (0, 1] of an SM's issue slots that a block alone there uses
 	BlockNs float64 // ns of a block that has an SM and the DRAM to itself
 	Bytes   int64   // DRAM traffic of the whole kernel, or bytes copied
+	L2      int64   // bytes that the whole kernel asks of the L2; 0: not known, nothing is read twice
+	L1      int64   // bytes that it asks of the L1 and the shared memory; 0: not known
 	Reads   []Span  // bytes whose earlier value it uses
 	Writes  []Span
 }

@@ -6,6 +6,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -50,16 +51,8 @@ type served struct {
 }
 
 // whole is the time of so many images, in the largest batches.
-func (n *served) whole(images int) (ns int64) {
-	for images > 0 {
-		k := len(n.alone) - 1
-		for 1<<k > images {
-			k--
-		}
-		ns += n.alone[k]
-		images -= 1 << k
-	}
-	return ns
+func (n *served) whole(images int) int64 {
+	return seeb.Whole(images, 1<<(len(n.alone)-1), func(batch int) int64 { return n.alone[bits.Len(uint(batch))-1] })
 }
 
 // run is state of a run on one GPU.

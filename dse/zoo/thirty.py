@@ -6,7 +6,7 @@ Two parts, each with the `dse` command alone and photographs that nothing here w
 1. Every network of SURVEY is exported and `dse operators` asked what of it is not supported. The counts,
    by operator and number of networks that need it, choose the next operator.
 2. Every network of AGREE, weights drawn from a seed and its normalisations fitted to photographs, is
-   compiled for a configuration, calibrated on some photographs and held to onnxruntime on others:
+   compiled for a configuration (where `dse operators` says so, for that configuration with post and depthwise), calibrated on some photographs and held to onnxruntime on others:
    logits of the 16-bit network within 2 % of the largest logit. A network that cannot be compiled is
    written down with its reason; it does not count. Beside it stands how far PyTorch's own logits, in float, move
    where nothing but the input is rounded to 16 bits: weights from a seed make rounding grow from layer to layer.
@@ -55,6 +55,8 @@ AGREE = """
     timm:repvgg_a0 googlenet timm:resnet14t regnet_x_1_6gf resnet18 timm:resnet18d timm:efficientnet_es timm:resnet26
     timm:resnet26d densenet121 timm:selecsls42b timm:dla34 resnet34 timm:resnetv2_50 resnet50 resnext50_32x4d
     inception_v3 vgg11_bn timm:darknet17 timm:nf_resnet26
+    mobilenet_v3_small mobilenet_v3_large timm:lcnet_050 timm:ghostnet_100 timm:mnasnet_small timm:hardcorenas_a timm:regnety_002
+    regnet_y_400mf timm:cs3darknet_s efficientnet_b0
 """.split()
 
 # The CNNs looked at for what is missing: torchvision's, and of each of timm's families of CNNs some.
@@ -195,6 +197,14 @@ def agree(binary: Path, config: str, model: Path, calibrate: Path, held: Path) -
     }
 
 
+def with_post(config: str, into: Path) -> Path:
+    """The configuration with the post stage and the depthwise unit."""
+    text = (HERE.parents[1] / "hw" / "configs" / f"{config}.yaml").read_text()
+    path = into / f"{config}-post.yaml"
+    path.write_text(re.sub(r"^name: .*$", f"name: {config}-post", text, flags=re.M) + "post: true\ndepthwise: true\n")
+    return path
+
+
 def needs(doc: dict) -> dict:
     (n,) = doc["networks"]
     return {"whole": n["whole"], "needs": [{"op": x["op"], "why": x["why"], "nodes": x["nodes"]} for x in n["needs"] or []]}
@@ -212,7 +222,7 @@ def markdown(result: dict) -> str:
     out += ["| network | layers | GMAC | worst logit, % of the largest | float, its input alone rounded | same class | |", "|---|---:|---:|---:|---:|---:|---|"]
     for name, r in sorted(result["agree"].items(), key=lambda kv: (not kv[1]["agrees"], kv[0])):
         if "worst" in r:
-            note = "" if r["agrees"] else "beyond 2 %"
+            note = ", ".join(["with post"] * r.get("post", False) + ["beyond 2 %"] * (not r["agrees"]))
             rounded = f"{100 * r['input_rounded']:.3f}" if "input_rounded" in r else ""
             out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {rounded} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
         else:
@@ -295,7 +305,9 @@ def main() -> int:
             result["survey"][name] = needs(doc)
         said = "; ".join(kind(x) for x in needs(doc)["needs"]) or "supported"
         if name in AGREE:
-            result["agree"][name] = agree(args.dse, args.config, model, calibrate, held)
+            post = bool(doc["networks"][0]["post"])
+            config = str(with_post(args.config, args.work)) if post else args.config
+            result["agree"][name] = agree(args.dse, config, model, calibrate, held) | ({"post": True} if post else {})
             if "why" not in result["agree"][name]:
                 result["agree"][name]["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
             said += f"; {result['agree'][name]}"

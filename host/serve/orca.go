@@ -58,13 +58,13 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for _, on := range s.devices.list() {
 		m.busy[on] = on.busy()
 	}
-	for _, open := range s.opened() {
-		m.queued += open.queued.Load()
-	}
 	for len(l.marks) > 1 && now.Sub(l.marks[1].at) >= loadWindow { // one that is older than the window stays
 		l.marks = l.marks[1:]
 	}
 	if now.Sub(l.made) >= loadEvery {
+		for _, open := range s.opened() {
+			m.queued += open.queued.Load()
+		}
 		l.latest, l.made = written(l.marks[0].until(m)), now
 	}
 	if n := len(l.marks); n > 1 && now.Sub(l.marks[n-2].at) < loadEvery {

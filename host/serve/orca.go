@@ -57,11 +57,11 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	defer l.mu.Unlock()
 	m := mark{at: now, busy: map[*shared]uint64{}}
 	m.answered, m.failed = s.book.ended()
+	if last := &l.marks[len(l.marks)-1]; now.Sub(l.made) < loadEvery && m.answered == last.answered && m.failed == last.failed {
+		return l.latest
+	}
 	for _, on := range s.devices.list() {
 		m.busy[on] = on.busy()
-	}
-	for _, open := range s.opened() {
-		m.queued += open.queued.Load()
 	}
 	for len(l.marks) > 1 { // one that is older than the window stays
 		next := &l.marks[1]
@@ -71,6 +71,9 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 		l.marks = l.marks[1:]
 	}
 	if now.Sub(l.made) >= loadEvery {
+		for _, open := range s.opened() {
+			m.queued += open.queued.Load()
+		}
 		l.latest, l.made = written(l.marks[0].until(m)), now
 	}
 	if n := len(l.marks); n > 1 && now.Sub(l.marks[n-2].at) < loadEvery {

@@ -56,8 +56,8 @@ var literals = []literal{
 	{"K_TWO", "layer_fetch.sv", 1, `\bf\.k == # \|\| \(f\.k != `, next}, // one after the last code
 	{"K_ONE", "layer_fetch.sv", 1, `\bf\.k != # && \(STACK == 0`, nil},
 	{"K_TWO", "layer_fetch.sv", 1, `!is_gemm \|\| f\.k == # \|\| b_act_i`, nil},
-	{"K_HALF", "", 0, `\bhalf = (?:STACK && )?(?:f\.k|k_i) == #;`, nil},
-	{"K_TWO", "", 0, `\bpair = (?:STACK && )?(?:f\.k|k_i) == #;`, nil},
+	{"K_HALF", "", 0, `\bhalf = (?:STACK && )?(?:f\.k|k_i) == #(?: && !dw)?;`, nil},
+	{"K_TWO", "", 0, `\bpair = (?:STACK && )?(?:f\.k|k_i) == #(?: && !dw)?;`, nil},
 	{"K_HALF", "", -1, `\(f\.k == #\) \? d\.w_[a-z]+_h\b`, nil},
 	{"K_TWO", "", -1, `\(f\.k == #\) \? d\.w_[a-z]+_2\b`, nil},
 	{"K_HALF", "", -1, `\btc = \(f\.k == #\) \? \(two \? 16'\(T_C\) : 16'\(2 \* T_C\)\)`, nil},

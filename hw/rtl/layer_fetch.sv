@@ -145,7 +145,7 @@ module layer_fetch #(
     exact = (step_q <= 4'd7 && step_q != 4'd5) || (DEPTHWISE != 0 && step_q == 4'd15);  // a view may leave rows out
     any = 1'b0;
     step_err = (step_q >= 4'd8 && step_q != 4'd11 && step_q != 4'd13
-                && (DEPTHWISE == 0 || step_q < 4'd14)) ? abi_pkg::ERR_TILE_RANGE
+                && (DEPTHWISE == 0 || (step_q != 4'd14 && step_q != 4'd15))) ? abi_pkg::ERR_TILE_RANGE
                                                                       : abi_pkg::ERR_DESC_SHAPE;
     unique case (step_q)
       4'd0: begin
@@ -288,7 +288,7 @@ module layer_fetch #(
                  || (!is_gemm && d.out_c != d.in_c)
                  || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
                                  : (!weighted && d.bias_count != '0));
-    bad_shift_q <= d.shift > 6'd47 || (POST != 0 && d.curve && d.curve_step > 4'd11) || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
+    bad_shift_q <= d.shift > 6'd47 || (POST != 0 && d.curve && d.curve_step > 4'(abi_pkg::CURVE_STEP_MAX)) || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
     bad_address_q <= d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
                  || w_align != '0 || w_bytes[WA-1:0] != '0 || w_tile[WA-1:0] != '0
                  || d.bias_offset[WA-1:0] != '0;

@@ -291,13 +291,15 @@ func (w *patience) behind(level int) int {
 // mayLetGo reports whether a request that will be late may be let go.
 func (p *Plus) mayLetGo(now Time, q *plan, r *Request) bool {
 	return !p.Last && float64(now-r.Arrived) > q.tail && canWait(now, r) &&
-		len(p.wait.off) < maxLetGo && float64(p.letGone()) < mul(letGo, float64(q.arrived))
+		len(p.wait.off) < maxLetGo && float64(p.letGone(r.Network)) < mul(letGo, float64(q.arrived))
 }
 
-// letGone is the number of requests ever let go, of the networks that are still there.
-func (p *Plus) letGone() (n int64) {
+// letGone is the number of a network's requests ever let go, on all devices.
+func (p *Plus) letGone(network string) (n int64) {
 	for _, q := range p.plans {
-		n += q.letGo
+		if q.network == network {
+			n += q.letGo
+		}
 	}
 	return n
 }

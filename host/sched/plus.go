@@ -32,7 +32,7 @@ import (
 
 const (
 	guardBatches = 2     // limit of N_Q for the guard, in B_max
-	letGo        = 0.008 // share of requests that may be let go
+	letGo        = 0.008 // share of a network's requests that may be let go
 	endurance    = 20    // a request that was let go waits up to this many times its own time
 	tailKept     = 0.7   // share of the requests beyond the tail in the order of arrival that may begin beyond it
 	overLimit    = 30    // at this many more, no request stands back

@@ -234,7 +234,7 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 // saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
 // pools, which only pass on what they read.
 func saturated(d *abi.Desc, slot []byte) (n int64) {
-	if d.Op != abi.OpGEMM {
+	if d.Op != abi.OpGEMM && d.Op != abi.OpDepthwise {
 		return 0
 	}
 	for y := range int(d.OutH) {

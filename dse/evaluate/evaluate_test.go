@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -104,6 +106,21 @@ func TestSaturated(t *testing.T) {
 		whole, err := p.Run(in)
 		if err != nil || !reflect.DeepEqual(got, whole) {
 			t.Errorf("layer by layer %v, at once %v, %v", got, whole, err)
+		}
+	}
+}
+
+// What passes the drain counts where it saturates; a pool only passes it on.
+func TestSaturatedOperators(t *testing.T) {
+	slot := []byte{0xff, 0x7f, 1, 0, 0x00, 0x80}
+	for _, op := range abi.Ops() {
+		d := abi.Desc{Op: op, OutH: 1, OutW: 1, OutC: 3, OutPix: 3, OutRowBytes: 6, ClampLo: math.MinInt16, ClampHi: math.MaxInt16}
+		want := int64(0)
+		if g := cost.GeomOf(&d); g.Drained() {
+			want = 2
+		}
+		if got := saturated(&d, slot); got != want {
+			t.Errorf("%v: %d saturated, want %d", op, got, want)
 		}
 	}
 }

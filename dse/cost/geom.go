@@ -135,9 +135,9 @@ func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB())
 // instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
 func (g Geom) ByColumns(d configs.Design) bool {
 	if g.Op == abi.OpDepthwise {
-		return g.KW == 3 && g.SW < 3 && g.InC <= poolGroups*d.NB()
+		return g.KW == 3 && g.SW < 3 && g.InC <= PoolGroups*d.NB()
 	}
-	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
+	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= PoolGroups*d.NB()
 }
 
 // PoolTaps is the taps of NB lanes in an output row of a pool or depthwise layer, which takes at least as many cycles.

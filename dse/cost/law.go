@@ -82,7 +82,7 @@ const (
 	postCycles   = 3    // more of the post stage's, where products and curves are built
 	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
-	poolGroups   = 64   // channel groups of which the pool unit remembers columns
+	PoolGroups   = 64   // channel groups of which the pool and the depthwise unit remember columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
 	poolDelay    = 6    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port

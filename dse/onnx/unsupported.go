@@ -44,8 +44,15 @@ func (e *UnsupportedError) Error() string {
 	if len(post) > 0 {
 		fmt.Fprintf(&b, "; a design with post: true runs %s", strings.Join(post, ", "))
 	}
-	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(Supported(), ", "))
+	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(e.others(), ", "))
 	return b.String()
+}
+
+// others are the operators that Import maps, without those that it refuses here.
+func (e *UnsupportedError) others() []string {
+	return slices.DeleteFunc(Supported(), func(name string) bool {
+		return slices.ContainsFunc(e.Ops, func(op UnsupportedOp) bool { return op.Op == name })
+	})
 }
 
 // Is makes errors.Is(err, ErrUnsupported) hold.

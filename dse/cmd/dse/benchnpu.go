@@ -184,7 +184,7 @@ func schemes(network string, from recipe.Import, d configs.Design) (map[int][]pu
 	if d.Board == "" {
 		return nil, nil
 	}
-	t := target{Network: network, Import: from, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", place: place{BytesPerCycle: d.DRAM.BytesPerCycle}}
+	t := target{Network: network, Import: from, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", post: d.Post, place: place{BytesPerCycle: d.DRAM.BytesPerCycle}}
 	in, err := t.load()
 	if err != nil {
 		return nil, err

@@ -102,6 +102,13 @@ func (c *compareCmd) Run(e *cli.Env) error {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	t := target{Network: c.Network, Import: c.Import, Backbone: c.Backbone, Seed: c.Seed}
+	for _, name := range []string{c.A, c.B} {
+		d, err := configs.Load(name)
+		if err != nil {
+			return err
+		}
+		t.post = t.post || d.Post
+	}
 	w, err := t.workload()
 	if err != nil {
 		return err

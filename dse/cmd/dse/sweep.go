@@ -36,6 +36,7 @@ type target struct {
 	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
 	Mapping  string `law:"rtl" default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
 	place
+	post bool // a design that is looked at may have the post stage
 }
 
 // given resolves the flags.
@@ -54,6 +55,7 @@ func (t *target) load() (*given, error) {
 		return nil, err
 	}
 	grid.Mapping = mappings(t.Mapping)
+	t.post = t.post || grid.Template.Post
 	w, err := t.workload()
 	if err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func mappings(name string) mapping.Options {
 }
 
 func (t *target) workload() (*search.Workload, error) {
-	g, err := t.Graph(t.Network, t.Seed, false)
+	g, err := t.Graph(t.Network, t.Seed, t.post)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +320,7 @@ func (c *sweepCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	c.post = slices.Contains(c.Post, "on")
 	in, err := c.load()
 	if err != nil {
 		return err

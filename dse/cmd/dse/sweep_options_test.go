@@ -1,0 +1,20 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/cli"
+)
+
+// A network with a function or a product is swept where the axis post has designs that run it, and refused by its
+// operator where it has none.
+func TestSweepWithPost(t *testing.T) {
+	args := []string{"sweep", "--network", "../../onnx/testdata/ops/post_composed.onnx", "--board", "zcu104", "--tp", "4", "--tc", "16", "--tr", "64"}
+	if code, stdout, stderr := call(append(args, "--post", "off,on")...); code != cli.OK || !strings.Contains(stdout, "poston") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := call(args...); code != cli.Input || !strings.Contains(stderr, "a design with post: true runs") {
+		t.Errorf("without: exit code %d: %s", code, stderr)
+	}
+}

@@ -49,8 +49,10 @@ const (
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
 	// stand for it.
 	tailSteps = 4
-	// curveStarts limits the places that are tried for the first segment, for each width.
-	curveStarts = 128
+	// curveStarts limits the places that are tried for the first segment, for each width; they are not further apart than
+	// curveOverlap segments, so that no function between two of them is missed.
+	curveStarts  = 128
+	curveOverlap = 8
 )
 
 // sums are those of weighted points, from which the line with the least square error follows.
@@ -101,7 +103,7 @@ func fit(f *graph.Function, s *spread, headroom float64, mid, out int) (curve *a
 		const all = math.MaxUint16 + 1
 		window := abi.CurveSegments << width
 		every := 1 << width
-		for (all-window)/every > curveStarts {
+		for (all-window)/every > curveStarts && every < curveOverlap<<width {
 			every *= 2
 		}
 		for start := math.MinInt16; start == math.MinInt16 || start+window <= math.MinInt16+all; start += every {

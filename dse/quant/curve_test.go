@@ -33,6 +33,8 @@ func TestCurve(t *testing.T) {
 	}{
 		{&graph.Function{Name: "Sigmoid"}, 2, 0.0025, [2]bool{true, true}},
 		{&graph.Function{Name: "Tanh"}, 1, 0.005, [2]bool{true, true}},
+		{&graph.Function{Name: "Tanh"}, 300, 0.01, [2]bool{true, true}}, // narrow against what stands in front of it
+		{&graph.Function{Name: "Sigmoid"}, 300, 0.01, [2]bool{true, true}},
 		{silu, 0.25, 0.001, [2]bool{}},
 		{silu, 1, 0.005, [2]bool{}},
 		{silu, 4, 0.001, [2]bool{true, true}},

@@ -131,8 +131,8 @@ var tripBreaks = []struct{ name, file, old, new, want string }{
 	{"two writes of a stream", "read.hpp", "      fetched.write(beat);\n", "      fetched.write(beat);\n      fetched.write(beat);\n", "II=1, but fetched is written more than 1 time(s) a trip"},
 	{"two reads of a stream", "compute.hpp", "      const row_t row = rows.read();\n", "      rows.read();\n      const row_t row = rows.read();\n", "II=1, but rows is read more than 1 time(s) a trip"},
 	{
-		"a loop in what is called", "write.hpp", "inline word_t requantise(s64 x, int shift, const layer_t &l) {\n#pragma HLS inline\n",
-		"__attribute__((noinline)) static word_t requantise(s64 x, int shift, const layer_t &l) {\n  volatile int q = 0;\nhidden:\n  for (int i = 0; i < shift; i++) {\n#pragma HLS loop_tripcount max=48\n    q = q + 1;\n  }\n",
+		"a loop in what is called", "write.hpp", "inline s64 rescale(s64 x, int shift) {\n#pragma HLS inline\n",
+		"__attribute__((noinline)) static s64 rescale(s64 x, int shift) {\n  volatile int q = 0;\nhidden:\n  for (int i = 0; i < shift; i++) {\n#pragma HLS loop_tripcount max=48\n    q = q + 1;\n  }\n",
 		"(steps): pipelined, and calls",
 	},
 	{

@@ -12,6 +12,7 @@ module npu_core_checker (
     input logic read_half_i,
     input logic mac_cycle_i,
     input logic [15:0] macs_i,
+    input logic [15:0] dw_macs_i,
     input logic st_weights_i,
     input logic st_acts_i,   // of GEMMs or pools
     input logic st_drain_i,
@@ -31,7 +32,7 @@ module npu_core_checker (
       else $error("npu_core: a kept tensor is written into the half that is read");
       assert (inc(abi_pkg::CNT_CYCLES_BUSY) == 16'd1) else $error("npu_core: CYCLES_BUSY");
       assert (inc(abi_pkg::CNT_MAC_CYCLES) == 16'(mac_cycle_i)) else $error("npu_core: MAC_CYCLES");
-      assert (inc(abi_pkg::CNT_MACS) == macs_i) else $error("npu_core: MACS");
+      assert (inc(abi_pkg::CNT_MACS) == (macs_i | dw_macs_i)) else $error("npu_core: MACS");
       assert (inc(abi_pkg::CNT_STALL_WEIGHTS) == 16'(st_weights_i)) else $error("npu_core: STALL_WEIGHTS");
       assert (inc(abi_pkg::CNT_STALL_ACTIVATIONS) == 16'(st_acts_i)) else $error("npu_core: STALL_ACTIVATIONS");
       assert (inc(abi_pkg::CNT_STALL_DRAIN) == 16'(st_drain_i)) else $error("npu_core: STALL_DRAIN");
@@ -52,6 +53,7 @@ bind npu_core npu_core_checker u_checker (
     .read_half_i(g_rd_valid ? g_rd_half : p_rd_half),
     .mac_cycle_i (mac_cycle),
     .macs_i      (macs),
+    .dw_macs_i   (dw_macs),
     .st_weights_i(st_weights),
     .st_acts_i   (st_acts || st_pool),
     .st_drain_i  (st_drain),

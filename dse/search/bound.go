@@ -30,6 +30,8 @@ type poolEntry struct {
 
 	dram          configs.DRAM
 	batch, tb, tr int
+
+	tp, tc int // of a depthwise layer, behind which weights of the next one come
 }
 
 func newLayer(g cost.Geom) layer {

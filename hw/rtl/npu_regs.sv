@@ -556,9 +556,8 @@ module npu_regs #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) refused_q <= 1'b0;
-    else if ((do_write_q && !write_ok) || (do_read_q && !hit)) refused_q <= 1'b1;
-    else if (we && addr == abi_pkg::REG_ACCESS && set[abi_pkg::REG_ACCESS_REFUSED_LSB]) refused_q <= 1'b0;
+    refused_q <= rst_ni && ((do_write_q && !write_ok) || (do_read_q && !hit)
+                 || (refused_q && !(we && addr == abi_pkg::REG_ACCESS && set[abi_pkg::REG_ACCESS_REFUSED_LSB])));
   end
 
   assign bvalid_o = bvalid_q;

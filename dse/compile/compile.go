@@ -239,7 +239,7 @@ func alike(a, b *quant.Layer) bool {
 // weight returns the weight of output channel o, tap and input channel i of a group.
 func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
 	node := &c.g.Nodes[n]
-	if parts, ok := split.Depthwise(c.d, groups, p.window.KH, p.window.KW, c.g.Tensors[p.in].W); ok && groups == c.g.Tensors[p.in].C && groups == c.g.Tensors[p.out].C {
+	if parts, ok := split.Depthwise(c.d, c.g.Tensors[p.in], c.g.Tensors[p.out], groups, p.window.KH, p.window.KW); ok {
 		taps := p.window.KH * p.window.KW
 		for _, w := range parts {
 			p.op, p.name = abi.OpDepthwise, suffix(node.Name, w, len(parts))
@@ -391,7 +391,7 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	}
 	if p.res != graph.None {
 		g.Residual, g.ResPix, g.Product = true, c.l.Pix(p.res), p.product
-		if factor := c.g.Tensors[p.res]; p.product && factor.H*factor.W == 1 && out.H*out.W > 1 {
+		if p.product && c.g.Tensors[p.res].OnePixelOf(out) {
 			g.ResPix = 0
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
@@ -234,7 +235,7 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 // saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
 // pools, which only pass on what they read.
 func saturated(d *abi.Desc, slot []byte) (n int64) {
-	if d.Op != abi.OpGEMM && d.Op != abi.OpDepthwise {
+	if g := cost.GeomOf(d); !g.Drained() {
 		return 0
 	}
 	for y := range int(d.OutH) {

@@ -23,6 +23,9 @@ type Tensor struct {
 // Elems is the number of elements of one sample.
 func (t Tensor) Elems() int { return t.H * t.W * t.C }
 
+// OnePixelOf tells whether t is one pixel, which is the factor of all of a larger map's.
+func (t Tensor) OnePixelOf(of Tensor) bool { return t.H*t.W == 1 && of.H*of.W > 1 }
+
 // Op is what a node computes.
 type Op int
 

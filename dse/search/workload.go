@@ -249,7 +249,7 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.Window) error {
 	g := l.w.graph
-	if parts, ok := split.Depthwise(l.d, groups, win.KH, win.KW, g.Tensors[in].W); ok && groups == g.Tensors[in].C && groups == g.Tensors[g.Nodes[n].Output].C {
+	if parts, ok := split.Depthwise(l.d, g.Tensors[in], g.Tensors[g.Nodes[n].Output], groups, win.KH, win.KW); ok {
 		for _, p := range parts {
 			if err := l.add(n, abi.OpDepthwise, in, p[0], p[1]-p[0], p[0], p[1]-p[0], res, win, p, parts); err != nil {
 				return err
@@ -328,7 +328,7 @@ func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, ou
 	}
 	if res != graph.None {
 		g.Residual, g.Product, g.ResPix, g.ResOffset = true, node.Op == graph.Mul, w.plan.Pix(res), w.offset(res, out0)%alignment
-		if factor := w.graph.Tensors[res]; g.Product && factor.H*factor.W == 1 && to.H*to.W > 1 {
+		if g.Product && w.graph.Tensors[res].OnePixelOf(to) {
 			g.ResPix = 0
 		}
 	}

@@ -239,7 +239,8 @@ func alike(a, b *quant.Layer) bool {
 // weight returns the weight of output channel o, tap and input channel i of a group.
 func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
 	node := &c.g.Nodes[n]
-	if parts, ok := split.Depthwise(c.d, c.g.Tensors[p.in], c.g.Tensors[p.out], groups, p.window.KH, p.window.KW); ok {
+	in, out := c.g.Tensors[p.in], c.g.Tensors[p.out]
+	if parts, ok := split.Depthwise(c.d, groups, in.C, out.C, in.W, p.window.KH, p.window.KW); ok {
 		taps := p.window.KH * p.window.KW
 		for _, w := range parts {
 			p.op, p.name = abi.OpDepthwise, suffix(node.Name, w, len(parts))
@@ -256,7 +257,7 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		}
 		return nil
 	}
-	inG, outG := c.g.Tensors[p.in].C/groups, c.g.Tensors[p.out].C/groups
+	inG, outG := in.C/groups, out.C/groups
 	if outG > c.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, c.d.CMax)
 	}

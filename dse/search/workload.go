@@ -249,7 +249,7 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.Window) error {
 	g := l.w.graph
-	if parts, ok := split.Depthwise(l.d, g.Tensors[in], g.Tensors[g.Nodes[n].Output], groups, win.KH, win.KW); ok {
+	if parts, ok := split.Depthwise(l.d, groups, g.Tensors[in].C, g.Tensors[g.Nodes[n].Output].C, g.Tensors[in].W, win.KH, win.KW); ok {
 		for _, p := range parts {
 			if err := l.add(n, abi.OpDepthwise, in, p[0], p[1]-p[0], p[0], p[1]-p[0], res, win, p, parts); err != nil {
 				return err

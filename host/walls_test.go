@@ -54,7 +54,6 @@ var rules = map[string][]string{
 	"host/device":                {}, // neither a file format nor a number format of a network
 	"host/predict":               {},
 	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},
-	"host/sched/bound":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/capacity":              {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments/frame", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // in dse: the search that calls it, and the compiler of its stand-in
 	"host/drawn":                 {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":             {},

@@ -69,8 +69,3 @@ func (e *Estimator) Rate(now Time) float64 {
 	}
 	return e.last
 }
-
-// Clone returns an independent copy.
-func (e *Estimator) Clone() Estimator {
-	return Estimator{append([]sample(nil), e.samples...), e.last}
-}

@@ -2,6 +2,7 @@ package bandwidth
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -19,7 +20,7 @@ func TestEstimator(t *testing.T) {
 	if got := e.Rate(1000e6); got != 40e6 { // the first is one second old
 		t.Errorf("%g after a second, expected 40e6", got)
 	}
-	c := e.Clone()
+	c := Estimator{slices.Clone(e.samples), e.last}
 	if got := e.Rate(9e9); got != 40e6 {
 		t.Errorf("%g long after, expected the last", got)
 	}

@@ -44,13 +44,8 @@ type Counts struct {
 
 // Policy is the outer policy. It knows the clients that have sent something recently.
 type Policy struct {
-	o Options
-	learned
-	ids []device.RequestID
-}
-
-// learned is its state.
-type learned struct {
+	o        Options
+	ids      []device.RequestID
 	clients  []client
 	workers  []worker
 	planning bool
@@ -122,26 +117,6 @@ func (p *Policy) Name() string { return "jellyfish-" + p.o.Select.Name() }
 
 // Counts returns the counts so far.
 func (p *Policy) Counts() Counts { return p.counts }
-
-// Snapshot implements sched.Keeper.
-func (p *Policy) Snapshot() any {
-	s := p.learned
-	s.clients, s.workers = slices.Clone(s.clients), slices.Clone(s.workers)
-	for i := range s.clients {
-		s.clients[i].link = p.clients[i].link.Clone()
-	}
-	return s
-}
-
-// Restore implements sched.Keeper.
-func (p *Policy) Restore(snapshot any) {
-	s := snapshot.(learned)
-	s.clients, s.workers = slices.Clone(s.clients), slices.Clone(s.workers)
-	for i := range s.clients {
-		s.clients[i].link = s.clients[i].link.Clone()
-	}
-	p.learned = s
-}
 
 // decision is the result of a plan.
 type decision struct {

@@ -14,7 +14,6 @@
 package sched
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -212,18 +211,4 @@ func (p *Collect) resize(n int) {
 		}
 		at += k
 	}
-}
-
-// Snapshot implements Keeper.
-func (p *Collect) Snapshot() any {
-	c := *p
-	c.slices = slices.Clone(p.slices)
-	return &c
-}
-
-// Restore implements Keeper.
-func (p *Collect) Restore(snapshot any) {
-	c, _ := snapshot.(*Collect)
-	p.slices, p.resized = slices.Clone(c.slices), c.resized
-	p.constant = maps.Clone(c.constant)
 }

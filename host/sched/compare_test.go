@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/sched"
-	"github.com/sluice-npu/sluice/host/sched/bound"
 )
 
 var (
@@ -337,9 +336,9 @@ func TestCompare(t *testing.T) {
 			}
 			b.WriteByte('\n')
 		}
-		capacity := 1e9 * bound.Capacity(tabs[s.table], 0, s.exits())
+		capacity := 1e9 * maxRate(tabs[s.table], 0, s.exits())
 		fmt.Fprintf(&b, "%-34s %-13s %.2f/s can be served", s, "bound", capacity)
-		if average, late := bound.Overload(capacity/1e9, s.rate/1e9, *compareN, s.slo*1e6); average > 0 {
+		if average, late := overloadBounds(capacity/1e9, s.rate/1e9, *compareN, s.slo*1e6); average > 0 {
 			fmt.Fprintf(&b, "; average at least %.0f ms (%+.1f %%), violations at least %.1f %%", average/1e6, 100*(average/1e6/mean(&runs[i][0], 0)-1), 100*late)
 		}
 		b.WriteByte('\n')
@@ -374,7 +373,7 @@ func TestCompareOrder(t *testing.T) {
 		n := float64(len(arrivals))
 		a, b := ran[0].Summary(), ran[1].Summary()
 		order := func(tail int64) string {
-			late := bound.Order(arrivals, results, tab.At(0, 0, 1), s.slo*1e6, tail, len(arrivals)/100)
+			late := bestOrder(arrivals, results, tab.At(0, 0, 1), s.slo*1e6, tail, len(arrivals)/100)
 			if late < 0 {
 				return "    -"
 			}

@@ -241,11 +241,3 @@ func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	}
 	return u
 }
-
-func (l *ledger) clone() ledger {
-	c := ledger{all: slices.Clone(l.all)}
-	for i := range c.all {
-		c.all[i].ids = slices.Clone(c.all[i].ids)
-	}
-	return c
-}

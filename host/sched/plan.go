@@ -18,7 +18,6 @@ package sched
 
 import (
 	"math"
-	"slices"
 )
 
 const (
@@ -67,15 +66,6 @@ func newPlan(network string, t *Table, b int) *plan {
 		network: network, table: t, b: b, rest: cells(), held: cells(), fill: cells(), fillHeld: cells(), stay: make([]float64, n),
 		p0: make([]float64, b+1), lo: make([]float64, b+1), hi: make([]float64, b+1),
 	}
-}
-
-// clone returns a plan that shares only the table with q.
-func (q *plan) clone() plan {
-	c := *q
-	for _, v := range []*[]float64{&c.rest, &c.held, &c.fill, &c.fillHeld, &c.stay, &c.p0, &c.lo, &c.hi} {
-		*v = slices.Clone(*v)
-	}
-	return c
 }
 
 func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }

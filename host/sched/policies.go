@@ -142,16 +142,6 @@ func New(name string, o Options) (Policy, error) {
 	return nil, unknown(name)
 }
 
-// Mapping returns the mapping of the policy with this name.
-func Mapping(name string) (string, error) {
-	for _, e := range entries() {
-		if e.name == name {
-			return e.make(Options{}).Mapping(), nil
-		}
-	}
-	return "", unknown(name)
-}
-
 func unknown(name string) error {
 	names := Names()
 	slices.Sort(names)

@@ -3,8 +3,7 @@
 // actions, in virtual or in real time.
 //
 // The engine tells a policy every event once, after updating State. Most policies keep nothing and decide from State
-// alone. A policy that learns does so at events and is a Keeper: equal states, including what was learned, give equal
-// answers. State lists the requests that wait and run, so cancels, faults and retries need no extra code in a policy.
+// alone. A policy that learns does so at events: equal states, including what was learned, give equal answers. State lists the requests that wait and run, so cancels, faults and retries need no extra code in a policy.
 package sched
 
 import (
@@ -137,14 +136,6 @@ type Plan interface {
 	Find(ctx context.Context) any
 	// Cost is the duration of the computation in virtual time, in ns.
 	Cost() Time
-}
-
-// Keeper is a policy that learns. Snapshot returns a copy of what it has learned; after Restore of that copy, the
-// policy answers as it did then. Neither keeps a reference to the other's memory.
-type Keeper interface {
-	Policy
-	Snapshot() any
-	Restore(snapshot any)
 }
 
 // Advice is a recommendation of an engine to a client about its next inputs.
@@ -304,7 +295,7 @@ type State struct {
 }
 
 // Policy decides. Decide receives one event, appends its actions to buf and returns it; it keeps no reference to s,
-// ev or buf. The answer depends only on the arguments and on what a Keeper has learned.
+// ev or buf. The answer depends only on the arguments and on what the policy has learned.
 type Policy interface {
 	Name() string
 	Decide(now Time, s *State, ev *Event, buf []Action) []Action

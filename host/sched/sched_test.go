@@ -389,19 +389,16 @@ func TestNew(t *testing.T) {
 			t.Errorf("New(%q) = %v, %v", n, p, err)
 			continue
 		}
-		m, err := sched.Mapping(n)
+		m := p.(sched.Mapped).Mapping()
 		want := mappings[n]
 		if want == "" {
 			want = "r"
 		}
-		if err != nil || m != want || p.(sched.Mapped).Mapping() != m {
-			t.Errorf("the mapping of %s is %q, %v; want %q", n, m, err, want)
+		if m != want {
+			t.Errorf("the mapping of %s is %q; want %q", n, m, want)
 		}
 	}
 	if _, err := sched.New("nonsense", sched.Options{}); !errors.Is(err, sched.ErrUnknownPolicy) || !strings.Contains(err.Error(), "clockwork, edf") {
-		t.Errorf("unknown policy: %v", err)
-	}
-	if _, err := sched.Mapping("nonsense"); !errors.Is(err, sched.ErrUnknownPolicy) {
 		t.Errorf("unknown policy: %v", err)
 	}
 	for _, c := range []struct {

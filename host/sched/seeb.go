@@ -11,7 +11,6 @@
 package sched
 
 import (
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -369,33 +368,4 @@ func constant(all map[float32][]float32, theta float32) []float32 {
 		all[theta] = t
 	}
 	return t
-}
-
-// kept is the state of a SEEB.
-type kept struct {
-	done   Time
-	groups []group
-	last   int
-	of     map[device.RequestID]int
-}
-
-// Snapshot implements Keeper.
-func (s *SEEB) Snapshot() any {
-	k := &kept{s.done, slices.Clone(s.groups), s.last, maps.Clone(s.of)}
-	for i := range k.groups {
-		k.groups[i].ids = slices.Clone(k.groups[i].ids)
-	}
-	return k
-}
-
-// Restore implements Keeper.
-func (s *SEEB) Restore(snapshot any) {
-	k, _ := snapshot.(*kept)
-	s.done, s.groups, s.last, s.of, s.spare = k.done, slices.Clone(k.groups), k.last, maps.Clone(k.of), nil
-	for i := range s.groups {
-		s.groups[i].ids = slices.Clone(s.groups[i].ids)
-	}
-	if s.constant == nil {
-		s.constant = map[float32][]float32{}
-	}
 }

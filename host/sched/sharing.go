@@ -35,21 +35,6 @@ func (p *Sharing) Name() string { return p.Label }
 // Mapping is the mapping that it uses.
 func (*Sharing) Mapping() string { return MappingR }
 
-type sharingState struct {
-	ledger  ledger
-	allowed int
-	reset   Time
-}
-
-// Snapshot implements Keeper.
-func (p *Sharing) Snapshot() any { return sharingState{p.ledger.clone(), p.allowed, p.reset} }
-
-// Restore implements Keeper.
-func (p *Sharing) Restore(snapshot any) {
-	s := snapshot.(sharingState)
-	p.ledger, p.allowed, p.reset = s.ledger.clone(), s.allowed, s.reset
-}
-
 // Decide serves every lane as far as devices have free places for it.
 func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {
@@ -159,4 +144,4 @@ func (p *Sharing) room(i int, d *DeviceView, l *lane) (n int, room bool) {
 	return n, n < limit && same < allowed && (p.Instances == 0 || instances < p.Instances)
 }
 
-var _ Keeper = (*Sharing)(nil)
+var _ Policy = (*Sharing)(nil)

@@ -12,8 +12,6 @@
 package sched
 
 import (
-	"slices"
-
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
@@ -80,27 +78,6 @@ func (*Strait) Name() string { return "strait" }
 
 // Mapping is the only mapping that a GPU has.
 func (*Strait) Mapping() string { return MappingR }
-
-type straitState struct {
-	ledger ledger
-	model  predict.Model
-	links  []predict.Link
-	missed Time
-}
-
-// Snapshot implements Keeper.
-func (p *Strait) Snapshot() any {
-	p.init(0)
-	return straitState{p.ledger.clone(), *p.Model, slices.Clone(p.links), p.missed}
-}
-
-// Restore implements Keeper.
-func (p *Strait) Restore(snapshot any) {
-	s := snapshot.(straitState)
-	p.init(0)
-	p.ledger, p.links, p.missed = s.ledger.clone(), slices.Clone(s.links), s.missed
-	*p.Model = s.model
-}
 
 func (p *Strait) init(devices int) {
 	if p.Model == nil {
@@ -385,4 +362,4 @@ func (p *Strait) launch(now Time, s *State, l *lane, dev, n int, buf []Action) [
 	return append(buf, a)
 }
 
-var _ Keeper = (*Strait)(nil)
+var _ Policy = (*Strait)(nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -777,7 +778,7 @@ func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 	}
 }
 
-// Answers depend only on the state and on what was learned, and Snapshot contains all of that.
+// Answers depend only on the state and on what was learned.
 func TestStraitAnswersFollowFromTheState(t *testing.T) {
 	for _, p := range []sched.Policy{
 		&sched.Strait{Places: 4, Form: 0.1}, &sched.Sharing{Label: "static", Limit: 3, Form: 0.1}, &sched.Sharing{Label: "reactive", Limit: 4, Reactive: true},
@@ -789,16 +790,16 @@ func TestStraitAnswersFollowFromTheState(t *testing.T) {
 			tables[name] = shared(t, name, int64(1+i)*700e3, 0.3)
 			networks = append(networks, engine.Network{Name: name, Tables: []*sched.Table{tables[name], tables[name]}})
 		}
-		asked := 0
+		asked := &enginetest.Twice{Policy: p, T: t}
 		if _, err := engine.Run(context.Background(), engine.Config{
-			Networks: networks, Policy: twice{p, t, &asked}, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts,
+			Networks: networks, Policy: asked, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts,
 			Devices: []device.Device{&pool{tables: tables}, &pool{tables: tables}},
 			Source:  &mixed{rng: rand.New(rand.NewPCG(5, 5)), n: 600, networks: 4, gap: 600e3},
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if asked < 600 {
-			t.Errorf("%s was asked %d times", p.Name(), asked)
+		if asked.Asked < 600 {
+			t.Errorf("%s was asked %d times", p.Name(), asked.Asked)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-npu/sluice/host/links"
 )
 
-// Estimate is what the rate of a client's link is estimated at behind one of its requests.
+// Estimate is the estimated rate of a client's link after one of its requests.
 type Estimate struct {
 	Client netip.AddrPort
 	AtNs   int64   // the request's end, since the capture's first
 	Rate   float64 // bits a second; 0: not measured
 }
 
-// BySecond is a client's estimates by the second, in bits: at its end, or what it was last where nothing came.
-// client may be empty where there is one.
+// BySecond is a client's estimate at the end of each second, in bits; without requests in a second, the last one. client
+// may be empty if there is only one.
 func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	want, err := netip.ParseAddr(client)
 	if client != "" && err != nil {
@@ -56,7 +56,7 @@ func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	return clients[0], rates, nil
 }
 
-// Estimates sets up an estimator a client: a client's connections share its link.
+// Estimates keeps an estimator for each client, since a client's connections share its link.
 func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	of := map[netip.Addr]*bandwidth.Estimator{}
 	var start time.Time
@@ -75,11 +75,11 @@ func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	}
 }
 
-// captured begins the name of a link whose rates packets show: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.
+// captured is the prefix of a link that is read from captured packets: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.
 const captured = "pcap:"
 
-// LinkOf is a link by name: one of links.Named, or a capture's. Frames then take on it what the captured
-// transfers had, and the policy's estimates are of these frames.
+// LinkOf is a link by name: one of links.Named, or one of a capture. Frames then get the rates of the captured transfers,
+// and the policy estimates from these frames.
 func LinkOf(name string, seed uint64, memory float64) (*links.Trace, error) {
 	rest, ok := strings.CutPrefix(name, captured)
 	if !ok {

@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// family is what tasks name: any member of the zoo may answer.
+// family is the network that tasks name: any member of the zoo may answer.
 const family = "zoo"
 
 // Sizing is how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: no larger than the network that it was told; else no larger than Most.
+	// Advised: at most the size of the network that was recommended; else at most Most.
 	Advised bool
 	Most    int
-	// Fixed: of just that size, whatever the link does; else what the link carries without a queue.
+	// Fixed: exactly that size; else as large as the link carries without a queue.
 	Fixed bool
-	// Network, where positive, is the share of the SLO in which a frame is to come over.
+	// Network, if positive, is the share of the SLO for the transfer of a frame.
 	Network float64
 }
 
@@ -36,11 +36,11 @@ type cameras struct {
 	end    int64
 	all    []camera
 	id     uint64
-	now    int64 // when the last frame came that was handed out
+	now    int64 // arrival of the last frame that Next returned
 	frames []sentFrame
 }
 
-// sentFrame is what is remembered of a task.
+// sentFrame is the record of a task.
 type sentFrame struct {
 	size   int32 // the network with frames of this size
 	client int32
@@ -51,8 +51,8 @@ type camera struct {
 	trace  *links.Trace
 	offset int64 // in the trace
 	rng    *rand.Rand
-	told   int   // the network whose size it was told
-	free   int64 // when its link is: known to the simulation alone
+	told   int   // the network whose size was recommended
+	free   int64 // when its link is free: known only to the simulation
 	onWay  []transfer
 	est    bandwidth.Estimator
 
@@ -62,14 +62,14 @@ type camera struct {
 	frozen  bool
 }
 
-// transfer is a frame that was sent. Its client hears of its end, and so of its rate, when that has come.
+// transfer is a frame that was sent. Its client learns the rate at the end of the transfer.
 type transfer struct {
 	begins, ends int64
 	bytes        int64
 }
 
-// heard takes in what a client knows by a time: the transfers that have ended.
-func (m *camera) heard(at int64) {
+// update adds the transfers that have ended by a time to the client's estimate.
+func (m *camera) update(at int64) {
 	k := 0
 	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
 		t := &m.onWay[k]
@@ -78,7 +78,7 @@ func (m *camera) heard(at int64) {
 	m.onWay = slices.Delete(m.onWay, 0, k)
 }
 
-// backlog is how long what is still on its way takes by the client's estimate of its link.
+// backlog is the time that the frames in transfer still take by the client's estimate.
 func (m *camera) backlog(at int64, rate float64) float64 {
 	ns := 0.0
 	for i := range m.onWay {
@@ -102,7 +102,7 @@ func newCameras(zoo jellyfish.Zoo, s Sizing, jitter, headroom float64, clients [
 		}
 		m.created = cl.Start + rng.Int64N(1_000_000_000/int64(m.Rate))
 		m.noise = c.draw(&m)
-		// What it takes to come into contact has been timed.
+		// The exchange that opens the connection has been timed.
 		m.est.Add(m.created, float64(m.trace.Rate(m.offset+m.created)))
 		c.all = append(c.all, m)
 	}
@@ -123,8 +123,8 @@ func (c *cameras) choose(m *camera, at int64) int {
 	if s.Fixed {
 		return most
 	}
-	// It is to be through when the next one comes, whatever of the one before still stands in its way.
-	m.heard(at)
+	// The transfer should end before the next frame is created, even if the previous one still delays it.
+	m.update(at)
 	rate := m.est.Rate(at)
 	gap := c.room * (1e9/float64(m.Rate) - m.backlog(at, rate))
 	bytes := rate / 8 * max(0, gap) / 1e9
@@ -134,7 +134,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	return min(most, c.zoo.Largest(int64(bytes)))
 }
 
-// freeze settles the sizes of the frames that have been created by a time.
+// freeze fixes the sizes of the frames that have been created by a time.
 func (c *cameras) freeze(now int64) {
 	for i := range c.all {
 		if m := &c.all[i]; !m.frozen && m.created <= now {
@@ -143,9 +143,9 @@ func (c *cameras) freeze(now int64) {
 	}
 }
 
-// Next implements sched.Source: the frame that comes first. It is asked when the one before has come, so
-// one frame at a time may have a size that is older than what its client was told meanwhile, and one that
-// has become smaller than it was then may be said to come with that one.
+// Next implements sched.Source: the frame that arrives first. It is called when the previous frame has arrived, so the
+// size of one frame at a time may be older than the last recommendation. A frame that has become smaller since may be
+// reported to arrive together with the previous one.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)
@@ -174,7 +174,7 @@ func (c *cameras) Next() (sched.Item, bool) {
 	sent := transfer{begins, arrives, bytes}
 	t := &sched.Task{
 		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: sent.rate(),
-		// What comes too late is still heard of: whoever sent it is there, on a slow link.
+		// A frame that arrives too late still shows that its client exists, on a slow link.
 		Deadline: max(m.created+m.SLO, c.now+1),
 	}
 	m.onWay = append(m.onWay, sent)

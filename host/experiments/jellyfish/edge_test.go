@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/links"
@@ -143,36 +143,6 @@ func TestWorkerTimes(t *testing.T) {
 	}
 }
 
-// twice asks the outer policy everything twice, from the same state, what it has learned included.
-type twice struct {
-	*jellyfish.Policy
-	t     *testing.T
-	asked *int
-}
-
-func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
-	was := p.Snapshot()
-	clean := func(v []sched.Action) (out []sched.Action) {
-		for _, a := range v {
-			a.Requests = slices.Clone(a.Requests)
-			if a.Plan != nil {
-				a.Thetas, a.Plan = []float32{float32(reflect.ValueOf(a.Plan.Find(context.Background())).Elem().NumField())}, nil
-			}
-			out = append(out, a)
-		}
-		return out
-	}
-	first := clean(p.Policy.Decide(now, s, ev, nil))
-	p.Restore(was)
-	from := len(buf)
-	buf = p.Policy.Decide(now, s, ev, buf)
-	*p.asked++
-	if d := cmp.Diff(first, clean(buf[from:]), cmpopts.EquateEmpty()); d != "" {
-		p.t.Fatalf("asked twice at %d ns: %s", now, d)
-	}
-	return buf
-}
-
 // Only what comes in time is counted as answered.
 func TestSeen(t *testing.T) {
 	s := &seen{zoo: jellyfish.Synthetic(1), upscale: 0.5, src: &cameras{all: make([]camera, 1), frames: []sentFrame{{size: 2}, {size: 5}, {size: 9}}}, clients: make([]clientSeen, 1)}
@@ -214,17 +184,21 @@ func config(t *testing.T, set *Setting) (engine.Config, *sched.Nested, *cameras)
 	return cfg, nested, src
 }
 
-// The policy's answers follow from its arguments and what it gives away as learned.
+// The policy's answers follow from its arguments and what it has learned.
 func TestAnswersFollowFromTheState(t *testing.T) {
 	set := setting(t, "lte", 4, 15, 100e6, 10e9)
 	cfg, nested, _ := config(t, set)
-	asked := 0
-	nested.Outer = twice{nested.Outer.(*jellyfish.Policy), t, &asked}
+	twice := &enginetest.Twice{Policy: nested.Outer, T: t, Clean: func(a *sched.Action) {
+		if a.Plan != nil {
+			a.Thetas, a.Plan = []float32{float32(reflect.ValueOf(a.Plan.Find(context.Background())).Elem().NumField())}, nil
+		}
+	}}
+	nested.Outer = twice
 	if _, err := engine.Run(context.Background(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if asked < 1000 {
-		t.Errorf("asked %d times", asked)
+	if twice.Asked < 1000 {
+		t.Errorf("asked %d times", twice.Asked)
 	}
 }
 
@@ -295,15 +269,15 @@ func TestClientsKnowNoFuture(t *testing.T) {
 	m := camera{Registered: jellyfish.Registered{Rate: 10, SLO: 100e6}}
 	m.est.Add(0, 8e6)
 	m.onWay = []transfer{{0, 2e9, 250_000}, {2e9, 2.5e9, 100_000}}
-	m.heard(50e6)
+	m.update(50e6)
 	if got := m.backlog(50e6, m.est.Rate(50e6)); math.Abs(got-(200e6+100e6)) > 1 {
 		t.Errorf("a backlog of %g ns, expected 300 ms by the estimate", got)
 	}
-	m.heard(2e9 - 1)
+	m.update(2e9 - 1)
 	if got := m.est.Rate(2e9 - 1); got != 8e6 || len(m.onWay) != 2 {
 		t.Errorf("before its end: %g bits/s, %d on their way", got, len(m.onWay))
 	}
-	m.heard(2e9)
+	m.update(2e9)
 	if got := m.est.Rate(2e9); math.Abs(got-1e6) > 1 || len(m.onWay) != 1 {
 		t.Errorf("at its end: %g bits/s, %d on their way", got, len(m.onWay))
 	}

@@ -1,4 +1,4 @@
-// The same in real time: clients' frames come over a network, and the workers take their time.
+// The same in real time: frames arrive over a network, and workers are simulated in real time.
 
 package jellyfish
 
@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Serve serves a setting's clients that come to a listener (package ingest), by simulated workers in real
-// time, for as long as the setting says, or until the listener is closed and they have hung up: their links are what they are, and what a frame says of its link is
-// timed as it comes. bad hears of connections that were ended; it may be nil.
+// Serve serves a setting's clients that connect to a listener (package ingest) with simulated workers in real time. It
+// ends after the setting's time, or when the listener is closed and all clients have disconnected. Links are real: the
+// rate of a transfer is measured as the frame arrives. bad is called for connections that were dropped; it may be nil.
 func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, bad func(error)) (*Outcome, error) {
 	defer l.Close()
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || sys.Static >= len(set.Zoo) {
@@ -74,15 +74,15 @@ func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Liste
 	return v.outcome(res, policy), nil
 }
 
-// live hears of endings, and answers.
+// live observes the endings and sends the answers.
 type live struct {
 	seen
 	gate  *ingest.Gate
 	mu    sync.Mutex
-	class map[uint64]int // by task, of those that have a result
+	class map[uint64]int // by task, if it has a result
 }
 
-// remember takes a task's frame down.
+// remember records a task's frame.
 func (v *live) remember(t *sched.Task, side int) {
 	size := 0
 	for j := range v.zoo {
@@ -98,7 +98,7 @@ func (v *live) remember(t *sched.Task, side int) {
 	v.src.frames[t.ID-1] = sentFrame{int32(size), int32(t.Client)}
 }
 
-// refused counts a frame that the server did not take, of which nobody else hears.
+// refused counts a frame that the server rejected, which the engine never sees.
 func (v *live) refused(t *sched.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

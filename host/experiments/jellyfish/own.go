@@ -1,4 +1,4 @@
-// Clients of somebody's own, out of a file.
+// Clients from a user's file.
 
 package jellyfish
 
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/names"
 )
 
-// Bounds of what a file may say.
+// Limits of the values in a file.
 const (
 	mostClients = 4096
 	mostRate    = 10_000
@@ -29,7 +29,7 @@ const (
 // clientColumns are a file's.
 func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link", "start_s"} }
 
-// Own gives links by name to clients: those that are drawn differ from client to client.
+// Own gives clients their links by name. Random links differ from client to client.
 type Own struct{ seed uint64 }
 
 // NewOwn makes one.
@@ -46,9 +46,9 @@ func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Came
 	return Camera{Registered: jellyfish.Registered{Rate: rate, SLO: slo}, Name: name, Trace: t}, err
 }
 
-// Clients reads clients: CSV with the header name,rate,slo_ms,link,start_s and a line a client: frames a
-// second, the time that a frame has from its creation on in ms, its link (steps, wifi, lte, or a file with
-// one Mbit/s value a line), and when it comes, in s. name stands in errors.
+// Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s: frames per second, the SLO from a frame's
+// creation in ms, the link (steps, wifi, lte, or a file with one Mbit/s value per line), and the start in s. name is for
+// errors.
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 	want := clientColumns()
 	header := strings.Join(want, ",")

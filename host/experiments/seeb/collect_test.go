@@ -4,10 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -23,7 +21,7 @@ type rules struct {
 }
 
 func (r *rules) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
-	buf = twice{r.Policy, r.t}.Decide(now, s, ev, buf)
+	buf = (&enginetest.Twice{Policy: r.Policy, T: r.t}).Decide(now, s, ev, buf)
 	d := &s.Devices[0]
 	var networks []string
 	for _, l := range d.Launches {
@@ -84,31 +82,7 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	w := &watched{t: t, period: 100e6, began: map[device.LaunchID]sched.Time{}}
-	if err := e.Under("seeb", "poisson:60", 1e9, *seed, func(p sched.Policy) sched.Policy { w.Policy = twice{p, t}; return w }); err != nil {
+	if err := e.Under("seeb", "poisson:60", 1e9, *seed, func(p sched.Policy) sched.Policy { w.Policy = &enginetest.Twice{Policy: p, T: t}; return w }); err != nil {
 		t.Error(err)
 	}
-}
-
-// twice asks everything twice: equal answers follow from equal states, with what was learned taken back.
-type twice struct {
-	sched.Policy
-	t *testing.T
-}
-
-func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
-	k, ok := p.Policy.(sched.Keeper)
-	if !ok {
-		p.t.Fatalf("%s learns and cannot be taken back", p.Name())
-	}
-	was := k.Snapshot()
-	first := slices.Clone(p.Policy.Decide(now, s, ev, nil))
-	for i := range first {
-		first[i].Requests = slices.Clone(first[i].Requests)
-	}
-	k.Restore(was)
-	buf = p.Policy.Decide(now, s, ev, buf)
-	if d := cmp.Diff(first, buf, cmpopts.EquateEmpty()); d != "" {
-		p.t.Fatalf("%s, asked twice at %d: %s", p.Name(), now, d)
-	}
-	return buf
 }

@@ -1,10 +1,16 @@
 // The effect of the order alone: the times of results are kept, but are assigned to other requests.
 
-package bound
+package sched_test
 
-import "slices"
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
 
-// Order returns the minimum number of late results if the times of results are given and only their order is free:
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// bestOrder returns the minimum number of late results if the times of results are given and only their order is free:
 // each request may get any result that comes late enough after its arrival to have run alone. No latency may exceed
 // tail, except those of exempt requests. Everything is known in advance. Arrivals and results must be sorted and
 // equal in number. It returns -1 if the tail cannot be kept.
@@ -14,7 +20,7 @@ import "slices"
 // late results (order_test.go compares with all orders). Exempt requests end last. Exemptions are used first to make
 // the tail possible at all. The remaining ones go to the first requests that would take a result from a request in
 // time, which is not always the best use.
-func Order(arrivals, results []Time, alone, slo, tail Time, exempt int) int {
+func bestOrder(arrivals, results []sched.Time, alone, slo, tail sched.Time, exempt int) int {
 	o := order{arrivals: arrivals, results: results, alone: alone, slo: slo, tail: tail}
 	need := o.run(0)
 	if need > exempt {
@@ -27,8 +33,8 @@ func Order(arrivals, results []Time, alone, slo, tail Time, exempt int) int {
 }
 
 type order struct {
-	arrivals, results []Time
-	alone, slo, tail  Time
+	arrivals, results []sched.Time
+	alone, slo, tail  sched.Time
 	// spare[m] is the number of results up to m that are not needed by the requests that must have one of them. The
 	// results already used are subtracted.
 	spare []int
@@ -107,4 +113,79 @@ func (o *order) least(i, end int) int {
 		least = min(least, o.spare[m]-i)
 	}
 	return least
+}
+
+// everyOrder tries all orders.
+func everyOrder(arrivals, results []int64, alone, slo, tail int64) int {
+	best := -1
+	used := make([]bool, len(arrivals))
+	var try func(i, late int)
+	try = func(i, late int) {
+		if i == len(results) {
+			if best < 0 || late < best {
+				best = late
+			}
+			return
+		}
+		for k, a := range arrivals {
+			if used[k] || a+alone > results[i] || a+tail < results[i] {
+				continue
+			}
+			used[k] = true
+			more := 0
+			if a+slo < results[i] {
+				more = 1
+			}
+			try(i+1, late+more)
+			used[k] = false
+		}
+	}
+	try(0, 0)
+	return best
+}
+
+func TestOrderIsTheLeast(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	kept, some := 0, 0
+	for range 20_000 {
+		n := 1 + rng.IntN(7)
+		arrivals, results := make([]int64, n), make([]int64, n)
+		at, end := int64(0), int64(0)
+		for i := range n {
+			at += rng.Int64N(8)
+			end = max(end, at+2) + rng.Int64N(9)
+			arrivals[i], results[i] = at, end
+		}
+		slo := 2 + rng.Int64N(12)
+		tail := slo + rng.Int64N(20)
+		got, want := bestOrder(arrivals, results, 2, slo, tail, 0), everyOrder(arrivals, results, 2, slo, tail)
+		if got != want {
+			t.Fatalf("arrivals %v, results %v, SLO %d, tail %d: %d are late, %d at least", arrivals, results, slo, tail, got, want)
+		}
+		if want >= 0 {
+			kept++
+		}
+		if want > 0 {
+			some++
+		}
+	}
+	if kept < 5000 || some < 2000 {
+		t.Errorf("of 20000 instances %d can keep the tail, %d of them not without late results", kept, some)
+	}
+}
+
+func TestOrderExempts(t *testing.T) {
+	// One result every 10, the first after 30: in order all requests are 30 late. If one of them is moved to the end,
+	// or exempt, no other is late.
+	arrivals := []int64{0, 10, 20, 30, 40, 50}
+	results := []int64{30, 40, 50, 60, 70, 80}
+	for _, c := range []struct {
+		tail   int64
+		exempt int
+		want   int
+	}{{30, 0, 6}, {29, 0, -1}, {29, 1, 1}, {30, 1, 1}, {30, 2, 1}, {80, 0, 1}, {40, 0, 3}} {
+		if got := bestOrder(arrivals, results, 5, 20, c.tail, c.exempt); got != c.want {
+			t.Errorf("tail %d, %d exempt: %d late, want %d", c.tail, c.exempt, got, c.want)
+		}
+	}
 }

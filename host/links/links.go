@@ -81,15 +81,6 @@ func carried(rate int64, ns Time) int64 {
 	return v.Div(v, big.NewInt(second)).Int64()
 }
 
-// Mean is in bits a second.
-func (t *Trace) Mean() float64 {
-	sum := 0.0
-	for _, b := range t.Bits {
-		sum += float64(b)
-	}
-	return sum / float64(len(t.Bits))
-}
-
 // Steps are 20, 15, 10 and 7.5 Mbit/s, each for 20 s (Jellyfish, section VI-B).
 func Steps() *Trace {
 	t := &Trace{Name: "steps"}

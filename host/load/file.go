@@ -114,106 +114,43 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 
 // JSON reads the JSON form; name is for messages.
 func JSON(name string, r io.Reader) ([]Time, error) {
-	text, err := io.ReadAll(plaintext.NewReader(io.LimitReader(r, maxFile+1)))
+	fail := func(format string, a ...any) ([]Time, error) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, fmt.Errorf(format, a...))
+	}
+	text, err := readAll(name, r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, err)
+		return nil, err
+	}
+	if bytes.Count(text, []byte(",")) > MaxArrivals { // before memory is spent on them
+		return fail("more than %d arrivals", MaxArrivals)
+	}
+	var doc struct {
+		Unit     string            `json:"unit"`
+		Arrivals []json.RawMessage `json:"arrivals"` // ns are more digits than a float64 has
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	fail := func(format string, a ...any) ([]Time, error) {
-		line := 1 + bytes.Count(text[:min(int(d.InputOffset()), len(text))], []byte("\n"))
-		return nil, fmt.Errorf("%w: %s:%d: %w", ErrLoad, name, line, fmt.Errorf(format, a...))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&doc); err != nil {
+		return fail("expected the keys unit and arrivals: %w", place(text, err))
 	}
-	if len(text) > maxFile {
-		return fail("the file is longer than %d bytes", maxFile)
+	switch {
+	case d.More():
+		return fail("expected nothing after the object")
+	case doc.Unit != "ns" && doc.Unit != "s":
+		return fail("unit: expected \"ns\" or \"s\", found %q", doc.Unit)
+	case len(doc.Arrivals) == 0:
+		return fail("there is no arrival")
 	}
-	// By token, so that an error has its line and memory depends on the actual length.
-	expect := func(want json.Delim) error {
-		t, err := d.Token()
-		if err != nil {
-			return fmt.Errorf("expected %v: %w", want, err)
-		}
-		if t != want {
-			return fmt.Errorf("expected %v, found %v", want, t)
-		}
-		return nil
-	}
-	var (
-		out  []Time
-		raw  []string
-		line []int64 // offset of each, for messages
-		unit string
-		seen = map[string]bool{}
-	)
-	if err := expect('{'); err != nil {
-		return fail("%w", err)
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return fail("%w", err)
-		}
-		k, _ := key.(string)
-		if seen[k] {
-			return fail("%q stands there twice", k)
-		}
-		seen[k] = true
-		switch k {
-		case "unit":
-			t, err := d.Token()
-			if err != nil {
-				return fail("unit: %w", err)
-			}
-			if u, ok := t.(string); ok {
-				unit = u
-			}
-			if unit != "ns" && unit != "s" {
-				return fail("unit: expected \"ns\" or \"s\", found %v", t)
-			}
-		case "arrivals":
-			if err := expect('['); err != nil {
-				return fail("arrivals: %w", err)
-			}
-			for d.More() {
-				t, err := d.Token()
-				if err != nil {
-					return fail("arrival %d: %w", len(raw), err)
-				}
-				n, ok := t.(json.Number)
-				if !ok {
-					return fail("arrival %d: expected a number, found %v", len(raw), t)
-				}
-				if len(raw) == MaxArrivals {
-					return fail("more than %d arrivals", MaxArrivals)
-				}
-				raw, line = append(raw, n.String()), append(line, d.InputOffset())
-			}
-			if err := expect(']'); err != nil {
-				return fail("arrivals: %w", err)
-			}
-		default:
-			return fail("expected the keys unit and arrivals, found %q", k)
-		}
-	}
-	if err := expect('}'); err != nil {
-		return fail("%w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fail("something stands behind the object")
-	}
-	if unit == "" || len(raw) == 0 {
-		return fail("expected a unit and at least one arrival")
-	}
-	for i, s := range raw {
-		at, err := parse(s, unit)
-		if err == nil && i > 0 {
-			err = next(out[i-1], at)
+	out := make([]Time, len(doc.Arrivals))
+	last := Time(0)
+	for i, raw := range doc.Arrivals {
+		if out[i], err = parse(string(raw), doc.Unit); err == nil {
+			err = next(last, out[i])
 		}
 		if err != nil {
-			n := 1 + bytes.Count(text[:line[i]], []byte("\n"))
-			return nil, fmt.Errorf("%w: %s:%d: arrival %d: %w", ErrLoad, name, n, i, err)
+			return fail("arrival %d: %w", i, err)
 		}
-		out = append(out, at)
+		last = out[i]
 	}
 	if err := Check(out); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -86,21 +86,6 @@ func ParseProcess(text string) (Process, error) {
 	return p, p.Check()
 }
 
-// String returns the text that ParseProcess parses.
-func (p Process) String() string {
-	params := p.parameters()
-	names := make([]string, 0, len(params))
-	for name := range params {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	s := string(p.Kind)
-	for _, name := range names {
-		s += fmt.Sprintf(":%s=%g", name, *params[name])
-	}
-	return s
-}
-
 // Check rejects parameters that describe no process.
 func (p Process) Check() error {
 	fail := func(format string, a ...any) error {

@@ -49,9 +49,6 @@ func TestProcesses(t *testing.T) {
 		{"day:day=10:depth=0.8", 1.05, 1.7, []load.Time{1868310, 2448320, 3612398}},
 	} {
 		p := process(t, c.text)
-		if p.String() != c.text {
-			t.Errorf("%s reads as %s", c.text, p)
-		}
 		a, err := p.Times(rate, n, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -173,9 +170,6 @@ func FuzzProcess(f *testing.F) {
 				t.Fatal(err)
 			}
 			return
-		}
-		if again, err := load.ParseProcess(p.String()); err != nil || again != p {
-			t.Fatalf("%q reads as %q, %v", text, p, err)
 		}
 		times, err := p.Times(50, 20, 1)
 		if err == nil {

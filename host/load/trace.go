@@ -16,6 +16,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -54,33 +55,7 @@ type Trace struct {
 	Skipped  int // lines without a usable time (still waiting, or begun before the trace), or not kept
 }
 
-// Arrival is a request of a trace.
-type Arrival struct {
-	At     Time
-	Stream int // index in Trace.Streams
-}
-
-// Arrivals returns the arrivals of all streams with times, sorted; at equal times in the order of streams.
-func (t *Trace) Arrivals() []Arrival {
-	var out []Arrival
-	for i := range t.Streams {
-		for _, at := range t.Streams[i].Times {
-			out = append(out, Arrival{at, i})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Arrival) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
-	return out
-}
-
-// Times returns the times of Arrivals.
+// Times returns the arrivals of all streams with times, sorted.
 func (t *Trace) Times() []Time {
 	var out []Time
 	for i := range t.Streams {
@@ -149,6 +124,23 @@ func TraceFile(format, path string, seed uint64) (*Trace, error) {
 	return read(path, f, seed)
 }
 
+// disbTask is a client of a DISB workload.
+type disbTask struct {
+	ID   string `json:"id"`
+	Load *struct {
+		Type      string    `json:"type"`
+		Priority  int       `json:"priority"`
+		Frequency *float64  `json:"frequency"`
+		Trace     []float64 `json:"trace"` // ms
+	} `json:"load"`
+	Client struct {
+		ModelName string   `json:"model_name"`
+		BatchSize int      `json:"batch_size"`
+		Priority  int      `json:"priority"`
+		Deadline  *float64 `json:"deadline_ms"`
+	} `json:"client"`
+}
+
 // DISB reads a workload file of DISB or REEF. Periodic and poisson loads get times until the workload's duration;
 // continuous ones are closed loops.
 func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
@@ -160,22 +152,8 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, fmt.Errorf(format, a...))
 	}
 	var doc struct {
-		Time  *float64 `json:"time"`
-		Tasks []struct {
-			ID   string `json:"id"`
-			Load *struct {
-				Type      string    `json:"type"`
-				Priority  int       `json:"priority"`
-				Frequency *float64  `json:"frequency"`
-				Trace     []float64 `json:"trace"` // ms
-			} `json:"load"`
-			Client struct {
-				ModelName string   `json:"model_name"`
-				BatchSize int      `json:"batch_size"`
-				Priority  int      `json:"priority"`
-				Deadline  *float64 `json:"deadline_ms"`
-			} `json:"client"`
-		} `json:"tasks"`
+		Time  *float64   `json:"time"`
+		Tasks []disbTask `json:"tasks"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return fail("%w", place(text, err))
@@ -188,69 +166,73 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	}
 	t := &Trace{Format: "disb", Duration: Time(*doc.Time * 1e9)}
 	total := 0
-	for i, task := range doc.Tasks {
-		if task.Load == nil {
-			return fail("task %d has no load", i)
-		}
-		s := Stream{
-			Name: task.ID, Network: task.Client.ModelName, Batch: task.Client.BatchSize,
-			Priority: max(task.Load.Priority, task.Client.Priority),
-		}
-		if s.Name == "" {
-			s.Name = fmt.Sprintf("task%d", i)
-		}
-		for _, of := range [][2]string{{"id", s.Name}, {"model_name", s.Network}} {
-			if !names.Printable(of[1]) {
-				return fail("task %d: %s: %.80q, expected characters that can be printed", i, of[0], of[1])
-			}
-		}
-		if s.Batch < 0 {
-			return fail("task %d: a batch_size of %d", i, s.Batch)
-		}
-		if d := task.Client.Deadline; d != nil {
-			if !(*d >= 0.001 && *d*1e6 <= float64(MaxTime)) {
-				return fail("task %d: a deadline_ms of %g, expected 0.001 to %g", i, *d, float64(MaxTime)/1e6)
-			}
-			s.Deadline = Time(math.Round(*d * 1e6))
-		}
-		l := task.Load
-		switch l.Type {
-		case "continuous":
-			s.Closed = true
-		case "periodic", "poisson":
-			if l.Frequency == nil {
-				return fail("task %d: a %s load without a frequency", i, l.Type)
-			}
-			s.Rate = *l.Frequency
-			if err := CheckRate(s.Rate); err != nil {
-				return fail("task %d: %w", i, err)
-			}
-			if s.Times, err = until(Process{Kind: Kind(l.Type)}, s.Rate, t.Duration, seed+uint64(i), MaxArrivals-total); err != nil {
-				return fail("task %d: %w", i, err)
-			}
-		case "trace":
-			if len(l.Trace) == 0 {
-				return fail("task %d: a trace without a time", i)
-			}
-			for j, at := range l.Trace {
-				if !(at*1e6 <= float64(MaxTime)) {
-					return fail("task %d: time %d is %g ms, expected 0..%g", i, j, at, float64(MaxTime)/1e6)
-				}
-				s.Times = append(s.Times, Time(math.Round(at*1e6)))
-			}
-			if err := order(s.Times); err != nil {
-				return fail("task %d: %w", i, err)
-			}
-			t.Duration = max(t.Duration, s.Times[len(s.Times)-1])
-		default:
-			return fail("task %d: load type %q, expected periodic, poisson, continuous or trace", i, l.Type)
+	for i := range doc.Tasks {
+		s, err := doc.Tasks[i].stream(i, t.Duration, seed+uint64(i), MaxArrivals-total)
+		if err != nil {
+			return fail("task %d: %w", i, err)
 		}
 		if total += len(s.Times); total > MaxArrivals {
 			return fail("more than %d arrivals", MaxArrivals)
 		}
-		t.Streams = append(t.Streams, s)
+		if n := len(s.Times); n > 0 {
+			t.Duration = max(t.Duration, s.Times[n-1])
+		}
+		t.Streams = append(t.Streams, *s)
 	}
 	return t, nil
+}
+
+// stream is the stream of task i, with the arrivals before end, of which most may still be drawn.
+func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
+	l := t.Load
+	if l == nil {
+		return nil, errors.New("no load")
+	}
+	s := &Stream{
+		Name: cmp.Or(t.ID, fmt.Sprintf("task%d", i)), Network: t.Client.ModelName, Batch: t.Client.BatchSize,
+		Priority: max(l.Priority, t.Client.Priority),
+	}
+	for _, of := range [][2]string{{"id", s.Name}, {"model_name", s.Network}} {
+		if !names.Printable(of[1]) {
+			return nil, fmt.Errorf("%s: %.80q, expected characters that can be printed", of[0], of[1])
+		}
+	}
+	if s.Batch < 0 {
+		return nil, fmt.Errorf("a batch_size of %d", s.Batch)
+	}
+	if d := t.Client.Deadline; d != nil {
+		if !(*d >= 0.001 && *d*1e6 <= float64(MaxTime)) {
+			return nil, fmt.Errorf("a deadline_ms of %g, expected 0.001 to %g", *d, float64(MaxTime)/1e6)
+		}
+		s.Deadline = Time(math.Round(*d * 1e6))
+	}
+	var err error
+	switch l.Type {
+	case "continuous":
+		s.Closed = true
+	case "periodic", "poisson":
+		if l.Frequency == nil {
+			return nil, fmt.Errorf("a %s load without a frequency", l.Type)
+		}
+		s.Rate = *l.Frequency
+		if err = CheckRate(s.Rate); err == nil {
+			s.Times, err = until(Process{Kind: Kind(l.Type)}, s.Rate, end, seed, most)
+		}
+	case "trace":
+		if len(l.Trace) == 0 {
+			return nil, errors.New("a trace without a time")
+		}
+		for j, at := range l.Trace {
+			if !(at*1e6 <= float64(MaxTime)) {
+				return nil, fmt.Errorf("time %d is %g ms, expected 0..%g", j, at, float64(MaxTime)/1e6)
+			}
+			s.Times = append(s.Times, Time(math.Round(at*1e6)))
+		}
+		err = order(s.Times)
+	default:
+		err = fmt.Errorf("load type %q, expected periodic, poisson, continuous or trace", l.Type)
+	}
+	return s, err
 }
 
 // until draws the arrivals of a process before a time.

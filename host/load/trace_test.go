@@ -50,9 +50,8 @@ func TestDISB(t *testing.T) {
 	if !closed.Closed || closed.Times != nil || closed.Name != "task3" || closed.Priority != 3 || closed.Deadline != 7.5e6 {
 		t.Errorf("continuous: %+v", closed)
 	}
-	all := tr.Arrivals()
-	if len(all) != len(tr.Times()) || all[0] != (load.Arrival{At: 0, Stream: 0}) || all[1] != (load.Arrival{At: 0, Stream: 2}) {
-		t.Errorf("arrivals %v", all[:3])
+	if all := tr.Times(); len(all) != len(front.Times)+len(side.Times)+len(replay.Times) || all[0] != 0 || all[1] != 0 || !slices.IsSorted(all) {
+		t.Errorf("times %v", all[:3])
 	}
 }
 
@@ -64,9 +63,10 @@ func TestAzure(t *testing.T) {
 	if f.Skipped != 1 || len(f.Streams) != 3 {
 		t.Errorf("%+v", f)
 	}
-	want := []load.Arrival{{At: 25e7, Stream: 1}, {At: 5e8, Stream: 1}, {At: 1e9, Stream: 0}, {At: 25e8, Stream: 2}} // f2 of a1 and f2 of a2 are different functions
-	if d := cmp.Diff(want, f.Arrivals()); d != "" {
-		t.Error(d)
+	for i, want := range [][]load.Time{{1e9}, {25e7, 5e8}, {25e8}} { // f2 of a1 and f2 of a2 are different functions
+		if d := cmp.Diff(want, f.Streams[i].Times); d != "" {
+			t.Errorf("stream %d: %s", i, d)
+		}
 	}
 	m := trace(t, "azure-minutes", "azure-minutes.csv")
 	minutes := [][]int{}
@@ -177,7 +177,7 @@ func TestBadTraces(t *testing.T) {
 		{"disb", `{"time": 1, "tasks": [{"load": {"type": "continuous"}, "client": {"model_name": "vgg\nall is well"}}]}`, `task 0: model_name: "vgg\nall`, load.ErrLoad},
 		{"disb", `{"tasks": [{"load": {"type": "continuous"}}]}`, "time: expected seconds", load.ErrLoad},
 		{"disb", `{"time": 1, "tasks": []}`, "tasks: expected", load.ErrLoad},
-		{"disb", `{"time": 1, "tasks": [{}]}`, "task 0 has no load", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{}]}`, "task 0: no load", load.ErrLoad},
 		{"disb", task(`{"type": "random"}`), "load type \"random\"", load.ErrLoad},
 		{"disb", task(`{"type": "periodic"}`), "without a frequency", load.ErrLoad},
 		{"disb", task(`{"type": "poisson", "frequency": 1e9}`), "1e+09 arrivals", load.ErrRate},

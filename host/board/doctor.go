@@ -71,7 +71,6 @@ func (d *doctor) open(name, format string, a ...any) {
 	d.lines = append(d.lines, line{name, stateOpen, fmt.Sprintf(format, a...)})
 }
 
-// Run implements the command.
 func (c *doctorCmd) Run(e *env) error {
 	d := &doctor{doctorCmd: *c, sys: "/sys", proc: "/proc", dev: "/dev", mem: devMem("/dev/mem")}
 	if err := d.look(e.ctx); err != nil {
@@ -127,9 +126,26 @@ func (d *doctor) look(ctx context.Context) error {
 		found = fmt.Sprintf("%s: %s for %s, design hash %016x, needs %.1f MiB", d.Kit, k.Bundle.Network.Name, k.Bundle.Design.Name, k.Bundle.Design.Hash(), float64(needs(k.Bundle))/(1<<20))
 	}
 	d.say("kit", err, found)
+	bus := d.bus(ctx, &around.board)
+	if bus == nil {
+		return nil
+	}
+	d.memory(bus, k, &around.board)
+	was, err := refused(bus)
+	found = "no access was refused"
+	if was {
+		found = "an access was refused before, by whatever used the NPU then; cleared"
+	}
+	d.say("access", err, found)
+	d.npu(bus, k, &around)
+	return nil
+}
+
+// bus opens the NPU's registers; nil if it cannot, or if a read could hang the processor.
+func (d *doctor) bus(ctx context.Context, b *boards.Board) *uio.Bus {
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
-	if b := &around.board; err == nil && d.Board != "" && (u.Addr != b.Registers.Base || u.Bytes != int64(b.Registers.Bytes)) {
+	if err == nil && d.Board != "" && (u.Addr != b.Registers.Base || u.Bytes != int64(b.Registers.Bytes)) {
 		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; stopping here, since a read where no design is hangs the processor",
 			u.Path, u.Bytes, u.Addr, b.Name, b.Registers.Bytes, b.Registers.Base)
 	}
@@ -146,27 +162,30 @@ func (d *doctor) look(ctx context.Context) error {
 	if bus.Abandoned() {
 		d.lines[len(d.lines)-1].Text += "; a start that an earlier process had left was given up"
 	}
+	return bus
+}
+
+// memory checks the reserved memory against the kit and the board.
+func (d *doctor) memory(bus *uio.Bus, k *kit.Kit, board *boards.Board) {
 	mem, base := bus.DRAM()
-	found = fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping())
-	err = nil
+	found := fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping())
+	var err error
 	if k != nil && needs(k.Bundle) > int64(len(mem)) {
 		err = fmt.Errorf("%s, the kit needs %.1f MiB: enlarge reserved-memory in the device tree", found, float64(needs(k.Bundle))/(1<<20))
 	}
 	if d.Board != "" && bus.Reserved() {
-		if b, n := around.board.Memory(bus.Mapping() == "cached"); base != b || uint64(len(mem)) != n {
-			err = errors.Join(err, fmt.Errorf("%s, %s has %d MiB at %#x: the device tree is of another board.yaml", found, around.board.Name, n>>20, b))
+		if b, n := board.Memory(bus.Mapping() == "cached"); base != b || uint64(len(mem)) != n {
+			err = errors.Join(err, fmt.Errorf("%s, %s has %d MiB at %#x: the device tree is of another board.yaml", found, board.Name, n>>20, b))
 		}
 	}
 	d.say("memory", err, found)
-	was, err := refused(bus)
-	found = "no access was refused"
-	if was {
-		found = "an access was refused before, by whatever used the NPU then; cleared"
-	}
-	d.say("access", err, found)
+}
+
+// npu checks the design in the PL: registers, ports, clock and interrupt.
+func (d *doctor) npu(bus *uio.Bus, k *kit.Kit, around *pl) {
 	drv, err := npu.New(bus, npu.Opts{Name: d.UIO, ClockHz: 1})
 	if !d.say("registers", err, "ABI hash as this program's") {
-		return nil
+		return
 	}
 	defer drv.Close()
 	b := drv.Build()
@@ -176,11 +195,10 @@ func (d *doctor) look(ctx context.Context) error {
 		}
 		d.say("design", err, fmt.Sprintf("<%d, %d, %d>, %d memory ports of %d bytes, hash %016x as the kit's", b.TR, b.TP, b.TC, b.NAXI, b.AXIBytes, b.DesignHash))
 	}
-	switch {
-	case d.Board == "":
+	if d.Board == "" {
 		d.open("ports", "without --board the width of the memory ports is not looked at")
-	default:
-		found, err = around.checkAFI(b.NAXI, 8*b.AXIBytes)
+	} else {
+		found, err := around.checkAFI(b.NAXI, 8*b.AXIBytes)
 		d.judge("ports", err, found)
 	}
 	d.time(bus)
@@ -189,7 +207,6 @@ func (d *doctor) look(ctx context.Context) error {
 	}
 	text, err := interrupt(filepath.Join(d.proc, "interrupts"), d.UIO)
 	d.say("interrupt", err, text)
-	return nil
 }
 
 // machine identifies the machine and reports whether it is the board's: elsewhere physical addresses mean something

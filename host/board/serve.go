@@ -105,7 +105,6 @@ type differing struct {
 	Want  [2]int           `json:"want"` // exit and class
 }
 
-// Run implements the command.
 func (c *serveCmd) Run(e *env) error {
 	k, err := kit.Read(c.Kit)
 	if err != nil {

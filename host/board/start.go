@@ -39,7 +39,6 @@ const (
 	markDone = "SLUICE-DONE"
 )
 
-// Run implements the command.
 func (c *startCmd) Run(e *env) error {
 	text, err := os.ReadFile("/proc/cmdline")
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -114,7 +115,6 @@ func (c *compareCmd) Run(e *cli.Env) error {
 		return err
 	}
 	doc := compareDoc{Header: newHeader("compare", c.Seed), Network: w.Name, Batch: c.Batch, Layers: []compareLayer{}, Infeasible: []string{}}
-	at := map[string]int{}
 	for i, side := range []struct {
 		config, mapping, board string
 		to                     *compareDesign
@@ -123,26 +123,14 @@ func (c *compareCmd) Run(e *cli.Env) error {
 			return err
 		}
 		layers, err := c.side(w, side.to)
-		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
+		switch {
+		case errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany):
 			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", side.to.Design.Name, err))
 			side.to.Cycles, side.to.Refused = 0, err.Error()
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
-		}
-		for _, l := range layers {
-			n, ok := at[l.Name]
-			if !ok {
-				n = len(doc.Layers)
-				at[l.Name] = n
-				doc.Layers = append(doc.Layers, compareLayer{Name: l.Name})
-			}
-			if i == 0 {
-				doc.Layers[n].A = l.A
-			} else {
-				doc.Layers[n].B = l.A
-			}
+		default:
+			doc.add(layers, i == 1)
 		}
 	}
 	for i := range doc.Layers {
@@ -163,6 +151,22 @@ func (c *compareCmd) Run(e *cli.Env) error {
 		return cli.Told(cli.Check)
 	}
 	return nil
+}
+
+// add puts the layers of a side beside those of the other with the same name.
+func (d *compareDoc) add(layers []compareLayer, b bool) {
+	for _, l := range layers {
+		n := slices.IndexFunc(d.Layers, func(x compareLayer) bool { return x.Name == l.Name })
+		if n < 0 {
+			n = len(d.Layers)
+			d.Layers = append(d.Layers, compareLayer{Name: l.Name})
+		}
+		if b {
+			d.Layers[n].B = l.A
+		} else {
+			d.Layers[n].A = l.A
+		}
+	}
 }
 
 // side evaluates a design; its layers are returned as A.

@@ -119,22 +119,9 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.Summarize()
+	doc, err := c.document(e, b, q, from)
 	if err != nil {
 		return err
-	}
-	doc := compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
-	if coarse := q.Coarse(); coarse.Channels > 0 {
-		doc.Coarse = &coarse
-		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
-	}
-	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
-	if err != nil {
-		return err
-	}
-	doc.Measured, doc.Distance, doc.Kept, doc.Saturated = loss.Images, loss.Exits, loss.Layers, loss.Saturated
-	if said := loss.Warning(); said != "" {
-		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
 	}
 	if set != nil {
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
@@ -153,12 +140,34 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		fmt.Fprintln(e.Stderr, "dse: note: "+note)
 	}
 	if from.Missing {
-		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
+		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", doc.Network, recipe.Warning)
 	}
 	if e.JSON {
 		return nil
 	}
 	return doc.print(e.Stdout)
+}
+
+// document says what the bundle holds and how much is lost to 16 bits.
+func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, from *recipe.Calibration) (*compileDoc, error) {
+	s, err := b.Summarize()
+	if err != nil {
+		return nil, err
+	}
+	doc := &compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
+	if coarse := q.Coarse(); coarse.Channels > 0 {
+		doc.Coarse = &coarse
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
+	}
+	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+	if err != nil {
+		return nil, err
+	}
+	doc.Measured, doc.Distance, doc.Kept, doc.Saturated = loss.Images, loss.Exits, loss.Layers, loss.Saturated
+	if said := loss.Warning(); said != "" {
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
+	}
+	return doc, nil
 }
 
 // overwrites rejects an output that would overwrite an input.

@@ -121,14 +121,8 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 
 // Run prints one line a layer.
 func (c *explainCmd) Run(e *cli.Env) error {
-	if c.Batch < 1 || c.Batch > abi.BMax {
-		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
-	}
-	if c.Trace != (c.Layer != "") {
-		return usage("--trace and --layer go together")
-	}
-	if c.Trace && (e.JSON || c.HLS || len(c.Csynth) > 0 || c.Out != "") {
-		return usage("--trace prints text alone: --json, --hls, --csynth and --out do not go with it")
+	if err := c.check(e); err != nil {
+		return err
 	}
 	doc := explainDoc{
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
@@ -181,6 +175,20 @@ func (c *explainCmd) Run(e *cli.Env) error {
 		return nil
 	}
 	return doc.print(e.Stdout, loss.Warning(), from.Missing)
+}
+
+// check rejects flags that exclude each other.
+func (c *explainCmd) check(e *cli.Env) error {
+	if c.Batch < 1 || c.Batch > abi.BMax {
+		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+	}
+	if c.Trace != (c.Layer != "") {
+		return usage("--trace and --layer go together")
+	}
+	if c.Trace && (e.JSON || c.HLS || len(c.Csynth) > 0 || c.Out != "") {
+		return usage("--trace prints text alone: --json, --hls, --csynth and --out do not go with it")
+	}
+	return nil
 }
 
 // trace prints the events of one layer in its start.

@@ -48,7 +48,6 @@ type commands struct {
 // versionCmd prints the version of this program.
 type versionCmd struct{}
 
-// Run implements the command.
 func (*versionCmd) Run(e *cli.Env) error { return cli.About("dse").Print(e.Stdout, e.JSON) }
 
 func newHeader(command string, seed uint64) cli.Header {

@@ -45,7 +45,6 @@ type networkNeeds struct {
 	*onnx.Survey
 }
 
-// Run implements the command.
 func (c *operatorsCmd) Run(e *cli.Env) error {
 	doc := operatorsDoc{Header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
 	networks, err := models(c.Networks)

@@ -29,7 +29,6 @@ type bandwidthCmd struct {
 	JSON   bool          `name:"json" help:"Print JSON."`
 }
 
-// Help implements the command.
 func (*bandwidthCmd) Help() string {
 	return `Takes the requests that clients send to a port out of captured packets, times their transfers, and
 estimates each client's link: the harmonic mean over a second of what its connections' requests had.
@@ -71,7 +70,6 @@ type packetsDoc struct {
 	Jumps  int `json:"clock_jumps"`
 }
 
-// Run implements the command.
 func (c *bandwidthCmd) Run(e *cli.Env) error {
 	if (c.File == "") == (c.Live == "") || c.Port == 0 || c.Gap <= 0 || c.For <= 0 {
 		return cli.Errorf(cli.Usage, "a pcap file or --live, a --port, a --gap and a --for above 0 are expected")

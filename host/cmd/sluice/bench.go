@@ -68,7 +68,6 @@ type suiteDoc struct {
 	Rows      []frame.Row                   `json:"rows"`
 }
 
-// Run implements the command.
 func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	suite, benches, err := c.run(e)
 	if err != nil {

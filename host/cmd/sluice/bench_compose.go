@@ -19,7 +19,6 @@ type benchComposeCmd struct {
 	JSON  bool          `name:"json" help:"Print JSON."`
 }
 
-// Help implements the command.
 func (*benchComposeCmd) Help() string {
 	return `Puts systems together that were published apart, and prints each composition beside its parts alone:
 early exits under Strait's predictor of interference, Jellyfish choosing exit thresholds beside networks,
@@ -36,7 +35,6 @@ type composeDoc struct {
 	Rows   []frame.Row `json:"rows"`
 }
 
-// Run implements the command.
 func (c *benchComposeCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err

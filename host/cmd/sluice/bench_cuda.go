@@ -55,7 +55,6 @@ type benchCUDACmd struct {
 	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
 }
 
-// Help implements the command.
 func (*benchCUDACmd) Help() string {
 	return `Measures an NVIDIA GPU: whether results are golden's, bit for bit (exit code 1 where they are not), on which
 SMs partitions run, latencies by partition and batch, what launches, events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
@@ -237,7 +236,6 @@ func once[T comparable](flag string, given []T) error {
 	return nil
 }
 
-// Run implements the command.
 func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if c.Read != nil {
 		return c.read(e)
@@ -254,13 +252,11 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	p, about := base.Params(), cli.About("sluice")
-	var ptx []byte
-	if c.Kernels != "" {
-		if ptx, err = os.ReadFile(c.Kernels); err != nil {
-			return cli.Errorf(cli.Input, "--kernels: %w", err)
-		}
+	ptx, err := c.ptx()
+	if err != nil {
+		return err
 	}
+	p, about := base.Params(), cli.About("sluice")
 	runs := filepath.Join(c.dir(), bench.RawFile)
 	keep := func(raw *bench.Raw) error {
 		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
@@ -268,59 +264,90 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		}
 		return nil
 	}
+	log := func(part string) func(string) {
+		return func(what string) { e.Log.Info("bench gpu", "at", part+what) }
+	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
 		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: about.Revision,
-		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
-		Keep: keep,
+		Tell: log(""), Keep: keep,
 	})
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	more := func(part string, run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
-		ctx := e.Ctx
-		if c.Budget > 0 {
-			var end context.CancelFunc
-			ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
-			defer end()
-		}
-		if ctx.Err() != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", part, context.Cause(ctx)))
-			return
-		}
-		before := slices.Clip(raw.Series)
-		all, failed := run(ctx, func(all []bench.Series) {
-			raw.Series = append(before, all...)
-			_ = keep(raw)
-		})
-		raw.Series = append(before, all...)
-		_ = keep(raw)
-		if failed == nil {
-			raw.Made.Parts = append(raw.Made.Parts, part)
-			return
-		}
-		if errors.Is(context.Cause(ctx), bench.ErrBudget) {
-			failed = fmt.Errorf("%w: %w", bench.ErrBudget, failed)
-		}
-		err = errors.Join(err, fmt.Errorf("%s: %w", part, failed))
-	}
+	more := &cudaParts{c: c, ctx: e.Ctx, began: began, raw: raw, keep: keep, err: err}
 	if c.SEEB > 0 {
-		more(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+		more.run(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return real.Run(ctx, real.Config{
 				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
-				Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "SEEB "+what) },
+				Keep: keep, Tell: log("SEEB "),
 			})
 		})
 	}
 	if c.DISB > 0 {
 		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		more(bench.DISB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+		more.run(bench.DISB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return disb.Run(ctx, disb.Config{
 				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-				Spin: !raw.Facts.Fake, Keep: keep, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
+				Spin: !raw.Facts.Fake, Keep: keep, Tell: log("DISB "),
 			})
 		})
 	}
+	return c.report(e, raw, base, more.err)
+}
+
+// ptx reads kernels of one's own; nil without.
+func (c *benchCUDACmd) ptx() ([]byte, error) {
+	if c.Kernels == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.Kernels)
+	if err != nil {
+		return nil, cli.Errorf(cli.Input, "--kernels: %w", err)
+	}
+	return text, nil
+}
+
+// cudaParts runs further parts within the budget and saves their series as they come.
+type cudaParts struct {
+	c     *benchCUDACmd
+	ctx   context.Context
+	began time.Time
+	raw   *bench.Raw
+	keep  func(*bench.Raw) error
+	err   error // of all parts
+}
+
+func (p *cudaParts) run(part string, run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
+	ctx := p.ctx
+	if p.c.Budget > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadlineCause(ctx, p.began.Add(p.c.Budget), bench.ErrBudget)
+		defer end()
+	}
+	failed := context.Cause(ctx)
+	if failed == nil {
+		before := slices.Clip(p.raw.Series)
+		save := func(all []bench.Series) {
+			p.raw.Series = append(before, all...)
+			_ = p.keep(p.raw) // which logs its error
+		}
+		var all []bench.Series
+		all, failed = run(ctx, save)
+		save(all)
+		if failed == nil {
+			p.raw.Made.Parts = append(p.raw.Made.Parts, part)
+			return
+		}
+		if errors.Is(context.Cause(ctx), bench.ErrBudget) {
+			failed = fmt.Errorf("%w: %w", bench.ErrBudget, failed)
+		}
+	}
+	p.err = errors.Join(p.err, fmt.Errorf("%s: %w", part, failed))
+}
+
+// report prints and saves what was measured. err is what has failed so far.
+func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err error) error {
 	doc, untold := figures(raw)
 	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
 	if c.JSON {
@@ -329,7 +356,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		lost = errors.Join(lost, doc.print(e.Stdout))
 	}
 	if err != nil {
-		err = cli.Errorf(cli.Device, "%w (what was seen until then is in %s)", err, runs)
+		err = cli.Errorf(cli.Device, "%w (what was measured until then is in %s)", err, filepath.Join(c.dir(), bench.RawFile))
 	}
 	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }

@@ -74,7 +74,6 @@ func (c *benchRatesCmd) check() error {
 	return nil
 }
 
-// Run implements the command.
 func (c *benchRatesCmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return err

@@ -43,7 +43,6 @@ type bitInspectCmd struct {
 
 func (*bitInspectCmd) Help() string { return "Example:\n  sluice bitstream inspect npu.bit" }
 
-// Run implements the command.
 func (c *bitInspectCmd) Run(e *cli.Env) error {
 	_, b, err := c.read()
 	if err != nil {
@@ -116,7 +115,6 @@ func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit,
 	return checks, m, b, nil
 }
 
-// Run implements the command.
 func (c *bitVerifyCmd) Run(e *cli.Env) error {
 	checks, _, _, err := c.verify()
 	if err != nil {
@@ -165,7 +163,6 @@ type bitBinCmd struct {
 
 func (*bitBinCmd) Help() string { return "Example:\n  sluice bitstream bin npu.bit --out npu.bin" }
 
-// Run implements the command.
 func (c *bitBinCmd) Run(e *cli.Env) error {
 	_, b, err := c.read()
 	if err != nil {
@@ -197,7 +194,6 @@ Example:
   sluice bitstream load npu.bit --board zc706`
 }
 
-// Run implements the command.
 func (c *bitLoadCmd) Run(e *cli.Env) error {
 	checks, m, b, err := c.verify()
 	if err != nil {

@@ -30,7 +30,6 @@ type cameraCmd struct {
 	JSON    bool          `name:"json" help:"Print JSON."`
 }
 
-// Help implements the command.
 func (*cameraCmd) Help() string {
 	return `Opens a connection for each client and sends its frames, noise of a frame's size, at the rate of its
 link; no larger than the server has advised, nor than the link carries by the next. It waits 10 s for
@@ -53,7 +52,6 @@ type cameraClientDoc struct {
 	Endings map[sched.Ending]int `json:"endings"` // as reported by the server
 }
 
-// Run implements the command.
 func (c *cameraCmd) Run(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {

@@ -111,7 +111,6 @@ func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.P
 	return got, differs, nil
 }
 
-// Run implements the command.
 func (c *classifyCmd) Run(e *cli.Env) error {
 	if c.Top < 1 || c.N < 1 {
 		return cli.Errorf(cli.Usage, "--top %d, --n %d: expected at least 1", c.Top, c.N)
@@ -141,6 +140,28 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 	if c.Device == "soft" {
 		doc.Label = "estimated" // its times are the bundle's table
 	}
+	if err := c.images(e, &doc, dev, p, set); err != nil {
+		return err
+	}
+	for _, note := range set.Notes() {
+		fmt.Fprintln(e.Stderr, "sluice: note: "+note)
+	}
+	if err := e.Output(doc, "", c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := c.print(e, &doc); err != nil {
+			return err
+		}
+	}
+	if doc.Unlike > 0 {
+		return cli.Errorf(cli.Check, "%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images))
+	}
+	return nil
+}
+
+// images classifies every image of the set.
+func (c *classifyCmd) images(e *cli.Env, doc *classifyDoc, dev device.Blocking, p *prepared, set *images.Set) error {
 	reference, err := golden.New(p.bundle)
 	if err != nil {
 		return err
@@ -157,20 +178,6 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		}
 		doc.Images = append(doc.Images, *got)
 		progress(i + 1)
-	}
-	for _, note := range set.Notes() {
-		fmt.Fprintln(e.Stderr, "sluice: note: "+note)
-	}
-	if err := e.Output(doc, "", c.JSON); err != nil {
-		return err
-	}
-	if !c.JSON {
-		if err := c.print(e, &doc); err != nil {
-			return err
-		}
-	}
-	if doc.Unlike > 0 {
-		return cli.Errorf(cli.Check, "%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images))
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ type benchCUDACmd struct {
 	Args []string `arg:"" optional:"" passthrough:"" help:"None of them."`
 }
 
-// Run implements the command.
 func (*benchCUDACmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errStatic) }
 
 func readyGPUs(string) (string, error) { return "", errStatic }

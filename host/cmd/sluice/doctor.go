@@ -96,7 +96,6 @@ func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	return checks
 }
 
-// Run implements the command.
 func (c *doctorCmd) Run(e *cli.Env) error {
 	checks := c.checks(e.Ctx)
 	missing := 0

@@ -50,7 +50,6 @@ type faultsDoc struct {
 	Violations []string           `json:"violations"`
 }
 
-// Run implements the command.
 func (c *faultsCmd) Run(e *cli.Env) error {
 	if c.N < 1 || c.N > 1e6 {
 		return cli.Errorf(cli.Usage, "--n %d: expected 1..1000000", c.N)

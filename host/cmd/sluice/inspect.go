@@ -21,7 +21,6 @@ func (*inspectCmd) Help() string {
   sluice inspect build/bundles/fashion-run-*.sluice`
 }
 
-// Run implements the command.
 func (c *inspectCmd) Run(e *cli.Env) error {
 	b, err := bundle.ReadFile(c.File)
 	if err != nil {

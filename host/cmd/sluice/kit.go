@@ -27,7 +27,6 @@ Example:
   sluice kit my.sluice --data photos`
 }
 
-// Run implements the command.
 func (c *kitCmd) Run(e *cli.Env) error {
 	if c.N < 1 || c.N > 10000 {
 		return cli.Errorf(cli.Usage, "--n %d: expected 1..10000", c.N)

@@ -53,7 +53,6 @@ type loadDoc struct {
 	*drive.Summary
 }
 
-// Run implements the command.
 func (c *loadCmd) Run(e *cli.Env) error {
 	l, how, err := c.load()
 	if err != nil {

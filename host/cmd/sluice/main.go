@@ -53,7 +53,6 @@ type commands struct {
 // versionCmd prints the version of this program.
 type versionCmd struct{ cli.VersionCmd }
 
-// Run implements the command.
 func (c *versionCmd) Run(e *cli.Env) error { return cli.About("sluice").Print(e.Stdout, c.JSON) }
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -63,7 +63,6 @@ type unitsEntry struct {
 	bundle.LatencyEntry
 }
 
-// Run implements the command.
 func (c *profileCmd) Run(e *cli.Env) error {
 	switch {
 	case c.Runs < 0 || c.Runs > 1000:

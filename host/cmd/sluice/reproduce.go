@@ -45,7 +45,6 @@ type reproduceCmd struct {
 	JSON      bool          `name:"json" help:"Print JSON."`
 }
 
-// Help implements the command.
 func (*reproduceCmd) Help() string {
 	return `Makes the tables and figures of a publication by simulation, and says of each claim what is published, what
 comes out here with its 95 % interval over the seeds, and the verdict: holds (the interval lies within the claim's
@@ -118,7 +117,6 @@ func papers() []paper {
 	}
 }
 
-// Run implements the command.
 func (c *reproduceCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err

@@ -59,7 +59,6 @@ Example:
 // maxRequests limits what a run stores: for each request a record, a result and a place in the schedule, about 2 kB.
 const maxRequests = 500_000
 
-// Run implements the command.
 func (c *runCmd) Run(e *cli.Env) error {
 	serves, err := c.check(e)
 	if err != nil {

@@ -55,7 +55,6 @@ Example:
   curl localhost:8000/v2/models/my`
 }
 
-// Run implements the command.
 func (c *serveCmd) Run(e *cli.Env) error {
 	if (c.Cert == "") != (c.Key == "") || c.ClientCA != "" && c.Cert == "" {
 		return cli.Coded(cli.Usage, errors.New("--cert, --key: expected both or neither; --client-ca needs them"))

@@ -58,7 +58,6 @@ func halves(images, n int, seed uint64) (tuned, held []int) {
 	return order[:n], order[n : 2*n]
 }
 
-// Run implements the command.
 func (c *thetaCmd) Run(e *cli.Env) error {
 	if !(c.Loss >= 0 && c.Loss < 1) || c.N < 10 || c.N > 1<<20 {
 		return cli.Errorf(cli.Usage, "--loss %g, --n %d: expected a share of 0..1 and at least 10 images", c.Loss, c.N)

@@ -26,7 +26,6 @@ func (f *uioFlags) open(ctx context.Context, p *prepared) (*npu.Driver, error) {
 	return d, nil
 }
 
-// Run implements the command.
 func (c *boardCmd) Run(e *cli.Env) error {
 	if code := board.Main(c.Args, e.Stdout, e.Stderr); code != cli.OK {
 		return cli.Told(code)

@@ -183,7 +183,6 @@ func served(designs []configs.Design) (string, bool) {
 	return "", false
 }
 
-// Run implements the command.
 func (c *verifyCmd) Run(e *cli.Env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
 		return cli.Coded(cli.Usage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))

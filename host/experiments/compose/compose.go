@@ -23,7 +23,7 @@ type Config struct {
 	Tell  func(what string)
 }
 
-// part is one system of a composition: its name and what a run of it shows, by metric.
+// part is one system of a composition: its name and the metrics of a run.
 type part struct {
 	name string
 	run  func(ctx context.Context, seed uint64) (map[string]float64, error)

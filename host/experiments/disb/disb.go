@@ -3,8 +3,8 @@
 // what runs are stand-ins (StandIn): kernel by kernel the catalogue's networks, on tensors and with windows of
 // their sizes, as layers of the device's own kernels with weights that are drawn.
 //
-// The simulated GPU has run the same stand-ins under the same workloads. What it says was written down before any GPU
-// was measured (foretold.csv), and stands beside what one says.
+// The simulated GPU has run the same stand-ins under the same workloads. Its results were recorded before any GPU was
+// measured (foretold.csv), and are printed beside the measurements.
 package disb
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config is what is run.
+// Config says what is run.
 type Config struct {
 	Library   string // the driver's file; "": the system's
 	NVML      string // NVML's
@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	return append(all, looks.Series(bench.DISB)...), err
 }
 
-// workloads are those asked for.
+// workloads are the selected ones.
 func (c *Config) workloads() ([]reef.Workload, error) {
 	all := reef.Workloads()
 	if c.Workloads == nil {
@@ -90,7 +90,7 @@ func (c *Config) workloads() ([]reef.Workload, error) {
 	return out, nil
 }
 
-// networks are the stand-ins of those that the workloads name.
+// networks are the stand-ins of the networks that the workloads name.
 func (c *Config) networks() ([]*bundle.Bundle, error) {
 	all, err := c.workloads()
 	if err != nil {
@@ -222,14 +222,14 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
 	}
-	// The first network is there under every system of a workload.
+	// The first network is loaded under every system of a workload.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}
 	return &reef.Opened{
 		Device: s, Close: s.Shut,
 		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
-		Said: func() (*reef.Said, error) {
+		Report: func() (*reef.Report, error) {
 			n, err := d.Counts()
 			if err != nil {
 				return nil, err
@@ -237,11 +237,11 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			if err := looks.Look(d, names[0], true); err != nil {
 				return nil, err
 			}
-			said := &reef.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again, Pauses: []int64{n.Pauses.Longest.Nanoseconds(), n.Pauses.CPU.Nanoseconds()}}
+			report := &reef.Report{Ran: n.Ran, Padded: n.Padded, Again: n.Again, Pauses: []int64{n.Pauses.Longest.Nanoseconds(), n.Pauses.CPU.Nanoseconds()}}
 			for i := range n.Preemptions {
-				said.Gone = append(said.Gone, float64(n.Preemptions[i].Away.Nanoseconds())/1e3)
+				report.Gone = append(report.Gone, float64(n.Preemptions[i].Away.Nanoseconds())/1e3)
 			}
-			return said, nil
+			return report, nil
 		},
 	}, nil
 }

@@ -1,5 +1,5 @@
 // What each bench runs: settings, policies, mappings. The numbers behind them are Kouris et al.,
-// "Fluid Batching", section IV; benches without a figure of that paper say what they ask.
+// "Fluid Batching", section IV. Benches without a figure of that paper say what they are for.
 
 package fluid
 
@@ -69,10 +69,10 @@ func (a Axis) At(s Setting) float64 {
 // Baseline is the reading of LazyBatching that claims are made against: the stronger one.
 const Baseline = "lazy-idle"
 
-// lazies are both readings of LazyBatching; the publication has one row for them.
+// lazies are both readings of LazyBatching; the publication has one row for both.
 var lazies = []string{"lazy", Baseline}
 
-// order is how policies stand in tables: as published, ours behind.
+// order is the order of policies in tables: the published ones, then ours.
 var order = []string{
 	"serial", "fc-adaptb-s", "fc-adaptb-m", "fc-adaptb-l", "r-adaptb-s", "r-adaptb-m", "r-adaptb-l", "lazy", "lazy-idle", "edf", "clockwork", "fluid", "fluid+",
 }
@@ -81,8 +81,7 @@ var order = []string{
 // exits have none.
 func changesTheta(policy string) bool { return strings.HasSuffix(policy, "theta") }
 
-// Policies are those of the registry in the order of tables; those it has beside the list stand at
-// the end.
+// Policies are those of the registry in the order of tables; those without a place in it come last.
 func Policies() []string {
 	out := slices.Clone(order)
 	rest := sched.Names()
@@ -122,7 +121,7 @@ var (
 	fig9Left  = slos(Setting{Network: "resnet50", Board: "zc706", Rate: 15}, 100, 150, 200, 250, 300, 400, 500, 600)
 	fig9Right = slos(Setting{Network: "inceptionv3", Board: "zcu104", Rate: 35}, 75, 100, 150, 200, 250, 300, 400)
 
-	// fig1 are each without early exits, and with them.
+	// fig1 has each setting without early exits, then with them.
 	fig1 = vary([]Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 25, SLO: 400 * ms},
 		{Network: "resnet50", Board: "zcu104", Rate: 25, SLO: 200 * ms},
@@ -246,7 +245,7 @@ func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
 }
 
-// Needed are those of Reproduced that the claims ask that begin with only.
+// Needed are those of Reproduced that the claims with the prefix only need.
 func Needed(only string) []string {
 	all, err := frame.Book(book)
 	if err != nil || only == "" {
@@ -300,7 +299,7 @@ func TraceBench(names []string) Bench {
 	}
 }
 
-// middle are settings of middling load, beside the stringent ones.
+// middle are the settings of medium load and the stringent ones.
 func middle() []Setting {
 	return []Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 400 * ms},
@@ -329,7 +328,7 @@ func policyMapping(name string) string {
 	return PolicyMapping(name, p)
 }
 
-// Select finds benches by name; all stands for every one. Nothing is taken twice.
+// Select finds benches by name; "all" selects every one. Duplicates are removed.
 func Select(names []string) ([]Bench, error) {
 	all := Benches()
 	var known, want []string

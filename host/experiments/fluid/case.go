@@ -1,4 +1,4 @@
-// One run of a bench: a setting, a policy, a seed; and the numbers it leaves.
+// One run of a bench: a setting, a policy and a seed, and the metrics of the run.
 
 package fluid
 
@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// drawnTheta lies between the confidences that requests with drawn exits show.
+// drawnTheta lies between the two confidences of requests with drawn exits.
 const drawnTheta = 0.5
 
 // Bounds of a case.
@@ -30,8 +30,7 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is what is served, on what, at which rate and SLO. Fields behind SLO are zero where the
-// setting is as published.
+// Setting is a network on a board with a rate and an SLO. Fields after SLO are zero if the setting is as published.
 type Setting struct {
 	Network string
 	Board   string
@@ -44,8 +43,8 @@ type Setting struct {
 	BMax      int     // largest batch; 0: the hardware's
 }
 
-// String names the setting as bench rows do: inceptionv3/zcu104/40/200ms, and behind that what is
-// not as published.
+// String names the setting as bench rows do: inceptionv3/zcu104/40/200ms, followed by what differs from the
+// publication.
 func (s Setting) String() string {
 	out := fmt.Sprintf("%s/%s/%s/%s", s.Network, s.Board, strconv.FormatFloat(s.Rate, 'g', -1, 64), time.Duration(s.SLO))
 	if s.Bandwidth != 0 {
@@ -77,7 +76,7 @@ func Bandwidths() map[string]map[string]float64 {
 // under a former law of cycles: the averages are a fit, everything else is a prediction.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
-// NominalBandwidth is what the configurations of the hardware are judged with.
+// NominalBandwidth is that of the hardware configurations.
 func NominalBandwidth(board string) float64 { return Bandwidths()["nominal"][board] }
 
 // ThroughputBandwidth explains the shape of the ZC706's published throughput (figures 1b, 10).
@@ -124,7 +123,7 @@ type Case struct {
 	N       int // requests
 }
 
-// Metrics is what a run leaves. Times are in ns, shares 0..1.
+// Metrics is the result of a run. Times are in ns, shares 0..1.
 type Metrics struct {
 	Requests    int     `json:"requests"`
 	Avg         float64 `json:"avg_ns"`
@@ -188,8 +187,7 @@ func (c *Case) key() (ModelKey, error) {
 	return k, nil
 }
 
-// source is the case's load. Traces are replayed at the setting's rate; theirs are the first N
-// arrivals, or all where there are fewer.
+// source is the case's load. Traces are replayed at the setting's rate, with their first N arrivals.
 func (c *Case) source(network string, theta float32, traces map[string][]int64) (sched.Source, error) {
 	task := func(at int64) sched.Task {
 		return sched.Task{Network: network, Created: at, Deadline: at + c.Setting.SLO, Theta: theta, Samples: 1}
@@ -241,7 +239,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if c.N < 1 || c.N > maxRequests {
 		return fail(fmt.Errorf("%w: %d requests, expected 1..%d", experiments.ErrSetup, c.N, maxRequests))
 	}
-	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // else its row would tell of another batch than was run
+	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // its row would name another batch than was run
 		return fail(fmt.Errorf("%w: a largest batch of %d, the latency table ends at %d", experiments.ErrSetup, c.Setting.BMax, b))
 	}
 	rates, err := c.Setting.ExitRates(m)
@@ -292,7 +290,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	return out, nil
 }
 
-// measure reads the metrics off a result.
+// measure computes the metrics of a result.
 func measure(res *engine.Result, m *Model, slo int64) *Metrics {
 	s := res.Summary()
 	n := float64(max(1, s.Requests))

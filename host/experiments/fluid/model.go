@@ -1,4 +1,4 @@
-// What a setting is served on: a latency table, and how much work a segment is.
+// The model that serves a setting: a latency table, and the work of each segment.
 
 package fluid
 
@@ -32,7 +32,7 @@ const (
 
 const own = "-own"
 
-// Array is what a design has in place of its board's reference design.
+// Array has the parameters of a design that is not its board's reference design.
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
 // designs are what dse answers for a network on a board with k = 1, s = 1 at B = 8, under the board's serving
@@ -68,7 +68,7 @@ type ModelKey struct {
 	Mapping   string  `json:"mapping"`
 	Bandwidth float64 `json:"bandwidth_gb_s"`      // of the DRAM, 10^9 bytes a second
 	Backbone  bool    `json:"backbone,omitempty"`  // without its early exits
-	Layerwise bool    `json:"layerwise,omitempty"` // a boundary behind every layer, not behind exits alone
+	Layerwise bool    `json:"layerwise,omitempty"` // a boundary after every layer, not only at exits
 }
 
 // String names the model in messages.
@@ -98,15 +98,15 @@ type Model struct {
 	TC       int
 	Double   int64 // ns of the whole network at twice the largest batch, by the law; 0: not known
 
-	// Images are what a real network shows for real images, in the order of requests, which go round
-	// them; empty where exits are drawn from rates. Theta is the threshold they are served with.
+	// Images has the exits of a real network for real images. Request i brings image i modulo their number. It is empty
+	// if exits are drawn from rates. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
-	// Calibration are other images, from which policies may know what thresholds cost.
+	// Calibration has other images, from which policies learn the cost of thresholds.
 	Calibration []Image
 }
 
-// Image is what one image shows at every exit.
+// Image is the output of every exit for one image.
 type Image struct {
 	Confidence []float32
 	Right      []bool // whether the class is the label's
@@ -144,8 +144,8 @@ func (m *Model) exit(segment int) int {
 	return m.Exit[segment]
 }
 
-// shows is what requests show at the end of segments, less than any threshold where no exit stands:
-// they leave at exits drawn for them, or show what the model's images show.
+// shows is the confidence of a request at the end of a segment: that of its image, or that of its drawn exit. It is below
+// every threshold if the segment has no exit.
 func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	return func(id device.RequestID, segment int) float32 {
 		exit := m.exit(segment)
@@ -175,7 +175,7 @@ func (m *Model) share(rates []float64, segment int) float64 {
 	return rest
 }
 
-// digest is a hash of all that a run can see of the model.
+// digest is a hash of everything in the model that a run depends on.
 func (m *Model) digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Key, m.MACs, m.Pools, m.PeakMACs, m.ClockHz, m.Exit, m.Theta, m.Images, m.Calibration)
@@ -189,8 +189,7 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PolicyMapping is the mapping that a policy is published with: what the policy says of itself,
-// else by its name.
+// PolicyMapping is the mapping that a policy is published with: its own Mapping, else by name.
 func PolicyMapping(name string, p sched.Policy) string {
 	if m, ok := p.(interface{ Mapping() string }); ok && m.Mapping() != "" {
 		return m.Mapping()
@@ -204,5 +203,5 @@ func PolicyMapping(name string, p sched.Policy) string {
 	return MappingFluid
 }
 
-// PolicyLayerwise tells whether a policy is published to be asked at every layer.
+// PolicyLayerwise reports whether a policy is published to decide at every layer.
 func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

@@ -32,7 +32,7 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// inPictures are the policies that pictures name, the most wanted first; the others are grey. Each has a colour of its own.
+// inPictures are the policies with a name and a colour in pictures, by priority; the others are grey.
 var inPictures = []struct {
 	policy string
 	hue    int

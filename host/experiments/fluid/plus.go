@@ -1,4 +1,4 @@
-// Our policies beside fluid, over every setting that a suite ran both at.
+// Our policies compared with fluid, over every setting at which a suite ran both.
 
 package fluid
 
@@ -11,9 +11,9 @@ import (
 // someLate is the violation rate from which a relative change means something.
 const someLate = 0.005
 
-// plus are changes of a policy against fluid over the settings that it was developed on, and over the others:
-// geometric means of average and p99, the mean change of the violation rate where fluid has some, and at how many
-// of how many settings one of the three is worse by the 95 % interval of paired differences.
+// plus compares a policy with fluid, separately for the settings that it was developed on and for the others: geometric
+// means of the ratios of average and p99, the mean change of the violation rate where fluid has violations, and the
+// number of settings at which one of the three is worse by the 95 % interval of paired differences.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

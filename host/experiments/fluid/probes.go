@@ -1,4 +1,4 @@
-// How the claims of the publication (claims.yaml) are looked at, each for one seed.
+// The probes of the publication's claims (claims.yaml), each for one seed.
 
 package fluid
 
@@ -24,10 +24,10 @@ type lab struct {
 
 type probe = frame.Probe[*lab]
 
-// errNotRun is a claim about what the suite has not run.
+// errNotRun is the error of a claim about a run that the suite does not have.
 var errNotRun = errors.New("not run")
 
-// at is a metric of a run; a policy's mapping stands in brackets where it is not its own.
+// at is a metric of a run. A mapping that is not the policy's own follows its name in brackets.
 func at(set Setting, policy, metric string) probe {
 	v := variantOf(policy)
 	return func(l *lab) (float64, error) {
@@ -44,7 +44,7 @@ func at(set Setting, policy, metric string) probe {
 	}
 }
 
-// each asks of each setting.
+// each makes a probe for each setting.
 func each(sets []Setting, of func(Setting) probe) (out []probe) {
 	for _, s := range sets {
 		out = append(out, of(s))
@@ -52,7 +52,7 @@ func each(sets []Setting, of func(Setting) probe) (out []probe) {
 	return out
 }
 
-// rising is the least ratio of a metric from one policy to the next, each above the last where it is above one.
+// rising is the least ratio of a metric from one policy to the next. Above one, every policy exceeds the one before.
 func rising(set Setting, metric string, policies ...string) probe {
 	var out []probe
 	for i := range policies[1:] {
@@ -67,7 +67,7 @@ func scaled(of probe, by float64) probe {
 	return func(l *lab) (float64, error) { x, err := of(l); return x * by, err }
 }
 
-// ofModel asks for something that a table alone says.
+// ofModel is a number that follows from a model without a run.
 func ofModel(k ModelKey, of func(*Model) float64) probe {
 	return func(l *lab) (float64, error) {
 		m, err := l.s.models.Model(l.ctx, k)
@@ -78,7 +78,7 @@ func ofModel(k ModelKey, of func(*Model) float64) probe {
 	}
 }
 
-// probes are how the claims are looked at.
+// probes returns the probe of each claim.
 func probes() map[string]probe {
 	out := map[string]probe{}
 	table2(out)
@@ -127,7 +127,7 @@ func table2(out map[string]probe) {
 			out[id+"own/"+lazy] = frame.Over(at(set, lazy+"["+MappingROwn+"]", "avg_ns"), at(set, "fluid", "avg_ns"))
 			out[id+"order/"+lazy] = frame.Least(out[id+"points/"+lazy], frame.Minus(ratio, one))
 		}
-		// What the hardware brings to the scheduler of LazyBatching, and then the scheduler on equal hardware.
+		// The hardware under LazyBatching's scheduler, then the scheduler on equal hardware.
 		equal := Baseline + "[" + MappingFluid + "]"
 		out[id+"hardware"] = frame.Over(at(set, Baseline, "avg_ns"), at(set, equal, "avg_ns"))
 		out[id+"scheduler"] = frame.Over(at(set, equal, "avg_ns"), at(set, "fluid", "avg_ns"))
@@ -142,7 +142,7 @@ func table2(out map[string]probe) {
 	}
 }
 
-// traffic is what is said of low and high arrival rates.
+// traffic adds the claims about low and high arrival rates.
 func traffic(out map[string]probe, id string, sets []Setting) {
 	low, high := sets[0], sets[len(sets)-1]
 	out[id+"rate"] = frame.Most(each(sets, func(s Setting) probe { return at(s, "fluid", "rate") })...)
@@ -169,7 +169,7 @@ func traffic(out map[string]probe, id string, sets []Setting) {
 	out[id+"high/busy"], out[id+"high/mac-util"] = at(high, "fluid", "busy"), at(high, "fluid", "mac_util")
 }
 
-// utilisation is the mean gain over serial, under each meaning that the word can have.
+// utilisation is the mean gain over serial, for each meaning of the word.
 func utilisation(out map[string]probe, id string, sets []Setting) {
 	for name, m := range map[string]struct {
 		base, metric string
@@ -192,7 +192,7 @@ func utilisation(out map[string]probe, id string, sets []Setting) {
 	}
 }
 
-// slosOf is what is said of figure 9.
+// slosOf adds the claims about figure 9.
 func slosOf(out map[string]probe, id string, sets []Setting) {
 	relaxed := sets[len(sets)-1]
 	out[id+"serial"] = frame.Most(each(sets, func(s Setting) probe {
@@ -208,7 +208,7 @@ func slosOf(out map[string]probe, id string, sets []Setting) {
 	out[id+"adaptb"] = frame.Least(adapt...)
 }
 
-// calls are those of the scheduler, against one that is called at every layer.
+// calls adds the number of scheduler calls relative to one call per layer.
 func calls(out map[string]probe) {
 	out["fig7/calls/boundaries"] = ofModel(ModelKey{Network: "resnet50", Board: "zc706", Mapping: MappingFluid, Bandwidth: ServingBandwidth("zc706")}, func(m *Model) float64 {
 		exits, layers := 0.0, 0.0
@@ -244,7 +244,7 @@ func tables(out map[string]probe) {
 					if err != nil {
 						return 0, err
 					}
-					// A tie is no difference: the plainer one, which comes first, keeps it.
+					// On a tie the simpler mapping, which comes first, wins.
 					if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
 						most, name = g, mapping
 					}
@@ -273,7 +273,7 @@ func tables(out map[string]probe) {
 	}
 }
 
-// Statements looks at the claims that begin with only.
+// Statements judges the claims whose id begins with only.
 func (s *Suite) Statements(ctx context.Context, only string) ([]frame.Statement, error) {
 	study := frame.Study[*lab]{Book: book, Probes: probes(), Labs: func(string, *frame.Change) (out []*lab, err error) {
 		for _, seed := range s.Seeds {

@@ -1,4 +1,4 @@
-// Published values, as far as they can be read in text and tables; the curves of the figures cannot.
+// Published values, as far as text and tables have them. The curves of the figures cannot be read.
 
 package fluid
 
@@ -33,9 +33,8 @@ func Published(setting Setting, policy, metric string) *float64 {
 	return nil
 }
 
-// HeldOut tells whether nothing was tuned on a setting that a policy's row speaks of: the bandwidths
-// were fitted to fluid's averages on the two published rows of table II, and fluid+ was developed on
-// the settings of developed, whatever the bandwidth.
+// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were fitted to fluid's averages on the two
+// published rows of table II, and fluid+ was developed on the settings of developed, at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {
@@ -44,7 +43,7 @@ func HeldOut(s Setting, policy string) bool {
 	return s != stringent[0] && s != stringent[1]
 }
 
-// developed are the settings that fluid+ was looked at on while it was written.
+// developed are the settings on which fluid+ was developed.
 func developed() []Setting {
 	return slices.Concat(
 		along(fig7Base, 5, 10, 15, 18, 20, 25), along(fig8Base, 20, 30, 35, 40, 50, 60), stringent,
@@ -54,7 +53,7 @@ func developed() []Setting {
 	)
 }
 
-// unseen are settings that were put aside before the search for fluid+ began.
+// unseen are settings that were reserved before the development of fluid+ began.
 func unseen() []Setting {
 	at := func(network, board string, rate float64, slo int64, arrivals string) Setting {
 		return Setting{Network: network, Board: board, Rate: rate, SLO: slo * ms, Arrivals: arrivals}

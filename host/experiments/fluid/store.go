@@ -1,4 +1,4 @@
-// Results that survive an interruption: one line a run, appended when the run has ended.
+// Results that survive an interruption: one line per run, appended at its end.
 
 package fluid
 
@@ -20,16 +20,15 @@ import (
 // maxStoreLine bounds one result, in bytes.
 const maxStoreLine = 64 << 10
 
-// storeLine is a result as it stands in the file. Sum is over all else: a line cut short, or written
-// by another program over other tables, is not a result.
+// storeLine is a result in the file. Sum is a checksum of the rest, so truncated lines are recognised.
 type storeLine struct {
 	Key     string  `json:"key"`
 	Metrics Metrics `json:"metrics"`
 	Sum     string  `json:"sum"`
 }
 
-// Store keeps the results of runs in a file; safe for concurrent use. A result is found again only
-// by the same program, for the same case, over the same latency table.
+// Store keeps the results of runs in a file; safe for concurrent use. A result is valid for the same program, case and
+// latency table only.
 type Store struct {
 	program string
 	mu      sync.Mutex
@@ -38,8 +37,8 @@ type Store struct {
 	loaded  int
 }
 
-// OpenStore opens the file, or makes it. program names the program that runs the cases: its hash.
-// What cannot be read as a whole result is dropped.
+// OpenStore opens or creates the file. program is the hash of the program that runs the cases. Lines that are not a
+// complete result are dropped.
 func OpenStore(path, program string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
@@ -54,7 +53,7 @@ func OpenStore(path, program string) (*Store, error) {
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, io.EOF) {
-			break // the rest is no result of ours
+			break // the rest is not a result
 		}
 		if err != nil {
 			f.Close()
@@ -67,7 +66,7 @@ func OpenStore(path, program string) (*Store, error) {
 		}
 	}
 	s.loaded = len(s.have)
-	// A line that was cut short must not be the beginning of the next one.
+	// A new result must not be appended to a truncated line.
 	if err := f.Truncate(end); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("cut %s: %w", path, err)
@@ -88,7 +87,7 @@ func (s *Store) Close() error { return s.file.Close() }
 func (l *storeLine) sum() string {
 	text, err := json.Marshal(l.Metrics)
 	if err != nil {
-		return "" // no number that JSON cannot hold is ever written
+		return "" // a number that JSON cannot represent is never written
 	}
 	h := sha256.Sum256(append([]byte(l.Key), text...))
 	return hex.EncodeToString(h[:8])

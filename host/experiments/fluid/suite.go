@@ -14,20 +14,20 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// SuiteConfig is what a suite runs.
+// SuiteConfig says what a suite runs.
 type SuiteConfig struct {
 	Benches []Bench
 	Seeds   []uint64
 	N       int // requests a run
 	Workers int
 	Models  Models
-	Traces  map[string][]int64 // arrivals in ns, by the name that settings have; a name stands for its content
+	Traces  map[string][]int64 // arrivals in ns by name; a name identifies its content
 	// Store keeps results across interruptions; nil: nothing is kept.
 	Store    *Store
 	Progress func(done, of int)
 }
 
-// Suite is what came of it. It holds every case of its benches, or does not exist.
+// Suite has the results of every case of its benches.
 type Suite struct {
 	Benches []Bench
 	Seeds   []uint64
@@ -68,8 +68,8 @@ func applies(v Variant, s Setting) bool {
 	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
-// RunSuite runs every case that the store does not have. Its result does not depend on the number
-// of workers, nor on how often it was interrupted. Where one case fails all do, with its error.
+// RunSuite runs every case that the store does not have. The result depends neither on the number of workers nor on
+// interruptions. If one case fails, the suite fails with its error.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Benches) == 0 || len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d benches, %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Benches), len(c.Seeds), c.N, maxRequests)
@@ -105,7 +105,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// one runs a case, or takes it from the store.
+// one returns the result of a case, from the store or by running it.
 func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	key, err := k.key()
 	if err != nil {
@@ -130,8 +130,7 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	return r, c.Store.put(k, m, r)
 }
 
-// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval; false where
-// the suite has no such run.
+// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval; false if the suite has no such run.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64) (float64, *float64, bool) {
 	vals := make([]float64, 0, len(s.Seeds))
 	for _, seed := range s.Seeds {

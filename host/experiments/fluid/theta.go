@@ -12,9 +12,8 @@ const (
 	thetaLoss  = 0.01
 )
 
-// Levels are thresholds below theta, step by step, with what images say that they cost: by exit, the
-// accuracy that a request coming there loses in the mean if it leaves at the lower threshold in place
-// of going on under theta.
+// Levels are thresholds below theta, step by step, with their cost by exit: the mean loss of accuracy of the images that
+// reach the exit, if they leave at the lower threshold and do not continue under theta.
 func Levels(images []Image, theta float32) []sched.Level {
 	if len(images) == 0 {
 		return nil

@@ -1,7 +1,6 @@
-// Package frame is what the publications' benches have in common: claims out of a data file, what a
-// simulation gives for each seed beside them, and the one meaning of "holds": the 95 % interval of ours
-// lies within the claim's bounds. Where a sample has no interval, the sign test at 95 % stands for it (bySign).
-// It knows nothing of what is simulated: that is each publication's.
+// Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed,
+// and compares. A claim holds if the 95 % interval of our values lies within its bounds. Where a sample has no
+// interval, the sign test at 95 % decides (bySign). The simulations are in the packages of the publications.
 package frame
 
 import (
@@ -20,11 +19,11 @@ import (
 // Verdicts of a statement.
 const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
-	Fails     = "fails"     // it is beyond them
-	Undecided = "undecided" // it is both
+	Fails     = "fails"     // the interval is beyond the bounds
+	Undecided = "undecided" // it is partly within and partly beyond them
 	IllPosed  = "ill-posed" // the publication contradicts itself, or does not say what is meant
-	NotTried  = "not-tried" // and why not is the cause
-	OneSeed   = "one-seed"  // there is no interval, so no verdict
+	NotTried  = "not-tried" // the cause says why
+	OneSeed   = "one-seed"  // one seed has no interval, so there is no verdict
 )
 
 // Row is one number of a bench.
@@ -51,7 +50,7 @@ func Interval(v []float64) (float64, *float64) {
 	return mean, &half
 }
 
-// Statement is one thing that a publication says, and what the simulation says of it.
+// Statement is a claim with our value and the verdict.
 type Statement struct {
 	ID        string   `json:"claim"`
 	Source    string   `json:"source"` // section, table or figure
@@ -60,22 +59,22 @@ type Statement struct {
 	// PublishedTo: a range is published, from Published to here.
 	PublishedTo *float64 `json:"published_to,omitempty"`
 
-	Ours     *float64 `json:"ours"`  // mean over the seeds; null: nothing of it happened
+	Ours     *float64 `json:"ours"`  // mean over the seeds; null: the event did not occur
 	CI95     *float64 `json:"ci95"`  // half width
 	Least    *float64 `json:"least"` // it holds from here; null: from anywhere
 	Most     *float64 `json:"most"`  // to here
 	Verdict  string   `json:"verdict"`
-	Fitted   bool     `json:"fitted"` // parameters were set by this very number, so that it proves nothing
-	Cause    string   `json:"cause"`  // why ours differs, where it does not hold
+	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so it proves nothing
+	Cause    string   `json:"cause"`  // why ours differs, if it does not hold
 	Evidence string   `json:"evidence,omitempty"`
-	// Changed: the verdict, or with one seed the side of the bounds (Side), where it is another when an
-	// assumed parameter is halved or doubled.
+	// Changed has the verdicts that differ when an assumed parameter is halved or doubled; with one seed, the side of
+	// the bounds (Side).
 	Changed map[string]string `json:"changed,omitempty"`
-	Varied  bool              `json:"varied"` // that was looked at
+	Varied  bool              `json:"varied"` // parameters were varied
 }
 
-// Judge sets a sample of ours beside what was published. A value that is no number says that nothing of it
-// happened with that seed: there is no verdict then.
+// Judge compares a sample of ours, one value a seed, with the claim. NaN means that the event did not occur with that
+// seed; there is no verdict then.
 func (c *Claim) Judge(v []float64) *Statement {
 	s := &Statement{
 		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, PublishedTo: c.PublishedTo,
@@ -85,64 +84,27 @@ func (c *Claim) Judge(v []float64) *Statement {
 		s.Verdict = c.Rule
 		return s
 	}
-	nothing, infinite := 0, 0
-	for _, x := range v {
-		if math.IsNaN(x) {
-			nothing++
-		}
-		if math.IsInf(x, 0) {
-			infinite++
-		}
-	}
-	// Why there is no verdict is the cause then, whatever the book says of what fails.
-	why := ""
 	mean, ci := Interval(v)
 	half := *cmp.Or(ci, new(float64))
 	from, to := mean-half, mean+half
-	if c.Times && slices.Min(v) > 0 && infinite == 0 {
+	if c.Times && slices.Min(v) > 0 && count(v, isInf) == 0 {
 		mean, from, to = times(v)
 		if half = (to - from) / 2; ci != nil {
 			ci = &half
 		}
 	}
-	switch {
-	case nothing == len(v):
-		s.Verdict, why = Undecided, "nothing of it happened in the time that was simulated"
-	case nothing > 0:
-		s.Verdict, why = Undecided, fmt.Sprintf("nothing of it happened with %d of %d seeds", nothing, len(v))
-	case infinite > 0:
-		if s.Verdict = c.bySign(v); s.Verdict == Undecided {
-			why = fmt.Sprintf("with %d of %d seeds it is a ratio to nothing, which has no mean, and the sign test does not decide it", infinite, len(v))
-		}
-	case c.Exact || c.Rule == none && slices.Max(v) > 0:
-		// No chance is in it; or what is said never to happen has happened.
-		s.Verdict = Holds
-		if mean < c.least || mean > c.most {
-			s.Verdict = Fails
-		}
-	case ci == nil:
-		s.Verdict = OneSeed
-	case half == 0:
-		if s.Verdict = c.bySign(v); s.Verdict == Undecided {
-			why = fmt.Sprintf("all %d seeds give the same, so there is no interval, and the sign test asks for %d", len(v), signs)
-		}
-	case from >= c.least && to <= c.most:
-		s.Verdict = Holds
-	case to < c.least || from > c.most:
-		s.Verdict = Fails
-	default:
-		s.Verdict = Undecided
+	var why string
+	if s.Verdict, why = c.verdict(v, mean, half, from, to); why != "" {
+		s.Cause, s.Evidence = why, ""
 	}
-	if nothing+infinite == 0 {
+	if count(v, math.IsNaN)+count(v, isInf) == 0 {
 		s.Ours, s.CI95 = &mean, ci
 	}
 	switch {
 	case s.Verdict == Holds:
 		s.Cause, s.Evidence = "", ""
-	case why != "":
-		s.Cause, s.Evidence = why, ""
 	case s.Cause == "":
-		// What an interval lacks is a cause of its own; of what fails only the book can say why.
+		// Why a claim fails only the book can say; the other verdicts explain themselves.
 		s.Cause = map[string]string{
 			Undecided: "a bound lies within the interval: the seeds do not decide it",
 			OneSeed:   "one seed has no interval",
@@ -151,8 +113,51 @@ func (c *Claim) Judge(v []float64) *Statement {
 	return s
 }
 
-// times is the geometric mean and the 95 % interval of multiples: of their logarithms, which are as far from
-// nothing on both sides of one.
+func isInf(x float64) bool { return math.IsInf(x, 0) }
+
+func count(v []float64, of func(float64) bool) (n int) {
+	for _, x := range v {
+		if of(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict judges a sample by its mean and its interval. Where the sample itself allows no verdict, why is the cause,
+// in place of the book's.
+func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
+	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
+	switch {
+	case nothing == len(v):
+		return Undecided, "nothing of it happened in the time that was simulated"
+	case nothing > 0:
+		return Undecided, fmt.Sprintf("nothing of it happened with %d of %d seeds", nothing, len(v))
+	case infinite > 0:
+		if verdict = c.bySign(v); verdict == Undecided {
+			why = fmt.Sprintf("with %d of %d seeds it is a ratio to nothing, which has no mean, and the sign test does not decide it", infinite, len(v))
+		}
+		return verdict, why
+	case c.Exact || c.Rule == none && slices.Max(v) > 0: // nothing is random, or one event refutes "never"
+		from, to = mean, mean
+	case len(v) < 2:
+		return OneSeed, ""
+	case half == 0:
+		if verdict = c.bySign(v); verdict == Undecided {
+			why = fmt.Sprintf("all %d seeds give the same, so there is no interval, and the sign test asks for %d", len(v), signs)
+		}
+		return verdict, why
+	}
+	switch {
+	case from >= c.least && to <= c.most:
+		return Holds, ""
+	case to < c.least || from > c.most:
+		return Fails, ""
+	}
+	return Undecided, ""
+}
+
+// times is the geometric mean of multiples, and the 95 % interval that their logarithms give.
 func times(v []float64) (mean, from, to float64) {
 	logs := make([]float64, len(v))
 	for i, x := range v {
@@ -163,11 +168,11 @@ func times(v []float64) (mean, from, to float64) {
 	return math.Exp(m), math.Exp(m - h), math.Exp(m + h)
 }
 
-// signs is how many values, all on one side, a two-sided sign test asks for at 95 %: 2 / 2^6 is 3 %.
+// signs is the number of values on one side that a two-sided sign test needs at 95 %: 2 / 2^6 is 3 %.
 const signs = 6
 
-// bySign decides a sample that has no interval: values that are all the same say nothing of how far others
-// would be, and a ratio to nothing has no mean. What holds or fails then is about the median.
+// bySign decides a sample without an interval: equal values have no spread, and a ratio to zero has no mean. Its verdict
+// is about the median.
 func (c *Claim) bySign(v []float64) string {
 	if len(v) < signs {
 		return Undecided
@@ -181,7 +186,7 @@ func (c *Claim) bySign(v []float64) string {
 	return Undecided
 }
 
-// finite is a bound, nil where it is none.
+// finite is a bound; nil if it is infinite.
 func finite(v float64) *float64 {
 	if math.IsInf(v, 0) {
 		return nil
@@ -189,8 +194,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// Side is on which side of its bounds the mean is, whatever the seeds say of its uncertainty: what there
-// is to compare of single runs.
+// Side is the side of its bounds that the mean is on. Single runs have nothing else to compare.
 func (s *Statement) Side() string {
 	switch {
 	case s.Ours == nil:
@@ -210,7 +214,7 @@ type Change struct {
 // String names it as Statement.Changed does.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
-// Halves has each parameter halved and doubled.
+// Halves halves and doubles each parameter.
 func Halves(keys ...string) (out []Change) {
 	for _, k := range keys {
 		out = append(out, Change{k, 0.5}, Change{k, 2})
@@ -218,7 +222,7 @@ func Halves(keys ...string) (out []Change) {
 	return out
 }
 
-// vary takes in what became of the statement: another verdict, or with one seed another side of its bounds.
+// vary records the statement under a changed parameter, if its verdict (with one seed, its side) differs.
 func (s *Statement) vary(what string, then *Statement) {
 	was, is := s.Verdict, then.Verdict
 	if was == OneSeed || is == OneSeed {
@@ -233,8 +237,8 @@ func (s *Statement) vary(what string, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Count is how many statements hold, for people; those that hold because parameters were set by them are
-// none of them, and of those that were looked at with one seed nothing is said.
+// Count says how many statements hold. Those that hold because parameters were fitted to them are counted separately,
+// and so are those with one seed.
 func Count(all []Statement) string {
 	n := map[string]int{}
 	fitted := 0
@@ -258,14 +262,14 @@ func Count(all []Statement) string {
 	return text
 }
 
-// ErrQuiet comes with the value of a comparison in which neither side showed anything: requests that nobody
-// missed, say. Beside other seeds the value counts; where all seeds are quiet, nothing happened.
+// ErrQuiet comes with the value of a comparison in which neither side had an event, such as a missed deadline. The value
+// counts beside those of other seeds; if all seeds are quiet, there is no sample.
 var ErrQuiet = errors.New("nothing happened")
 
-// Probe is a number that a lab, the runs of one seed, can be asked for.
+// Probe computes one number from a lab, which has the runs of one seed.
 type Probe[L any] func(L) (float64, error)
 
-// Fold is one number of several; it is quiet where all of them are.
+// Fold combines several numbers into one; it is quiet if all of them are.
 func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	return func(l L) (float64, error) {
 		v := math.NaN()
@@ -315,10 +319,10 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Sample asks every lab. Where all are quiet there is no number.
+// Sample computes a value for every lab; NaN for all if all are quiet.
 func Sample[L any](labs []L, of Probe[L]) ([]float64, error) { return sample(labs, of, 1) }
 
-// sample asks so many labs at the same time.
+// sample does so for several labs at the same time.
 func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
 	v := make([]float64, len(labs))
 	var quiet atomic.Int32
@@ -344,7 +348,7 @@ func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
 	return v, nil
 }
 
-// Of is a number of what a run of a lab gives.
+// Of is a number of a run's outcome.
 func Of[L, O any](run func(L) (O, error), of func(O) float64) Probe[L] {
 	return func(l L) (float64, error) {
 		o, err := run(l)
@@ -355,8 +359,8 @@ func Of[L, O any](run func(L) (O, error), of func(O) float64) Probe[L] {
 	}
 }
 
-// Beside is a number of what two runs of a lab give.
-func Beside[L, O any](a, b func(L) (O, error), of func(a, b O) (float64, error)) Probe[L] {
+// OfTwo is a number of the outcomes of two runs.
+func OfTwo[L, O any](a, b func(L) (O, error), of func(a, b O) (float64, error)) Probe[L] {
 	return func(l L) (float64, error) {
 		x, err := a(l)
 		if err != nil {
@@ -376,7 +380,7 @@ type Metric[O any] struct {
 	Of   func(O) float64
 }
 
-// Rows are metrics of a run of every lab; all else is as in row.
+// Rows measures metrics of a run on every lab. Other fields are those of row.
 func Rows[L, O any](labs []L, row Row, run func(L) (O, error), metrics []Metric[O]) (rows []Row, err error) {
 	for _, m := range metrics {
 		row.Metric = m.Name
@@ -389,7 +393,7 @@ func Rows[L, O any](labs []L, row Row, run func(L) (O, error), metrics []Metric[
 	return rows, nil
 }
 
-// Measure fills in a row from every lab; false where with some seed there was nothing to measure.
+// Measure fills in a row from every lab; false if some seed had nothing to measure.
 func Measure[L any](labs []L, r Row, of Probe[L]) (Row, bool, error) {
 	v, err := Sample(labs, of)
 	if err != nil {

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,44 +13,43 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrBook is a data file of claims that is refused.
+// ErrBook is the error of an invalid file of claims.
 var ErrBook = errors.New("claims")
 
 // ErrOnly is a prefix that no claim has.
 var ErrOnly = errors.New("no claim")
 
-// Claim is a line of the data file: what a publication says, and from where to where ours may be.
+// Claim is one claim of the data file: what the publication says, and the bounds of our value.
 type Claim struct {
 	ID        string   `yaml:"id"`
 	Source    string   `yaml:"source"` // section, table or figure
 	Text      string   `yaml:"text"`
-	On        string   `yaml:"on"` // what it is of, where a study has several: a GPU
+	On        string   `yaml:"on"` // the GPU, if a study has several
 	Published *float64 `yaml:"-"`
 	// PublishedTo: a range is published, and its ends give a bound each.
 	PublishedTo *float64 `yaml:"published_to"`
-	// Rule is how bounds follow from the published number; without one they are Least and Most as they stand.
+	// Rule derives the bounds from the published number (rules); without one they are Least and Most.
 	Rule   string   `yaml:"rule"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"fitted"`
 	Cause  string   `yaml:"-"`     // a key of the file's causes
-	Long   bool     `yaml:"long"`  // not looked at again when parameters are varied
-	Times  bool     `yaml:"times"` // a multiple, far from one: its mean is geometric, its interval that of its logarithm
-	Exact  bool     `yaml:"exact"` // nothing is drawn: all seeds give the same, and one decides
+	Long   bool     `yaml:"long"`  // not run again with varied parameters
+	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
+	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
 
 	least, most float64
 	cause       Cause
 }
 
-// Cause is why ours differs from what is published, and what shows it.
+// Cause is why ours differs from the publication, and the evidence.
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
 }
 
-// line is a claim in the data file, or one for each name: {} stands for it in id, text and what it is of (there up
-// to its first slash).
-// Published values and causes are then one for all or one each.
+// line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id and text; in
+// "on", its part before the first slash does. Published values and causes are one for all, or one for each.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
@@ -98,7 +98,7 @@ func (l *line) claims() ([]Claim, error) {
 	return out, nil
 }
 
-// none is the rule of what is said never to happen: once is enough to refute it.
+// none is the rule of events that never happen: one event refutes it.
 const none = "none"
 
 // rules give the bounds of a published number.
@@ -106,7 +106,7 @@ var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
 	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
 	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
-	// a multiple of one: what it is beyond one is within a half; a quarter would take no gain for a gain
+	// A multiple near one: its distance from one is within a half. A quarter of the multiple could accept no gain at all.
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
@@ -137,46 +137,14 @@ func Book(text []byte) ([]Claim, error) {
 	seen, used := map[string]bool{}, map[string]bool{}
 	for i := range claims {
 		c := &claims[i]
-		bad := func(what string) error { return fmt.Errorf("%w: claim %d (%q): %s", ErrBook, i+1, c.ID, what) }
+		err := c.resolve(file.Causes)
 		if c.ID == "" || c.Source == "" || c.Text == "" || seen[c.ID] {
-			return nil, bad("an id of its own, a source and a text are expected")
+			err = errors.New("an id of its own, a source and a text are expected")
 		}
-		seen[c.ID] = true
-		if c.Cause != "" {
-			var ok bool
-			if c.cause, ok = file.Causes[c.Cause]; !ok || c.cause.Text == "" {
-				return nil, bad(fmt.Sprintf("there is no cause %q", c.Cause))
-			}
-			used[c.Cause] = true
+		if err != nil {
+			return nil, fmt.Errorf("%w: claim %d (%q): %w", ErrBook, i+1, c.ID, err)
 		}
-		c.least, c.most = math.Inf(-1), math.Inf(1)
-		rule := rules[c.Rule]
-		switch {
-		case c.Rule == IllPosed || c.Rule == NotTried:
-			if c.Cause == "" || c.Least != nil || c.Most != nil {
-				return nil, bad("a cause and no bounds are expected of what is " + c.Rule)
-			}
-			continue
-		case rule != nil && c.Published != nil && c.Least == nil && c.Most == nil:
-			c.least, c.most = rule(*c.Published)
-			if c.PublishedTo != nil {
-				_, c.most = rule(*c.PublishedTo)
-			}
-		case c.Rule != "" || c.PublishedTo != nil || c.Least == nil && c.Most == nil:
-			return nil, bad("a rule with a published number, or bounds without a rule are expected")
-		}
-		if c.Least != nil {
-			c.least = *c.Least
-		}
-		if c.Most != nil {
-			c.most = *c.Most
-		}
-		if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 {
-			return nil, bad(fmt.Sprintf("%s of %g: none is of 0, and within a quarter of a multiple of less than two is no gain too (rule gain)", c.Rule, *p))
-		}
-		if !(c.least <= c.most) {
-			return nil, bad(fmt.Sprintf("bounds of %g to %g", c.least, c.most))
-		}
+		seen[c.ID], used[c.Cause] = true, true
 	}
 	for k := range file.Causes {
 		if !used[k] {
@@ -186,7 +154,38 @@ func Book(text []byte) ([]Claim, error) {
 	return claims, nil
 }
 
-// Config is how much of a study is run.
+// resolve finds a claim's cause and bounds.
+func (c *Claim) resolve(causes map[string]Cause) error {
+	if c.cause = causes[c.Cause]; c.Cause != "" && c.cause.Text == "" {
+		return fmt.Errorf("there is no cause %q", c.Cause)
+	}
+	c.least, c.most = math.Inf(-1), math.Inf(1)
+	bounded, rule := c.Least != nil || c.Most != nil, rules[c.Rule]
+	switch {
+	case c.Rule == IllPosed || c.Rule == NotTried:
+		if c.Cause == "" || bounded {
+			return errors.New("a cause and no bounds are expected of what is " + c.Rule)
+		}
+		return nil
+	case rule != nil && c.Published != nil && !bounded:
+		c.least, c.most = rule(*c.Published)
+		if c.PublishedTo != nil {
+			_, c.most = rule(*c.PublishedTo)
+		}
+	case c.Rule != "" || c.PublishedTo != nil || !bounded:
+		return errors.New("a rule with a published number, or bounds without a rule are expected")
+	}
+	c.least, c.most = *cmp.Or(c.Least, &c.least), *cmp.Or(c.Most, &c.most)
+	if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 {
+		return fmt.Errorf("%s of %g: none is of 0, and within a quarter of a multiple of less than two is no gain too (rule gain)", c.Rule, *p)
+	}
+	if !(c.least <= c.most) {
+		return fmt.Errorf("bounds of %g to %g", c.least, c.most)
+	}
+	return nil
+}
+
+// Config says which part of a study is run, and how long.
 type Config struct {
 	Seeds   []uint64
 	Ns      int64  // virtual time of a run
@@ -196,30 +195,30 @@ type Config struct {
 	Tell    func(what string)
 }
 
-// Say tells what is looked at.
+// Say reports progress.
 func (c *Config) Say(what string) {
 	if c.Tell != nil {
 		c.Tell(what)
 	}
 }
 
-// Study is a publication's claims and how they are looked at. L is a lab.
+// Study is a publication's claims and the probes that check them. L is a lab.
 type Study[L any] struct {
 	Book   []byte
 	Probes map[string]Probe[L]                     // by claim, for one seed each
-	Whole  map[string]func([]L) ([]float64, error) // of a sample that is not one value a seed
-	// Labs makes what the seeds need of one GPU (Claim.On), with a parameter that is another; nil: as it is.
+	Whole  map[string]func([]L) ([]float64, error) // by claim, where a sample is not one value a seed
+	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter; nil: unchanged.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
-	// Apart: labs share nothing, so that several are asked at the same time (Config.Workers).
+	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
 	Apart bool
-	// Rows are numbers beside the claims, of the same labs; nil: there are none.
+	// Rows are further numbers of the same labs; nil: none.
 	Rows func(labs func(on string) ([]L, error)) ([]Row, error)
-	// Final has the last word on a statement, where a study has one; nil: it has not.
+	// Final may change a statement after its verdict; nil: it does not.
 	Final func(*Statement)
 }
 
-// Claims are those of the book that a configuration asks for. Each has one way of being looked at.
+// Claims returns the selected claims. Each must have exactly one probe.
 func (s *Study[L]) Claims(only string) ([]Claim, error) {
 	all, err := Book(s.Book)
 	if err != nil {
@@ -247,13 +246,13 @@ func (s *Study[L]) Claims(only string) ([]Claim, error) {
 	return out, nil
 }
 
-// Result is what a study gives.
+// Result is the outcome of a study.
 type Result struct {
 	Rows       []Row
 	Statements []Statement
 }
 
-// Run looks at every claim, makes the rows, and looks again with every change where the configuration says so.
+// Run checks every claim and makes the rows. If the configuration says so, it checks again with every change.
 func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, fmt.Errorf("%w: %d seeds and %d ns are to be run, at least one of each is expected", ErrBook, len(c.Seeds), c.Ns)

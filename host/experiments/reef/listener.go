@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// listener counts what REEF's figures show and a device has no use for.
+// listener counts what REEF's figures show but the device itself does not need.
 type listener struct {
 	device *gpu.Device
 	pads   bool       // the mode pads, so that kernels have a profile
@@ -16,16 +16,16 @@ type listener struct {
 	progress map[class]float64 // sum over launches under way then
 	usage    float64           // share of multiprocessors with a block on them, until then
 
-	took   map[device.WorkID][]sched.Time // of each kernel of a best-effort launch, all of its parts, when it last ran
+	took   map[device.WorkID][]sched.Time // how long each kernel of a best-effort launch last ran, in all of its parts
 	killed map[device.WorkID]sched.Time   // how long the kernel that was stopped had run
-	redone []float64                      // us of each resumed launch that are run again
+	redone []float64                      // us of work that each resumed launch repeats
 
 	// Real-time kernels that might have been padded; those no slower than alone; those less than 9 us slower
 	// (figure 27 of REEF).
-	padable, unhurt, below9 int
+	padable, notSlowed, below9 int
 }
 
-// class is launches of a network, real-time ones or not.
+// class is all launches of one network with one priority.
 type class struct {
 	network  string
 	realTime bool
@@ -69,7 +69,7 @@ func (l *listener) Ended(e gpu.KernelEnd) {
 	l.padable++
 	more := e.Took - e.Alone
 	if more <= 1 { // rounding
-		l.unhurt++
+		l.notSlowed++
 	}
 	if more < 9000 {
 		l.below9++
@@ -88,8 +88,8 @@ func (l *listener) Resumed(launch device.WorkID, from, ended int) {
 	l.redone = append(l.redone, float64(redone)/1e3)
 }
 
-// part is what of the requests that were under way at the end a client had done: a share of what clients
-// like it had.
+// part is the finished share of a client's requests that were in flight at the end. Clients with the same network and
+// priority cannot be told apart and get equal shares.
 func (l *listener) part(all []Client, c *Client) float64 {
 	like := 0
 	for i := range all {
@@ -100,11 +100,11 @@ func (l *listener) part(all []Client, c *Client) float64 {
 	return l.progress[class{c.Network, c.RealTime()}] / float64(like)
 }
 
-// report adds what was counted.
+// report adds the counts to the outcome.
 func (l *listener) report(o *Outcome) {
 	o.Usage = l.usage
 	o.Redone, _ = meanP99(l.redone)
 	if n := float64(l.padable); n > 0 {
-		o.Unhurt, o.Hurt9 = float64(l.unhurt)/n, float64(l.below9)/n
+		o.NotSlowed, o.Below9us = float64(l.notSlowed)/n, float64(l.below9)/n
 	}
 }

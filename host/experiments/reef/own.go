@@ -1,4 +1,4 @@
-// Somebody's own workload, and own kernels, on a simulated GPU.
+// A user's workload and kernels on a simulated GPU.
 
 package reef
 
@@ -23,8 +23,8 @@ type Own struct {
 	w   Workload
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client that sends when its last request has ended is a best-effort
-// one, unless its id ends in _rt as those of DISB's files do; so is one whose priority number is above zero.
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A closed loop is best
+// effort, unless its id ends in _rt as in DISB's files. So is a client whose priority number is above zero.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// Requests is how many arrive by themselves.
+// Requests is the number of requests with an arrival time.
 func (o *Own) Requests() (n int) {
 	for i := range o.w.Clients {
 		n += len(o.w.Clients[i].Times)
@@ -68,7 +68,7 @@ func (o *Own) Requests() (n int) {
 // Duration is the workload's, in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
-// Cut ends the workload earlier.
+// Cut limits the workload to ns.
 func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
 
 // Alone is a network's time alone on the GPU.

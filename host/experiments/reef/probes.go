@@ -1,4 +1,4 @@
-// How REEF's claims (claims.yaml) are looked at.
+// The probes of REEF's claims (claims.yaml).
 
 package reef
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// uniformProgram is n kernels, each of which keeps the whole GPU busy for so many us.
+// uniformProgram has n kernels, each of which occupies the whole GPU for us microseconds.
 func uniformProgram(units, n int, us float64) *kernel.Program {
 	p := &kernel.Program{Name: fmt.Sprintf("uniform%dx%g", n, us), Memory: 1 << 20, Exits: []int{n - 1}}
 	for i := range n {
@@ -86,7 +86,7 @@ func rtThroughput(system string) func(string) probe {
 	}
 }
 
-// redone is what a preemption makes to be done again, in us; NaN where nothing was stopped.
+// redone is the work that a preemption repeats, in us; NaN if nothing was stopped.
 func redone(style, workload string) probe {
 	return outcome(style, "reset", workload, func(o *Outcome) float64 {
 		if o.Redone == 0 {
@@ -101,7 +101,7 @@ func bestEffort(system, workload string) probe {
 	return outcome("tvm", system, workload, func(o *Outcome) float64 { return o.BestEffort })
 }
 
-// starving is in how many of figure 23's pairs best-effort clients get less than a thousandth of a GPU.
+// starving is the number of figure 23's pairs in which best-effort clients get less than a thousandth of a GPU.
 func starving(system string) probe {
 	return func(l *lab) (float64, error) {
 		n := 0.0
@@ -118,15 +118,15 @@ func starving(system string) probe {
 	}
 }
 
-// usages is the mean share of CUs in use by a real-time network and what pads it, over five of those.
+// usages is the mean share of CUs in use by a real-time network and its padding, over the five best-effort networks.
 func usages(system, network string) probe {
 	return pairs(func(pair string) probe {
 		return outcome("tvm", system, pair, func(o *Outcome) float64 { return o.Usage })
 	}, network)
 }
 
-// hostReset is how long the host queue of one best-effort client takes to be emptied, deviceReset the rest
-// of a preemption but for the kill.
+// hostReset is the time to empty the host queue of one best-effort client. deviceReset is the rest of a preemption
+// without the kill.
 func hostReset(system string) probe {
 	return stopped("tvm", system, "resnet152+1", func(o *Outcome) float64 { return o.Host })
 }
@@ -136,8 +136,8 @@ func deviceReset(system string) probe {
 	return frame.Minus(frame.Minus(preempt("tvm", system, "resnet152+1"), hostReset(system)), kill)
 }
 
-// linear is by how much a place of the device queue makes preemption longer from 16 to 64 places, over
-// from 4 to 16.
+// linear is the time that a place of the device queue adds to a preemption between 16 and 64 places, relative to that
+// between 4 and 16.
 func linear(l *lab) (float64, error) {
 	w, err := workloadOf("resnet152+1")
 	if err != nil {
@@ -159,7 +159,7 @@ func linear(l *lab) (float64, error) {
 	return (us[2] - us[1]) / 48 / ((us[1] - us[0]) / 12), nil
 }
 
-// by is one system's preemptions over another's, by workload.
+// by is the ratio of two systems' preemption times for each workload.
 func by(workloads []string, a, b string) (out []probe) {
 	for _, w := range workloads {
 		out = append(out, over(preempt("tvm", a, w), preempt("tvm", b, w)))
@@ -170,7 +170,7 @@ func by(workloads []string, a, b string) (out []probe) {
 // four is the places of REEF's device queue.
 const four = 4
 
-// alone is a network's time alone with a device queue of so many places, in ms.
+// alone is a network's time alone with a device queue of the given size, in ms.
 func alone(style, network string, places float64) probe {
 	return func(l *lab) (float64, error) {
 		f := l.file.With("device_queue", places/l.file.Values["device_queue"].Value)
@@ -196,7 +196,7 @@ func kernels(style, network string) probe {
 	}
 }
 
-// longest is the longest of the groups from which REEF's five networks are taken up again.
+// longest is the largest group of kernels that one restart of REEF's five networks repeats.
 func longest(style string) probe {
 	return func(l *lab) (float64, error) {
 		n := 0
@@ -213,7 +213,7 @@ func longest(style string) probe {
 	}
 }
 
-// probes are how REEF's claims are looked at.
+// probes returns the probe of each claim.
 func probes() map[string]probe {
 	out := map[string]probe{}
 	styles := []string{"tvm", "tensorrt", "pytorch"}
@@ -288,12 +288,12 @@ func probes() map[string]probe {
 	// Padding: sections 6.3 and 6.5, figures 23, 24 and 27.
 	out["sec6.3/B/best-effort"] = bestEffort("reef", "B")
 	out["sec6.5/dkp-starved"], out["sec6.5/mv-starved"] = starving("reef-dkp"), starving("reef")
-	var unhurt, hurt []probe
+	var notSlowed, below9 []probe
 	for _, w := range disb {
-		unhurt = append(unhurt, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.Unhurt }))
-		hurt = append(hurt, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.Hurt9 }))
+		notSlowed = append(notSlowed, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.NotSlowed }))
+		below9 = append(below9, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.Below9us }))
 	}
-	out["fig27/unhurt"], out["fig27/9us"] = mean(unhurt...), mean(hurt...)
+	out["fig27/unhurt"], out["fig27/9us"] = mean(notSlowed...), mean(below9...)
 	for _, pair := range []string{"resnet152/vgg19", "yolov3/vgg19"} {
 		out["fig23/"+pair+"/dkp"], out["fig23/"+pair+"/rt"] = throughput("tvm", "reef-dkp", pair), rt("tvm", "reef-dkp", pair)
 	}

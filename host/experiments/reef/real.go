@@ -23,12 +23,12 @@ type Real func(ctx context.Context, m gpu.Mode, networks []string) (*Opened, err
 type Opened struct {
 	Device device.Real
 	Inputs func(*sched.Request) ([]device.Tensor, error)
-	Said   func() (*Said, error) // what it did, once it has been served
+	Report func() (*Report, error) // after the run
 	Close  func() error
 }
 
-// Said is what a GPU did.
-type Said struct {
+// Report is what a GPU did.
+type Report struct {
 	Gone               []float64 // us, of each preemption, until nothing else was on the GPU
 	Ran, Padded, Again int       // kernels
 	Pauses             []int64   // ns: the launcher's longest, and what of it its thread had the processor
@@ -73,7 +73,7 @@ func Published(gpu string) map[[3]string]float64 {
 }
 
 // served runs on the GPU and closes it.
-func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (_ *Said, _ *engine.Result, err error) {
+func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (_ *Report, _ *engine.Result, err error) {
 	o, err := b.real(ctx, m, names)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +88,7 @@ func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := o.Said()
+	s, err := o.Report()
 	return s, res, err
 }
 

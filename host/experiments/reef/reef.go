@@ -1,9 +1,10 @@
-// Package gpus runs the publications' GPU experiments on simulated GPUs: REEF's benchmark DISB under the
+// Package reef runs the publications' GPU experiments on simulated GPUs: REEF's benchmark DISB under the
 // launching modes of package gpu. All of it is simulated, in virtual time, from package params' files and
 // the synthetic programs of package catalogue.
 package reef
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,16 +32,16 @@ type Client struct {
 
 	Name       string
 	Times      []int64 // when it sends, in place of a share
-	Every      int64   // ns from one request to the next, a tenth more or less, in place of a share; 0: by it
-	BestEffort bool    // although it sends when it is time
-	Urgent     bool    // although it sends when its last request has ended
-	Deadline   int64   // from its arrival, that a real-time request has; 0: what all have
+	Every      int64   // mean ns between requests, each up to 10 % more or less, in place of a share; 0: by the share
+	BestEffort bool    // best effort although it is an open loop
+	Urgent     bool    // real time although it is a closed loop
+	Deadline   int64   // of a real-time request, from its arrival; 0: the bed's
 }
 
-// closed is whether the client waits for its last request's end before the next.
+// closed reports whether the client is a closed loop: it sends its next request when the last has ended.
 func (c *Client) closed() bool { return c.Share == 0 && c.Every == 0 && c.Times == nil }
 
-// RealTime is whether its requests go before others.
+// RealTime reports whether its requests have priority.
 func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
 
 // Workload is a set of clients.
@@ -95,29 +96,29 @@ func Systems() []string {
 	return []string{"rt-only", "seq", "streams", "priority", "wait", "drain", "xsched1", "orion", "reset", "reef-dkp", "reef"}
 }
 
-// Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
-// over clients of requests a second times that time; a request under way at the end counts by the share of
-// its time alone that has gone by, so that short runs do not cut off what takes long.
+// Outcome is the result of one run. Latencies are multiples of the network's time alone. Throughputs are sums over
+// clients of requests a second times that time. A request in flight at the end counts by the share of its time alone
+// that has passed, so that short runs do not disadvantage long requests.
 type Outcome struct {
 	RT, RTP99                float64
 	Throughput, RTThroughput float64
-	Preempt, PreemptP99      float64 // us, best-effort work off the device; 0: none
-	Host                     float64 // us of it until the host queues were empty, mean
+	Preempt, PreemptP99      float64 // us until best-effort work is off the device; 0: no preemption
+	Host                     float64 // us of Preempt until the host queues were empty, mean
 	BestEffort               float64 // throughput of best-effort clients
 	Usage                    float64 // share of SMs with a block on them
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
-	Redone                   float64 // us of work that a kill made to be done again, mean of kills; 0: none
-	Unhurt, Hurt9            float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
+	Redone                   float64 // us of work repeated after a kill, mean; 0: no kill
+	NotSlowed, Below9us      float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
 	Clients                  []ClientOutcome
-	Served                   []Client  // those
-	Seen                     []float64 // latencies of real-time requests, of alone, the least first
+	Served                   []Client  // the clients of Clients
+	Seen                     []float64 // latencies of real-time requests as multiples of alone, ascending
 	Gone                     []float64 // us, of each preemption
-	Pauses                   []int64   // of a real GPU's launcher: Said's
+	Pauses                   []int64   // of a real GPU's launcher (Report.Pauses)
 }
 
-// ClientOutcome is what a client saw.
+// ClientOutcome is one client's part of an Outcome.
 type ClientOutcome struct {
 	Requests, Ended int     // sent; with a result by the workload's end
 	Throughput      float64 // of that alone
@@ -133,13 +134,13 @@ type Bed struct {
 	style string
 	alone map[string]int64
 	nets  map[string]*gpu.Network
-	own   map[string]*kernel.Program // somebody's own kernels, by network
+	own   map[string]*kernel.Program // kernels of a user's list, by network
 	keep  engine.Keep
 	slo   func(alone int64) int64 // of real-time requests; nil: none
-	real  Real                    // in place of the simulated GPU; nil: that
+	real  Real                    // opens a real GPU in place of the simulated one; nil: simulated
 }
 
-// NewBed makes one; style is the framework whose kernels run (catalogue.StyleOf).
+// NewBed makes a bed; style is the framework whose kernels run (catalogue.StyleOf).
 func NewBed(f *params.File, style string) *Bed {
 	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}, keep: engine.Counts}
 }
@@ -166,7 +167,7 @@ func (b *Bed) network(name string) *gpu.Network {
 	return n
 }
 
-// patient: what is here may take as long as it takes.
+// patient is a watchdog that never fires: a simulated GPU does not hang.
 func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
 
 // Alone is a network's time alone on the GPU, launch to result, in ns.
@@ -216,8 +217,8 @@ func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
 	}, mode, networks, func(i int) *gpu.Network { return b.network(networks[i]) })
 }
 
-// tables are latency tables of the networks, from their times alone, of which a segment has the share of
-// its kernels: nothing is decided by them, and time is the device's.
+// tables are latency tables of the networks. A segment has the share of the time alone that it has of the kernels.
+// The engine wants a table, but these policies decide nothing by it, and time is the device's.
 func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
 		p, err := b.network(n).Program(1)
@@ -250,17 +251,22 @@ func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed
 	return o, err
 }
 
-func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, *engine.Result, error) {
-	all, mode, policy := w.Clients, system, sched.Policy(&sched.Dispatch{})
+// setting is what a system is made of: a launching mode, a policy, and the clients that it serves.
+func setting(system string, all []Client) (gpu.Mode, sched.Policy, []Client, error) {
+	mode, policy := system, &sched.Dispatch{}
 	switch system {
 	case "rt-only":
-		mode = "streams"
+		mode, policy.One = "streams", true
 		all = slices.DeleteFunc(slices.Clone(all), func(c Client) bool { return !c.RealTime() })
-		policy = &sched.Dispatch{One: true}
 	case "seq":
-		mode, policy = "streams", &sched.Dispatch{One: true}
+		mode, policy.One = "streams", true
 	}
 	m, err := gpu.ModeOf(mode)
+	return m, policy, all, err
+}
+
+func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, *engine.Result, error) {
+	m, policy, all, err := setting(system, w.Clients)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,11 +279,46 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if len(names) == 0 {
 		return nil, nil, fmt.Errorf("%w: %s has no real-time client", ErrWorkload, w.Name)
 	}
+	src, err := b.requests(all, ns, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
+	tables, err := b.tables(names)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := engine.Config{
+		Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: patient(),
+	}
+	var (
+		o    *Outcome
+		res  *engine.Result
+		part = func(i int) float64 { return seen.part[i] }
+	)
+	if b.real != nil {
+		o, res, err = b.serveReal(ctx, m, names, cfg)
+	} else {
+		var l *listener
+		o, l, res, err = b.simulate(ctx, m, names, ns, cfg)
+		part = func(i int) float64 { return l.part(all, &all[i]) }
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Served = all
+	b.sum(o, seen, part)
+	return o, res, nil
+}
+
+// requests draws when the clients send within ns.
+func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
 	src := &clients{all: all, end: ns}
 	for i, c := range all {
 		alone, err := b.Alone(c.Network)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, at := range c.Times {
 			if at < ns {
@@ -287,96 +328,84 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		if c.closed() {
 			at := int64(0)
-			if seed > 0 && !c.RealTime() { // not all at once: what is drawn else
+			if seed > 0 && !c.RealTime() { // so that not all begin at once
 				at = int64(rng.Float64() * float64(alone))
 			}
 			src.due = append(src.due, due{at, i})
 		}
-		if c.Share > 0 || c.Every > 0 {
-			gap := float64(alone) / c.Share
-			if c.Every > 0 {
-				gap = float64(c.Every)
-			}
-			at := rng.Float64() * gap
-			for at < float64(ns) {
-				src.due = append(src.due, due{int64(at), i})
-				switch {
-				case c.Poisson:
-					at += rng.ExpFloat64() * gap
-				case c.Every > 0:
-					at += (0.9 + 0.2*rng.Float64()) * gap
-				default:
-					at += gap
-				}
+		if c.Share == 0 && c.Every == 0 {
+			continue
+		}
+		gap := float64(alone) / c.Share
+		if c.Every > 0 {
+			gap = float64(c.Every)
+		}
+		for at := rng.Float64() * gap; at < float64(ns); {
+			src.due = append(src.due, due{int64(at), i})
+			switch {
+			case c.Poisson:
+				at += rng.ExpFloat64() * gap
+			case c.Every > 0:
+				at += (0.9 + 0.2*rng.Float64()) * gap
+			default:
+				at += gap
 			}
 		}
 	}
+	open := func(d due) int { // clients that wait for their last request come first
+		if all[d.client].closed() {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(src.due, func(a, b due) int {
-		if a.at != b.at {
-			return int(min(1, max(-1, a.at-b.at)))
-		}
-		if p, q := all[a.client].closed(), all[b.client].closed(); p != q {
-			return map[bool]int{true: -1, false: 1}[p]
-		}
-		return a.client - b.client
+		return cmp.Or(cmp.Compare(a.at, b.at), open(a)-open(b), a.client-b.client)
 	})
-	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
 	src.slo = func(c *Client) int64 {
-		if c.RealTime() && c.Deadline > 0 {
+		switch {
+		case !c.RealTime():
+			return 0
+		case c.Deadline > 0:
 			return c.Deadline
-		}
-		if b.slo == nil || !c.RealTime() {
+		case b.slo == nil:
 			return 0
 		}
 		return b.slo(b.alone[c.Network])
 	}
-	tables, err := b.tables(names)
+	return src, nil
+}
+
+// simulate serves on the simulated GPU.
+func (b *Bed) simulate(ctx context.Context, m gpu.Mode, names []string, ns int64, cfg engine.Config) (*Outcome, *listener, *engine.Result, error) {
+	d, err := b.device(m.Name, names)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	cfg := engine.Config{
-		Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
-		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: patient(),
-	}
-	if b.real != nil {
-		o, res, err := b.serveReal(ctx, m, names, cfg)
-		if err != nil {
-			return nil, nil, err
-		}
-		o.Served = all
-		b.sum(o, seen, func(i int) float64 { return seen.part[i] })
-		return o, res, nil
-	}
-	d, err := b.device(mode, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	heard := newListener(d, m, ns)
-	d.Probe = heard
+	l := newListener(d, m, ns)
+	d.Probe = l
 	cfg.Devices = []device.Device{d}
 	res, err := engine.Run(ctx, cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
-	b.sum(o, seen, func(i int) float64 { return heard.part(all, &all[i]) })
-	heard.report(o)
-	var gone, host []float64
+	o := &Outcome{Preemptions: len(d.Preemptions)}
+	l.report(o)
+	var host []float64
 	for _, p := range d.Preemptions {
-		gone = append(gone, float64(p.Gone-p.At)/1e3)
+		o.Gone = append(o.Gone, float64(p.Gone-p.At)/1e3)
 		host = append(host, float64(p.Host)/1e3)
 	}
 	o.Host, _ = meanP99(host)
-	o.Preempt, o.PreemptP99 = meanP99(gone)
-	o.Gone = gone
+	o.Preempt, o.PreemptP99 = meanP99(o.Gone)
 	if d.Ran > 0 {
 		o.Padded = float64(d.Padded) / float64(d.Ran)
 		o.Again = float64(d.Again) / float64(d.Ran)
 	}
-	return o, res, nil
+	return o, l, res, nil
 }
 
-// sum is what clients saw; part is what of a client's requests that were under way at the end was done.
+// sum adds the clients' results to the outcome. part is the finished share of a client's requests that were in flight
+// at the end.
 func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
 	for i, c := range o.Served {
 		share := (float64(seen.done[i]) + part(i)) * float64(b.alone[c.Network]) / float64(seen.end)
@@ -424,7 +453,6 @@ type clients struct {
 	next int
 	id   uint64
 	most uint64 // tasks; 0: no bound
-	of   map[uint64]int
 	slo  func(*Client) int64
 }
 
@@ -435,10 +463,6 @@ type due struct {
 
 func (c *clients) task(at int64, client int) *sched.Task {
 	c.id++
-	if c.of == nil {
-		c.of = map[uint64]int{}
-	}
-	c.of[c.id] = client
 	t := &sched.Task{ID: c.id, Client: client, Network: c.all[client].Network, Created: at, Arrived: at, Samples: 1, Theta: 2}
 	if c.all[client].RealTime() {
 		t.Priority = 1
@@ -464,14 +488,13 @@ func (c *clients) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
 	i := t.Client
-	delete(c.of, t.ID)
 	if !c.all[i].closed() || now >= c.end || c.most > 0 && c.id >= c.most {
 		return nil
 	}
 	return []sched.Item{{At: now, Task: c.task(now, i)}}
 }
 
-// latencies hears of endings.
+// latencies records when requests end.
 type latencies struct {
 	engine.Deaf
 	bed     *Bed

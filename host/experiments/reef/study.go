@@ -25,7 +25,7 @@ type Config struct {
 // GPUs are those that the evaluation runs on.
 func GPUs() []string { return []string{"mi50", "gv100"} }
 
-// probe is something that one lab can be asked for.
+// probe computes a number from one lab.
 type probe = frame.Probe[*lab]
 
 func over(a, b probe) probe    { return frame.Over(a, b) }
@@ -33,7 +33,7 @@ func least(all ...probe) probe { return frame.Least(all...) }
 func most(all ...probe) probe  { return frame.Most(all...) }
 func mean(all ...probe) probe  { return frame.Mean(all...) }
 
-// lab runs what is asked for, once.
+// lab makes each run once.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -111,7 +111,7 @@ func outcome(style, system, workload string, what func(*Outcome) float64) probe 
 	return frame.Of(of(style, system, workload), what)
 }
 
-// only is something that a run showed, of what it is without best-effort clients.
+// only is a metric of a run relative to the run without best-effort clients.
 func only(style, system, workload string, what func(*Outcome) float64) probe {
 	return over(outcome(style, system, workload, what), outcome(style, "rt-only", workload, what))
 }
@@ -192,7 +192,7 @@ func (c *Config) file(gpu string) (*params.File, error) {
 	return params.Of(gpu)
 }
 
-// Run looks at REEF's claims, and every system on every workload of DISB.
+// Run checks REEF's claims and runs every system on every workload of DISB.
 func Run(ctx context.Context, c Config) (*frame.Result, error) {
 	s := c.study(ctx)
 	return s.Run(ctx, &c.Config)

@@ -1,6 +1,6 @@
 // SEEB-GPU's setting: four applications on an RTX 3090, tasks of many images, early exits.
 //
-// What the publication does not say stands in Open, each with its reason; none was adjusted to a result.
+// Open has the values that the publication does not give, each with its reason.
 // Confidences and classes are synthetic and the same for all systems: a sample of difficulty d, uniform,
 // is right at an exit of accuracy a where d < a, and shows there the confidence
 //
@@ -37,7 +37,7 @@ func DefaultOpen() Open {
 		"images":     128,  // mean of a task, exponential, at most four times that: figure 6 is unreadable in our copy; the ablation has batches of 128
 		"exits":      8,    // of the networks besides MobileNetV2, for which ten are named
 		"first":      0.40, // accuracy at the first exit: figure 10's 40 % "for most tasks at the earliest exit" (fitted to it)
-		"floor":      0.25, // confidence of who knows nothing: softmax over few classes
+		"floor":      0.25, // lowest confidence: softmax over few classes
 		"steep":      4,    // of the confidence in the margin
 		"noise":      0.1,  // of the margin, standard deviation
 		"branchynet": 0.58, // BranchyNet's threshold: fitted to the accuracy that table 3 has for it
@@ -50,7 +50,7 @@ func DefaultOpen() Open {
 	}
 }
 
-// with is o with one value another.
+// with is o with one value scaled.
 func (o Open) with(key string, factor float64) Open {
 	c := maps.Clone(o)
 	c[key] *= factor
@@ -74,17 +74,17 @@ type Edge struct {
 	Fits   map[string]*Fit
 	models map[string]sched.LatencyModel
 	runs   map[string]*EdgeOutcome
-	wrap   func(sched.Policy) sched.Policy // nil: nobody looks over a policy's shoulder
+	wrap   func(sched.Policy) sched.Policy // wraps the policy in tests; nil: it does not
 }
 
 type edgeNet struct {
 	gpu.Network
 	accuracy []float64 // by exit
-	alone    []int64   // by batch - 1: full depth, all units; 0: not asked for yet
+	alone    []int64   // by batch - 1: full depth, all units; 0: not measured yet
 	table    *sched.Table
 }
 
-// Thetas are what algorithm 2 chooses from.
+// Thetas are the thresholds of algorithm 2.
 func Thetas() (out []float32) {
 	for i := 1; i <= 9; i++ {
 		out = append(out, float32(i)/10)
@@ -170,7 +170,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 			if d < n.accuracy[segment] {
 				x.Class = 1
 			}
-			// the sum of four uniform numbers is normal enough, and the same everywhere
+			// the sum of four uniform numbers is close to normal, and the same on every machine
 			z := -2.0
 			for i := range uint64(4) {
 				z += uniform(uint64(id), 8*uint64(segment)+i+1)
@@ -211,12 +211,12 @@ func (p *profiler) run(network string, batch int, theta float32, units device.Un
 	return int64(ns), err
 }
 
-// pair is how long two batches of one take in the mean that begin at the same time.
+// pair is the mean time of two batches of one that begin at the same time.
 func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
 	return p.together(network, 1, 2, a, b)
 }
 
-// together begins a launch on each set of units and says how long they take in the mean.
+// together begins a launch on each set of units and returns their mean time.
 func (p *profiler) together(network string, batch int, theta float32, sets ...device.Units) (float64, error) {
 	segments, err := p.d.Segments(network)
 	if err != nil {
@@ -274,7 +274,7 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole is the time of so many images in the largest batches, powers of two up to most.
+// Whole is the time of a number of images in batches of powers of two, at most most.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -338,20 +338,20 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 	return seeb, nil
 }
 
-// EdgeOutcome is what one run showed; times in seconds, means over tasks.
+// EdgeOutcome is the result of one run; times are in seconds, means over tasks.
 type EdgeOutcome struct {
 	Latency    float64 // dispatch of a task's first image to the end of its last
 	Waiting    float64 // release to dispatch
 	Throughput float64 // tasks/s
 	Accuracy   float64 // share of the images
 	Efficacy   float64 // throughput / latency x accuracy
-	Violations float64 // share of tasks that ended behind their deadline
-	Dispatched float64 // share whose latency alone is more than 1.2 of it
+	Violations float64 // share of tasks that ended after their deadline
+	Dispatched float64 // share of tasks with a latency above 1.2 times alone
 	Tasks      int
 }
 
-// added is what ends the name of a load whose deadlines have the window of 100 ms added, in which every
-// system collects requests: another reading of the publication, which says 120 % of the expected time.
+// added is the suffix of a load whose deadlines include the window of 100 ms in which every system collects requests. It
+// is another reading of the publication, which says 120 % of the expected time.
 const added = "+window"
 
 // deadline is a task's, from its release on.
@@ -368,7 +368,7 @@ func EdgeLoads() []string {
 	return []string{"pai", "poisson:10", "poisson:15", "poisson:20", "poisson:25", "gamma:0.5", "gamma:1", "gamma:2"}
 }
 
-// paiRate is table 3's throughput, which no system falls short of by much.
+// paiRate is the throughput of table 3, which all systems nearly reach.
 const paiRate = 1.097
 
 // tasks draws the tasks of a load; pai are the arrivals of a trace, nil: bursts as a Markov chain of two rates.
@@ -391,7 +391,7 @@ func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, e
 	var times []int64
 	var err error
 	if name == "pai" && pai != nil {
-		// another seed is another stretch of the trace
+		// each seed takes another part of the trace
 		if len(pai) < 2 {
 			return nil, fmt.Errorf("%w: %d arrivals, at least two are expected", load.ErrLoad, len(pai))
 		}

@@ -7,19 +7,20 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
-	"gonum.org/v1/gonum/mat"
 )
 
-// Fit is a latency model and how far it is from what it was fitted to.
+// Fit is a latency model with its errors against the profiles.
 type Fit struct {
 	Model    sched.LatencyModel `json:"model"` // ns
 	Profiles int                `json:"profiles"`
 	Mean     float64            `json:"error_mean"` // relative, of the absolute values
 	Worst    float64            `json:"error_worst"`
 	R2       float64            `json:"r2"` // share of the latencies' variance that is explained
-	// Where more than one thing differs from the base, which the model was not fitted to.
+	// Of points that differ from the base in more than one parameter, to which the model was not fitted.
 	CrossMean  float64 `json:"cross_error_mean"`
 	CrossWorst float64 `json:"cross_error_worst"`
 }
@@ -44,11 +45,11 @@ func (p *profiler) fit(network string) (*Fit, error) {
 			}
 		}
 	}
-	f.CrossMean, f.CrossWorst, _ = f.off(s.x, s.y)
+	f.CrossMean, f.CrossWorst, _ = f.errors(s.x, s.y)
 	return f, nil
 }
 
-// sweep is what was profiled.
+// sweep holds the profiles.
 type sweep struct {
 	run func(batch int, theta float32, units int) (int64, error)
 	x   [][4]float64
@@ -64,7 +65,7 @@ func (s *sweep) at(batch int, theta float32, units int) error {
 
 // FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to what run takes. As in sections 2.2.1 to 2.2.3,
 // the batch (up to most), the threshold and the units are swept one at a time, from a base batch with all units at the
-// highest threshold. How far the model is off where two of them differ is not looked at: there is no term for that.
+// highest threshold. Points at which two of them differ are not fitted: the model has no term for that.
 func FitModel(units, base, most int, run func(batch int, theta float32, units int) (int64, error)) (*Fit, error) {
 	thetas := Thetas()
 	top := thetas[len(thetas)-1]
@@ -87,8 +88,8 @@ func FitModel(units, base, most int, run func(batch int, theta float32, units in
 	return solve(s.x, s.y)
 }
 
-// off is how far the model is from profiles: relative errors, and the share of the variance explained.
-func (f *Fit) off(x [][4]float64, y []float64) (mean, worst, r2 float64) {
+// errors returns the model's mean and largest relative error against profiles, and R2.
+func (f *Fit) errors(x [][4]float64, y []float64) (mean, worst, r2 float64) {
 	var rest, all, middle float64
 	for i := range y {
 		middle += y[i] / float64(len(y))
@@ -103,8 +104,8 @@ func (f *Fit) off(x [][4]float64, y []float64) (mean, worst, r2 float64) {
 	return mean, worst, 1 - rest/all
 }
 
-// solve is the least squares of relative errors: the model must be right for batches of one and of a
-// hundred alike. Where it promises less than anything that was profiled took, it is not believed.
+// solve minimises the squares of relative errors, since the model must fit batches of one and of a hundred. A prediction
+// below the least profiled time is raised to it.
 func solve(x [][4]float64, y []float64) (*Fit, error) {
 	a, one := mat.NewDense(len(x), 4, nil), mat.NewVecDense(len(x), nil)
 	for i := range x {
@@ -121,6 +122,6 @@ func solve(x [][4]float64, y []float64) (*Fit, error) {
 		Model:    sched.LatencyModel{Alpha: c.AtVec(0), Beta1: c.AtVec(1), Beta2: c.AtVec(2), Beta3: c.AtVec(3), Least: slices.Min(y)},
 		Profiles: len(x),
 	}
-	f.Mean, f.Worst, f.R2 = f.off(x, y)
+	f.Mean, f.Worst, f.R2 = f.errors(x, y)
 	return f, nil
 }

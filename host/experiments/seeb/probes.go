@@ -1,4 +1,4 @@
-// How SEEB-GPU's claims (claims.yaml) are looked at.
+// The probes of SEEB-GPU's claims (claims.yaml).
 
 package seeb
 
@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// probe is something that one lab can be asked for.
+// probe computes a number from one lab.
 type probe = frame.Probe[*lab]
 
-// shorter is what the Poisson loads run for, of a bench's time: they bring ten times the tasks.
+// shorter divides the time of the Poisson loads, which have ten times the tasks.
 const shorter = 10
 
 // served is a metric of a run.
@@ -62,7 +62,7 @@ func each(name string, of func(*EdgeOutcome) float64, systems ...string) (out []
 	return out
 }
 
-// probes are how SEEB's claims are looked at.
+// probes returns the probe of each claim.
 func probes() map[string]probe {
 	out := map[string]probe{}
 	systems := []string{"batch", "branchynet", "gslice", "deeprt", "seeb"}
@@ -133,7 +133,7 @@ func probes() map[string]probe {
 	return out
 }
 
-// batches is the time with one batch of that with another, at full depth on all units, or the throughput.
+// batches is the ratio of the times of two batches at full depth on all units, or of their throughputs.
 func batches(network string, a, b int, throughput bool) probe {
 	return func(l *lab) (float64, error) {
 		n := l.edge.nets[network]
@@ -145,7 +145,7 @@ func batches(network string, a, b int, throughput bool) probe {
 	}
 }
 
-// accuracy is the share of samples that are right at a threshold.
+// accuracy is the share of correct samples at a threshold.
 func (e *Edge) accuracy(network string, theta float32) float64 {
 	const n = 20_000
 	net, right := e.nets[network], 0
@@ -160,7 +160,7 @@ func (e *Edge) accuracy(network string, theta float32) float64 {
 	return float64(right) / n
 }
 
-// early is the time of a batch of 32 at a threshold, of that at full depth.
+// early is the time of a batch of 32 at a threshold, relative to full depth.
 func (e *Edge) early(network string, theta float32) (float64, error) {
 	d, err := e.device()
 	if err != nil {
@@ -181,9 +181,8 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	return &profiler{d: d}, err
 }
 
-// partitions is the time of two equal convolutions at the same time, on eleven TPCs from a and from b,
-// of one alone: table 1. The kernel is the convolution of ResNet-34 whose time alone there is nearest to
-// the published 0.068 ms.
+// partitions is the time of two equal convolutions that run together, relative to one alone (table 1): each on eleven
+// TPCs, from a and from b on. The kernel is the convolution of ResNet-34 with the time closest to the published 0.068 ms.
 func partitions(a, b int) probe {
 	return func(l *lab) (float64, error) {
 		p, err := catalogue.Program(catalogue.Spec{Network: "resnet34", Style: "pytorch"}, l.file.Machine())
@@ -217,7 +216,7 @@ func partitions(a, b int) probe {
 
 func abs(x int64) int64 { return max(x, -x) }
 
-// saturation is a network's time with a TPCs of that with b, one image of 128 x 128.
+// saturation is the ratio of a network's times on a and b TPCs for one image of 128 x 128.
 func saturation(network string, a, b int) probe {
 	return func(l *lab) (float64, error) {
 		p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "pytorch", Side: 128}, l.file.Machine())

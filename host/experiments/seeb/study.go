@@ -20,21 +20,21 @@ var book []byte
 // GPU is that of the evaluation.
 const GPU = "rtx3090"
 
-// Config is how much is run.
+// Config says what is run.
 type Config struct {
 	frame.Config
-	File *params.File // in place of the project's for the GPU; nil: that
-	PAI  []int64      // arrivals of a trace in place of the bursts that are drawn; nil: none
+	File *params.File // parameters of the GPU; nil: the project's
+	PAI  []int64      // arrivals of a trace in place of random bursts; nil: none
 }
 
-// Bench is what it gives.
+// Bench is the result.
 type Bench struct {
 	frame.Result
 	Fits map[string]*Fit // latency models, by network
-	Open Open            // what the publication leaves open, as it was set
+	Open Open            // the values that the publication does not give
 }
 
-// lab is what one seed is run on.
+// lab makes the runs of one seed.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -44,7 +44,7 @@ type lab struct {
 	pai  []int64
 }
 
-// Run looks at SEEB's claims, and every system on every load.
+// Run checks SEEB's claims and runs every system on every load.
 func Run(ctx context.Context, c Config) (*Bench, error) {
 	file := c.File
 	if file == nil {

@@ -1,6 +1,6 @@
 // Package strait runs Strait's evaluation (section 5) on simulated GPUs: the predictor's errors, and
 // deadlines missed by priority under Strait and its baselines. All of it is simulated, in virtual time:
-// contention comes from package sim's occupancy, bandwidth and queues, and from nobody's predictor.
+// contention comes from the occupancy, bandwidth and queues of package sim, not from a predictor.
 package strait
 
 import (
@@ -71,17 +71,17 @@ const z95, z99 = 1.645, 2.326
 // Bed is a GPU on which models were profiled alone.
 type Bed struct {
 	File *params.File
-	// Spread is that of the times of batches; 0: a batch alone takes the same each time.
+	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
-	seed   uint64 // of what is drawn
+	seed   uint64 // of the random times
 
 	style  string
-	own    map[string][]*kernel.Program // somebody's own kernels, by network and batch; nil: the catalogue's
+	own    map[string][]*kernel.Program // kernels of a user, by network and batch; nil: the catalogue's
 	nets   map[string]*gpu.Network
 	tables map[string]*sched.Table
 }
 
-// NewBed profiles what is asked for when it is asked for.
+// NewBed makes a bed; it profiles a model at its first use.
 func NewBed(f *params.File) *Bed {
 	return &Bed{File: f, style: style, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
 }
@@ -129,12 +129,12 @@ func confidence(id device.RequestID, segment int) float32 {
 	return float32(1 - (1-ease)/float64(segment+1))
 }
 
-// drawn is how many times as long a batch takes, by its first request: the same for all systems.
+// drawn is the random factor of a batch's time, by its first request: the same for all systems.
 func (b *Bed) drawn(first device.RequestID) float64 {
 	return max(0.5, 1+b.Spread*rand.New(rand.NewPCG(b.seed, uint64(first))).NormFloat64())
 }
 
-// device makes a GPU with the models loaded, whose batches take slow times as long as theirs do.
+// device makes a GPU with the models loaded. slow is a factor on the time of a batch.
 func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) float64) (*gpu.Device, error) {
 	var names []string
 	for i := range models {
@@ -150,7 +150,7 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 }
 
 // Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.
-// Its p95 and p99 are those of batches that take as much longer as the bed's spread has it.
+// Its p95 and p99 are those of the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {
@@ -202,7 +202,7 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs one batch by itself, slow times as long: how long its inputs take, and each of its segments.
+// alone runs one batch alone, slower by a factor, and returns the times of its input transfer and of its segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
@@ -212,8 +212,8 @@ func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments [
 // the L2 gives (assumed; Jia et al. 2018 measure 2,155 GB/s on a V100: 80 SMs at 1.38 GHz take 19.5 each).
 const l1Bytes, l2Bytes = 128, 16
 
-// use is what the kernels of each segment ask for over the time that it takes alone: bytes of L1, L2 and DRAM,
-// issue slots (the FMA pipes' share), room for threads. The kernels are in float32: they use no tensor cores.
+// use is the demand of each segment's kernels per time alone: bytes of L1, L2 and DRAM, issue slots (of the FMA pipes),
+// and threads. The kernels are in float32, without tensor cores.
 func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
 	program, err := b.network(m).Program(batch)
 	if err != nil {

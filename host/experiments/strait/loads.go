@@ -9,13 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// Intense is the load of the comparisons (Load.Work). The publication says that violations are induced
-// on purpose, and not by how much: this was chosen, once, so that static sharing makes 15
-// to 23 % of all requests of high priority late.
+// Intense is the load of the comparisons (Load.Work). The publication induces violations on purpose without giving the
+// load. This was chosen once so that 15 to 23 % of all requests of high priority are late under static sharing.
 const Intense = 0.85
 
-// Loads are those of section 5.2, and two whose rates change: bursts, and a published trace or what
-// stands for one.
+// Loads are those of section 5.2, and two with changing rates: bursts, and a published trace or its substitute.
 func Loads(seed uint64, trace *load.Trace) []Load {
 	all := []Load{
 		{Name: "high", Work: Intense, High: 3},
@@ -30,16 +28,16 @@ func Loads(seed uint64, trace *load.Trace) []Load {
 	return all
 }
 
-// evolving swings the rates of both halves of the models against each other (appendix A.3: an evolving
-// workload, not said how).
+// evolving raises the rates of one half of the models while it lowers those of the other. Appendix A.3 has an evolving
+// workload without details.
 func evolving(task int, at float64) float64 {
 	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
 }
 
 const steps = 60
 
-// Bursts stand for a serverless trace where none is given: each model's rate is drawn anew sixty times a
-// run, by a log-normal law (sigma 0.6), with a mean of 1.
+// Bursts replace a serverless trace if none is given: each model's rate is drawn sixty times a run from a log-normal
+// distribution (sigma 0.6) with a mean of 1.
 func Bursts(seed uint64) func(int, float64) float64 {
 	return func(task int, at float64) float64 {
 		rng := rand.New(rand.NewPCG(seed, 1000+uint64(task)))
@@ -53,8 +51,8 @@ func Bursts(seed uint64) func(int, float64) float64 {
 	}
 }
 
-// OfTrace takes the rates of the six most frequent functions of a trace (section 5.4), its whole length
-// laid over the run; both copies of a model follow one function.
+// OfTrace takes the rates of the six most frequent functions of a trace (section 5.4), scaled to the length of the run.
+// Both copies of a model follow one function.
 func OfTrace(t *load.Trace) func(int, float64) float64 {
 	streams := slices.Clone(t.Streams)
 	slices.SortStableFunc(streams, func(a, b load.Stream) int { return len(b.Times) - len(a.Times) })
@@ -76,7 +74,7 @@ func OfTrace(t *load.Trace) func(int, float64) float64 {
 	}
 }
 
-// checkTrace refuses a trace that gives no rates.
+// checkTrace rejects a trace without rates.
 func checkTrace(t *load.Trace) error {
 	if !slices.ContainsFunc(t.Streams, func(s load.Stream) bool { return len(s.Times) > 0 }) {
 		return fmt.Errorf("trace: no stream of %d has an arrival", len(t.Streams))

@@ -1,4 +1,4 @@
-// Somebody's own workload, and own kernels, under Strait and its baselines.
+// A user's workload and kernels under Strait and its baselines.
 
 package strait
 
@@ -31,9 +31,8 @@ type Own struct {
 }
 
 // NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client
-// whose priority number is above zero, or that sends when its last request has ended (and whose id does
-// not end in _rt), has low priority. A request has the time that its client's deadline_ms says, else slo
-// of what one alone takes.
+// whose priority number is above zero, or that is a closed loop (unless its id ends in _rt), has low priority. The
+// deadline of a request is its client's deadline_ms, else slo of the time alone.
 //
 // Kernels are for one sample; those named NAME@2, NAME@3, ... for batches, without a gap. Uploads before
 // the first kernel are a sample's input.
@@ -59,10 +58,10 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		s := trace.Streams[i]
 		network, err := catalogue.Meant(s.Network, names)
 		if err == nil && s.Batch > 1 {
-			err = fmt.Errorf("sends batches of %d: batches are the server's business here", s.Batch)
+			err = fmt.Errorf("sends batches of %d: here the server makes the batches", s.Batch)
 		}
 		if err == nil && slices.ContainsFunc(o.models, func(m Model) bool { return m.Name == s.Name }) {
-			err = errors.New("stands there twice")
+			err = errors.New("duplicate id")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: client %s: %w", ErrOwn, s.Name, err)
@@ -89,7 +88,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// input is what a sample of a catalogue's network brings: what table 1 has, else a float32 image.
+// input is the size in bytes of a network's input: that of table 1, else a float32 image.
 func input(network string) int64 {
 	for _, m := range Table1() {
 		if m.Network == network {
@@ -99,7 +98,7 @@ func input(network string) int64 {
 	return image
 }
 
-// batches are programs by network and batch, and their inputs.
+// batches sorts programs by network and batch, and returns the size of each network's input.
 func batches(all []*kernel.Program) (map[string][]*kernel.Program, map[string]int64, error) {
 	own, inputs := map[string][]*kernel.Program{}, map[string]int64{}
 	for _, p := range all {
@@ -114,7 +113,7 @@ func batches(all []*kernel.Program) (map[string][]*kernel.Program, map[string]in
 		for len(own[name]) < batch {
 			own[name] = append(own[name], nil)
 		}
-		cut, bytes, err := headless(p)
+		cut, bytes, err := withoutUploads(p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -139,8 +138,8 @@ func batches(all []*kernel.Program) (map[string][]*kernel.Program, map[string]in
 	return own, inputs, nil
 }
 
-// headless is a program without the uploads at its head, and their bytes.
-func headless(p *kernel.Program) (*kernel.Program, int64, error) {
+// withoutUploads removes the uploads at the start of a program, and returns their bytes.
+func withoutUploads(p *kernel.Program) (*kernel.Program, int64, error) {
 	n, bytes := 0, int64(0)
 	for ; n < len(p.Kernels) && p.Kernels[n].Kind == kernel.Upload; n++ {
 		bytes += p.Kernels[n].Bytes
@@ -156,7 +155,7 @@ func headless(p *kernel.Program) (*kernel.Program, int64, error) {
 	return &cut, bytes, nil
 }
 
-// alone is what one request takes that has the GPU and its link to itself.
+// alone is the time of one request on an idle GPU, including the transfer.
 func (o *Own) alone(m *Model) (int64, error) {
 	t, err := o.bed.Table(m)
 	if err != nil {
@@ -165,7 +164,7 @@ func (o *Own) alone(m *Model) (int64, error) {
 	return t.Copies[0] + t.At(0, t.Segments()-1, 1), nil
 }
 
-// Requests is how many arrive by themselves.
+// Requests is the number of requests with an arrival time.
 func (o *Own) Requests() (n int) {
 	for i := range o.streams {
 		n += len(o.streams[i].Times)
@@ -176,27 +175,26 @@ func (o *Own) Requests() (n int) {
 // Duration is the workload's, in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
-// Cut ends the workload earlier.
+// Cut limits the workload to ns.
 func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
 
-// ClientOutcome is what a client saw.
+// ClientOutcome is the result of one client.
 type ClientOutcome struct {
 	Model
 	Alone int64
 	Class
 }
 
-// OwnOutcome is what a run showed.
+// OwnOutcome is the result of a run.
 type OwnOutcome struct {
 	Summary engine.Summary
 	Class   [2]Class // by priority
 	Clients []ClientOutcome
-	Errors  []float64      // of predicted slowdowns, in per cent, in order; of Strait alone
-	Model   *predict.Model // what Strait has learnt by the end; nil of who learns nothing
+	Errors  []float64      // of Strait's predicted slowdowns, in per cent, ascending
+	Model   *predict.Model // Strait's model at the end; nil for other systems
 }
 
-// Run serves the workload under a system on so many GPUs. Strait begins with a model, or, where that is
-// nil, as new.
+// Run serves the workload under a system on a number of GPUs. begin is Strait's model at the start; nil: a new one.
 func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.Model) (*OwnOutcome, error) {
 	cfg, strait, err := o.bed.engine(&Run{System: system, Models: o.models, GPUs: gpus, Model: begin})
 	if err != nil {
@@ -221,7 +219,7 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 	}
 	out.Summary = res.Summary()
 	if strait != nil {
-		out.Errors = wrong(ended, adaptive)
+		out.Errors = relativeErrors(ended, adaptive)
 		if !strait.Frozen {
 			out.Model = strait.Model
 		}
@@ -229,7 +227,7 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 	return out, nil
 }
 
-// source sends what is due by the workload's end.
+// source sends the requests that are due before the workload's end.
 func (o *Own) source() *requests {
 	s := &requests{models: o.models, theta: 2, end: o.ns, closed: func(client int) bool { return o.streams[client].Closed }}
 	for i := range o.streams {
@@ -246,7 +244,7 @@ func (o *Own) source() *requests {
 	return s
 }
 
-// ownEndings counts.
+// ownEndings counts endings by priority and client.
 type ownEndings struct {
 	engine.Deaf
 	out *OwnOutcome

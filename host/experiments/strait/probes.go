@@ -1,4 +1,4 @@
-// How Strait's claims (claims.yaml) are looked at. Differences are percentage points, ours paired by seed.
+// The probes of Strait's claims (claims.yaml). Differences are percentage points, ours paired by seed.
 
 package strait
 
@@ -17,10 +17,10 @@ type value = frame.Probe[*lab]
 // violations of a priority, in per cent.
 func violations(o *Outcome, priority int) float64 { return 100 * o.Class[priority].Violations() }
 
-// runs are a load's, by system.
+// runs are the runs of a load by system.
 type runs func(system string) func(*lab) (*Outcome, error)
 
-// on is a load's on so many GPUs.
+// on is the runs of a load on a number of GPUs.
 func on(gpus int, name string) runs {
 	return func(system string) func(*lab) (*Outcome, error) {
 		return func(l *lab) (*Outcome, error) { return l.main(gpus, system, name) }
@@ -29,9 +29,9 @@ func on(gpus int, name string) runs {
 
 func baselines() []string { return []string{"temporal", "static", "reactive"} }
 
-// less is how many points fewer violations a system has than another; quiet where neither has any.
+// less is the number of points by which a system has fewer violations than another; quiet if neither has any.
 func less(r runs, system, than string, priority int) value {
-	return frame.Beside(r(system), r(than), func(a, b *Outcome) (float64, error) {
+	return frame.OfTwo(r(system), r(than), func(a, b *Outcome) (float64, error) {
 		return violations(b, priority) - violations(a, priority), quiet(priority, a, b)
 	})
 }
@@ -54,20 +54,20 @@ func than(r runs, system string, priority int, others ...string) (out []value) {
 	return out
 }
 
-// odds is misses over all, with a half added, so that a ratio has a value where one side has none.
+// odds is the share of misses with a half added, so that a ratio is defined if one side has none.
 func odds(o *Outcome, priority int) float64 {
 	c := &o.Class[priority]
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// removed is violations without a mechanism over those before it was removed, in the evolving workload.
+// removed is the ratio of violations without a mechanism to those with it, in the evolving workload.
 func removed(without, before string, priority int) value {
-	return frame.Beside(on(1, "evolving")(without), on(1, "evolving")(before), func(a, b *Outcome) (float64, error) {
+	return frame.OfTwo(on(1, "evolving")(without), on(1, "evolving")(before), func(a, b *Outcome) (float64, error) {
 		return odds(a, priority) / odds(b, priority), quiet(priority, a, b)
 	})
 }
 
-// gain is how many points the error's quantile falls by learning where the warmed predictor was moved.
+// gain is the number of points by which learning reduces a quantile of the error after the warmed predictor moved.
 func gain(where string, q float64) value {
 	return func(l *lab) (float64, error) {
 		o, err := l.moved(where)
@@ -78,11 +78,11 @@ func gain(where string, q float64) value {
 		if err != nil {
 			return 0, err
 		}
-		return quantile(wrong(o.Finished, still(m)), q) - quantile(wrong(o.Finished, adaptive), q), nil
+		return quantile(relativeErrors(o.Finished, still(m)), q) - quantile(relativeErrors(o.Finished, adaptive), q), nil
 	}
 }
 
-// linearOn is how much the static linear model's p95 error exceeds that of its validation, in points.
+// linearOn is the number of points by which the static linear model's p95 error exceeds its validation error.
 func linearOn(of func(*lab) (*Outcome, error)) value {
 	return func(l *lab) (float64, error) {
 		m, validation, err := l.fit()
@@ -93,7 +93,7 @@ func linearOn(of func(*lab) (*Outcome, error)) value {
 		if err != nil {
 			return 0, err
 		}
-		return quantile(wrong(o.Finished, linear(m)), 0.95) - quantile(wrong(validation, linear(m)), 0.95), nil
+		return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 	}
 }
 
@@ -108,14 +108,13 @@ func set2() []Model { return Twice(pick("vgg19", "yolov8n", "roberta")) }
 
 // predicted is a quantile of the predictor's errors over section 5.2's loads.
 func predicted(q float64) value {
-	return frame.Of((*lab).all, func(f []sched.Finished) float64 { return quantile(wrong(f, adaptive), q) })
+	return frame.Of((*lab).all, func(f []sched.Finished) float64 { return quantile(relativeErrors(f, adaptive), q) })
 }
 
-// straight is by how much a quantile of the errors of the linear model with equal inputs exceeds that of
-// the adaptive one.
+// straight is the difference of a quantile of the errors between the linear model with equal inputs and the adaptive one.
 func straight(q float64) value { return worse(by((*lab).even, weighted), q) }
 
-// worse is by how much a quantile of a model's errors exceeds that of the adaptive one.
+// worse is the difference of a quantile of the errors between a model and the adaptive one.
 func worse(of func(*lab) ([]float64, error), q float64) value {
 	return frame.Minus(frame.Of(of, func(v []float64) float64 { return quantile(v, q) }), predicted(q))
 }
@@ -139,16 +138,16 @@ func bias(least, most float64) value {
 	}
 }
 
-// beside is by how many points more of ResNet-50's requests are on time beside one network than beside
+// beside is the number of points by which more of ResNet-50's requests are on time with one network on the GPU than with
 // another (figure 1).
 func beside(network, other string) value { return less(pair, network, other, 1) }
 
-// pair is ResNet-50 beside a network.
+// pair runs ResNet-50 and another network.
 func pair(network string) func(*lab) (*Outcome, error) {
 	return func(l *lab) (*Outcome, error) { return l.pair(network) }
 }
 
-// tail is the p99 of a network's slowdown there.
+// tail is the p99 of a network's slowdown in such a pair.
 func tail(network, of string) value {
 	return frame.Of(pair(network), func(o *Outcome) float64 {
 		v := slices.Clone(o.Slow[of])
@@ -157,7 +156,7 @@ func tail(network, of string) value {
 	})
 }
 
-// dropped is the share of the violations of low priority under Strait that were given up early.
+// dropped is the share of Strait's violations of low priority that were dropped before their start.
 func dropped(name string) value {
 	return frame.Of(on(1, name)("strait"), func(o *Outcome) float64 {
 		c := &o.Class[0]
@@ -169,9 +168,9 @@ func spread(r runs, system string) value {
 	return frame.Of(r(system), func(o *Outcome) float64 { return (o.Class[1].Latency(0.95) - o.Class[1].Latency(0.05)) / 1e6 })
 }
 
-// drift is by how many points the p99 error changes when the profile is off by up to 15 % (appendix A.2).
+// drift is the change of the p99 error in points if the profile is wrong by up to 15 % (appendix A.2).
 func drift(l *lab) (float64, error) {
-	p99 := func(o *Outcome) float64 { return quantile(wrong(settled(o), adaptive), 0.99) }
+	p99 := func(o *Outcome) float64 { return quantile(relativeErrors(settled(o), adaptive), 0.99) }
 	x, err := frame.Minus(frame.Of(on(1, "evolving")("strait"), p99), frame.Of(evolved("drift", Run{Drift: 0.15}), p99))(l)
 	return math.Abs(x), err
 }
@@ -188,14 +187,14 @@ func evolved(key string, r Run) func(*lab) (*Outcome, error) {
 	}
 }
 
-// capped is how many points more violations of low priority a cap makes that begins lower than as published.
+// capped is the number of points that a lower initial cap adds to the violations of low priority.
 func capped(low float64) value {
-	return frame.Beside(evolved("cap", Run{Low: low}), on(1, "evolving")("strait"), func(a, b *Outcome) (float64, error) {
+	return frame.OfTwo(evolved("cap", Run{Low: low}), on(1, "evolving")("strait"), func(a, b *Outcome) (float64, error) {
 		return violations(a, 0) - violations(b, 0), quiet(0, a, b)
 	})
 }
 
-// wander is the largest median error of a window of the trace's run, of either sign, in per cent.
+// wander is the largest absolute median error of a window of the trace's run, in per cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5
@@ -217,7 +216,7 @@ func pressure(high float64) runs {
 	}
 }
 
-// probes are how Strait's claims are looked at.
+// probes returns the probe of each claim.
 func probes() map[string]value {
 	best, worst, minus := frame.Least[*lab], frame.Most[*lab], frame.Minus[*lab]
 	out := map[string]value{}

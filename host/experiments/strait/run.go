@@ -15,17 +15,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Load is how requests come.
+// Load describes the arrivals.
 type Load struct {
 	Name string
-	// Work is the load of each GPU: requests a second times what each takes of a GPU that serves full
-	// batches one after the other.
+	// Work is the load of each GPU: requests per second times the time of a request in full batches, one after another.
 	Work float64
-	// High is how many requests of each model of high priority come to one of each of low priority.
+	// High is the ratio of the rates of models of high and low priority.
 	High float64
-	// Even: at equal distances, else a Poisson process.
+	// Even: periodic arrivals, else a Poisson process.
 	Even bool
-	// Shape changes the rate over time; nil: it stays. Its mean over the run is 1. By task, if it differs.
+	// Shape is a factor on a task's rate over time, with a mean of 1 over the run; nil: constant.
 	Shape func(task int, at float64) float64
 }
 
@@ -37,18 +36,18 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is what Strait begins with; nil: as new.
+	// Model is Strait's model at the start; nil: a new one.
 	Model *predict.Model
-	Low   float64 // Strait's cap begins here; 0: as published
-	Theta float32 // exit threshold; 0: nobody leaves early
+	Low   float64 // initial value of Strait's cap; 0: as published
+	Theta float32 // exit threshold; 0: no early exits
 	Form  float64 // share of its deadline for which a request waits for others; 0: as assumed
-	// Drift: what was profiled of the models' use is off by up to this share, at random.
+	// Drift is the largest random relative error of the profiled resource use.
 	Drift float64
-	// Finished hears of Strait's batches, where set.
+	// Finished is called for each of Strait's batches, if set.
 	Finished func(now int64, f *sched.Finished)
 }
 
-// Class is what became of the requests of one priority.
+// Class counts the requests of one priority by their endings.
 type Class struct {
 	Requests, OnTime, Late, Dropped int
 	latencies                       []int64
@@ -69,7 +68,7 @@ func (c *Class) ended(took int64, how engine.Ending) {
 	c.latencies = append(c.latencies, took)
 }
 
-// Violations is the share that was not on time.
+// Violations is the share of requests that were not on time.
 func (c *Class) Violations() float64 {
 	if c.Requests == 0 {
 		return math.NaN()
@@ -86,18 +85,18 @@ func (c *Class) Latency(q float64) float64 {
 	return float64(c.latencies[min(len(c.latencies)-1, int(q*float64(len(c.latencies))))])
 }
 
-// Outcome is what a run showed.
+// Outcome is the result of a run.
 type Outcome struct {
 	Class    [2]Class         // by priority
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's, at the end
 	Exits    []int64          // requests by the exit that they took
-	// Slow is how many times longer than alone batches ran, by model; of networks of one segment.
+	// Slow has the slowdowns of batches relative to alone, by model; for networks of one segment.
 	Slow map[string][]float64
 }
 
-// form is the share of its deadline for which a request waits for others (section 5.1 says that it is
-// proportional to it, not how large): assumed.
+// form is the share of its deadline that a request may wait for its batch to fill. Section 5.1 makes it proportional and
+// does not give the factor; this one is assumed.
 const form = 0.1
 
 // system is a policy and a launching mode of the GPU.
@@ -117,20 +116,20 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit = share, 3
 	case "pairs": // figure 1
 		policy, share.Limit, share.Instances = share, 2, 1
-	case "one-low": // static sharing that does by a constant what Strait's cap comes to here
+	case "one-low": // static sharing with a constant in place of Strait's cap
 		policy, share.Limit, share.Lows = share, 3, 1
 	case "reactive":
 		policy, share.Limit, share.Reactive = share, 4, true
-	case "xsched": // no batches, no dropping: kernels go to the interceptor as they come
+	case "xsched": // no batches, no dropping: kernels go directly to the interceptor
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
-	case "xsched-4": // the same with four streams for each network: how many there are is not given
+	case "xsched-4": // the same with four streams per network; the publication does not give the number
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 4, Keep: true}, "xsched", nil
 	case "strait":
-	case "strait-null": // what is left of Strait when it expects no interference and does not learn
+	case "strait-null": // Strait that expects no interference and does not learn
 		strait.Model, strait.Frozen = predict.Null(), true
 	case "no-cap": // low priority may use all of a GPU
 		strait.Low = math.Inf(1)
-	case "strait-now": // beside XSched: nobody waits for a batch to fill
+	case "strait-now": // for the comparison with XSched: no waiting for a batch to fill
 		strait.Form = 0
 	case "no-priority":
 		strait.NoPriority = true
@@ -140,7 +139,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		strait.NoPriority, strait.NoStream, strait.NoMeet, mode = true, true, true, "streams"
 	case "no-violate":
 		strait.NoPriority, strait.NoStream, strait.NoMeet, strait.NoViolate, mode = true, true, true, true, "streams"
-	case "strait-deep": // early exits that the predictor knows nothing of
+	case "strait-deep": // early exits that the predictor does not know
 		strait.Exits = false
 	default:
 		return nil, "", fmt.Errorf("no system %q; there are %v", r.System, Systems())
@@ -148,7 +147,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	return policy, mode, nil
 }
 
-// Systems are those that are compared.
+// Systems lists the systems that are compared.
 func Systems() []string {
 	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
@@ -190,7 +189,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// engine is the run's policy, networks and devices; strait is the policy where it is one.
+// engine returns the run's policy, networks and devices; strait is nil for other policies.
 func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error) {
 	policy, mode, err := r.system()
 	if err != nil {
@@ -230,7 +229,7 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted is a table whose shares of use are off by up to so much, within 0..1 (appendix A.2).
+// drifted is a table with random relative errors of the resource use, clipped to 0..1 (appendix A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil
@@ -267,8 +266,8 @@ func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 	return rates, nil
 }
 
-// arrivals draws when requests come. Each model has a random number stream of its own, so that equal
-// seeds give all systems the same requests.
+// arrivals draws the arrival times. Each model has its own random number stream, so equal seeds give all systems the
+// same requests.
 func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
 	rates, err := b.Rates(r.Models, &r.Load, gpus)
 	if err != nil {
@@ -307,7 +306,7 @@ type due struct {
 	model int
 }
 
-// requests is the load source: what is due, and of clients that wait for their last request's end the next.
+// requests is the load source: requests that are due, and the next requests of closed loops.
 type requests struct {
 	models []Model
 	theta  float32
@@ -349,7 +348,7 @@ func (s *requests) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item 
 	return []sched.Item{s.item(max(now, t.Arrived+1), t.Client)}
 }
 
-// endings counts.
+// endings counts endings by priority.
 type endings struct {
 	engine.Deaf
 	o      *Outcome
@@ -364,7 +363,7 @@ func (e *endings) Span(s *engine.Span) {
 	if s.Segment != 0 || len(s.Requests) == 0 || s.Failed {
 		return
 	}
-	// a task has one request, so they are numbered as the tasks come
+	// a task has one request, so request ids follow the order of tasks
 	m := &e.models[e.due[s.Requests[0]-1].model]
 	t, err := e.bed.Table(m)
 	if err != nil || t.Segments() > 1 {

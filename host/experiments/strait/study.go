@@ -17,14 +17,14 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config is how much is run.
+// Config says what is run.
 type Config struct {
 	frame.Config
 	Trace *load.Trace
-	Model *predict.Model // what every predictor begins with; nil: as new
+	Model *predict.Model // every predictor's model at the start; nil: a new one
 }
 
-// lab runs what is asked for, once, for one seed on one set of parameters.
+// lab makes the runs of one seed with one set of parameters, each once.
 type lab struct {
 	ctx    context.Context
 	beds   map[string]*Bed
@@ -72,7 +72,7 @@ func (l *lab) load(name string) (Load, error) {
 	return Load{}, fmt.Errorf("no load %q", name)
 }
 
-// run is a run by a key, made once.
+// run returns the run with a key; it is made once.
 func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	if o := l.runs[key]; o != nil {
 		return o, nil
@@ -91,7 +91,7 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// main is a system under a load: the twelve tasks on one L4, or on several for as much less time.
+// main is a system under a load: the twelve tasks on one L4, or on several in proportionally less time.
 func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
@@ -163,7 +163,7 @@ func cnns() []Model { return Twice(pick("resnet50", "convnext-b", "yolov8n")) }
 
 func transformers() []Model { return Twice(pick("vgg19", "vit-b", "roberta")) }
 
-// moved is the warmed predictor somewhere else.
+// moved runs the warmed predictor under bursts, on other networks, or on another GPU.
 func (l *lab) moved(where string) (*Outcome, error) {
 	m, err := l.warmed()
 	if err != nil {
@@ -185,9 +185,9 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	return l.run("moved "+where, gpu, r)
 }
 
-// errors are relative errors of predicted slowdowns, in per cent: of the model as it learnt, or of
-// another on the same batches.
-func wrong(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
+// relativeErrors returns the relative errors of predicted slowdowns, in per cent, of the model as it learnt or of another on the
+// same batches.
+func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	var out []float64
 	for i := range f {
 		out = append(out, 100*math.Abs(of(&f[i])-f[i].Actual)/f[i].Actual)
@@ -213,7 +213,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// settled is the second half of a run's batches: what it began with has been learnt away.
+// settled is the second half of a run's batches, after the model has adapted.
 func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
 
 // all is the settled batches of the three loads of section 5.2.
@@ -238,8 +238,8 @@ func (l *lab) even() (*predict.Linear, error) {
 	return predict.Fit(s)
 }
 
-// fitted is the adaptive model's equation, fitted to the same and frozen: what of its errors is the
-// equation's, and what comes of learning it a batch at a time.
+// fitted is the adaptive model's equation, fitted to the same batches and frozen. It separates the error of the equation
+// from that of learning one batch at a time.
 func (l *lab) fitted() (*predict.Model, error) {
 	s, err := l.halves()
 	if err != nil {
@@ -248,7 +248,7 @@ func (l *lab) fitted() (*predict.Model, error) {
 	return predict.FitModel(s)
 }
 
-// halves are the batches that all() leaves out.
+// halves are the first halves, which all() leaves out.
 func (l *lab) halves() (s []predict.Sample, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
 		o, err := l.main(1, "strait", name)
@@ -266,8 +266,8 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own) }
 }
 
-// fit is the static linear model as we read the publication: trained on 80 % of the batches of one set of
-// three models, in their order, by what ran on the device at the launch.
+// fit is the static linear model as we read the publication: trained on 80 % of the batches of one set of three models,
+// in order, with the load of the device at the launch as input.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
 	o, err := l.run("set 1", "l4", Run{System: "strait", Models: Twice(pick("resnet50", "vit-b", "convnext-b")), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
 	if err != nil {
@@ -285,21 +285,21 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 //go:embed claims.yaml
 var book []byte
 
-// Bench is what it gives.
+// Bench is the result.
 type Bench struct {
 	frame.Result
 	Traced []string // the statements that a given trace decides
-	// Model is what the predictor has learnt by the end of the evolving load, with the first seed.
+	// Model is the predictor's model after the evolving load with the first seed.
 	Model *predict.Model
 }
 
-// ErrUntraced is a trace that nothing of what is asked for looks at.
+// ErrUntraced is the error of a trace that no selected claim uses.
 var ErrUntraced = errors.New("no statement is about the load of the trace")
 
 // traced are the claims about the load of a trace.
 func traced() []string { return []string{"trace/high", "fig7c/median"} }
 
-// RunBench looks at Strait's claims, and every system under every load.
+// RunBench checks Strait's claims and runs every system under every load.
 func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	b := &Bench{}
 	if c.Trace != nil {
@@ -360,7 +360,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		row, ok, err := frame.Measure(labs, frame.Row{Bench: "strait", Setting: setting, Policy: policy, Metric: metric, Published: published}, of)
 		switch {
 		case errors.Is(err, predict.ErrFit):
-			return nil // there was nothing to measure
+			return nil // nothing to measure
 		case err == nil && ok:
 			rows = append(rows, row)
 		}
@@ -401,7 +401,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 			published *float64
 			of        func(*lab) ([]float64, error)
 		}{
-			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return wrong(f, adaptive), err }},
+			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return relativeErrors(f, adaptive), err }},
 			{"kernel/static-linear-equal-inputs", nil, by((*lab).even, weighted)},
 			{"kernel/equation-fitted-and-frozen", nil, by((*lab).fitted, still)},
 			{"kernel/static-linear-as-published", nil, by(published, linear)},
@@ -427,7 +427,7 @@ func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float
 			return nil, err
 		}
 		f, err := l.all()
-		return wrong(f, of(m)), err
+		return relativeErrors(f, of(m)), err
 	}
 }
 
@@ -448,7 +448,7 @@ func (l *lab) latency(of func(*sched.Finished) int64) ([]float64, error) {
 	return v, err
 }
 
-// overhead is what sharing adds to kernels' times, in per cent.
+// overhead is the time that sharing adds to kernels, in per cent.
 func (l *lab) overhead() ([]float64, error) {
 	f, err := l.all()
 	var v []float64
@@ -459,19 +459,19 @@ func (l *lab) overhead() ([]float64, error) {
 	return v, err
 }
 
-// unread are the assumed parameters of evictions, kills and padding, which nothing here does.
+// unread are the assumed parameters of evictions, kills and padding, which do not occur here.
 func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// changes are each assumed parameter halved and doubled: those of the GPUs, the share of its deadline for
-// which a request waits for others, and the load.
+// changes halves and doubles each assumed parameter: those of the GPUs, the share of its deadline that a request waits
+// for its batch to fill, and the load.
 func changes(string) ([]frame.Change, error) {
 	f, err := params.Of("l4")
 	if err != nil {
 		return nil, err
 	}
 	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
-	// half of the load leaves nothing to compare, twice is beyond what there is
+	// half of the load leaves nothing to compare, twice the load exceeds capacity
 	return append(frame.Halves(append(keys, "form", "spread")...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2}), nil
 }

@@ -454,7 +454,7 @@ func (b *Bundle) checkLatency() error {
 		case len(e.Network) > MaxString || len(e.Device) > MaxString || !utf8.ValidString(e.Network) || !utf8.ValidString(e.Device):
 			return invalid("latency entry %d: a name is longer than %d bytes or no UTF-8", i, MaxString)
 		case seen[c]:
-			return invalid("latency entry %d: segments %d..%d, batch %d stand there twice", i, e.First, e.Last, e.Batch)
+			return invalid("latency entry %d: segments %d..%d, batch %d are a duplicate", i, e.First, e.Last, e.Batch)
 		}
 		seen[c] = true
 	}

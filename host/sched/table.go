@@ -59,7 +59,7 @@ func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 		case e.P50 <= 0:
 			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d take %d ns", ErrTable, network, e.First, e.Last, e.Batch, e.P50)
 		case *cell != 0:
-			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d stand there twice", ErrTable, network, e.First, e.Last, e.Batch)
+			return nil, fmt.Errorf("%w of %s: duplicate entry for segments %d..%d at batch %d", ErrTable, network, e.First, e.Last, e.Batch)
 		}
 		*cell = e.P50
 	}

@@ -230,7 +230,7 @@ func among(flag string, given, all []string) error {
 func once[T comparable](flag string, given []T) error {
 	for i, x := range given {
 		if slices.Contains(given[:i], x) {
-			return fmt.Errorf("%s %v: it comes twice", flag, x)
+			return fmt.Errorf("%s %v: duplicate", flag, x)
 		}
 	}
 	return nil
@@ -451,7 +451,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		}
 		name := p.bundle.Network.Name
 		if slices.ContainsFunc(nets, func(b *bundle.Bundle) bool { return b.Network.Name == name }) {
-			return nil, cli.Errorf(cli.Usage, "network %s comes twice", name)
+			return nil, cli.Errorf(cli.Usage, "network %s is given twice", name)
 		}
 		nets = append(nets, p.bundle)
 	}

@@ -97,14 +97,14 @@ func TestCUDA(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-n 0: expected 1..100000":         {"-n", "0"},
 		"--batches 33: expected 1..32":     {"--batches", "33"},
-		"--batches 1: it comes twice":      {"--batches", "1,8,1"},
-		"--parts kills: it comes twice":    {"--parts", "kills,kills"},
+		"--batches 1: duplicate":           {"--batches", "1,8,1"},
+		"--parts kills: duplicate":         {"--parts", "kills,kills"},
 		"--parts all: expected of":         {"--parts", "all"},
 		"--batches are the part latency's": {"--parts", "padding", "--batches", "32"},
 		"--parts: none is given":           {"--parts", ""},
 		"--batches: none is given":         {"--batches", ""},
 		"--workloads: none is given":       {"--disb", "1s", "--workloads", ""},
-		"--workloads A: it comes twice":    {"--disb", "1s", "--workloads", "A,A"},
+		"--workloads A: duplicate":         {"--disb", "1s", "--workloads", "A,A"},
 		"--workloads F: expected of A, B":  {"--disb", "1s", "--workloads", "F"},
 		"are DISB's: expected with --disb": {"--workloads", "A"},
 		"are DISB's: expected with":        {"--shrink", "2"},
@@ -365,7 +365,7 @@ func profiled(t *testing.T, dir string) {
 		"of network":            func(d *profileDoc) { d.Entries[1].Network = "another" },
 		"has no entry":          func(d *profileDoc) { d.Entries = nil },
 		"p50 0 ns":              func(d *profileDoc) { d.Entries[0].P50 = 0 },
-		"stand there twice":     func(d *profileDoc) { d.Entries = append(d.Entries, d.Entries[0]) },
+		"duplicate":             func(d *profileDoc) { d.Entries = append(d.Entries, d.Entries[0]) },
 		"latency table of tiny": func(d *profileDoc) { d.Entries = d.Entries[1:] },
 	} {
 		write(change)

@@ -102,15 +102,15 @@ func (t thetaFlag) fits(exits int) error {
 	return nil
 }
 
-// errTwice reports a seed that occurs twice in a list: the same run counted twice would falsify the interval.
-var errTwice = errors.New("stands there twice")
+// errDuplicate reports a seed that occurs twice in a list: the same run counted twice would falsify the interval.
+var errDuplicate = errors.New("duplicate seed")
 
 // checkSeeds rejects a list of seeds that gives no interval.
 func checkSeeds(seeds []uint64) error {
 	seen := map[uint64]bool{}
 	for _, s := range seeds {
 		if seen[s] {
-			return cli.Errorf(cli.Usage, "--seeds %v: seed %d %w", seeds, s, errTwice)
+			return cli.Errorf(cli.Usage, "--seeds %v: %w %d", seeds, errDuplicate, s)
 		}
 		seen[s] = true
 	}

@@ -105,37 +105,13 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	if c.Workers < 1 || c.Workers > mostWorkers {
 		return cli.Errorf(cli.Usage, "--workers %d: 1 to %d are expected", c.Workers, mostWorkers)
 	}
-	clients, err := c.zooClients(e, length.Nanoseconds())
+	clients, err := c.zooClients(e, length)
 	if err != nil {
 		return err
 	}
-	frames := 0.0
-	for i := range clients {
-		frames += float64(clients[i].Rate) * length.Seconds()
-	}
-	if frames > mostFrames {
-		return cli.Errorf(cli.Input, "%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames)
-	}
-	policies := c.Policy
-	if !e.Has("policy") { // the general default is for an NPU
-		policies = []string{"jellyfish", "jellyfish+"}
-	}
-	if c.Listen != "" && len(policies) != 1 {
-		if e.Has("policy") {
-			return cli.Errorf(cli.Usage, "--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ","))
-		}
-		policies = []string{"jellyfish+"}
-	}
-	var systems []edge.System
-	for _, p := range policies {
-		s, err := edge.NamedOf(zoo, p)
-		if err != nil {
-			return cli.Errorf(cli.Usage, "--policy %s: %w", p, err)
-		}
-		if c.Listen != "" && strings.HasPrefix(p, "da-") {
-			return cli.Errorf(cli.Usage, "--listen %s --policy %s: how large frames are is the clients' business", c.Listen, p)
-		}
-		systems = append(systems, s)
+	systems, err := c.zooSystems(e, zoo)
+	if err != nil {
+		return err
 	}
 	doc := zooRunDoc{
 		Header: cli.NewHeader("sluice-run-zoo/1", c.Seed, "simulated"), Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Time: length.Nanoseconds(), Assumed: edge.Assume(),
@@ -165,6 +141,33 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	return doc.print(e)
 }
 
+// zooSystems returns the systems of --policy, by default Jellyfish's.
+func (c *runCmd) zooSystems(e *cli.Env, zoo jellyfish.Zoo) ([]edge.System, error) {
+	policies := c.Policy
+	switch {
+	case e.Has("policy"):
+		if c.Listen != "" && len(policies) != 1 {
+			return nil, cli.Errorf(cli.Usage, "--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ","))
+		}
+	case c.Listen != "": // the flag's default is for an NPU
+		policies = []string{"jellyfish+"}
+	default:
+		policies = []string{"jellyfish", "jellyfish+"}
+	}
+	var systems []edge.System
+	for _, p := range policies {
+		s, err := edge.NamedOf(zoo, p)
+		if err != nil {
+			return nil, cli.Errorf(cli.Usage, "--policy %s: %w", p, err)
+		}
+		if c.Listen != "" && strings.HasPrefix(p, "da-") {
+			return nil, cli.Errorf(cli.Usage, "--listen %s --policy %s: how large frames are is the clients' business", c.Listen, p)
+		}
+		systems = append(systems, s)
+	}
+	return systems, nil
+}
+
 // networkOf returns the kind of an address: HOST:PORT or unix:PATH.
 func networkOf(address string) (network, rest string) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
@@ -185,7 +188,20 @@ func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assum
 }
 
 // zooClients returns the clients given by --clients.
-func (c *runCmd) zooClients(e *cli.Env, ns int64) ([]edge.Camera, error) {
+func (c *runCmd) zooClients(e *cli.Env, length time.Duration) ([]edge.Camera, error) {
+	clients, err := c.registered(e, length.Nanoseconds())
+	frames := 0.0
+	for i := range clients {
+		frames += float64(clients[i].Rate) * length.Seconds()
+	}
+	if frames > mostFrames {
+		err = cli.Errorf(cli.Input, "%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames)
+	}
+	return clients, err
+}
+
+// registered reads the clients from a file, or makes a number of equal ones.
+func (c *runCmd) registered(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	own := edge.NewOwn(c.Seed)
 	n, err := strconv.Atoi(c.Clients)
 	if err != nil { // a file
@@ -216,18 +232,18 @@ func (c *runCmd) zooClients(e *cli.Env, ns int64) ([]edge.Camera, error) {
 			return nil, cli.Errorf(cli.Usage, "--slo %s: with --zoo a time is expected (150ms)", c.SLO.text)
 		}
 	}
-	var registered []edge.Camera
+	var cams []edge.Camera
 	for k := range n {
 		cam, err := own.Camera(k, fmt.Sprintf("client%d", k), int(rate), slo, c.Link[k%len(c.Link)])
 		if err != nil {
 			return nil, cli.Coded(cli.Input, err)
 		}
-		registered = append(registered, cam)
+		cams = append(cams, cam)
 	}
-	for k, at := range edge.Cameras(n, func(i int) jellyfish.Registered { return registered[i].Registered }, ns, c.Seed) {
-		registered[k].Start = at.Start
+	for k, at := range edge.Cameras(n, func(i int) jellyfish.Registered { return cams[i].Registered }, ns, c.Seed) {
+		cams[k].Start = at.Start
 	}
-	return registered, nil
+	return cams, nil
 }
 
 // link returns a client's link by name.

@@ -76,7 +76,7 @@ func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 		}
 		cam, err := o.row(len(out), row)
 		if err == nil && slices.ContainsFunc(out, func(o Camera) bool { return o.Name == cam.Name }) {
-			err = fmt.Errorf("name: %.40q stands there twice", cam.Name)
+			err = fmt.Errorf("name: %.40q is a duplicate", cam.Name)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s:%d: %w", ErrSetup, name, line, err)

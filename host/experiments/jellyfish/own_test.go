@@ -70,7 +70,7 @@ func bad() map[string]string {
 		head + ",15,150,steps,0\n":          "name: one is expected",
 		head + "a\x1b[2J,15,150,steps,0\n":  `c.csv:2: name: "a\x1b[2J", expected characters that can be printed`,
 		head + "a,15,150,nowhere.txt,0\n":   `c.csv:2: trace of a link "nowhere.txt": neither steps, wifi or lte nor a file`,
-		head + "a,5,9,lte,0\na,5,9,lte,0\n": `c.csv:3: name: "a" stands there twice`,
+		head + "a,5,9,lte,0\na,5,9,lte,0\n": `c.csv:3: name: "a" is a duplicate`,
 	}
 }
 

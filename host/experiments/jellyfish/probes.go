@@ -84,7 +84,7 @@ func hits(loaded int, system string) value {
 	}
 }
 
-// probes are how the claims are looked at, but for those about random instances.
+// probes returns the probe of each claim, except those about random instances.
 func probes() map[string]frame.Probe[*lab] {
 	steps, wifi, lte := eighteen("steps"), eighteen("wifi"), eighteen("lte")
 	bySLO := func(slo int64) []Point { return but(steps, func(p Point) bool { return p.SLO != slo*ms }) }
@@ -119,42 +119,13 @@ func probes() map[string]frame.Probe[*lab] {
 		"fig13/100ms":    over(but(large(), func(p Point) bool { return p.SLO != 100*ms }), slices.Max, miss("jellyfish")),
 	}
 	for name, points := range map[string][]Point{"steps": steps, "wifi": wifi, "lte": lte} {
-		id := "fig11/" + name + "/"
-		of[id+"b-l"] = over(points, slices.Max, miss("b-l"))
-		of[id+"b-l-accuracy"] = over(points, mean, func(l *lab, p Point) float64 {
-			a := accuracy("b-l")(l, p)
-			return truth(a <= accuracy("jellyfish")(l, p) && (a <= accuracy("b-m")(l, p) || l.of(p, "b-m").OnTime == 0) && (a <= accuracy("b-h")(l, p) || l.of(p, "b-h").OnTime == 0))
-		})
-		of[id+"b-h"] = over(points, some, func(l *lab, p Point) float64 {
-			h, most := miss("b-h")(l, p), max(miss("b-m")(l, p), miss("b-l")(l, p), miss("jellyfish")(l, p))
-			if h == 0 && most == 0 {
-				return math.NaN()
-			}
-			return truth(h >= most)
-		})
-		of[id+"consistent"] = over(points, mean, func(l *lab, p Point) float64 {
-			j := miss("jellyfish")(l, p)
-			return truth(j <= miss("b-m")(l, p)+0.001 && j <= miss("b-h")(l, p)+0.001)
-		})
+		baselines(of, "fig11/"+name+"/", points)
 	}
 	for _, n := range []int{4, 8} {
 		p := Point{Trace: "lte", Workers: 2, Clients: n}
 		of[fmt.Sprintf("mixed/%d/jellyfish", n)], of[fmt.Sprintf("mixed/%d/b-m", n)] = one(p, miss("jellyfish")), one(p, miss("b-m"))
 	}
-	tight, half := but(steps, func(p Point) bool { return p.SLO == 150*ms }), but(steps, func(p Point) bool { return p.SLO == 75*ms })
-	of["fig12/off"] = over(steps, mean, func(l *lab, p Point) float64 { return truth(miss("da-off")(l, p) > 0.1) })
-	of["fig12/bw-50/75ms"] = over(bySLO(75), slices.Min, miss("da-bw-50"))
-	of["fig12/bw"] = func(l *lab) float64 {
-		more := func(s string) float64 {
-			return over(tight, mean, func(l *lab, p Point) float64 { return truth(miss(s)(l, p) > miss("jellyfish")(l, p)) })(l)
-		}
-		return (more("da-bw-50") + more("da-bw-75")) / 2
-	}
-	of["fig12/slo-50/miss"] = over(half, mean, func(l *lab, p Point) float64 { return miss("da-slo-50")(l, p) - miss("jellyfish")(l, p) })
-	ratio := func(system string) func(*lab, Point) float64 {
-		return func(l *lab, p Point) float64 { return accuracy(system)(l, p) / accuracy("jellyfish")(l, p) }
-	}
-	of["fig12/slo-50/accuracy"], of["fig12/slo-75/accuracy"] = over(half, mean, ratio("da-slo-50")), over(but(steps, overloaded), mean, ratio("da-slo-75"))
+	dataProbes(of, steps)
 	out := map[string]frame.Probe[*lab]{}
 	for id, v := range of {
 		out[id] = func(l *lab) (float64, error) { return v(l), nil }
@@ -169,9 +140,46 @@ func probes() map[string]frame.Probe[*lab] {
 	return out
 }
 
-// bounded is the last word on a statement about random instances. Where the best of an instance was not
-// found, its ratio is to an upper bound and so too low: the statement fails only if it also does where the
-// selection counts as the best of all those.
+// baselines adds the claims of figure 11 about one kind of link.
+func baselines(of map[string]value, id string, points []Point) {
+	of[id+"b-l"] = over(points, slices.Max, miss("b-l"))
+	of[id+"b-l-accuracy"] = over(points, mean, func(l *lab, p Point) float64 {
+		a := accuracy("b-l")(l, p)
+		return truth(a <= accuracy("jellyfish")(l, p) && (a <= accuracy("b-m")(l, p) || l.of(p, "b-m").OnTime == 0) && (a <= accuracy("b-h")(l, p) || l.of(p, "b-h").OnTime == 0))
+	})
+	of[id+"b-h"] = over(points, some, func(l *lab, p Point) float64 {
+		h, most := miss("b-h")(l, p), max(miss("b-m")(l, p), miss("b-l")(l, p), miss("jellyfish")(l, p))
+		if h == 0 && most == 0 {
+			return math.NaN()
+		}
+		return truth(h >= most)
+	})
+	of[id+"consistent"] = over(points, mean, func(l *lab, p Point) float64 {
+		j := miss("jellyfish")(l, p)
+		return truth(j <= miss("b-m")(l, p)+0.001 && j <= miss("b-h")(l, p)+0.001)
+	})
+}
+
+// dataProbes adds the claims of figure 12 about adapting data in place of networks.
+func dataProbes(of map[string]value, steps []Point) {
+	tight, half := but(steps, func(p Point) bool { return p.SLO == 150*ms }), but(steps, func(p Point) bool { return p.SLO == 75*ms })
+	of["fig12/off"] = over(steps, mean, func(l *lab, p Point) float64 { return truth(miss("da-off")(l, p) > 0.1) })
+	of["fig12/bw-50/75ms"] = over(but(steps, func(p Point) bool { return p.SLO != 75*ms }), slices.Min, miss("da-bw-50"))
+	of["fig12/bw"] = func(l *lab) float64 {
+		more := func(s string) float64 {
+			return over(tight, mean, func(l *lab, p Point) float64 { return truth(miss(s)(l, p) > miss("jellyfish")(l, p)) })(l)
+		}
+		return (more("da-bw-50") + more("da-bw-75")) / 2
+	}
+	of["fig12/slo-50/miss"] = over(half, mean, func(l *lab, p Point) float64 { return miss("da-slo-50")(l, p) - miss("jellyfish")(l, p) })
+	ratio := func(system string) func(*lab, Point) float64 {
+		return func(l *lab, p Point) float64 { return accuracy(system)(l, p) / accuracy("jellyfish")(l, p) }
+	}
+	of["fig12/slo-50/accuracy"], of["fig12/slo-75/accuracy"] = over(half, mean, ratio("da-slo-50")), over(but(steps, overloaded), mean, ratio("da-slo-75"))
+}
+
+// bounded corrects the verdict on a statement about random instances. If the best of an instance was not found, its ratio
+// is to an upper bound and so too low. The statement fails only if it also fails with a ratio of one for those instances.
 func bounded(ratios []Ratio) func(*frame.Statement) {
 	return func(s *frame.Statement) {
 		for i := range ratios {

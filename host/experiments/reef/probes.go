@@ -216,7 +216,16 @@ func longest(style string) probe {
 // probes returns the probe of each claim.
 func probes() map[string]probe {
 	out := map[string]probe{}
-	styles := []string{"tvm", "tensorrt", "pytorch"}
+	disbProbes(out)
+	preemptionProbes(out)
+	programProbes(out)
+	paddingProbes(out)
+	unpaddedProbes(out)
+	return out
+}
+
+// disbProbes are those of DISB's workloads: figures 1, 15, 16 and 18.
+func disbProbes(out map[string]probe) {
 	for _, g := range []string{"mi50", "gv100"} {
 		for _, w := range []string{"A", "B", "C"} {
 			id := "fig15-16/" + g + "/" + w + "/"
@@ -234,15 +243,21 @@ func probes() map[string]probe {
 	}
 	out["fig15/mi50/D/reef-rt"], out["fig15/mi50/E/reef-rt"] = rt("tvm", "reef", "D"), rt("tvm", "reef", "E")
 	out["fig1/streams-5"] = rt("tvm", "streams", "C")
+}
 
-	// Preemption: figures 17 to 22.
+// workloads are the names of DISB's.
+func workloads() (names []string) {
+	for _, w := range DISB() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// preemptionProbes are those of figures 17 to 21.
+func preemptionProbes(out map[string]probe) {
 	preempted := func(system, workload string) probe { return preempt("tvm", system, workload) }
 	gains := func(workloads ...string) []probe { return by(workloads, "wait", "reset") }
-	var disb []string
-	for _, w := range DISB() {
-		disb = append(disb, w.Name)
-	}
-	out["fig17/mi50/B"], out["fig17/mi50/C"], out["fig17/mi50/least"] = gains("B")[0], gains("C")[0], least(gains(disb...)...)
+	out["fig17/mi50/B"], out["fig17/mi50/C"], out["fig17/mi50/least"] = gains("B")[0], gains("C")[0], least(gains(workloads()...)...)
 	out["fig17/gv100/A"], out["fig17/gv100/C"] = gains("A")[0], gains("C")[0]
 	out["fig18/vgg"], out["fig18/rnet"] = preempted("wait", "vgg19+1"), preempted("wait", "resnet152+1")
 	out["fig18/gv100/rnet"], out["fig18/gv100/gpt2"] = preempted("wait", "resnet152+1"), preempted("wait", "gpt2+1")
@@ -261,7 +276,12 @@ func probes() map[string]probe {
 	out["fig20b/host"], out["fig20b/host-async"] = hostReset("reset-plain"), hostReset("reset-async")
 	out["fig20b/device"], out["fig20b/device-four"] = deviceReset("reset-async"), deviceReset("reset")
 	out["fig21/queue"], out["fig21/long"], out["fig21/ms"], out["fig21/linear"] = queues(1, 4), queues(4, 256), alone("tvm", "resnet152", four), linear
-	// Figure 22 is of the work that is done again; 10 of the groups.
+}
+
+// programProbes are those of the networks' kernels: the work that a preemption repeats (figure 22), the groups of kernels
+// (figure 10), and table 1.
+func programProbes(out map[string]probe) {
+	styles := []string{"tvm", "tensorrt", "pytorch"}
 	for _, s := range []struct{ gpu, style string }{{"mi50", "tvm"}, {"gv100", "tvm"}, {"gv100", "tensorrt"}, {"gv100", "pytorch"}} {
 		var us, share []probe
 		for _, n := range five() {
@@ -278,18 +298,20 @@ func probes() map[string]probe {
 	for _, style := range styles[1:] {
 		out["fig10/"+style] = longest(style)
 	}
-	for _, n := range five() { // what the networks are
+	for _, n := range five() {
 		out["table1/"+n+"/ms"] = alone("tvm", n, four)
 		for _, style := range styles {
 			out["table1/"+n+"/"+style] = kernels(style, n)
 		}
 	}
+}
 
-	// Padding: sections 6.3 and 6.5, figures 23, 24 and 27.
+// paddingProbes are those of sections 6.3 and 6.5 and of figures 23, 24 and 27.
+func paddingProbes(out map[string]probe) {
 	out["sec6.3/B/best-effort"] = bestEffort("reef", "B")
 	out["sec6.5/dkp-starved"], out["sec6.5/mv-starved"] = starving("reef-dkp"), starving("reef")
 	var notSlowed, below9 []probe
-	for _, w := range disb {
+	for _, w := range workloads() {
 		notSlowed = append(notSlowed, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.NotSlowed }))
 		below9 = append(below9, outcome("tvm", "reef", w, func(o *Outcome) float64 { return o.Below9us }))
 	}
@@ -311,8 +333,11 @@ func probes() map[string]probe {
 	out["fig23/streams-rt-least"], out["fig23/streams-rt-most"] = least(each25(late("streams"))...), most(each25(late("streams"))...)
 	out["fig23/streams-rt-throughput"] = pairs(rtThroughput("streams"))
 	out["fig24/rnet"], out["fig24/yolo"] = usage("resnet152"), usage("yolov3")
+}
 
-	// Figures 28 and 29, without padding: Triton's and Orion's kernels. P99s where the text says so.
+// unpaddedProbes are those of figures 28 and 29: Triton's and Orion's kernels, without padding. They are p99s where the
+// text says so.
+func unpaddedProbes(out map[string]probe) {
 	triton := func(w string) probe { return rt("tensorrt", "priority", w) }
 	for _, w := range []string{"A", "B", "C"} {
 		out["fig28/"+w+"/triton"] = triton(w)
@@ -324,7 +349,6 @@ func probes() map[string]probe {
 	}
 	out["fig28/triton-throughput"], out["fig28/reef-throughput"] = overDISB("tensorrt", "priority"), overDISB("tensorrt", "reset")
 	out["fig29/C/orion-throughput"], out["fig29/C/reef-throughput"] = throughput("pytorch", "orion", "C"), throughput("pytorch", "reset", "C")
-	return out
 }
 
 // each5 is a preemption of each of the five networks, one client of it.

@@ -32,7 +32,7 @@ type benchNPUCmd struct {
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes of the DRAM a cycle of the configuration's clock (default: the configuration's)."`
 	Clock     float64   `placeholder:"MHZ" help:"Clock in place of the configuration's: the DRAM keeps its GB/s and its latency in ns."`
-	Law       bool      `help:"By the law of cycles alone (estimated): nothing is simulated, no build is needed."`
+	Law       bool      `help:"Only the law of cycles (estimated), without simulation or build."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), some ten times slower: the same cycles."`
 	Out       string    `placeholder:"DIR" help:"Folder for summary.json."`
 }

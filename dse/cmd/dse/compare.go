@@ -20,7 +20,7 @@ type compareCmd struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	recipe.Import
 	A        string `name:"a" required:"" placeholder:"NAME|FILE.yaml" help:"One design."`
-	B        string `name:"b" required:"" placeholder:"NAME|FILE.yaml" help:"The other; the same one where only the mappings differ."`
+	B        string `name:"b" required:"" placeholder:"NAME|FILE.yaml" help:"The other; the same one if only the mappings differ."`
 	MapA     string `name:"mapping-a" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the first."`
 	MapB     string `name:"mapping-b" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the other."`
 	BoardA   string `name:"board-a" placeholder:"NAME|FILE.yaml" help:"Board of the first (default: what dse export wrote beside it, or the board of its name)."`

@@ -25,10 +25,10 @@ import (
 
 type compileCmd struct {
 	source
-	Evaluate    string `placeholder:"DIR|FILE" help:"Also say how right the bundle is on these images: accuracy of int16 beside float where they have classes, agreement with onnxruntime."`
+	Evaluate    string `placeholder:"DIR|FILE" help:"Also evaluate the bundle on these images: accuracy of int16 and float if they have classes, agreement with onnxruntime."`
 	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
-	Evaluated   int    `default:"1000" placeholder:"N" help:"At most so many images to evaluate on, evenly spaced; 0: all."`
-	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Ask onnxruntime too: auto is where it is there, and always where the images have no classes."`
+	Evaluated   int    `default:"1000" placeholder:"N" help:"Most images to evaluate on, evenly spaced; 0: all."`
+	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Also run onnxruntime. auto: if it is installed, and always if the images have no classes."`
 	Out         string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
 }
 

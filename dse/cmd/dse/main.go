@@ -33,16 +33,16 @@ type commands struct {
 	Sweep    sweepCmd     `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
 	Ablate   ablateCmd    `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
 	Compare  compareCmd   `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
-	Export   exportCmd    `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
-	Check    checkCmd     `cmd:"" help:"Build an exported design with Verilator and yosys, and hold the estimates to what they say. Example: dse check out/export"`
+	Export   exportCmd    `cmd:"" help:"Write the files of a design from which simulation and bitstream are built. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
+	Check    checkCmd     `cmd:"" help:"Build an exported design with Verilator and yosys, and check the estimates against them. Example: dse check out/export"`
 	Report   reportCmd    `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
 	BenchNPU benchNPUCmd  `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
-	Explain  explainCmd   `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
+	Explain  explainCmd   `cmd:"" help:"Show where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
 	Validate validateCmd  `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
-	Ops      operatorsCmd `cmd:"" name:"operators" help:"Say which operators of a network are supported. Example: dse operators my.onnx"`
-	Version  versionCmd   `cmd:"" help:"Say what this program is."`
+	Ops      operatorsCmd `cmd:"" name:"operators" help:"Show which operators of a network are supported. Example: dse operators my.onnx"`
+	Version  versionCmd   `cmd:"" help:"Show version, revision and platform."`
 
-	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`
+	Completion cli.Completion `cmd:"" help:"Print shell code that completes commands and flags."`
 }
 
 // versionCmd prints the version of this program.

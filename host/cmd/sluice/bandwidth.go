@@ -21,11 +21,11 @@ type bandwidthCmd struct {
 	Live   string        `placeholder:"INTERFACE" help:"Capture from this interface (needs root or CAP_NET_RAW)."`
 	For    time.Duration `default:"10s" help:"How long to capture (--live)."`
 	Port   uint16        `required:"" help:"The server's TCP port."`
-	Gap    time.Duration `default:"200ms" help:"A pause that ends a request that nobody answers."`
-	Skip   int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
-	Link   string        `placeholder:"FILE" help:"Also write what the clients' estimates are by the second, in Mbit/s a line, as reproduce jellyfish --link reads it; of the one client there is, or of --client."`
-	Client string        `placeholder:"ADDRESS" help:"Whose estimates --link writes."`
-	Out    string        `help:"Folder for summary.json (default: none is written)."`
+	Gap    time.Duration `default:"200ms" help:"Pause that ends an unanswered request."`
+	Skip   int64         `default:"0" help:"Bytes at the start of a request that are not timed, since the first burst looks too fast. 0: ten full packets, or two of a short request; -1: none."`
+	Link   string        `placeholder:"FILE" help:"Also write a client's estimates, in Mbit/s, one line per second, as reproduce jellyfish --link reads them. With several clients, of --client."`
+	Client string        `placeholder:"ADDRESS" help:"Client for --link."`
+	Out    string        `help:"Folder for summary.json (default: none)."`
 	JSON   bool          `name:"json" help:"Print JSON."`
 }
 

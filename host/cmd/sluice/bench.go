@@ -21,7 +21,7 @@ import (
 type benchCmd struct {
 	Rates   benchRatesCmd   `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
 	GPU     benchCUDACmd    `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
-	Compose benchComposeCmd `cmd:"" help:"Systems together that were published apart, beside each alone."`
+	Compose benchComposeCmd `cmd:"" help:"Combinations of systems that were published separately, compared with each alone."`
 	Suite   benchSuiteCmd   `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, own, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 
@@ -42,7 +42,7 @@ type benchSuiteCmd struct {
 	Build    string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba, pai or disb, a colon, the file."`
 	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
-	Fresh    bool     `help:"Forget the runs that an interrupted bench left in the folder."`
+	Fresh    bool     `help:"Discard the runs that an interrupted bench left in the folder."`
 	JSON     bool     `name:"json" help:"Print JSON."`
 }
 

@@ -30,29 +30,29 @@ import (
 )
 
 type benchCUDACmd struct {
-	Bundles []string `arg:"" optional:"" help:"Bundles to run, before those of --networks; of all, the first is best effort, the last has priority."`
-	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default, without bundles: resnet50,mobilenetv2, which take no data set."`
+	Bundles []string `arg:"" optional:"" help:"Bundles to run, before those of --networks. The first of all is best effort, the last has priority."`
+	Nets    []string `name:"networks" help:"Networks of the zoo. The first is best effort, the last has priority. Default, without bundles: resnet50,mobilenetv2, which need no data set."`
 	Config  string   `help:"Configuration that the networks are compiled for; default: mid."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
-	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
-	N       int      `short:"n" default:"1000" help:"Runs of each thing, at most: p99 takes 1000, p95 200."`
-	Parts   []string `help:"What is measured (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
-	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX to run in place of the built-in kernels, such as one without looks."`
+	Params  string   `help:"Parameters of the GPU: a name, or a file. Padding is decided by them, and params.yaml adds the measurements to them. Default: those of the GPU's name, or the H200's, marked as assumed."`
+	N       int      `short:"n" default:"1000" help:"Most runs of each measurement: p99 needs 1000, p95 200."`
+	Parts   []string `help:"Parts to measure (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
+	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX in place of the built-in kernels, such as a build without checks of the stop flag."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
-	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
+	Seed    uint64   `default:"1" help:"Seed of inputs and launch times."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 
-	Budget time.Duration `help:"How long all parts may take, DISB too: each gets its share of what is left, and what finds nothing left is not begun; 0: no bound."`
+	Budget time.Duration `help:"Time limit for all parts, DISB included. Each part gets a share of the remaining time; without any it is skipped. 0: no limit."`
 	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders or archives."`
 
-	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
+	For time.Duration `name:"for" default:"1m" help:"Approximate time of a part after ten runs of each measurement; 0: until all runs are done."`
 
-	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
-	SEEB      time.Duration `name:"seeb" help:"Run SEEB's policy and what it is compared with on partitions too, so long each; 0: not."`
-	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
-	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
+	DISB      time.Duration `name:"disb" help:"Also run REEF's benchmark, each workload under each system for this time; 0: no."`
+	SEEB      time.Duration `name:"seeb" help:"Also run SEEB's policy and its baselines on partitions, each for this time; 0: no."`
+	Shrink    int           `default:"1" help:"Divisor of every side of a tensor in DISB's networks."`
+	Workloads []string      `help:"Workloads of DISB (A, B, C, D, E, drive); default: all."`
 }
 
 func (*benchCUDACmd) Help() string {

@@ -27,7 +27,7 @@ type benchRatesCmd struct {
 	Rates   []float64 `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
 	Seeds   []uint64  `default:"1,2,3" help:"Seeds."`
 	N       int       `default:"20000" short:"n" help:"Requests a run."`
-	Images  int       `default:"2000" help:"Test images; requests go round them."`
+	Images  int       `default:"2000" help:"Test images; requests use them in turn."`
 	SLO     sloFlag   `default:"5x" name:"slo" help:"As for sluice run."`
 	Theta   thetaFlag `default:"0.8" help:"As for sluice run."`
 	Clock   string    `default:"table" enum:"table,measured" help:"As for sluice run."`

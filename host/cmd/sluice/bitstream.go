@@ -17,8 +17,8 @@ import (
 )
 
 type bitstreamCmd struct {
-	Inspect bitInspectCmd `cmd:"" help:"Say what is in a .bit file."`
-	Verify  bitVerifyCmd  `cmd:"" help:"Hold a .bit file to a board, its manifest and a bundle."`
+	Inspect bitInspectCmd `cmd:"" help:"Show what is in a .bit file."`
+	Verify  bitVerifyCmd  `cmd:"" help:"Check a .bit file against a board, its manifest and a bundle."`
 	Bin     bitBinCmd     `cmd:"" help:"Write the .bin that U-Boot and the kernel's FPGA manager take."`
 	Load    bitLoadCmd    `cmd:"" help:"On the board: verify, then configure the PL."`
 }
@@ -181,7 +181,7 @@ func (c *bitBinCmd) Run(e *cli.Env) error {
 
 type bitLoadCmd struct {
 	bitVerifyCmd
-	Force bool `help:"Load without a look at the NPU that is in the PL: it is busy or does not answer, or another design is there, at whose address a read may hang the processor."`
+	Force bool `help:"Load without checking the NPU in the PL first: use it if that NPU is busy or does not answer, or if the PL has another design, where a read may hang the processor."`
 }
 
 func (*bitLoadCmd) Help() string {

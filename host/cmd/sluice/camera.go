@@ -20,13 +20,13 @@ import (
 )
 
 type cameraCmd struct {
-	To      string        `arg:"" placeholder:"ADDR" help:"Where sluice run --zoo --listen is: HOST:PORT or unix:PATH."`
-	Zoo     string        `default:"synthetic" placeholder:"FILE" help:"The server's zoo: how large frames can be."`
-	Clients string        `required:"" placeholder:"FILE" help:"The clients, as the server has them (CSV, see host/jellyfish)."`
-	Only    []string      `help:"Send as these of them alone, by name."`
-	AsIs    bool          `help:"Send as fast as the network takes it, not at the rates of the clients' links. What is timed then is the copy into the socket's buffer: a camera takes a slow link for a fast one, and what waits in that buffer is missing from its frames' age."`
-	Time    time.Duration `default:"30s" help:"For so long."`
-	Seed    uint64        `default:"1" help:"Seed of links that are drawn."`
+	To      string        `arg:"" placeholder:"ADDR" help:"Address of sluice run --zoo --listen: HOST:PORT or unix:PATH."`
+	Zoo     string        `default:"synthetic" placeholder:"FILE" help:"The server's zoo, which gives the frame sizes."`
+	Clients string        `required:"" placeholder:"FILE" help:"The clients, the same file as the server's (CSV, see host/jellyfish)."`
+	Only    []string      `help:"Only these clients, by name."`
+	AsIs    bool          `help:"Send at the speed of the network, not at the rates of the clients' links. The time of a transfer is then that of the copy into the socket's buffer, so a slow link looks fast, and the wait in that buffer is missing from the frames' age."`
+	Time    time.Duration `default:"30s" help:"Time to send."`
+	Seed    uint64        `default:"1" help:"Seed of the random links."`
 	JSON    bool          `name:"json" help:"Print JSON."`
 }
 

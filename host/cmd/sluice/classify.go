@@ -26,8 +26,8 @@ type classifyCmd struct {
 	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG, PNG, WebP or BMP files; or one folder, .npy or IDX file of images."`
 	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
 	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
-	Top    int       `default:"3" help:"Classes to show of each image."`
-	N      int       `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
+	Top    int       `default:"3" help:"Number of classes to show for each image."`
+	N      int       `default:"100" short:"n" help:"Most images to take from a folder or an array."`
 	JSON   bool      `name:"json" help:"Print JSON."`
 	uioFlags
 }

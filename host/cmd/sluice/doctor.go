@@ -19,7 +19,7 @@ import (
 
 type doctorCmd struct {
 	what
-	Device string `enum:",cosim,cuda,hip,soft,gpu-sim" default:"" help:"Fail only where this device cannot serve: what else is missing is said and no error."`
+	Device string `enum:",cosim,cuda,hip,soft,gpu-sim" default:"" help:"Fail only if this device cannot serve; other missing things are reported without an error."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 

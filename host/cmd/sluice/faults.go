@@ -19,8 +19,8 @@ type faultsCmd struct {
 	Config  string `default:"tiny" help:"Configurations of the hardware, separated by commas."`
 	Checked string `help:"Those of --config whose build with the assertions of sim/checkers is run (SLUICE_CHECK=1 sim/build.sh CONFIG), separated by commas."`
 	N       int    `default:"150" short:"n" help:"Faults in all, at least one of each kind whose ending is known on each configuration."`
-	Kind    string `help:"Only kinds whose name contains this."`
-	Seed    uint64 `default:"1" help:"Seed of everything drawn."`
+	Kind    string `help:"Only kinds of faults whose name contains this."`
+	Seed    uint64 `default:"1" help:"Seed of all random choices."`
 	Out     string `default:"out/faults" help:"Folder for summary.json."`
 	JSON    bool   `name:"json" help:"Print JSON."`
 }

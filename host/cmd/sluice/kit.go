@@ -12,7 +12,7 @@ import (
 )
 
 type kitCmd struct {
-	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to write a kit of, in place of --network and --config."`
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle for the kit, in place of --network and --config."`
 	what
 	N   int    `default:"32" short:"n" help:"Test images, from the first on."`
 	Out string `default:"out/kit" help:"Folder for the kit."`

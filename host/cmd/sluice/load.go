@@ -19,18 +19,18 @@ import (
 
 type loadCmd struct {
 	URL      string        `arg:"" name:"url" placeholder:"URL" help:"Server: http://HOST:PORT, https://, grpc:// or grpcs://."`
-	Model    string        `required:"" help:"Model to ask."`
-	Rate     float64       `default:"100" help:"Requests a second, in an open loop: they are sent when they are due, whatever the server does."`
+	Model    string        `required:"" help:"Model to send requests to."`
+	Rate     float64       `default:"100" help:"Requests per second in an open loop: they are sent on time, even if the server is slow."`
 	Process  string        `default:"poisson" help:"How they arrive: poisson, gamma:cv=2, markov:high=4:share=0.1:dwell=2, periodic, day; see host/load."`
 	Arrivals string        `placeholder:"FILE" type:"existingfile" help:"File of arrival times (.csv or .json) in place of --rate, --process and --n."`
-	Closed   int           `placeholder:"CLIENTS" help:"A closed loop in place of an open one: so many clients, each asks when it has its answer."`
+	Closed   int           `placeholder:"CLIENTS" help:"Closed loop in place of an open one: a number of clients, each with one request at a time."`
 	N        int           `default:"1000" short:"n" help:"Requests."`
 	SLO      time.Duration `name:"slo" help:"Latency objective, from when a request was due; sent as slo_us. 0: none."`
-	Theta    string        `help:"Exit threshold to send; left out: the model's."`
-	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the inputs, which are drawn."`
-	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with a bearer token to show."`
-	CA       string        `name:"ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that the server's must be signed by; left out: the system's."`
-	Cert     string        `placeholder:"FILE" type:"existingfile" help:"Certificate (PEM) to show. With --key."`
+	Theta    string        `help:"Exit threshold to send; default: the model's."`
+	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the random inputs."`
+	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token to send."`
+	CA       string        `name:"ca" placeholder:"FILE" type:"existingfile" help:"CA certificates (PEM) for the server; default: the system's."`
+	Cert     string        `placeholder:"FILE" type:"existingfile" help:"Client certificate (PEM), with --key."`
 	Key      string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	Out      string        `default:"out/load" help:"Folder for summary.json."`
 	JSON     bool          `name:"json" help:"Print JSON."`

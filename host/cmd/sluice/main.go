@@ -29,22 +29,22 @@ type commands struct {
 	Serve     serveCmd     `cmd:"" help:"Serve models to clients of the Open Inference Protocol (Triton's, KServe's, curl)."`
 	Load      loadCmd      `cmd:"" help:"Send requests to a server of the Open Inference Protocol, and count how they end."`
 	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
-	Faults    faultsCmd    `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
+	Faults    faultsCmd    `cmd:"" help:"Inject random faults: each must end as specified, and the next start must be correct."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
-	Reproduce reproduceCmd `cmd:"" help:"Make a publication's tables and figures, each claim with its verdict and cause."`
-	Bandwidth bandwidthCmd `cmd:"" help:"Say what clients' links carried, from captured packets."`
+	Reproduce reproduceCmd `cmd:"" help:"Reproduce a publication's tables and figures; each claim gets a verdict and a cause."`
+	Bandwidth bandwidthCmd `cmd:"" help:"Estimate the rates of clients' links from captured packets."`
 	Camera    cameraCmd    `cmd:"" help:"Send clients' frames to sluice run --zoo --listen."`
-	Classify  classifyCmd  `cmd:"" help:"Say what a bundle takes pictures for."`
-	Inspect   inspectCmd   `cmd:"" help:"Say what is in a bundle."`
+	Classify  classifyCmd  `cmd:"" help:"Classify images with a bundle."`
+	Inspect   inspectCmd   `cmd:"" help:"Show what is in a bundle."`
 	Kit       kitCmd       `cmd:"" help:"Write a bundle, images and golden results for a board."`
 	Bitstream bitstreamCmd `cmd:"" help:"Inspect, verify, convert and load a bitstream."`
-	Board     boardCmd     `cmd:"" passthrough:"" help:"On a board: serve a kit, look at the machine, configure the PL (sluice board --help)."`
-	Doctor    doctorCmd    `cmd:"" help:"Check that tools and data are there."`
+	Board     boardCmd     `cmd:"" passthrough:"" help:"On a board: serve a kit, check the machine, configure the PL (sluice board --help)."`
+	Doctor    doctorCmd    `cmd:"" help:"Check that tools and data are installed."`
 
-	About      versionCmd     `cmd:"" name:"version" help:"Say what this program is."`
-	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`
+	About      versionCmd     `cmd:"" name:"version" help:"Show version, revision and platform."`
+	Completion cli.Completion `cmd:"" help:"Print shell code that completes commands and flags."`
 
 	Verbose bool             `short:"v" help:"Log more."`
 	Version kong.VersionFlag `help:"Print the version."`

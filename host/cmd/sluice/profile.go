@@ -21,9 +21,9 @@ type profileCmd struct {
 	what
 	Device string `default:"cosim" enum:"cosim,cuda,hip,soft,uio" help:"Device to measure."`
 	GPU    int    `device:"cuda,hip" name:"gpu" default:"0" help:"cuda, hip: which GPU, counted from 0 as sluice doctor lists them."`
-	Runs   int    `help:"Launches a cell, each with other images. Without it 20 on a GPU, and one before that does not count; else one: cycles do not depend on data."`
+	Runs   int    `help:"Launches of each cell, each with other images. Default: 20 on a GPU, after one that does not count; else one, since cycles do not depend on data."`
 	Units  []int  `device:"cuda,hip" help:"GPU: partitions to measure beside the whole, in units (sluice bench gpu names them): 1,4,8."`
-	Most   int    `name:"max-batch" help:"Largest batch; the device's without it, and on a GPU no larger than the NPU's."`
+	Most   int    `name:"max-batch" help:"Largest batch; default: the device's, on a GPU at most the NPU's."`
 	Seed   uint64 `default:"1" help:"First image of the measurement."`
 	Out    string `default:"out/profile" help:"Folder for summary.json."`
 	JSON   bool   `name:"json" help:"Print JSON."`

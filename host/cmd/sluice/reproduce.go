@@ -28,20 +28,20 @@ import (
 
 type reproduceCmd struct {
 	Paper     string        `arg:"" enum:"fluid,seeb,reef,strait,jellyfish,all" help:"fluid, seeb, reef, strait, jellyfish, or all."`
-	Seeds     []uint64      `default:"1,2,3,4,5,6" help:"Seeds; intervals are over them. Where all give the same, six decide."`
-	Time      time.Duration `help:"Virtual time of a run (default: reef 400ms, seeb 30s, strait 4s, jellyfish 30s). Not of fluid's runs."`
+	Seeds     []uint64      `default:"1,2,3,4,5,6" help:"Seeds; intervals are over them. If all give the same value, six are needed for a verdict."`
+	Time      time.Duration `help:"Virtual time of a run (default: reef 400ms, seeb 30s, strait 4s, jellyfish 30s). Not for fluid."`
 	N         int           `default:"20000" short:"n" help:"fluid: requests a run."`
 	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
-	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins so (fig6, table3), and no numbers beside them."`
-	Vary      bool          `help:"Halve and double every assumed parameter (long; not of fluid)."`
+	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins with this (fig6, table3), without further numbers."`
+	Vary      bool          `help:"Halve and double every assumed parameter (long; not for fluid)."`
 	Workers   int           `default:"2" help:"fluid, jellyfish, reef, strait: runs at the same time; the results do not depend on it."`
-	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
-	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): parameters of one's own for a GPU."`
-	Begin     string        `placeholder:"FILE" help:"strait: let every predictor begin with what an earlier run has learnt, its predictor.json (default: as new)."`
-	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second, or pcap:PORT:FILE, what a capture's requests to a port had."`
+	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the random one of the car. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
+	GPU       []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"reef (mi50, gv100), seeb (rtx3090): your own parameters of a GPU."`
+	Begin     string        `placeholder:"FILE" help:"strait: predictor.json of an earlier run, with which every predictor begins (default: a new model)."`
+	Link      []string      `placeholder:"FILE" sep:"none" help:"jellyfish: also serve over this link: a file with one Mbit/s value a line, one a second, or pcap:PORT:FILE, the rates of a capture's requests to a port."`
 	Build     string        `default:"build" help:"fluid: folder for what is built once." env:"SLUICE_BUILD"`
 	Out       string        `default:"out/reproduce" help:"Folder for summary.json and report.html, in a folder of the publication's name."`
-	Check     bool          `help:"Exit with 1 where a claim does not hold."`
+	Check     bool          `help:"Exit with 1 if a claim does not hold."`
 	JSON      bool          `name:"json" help:"Print JSON."`
 }
 

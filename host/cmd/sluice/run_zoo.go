@@ -21,10 +21,10 @@ import (
 // zooFlags are the flags of sluice run for a zoo.
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
-	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
-	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte, a file with one Mbit/s value a line, or pcap:PORT:FILE, what a capture's requests to a port had."`
+	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or a number of equal ones with --rate, --slo and --link."`
+	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, in turn: steps, wifi, lte, a file with one Mbit/s value a line, or pcap:PORT:FILE, the rates of a capture's requests to a port."`
 	Workers int      `serves:"zoo" default:"2" help:"--zoo: workers, one network at a time each."`
-	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
+	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve the frames of clients that connect to this address (HOST:PORT or unix:PATH), in real time over real links. sluice camera sends frames; host/ingest has the format."`
 }
 
 // Limits of a run with a zoo.

@@ -27,21 +27,21 @@ type serveCmd struct {
 	HTTP       string        `name:"http" default:"127.0.0.1:8000" help:"Address of REST."`
 	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
-	Triton     bool          `name:"triton-metrics" help:"Show nv_inference_* beside the server's own metrics, as Triton names and counts them."`
+	Triton     bool          `name:"triton-metrics" help:"Also show nv_inference_*, as Triton names and counts them."`
 	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
-	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
-	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show; it is read again when it changes."`
+	Queue      int           `default:"1024" help:"Requests of a model that wait or run at the same time; more are refused with a retry time."`
+	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must send; it is read again when it changes."`
 	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
-	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that clients' own must be signed by."`
+	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"CA certificates (PEM) for clients."`
 	MaxBytes   int           `default:"67108864" help:"Longest request in bytes, unpacked."`
 	MaxSamples int           `default:"64" help:"Samples of one request."`
 	MaxConns   int           `default:"1024" help:"Connections of each port at a time."`
 	PerClient  int           `name:"max-conns-per-client" help:"Connections of each port at a time of one client's address; 0: as many as the port has."`
-	MaxRate    float64       `help:"Requests a second of one client's address; 0: as many as it likes."`
-	Grace      time.Duration `default:"30s" help:"After SIGTERM, how long requests that are there may take."`
+	MaxRate    float64       `help:"Requests per second of one client's address; 0: no limit."`
+	Grace      time.Duration `default:"30s" help:"Time for the requests in flight after SIGTERM."`
 	uioFlags
 }
 

@@ -18,9 +18,9 @@ import (
 type thetaCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to tune, in place of --network and --config."`
 	what
-	Loss float64 `default:"0.015" help:"Accuracy that may be lost against the last exit, as a share (the paper: 0.015)."`
-	N    int     `default:"2000" short:"n" help:"Test images to tune on; as many others are held out and reported beside. --seed draws which are which, as images may be sorted by class."`
-	Seed uint64  `default:"1" help:"Draws which images are tuned on and which are held out; the search itself is exhaustive on its grid."`
+	Loss float64 `default:"0.015" help:"Allowed loss of accuracy against the last exit, as a share (the paper: 0.015)."`
+	N    int     `default:"2000" short:"n" help:"Test images to tune on. As many others are held out and reported. --seed selects them, since images may be sorted by class."`
+	Seed uint64  `default:"1" help:"Selects the images to tune on and those held out; the search itself is exhaustive on its grid."`
 	Out  string  `default:"out/tune-theta" help:"Folder for summary.json."`
 	JSON bool    `name:"json" help:"Print JSON."`
 }

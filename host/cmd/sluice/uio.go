@@ -10,8 +10,8 @@ import (
 // to something else.
 type uioFlags struct {
 	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
-	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, needed: what figures are, measured (a board) or simulated (QEMU)."`
-	ClockMHz float64            `serves:"bundle" device:"uio" name:"clock-mhz" help:"On uio, needed: the NPU's clock, as it is."`
+	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, required: label of the figures, measured (a board) or simulated (QEMU)."`
+	ClockMHz float64            `serves:"bundle" device:"uio" name:"clock-mhz" help:"On uio, required: the NPU's clock."`
 	now      func() engine.Time // the NPU's clock, set when it is open
 }
 

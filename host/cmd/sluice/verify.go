@@ -28,7 +28,7 @@ import (
 
 type verifyCmd struct {
 	what
-	Device string `default:"cosim" enum:"cosim,hls,soft" help:"What is held against the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults) or soft (the golden executor itself, which tests this command)."`
+	Device string `default:"cosim" enum:"cosim,hls,soft" help:"What is compared with the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults) or soft (the golden executor itself, which tests this command)."`
 	N      int    `default:"200" short:"n" help:"Random layers of at most 2 MMAC; 0 leaves them out."`
 	Images int    `default:"256" help:"Test images under a random schedule; 0 leaves them out."`
 	Oracle int    `default:"2000" help:"Test images for onnxruntime; 0 leaves it out."`
@@ -36,16 +36,16 @@ type verifyCmd struct {
 	Python string `help:"Python with onnxruntime (default: venv/bin/python in the build folder)."`
 	Root   string `default:"." help:"The repository's root, for dse/zoo."`
 	Stub   int    `help:"Random layers on which the build without MACs must count what the full one counts; 0 leaves them out."`
-	Faults int    `help:"Random faults on each configuration; 0 leaves them out (sluice faults tells more of them)."`
+	Faults int    `help:"Random faults on each configuration; 0 leaves them out (sluice faults reports more)."`
 
 	Checked         string `help:"Those of --config whose build with the assertions of sim/checkers is run (SLUICE_CHECK=1 sim/build.sh CONFIG), separated by commas."`
-	RequireCoverage bool   `help:"Fail where a bin of the coverage table was not hit; adds a fault of each directed kind."`
+	RequireCoverage bool   `help:"Fail if a bin of the coverage table was not hit; adds a fault of each directed kind."`
 
-	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; all of them where negative (--segments=-1)."`
+	Segments int `help:"Instead of all other checks: the first segments of the network with one image, and random weights if it has none; negative: all of them (--segments=-1)."`
 	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
 
 	Theta thetaFlag `default:"0.8" help:"Exit threshold for the oracle and the orders."`
-	Seed  uint64    `default:"1" help:"Seed of everything drawn."`
+	Seed  uint64    `default:"1" help:"Seed of all random choices."`
 	Out   string    `default:"out/verify" help:"Folder for summary.json."`
 	JSON  bool      `name:"json" help:"Print JSON."`
 }

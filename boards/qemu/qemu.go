@@ -88,10 +88,13 @@ func Build(root string) (string, error) {
 	return out, os.Rename(tmp, out)
 }
 
-// machine returns QEMU's program and machine for a board's family.
-func machine(b boards.Board) (program, machine string, serial []string) {
+// machine returns QEMU's program and machine for a board's family, and how its console and its Ethernet port are reached.
+func machine(b boards.Board) (program, machine string, ports []string) {
 	if b.Family == boards.UltraScalePlus {
-		return "qemu-system-aarch64", "xlnx-zcu102", []string{"-serial", "stdio"}
+		// the zcu104's port is the last of the machine's four
+		return "qemu-system-aarch64", "xlnx-zcu102", []string{
+			"-serial", "stdio", "-nic", "hubport,hubid=1", "-nic", "hubport,hubid=2", "-nic", "hubport,hubid=3",
+		}
 	}
 	return "qemu-system-arm", "xilinx-zynq-a9", []string{"-serial", "null", "-serial", "stdio"} // the zc706's console is its second UART
 }
@@ -99,7 +102,7 @@ func machine(b boards.Board) (program, machine string, serial []string) {
 // Run boots the guest, waits for its end and returns the console text. Its error is about the machine or the tools;
 // results of the guest's runs are in the text.
 func Run(ctx context.Context, o Opts) (text string, err error) {
-	program, machine, serial := machine(o.Board)
+	program, machine, ports := machine(o.Board)
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: install the package qemu-system-arm", ErrTool, program)
@@ -144,11 +147,11 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	args := []string{
 		"-M", machine + ",memory-backend=ram", "-m", fmt.Sprint(o.Board.DDR.Bytes >> 20),
 		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
-		"-nic", nic, "-display", "none", "-monitor", "none", "-no-reboot",
+		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
 		"-dtb", filepath.Join(o.Image, o.Tree), "-append", strings.Join(line, " "),
 	}
-	args = append(args, serial...)
+	args = append(append(args, ports...), "-nic", nic)
 
 	var npu *exec.Cmd
 	var npuSays bytes.Buffer

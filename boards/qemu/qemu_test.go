@@ -206,10 +206,16 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestServes: the image's server is called over the emulated network, on either face, and answers as golden does; then it is
-// switched off. Its size is below the limit.
+// TestServes: each image's server is called over the emulated network, on either face, and answers as golden does; then it is
+// switched off. The images' sizes are below the limit.
 func TestServes(t *testing.T) {
-	o := opts(t, "zc706")
+	for _, board := range []string{"zc706", "zcu104"} {
+		t.Run(board, func(t *testing.T) { serves(t, board) })
+	}
+}
+
+func serves(t *testing.T, board string) {
+	o := opts(t, board)
 	k, err := kit.Read(filepath.Join(o.Image, "kit"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,21 +3,27 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	protobuf "google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
@@ -30,27 +36,35 @@ type grpcFace struct {
 // GRPC makes the gRPC server, with health and reflection.
 func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
-		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(1024),
+		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protobuf.Name), s.opts.Limits.Message}),
 		// A client that went without a word gives its connection back, and clients may look after theirs.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		// Whom the guard refuses is told before the message is read.
+		grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
+			return ctx, s.guardGRPC(ctx, call.FullMethodName)
+		}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-			if err := s.guardGRPC(ctx, info.FullMethod); err != nil {
-				return nil, err
-			}
 			defer s.reportTrailer(ctx, info.FullMethod)
 			return h(ctx, req)
 		}),
 		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-			if err := s.guardGRPC(ss.Context(), info.FullMethod); err != nil {
-				return err
-			}
 			defer s.reportTrailer(ss.Context(), info.FullMethod)
 			return h(srv, &session{ss, s, openCall(info.FullMethod)})
 		}),
 	)
 	g := grpc.NewServer(opts...)
-	oip.RegisterGRPCInferenceServiceServer(g, &grpcFace{s: s})
+	service := oip.GRPCInferenceService_ServiceDesc
+	service.Methods = slices.Clone(service.Methods)
+	for i := range service.Methods {
+		m := &service.Methods[i]
+		handle := m.Handler
+		m.Handler = func(face any, ctx context.Context, read func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
+			return handle(face, ctx, func(m any) error { return cmp.Or(read(m), s.legible(m)) }, in)
+		}
+	}
+	g.RegisterService(&service, &grpcFace{s: s})
 	healthpb.RegisterHealthServer(g, &healthFace{s: s})
 	reflection.Register(g)
 	return g
@@ -69,7 +83,7 @@ func (x *session) RecvMsg(m any) error {
 	if err := x.ServerStream.RecvMsg(m); err != nil || x.open {
 		return err
 	}
-	return x.s.authorised(bearer(x.Context()))
+	return cmp.Or(x.s.authorised(bearer(x.Context())), x.s.legible(m))
 }
 
 // healthFace answers gRPC health checks from the server's state: the whole server, or a model by its name.
@@ -245,73 +259,123 @@ func (f *grpcFace) CudaSharedMemoryUnregister(context.Context, *oip.CudaSharedMe
 }
 
 func (f *grpcFace) ModelInfer(ctx context.Context, r *oip.ModelInferRequest) (*oip.ModelInferResponse, error) {
-	q, err := fromGRPC(r)
-	if err != nil {
-		return nil, f.s.unread(r.ModelName, r.ModelVersion, err)
-	}
-	a, err := f.s.Infer(ctx, q, nil)
+	a, err := f.s.inferGRPC(ctx, r, nil)
 	if err != nil {
 		return nil, coded(err)
 	}
 	return toGRPC(a), nil
 }
 
+// inferGRPC answers a message.
+func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed func(*Answer) error) (*Answer, error) {
+	size := proto.Size(r)
+	err := s.memory.take(size)
+	if err != nil {
+		return nil, s.unread(r.ModelName, r.ModelVersion, err)
+	}
+	defer s.memory.give(size)
+	q, err := fromGRPC(r)
+	if err != nil {
+		return nil, s.unread(r.ModelName, r.ModelVersion, err)
+	}
+	return s.Infer(ctx, q, passed)
+}
+
 // inStream is how many requests of one stream are under way at a time: reading stops there.
 const inStream = 64
 
+// lastWords is how long a stream may take to tell what has ended when the server stops.
+const lastWords = time.Second
+
+// stream is a call of ModelStreamInfer.
+type stream struct {
+	grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]
+	s     *Server
+	room  chan struct{} // holds one of each request that is under way
+	mu    sync.Mutex    // of Send
+	leave func()        // ends the stream
+}
+
 // ModelStreamInfer answers each request of the stream with one message an exit passed, and at the end the whole answer, which
-// is marked as the final one. Requests of one stream run beside each other.
+// is marked as the final one. Requests of one stream run beside each other. A client that reads no answers holds up nobody but
+// itself: its stream is ended after a while, or with the server.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
-	var (
-		all  sync.WaitGroup
-		mu   sync.Mutex // of Send
-		room = make(chan struct{}, inStream)
-	)
+	stuck, leave := context.WithCancel(ss.Context())
+	defer leave()
+	x := &stream{BidiStreamingServer: ss, s: f.s, room: make(chan struct{}, inStream), leave: leave}
+	read := make(chan error, 1)
+	go func() { read <- x.read() }()
+	select {
+	case err := <-read:
+		return err
+	case <-stuck.Done():
+		return refuse(Cancelled, "the client has gone, or has taken no answer for %v", f.s.opts.Limits.Transfer)
+	case <-f.s.ctx.Done():
+	}
+	late := time.After(lastWords)
+	for range inStream { // all of the room: nothing is under way
+		select {
+		case x.room <- struct{}{}:
+			continue
+		case <-late:
+		case <-stuck.Done():
+		}
+		break
+	}
+	return refuse(Unavailable, "the server has stopped")
+}
+
+// read answers requests until the client sends no more.
+func (x *stream) read() error {
+	var all sync.WaitGroup
 	defer all.Wait()
-	requests := 0
-	send := func(m *oip.ModelStreamInferResponse) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return ss.Send(m)
-	}
-	answer := func(a *Answer, final bool) error {
-		a.Params["triton_final_response"] = final
-		return send(&oip.ModelStreamInferResponse{InferResponse: toGRPC(a)})
-	}
-	for {
-		r, err := ss.Recv()
+	for first := true; ; first = false { // the stream itself was counted
+		r, err := x.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		room <- struct{}{}
-		first := requests == 0 // the stream itself was counted
-		requests++
+		select {
+		case x.room <- struct{}{}:
+		case <-x.Context().Done():
+			return x.Context().Err()
+		}
 		all.Go(func() {
-			defer func() { <-room }()
-			var err error
-			if !first {
-				err = f.s.guardGRPC(ss.Context(), "")
-			}
-			var q *Request
-			if err == nil {
-				if q, err = fromGRPC(r); err != nil {
-					err = f.s.unread(r.ModelName, r.ModelVersion, err)
-				}
-			}
-			var a *Answer
-			if err == nil {
-				a, err = f.s.Infer(ss.Context(), q, func(a *Answer) error { return answer(a, false) })
-			}
-			if err == nil {
-				_ = answer(a, true) // the client may have gone: Recv says so
-				return
-			}
-			e := coded(err) // the stream goes on, as Triton's does
-			_ = answerError(send, r, e)
+			defer func() { <-x.room }()
+			x.infer(r, first)
 		})
 	}
+}
+
+// infer answers one request. The client may have gone: Recv says so.
+func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
+	var err error
+	if !first {
+		err = x.s.guardGRPC(x.Context(), "")
+	}
+	var a *Answer
+	if err == nil {
+		a, err = x.s.inferGRPC(x.Context(), r, func(a *Answer) error { return x.answer(a, false) })
+	}
+	if err == nil {
+		_ = x.answer(a, true)
+		return
+	}
+	_ = answerError(x.send, r, coded(err)) // the stream goes on, as Triton's does
+}
+
+// send sends one message. The client has as long to take it as it has to send a request.
+func (x *stream) send(m *oip.ModelStreamInferResponse) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer time.AfterFunc(x.s.opts.Limits.Transfer, x.leave).Stop()
+	return x.Send(m)
+}
+
+func (x *stream) answer(a *Answer, final bool) error {
+	a.Params["triton_final_response"] = final
+	return x.send(&oip.ModelStreamInferResponse{InferResponse: toGRPC(a)})
 }
 
 // answerError tells of a failed request on a stream.

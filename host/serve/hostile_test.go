@@ -82,7 +82,7 @@ func TestSlowUpload(t *testing.T) {
 	}{"body": {"", "models/tiny/infer", " 408 "}, "refused": {"secret", "models/tiny/infer", " 401 "}, "no such call": {"", "x", " 404 "}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, time.Millisecond, func(o *serve.Options) {
-				if o.Limits.Upload = 50 * time.Millisecond; c.token != "" {
+				if o.Limits.Transfer = 50 * time.Millisecond; c.token != "" {
 					o.Token = func() string { return c.token }
 				}
 			})
@@ -107,7 +107,7 @@ func TestSlowUpload(t *testing.T) {
 
 // TestSlowAnswer: the limit of uploads ends no request that waits for its answer.
 func TestSlowAnswer(t *testing.T) {
-	s := start(t, 200*time.Millisecond, func(o *serve.Options) { o.Limits.Upload = 50 * time.Millisecond })
+	s := start(t, 200*time.Millisecond, func(o *serve.Options) { o.Limits.Transfer = 50 * time.Millisecond })
 	if code, _, text := post(t, s.rest+"/v2/models/tiny/infer", body(1, map[string]any{"exit_threshold": "2"}), 4*pixels); code != 200 {
 		t.Errorf("%d %s: expected 200", code, text)
 	}

@@ -91,8 +91,8 @@ func (s Settings) check() error {
 		return err
 	}
 	switch {
-	case f.Queue < 1, f.SLO < 0, f.Priorities < 1, f.Priority < 1, f.Priority > f.Priorities:
-		return fmt.Errorf("queue %d, slo %v, priorities %d, priority %d: expected a queue and levels of at least 1, no negative time, a priority of 1..%d",
+	case f.Queue < 1, f.SLO < 0, f.SLO > Duration(maxWait*1000), f.Priorities < 1, f.Priority < 1, f.Priority > f.Priorities:
+		return fmt.Errorf("queue %d, slo %v, priorities %d, priority %d: expected a queue and levels of at least 1, a time of 0 to a year, a priority of 1..%d",
 			f.Queue, time.Duration(f.SLO), f.Priorities, f.Priority, f.Priorities)
 	}
 	for _, v := range f.Theta {
@@ -236,16 +236,22 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if err != nil {
 		return nil, err
 	}
-	defer m.queued.Add(-1)
-	if n := m.queued.Add(1); n > int64(m.set.Queue) {
-		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
+	left, err := m.enter(r, len(inputs))
+	if err != nil {
+		return nil, err
 	}
-	m.queuedSamples.Add(int64(len(inputs)))
-	defer m.queuedSamples.Add(-int64(len(inputs)))
 	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
+		left()
 		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
 	}
+	over := make(chan struct{})
+	go func() { // passed may wait for the client, and what has ended waits for nobody
+		defer close(over)
+		<-ticket.Done()
+		m.watch.ended(task.Deadline > 0, ticket.Outcomes())
+		left()
+	}()
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	var lost error // the client takes no more
 	sp := spanOf(ctx)
@@ -258,12 +264,24 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 			ticket.Cancel()
 		}
 	}
-	<-ticket.Done()
-	m.watch.ended(task.Deadline > 0, ticket.Outcomes())
+	<-over
 	if lost != nil {
 		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
 	}
 	return m.answer(ctx, r, task.Deadline, ticket.Outcomes())
+}
+
+// enter gives a request its place among those that wait or run; left gives it back.
+func (m *Model) enter(r *Request, samples int) (left func(), err error) {
+	if n := m.queued.Add(1); n > int64(m.set.Queue) {
+		m.queued.Add(-1)
+		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
+	}
+	m.queuedSamples.Add(int64(samples))
+	return func() {
+		m.queuedSamples.Add(-int64(samples))
+		m.queued.Add(-1)
+	}, nil
 }
 
 // wait is when so many requests may have become fewer than the limit: one by one, each alone.

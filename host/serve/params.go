@@ -82,7 +82,7 @@ func (m *Model) within(ctx context.Context, params map[string]any) (time.Duratio
 		if left <= 0 {
 			return 0, refuse(Expired, "%s: the call's deadline has passed before it was looked at", expired)
 		}
-		tighten(left)
+		tighten(min(left, time.Duration(maxWait)*time.Microsecond))
 	}
 	return least, nil
 }

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
@@ -119,7 +120,7 @@ func (s *Server) repositoryREST(handle handler) {
 	repository := func(f func(string) error) func(http.ResponseWriter, *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			var q struct {
-				Parameters map[string]any `json:"parameters"`
+				Parameters options `json:"parameters"`
 			}
 			if err := s.readJSON(r, &q); err != nil {
 				return err
@@ -154,15 +155,32 @@ func noMemoryREST(handle handler) {
 	}
 }
 
-// timely limits how long a client may take to send a request, whether or not h reads it. net/http lifts the limit when the
-// body is whole.
+// timely limits how long a client may take to send a request, whether or not h reads it, and to take what is written of the
+// answer. net/http lifts the first limit when the body is whole.
 func (s *Server) timely(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
+		_ = c.SetWriteDeadline(time.Time{})
 		if r.Body != http.NoBody {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.Limits.Upload)) // a test's writer has no connection
+			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(timelyWriter{w, c, s.opts.Limits.Transfer}, r)
 	})
+}
+
+type timelyWriter struct {
+	http.ResponseWriter
+	c     *http.ResponseController
+	limit time.Duration
+}
+
+// Unwrap is for http.ResponseController.
+func (w timelyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements io.Writer.
+func (w timelyWriter) Write(b []byte) (int, error) {
+	_ = w.c.SetWriteDeadline(time.Now().Add(2 * w.limit)) // net/http may wait for the rest of the request first
+	return w.ResponseWriter.Write(b)
 }
 
 // truth answers by the code, and in words for those who read the body.
@@ -210,40 +228,44 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	return nil
 }
 
-// body is the request's, unpacked, at most as long as a message may be.
-func (s *Server) body(r *http.Request) ([]byte, error) {
+// body is the request's, unpacked, and what it has taken of the server's memory. It is at most as long as a message may be, and
+// what the model takes.
+func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
 	in := io.Reader(r.Body)
 	switch enc := r.Header.Get("Content-Encoding"); enc {
 	case "", "identity":
 	case "gzip":
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, refuse(Invalid, "the request is not gzip as it says: %v", err)
+			return nil, 0, refuse(Invalid, "the request is not gzip as it says: %v", err)
 		}
 		in = z
 	case "deflate":
 		z, err := zlib.NewReader(in)
 		if err != nil {
-			return nil, refuse(Invalid, "the request is not deflate as it says: %v", err)
+			return nil, 0, refuse(Invalid, "the request is not deflate as it says: %v", err)
 		}
 		in = z
 	default:
-		return nil, refuse(Invalid, "Content-Encoding %q: expected gzip, deflate or none", enc)
+		return nil, 0, refuse(Invalid, "Content-Encoding %q: expected gzip, deflate or none", enc)
 	}
-	limit := int64(s.opts.Limits.Message)
-	b, err := io.ReadAll(io.LimitReader(in, limit+1))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, err
-	case err != nil:
-		if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, long
-		}
-		return nil, refuse(Invalid, "read the request: %v", err)
-	case int64(len(b)) > limit:
-		return nil, refuse(Invalid, "the request is longer than %d bytes when unpacked", limit)
+	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
+	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
+	b, err := io.ReadAll(counted)
+	if err == nil && int64(len(b)) > limit {
+		err = refuse(Invalid, "the request is longer than %d bytes when unpacked", limit)
 	}
-	return b, nil
+	_, known := errors.AsType[*Error](err)
+	_, long := errors.AsType[*http.MaxBytesError](err)
+	if err != nil && !known && !long && !errors.Is(err, os.ErrDeadlineExceeded) {
+		err = refuse(Invalid, "read the request: %v", err)
+	}
+	return b, counted.n, err
+}
+
+// longest is how long a request may be, with numbers written out at length.
+func (m *Model) longest(samples int) int64 {
+	return slack + 32*int64(samples)*int64(m.net.InH)*int64(m.net.InW)*int64(m.net.InC)
 }
 
 // headerLength is where the JSON ends and binary tensors begin.
@@ -251,7 +273,12 @@ const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	model, version := r.PathValue("model"), r.PathValue("version")
-	body, err := s.body(r)
+	m, err := s.model(model, version)
+	if err != nil {
+		return s.unread(model, version, err)
+	}
+	body, taken, err := s.body(r, m)
+	defer s.memory.give(taken)
 	if err != nil {
 		return s.unread(model, version, err)
 	}
@@ -310,19 +337,19 @@ type restRequest struct {
 
 type restTensor struct {
 	Name       string          `json:"name"`
-	Shape      []int64         `json:"shape"`
+	Shape      dims            `json:"shape"`
 	Datatype   string          `json:"datatype"`
-	Parameters map[string]any  `json:"parameters,omitempty"`
+	Parameters options         `json:"parameters,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
 type restDoc struct {
-	Model   string         `json:"model_name,omitempty"`
-	Version string         `json:"model_version,omitempty"`
-	ID      string         `json:"id,omitempty"`
-	Params  map[string]any `json:"parameters,omitempty"`
-	Inputs  []restTensor   `json:"inputs,omitempty"`
-	Outputs []restTensor   `json:"outputs,omitempty"`
+	Model   string          `json:"model_name,omitempty"`
+	Version string          `json:"model_version,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	Params  options         `json:"parameters,omitempty"`
+	Inputs  few[restTensor] `json:"inputs,omitempty"`
+	Outputs few[restTensor] `json:"outputs,omitempty"`
 }
 
 // typed are parameters in the types that gRPC has.
@@ -391,17 +418,23 @@ func decode(body []byte, length string) (*restRequest, error) {
 
 // document reads the JSON of a request.
 func document(head []byte) (doc restDoc, err error) {
-	d := json.NewDecoder(strings.NewReader(string(head)))
-	d.UseNumber()
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+	if len(bytes.TrimSpace(head)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
-	} else if err != nil {
-		return doc, refuse(Invalid, "the request's JSON: %v", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	err = json.Unmarshal(head, &doc)
+	switch _, known := errors.AsType[*Error](err); {
+	case err == nil && len(doc.ID) > maxID:
+		return doc, longID(doc.ID)
+	case err == nil, known:
+		return doc, err
+	case strings.Contains(err.Error(), "after top-level value"):
 		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	}
-	return doc, nil
+	return doc, refuse(Invalid, "the request's JSON: %v", err)
+}
+
+func longID(id string) error {
+	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
 // flag is a parameter that is true or false, or what holds without it; of says whose it is.
@@ -481,7 +514,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
 	}
 	out := make([]byte, 0, n*sizeOf(in.Datatype))
-	d := json.NewDecoder(strings.NewReader(string(in.Data)))
+	d := json.NewDecoder(bytes.NewReader(in.Data))
 	d.UseNumber()
 	count := 0
 	for {

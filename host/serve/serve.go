@@ -58,10 +58,11 @@ type Answer struct {
 // Limits bound what clients may ask. Zero values are the defaults.
 type Limits struct {
 	Message     int           // bytes of a request, unpacked; 64 MiB
+	Memory      int           // bytes of all requests under way, unpacked; 1 GiB
 	Samples     int           // of a request; 64
 	Connections int           // at a time, of each port; 1024
 	Rate        float64       // requests a second of one client's address; 0: not limited
-	Upload      time.Duration // until a request has come whole, on REST; 1 min
+	Transfer    time.Duration // until a request has come whole, on REST, or an answer has been taken; 1 min
 }
 
 func (l Limits) filled() Limits {
@@ -71,10 +72,11 @@ func (l Limits) filled() Limits {
 		}
 	}
 	set(&l.Message, 64<<20)
+	set(&l.Memory, 1<<30)
 	set(&l.Samples, 64)
 	set(&l.Connections, 1024)
-	if l.Upload <= 0 {
-		l.Upload = time.Minute
+	if l.Transfer <= 0 {
+		l.Transfer = time.Minute
 	}
 	return l
 }
@@ -113,6 +115,7 @@ type Server struct {
 	pending  sync.WaitGroup
 	book     book
 	rates    rates
+	memory   memory
 	devices  devices
 	loads    atomic.Uint64
 	load     load
@@ -134,6 +137,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o.Limits = o.Limits.filled()
 	s := &Server{opts: o, models: map[string]map[string]*entry{}}
+	s.memory.most.Store(int64(o.Limits.Memory))
 	s.load.marks = []mark{{at: time.Now()}}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s, nil

@@ -244,9 +244,9 @@ func (w *watch) state() ModelState {
 // book is what the server has of all requests, and the newest snapshot.
 type book struct {
 	requests [codes.Unauthenticated + 1]atomic.Uint64 // by code
-	unknown  atomic.Uint64
 
-	mu      sync.Mutex
+	mu      sync.Mutex // a request is counted everywhere, or nowhere, in a snapshot; of two, the later number has the later counts
+	unknown uint64
 	refused []Refusal
 	number  uint64
 	latest  *Snapshot
@@ -267,20 +267,19 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	if err != nil {
 		code = coded(err).Code
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests[code].Add(1)
 	if m != nil {
 		m.watch.answered(code, took)
 	}
-	b.requests[code].Add(1)
 	if err == nil {
 		return
 	}
 	if m == nil {
-		b.unknown.Add(1)
+		b.unknown++
 	}
-	why := Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refused = keep(b.refused, why, lastRefusals)
+	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
 }
 
 // brief is the beginning of a text that a client may have made long; it ends with a whole character. It is UTF-8 whatever the
@@ -314,7 +313,11 @@ func (s *Server) opened() (open []*Model) {
 
 // Take makes the next snapshot.
 func (s *Server) Take() *Snapshot {
-	p := &Snapshot{At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
+	b := &s.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.number++
+	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
 	for _, on := range s.devices.list() {
 		p.Devices = append(p.Devices, on.state())
 	}
@@ -324,11 +327,7 @@ func (s *Server) Take() *Snapshot {
 	slices.SortFunc(p.Models, func(a, b ModelState) int {
 		return slices.Compare([]string{a.Name, a.Version}, []string{b.Name, b.Version})
 	})
-	b := &s.book
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.number++
-	p.Number, p.Refused, p.Unknown, p.Requests = b.number, append([]Refusal{}, b.refused...), b.unknown.Load(), map[string]uint64{}
+	p.Refused, p.Unknown, p.Requests = append([]Refusal{}, b.refused...), b.unknown, map[string]uint64{}
 	for code := range b.requests {
 		if n := b.requests[code].Load(); n > 0 {
 			p.Requests[codes.Code(code).String()] = n

@@ -52,6 +52,9 @@ func toParams(in map[string]any) map[string]*oip.InferParameter {
 // fromGRPC reads a request; raw contents stay where they are.
 func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 	q := &Request{Model: r.ModelName, Version: r.ModelVersion, ID: r.Id, Params: fromParams(r.Parameters)}
+	if len(r.Id) > maxID {
+		return nil, longID(r.Id)
+	}
 	raw := r.RawInputContents
 	if len(raw) > 0 && len(raw) != len(r.Inputs) {
 		return nil, refuse(Invalid, "%s: %d raw contents for %d inputs: expected one for each", r.ModelName, len(raw), len(r.Inputs))

@@ -37,6 +37,7 @@ type serveCmd struct {
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"CA certificates (PEM) for clients."`
 	MaxBytes   int           `default:"67108864" help:"Longest request in bytes, unpacked."`
+	MaxMemory  int           `default:"1073741824" help:"Bytes of all requests under way, unpacked; more are told to come again."`
 	MaxSamples int           `default:"64" help:"Samples of one request."`
 	MaxConns   int           `default:"1024" help:"Connections of each port at a time."`
 	PerClient  int           `name:"max-conns-per-client" help:"Connections of each port at a time of one client's address; 0: as many as the port has."`
@@ -62,7 +63,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	o := serve.Options{
 		Version: cli.Version(), Log: e.Log, Open: c.open, TritonMetrics: c.Triton,
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
-		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
+		Limits:   serve.Limits{Message: c.MaxBytes, Memory: c.MaxMemory, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
 	var err error
 	if o.Tracer, err = serve.NewTracer(e.Ctx, e.Log); err != nil {

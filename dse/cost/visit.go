@@ -31,8 +31,10 @@ func (m *model) visit(v visit) {
 	if g.GEMM() {
 		pass = max(rows, m.depth, m.full.load)
 	} else { // results leave while rows come, but for the last row's, and their residuals come
-		out.written, out.writes = m.full.out.times(pixels)
-		m.results += out.written
+		if !m.onChip {
+			out.written, out.writes = m.full.out.times(pixels)
+			m.results += out.written
+		}
 		n := rows / int64(g.OutW)
 		if g.Residual {
 			out.read, out.reads = m.full.res.times(pixels)

@@ -96,10 +96,11 @@ func starts(t testing.TB) []Layer {
 
 // sameCycles leads from RTL on which was counted to RTL that has its cycles. The depthwise unit and the post stage came behind
 // the first, as options: of 1,165 layers that were counted before and after none differs by a cycle, nor does one of 28 starts of
-// networks.json. Behind the second only a register of npu_regs is written in another form, which no start waits for.
+// networks.json. Behind the second a register of npu_regs is written in another form, which no start waits for, and layer_fetch
+// takes depthwise layers with KEEP_OUT, which it refused.
 var sameCycles = map[string]string{
-	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "19ed67a1fe61548a5ae765b2dee1417aa12f96cea47c286212f6c0dff57ce034",
-	"199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855": "19ed67a1fe61548a5ae765b2dee1417aa12f96cea47c286212f6c0dff57ce034",
+	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
+	"199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
 }
 
 // What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that

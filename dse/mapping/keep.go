@@ -63,6 +63,12 @@ func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	return e
 }
 
+// Keeps tells whether a layer can keep its output, where it fits. A depthwise layer drains while its rows come, and the
+// buffer takes one of both: it can where its input is on chip (in).
+func Keeps(g cost.Geom, in bool) bool {
+	return (g.GEMM() || in && g.Drained()) && g.OutPix == g.OutC
+}
+
 // checkKept is what KEEP_IN and KEEP_OUT ask of a layer's own entry; e is legal else.
 func checkKept(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	one := int(e.BR) == bact && int(e.TileB) == bact && int(e.TileRows) == g.OutH
@@ -71,10 +77,9 @@ func checkKept(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 		return fmt.Errorf("ON_CHIP without KEEP_OUT")
 	case (e.KeepIn || e.KeepOut) && !one:
 		return fmt.Errorf("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
-	case e.KeepOut && !g.GEMM():
-		return fmt.Errorf("a pool does not keep its output")
-	case e.KeepOut && g.OutPix != g.OutC:
-		return fmt.Errorf("an output of %d channels in pixels of %d is not kept", g.OutC, g.OutPix)
+	case e.KeepOut && !Keeps(g, e.KeepIn):
+		return fmt.Errorf("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
+			g.Op, e.KeepIn, g.OutC, g.OutPix)
 	case e.KeepOut && bact*g.OutH*g.OutW*g.OutC > d.ABufElems():
 		return fmt.Errorf("an output of %d x %d x %d x %d elements, half the activation buffer holds %d", bact, g.OutH, g.OutW, g.OutC, d.ABufElems())
 	}

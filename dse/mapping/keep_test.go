@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
 	"pgregory.net/rapid"
 )
 
@@ -19,9 +20,12 @@ func chain(t *rapid.T) ([]cost.Geom, []Link) {
 	for i := range n {
 		next := rapid.IntRange(1, 48).Draw(t, "channels")
 		g := conv(side, side, c, next, rapid.SampledFrom([]int{1, 3}).Draw(t, "k"), 1)
-		if i > 0 && rapid.IntRange(0, 5).Draw(t, "pool") == 0 {
-			g = pool(side, c)
-			next = c
+		switch kind := rapid.IntRange(0, 8).Draw(t, "kind"); {
+		case kind == 0 && i > 0:
+			g, next = pool(side, c), c
+		case kind < 4:
+			g, next = conv(side, side, c, c, 3, 1), c
+			g.Op = abi.OpDepthwise
 		}
 		layers, c = append(layers, g), next
 		if i > 0 {
@@ -32,6 +36,12 @@ func chain(t *rapid.T) ([]cost.Geom, []Link) {
 	return layers, links
 }
 
+func withUnit() configs.Design {
+	d := design()
+	d.Depthwise = true
+	return d
+}
+
 func pool(side, c int) cost.Geom {
 	g := conv(side, side, c, c, 3, 1)
 	g.Op, g.BiasCount = abi.OpMaxPool, 0
@@ -40,7 +50,7 @@ func pool(side, c int) cost.Geom {
 
 // every legal way to keep tensors, with every one-tile entry
 func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []abi.FBCB) int64 {
-	d := design()
+	d := withUnit()
 	best := int64(0)
 	n := len(links)
 	ways := 1
@@ -87,7 +97,7 @@ func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []a
 
 // Keep finds the result of an exhaustive search, and its result is legal.
 func TestKeepAgainstFullSearch(t *testing.T) {
-	d := design()
+	d := withUnit()
 	rapid.Check(t, func(t *rapid.T) {
 		layers, links := chain(t)
 		bact := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
@@ -153,11 +163,15 @@ func TestCheckLinksRefuses(t *testing.T) {
 }
 
 func TestCheckKeptRefuses(t *testing.T) {
-	d := design()
+	d := withUnit()
 	g := conv(8, 8, 4, 8, 3, 1)
 	one := abi.FBCB{BR: 2, TileB: 2, TileRows: 8}
 	wide := g
 	wide.OutPix = 16
+	each := pool(8, 8)
+	each.Op, each.BiasCount = abi.OpDepthwise, 8
+	apart := each
+	apart.OutPix = 16
 	for _, c := range []struct {
 		name string
 		g    cost.Geom
@@ -167,7 +181,9 @@ func TestCheckKeptRefuses(t *testing.T) {
 		{"tiles of samples", g, Stay(abi.FBCB{BR: 2, TileB: 1, TileRows: 8}, true, Apart)},
 		{"two groups", g, Stay(abi.FBCB{BR: 1, TileB: 1, TileRows: 8}, true, Apart)},
 		{"a part of a concatenation", wide, Stay(one, false, Shared)},
-		{"a pool that keeps", pool(8, 8), Stay(one, false, Shared)},
+		{"a pool that keeps", pool(8, 8), Stay(one, true, Shared)},
+		{"a depthwise layer whose rows come meanwhile", each, Stay(one, false, Shared)},
+		{"a depthwise layer that leaves a gap", apart, Stay(one, true, Only)},
 		{"too large", conv(16, 16, 4, 48, 1, 1), Stay(abi.FBCB{BR: 2, TileB: 2, TileRows: 16}, false, Only)},
 	} {
 		if err := Check(d, c.g, 2, c.e); !errors.Is(err, ErrIllegal) {
@@ -178,5 +194,8 @@ func TestCheckKeptRefuses(t *testing.T) {
 		if err := Check(d, g, 2, e); err != nil {
 			t.Error(err)
 		}
+	}
+	if err := Check(d, each, 2, Stay(one, true, Only)); err != nil {
+		t.Error(err)
 	}
 }

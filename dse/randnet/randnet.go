@@ -285,6 +285,9 @@ type window struct {
 	h, w int // of the output
 }
 
+// pixels is a window of one pixel over each of them.
+func pixels(h, w int) window { return window{graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, h, w} }
+
 // window draws a geometry; the stride is 1 if the output must have the input's size.
 func (b *builder) window(t graph.TensorID, strided bool) window {
 	in := b.g.Tensors[t]
@@ -450,8 +453,21 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// depthwise appends a depthwise convolution, mostly of windows that the unit walks by columns.
-func (b *builder) depthwise(t graph.TensorID) (graph.TensorID, error) {
+// depthwise appends a depthwise convolution, mostly of windows that the unit walks by columns; sometimes between two
+// others of one pixel, as an inverted residual has it: what it reads and writes may stay on chip then.
+func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
+	if in := b.g.Tensors[t]; b.rng.IntN(3) > 0 {
+		narrow := 1 + b.rng.IntN(2*b.d.NB()) // or it fits on no small design
+		if t, err = b.conv(t, pixels(in.H, in.W), narrow, nil, graph.None); err != nil {
+			return 0, err
+		}
+		defer func() {
+			if err == nil {
+				between := b.g.Tensors[out]
+				out, err = b.conv(out, pixels(between.H, between.W), b.channels(), nil, graph.None)
+			}
+		}()
+	}
 	w := b.window(t, true)
 	if in := b.g.Tensors[t]; b.rng.IntN(3) > 0 {
 		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, 3, 1+b.rng.IntN(2))
@@ -473,7 +489,7 @@ func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 		}
 	case 1:
 		whole := window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}
-		if other, err = b.conv(b.poolOf(t, graph.MaxPool, whole), window{graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, 1, 1}, in.C, nil, graph.None); err != nil {
+		if other, err = b.conv(b.poolOf(t, graph.MaxPool, whole), pixels(1, 1), in.C, nil, graph.None); err != nil {
 			return 0, err
 		}
 	}

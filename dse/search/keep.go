@@ -127,7 +127,7 @@ func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []room) (out s
 func keptSpan(d *configs.Design, g *cost.Geom, batch int, in bool, out mapping.Link, e abi.FBCB, rs []room) (first, last int) {
 	p := mapping.Point{K: cost.K(e.K), S: 1}
 	tr := int(e.TileRows)
-	if out != mapping.Apart && (!g.GEMM() || g.OutPix != g.OutC) || !field(g, batch, tr) || !placed(*d, g, p, e.Order) {
+	if out != mapping.Apart && !mapping.Keeps(*g, in) || !field(g, batch, tr) || !placed(*d, g, p, e.Order) {
 		return 0, -1
 	}
 	rows, elems := 0, g.InRowsOnChip(tr)

@@ -217,7 +217,7 @@ reserved_words:
     return hw::ERR_FBCB_RANGE;
   if (l.keep_in != kept.there || (l.on_chip && !l.keep_out) ||
       (l.keep_in && (!one_tile || l.in_h != kept.h || l.in_w != kept.w || l.in_c != kept.c)) ||
-      (l.keep_out && (!one_tile || !l.gemm || last || l.out_pix != l.out_c)))
+      (l.keep_out && (!one_tile || !(l.gemm || (l.depthwise && l.keep_in)) || last || l.out_pix != l.out_c)))
     return hw::ERR_FBCB_RANGE;
   return hw::ERR_NONE;
 }

@@ -692,7 +692,7 @@ type FBCB struct {
 	K        uint8  // 2 bits: 0: k = 1, 1: k = 1/2, 2: k = 2
 	Order    bool   // 1 bits: loop order; 0: row tile outermost, 1: C tile outermost
 	KeepIn   bool   // 1 bits: the input tensor is on chip: the layer before has KEEP_OUT
-	KeepOut  bool   // 1 bits: the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM of one row tile with s = 1 whose output pixels follow each other without a gap
+	KeepOut  bool   // 1 bits: the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM, or a depthwise layer with KEEP_IN, of one row tile with s = 1 whose output pixels follow each other without a gap
 	OnChip   bool   // 1 bits: with KEEP_OUT: and is not written to DRAM
 	TileB    uint8  // 4 bits: samples of one row tile (per group), 1..B_R
 	TileRows uint16 // 12 bits: output image rows of one row tile, 1..OUT_H; TILE_B * TILE_ROWS * OUT_W <= T_R for GEMM

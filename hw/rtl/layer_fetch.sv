@@ -117,7 +117,7 @@ module layer_fetch #(
   assign keep_bad = f.keep_in != kept_q || (f.on_chip && !f.keep_out)
                     || (f.keep_in && (!one_tile || d.in_h != kept_h_q || d.in_w != kept_w_q
                                       || d.in_c != kept_c_q))
-                    || (f.keep_out && (!one_tile || !is_gemm || layer_last_o
+                    || (f.keep_out && (!one_tile || !(is_gemm || dw && f.keep_in) || layer_last_o
                                        || d.out_pix != d.out_c));
 
   assign tile_rows_m1 = f.tile_rows - 12'd1;

@@ -310,8 +310,8 @@ module npu_core #(
   logic [T_P*16-1:0] w_two;
   logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
-  // A layer whose output is kept has loaded its only tile before its first word is drained, so the
-  // two writers never collide.
+  // The two writers never collide: a GEMM whose output is kept has loaded its only tile before its first word is
+  // drained, and a depthwise layer, which drains while rows come, keeps its output only where its input is kept.
   assign kw = kw_mask[0];  // the valid lanes are the lowest ones
   act_buffer #(
     .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT)

@@ -399,7 +399,7 @@ constexpr Field FBCB_B_R = {0, 0, 4, false};  // samples along the rows, 1..B_MA
 constexpr Field FBCB_K = {0, 4, 2, false};  // 0: k = 1, 1: k = 1/2, 2: k = 2
 constexpr Field FBCB_ORDER = {0, 6, 1, false};  // loop order; 0: row tile outermost, 1: C tile outermost
 constexpr Field FBCB_KEEP_IN = {0, 7, 1, false};  // the input tensor is on chip: the layer before has KEEP_OUT
-constexpr Field FBCB_KEEP_OUT = {0, 8, 1, false};  // the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM of one row tile with s = 1 whose output pixels follow each other without a gap
+constexpr Field FBCB_KEEP_OUT = {0, 8, 1, false};  // the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM, or a depthwise layer with KEEP_IN, of one row tile with s = 1 whose output pixels follow each other without a gap
 constexpr Field FBCB_ON_CHIP = {0, 9, 1, false};  // with KEEP_OUT: and is not written to DRAM
 constexpr Field FBCB_TILE_B = {0, 12, 4, false};  // samples of one row tile (per group), 1..B_R
 constexpr Field FBCB_TILE_ROWS = {0, 16, 12, false};  // output image rows of one row tile, 1..OUT_H; TILE_B * TILE_ROWS * OUT_W <= T_R for GEMM

@@ -390,6 +390,8 @@ var depthwiseShapes = []shape{
 	depthwise("depthwise_residual", func(_ configs.Design, l *abi.Desc, _ abi.FBCB) bool { return l.Residual }),
 	depthwise("depthwise_window", func(_ configs.Design, l *abi.Desc, _ abi.FBCB) bool { return l.InPix > l.InC || l.OutPix > l.OutC }),
 	depthwise("depthwise_kept_in", func(_ configs.Design, _ *abi.Desc, e abi.FBCB) bool { return e.KeepIn }),
+	depthwise("depthwise_kept_out", func(_ configs.Design, _ *abi.Desc, e abi.FBCB) bool { return e.KeepOut && !e.OnChip }),
+	depthwise("depthwise_on_chip", func(_ configs.Design, _ *abi.Desc, e abi.FBCB) bool { return e.OnChip }),
 	depthwise("depthwise_row_tiles", func(_ configs.Design, l *abi.Desc, e abi.FBCB) bool { return e.TileRows < l.OutH }),
 }
 

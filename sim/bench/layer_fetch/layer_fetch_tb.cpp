@@ -785,6 +785,28 @@ class Bench {
     }
   }
 
+  // A depthwise layer that reads a kept tensor may keep its output, for the same rules as a GEMM.
+  void kept_depthwise() {
+    for (int i = 0; i < 12; i++) {
+      setup(3);
+      unit::Layer a, b, c;
+      a.b_act = b.b_act = c.b_act = a.tile_b = b.tile_b = c.tile_b = b_act_;
+      a.out_c = a.out_pix = b.in_c = b.in_pix = b.out_c = b.out_pix = c.in_c = c.in_pix =
+          static_cast<unsigned>(random_.range(1, std::min<unsigned>(P_C_MAX, kElems / b_act_)));
+      a.keep_out = b.keep_in = b.keep_out = c.keep_in = 1;
+      b.on_chip = random_.percent(50);
+      b.op = OP_DEPTHWISE;
+      packed(b);
+      if (i % 3 == 1) b.out_pix++;
+      if (i % 3 == 2) a.keep_out = b.keep_in = 0;
+      put(0, a);
+      put(1, b);
+      put(2, c);
+      name_ = "kept by a depthwise layer";
+      run(i % 3 ? ERR_FBCB_RANGE : ERR_NONE, 1);
+    }
+  }
+
   // The largest that fit: limits are inclusive.
   void largest() {
     for (int i = 0; i < 20; i++) {
@@ -922,7 +944,10 @@ int main(int argc, char** argv) {
   }
   bench.largest();
   bench.illegal();
-  if (P_DEPTHWISE) bench.depthwise();
+  if (P_DEPTHWISE) {
+    bench.depthwise();
+    bench.kept_depthwise();
+  }
   bench.kept();
   bench.kept_largest();
   return bench.finish();

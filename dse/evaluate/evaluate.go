@@ -40,6 +40,7 @@ type Report struct {
 	// Saturated lists the layers whose results reach the limits of 16 bits: calibration saw smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
 	Exits     []Exit       `json:"exits"`
+	Int8      *Int8        `json:"int8,omitempty"` // of a network that was evaluated in int8 too
 }
 
 // Saturation belongs to one layer.
@@ -62,6 +63,11 @@ type Exit struct {
 	WorstFloat  float64  `json:"distance_from_float_worst"`
 	MeanOracle  *float64 `json:"distance_from_onnxruntime_mean"`
 	WorstOracle *float64 `json:"distance_from_onnxruntime_worst"`
+	// In int8, where that was asked for.
+	Int8      *float64 `json:"accuracy_int8,omitempty"`
+	AgreeInt8 *float64 `json:"int8_agrees_with_float,omitempty"`
+	MeanInt8  *float64 `json:"int8_distance_from_float_mean,omitempty"`
+	WorstInt8 *float64 `json:"int8_distance_from_float_worst,omitempty"`
 }
 
 // sums adds up results image by image and exit by exit.
@@ -71,11 +77,13 @@ type sums struct {
 	floatOracle                  int
 	meanFloat, worstFloat        float64
 	meanOracle, worstOracleSoFar float64
+	int8, agreeInt8              int
+	meanInt8, worstInt8          float64
 }
 
-// Run evaluates b, which was compiled from g, on set. oracle may be nil; progress, if not nil, is called with the
-// number of finished images.
-func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
+// Run evaluates b, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
+// progress, if not nil, is called with the number of finished images.
+func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *quant.Int8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
 	}
@@ -93,6 +101,11 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set,
 		}
 	}
 	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits)), saturated: make([]atomic.Int64, len(b.Layers))}
+	if int8 != nil {
+		if e.int8, err = newInt8(int8); err != nil {
+			return nil, err
+		}
+	}
 	runners := []*graph.Runner{first}
 	for range quant.Workers(g, 0, set.Len()) - 1 {
 		runners = append(runners, first.Clone())
@@ -115,12 +128,13 @@ type evaluator struct {
 	set     *images.Set
 	sums    []sums
 	clipped int64
+	int8    *in8 // or nil
 
 	saturated []atomic.Int64 // results of each layer
 }
 
 // logits holds the logits of one image, by exit.
-type logits struct{ int16, float [][]float32 }
+type logits struct{ int16, float, int8 [][]float32 }
 
 func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to int, oracle Oracle) error {
 	inputs, found := make([][]float32, to-from), make([]logits, to-from)
@@ -172,6 +186,9 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 				label = e.set.Labels[from+i]
 			}
 			e.sums[x].count(e.finished(x), found[i].int16[x], found[i].float[x], o, label)
+			if e.int8 != nil {
+				e.sums[x].countInt8(found[i].int8[x], found[i].float[x], label)
+			}
 		}
 	}
 	return nil
@@ -188,6 +205,11 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 	}
 	for _, exit := range e.g.Exits {
 		l.float = append(l.float, append([]float32(nil), tensors[exit.Tensor]...))
+	}
+	if e.int8 != nil {
+		if l.int8, err = e.int8.logits(x); err != nil {
+			return nil, l, 0, fmt.Errorf("%s: %w", e.set.Name(i), err)
+		}
 	}
 	in := Input(&e.b.Network, x)
 	for k, v := range x {
@@ -338,6 +360,15 @@ func (e *evaluator) report(oracle bool) *Report {
 		}
 		if r.Labelled && classes {
 			x.Int16, x.Float = share(float64(s.int16)), share(float64(s.float))
+		}
+		if e.int8 != nil {
+			x.MeanInt8, x.WorstInt8 = share(s.meanInt8), &s.worstInt8
+			if classes {
+				x.AgreeInt8 = share(float64(s.agreeInt8))
+			}
+			if r.Labelled && classes {
+				x.Int8 = share(float64(s.int8))
+			}
 		}
 		if oracle {
 			x.MeanOracle, x.WorstOracle = share(s.meanOracle), &s.worstOracleSoFar

@@ -13,8 +13,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -77,7 +79,7 @@ func TestSaturated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := Run(t.Context(), g, b, set, nil, nil)
+		found, err := Run(t.Context(), g, b, nil, set, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,5 +162,53 @@ func TestActivation(t *testing.T) {
 		if s.int16 != 1 || s.oracle != 1 || s.agreeOracle != 1 || s.floatOracle != 1 || s.worstOracleSoFar > 1e-6 {
 			t.Errorf("%+v: %+v", c, s)
 		}
+	}
+}
+
+// A bound on how many images change their class decides how many layers stay in int16: none where all may, and as many as
+// it takes where none may. Layers of 16 bits lose less.
+func TestMixed(t *testing.T) {
+	g, err := zoo.Load("tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := zoo.FashionMNIST("", true, 48)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(i int) ([]float32, error) { return im.Pixels[i], nil }
+	seen, err := quant.See(g, len(im.Pixels), image, quant.Options{Headroom: 16}) // which leaves int8 4 bits
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := classes(g, len(im.Pixels), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var share, lost []float64
+	for _, bound := range []float64{1, 0} {
+		n, err := Mixed(seen, g, bound, len(im.Pixels), image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newInt8(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst, err := r.disagreement(want, len(im.Pixels), image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Layers(n, len(im.Pixels), image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if worst > bound {
+			t.Errorf("bound %v: %v of the images have another class", bound, worst)
+		}
+		share, lost = append(share, l.Share), append(lost, l.Layers[len(l.Layers)-1].Whole)
+	}
+	if share[0] != 1 || share[1] >= 1 || lost[1] >= lost[0] {
+		t.Errorf("int8 has %v of the MACs, the last layer loses %v", share, lost)
 	}
 }

@@ -40,6 +40,8 @@ type layer struct {
 	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
 	curve   abi.Curve
+	fill    int16    // of padding
+	int8    *posted8 // what comes behind the sums of a layer in int8, else nil
 }
 
 // buffers is the working memory of one execution.
@@ -311,7 +313,7 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 		return l.gemmBlocked(s, slot)
 	}
 	d := &l.d
-	width := l.load(s, slot, 0)
+	width := l.load(s, slot, l.fill)
 	c, kh, kwc, outC := int(d.InC), int(d.KH), int(d.KWC), int(d.OutC)
 	p := kh * kwc
 	s.window = resize(s.window, p)
@@ -357,6 +359,10 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 		if d.Residual {
 			x = int16(binary.LittleEndian.Uint16(res[2*o:]))
 		}
+		if l.int8 != nil {
+			binary.LittleEndian.PutUint16(out[2*o:], uint16(l.int8.of(acc, first+o, x)))
+			continue
+		}
 		if !d.Product {
 			acc += int64(x) << d.ResShift
 		}
@@ -377,7 +383,7 @@ func (l *layer) byTap() {
 
 func (l *layer) depthwise(s *buffers, slot []byte) error {
 	d := &l.d
-	width := l.load(s, slot, 0)
+	width := l.load(s, slot, l.fill)
 	c, kwc := int(d.InC), int(d.KWC)
 	s.acc = resize(s.acc, c)
 	for oh := range int(d.OutH) {

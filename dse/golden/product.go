@@ -45,7 +45,7 @@ func (s *buffers) split(beyond int) {
 // gemmBlocked is gemm in blocks. Results beyond the last position of a row are computed but not used.
 func (l *layer) gemmBlocked(s *buffers, slot []byte) error {
 	d := &l.d
-	width := l.load(s, slot, 0)
+	width := l.load(s, slot, l.fill)
 	c, kh, pairs := int(d.InC), int(d.KH), (int(d.KWC)+1)/2
 	stride := int(d.SW) * c
 	s.split((blockW-1)*stride + 2)

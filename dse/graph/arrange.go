@@ -99,9 +99,12 @@ func (g *Graph) Arrange() error {
 // compact renumbers the tensors in the order in which they are produced.
 func (g *Graph) compact() {
 	moved := make([]TensorID, len(g.Tensors))
-	tensors := make([]Tensor, 0, len(g.Nodes)+1)
+	tensors, scales := make([]Tensor, 0, len(g.Nodes)+1), map[TensorID]Scale{}
 	place := func(t TensorID) {
 		moved[t] = TensorID(len(tensors))
+		if s, ok := g.Scales[t]; ok {
+			scales[moved[t]] = s
+		}
 		tensors = append(tensors, g.Tensors[t])
 	}
 	place(g.Input)
@@ -122,7 +125,7 @@ func (g *Graph) compact() {
 	for i := range g.Exits {
 		g.Exits[i].Tensor = moved[g.Exits[i].Tensor]
 	}
-	g.Input, g.Tensors = moved[g.Input], tensors
+	g.Input, g.Tensors, g.Scales = moved[g.Input], tensors, scales
 }
 
 // segments returns for each node the first exit that needs it (len(Exits) if none does), and whether no later exit

@@ -6,7 +6,10 @@
 // the segments 0..i.
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // TensorID indexes Graph.Tensors.
 type TensorID int
@@ -18,6 +21,18 @@ const None TensorID = -1
 type Tensor struct {
 	Name    string
 	H, W, C int
+}
+
+// Scale is how a quantised file stores a map in int8: a code stands for Step * (code - Zero). Codes of uint8 have 128
+// taken off, Zero too.
+type Scale struct {
+	Step float64
+	Zero int
+}
+
+// Bounds are the values of the lowest and the highest code.
+func (s Scale) Bounds() (lo, hi float64) {
+	return s.Step * float64(math.MinInt8-s.Zero), s.Step * float64(math.MaxInt8-s.Zero)
 }
 
 // Elems is the number of elements of one sample.
@@ -59,6 +74,7 @@ type Node struct {
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv
+	Steps    []float64 // [C out], of the weights' codes in a quantised file; nil where the file has none
 	Residual TensorID  // added before the clamp, or None
 
 	// Function, after the residual and before the clamp, of a Conv or an Add; nil if there is none.
@@ -120,8 +136,10 @@ type Graph struct {
 	// Bytes says that the file's input consists of bytes; their values are the network's input here.
 	Bytes   bool
 	Tensors []Tensor
-	Nodes   []Node
-	Exits   []Exit // in order of depth; the last is the network's end
+	// Scales are those of maps in a quantised file.
+	Scales map[TensorID]Scale
+	Nodes  []Node
+	Exits  []Exit // in order of depth; the last is the network's end
 	// Segment[n] is the segment of node n: 0 up to and including the head of exit 0, and so on. Nodes are sorted by
 	// segment; in a segment the backbone comes before the head.
 	Segment []int

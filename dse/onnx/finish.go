@@ -22,7 +22,7 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if v.slice != nil {
 			return nil, fmt.Errorf("%w: %q is a channel taken out of a map", ErrExits, name)
 		}
-		if v.bytes {
+		if v.bytes || v.coded != nil {
 			return nil, fmt.Errorf("%w: %q are integers", ErrExits, name)
 		}
 		if v.pad != nil {

@@ -43,6 +43,7 @@ var folds = map[string]func(*call) error{
 	"Mul":                broadcasting(func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }),
 	"Neg":                eachOf(func(a float64) float64 { return -a }),
 	"Pow":                broadcasting(func(a, b int64) int64 { return int64(math.Pow(float64(a), float64(b))) }, math.Pow),
+	"QuantizeLinear":     (*call).quantize,
 	"Range":              (*call).rangeOf,
 	"Reciprocal":         eachOf(func(a float64) float64 { return 1 / a }),
 	"ReduceL1":           reduce(0, func(s, v float64) float64 { return s + math.Abs(v) }, nil),
@@ -399,12 +400,12 @@ func (c *call) foldClip() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if whole(x.kind) {
-		return fmt.Errorf("tensor %q: %w %d, expected floats", c.input(0), ErrType, x.kind)
-	}
 	y, err := c.fresh(x.kind, x.dims, x.absent)
 	if err != nil {
 		return err
+	}
+	for i, v := range x.ints {
+		y.ints[i] = int64(min(max(float64(v), lo), hi))
 	}
 	for i, v := range x.real {
 		y.real[i] = min(max(v, lo), hi) // the upper bound wins, as in ONNX
@@ -683,6 +684,10 @@ func (c *call) dequantize() error {
 		y.real[i] = float64(v) * scale.real[s]
 	}
 	c.define(0, y)
+	if at < 0 {
+		at += int64(len(x.dims))
+	}
+	c.steps[c.output()] = codeSteps{scale.real, at}
 	return nil
 }
 
@@ -1407,6 +1412,10 @@ func (c *call) foldTranspose() error {
 		dims[i] = x.dims[a]
 	}
 	p, own := placesOf(dims), make([]int, len(dims))
+	if s, ok := c.steps[c.input(0)]; ok {
+		s.axis = int64(slices.Index(perm, int(s.axis)))
+		c.steps[c.output()] = s
+	}
 	return c.picked(x, dims, func(i int) int {
 		for k, at := range p.of(i) {
 			own[perm[k]] = at

@@ -47,6 +47,8 @@ type layer struct {
 
 	channels []int // that a pick takes
 
+	steps []float64 // of a convolution's weights in the file, by output channel; nil if they are floats there
+
 	gone bool // folded into another
 }
 
@@ -55,6 +57,7 @@ type shape struct {
 	h, w, c int
 	// Values below zero cannot occur: zeros around it do not change a maximum.
 	nonNegative bool
+	scale       *graph.Scale // of a quantised file; its rounding is not to be folded away
 }
 
 // fused is the network between ONNX and package graph.
@@ -101,6 +104,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 		return 0, err
 	}
 	l.out, l.residual = t, -1
+	f.tensors[t].scale = f.carried(&l)
 	if l.kind != clamp {
 		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	}
@@ -394,7 +398,7 @@ func (f *fused) depthwise(l *layer) {
 }
 
 func (f *fused) foldClamp(l *layer) {
-	if !f.clampable(l.in[0]) {
+	if !f.clampable(l.in[0]) || !f.rescaled(l) {
 		f.depthwise(l)
 		return
 	}
@@ -416,7 +420,7 @@ func (f *fused) clampable(t int) bool {
 		return f.clampable(p.in[0])
 	case concat:
 		for _, in := range p.in {
-			if !f.clampable(in) {
+			if !f.clampable(in) || f.tensors[in].scale != nil && f.tensors[t].scale == nil {
 				return false
 			}
 		}
@@ -611,9 +615,12 @@ func (f *fused) place(t int) int {
 
 // emit builds the graph; exits name tensors.
 func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
-	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Bytes: f.bytes, Exits: exits}
-	for _, t := range f.tensors {
+	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Bytes: f.bytes, Exits: exits, Scales: map[graph.TensorID]graph.Scale{}}
+	for i, t := range f.tensors {
 		g.Tensors = append(g.Tensors, graph.Tensor{Name: t.name, H: t.h, W: t.w, C: t.c})
+		if t.scale != nil {
+			g.Scales[graph.TensorID(i)] = *t.scale
+		}
 	}
 	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add, mul: graph.Mul}
 	for _, l := range f.layers {
@@ -628,7 +635,7 @@ func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
 			n.Inputs = append(n.Inputs, graph.TensorID(t))
 		}
 		if l.kind == conv {
-			n.Groups = l.groups
+			n.Groups, n.Steps = l.groups, l.stepped()
 			if err := l.fold(&n, f.tensors[l.out].c); err != nil {
 				return nil, fmt.Errorf("node %q: %w", l.name, err)
 			}

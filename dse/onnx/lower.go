@@ -56,6 +56,7 @@ func init() {
 		"Pad":                (*call).padding,
 		"Pow":                (*call).pow,
 		"ReduceMean":         (*call).reduceMean,
+		"QuantizeLinear":     (*call).quantizeMap,
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
 		"Shape":              (*call).shape,
@@ -167,6 +168,8 @@ func (c *call) reading(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
 	case v.bytes && !slices.Contains(ofBytes, opName(c.node)):
 		return v, fmt.Errorf("tensor %q: %w: integers; a Cast to float or a DequantizeLinear has to stand before", name, ErrUnsupported)
+	case v.coded != nil && !slices.Contains(ofCodes, opName(c.node)):
+		return v, fmt.Errorf("tensor %q: %w: codes of a quantised map; a DequantizeLinear has to stand before", name, ErrUnsupported)
 	case v.activation != "":
 		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
@@ -359,7 +362,7 @@ func (c *call) conv() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, own.h, own.w)}
+	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, own.h, own.w), steps: c.stepsOf(c.input(1), 0, cout)}
 	if kh != own.h || kw != own.w {
 		if l.weights, err = c.dilated(l.weights, cout, cin, own, dilation, kh, kw); err != nil {
 			return err
@@ -686,6 +689,9 @@ func (c *call) relu() error {
 func (c *call) clip() error {
 	if err := c.inputs(1, 3); err != nil {
 		return err
+	}
+	if v := c.values[c.input(0)]; v.coded != nil {
+		return c.clipCodes(v)
 	}
 	lo := c.attr.float("min", float32(math.Inf(-1)))
 	hi := c.attr.float("max", float32(math.Inf(1)))
@@ -1014,8 +1020,12 @@ func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, er
 		}
 		values = rows
 	}
+	axis := int64(1)
+	if transposed {
+		axis = 0
+	}
 	l = layer{
-		kind: conv, groups: 1, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1},
+		kind: conv, groups: 1, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}, steps: c.stepsOf(c.input(1), axis, size.c),
 		weights: v.order.channelsLast(values, size.c, t.c, t.h, t.w),
 	}
 	return

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
@@ -15,10 +16,11 @@ type value struct {
 	tensor     int // of the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
 	order      order
-	view       *view  // where it is neither
-	pad        *pad   // not yet applied
-	bytes      bool   // its elements are integers in the file: they have to become floats before anything computes with them
-	activation string // Softmax or Sigmoid: an output may be this, nothing may read it
+	view       *view        // where it is neither
+	pad        *pad         // not yet applied
+	bytes      bool         // its elements are integers in the file: they have to become floats before anything computes with them
+	coded      *graph.Scale // it is codes of a quantised file, which stand for the map's values
+	activation string       // Softmax or Sigmoid: an output may be this, nothing may read it
 	slice      *slice
 }
 
@@ -58,8 +60,9 @@ type importer struct {
 	values    map[string]value
 	inner     map[string]bool // tensors that a node reads which an exit needs
 	exits     []string
-	made      map[string]value // maps of views
-	posts     map[string]int   // nodes by operator that only designs with post run
+	made      map[string]value     // maps of views
+	steps     map[string]codeSteps // of constants that a DequantizeLinear has made, by name
+	posts     map[string]int       // nodes by operator that only designs with post run
 	net       fused
 }
 
@@ -73,6 +76,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		constants: map[string]*constant{},
 		values:    map[string]value{},
 		made:      map[string]value{},
+		steps:     map[string]codeSteps{},
 		inner:     map[string]bool{},
 		posts:     map[string]int{},
 	}

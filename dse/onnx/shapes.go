@@ -164,8 +164,11 @@ func (c *call) dequantizeMap() error {
 	if err != nil {
 		return err
 	}
+	if v.coded != nil {
+		return c.decode(v)
+	}
 	if !v.bytes {
-		return fmt.Errorf("tensor %q: %w: a DequantizeLinear of floats, as in a quantised network; export the one before its quantisation", c.input(0), ErrUnsupported)
+		return fmt.Errorf("tensor %q: %w: a DequantizeLinear of floats", c.input(0), ErrUnsupported)
 	}
 	scale, err := c.number(c.input(1))
 	if err != nil {
@@ -350,7 +353,7 @@ func (im *importer) channelsLast(input string) bool {
 				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
 			case "Reshape":
 				return im.addsChannel(input, n)
-			case "Identity", "Cast", "DequantizeLinear", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
+			case "Identity", "Cast", "DequantizeLinear", "QuantizeLinear", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
 				as[n.GetOutput()[0]] = true
 			}
 		}

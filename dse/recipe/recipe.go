@@ -49,7 +49,7 @@ type Flags struct {
 	EXIF       string    `from:"network" name:"exif" default:"ignore" enum:"ignore,turn" help:"Photographs stored turned by their EXIF data: ignore (as PIL and torchvision read them) or turn them upright (as OpenCV)."`
 	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
-	Range      string    `from:"network" default:"max" placeholder:"max|mse|percentile:P" help:"What of the values that calibration sees the scales hold: max (all), percentile:99.99 (what is beyond saturates), or mse (the least square error). Exits are always held whole."`
+	Range      string    `from:"network" placeholder:"max|mse|percentile:P" help:"What of the values that calibration sees the scales hold: max (all; the default, but of int8), percentile:99.99 (what is beyond saturates), or mse (the least square error; the default of int8). Exits are always held whole."`
 	Headroom   float64   `from:"network" default:"1.25" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on."`
 	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
@@ -229,6 +229,7 @@ type Calibration struct {
 	Info
 	Set     *images.Set
 	options quant.Options
+	ranged  bool // --range was given
 }
 
 // Calibration opens the calibration images.
@@ -245,7 +246,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{options: o, Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
+	c := &Calibration{options: o, ranged: r.Range != "", Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
@@ -374,6 +375,19 @@ func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 	o := c.options
 	o.InputRange = c.Preprocess.Range
 	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, o)
+}
+
+// See runs the calibration images through the network, so that it can be quantised to int8. Its scales cover what was
+// seen: with 8 bits headroom costs more than it saves.
+func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
+	o := c.options
+	if o.Headroom == quant.Headroom {
+		o.Headroom = 1
+	}
+	if !c.ranged {
+		o.Range.MSE = true
+	}
+	return quant.See(g, c.Set.Len(), c.Set.Image, o)
 }
 
 // MakeOf is MakeFrom with the network already quantised.

@@ -217,7 +217,7 @@ func TestEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := evaluate.Run(t.Context(), g, b, set, nil, nil)
+	rep, err := evaluate.Run(t.Context(), g, b, nil, set, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestEvaluate(t *testing.T) {
 		}
 		return out, nil
 	}
-	if rep, err = evaluate.Run(t.Context(), g, b, set, wrong, nil); err != nil {
+	if rep, err = evaluate.Run(t.Context(), g, b, nil, set, wrong, nil); err != nil {
 		t.Fatal(err)
 	}
 	if x := rep.Exits[1]; *x.Onnxruntime != 0.25 || !(*x.WorstOracle > 0.1) {

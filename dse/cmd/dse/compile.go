@@ -1,35 +1,34 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
 	imageset "github.com/sluice-npu/sluice/dse/images"
-	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
-	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-type compileCmd struct {
-	source
+// evaluation holds the flags about the images that a network is evaluated on.
+type evaluation struct {
 	Evaluate    string `placeholder:"DIR|FILE" help:"Also evaluate the bundle on these images: accuracy of int16 and float if they have classes, agreement with onnxruntime."`
 	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
 	Evaluated   int    `default:"1000" placeholder:"N" help:"Most images to evaluate on, evenly spaced; 0: all."`
 	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Also run onnxruntime. auto: if it is installed, and always if the images have no classes."`
-	Out         string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
+}
+
+type compileCmd struct {
+	source
+	evaluation
+	Type string `default:"int16" enum:"int16,int8" help:"Numbers of the layers. No design runs int8 yet: dse evaluate says what a network would lose by it."`
+	Out  string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
 }
 
 func (*compileCmd) Help() string {
@@ -63,30 +62,34 @@ type compileDoc struct {
 
 // check checks the flags before any work.
 func (c *compileCmd) check() error {
+	if c.Type == "int8" {
+		return usage("--type int8: no design runs int8 layers yet, so there is no bundle of them; dse evaluate --type int8 says what the network would lose")
+	}
+	if err := c.evaluation.check(); err != nil {
+		return err
+	}
+	return c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels)
+}
+
+func (c *evaluation) check() error {
 	if c.Evaluated < 0 {
 		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
 	}
 	if c.Evaluate == "" && (c.Labels != "" || c.Onnxruntime == "yes") {
 		return usage("--labels and --onnxruntime are about the images of --evaluate, which names none")
 	}
-	return c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels)
+	return nil
 }
 
-// images opens the images of --evaluate; nil without the flag. Neither these nor those of --calibrate may be
-// overwritten.
-func (c *compileCmd) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
-	if c.Evaluate != "" {
-		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
-			return nil, err
-		}
-		if err := recipe.BytesFrom(g, set, c.Evaluate); err != nil {
-			return nil, err
-		}
-		if err := c.overwrites(pictures(set)...); err != nil {
-			return nil, err
-		}
+// images opens the images of --evaluate; nil without the flag.
+func (c *evaluation) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
+	if c.Evaluate == "" {
+		return nil, nil
 	}
-	return set, c.overwrites(pictures(from.Set)...)
+	if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
+		return nil, err
+	}
+	return set, recipe.BytesFrom(g, set, c.Evaluate)
 }
 
 // Run compiles a network and writes its bundle.
@@ -111,6 +114,9 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	if err := c.overwrites(append(pictures(set), pictures(from.Set)...)...); err != nil {
+		return err
+	}
 	q, err := from.Quantise(g)
 	if err != nil {
 		return err
@@ -124,7 +130,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		return err
 	}
 	if set != nil {
-		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
+		if doc.Evaluation, err = c.evaluate(e, r, g, b, nil, set); err != nil {
 			return err
 		}
 	}
@@ -191,89 +197,13 @@ func (c *compileCmd) overwrites(read ...string) error {
 
 // pictures returns the files of images, by name.
 func pictures(s *imageset.Set) (names []string) {
+	if s == nil {
+		return nil
+	}
 	for i := range s.Len() {
 		names = append(names, s.Name(i))
 	}
 	return names
-}
-
-// evaluate runs the images through the golden executor, the float network and, if it is installed, onnxruntime.
-func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
-	var ask evaluate.Oracle
-	if c.Onnxruntime != "no" {
-		python, err := zoo.Python()
-		must := c.Onnxruntime == "yes" || set.Labels == nil
-		switch {
-		case err != nil && must:
-			return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
-		case err == nil:
-			model, folder, done, err := modelFile(r)
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			var exits []string
-			for _, x := range g.Exits {
-				exits = append(exits, x.Name)
-			}
-			in := recipe.Shape(g)
-			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				logits, err := zoo.Oracle(ctx, python, model, folder, exits, g.ChannelsLast, in.H, in.W, in.C, inputs)
-				if err != nil { // for example a Reshape with fixed sizes, while --input-side asks for another size
-					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
-				}
-				return logits, nil
-			}
-			if !r.Own() && !r.Trained() {
-				if must {
-					return nil, fmt.Errorf("%s has no weights of its own, so onnxruntime cannot run it; --onnxruntime=no does without", r.Network)
-				}
-				ask = nil
-			}
-		}
-	}
-	if ask != nil {
-		for _, name := range g.Overhanging() {
-			fmt.Fprintf(e.Stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
-		}
-	}
-	progress, ended := e.Progress("evaluate", set.Len())
-	defer ended()
-	return evaluate.Run(context.Background(), g, b, set, ask, progress)
-}
-
-// modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes
-// it, or if it is a zoo network, the file is temporary. External data are in folder; "": beside the file.
-func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
-	name := r.Network
-	var content []byte
-	if r.Own() {
-		name, folder = "own", filepath.Dir(r.Network)
-		content, err = os.ReadFile(r.Network)
-	} else {
-		content, err = zoo.Model(r.Network)
-	}
-	if err != nil {
-		return "", "", nil, err
-	}
-	switch as, err := onnx.Rewrite(bytes.NewReader(content), onnx.Options{InputSide: r.InputSide}); {
-	case err != nil:
-		return "", "", nil, fmt.Errorf("%s: %w", r.Network, err)
-	case as != nil:
-		content = as
-	case r.Own():
-		return r.Network, "", func() {}, nil
-	}
-	dir, err := os.MkdirTemp("", "sluice-model-")
-	if err != nil {
-		return "", "", nil, fmt.Errorf("network %s: %w", r.Network, err)
-	}
-	path = filepath.Join(dir, name+".onnx")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		os.RemoveAll(dir)
-		return "", "", nil, fmt.Errorf("network %s: %w", r.Network, err)
-	}
-	return path, folder, func() { os.RemoveAll(dir) }, nil
 }
 
 // print prints what was made.
@@ -291,61 +221,4 @@ func (d *compileDoc) print(w io.Writer) error {
 		return nil
 	}
 	return printEvaluation(w, d.Evaluation)
-}
-
-func printEvaluation(w io.Writer, r *evaluate.Report) error {
-	fmt.Fprintf(w, "\nevaluated on %d images; int16 is what the hardware computes, bit for bit\n", r.Images)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := []string{"exit"}
-	if r.Labelled {
-		head = append(head, "accuracy int16", "float")
-		if r.Oracle {
-			head = append(head, "onnxruntime")
-		}
-	}
-	head = append(head, "same class as float")
-	if r.Oracle {
-		head = append(head, "as onnxruntime")
-	}
-	head = append(head, "logits from float, mean", "worst")
-	if r.Oracle {
-		head = append(head, "from onnxruntime, mean", "worst")
-	}
-	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
-	share := func(v *float64) string {
-		if v == nil {
-			return "-" // a map has no accuracy
-		}
-		return fmt.Sprintf("%.2f %%", 100**v)
-	}
-	for i := range r.Exits {
-		x := &r.Exits[i]
-		row := []string{x.Name}
-		if r.Labelled {
-			row = append(row, share(x.Int16), share(x.Float))
-			if r.Oracle {
-				row = append(row, share(x.Onnxruntime))
-			}
-		}
-		row = append(row, share(x.AgreeFloat))
-		if r.Oracle {
-			row = append(row, share(x.AgreeOracle))
-		}
-		row = append(row, share(&x.MeanFloat), share(&x.WorstFloat))
-		if r.Oracle {
-			row = append(row, share(x.MeanOracle), share(x.WorstOracle))
-		}
-		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if r.Clipped > 0 {
-		fmt.Fprintf(w, "%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", 100*r.Clipped)
-	}
-	if n := len(r.Saturated); n > 0 {
-		worst := r.Saturated[0]
-		fmt.Fprintf(w, "%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", n, worst.Layer, 100*worst.Share)
-	}
-	return nil
 }

@@ -1,0 +1,241 @@
+package evaluate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/quant"
+)
+
+// Int8 says what a network's layers lose in int8.
+type Int8 struct {
+	Layers []LayerLoss `json:"layers"`
+	Bound  *float64    `json:"disagreement_bound,omitempty"` // that int16 layers were chosen for
+	Share  float64     `json:"macs_in_int8"`                 // of all
+}
+
+// LayerLoss is the error of a layer's output, root mean square, as a share of the output's own: of the layer alone, on
+// the float network's values in codes, and as it comes out of the whole network.
+type LayerLoss struct {
+	Layer string  `json:"layer"`
+	Bits  int     `json:"bits"` // of its weights; 0 if it computes nothing
+	Alone float64 `json:"alone"`
+	Whole float64 `json:"whole"`
+}
+
+// in8 runs a network in int8.
+type in8 struct {
+	n *quant.Int8
+	p *golden.Int8
+}
+
+func newInt8(n *quant.Int8) (*in8, error) {
+	p, err := golden.NewInt8(n)
+	return &in8{n, p}, err
+}
+
+func (r *in8) run(x []float32) ([][]int16, error) {
+	in := make([]int16, len(x))
+	r.n.Input(in, x)
+	return r.p.Run(in)
+}
+
+func (r *in8) logits(x []float32) (out [][]float32, err error) {
+	maps, err := r.run(x)
+	if err != nil {
+		return nil, err
+	}
+	for _, exit := range r.n.Graph.Exits {
+		row := make([]float32, len(maps[exit.Tensor]))
+		for i, q := range maps[exit.Tensor] {
+			row[i] = float32(r.n.Maps[exit.Tensor].Value(q))
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+func (s *sums) countInt8(int8, float []float32, label int) {
+	a, d := top(int8, 0), Apart(int8, float)
+	if a == label {
+		s.int8++
+	}
+	if a == top(float, 0) {
+		s.agreeInt8++
+	}
+	s.meanInt8 += d
+	s.worstInt8 = max(s.worstInt8, d)
+}
+
+const (
+	lossImages = 8   // for the losses of layers
+	mixImages  = 256 // for the choice of wide layers
+)
+
+// Layers measures what each layer loses, on a few of count images.
+func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*Int8, error) {
+	g := n.Graph
+	r, err := newInt8(n)
+	if err != nil {
+		return nil, err
+	}
+	float, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, err
+	}
+	out := &Int8{}
+	alone, whole, size := make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes))
+	take := min(count, lossImages)
+	for k := range take {
+		x, err := image(k * count / take)
+		if err != nil {
+			return nil, err
+		}
+		values, err := float.Run(x)
+		if err != nil {
+			return nil, err
+		}
+		maps, err := r.run(x)
+		if err != nil {
+			return nil, err
+		}
+		codes := make([][]int16, len(values))
+		for t, of := range values {
+			codes[t] = make([]int16, len(of))
+			for i, v := range of {
+				codes[t][i] = n.Maps[t].Code(float64(v))
+			}
+		}
+		for i := range g.Nodes {
+			t := g.Nodes[i].Output
+			got, err := r.p.Layer(i, codes)
+			if err != nil {
+				return nil, err
+			}
+			for e, v := range values[t] {
+				alone[i] += square(n.Maps[t].Value(got[e]) - float64(v))
+				whole[i] += square(n.Maps[t].Value(maps[t][e]) - float64(v))
+				size[i] += square(float64(v))
+			}
+		}
+	}
+	narrow, all := 0., 0.
+	for i := range g.Nodes {
+		l := LayerLoss{Layer: g.Nodes[i].Name}
+		if quant.Computes(g.Nodes[i].Op) {
+			l.Bits = n.Bits(i)
+			all += float64(g.MACs(i))
+			if l.Bits == 8 {
+				narrow += float64(g.MACs(i))
+			}
+		}
+		if size[i] > 0 {
+			l.Alone, l.Whole = math.Sqrt(alone[i]/size[i]), math.Sqrt(whole[i]/size[i])
+		}
+		out.Layers = append(out.Layers, l)
+	}
+	out.Share = narrow / max(all, 1)
+	return out, nil
+}
+
+func square(x float64) float64 { return x * x }
+
+// Mixed is the network in int8 with as many layers in int16 as it takes for at most bound of the images to get another
+// class than from the float network, at every exit that is a classifier: first the first and the exits' own, then those
+// that lose most alone.
+func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (*quant.Int8, error) {
+	wide := make([]bool, len(g.Nodes))
+	n, err := s.Network(wide)
+	if err != nil {
+		return nil, err
+	}
+	l, err := Layers(n, count, image)
+	if err != nil {
+		return nil, err
+	}
+	want, err := classes(g, count, image)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, 0, len(g.Nodes))
+	for i := range g.Nodes {
+		if quant.Computes(g.Nodes[i].Op) {
+			order = append(order, i)
+		}
+	}
+	edge := func(i int) bool {
+		return g.Nodes[i].Inputs[0] == g.Input || slices.ContainsFunc(g.Exits, func(x graph.Exit) bool { return x.Tensor == g.Nodes[i].Output })
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if edge(a) != edge(b) {
+			return map[bool]int{true: -1, false: 1}[edge(a)]
+		}
+		return cmp.Compare(l.Layers[b].Alone, l.Layers[a].Alone)
+	})
+	for _, next := range order {
+		r, err := newInt8(n)
+		if err != nil {
+			return nil, err
+		}
+		worst, err := r.disagreement(want, count, image)
+		if err != nil || worst <= bound {
+			return n, err
+		}
+		wide[next] = true
+		if n, err = s.Network(wide); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// classes are the float network's, by image and exit; -1 at an exit that is no classifier.
+func classes(g *graph.Graph, count int, image func(i int) ([]float32, error)) ([][]int, error) {
+	r, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]int
+	for k := range min(count, mixImages) {
+		x, err := image(k * count / min(count, mixImages))
+		if err != nil {
+			return nil, err
+		}
+		maps, err := r.Run(x)
+		if err != nil {
+			return nil, err
+		}
+		row := make([]int, len(g.Exits))
+		for e, exit := range g.Exits {
+			if row[e] = -1; g.Classifies(e) {
+				row[e] = top(maps[exit.Tensor], 0)
+			}
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// disagreement is the largest share of images, over the exits, that get another class than want.
+func (r *in8) disagreement(want [][]int, count int, image func(i int) ([]float32, error)) (float64, error) {
+	other := make([]int, len(r.n.Graph.Exits))
+	for k, row := range want {
+		x, err := image(k * count / len(want))
+		if err != nil {
+			return 0, err
+		}
+		got, err := r.logits(x)
+		if err != nil {
+			return 0, err
+		}
+		for e, class := range row {
+			if class >= 0 && top(got[e], 0) != class {
+				other[e]++
+			}
+		}
+	}
+	return float64(slices.Max(other)) / float64(len(want)), nil
+}

@@ -1,0 +1,217 @@
+package golden
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Int8 executes a network in int8 bit for bit as hardware for it must. There is no such hardware and no such bundle
+// yet: the layers' order is the graph's, and every map has a place of its own, in words of 16 bits. Convolutions are
+// those of Program up to their sums. It is safe for concurrent use.
+type Int8 struct {
+	n       *quant.Int8
+	at      []int     // by tensor: its first byte
+	size    int       // bytes of all maps
+	convs   [][]layer // by node: of a convolution, one layer a group
+	scratch sync.Pool // *buffers
+}
+
+// posted8 is what comes behind the sums of a layer's channels from first on.
+type posted8 struct {
+	l            *quant.Layer8
+	first        int
+	zero         int64 // of the output
+	residualZero int64
+}
+
+// of is the code of a sum, with its bias, of a channel of this group.
+func (p *posted8) of(sum int64, channel int, res int16) int16 {
+	t := p.l.Scales[p.first+channel].Of(sum)
+	if p.l.Sum != nil {
+		t = p.l.Sum.Of(int64(Saturate(t)), int64(res)-p.residualZero)
+	}
+	return finish8(p.l, p.zero, t)
+}
+
+// finish8 is clamp(t + zero), or clamp(curve(sat16(t))).
+func finish8(l *quant.Layer8, zero, t int64) int16 {
+	if l.Curve != nil {
+		t = int64(l.Curve.At(Saturate(t)))
+	} else {
+		t += zero
+	}
+	return int16(min(max(t, int64(l.Lo)), int64(l.Hi)))
+}
+
+// NewInt8 prepares a network for execution.
+func NewInt8(n *quant.Int8) (*Int8, error) {
+	g := n.Graph
+	p := &Int8{n: n, at: make([]int, len(g.Tensors)), convs: make([][]layer, len(g.Nodes))}
+	p.scratch.New = func() any { return new(buffers) }
+	for t := range p.at {
+		p.at[t] = p.size
+		p.size += 2 * g.Tensors[t].Elems()
+	}
+	if p.size > math.MaxUint32 {
+		return nil, fmt.Errorf("golden: maps of %d bytes in all, at most %d", p.size, uint32(math.MaxUint32))
+	}
+	for i := range g.Nodes {
+		if g.Nodes[i].Op == graph.Conv {
+			if err := p.convolution(i); err != nil {
+				return nil, fmt.Errorf("golden: layer %d (%s): %w", i, g.Nodes[i].Name, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// convolution makes a layer of each group, or one of the depthwise unit's kind.
+func (p *Int8) convolution(i int) error {
+	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
+	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
+	groups, op := node.Groups, abi.OpGEMM
+	cin, cout := in.C/groups, out.C/groups
+	if cin == 1 && cout == 1 {
+		groups, op, cout = 1, abi.OpDepthwise, out.C
+		cin = in.C
+	}
+	if max(w.KH, w.KW, w.SH, w.SW, w.PT, w.PL) > math.MaxUint8 {
+		return fmt.Errorf("a window of %d x %d, strides %d and %d, padding %d and %d: at most %d each", w.KH, w.KW, w.SH, w.SW, w.PT, w.PL, math.MaxUint8)
+	}
+	per := len(l.Weights) / groups
+	for k := range groups {
+		d := abi.Desc{
+			Op: op, InH: uint16(in.H), InW: uint16(in.W), InC: uint16(cin), InPix: uint16(in.C), OutH: uint16(out.H), OutW: uint16(out.W),
+			OutC: uint16(cout), OutPix: uint16(out.C), KH: uint8(w.KH), KW: uint8(w.KW), SH: uint8(w.SH), SW: uint8(w.SW), PadT: uint8(w.PT), PadL: uint8(w.PL),
+			InOffset: uint32(p.at[node.Inputs[0]] + 2*k*cin), InRowBytes: uint32(2 * in.W * in.C),
+			OutOffset: uint32(p.at[node.Output] + 2*k*cout), OutRowBytes: uint32(2 * out.W * out.C), KWC: uint32(w.KW * cin),
+		}
+		after := &posted8{l: l, first: k * cout, zero: int64(p.n.Maps[node.Output].Zero)}
+		if node.Residual != graph.None {
+			d.Residual, d.ResPix, d.ResRowBytes = true, d.OutPix, d.OutRowBytes
+			d.ResOffset = uint32(p.at[node.Residual] + 2*k*cout)
+			after.residualZero = int64(p.n.Maps[node.Residual].Zero)
+		}
+		if n := padded(&d); n > maxPadded {
+			return fmt.Errorf("a padded input of %d elements, at most %d", n, maxPadded)
+		}
+		x := layer{d: d, weights: l.Weights[k*per : (k+1)*per], bias: l.Bias[k*cout : (k+1)*cout], fill: int16(p.n.Maps[node.Inputs[0]].Zero), int8: after}
+		switch {
+		case op == abi.OpDepthwise:
+			x.byTap()
+		case hasVectors:
+			x.block()
+		}
+		p.convs[i] = append(p.convs[i], x)
+	}
+	return nil
+}
+
+// Run computes every map of one sample from the input's codes, indexed by graph.TensorID.
+func (p *Int8) Run(input []int16) ([][]int16, error) {
+	maps := make([]byte, p.size)
+	if want := p.n.Graph.Tensors[p.n.Graph.Input].Elems(); len(input) != want {
+		return nil, fmt.Errorf("golden: an input of %d elements, expected %d", len(input), want)
+	}
+	p.write(maps, p.n.Graph.Input, input)
+	for i := range p.n.Graph.Nodes {
+		if err := p.layer(i, maps); err != nil {
+			return nil, fmt.Errorf("golden: layer %d (%s): %w", i, p.n.Graph.Nodes[i].Name, err)
+		}
+	}
+	out := make([][]int16, len(p.at))
+	for t := range out {
+		out[t] = p.read(maps, graph.TensorID(t))
+	}
+	return out, nil
+}
+
+// Layer computes one layer's output from its inputs' codes; those of other tensors are not read.
+func (p *Int8) Layer(node int, tensors [][]int16) ([]int16, error) {
+	maps := make([]byte, p.size)
+	for _, t := range p.n.Graph.Nodes[node].Reads() {
+		p.write(maps, t, tensors[t])
+	}
+	err := p.layer(node, maps)
+	return p.read(maps, p.n.Graph.Nodes[node].Output), err
+}
+
+func (p *Int8) write(maps []byte, t graph.TensorID, codes []int16) {
+	for i, v := range codes {
+		binary.LittleEndian.PutUint16(maps[p.at[t]+2*i:], uint16(v))
+	}
+}
+
+func (p *Int8) read(maps []byte, t graph.TensorID) []int16 {
+	codes := make([]int16, p.n.Graph.Tensors[t].Elems())
+	decode(codes, maps[p.at[t]:])
+	return codes
+}
+
+func (p *Int8) layer(i int, maps []byte) error {
+	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
+	if node.Op == graph.Conv {
+		s := p.scratch.Get().(*buffers)
+		defer p.scratch.Put(s)
+		for k := range p.convs[i] {
+			if err := p.convs[i][k].run(s, maps); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	x, y := p.read(maps, node.Inputs[0]), make([]int16, g.Tensors[node.Output].Elems())
+	zero, out := int64(p.n.Maps[node.Inputs[0]].Zero), int64(p.n.Maps[node.Output].Zero)
+	switch node.Op {
+	case graph.Add, graph.Mul:
+		other, otherZero := p.read(maps, node.Inputs[1]), int64(p.n.Maps[node.Inputs[1]].Zero)
+		for k, v := range x {
+			a, b := int64(v)-zero, int64(other[k%len(other)])-otherZero
+			if node.Op == graph.Add {
+				y[k] = finish8(l, out, l.Sum.Of(a, b))
+			} else {
+				y[k] = finish8(l, out, l.Scales[0].Of(a*b))
+			}
+		}
+	case graph.MaxPool, graph.AvgPool:
+		p.pool(i, x, y)
+	case graph.Concat:
+		at, c := 0, g.Tensors[node.Output].C
+		for j, t := range node.Inputs {
+			part, zero := g.Tensors[t].C, int64(p.n.Maps[t].Zero)
+			for k, v := range p.read(maps, t) {
+				y[k/part*c+at+k%part] = finish8(l, out, l.Scales[j].Of(int64(v)-zero))
+			}
+			at += part
+		}
+	}
+	p.write(maps, node.Output, y)
+	return nil
+}
+
+func (p *Int8) pool(i int, x, y []int16) {
+	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
+	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
+	zero, to := int64(p.n.Maps[node.Inputs[0]].Zero), int64(p.n.Maps[node.Output].Zero)
+	for k := range y {
+		c, ox, oy := k%out.C, k/out.C%out.W, k/out.C/out.W
+		best, sum, taps := int64(math.MinInt16), int64(0), 0
+		for iy := max(0, oy*w.SH-w.PT); iy < min(in.H, oy*w.SH-w.PT+w.KH); iy++ {
+			for ix := max(0, ox*w.SW-w.PL); ix < min(in.W, ox*w.SW-w.PL+w.KW); ix++ {
+				v := int64(x[(iy*in.W+ix)*in.C+c])
+				best, sum, taps = max(best, v), sum+v-zero, taps+1
+			}
+		}
+		if node.Op == graph.MaxPool {
+			y[k] = finish8(l, to, l.Scales[0].Of(best-zero))
+		} else {
+			y[k] = finish8(l, to, l.Scales[taps].Of(sum))
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// A quantised file (QDQ) has floats between a QuantizeLinear and a DequantizeLinear of each map and each weight. Here
+// the two are a clamp to what the codes hold, which is all that they do to a float, and a record: of a map its scale
+// (graph.Tensor), of weights their steps (graph.Node). Nothing is folded across a rounding to other codes, so that a
+// network in int8 (quant.Int8) computes what the file says.
+
+// ofCodes are operators that read codes: what makes floats of them, bounds them or looks at them in another way.
+var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+
+// codeSteps are a constant's steps, one or one an index of the axis.
+type codeSteps struct {
+	of   []float64
+	axis int64
+}
+
+// stepsOf gives the steps of weights by output channel, their axis; nil if they are floats in the file.
+func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
+	switch s := c.steps[name]; {
+	case len(s.of) == 1:
+		return slices.Repeat(s.of, channels)
+	case len(s.of) == channels && s.axis == axis:
+		return s.of
+	}
+	return nil
+}
+
+// stepped are a convolution's steps after what was folded into it; nil where its input's channels were scaled.
+func (l *layer) stepped() []float64 {
+	if l.scale == nil || l.steps == nil || l.preScale != nil {
+		if l.preScale != nil {
+			return nil
+		}
+		return l.steps
+	}
+	s := make([]float64, len(l.steps))
+	for c, v := range l.steps {
+		if s[c] = math.Abs(v * l.scale[c]); s[c] == 0 {
+			return nil
+		}
+	}
+	return s
+}
+
+// scaleOf reads a node's scale and zero point.
+func (c *call) scaleOf() (s graph.Scale, err error) {
+	step, err := c.number(c.input(1))
+	if err != nil {
+		return s, err
+	}
+	if s.Step = float64(step); !(s.Step > 0) || math.IsInf(s.Step, 0) {
+		return s, fmt.Errorf("tensor %q: %w: a scale of %v, expected a number above 0", c.input(1), ErrValue, step)
+	}
+	kind, zero := int32(typeUint8), int64(0)
+	if t := c.attr.int("output_dtype", 0); t != 0 {
+		kind = int32(t)
+	}
+	if name := c.input(2); name != "" {
+		k := c.constants[name]
+		if k == nil || k.elems != 1 {
+			return s, fmt.Errorf("tensor %q: %w: expected one constant", name, ErrShape)
+		}
+		if kind = k.kind; len(k.ints) == 1 {
+			zero = k.ints[0]
+		}
+	}
+	c.attr.int("axis", 1) // of scales by channel
+	c.attr.only("block_size", 0)
+	c.attr.only("saturate", 1) // of floats of 8 bits
+	switch kind {
+	case typeUint8:
+		s.Zero = int(zero) + math.MinInt8
+	case typeInt8:
+		s.Zero = int(zero)
+	default:
+		return s, fmt.Errorf("tensor %q: %w %d of a map's codes, expected 2 (uint8) or 3 (int8)", c.input(2), ErrType, kind)
+	}
+	return s, c.attr.done()
+}
+
+// quantizeMap is QuantizeLinear of a map.
+func (c *call) quantizeMap() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	s, err := c.scaleOf()
+	if err != nil {
+		return err
+	}
+	v, err := c.elements(0)
+	if err != nil {
+		return err
+	}
+	switch t := &c.net.tensors[v.tensor]; {
+	case t.scale != nil && *t.scale == s:
+	case t.scale == nil && (v.tensor == c.net.input || c.net.joins(v.tensor, s)): // codes saturate by themselves
+		t.scale = &s
+	default:
+		lo, hi := s.Bounds()
+		if err := c.emit(layer{kind: clamp, lo: float32(lo), hi: float32(hi)}, v, t.h, t.w, t.c, lo >= 0); err != nil {
+			return err
+		}
+		v = c.values[c.output()]
+		c.net.tensors[v.tensor].scale = &s
+	}
+	v.coded = &s
+	c.values[c.output()] = v
+	return nil
+}
+
+// decode is DequantizeLinear of codes that a QuantizeLinear has made.
+func (c *call) decode(v value) error {
+	s, err := c.scaleOf()
+	if err != nil {
+		return err
+	}
+	if s != *v.coded {
+		return fmt.Errorf("tensor %q: %w: codes of scale %v and zero point %v are read with %v and %v", c.input(0), ErrUnsupported, v.coded.Step, v.coded.Zero, s.Step, s.Zero)
+	}
+	v.coded = nil
+	c.values[c.output()] = v
+	return nil
+}
+
+// clipCodes is a Clip of codes, as Brevitas writes for narrower ones.
+func (c *call) clipCodes(v value) error {
+	if err := c.plain(1, 3); err != nil {
+		return err
+	}
+	s, bounds := *v.coded, [2]float32{float32(math.Inf(-1)), float32(math.Inf(1))}
+	for i := range bounds {
+		name := c.input(1 + i)
+		if name == "" {
+			continue
+		}
+		k := c.constants[name]
+		if k == nil || len(k.ints) != 1 {
+			return fmt.Errorf("tensor %q: %w: expected one constant code", name, ErrShape)
+		}
+		code := k.ints[0]
+		if k.kind == typeUint8 {
+			code += math.MinInt8
+		}
+		bounds[i] = float32(s.Step * float64(code-int64(s.Zero)))
+	}
+	if err := c.bounded(bounds[0], bounds[1]); err != nil {
+		return err
+	}
+	v = c.values[c.output()]
+	c.net.tensors[v.tensor].scale, v.coded = &s, &s
+	c.values[c.output()] = v
+	return nil
+}
+
+// quantize is QuantizeLinear of constants: the nearest code, the even one of two.
+func (c *call) quantize() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	scale, err := c.operand(1)
+	if err != nil {
+		return err
+	}
+	zero := &numbers{kind: typeUint8, ints: make([]int64, len(scale.real))}
+	if c.input(2) != "" {
+		if zero, err = c.operand(2); err != nil {
+			return err
+		}
+	}
+	at := c.attr.int("axis", 1)
+	c.attr.only("block_size", 0)
+	c.attr.only("saturate", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	bounds := map[int32][2]float64{typeUint8: {0, math.MaxUint8}, typeInt8: {math.MinInt8, math.MaxInt8}, typeInt32: {math.MinInt32, math.MaxInt32}}
+	b, ok := bounds[zero.kind]
+	if whole(x.kind) || whole(scale.kind) || !ok || len(zero.ints) != len(scale.real) || x.absent {
+		return fmt.Errorf("tensor %q: %w %d, expected floats with a scale of floats and a zero point of 2 (uint8), 3 (int8) or 6 (int32) each", c.input(0), ErrType, x.kind)
+	}
+	of := func(int) int { return 0 }
+	if len(scale.real) != 1 {
+		a, err := axisOf(at, len(x.dims))
+		if err != nil {
+			return err
+		}
+		if len(scale.real) != x.dims[a] {
+			return fmt.Errorf("tensor %q: %w: %d scales for %v along axis %d", c.input(1), ErrShape, len(scale.real), x.dims, a)
+		}
+		p := placesOf(x.dims)
+		of = func(i int) int { return p.of(i)[a] }
+	}
+	y, err := c.fresh(zero.kind, x.dims, false)
+	if err != nil {
+		return err
+	}
+	for i, v := range x.real {
+		s := of(i)
+		code := math.RoundToEven(float64(float32(v)/float32(scale.real[s]))) + float64(zero.ints[s])
+		if math.IsNaN(code) {
+			return fmt.Errorf("tensor %q: %w: %v by a scale of %v", c.input(0), ErrValue, v, scale.real[s])
+		}
+		y.ints[i] = int64(min(max(code, b[0]), b[1]))
+	}
+	c.define(0, y)
+	return nil
+}
+
+// carried is the scale that a layer's output has since its inputs have it.
+func (f *fused) carried(l *layer) *graph.Scale {
+	switch l.kind {
+	case maxPool, pick, concat, clamp:
+	default:
+		return nil
+	}
+	s := f.tensors[l.in[0]].scale
+	for _, t := range l.in {
+		if o := f.tensors[t].scale; s == nil || o == nil || *o != *s {
+			return nil
+		}
+	}
+	if l.kind == clamp && !(onCode(s, l.lo) && onCode(s, l.hi)) {
+		return nil
+	}
+	return s
+}
+
+// onCode tells a bound that is a code's value, or none.
+func onCode(s *graph.Scale, bound float32) bool {
+	code := float64(bound) / s.Step
+	return math.IsInf(code, 0) || math.Abs(code-math.Round(code)) < 1e-3
+}
+
+// joins tells a concatenation none of whose inputs can be beyond the codes of a scale.
+func (f *fused) joins(t int, s graph.Scale) bool {
+	lo, hi := s.Bounds()
+	for _, l := range f.layers {
+		if l.out != t || l.kind != concat {
+			continue
+		}
+		return !slices.ContainsFunc(l.in, func(in int) bool {
+			o := f.tensors[in].scale
+			if o == nil {
+				return true
+			}
+			from, to := o.Bounds()
+			return from < lo-s.Step/2 || to > hi+s.Step/2
+		})
+	}
+	return false
+}
+
+// rescaled tells a clamp that leaves codes as they are, or of something that is no code.
+func (f *fused) rescaled(l *layer) bool {
+	from, to := f.tensors[l.in[0]].scale, f.tensors[l.out].scale
+	return from == nil || to != nil && *from == *to
+}

@@ -1,0 +1,512 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// A network in int8. A map's code q stands for Step * (q - Zero), with one step and one zero point a map; weights are
+// symmetric, with one step an output channel. A layer computes, in integers alone,
+//
+//	t = rnd((sum w*q + bias[c]) * mul[c], shift[c])
+//
+// where bias holds the layer's bias and what the input's zero point adds (padding reads the zero point), mul has 17
+// bits, and rnd(x, n) is x / 2^n rounded to the nearest integer, of two the even one: ONNX's QuantizeLinear rounds so.
+// Behind it come a residual or second operand (Sum), a curve, the output's zero point and the clamp.
+//
+// A wide layer keeps 16 bits in its weights, and in maps that wide layers alone make and read. Nothing else differs.
+
+// Codes say how integers stand for a map's values.
+type Codes struct {
+	Step float64
+	Zero int
+	Wide bool // 16 bits, else 8
+}
+
+// Bounds are the lowest and the highest code.
+func (c Codes) Bounds() (lo, hi int) {
+	if c.Wide {
+		return math.MinInt16, math.MaxInt16
+	}
+	return math.MinInt8, math.MaxInt8
+}
+
+// Code is the code nearest to a value.
+func (c Codes) Code(x float64) int16 {
+	lo, hi := c.Bounds()
+	return int16(min(max(math.RoundToEven(x/c.Step)+float64(c.Zero), float64(lo)), float64(hi)))
+}
+
+// Value is what a code stands for.
+func (c Codes) Value(code int16) float64 { return c.Step * float64(int(code)-c.Zero) }
+
+// Scaling is a factor Mul / 2^Shift.
+type Scaling struct {
+	Mul   int32 // below 2^17
+	Shift uint8 // at most MaxShift
+}
+
+const mulBits = 17
+
+// scaling is the nearest factor.
+func scaling(f float64) Scaling {
+	_, e := math.Frexp(f)
+	s := min(max(mulBits-e, 0), MaxShift)
+	if math.Round(math.Ldexp(f, s)) >= 1<<mulBits {
+		s-- // rounded up to the next power of two
+	}
+	return Scaling{int32(math.Round(math.Ldexp(f, max(s, 0)))), uint8(max(s, 0))}
+}
+
+// Of is x * s, rounded to the nearest, of two to the even.
+func (s Scaling) Of(x int64) int64 { return RoundEven(x*int64(s.Mul), s.Shift) }
+
+// RoundEven is x / 2^n, rounded to the nearest integer, of two to the even one.
+func RoundEven(x int64, n uint8) int64 {
+	if n == 0 {
+		return x
+	}
+	return (x + 1<<(n-1) - 1 + x>>n&1) >> n
+}
+
+// Sum adds two numbers of different steps: rnd(a*A + b*B, Shift).
+type Sum struct {
+	A, B  int32
+	Shift uint8
+}
+
+func sumOf(a, b float64) *Sum {
+	s := scaling(max(a, b)).Shift
+	return &Sum{int32(math.Round(math.Ldexp(a, int(s)))), int32(math.Round(math.Ldexp(b, int(s)))), s}
+}
+
+// Of is the sum.
+func (s *Sum) Of(a, b int64) int64 { return RoundEven(a*int64(s.A)+b*int64(s.B), s.Shift) }
+
+// Layer8 holds the integers of a layer in int8; fields that its operator lacks are zero.
+type Layer8 struct {
+	Wide    bool
+	Weights []int16
+	Steps   []float64 // of the weights, by output channel
+	Bias    []int32
+	// Scales take the sum to the output's step, or to the sum's or curve's: one an output channel of a Conv; one an
+	// input of a Concat; of an AvgPool one, or one a number of pixels under the window; else one.
+	Scales []Scaling
+	// Sum, of an Add and of a Conv with a residual, whose t saturates at 16 bits before.
+	Sum    *Sum
+	Curve  *abi.Curve // takes 16 bits, gives the output's code with its zero point
+	Lo, Hi int16      // of the output's code
+}
+
+// Int8 is a network in int8.
+type Int8 struct {
+	Graph  *graph.Graph
+	Maps   []Codes  // by tensor
+	Layers []Layer8 // by node
+}
+
+// Bits are those of a layer's weights.
+func (n *Int8) Bits(layer int) int {
+	if n.Layers[layer].Wide {
+		return 16
+	}
+	return 8
+}
+
+// Input is an image in codes.
+func (n *Int8) Input(dst []int16, x []float32) {
+	for i, v := range x {
+		dst[i] = n.Maps[n.Graph.Input].Code(float64(v))
+	}
+}
+
+// Seen is what images showed of every map of a graph.
+type Seen struct {
+	g     *graph.Graph
+	o     Options
+	maps  []*spread // by tensor
+	front []*spread // by node: what its function is applied to
+}
+
+// See runs images through a graph. Networks whose file holds all scales, and no function, need none.
+func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
+	o = o.defaults()
+	first, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	workers := Workers(g, o.Workers, n)
+	seen := make([]*Seen, workers)
+	errs := make([]error, workers)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for w := range workers {
+		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes))}
+		seen[w] = s
+		for t := range s.maps {
+			s.maps[t] = &spread{}
+		}
+		for i := range g.Nodes {
+			if g.Nodes[i].Function != nil {
+				s.front[i] = &spread{}
+			}
+		}
+		runner := first
+		if w > 0 {
+			runner = first.Clone()
+		}
+		runner.Before = func(n int, values []float32) { s.front[n].add(values) }
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = s.add(runner, image, i)
+			}
+		})
+	}
+	wait.Wait()
+	for w, s := range seen {
+		if errs[w] != nil {
+			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
+		}
+		for t := range s.maps {
+			if w > 0 {
+				seen[0].maps[t].merge(s.maps[t])
+			}
+		}
+		for i := range s.front {
+			if w > 0 && s.front[i] != nil {
+				seen[0].front[i].merge(s.front[i])
+			}
+		}
+	}
+	return seen[0], nil
+}
+
+func (s *Seen) add(r *graph.Runner, image func(i int) ([]float32, error), i int) error {
+	x, err := image(i)
+	if err != nil {
+		return err
+	}
+	tensors, err := r.Run(x)
+	if err != nil {
+		return fmt.Errorf("image %d: %w", i, err)
+	}
+	for t, values := range tensors {
+		s.maps[t].add(values)
+		if d := s.maps[t].hi - s.maps[t].lo; math.IsInf(d, 0) || math.IsNaN(d) {
+			return fmt.Errorf("%w: image %d: tensor %q is not finite", ErrCalibration, i, s.g.Tensors[t].Name)
+		}
+	}
+	return nil
+}
+
+// covered is the part of what was seen that codes cover.
+func (s *spread) covered(r Range) (lo, hi float64) {
+	switch {
+	case r.Percentile > 0:
+		both := s.signed[0]
+		for b, n := range s.signed[1] {
+			both[b] += n
+		}
+		most := both.within(r, s.largest(), 1)
+		return max(s.lo, -most), min(s.hi, most)
+	case r.MSE:
+		return s.leastError()
+	}
+	return s.lo, s.hi
+}
+
+// leastError tries shares of both ends for the least squared error of 255 steps.
+func (s *spread) leastError() (lo, hi float64) {
+	type bin struct {
+		x float64
+		n float64
+	}
+	var bins []bin
+	for side, sign := range []float64{-1, 1} {
+		for b, n := range s.signed[side] {
+			if n > 0 {
+				bins = append(bins, bin{sign * (edge(b) + edge(b-1)) / 2, float64(n)})
+			}
+		}
+	}
+	const parts = 20
+	least := math.Inf(1)
+	for i := parts; i > parts/4; i-- {
+		for j := parts; j > parts/4; j-- {
+			a, b := s.lo*float64(i)/parts, s.hi*float64(j)/parts
+			step, sum := (b-a)/math.MaxUint8, 0.0
+			for _, v := range bins {
+				beyond := max(0, a-v.x, v.x-b)
+				sum += v.n * max(step*step/12, beyond*beyond)
+			}
+			if sum < least {
+				lo, hi, least = a, b, sum
+			}
+			if s.hi == 0 {
+				break
+			}
+		}
+		if s.lo == 0 {
+			break
+		}
+	}
+	return lo, hi
+}
+
+// single is a step as a quantised file holds it.
+func single(step float64) float64 { return max(float64(float32(step)), math.SmallestNonzeroFloat32) }
+
+// codesOf are the codes that cover a range, zero exactly.
+func codesOf(lo, hi float64, wide bool) Codes {
+	lo, hi = min(lo, 0), max(hi, 0)
+	switch {
+	case lo == hi:
+		return Codes{Step: 1, Wide: wide}
+	case wide:
+		return Codes{Step: single(max(-lo, hi) / math.MaxInt16), Wide: true}
+	}
+	step := single((hi - lo) / math.MaxUint8)
+	return Codes{Step: step, Zero: int(math.Round(math.MinInt8 - lo/step))}
+}
+
+// Network is the graph in int8, with these nodes wide; nil is none. The file's own scales are kept, except of wide maps.
+func (s *Seen) Network(wide []bool) (*Int8, error) {
+	if wide == nil {
+		wide = make([]bool, len(s.g.Nodes))
+	}
+	n := &Int8{Graph: s.g, Maps: s.codes(wide), Layers: make([]Layer8, len(s.g.Nodes))}
+	for i := range n.Layers {
+		n.Layers[i].Wide = wide[i]
+		if err := s.build(n, i); err != nil {
+			return nil, fmt.Errorf("network %s: layer %d (%q): %w", s.g.Name, i, s.g.Nodes[i].Name, err)
+		}
+	}
+	return n, nil
+}
+
+// Computes tells nodes that multiply or add, which can be wide or not; pools and concatenations take what they get.
+func Computes(op graph.Op) bool { return op == graph.Conv || op == graph.Add || op == graph.Mul }
+
+// codes chooses every map's codes.
+func (s *Seen) codes(wide []bool) []Codes {
+	g := s.g
+	group := make([]int, len(g.Tensors)) // maps that share codes, as what joins or pools them computes nothing
+	for t := range group {
+		group[t] = t
+	}
+	// A map is wide where wide layers make and read it, and no other that computes.
+	narrow, broad := make([]bool, len(g.Tensors)), make([]bool, len(g.Tensors))
+	for i := range g.Nodes {
+		node := &g.Nodes[i]
+		if Computes(node.Op) {
+			by := narrow
+			if wide[i] {
+				by = broad
+			}
+			by[node.Output] = true
+			for _, t := range node.Reads() {
+				by[t] = true
+			}
+		}
+		for _, t := range node.Inputs {
+			if node.Op == graph.MaxPool || node.Op == graph.Concat {
+				group[find(group, int(t))] = find(group, int(node.Output))
+			}
+		}
+	}
+	whole := map[graph.TensorID]bool{g.Input: true}
+	for _, x := range g.Exits {
+		whole[x.Tensor] = true
+	}
+	lo, hi, small, large := make([]float64, len(group)), make([]float64, len(group)), make([]bool, len(group)), make([]bool, len(group))
+	for t := range group {
+		a, b := s.maps[t].lo, s.maps[t].hi
+		if !whole[graph.TensorID(t)] {
+			a, b = s.maps[t].covered(s.o.Range)
+		}
+		k := find(group, t)
+		lo[k], hi[k] = min(lo[k], a*s.o.Headroom), max(hi[k], b*s.o.Headroom)
+		small[k], large[k] = small[k] || narrow[t], large[k] || broad[t]
+	}
+	for i := range g.Nodes { // what a clamp bounds needs no more
+		node := &g.Nodes[i]
+		if k := find(group, int(node.Output)); group[node.Output] == k && (node.Op != graph.Concat && node.Op != graph.MaxPool) && alone(group, k) {
+			lo[k], hi[k] = max(lo[k], float64(node.ClampLo)), min(hi[k], float64(node.ClampHi))
+		}
+	}
+	out := make([]Codes, len(group))
+	for t := range out {
+		k := find(group, t)
+		out[t] = codesOf(lo[k], hi[k], large[k] && !small[k])
+		if f, ok := g.Scales[graph.TensorID(t)]; ok && !out[t].Wide {
+			out[t] = Codes{Step: f.Step, Zero: f.Zero}
+		}
+	}
+	return out
+}
+
+// alone tells a group of one map.
+func alone(group []int, k int) bool {
+	n := 0
+	for t := range group {
+		if find(group, t) == k {
+			n++
+		}
+	}
+	return n == 1
+}
+
+const (
+	// A Conv's t in front of a residual has 16 bits: so many steps finer than the output's 8, and so many coarser than
+	// 16, so that a sum whose parts are larger than itself fits.
+	midFiner, midCoarser = 64, 4
+	curveBits            = 7  // fraction of a code in which a curve is fitted
+	maxCurveShift        = 31 // CURVE_SHIFT
+	biasBits             = 30 // of a bias before the zero point's part
+)
+
+func (s *Seen) build(n *Int8, i int) error {
+	node, l := &s.g.Nodes[i], &n.Layers[i]
+	in, out := n.Maps[node.Inputs[0]], n.Maps[node.Output]
+	l.Lo, l.Hi = bound(node.ClampLo, out), bound(node.ClampHi, out)
+	step, mid := out.Step, out.Wide // of what the curve or the zero point comes behind
+	if node.Function != nil {
+		front := s.front[i]
+		frac := fraction(orOne(front.largest()*s.o.Headroom), maxFrac)
+		step, mid = math.Ldexp(1, -frac), true
+		to := &graph.Function{Name: "Line", Alpha: 1 / out.Step, Beta: float64(out.Zero), Of: []*graph.Function{node.Function}}
+		finer := curveBits
+		if out.Wide {
+			finer = 0
+		}
+		var err error
+		if l.Curve, _, err = fit(to, front, s.o.Headroom, frac, finer); err != nil {
+			return err
+		}
+		coarsen(l.Curve, finer)
+	}
+	switch node.Op {
+	case graph.Conv:
+		if err := l.convolution(node, in); err != nil {
+			return err
+		}
+		t := step
+		if node.Residual != graph.None {
+			if t = step / midFiner; mid {
+				t = step * midCoarser
+			}
+			l.Sum = sumOf(t/step, n.Maps[node.Residual].Step/step)
+		}
+		for _, w := range l.Steps {
+			l.Scales = append(l.Scales, scaling(in.Step*w/t))
+		}
+	case graph.Add:
+		l.Sum = sumOf(in.Step/step, n.Maps[node.Inputs[1]].Step/step)
+	case graph.Mul:
+		l.Scales = []Scaling{scaling(in.Step * n.Maps[node.Inputs[1]].Step / step)}
+	case graph.MaxPool, graph.Concat:
+		for _, t := range node.Inputs {
+			l.Scales = append(l.Scales, scaling(n.Maps[t].Step/step))
+		}
+	case graph.AvgPool:
+		divisors, _, err := averages(s.g, i)
+		if err != nil {
+			return err
+		}
+		l.Scales = make([]Scaling, node.Window.KH*node.Window.KW+1)
+		for taps, d := range divisors {
+			l.Scales[taps] = scaling(in.Step / step / float64(d))
+		}
+	}
+	return nil
+}
+
+// bound is a clamp's code.
+func bound(v float32, c Codes) int16 {
+	lo, hi := c.Bounds()
+	return int16(min(max(math.Round(float64(v)/c.Step)+float64(c.Zero), float64(lo)), float64(hi)))
+}
+
+// coarsen drops bits of a curve's result.
+func coarsen(c *abi.Curve, bits int) {
+	c.Shift += uint8(bits)
+	for ; c.Shift > maxCurveShift; c.Shift-- {
+		for i := range c.Segments {
+			g := &c.Segments[i]
+			g.Slope, g.Offset = int16(RoundEven(int64(g.Slope), 1)), int32(RoundEven(int64(g.Offset), 1))
+		}
+	}
+}
+
+// convolution makes integers of weights and bias: with the file's steps where it has some, else with the largest weight
+// of each output channel as 127, or what the accumulator holds.
+func (l *Layer8) convolution(node *graph.Node, in Codes) error {
+	most, limit := float64(math.MaxInt8), float64(math.MaxInt32)
+	if l.Wide {
+		most, limit = math.MaxInt16, float64(Limit-1)
+	}
+	lo, hi := in.Bounds()
+	reach := float64(max(hi-in.Zero, in.Zero-lo)) // of an input beside its zero point
+	per := len(node.Weights) / len(node.Bias)
+	l.Weights, l.Bias, l.Steps = make([]int16, len(node.Weights)), make([]int32, len(node.Bias)), make([]float64, len(node.Bias))
+	for c, b := range node.Bias {
+		w, q := node.Weights[c*per:(c+1)*per], l.Weights[c*per:(c+1)*per]
+		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) {
+			l.Steps[c] = step
+		} else {
+			sum, large := 0.0, 0.0
+			for _, v := range w {
+				sum, large = sum+math.Abs(float64(v)), max(large, math.Abs(float64(v)))
+			}
+			// The bias has to fit 31 bits with what the zero point adds, the sum the accumulator.
+			bias := math.Abs(float64(b)) / in.Step
+			step := math.Ldexp(bias, -biasBits)
+			if large > 0 {
+				step = max(step, large/most, (sum*(reach+float64(abs(int64(in.Zero)))+1)+2*bias)/limit)
+			} else if step = math.Ldexp(bias, -20); b == 0 {
+				step = 1
+			}
+			step = single(step)
+			l.Steps[c] = step
+			for k, v := range w {
+				q[k] = int16(math.RoundToEven(float64(v) / step))
+			}
+		}
+		total, size := 0.0, 0.0
+		for _, v := range q {
+			total, size = total+float64(v), size+math.Abs(float64(v))
+		}
+		bias := math.RoundToEven(float64(b) / (in.Step * l.Steps[c]))
+		if all := size*reach + math.Abs(bias); all > limit || math.Abs(bias-float64(in.Zero)*total) > math.MaxInt32 {
+			return fmt.Errorf("%w: channel %d: sum|w| * %v + |bias| reaches %.0f, a sum of %d bits and a bias of 32 are possible",
+				ErrOverflow, c, reach, all, bits.Len64(uint64(limit))+1)
+		}
+		l.Bias[c] = int32(bias - float64(in.Zero)*total)
+	}
+	return nil
+}
+
+// onSteps writes the codes of weights if they lie on steps.
+func onSteps(w []float32, step float64, q []int16) bool {
+	for k, v := range w {
+		code := math.Round(float64(v) / step)
+		if math.Abs(float64(v)/step-code) > 1e-3 || code < math.MinInt8 || code > math.MaxInt8 {
+			return false
+		}
+		q[k] = int16(code)
+	}
+	return true
+}
+
+func fileStep(node *graph.Node, c int) float64 {
+	if node.Steps == nil {
+		return 0
+	}
+	return node.Steps[c]
+}

@@ -257,12 +257,14 @@ def main() -> int:
     parser.add_argument("--wheels", type=Path, required=True, help="folder with scikit-image's and scikit-learn's wheels")
     parser.add_argument("--work", type=Path, required=True, help="folder for models; emptied as it goes")
     parser.add_argument("--config", default="zc706")
-    parser.add_argument("--only", nargs="*", help="these networks alone; writes nothing")
+    parser.add_argument("--only", nargs="*", help="these networks alone, again where --resume knows them; writes nothing without --out")
     parser.add_argument("--check", action="store_true", help="write nothing, fail where fewer than thirty agree")
     parser.add_argument("--part", choices=["all", "agree", "survey", "none"], default="all", help="none: only put together what --resume names")
     parser.add_argument("--resume", nargs="*", type=Path, default=[], metavar="FILE", help="results that are there already")
-    parser.add_argument("--out", type=Path, default=HERE / "thirty.json")
+    parser.add_argument("--out", type=Path, help="default: thirty.json beside this program")
     args = parser.parse_args()
+    writes = not args.check and (args.out or not args.only)
+    args.out = args.out or HERE / "thirty.json"
     torch.set_num_threads(1)
     args.work.mkdir(parents=True, exist_ok=True)
     calibrate, held = unpack(args.wheels, args.work / "photos")
@@ -274,6 +276,9 @@ def main() -> int:
             result[part] |= known[part]
     lists = {"agree": AGREE, "survey": sorted(set(SURVEY) - set(AGREE)), "all": AGREE + sorted(set(SURVEY) - set(AGREE)), "none": []}
     names = args.only or lists[args.part]
+    for name in args.only or []:
+        for part in ("agree", "survey"):
+            result[part].pop(name, None)
     model = args.work / "network.onnx"
     for n, name in enumerate(names):
         known = result["agree"].get(name, {})
@@ -314,7 +319,7 @@ def main() -> int:
         print(f"{n + 1}/{len(names)} {name}: {said}", flush=True)
         for path in args.work.glob(model.stem + "*"):
             path.unlink()
-        if not args.only and not args.check:
+        if writes:
             write(result, args.out)
     if args.part == "none":
         write(result, args.out)

@@ -44,7 +44,7 @@ struct Layer {
   i32 k_h, k_w, s_h, s_w, pad_t, pad_l;
   i32 op, residual, res_shift, shift, avg_table, avg_mul, avg_shift, lo, hi;
   u32 epoch, index; // of the stream; of the kernel in its program
-  u32 batch, tiles_p, tiles_c, blocks, timed, each; // each: tiles of a block, one after the other
+  u32 tiles_p, tiles_c, blocks, timed, from, to; // of a sample; the blocks take the tiles from ... to - 1 in turns
   i32 depth, step_y, step_x, step_c; // products of an output; a step of DEPTH in the window's rows, pixels and channels
   u32 sample[MAX_BATCH]; // slots
 };
@@ -179,7 +179,7 @@ struct Tile {
 };
 
 DEVICE Tile tile_of(const Layer &l, unsigned block) {
-  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = l.batch == 1 ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
+  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = block < tiles ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
   return Tile{(char *)l.slots + l.stride * l.sample[sample], (int)row * PIXELS, (int)(tile - row * columns) * CHANNELS};
 }
 
@@ -379,8 +379,7 @@ DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
 
 DEVICE void layer(const Layer &l, unsigned block BLOCK_ARGS) {
   if (l.timed) ONCE EARLIEST(((Control *)l.control)->began, NOW());
-  const u32 tiles = l.tiles_p * l.tiles_c * l.batch;
-  for (u32 i = block * l.each; i < (block + 1) * l.each && i < tiles; i++)
+  for (u32 i = l.from + block; i < l.to; i += l.blocks)
     if (!(l.op == OP_GEMM ? gemm(l, i BLOCK_PASS) : pool(l, i BLOCK_PASS))) return;
   ended(l);
 }

@@ -21,8 +21,6 @@ type Network struct {
 	// Exit is the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
 	Input int64 // bytes
-	// Whole: kernels pad with all blocks or not at all, as in host/gpu/cuda, where a launch has no block offset.
-	Whole bool
 }
 
 // NetworkName and Kind make it what a GPU loads (device.Artefact).
@@ -103,12 +101,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 			}
 		}
 		as, all := Heads(as, p)
-		head := Profile(&kp.Kernels[i], p)
-		head.Whole = l.Whole
-		for j := range all {
-			all[j].Whole = l.Whole
-		}
-		b.heads = append(b.heads, head)
+		b.heads = append(b.heads, Profile(&kp.Kernels[i], p))
 		b.all, b.as = append(b.all, all), append(b.as, as)
 	}
 	l.batches[n-1] = b

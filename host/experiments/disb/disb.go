@@ -222,6 +222,13 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
 	}
+	if m.Pad {
+		for _, name := range names {
+			if err := d.Learn(name, 1); err != nil {
+				return nil, err
+			}
+		}
+	}
 	// The first network is loaded under every system of a workload.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err

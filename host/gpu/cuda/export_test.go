@@ -70,7 +70,7 @@ func InTheWay(g, f *Standing) bool {
 	made := func(s *Standing) *flow {
 		f := &flow{rt: s.Priority, cleaning: s.Cleaning, ticket: s.Ticket, lane: &lane{key: laneKey{units: s.Units}}}
 		if f.in = f.lane; s.There {
-			f.next = 1
+			f.flying = 1
 			f.in.fly = []fly{{ticket: s.Ticket, flows: [kernels.MaxRoles]*flow{f}}}
 		}
 		return f
@@ -94,7 +94,7 @@ func Late(f, g Aged) bool {
 	for i, a := range []Aged{g, f} {
 		x := &flow{work: &device.Work{Limit: int64(a.Limit)}, patience: now.Add(-a.Still), lane: &lane{}}
 		if x.in = x.lane; a.There {
-			x.next = 1
+			x.flying = 1
 			x.in.fly = []fly{{ticket: uint64(i + 1), flows: [kernels.MaxRoles]*flow{x}}}
 		}
 		l.flows = append(l.flows, x)

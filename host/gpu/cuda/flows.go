@@ -35,7 +35,9 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	oldest int   // oldest layer in flight, of oldest..next-1
+	begun  int   // its tiles that were launched beside other kernels; only of layers that something leads back to
+	oldest int   // oldest layer that has not ended
+	flying int   // launches in flight that have a part of it
 	in     *lane // the lane in which those are
 	state  state
 	killed bool
@@ -119,13 +121,13 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 
 // leave stops a launch, at once if its kernels may be killed or none is on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
-	if f.state == running && f.oldest == f.next && f.aborting {
+	if f.state == running && f.flying == 0 && f.aborting {
 		if err := l.away(f, f.next); err != nil {
 			l.fail(f, err)
 		}
 		return
 	}
-	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
+	if f.state == asking || f.killed || f.state == collecting && (!kill || f.flying == 0) {
 		return // it ends by itself just as soon
 	}
 	if !kill {
@@ -192,7 +194,7 @@ func (l *launcher) fail(f *flow, err error) {
 
 // end ends a launch after its stream is done, so that nothing uses its slots.
 func (l *launcher) end(f *flow, ev device.Event) {
-	if f.in != f.lane && f.oldest < f.next { // it pads another launch
+	if f.in != f.lane && f.flying > 0 { // it pads another launch
 		if err := l.lib.Wait(f.in.stream); err != nil {
 			ev = device.Event{Kind: device.Failed, Err: scope(err)}
 			l.lost = err
@@ -254,7 +256,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return true, err
 		}
 		moved = moved || f.next != before
-		if f.next > f.last() && !f.cleaning && (f.oldest == f.next || f.in == n) {
+		if f.next > f.last() && !f.cleaning && (f.flying == 0 || f.in == n) {
 			return true, l.collect(f)
 		}
 	case collecting:
@@ -263,7 +265,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		}
 		return true, l.pass(f)
 	case leaving:
-		if f.oldest < f.next {
+		if f.flying > 0 {
 			return moved, nil
 		}
 		if !f.killed {
@@ -303,13 +305,14 @@ func (l *launcher) resume(f *flow) (kernel int, err error) {
 	stopped, first := int(word), f.net.b.Network.Exits[f.seg].First
 	l.counts.Kills++
 	l.counts.Stopped = stopped
-	if stopped < first || stopped >= f.next {
+	if stopped < first || stopped >= f.next && f.begun == 0 || stopped > f.next {
 		return 0, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
 	}
 	kernel = f.net.entries[stopped]
 	if l.cfg.Short && kernel < stopped {
 		kernel++
 	}
+	f.begun = 0
 	l.counts.Ran -= f.next - stopped // these did not run
 	l.counts.Again += f.next - kernel
 	return kernel, nil

@@ -41,7 +41,8 @@ type fly struct {
 	event  driver.Event
 	ticket uint64                  // driver order of launches
 	flows  [kernels.MaxRoles]*flow // all except the first pad
-	at     [kernels.MaxRoles]int   // kernel index of each
+	upTo   [kernels.MaxRoles]int   // the kernels of each that have ended when this has
+	begun  [kernels.MaxRoles]int   // tiles of the next one that have
 }
 
 // giveBack makes a lane free again.

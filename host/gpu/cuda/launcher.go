@@ -50,6 +50,7 @@ type launcher struct {
 	start   time.Time // origin of anchors' times
 	anchor  anchor
 	heads   [][]sched.Version
+	rest    []sched.Version // heads point to it
 	owners  []*flow
 	pads    []sched.Padding
 	beds    []pad

@@ -2,11 +2,13 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // Facts describe a GPU, its driver, and the kernels on it.
@@ -115,8 +117,7 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 		return nil, refuse("units %v of %d", u, d.info.Units)
 	}
 	err = d.ask(func(l *launcher) error {
-		out, err = l.profile(network, batch, n, u, false)
-		return err
+		return l.timed(network, batch, u, false, timing(&out, n))
 	})
 	return out, err
 }
@@ -125,10 +126,86 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 // queued before the first begins, divided by their number.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
-		out, err = l.profile(network, 1, n, device.Units{}, true)
-		return err
+		return l.timed(network, 1, device.Units{}, true, timing(&out, n))
 	})
 	return out, err
+}
+
+// timing takes n times of each kernel.
+func timing(out *[]Timed, n int) timer {
+	return func(i int, name string, k *kernels.Layer, run func() (int64, error)) error {
+		if n < 1 {
+			return refuse("%d runs", n)
+		}
+		ns, err := times(n, run)
+		*out = append(*out, Timed{Layer: i, Name: name, Blocks: int(k.To), Ns: ns})
+		return err
+	}
+}
+
+// Learn times the kernels of a loaded network on the GPU, alone at a batch, for padding: a launch of no work, one with a
+// tile on each SM, and the whole kernel. What was learnt is kept for the bundle. Without it, and on the fake, whose times
+// say nothing, padding goes by estimates.
+func (d *Device) Learn(network string, batch int) error {
+	return d.ask(func(l *launcher) error {
+		net := l.nets[network]
+		if net == nil || l.cfg.Params == nil || l.lib.Fake() {
+			return nil
+		}
+		key := profiled{net.b, batch, *l.cfg.Params, true}
+		known.Lock()
+		learnt := known.of[key]
+		known.Unlock()
+		if learnt == nil {
+			estimates, err := net.profile(batch, l.cfg.Params)
+			if err != nil {
+				return err
+			}
+			if learnt, err = l.learn(network, batch, estimates); err != nil {
+				return err
+			}
+			keep(key, learnt)
+		}
+		net.profiles[batch] = learnt
+		return nil
+	})
+}
+
+const learnRuns = 3 // of each launch; the shortest counts
+
+// learn is what Learn keeps. Blocks beside each other are taken to share an SM's time.
+func (l *launcher) learn(network string, batch int, estimates []sched.Version) (out []sched.Version, err error) {
+	out = slices.Clone(estimates)
+	return out, l.timed(network, batch, device.Units{}, true, func(i int, _ string, k *kernels.Layer, run func() (int64, error)) error {
+		tiles, sms := k.To, max(1, l.parts.sms(device.Units{}))
+		var least [3]int64
+		for j, to := range []uint32{1, min(tiles, uint32(sms)), tiles} {
+			if k.To, k.Blocks = to, min(to, uint32(l.full(sms))); j == 0 {
+				k.From = 1 // nothing is left to do
+			}
+			ns, err := times(learnRuns, run)
+			if err != nil {
+				return err
+			}
+			k.From, least[j] = 0, slices.Min(ns)
+		}
+		v := &out[i]
+		v.BlockNs = max(1, least[1]-least[0])
+		v.KernelNs, v.FullNs = max(v.BlockNs, least[2]-least[0]), v.BlockNs*int64(v.Occupancy)
+		return nil
+	})
+}
+
+// times are those of n runs.
+func times(n int, run func() (int64, error)) (all []int64, err error) {
+	for range n {
+		ns, err := run()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, ns)
+	}
+	return all, nil
 }
 
 const (
@@ -136,20 +213,21 @@ const (
 	paceNs       = 200_000 // time of a blocking kernel before them: longer than it takes to queue them
 )
 
-// profile times a network's kernels; paced selects Pace's way.
-func (l *launcher) profile(network string, batch, n int, u device.Units, paced bool) (out []Timed, err error) {
+// timer times a kernel, or a part of it, by runs.
+type timer func(i int, name string, k *kernels.Layer, run func() (ns int64, err error)) error
+
+// timed has a timer time each of a network's kernels, of which it may take a part; paced selects Pace's way.
+func (l *launcher) timed(network string, batch int, u device.Units, paced bool, do timer) (err error) {
 	net := l.nets[network]
 	switch {
 	case net == nil:
-		return nil, refuse("network %q is not loaded", network)
+		return refuse("network %q is not loaded", network)
 	case batch < 1 || batch > kernels.MaxBatch || batch > len(net.free):
-		return nil, refuse("a batch of %d; there are %d free slots", batch, len(net.free))
-	case n < 1:
-		return nil, refuse("%d runs", n)
+		return refuse("a batch of %d; there are %d free slots", batch, len(net.free))
 	}
 	ln, err := l.lane(laneKey{units: u})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -177,13 +255,13 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	each, stand := 1, func() error { return nil }
 	if paced {
 		before, fails := l.stands(ln.stream, 1, paceNs)
 		if fails != nil {
-			return nil, fails
+			return fails
 		}
 		defer func() {
 			if fails := before.free(); err == nil {
@@ -195,28 +273,26 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 			each = 2
 		}
 	}
+	run := func() (ns int64, err error) {
+		if err := stand(); err != nil {
+			return 0, err
+		}
+		ms, err := l.between(at, ln, int(ln.layer.Blocks), each)
+		return int64(float64(ms) * 1e6 / float64(each)), err
+	}
 	for i := range net.layers {
-		t := Timed{Layer: i, Name: net.b.Names[i]}
 		*ln.layer = net.layers[i]
 		ln.layer.Control, ln.layer.Epoch = uint64(ln.control), ln.epoch
 		for k := range batch {
 			ln.layer.Sample[k] = uint32(net.free[k])
 		}
-		ln.layer.Grid(batch, 1)
-		t.Blocks = int(ln.layer.Blocks)
-		for range n {
-			if err := stand(); err != nil {
-				return nil, err
-			}
-			ms, err := l.between(at, ln, t.Blocks, each)
-			if err != nil {
-				return nil, err
-			}
-			t.Ns = append(t.Ns, int64(float64(ms)*1e6/float64(each)))
+		ln.layer.Grid(batch)
+		ln.layer.Blocks = min(ln.layer.Blocks, uint32(l.full(l.parts.sms(u))))
+		if err := do(i, net.b.Names[i], ln.layer, run); err != nil {
+			return err
 		}
-		out = append(out, t)
 	}
-	return out, nil
+	return nil
 }
 
 // between times launches of a lane's layer between two events, in ms.

@@ -31,14 +31,7 @@ type network struct {
 	free    []int  // free slots; the last is taken first
 	pages   []page // for inputs being copied
 
-	versions map[int]*versions // by batch
-}
-
-// versions are a network's kernels at one batch as padding sees them, with the tiles per block of each version.
-type versions struct {
-	heads []sched.Version // of the kernel itself
-	all   [][]sched.Version
-	each  [][]int
+	profiles map[int][]sched.Version // by batch: the kernels as padding sees them
 }
 
 // alignment of data in blob.
@@ -116,47 +109,28 @@ func (n *network) place(weights, slots driver.Ptr) {
 }
 
 // profile returns a network's kernels at a batch as padding sees them.
-func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
-	if n.versions == nil {
-		n.versions = map[int]*versions{}
-	}
-	if v := n.versions[batch]; v != nil {
+func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error) {
+	if v := n.profiles[batch]; v != nil {
 		return v, nil
-	}
-	p, err := Program(n.b, batch, params)
-	if err != nil {
-		return nil, err
-	}
-	more, err := Versions(n.b, batch)
-	if err != nil {
-		return nil, err
 	}
 	known.Lock()
-	defer known.Unlock()
-	if v := known.of[profiled{b: n.b, batch: batch, params: *params}]; v != nil { // profiled before
-		n.versions[batch] = v
-		return v, nil
-	}
-	v := &versions{}
-	for i := range p.Kernels {
-		head := gpu.Profile(&p.Kernels[i], params)
-		head.Whole = true // a launch has no block offset
-		v.heads = append(v.heads, head)
-		as, all := gpu.Heads(append([]kernel.Kernel{p.Kernels[i]}, more[i]...), params)
-		each := make([]int, len(as))
-		tiles := p.Kernels[i].Blocks
-		for k := range as {
-			all[k].Whole = true
-			for each[k] = 1; (tiles+each[k]-1)/each[k] != as[k].Blocks; each[k] *= 2 {
-			}
+	key := profiled{b: n.b, batch: batch, params: *params}
+	v := known.of[key]
+	known.Unlock()
+	if v == nil {
+		p, err := Program(n.b, batch, params)
+		if err != nil {
+			return nil, err
 		}
-		v.all, v.each = append(v.all, all), append(v.each, each)
+		for i := range p.Kernels {
+			v = append(v, gpu.Profile(&p.Kernels[i], params))
+		}
+		keep(key, v)
 	}
-	n.versions[batch] = v
-	if len(known.of) >= 64 {
-		clear(known.of)
+	if n.profiles == nil {
+		n.profiles = map[int][]sched.Version{}
 	}
-	known.of[profiled{b: n.b, batch: batch, params: *params}] = v
+	n.profiles[batch] = v
 	return v, nil
 }
 
@@ -165,12 +139,22 @@ type profiled struct {
 	b      *bundle.Bundle
 	batch  int
 	params sim.Params
+	learnt bool // on a GPU, of which a process has one kind
 }
 
 var known = struct {
 	sync.Mutex
-	of map[profiled]*versions
-}{of: map[profiled]*versions{}}
+	of map[profiled][]sched.Version
+}{of: map[profiled][]sched.Version{}}
+
+func keep(key profiled, v []sched.Version) {
+	known.Lock()
+	defer known.Unlock()
+	if len(known.of) >= 64 {
+		clear(known.of)
+	}
+	known.of[key] = v
+}
 
 // Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated, by the
 // kernels' instructions.
@@ -181,7 +165,7 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 		if err != nil {
 			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
 		}
-		out.Kernels = append(out.Kernels, kernelOf(&l, b.Names[i], batch, 1))
+		out.Kernels = append(out.Kernels, kernelOf(&l, b.Names[i], batch))
 	}
 	for _, e := range b.Network.Exits {
 		out.Exits = append(out.Exits, e.Last)
@@ -189,36 +173,15 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 	return out, p.Check()
 }
 
-// kernelOf is a layer for a batch with a number of tiles per block.
-func kernelOf(l *kernels.Layer, name string, batch, each int) kernel.Kernel {
-	l.Grid(batch, each)
+// kernelOf is a layer for a batch, with a block for each tile.
+func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
+	l.Grid(batch)
 	k := l.Kernel(name)
 	k.Blocks, k.Regs, k.Shared = int(l.Blocks), registers, kernels.SharedBytes
 	k.BlockNs = float64(l.Steps()) / clockGHz
-	k.Bytes = int64(k.Blocks) * l.BlockBytes()
+	k.Bytes = int64(k.Blocks) * l.TileBytes()
 	return k
 }
-
-// Versions returns versions of a bundle's kernels besides Program's: fewer, longer blocks, which need fewer SMs at a
-// time.
-func Versions(b *bundle.Bundle, batch int) (out [][]kernel.Kernel, err error) {
-	for i := range b.Layers {
-		l, err := layerOf(&b.Layers[i])
-		if err != nil {
-			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
-		}
-		var all []kernel.Kernel
-		l.Grid(batch, 1)
-		for tiles, each := l.Blocks, 2; each <= maxEach && each <= int(tiles); each *= 2 {
-			all = append(all, kernelOf(&l, b.Names[i], batch, each))
-		}
-		out = append(out, all)
-	}
-	return out, nil
-}
-
-// maxEach is the most tiles of a block.
-const maxEach = 64
 
 // Assumptions without a GPU: registers as ptxas reports them for sm_90.
 const (
@@ -231,9 +194,8 @@ const (
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
-		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit, Whole: true,
-		Program:  func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
-		Versions: func(batch int) ([][]kernel.Kernel, error) { return Versions(b, batch) },
+		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit,
+		Program: func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
 	}
 }
 

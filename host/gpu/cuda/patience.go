@@ -12,7 +12,7 @@ func (l *launcher) ticket() uint64 {
 
 // since is the ticket of a flow's oldest kernel in flight; waits: it has none.
 func (f *flow) since() (ticket uint64, waits bool) {
-	if f.oldest == f.next {
+	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning
 	}
 	for i := range f.in.fly {
@@ -28,7 +28,7 @@ func (f *flow) since() (ticket uint64, waits bool) {
 // inTheWay reports whether f can only move after g: f waits and g is on the GPU or has priority, or both are on the
 // same units and g came first or has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
-	flies := g.oldest < g.next
+	flies := g.flying > 0
 	mine, waits := f.since()
 	switch {
 	case g == f:

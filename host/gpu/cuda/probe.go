@@ -223,7 +223,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		defer func() { back(part) }()
 	}
 	for _, p := range []*lane{whole, part} {
-		*p.layer = kernels.Layer{Control: uint64(p.control), Epoch: p.epoch + 1, OutW: 1, KW: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1, Op: kernels.MaxPool}
+		*p.layer = kernels.Layer{Control: uint64(p.control), Epoch: p.epoch + 1, OutW: 1, KW: 1, TilesP: 1, TilesC: 1, Blocks: 1, To: 1, Op: kernels.MaxPool}
 		p.layer.Slots = uint64(p.control)
 	}
 	each := func(d *time.Duration, f func(i int) error) {

@@ -17,7 +17,7 @@ import (
 // Counts count what the launcher did.
 type Counts struct {
 	Ran    int // ended kernels
-	Padded int // of these, run beside a priority kernel in its launch
+	Padded int // of these, those whose last tiles ran beside a priority kernel in its launch
 	Roles  int // most kernels in one launch
 	// Proxies counts launches of several kernels, by the registers per thread of the variant used.
 	Proxies map[int]int
@@ -73,7 +73,7 @@ func (l *launcher) putAside(rt *flow) {
 		}
 		f.aside = true
 		l.hear(gpu.Order{Did: gpu.PutAside, Launch: f.work.Launch.ID})
-		if f.oldest == f.next {
+		if f.flying == 0 {
 			continue
 		}
 		if l.since.IsZero() {
@@ -98,7 +98,7 @@ func (l *launcher) settle() {
 	if !l.since.IsZero() {
 		away := true
 		for _, f := range l.flows {
-			away = away && (!f.aside || f.oldest == f.next && f.state != leaving && f.state != asking)
+			away = away && (!f.aside || f.flying == 0 && f.state != leaving && f.state != asking)
 		}
 		if away {
 			l.meet.away = time.Now()
@@ -123,6 +123,9 @@ func (l *launcher) settle() {
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {
+		if f.begun > 0 { // nobody else knows which part
+			at = f.net.entries[at]
+		}
 		l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
 		return nil
 	}
@@ -173,8 +176,9 @@ func (l *launcher) landed(n *lane) {
 		if f == nil {
 			continue
 		}
-		f.oldest = one.at[i] + 1
-		l.counts.Ran++
+		l.counts.Ran += one.upTo[i] - f.oldest
+		f.oldest = one.upTo[i]
+		f.flying--
 	}
 	copy(n.fly, n.fly[1:])
 	n.fly = n.fly[:len(n.fly)-1]
@@ -182,7 +186,7 @@ func (l *launcher) landed(n *lane) {
 
 // push launches kernels of a flow if it is its turn.
 func (l *launcher) push(f *flow) error {
-	if f.aside || f.cleaning || f.next > f.last() || f.oldest < f.next && f.in != f.lane {
+	if f.aside || f.cleaning || f.next > f.last() || f.flying > 0 && f.in != f.lane {
 		return nil
 	}
 	s := gpu.Standing{RealTime: f.rt, First: true, Others: l.realTime(), Preempting: !l.since.IsZero()}
@@ -211,41 +215,56 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets a layer to a flow's next kernel, with each tiles per block.
-func (f *flow) args(k *kernels.Layer, each int) {
+// args sets a layer to what is left of a flow's next kernel, or to some tiles of it, on so many blocks at most.
+func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
 	for i, s := range f.reqs {
 		k.Sample[i] = uint32(s.slot)
 	}
-	k.Grid(len(f.reqs), each)
+	k.Grid(len(f.reqs))
+	if k.From = uint32(f.begun); tiles > 0 {
+		k.To = min(k.To, k.From+uint32(tiles))
+	}
+	k.Blocks = min(k.To-k.From, uint32(blocks))
 }
 
-// pad is a kernel that runs beside a priority kernel.
+// pad is a part of a kernel that runs beside a priority kernel.
 type pad struct {
-	flow *flow
-	each int // tiles per block
-	sms  int // SMs assigned to it
+	flow  *flow
+	tiles int
+	sms   int // SMs assigned to it
+}
+
+// fly adds a flow's part of a launch, which args has set.
+func (one *fly) add(role int, f *flow, k *kernels.Layer) {
+	whole := k.To == k.TilesP*k.TilesC*uint32(len(f.reqs))
+	one.flows[role], one.upTo[role], one.begun[role] = f, f.next, int(k.To)
+	if whole {
+		one.upTo[role], one.begun[role] = f.next+1, 0
+	}
 }
 
 // launch queues a flow's next kernel, with kernels of other flows beside it if there are any.
 func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
-	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket(), flows: [kernels.MaxRoles]*flow{f}, at: [kernels.MaxRoles]int{f.next}}
+	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket()}
 	order := gpu.Order{Launch: f.work.Launch.ID, Kernel: f.next}
 	fn, role, args := l.layer, n.layer, &n.args
 	if len(beside) > 0 {
 		role, args = &n.roles[0], &n.padded
 	}
-	f.args(role, 1)
+	f.args(role, 0, l.full(l.parts.sms(n.key.units)))
+	one.add(0, f, role)
 	if f.met != nil && f.met.timed && f.next == f.met.kernel {
 		role.Timed = 1
 	}
 	blocks := role.Blocks
 	for i, p := range beside {
-		p.flow.args(&n.roles[i+1], p.each)
+		// A block on each SM that it may have, which takes one tile after the other.
+		p.flow.args(&n.roles[i+1], p.tiles, p.sms)
+		one.add(i+1, p.flow, &n.roles[i+1])
 		blocks += n.roles[i+1].Blocks
-		one.flows[i+1], one.at[i+1] = p.flow, p.flow.next
 		if l.cfg.Heard != nil {
 			order.Beside = append(order.Beside, gpu.Beside{Launch: p.flow.work.Launch.ID, Kernel: p.flow.next, SMs: p.sms})
 		}
@@ -264,12 +283,12 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	// From here on the kernel counts as in flight, whatever else fails.
 	n.given++
 	n.fly = append(n.fly, one)
-	f.next++
-	f.in = n
-	for _, p := range beside {
-		p.flow.in = n
-		p.flow.next++
-		l.counts.Padded++
+	for i, f := range one.flows[:1+len(beside)] {
+		if i > 0 && one.begun[i] == 0 {
+			l.counts.Padded++
+		}
+		f.next, f.begun, f.in = one.upTo[i], one.begun[i], n
+		f.flying++
 	}
 	l.counts.Roles = max(l.counts.Roles, 1+len(beside))
 	l.hear(order)
@@ -282,23 +301,24 @@ func (l *launcher) beside(f *flow) ([]pad, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.heads, l.owners, l.beds = l.heads[:0], l.owners[:0], l.beds[:0]
+	l.heads, l.owners, l.beds, l.rest = l.heads[:0], l.owners[:0], l.beds[:0], l.rest[:0]
 	for _, b := range l.flows {
 		if b.rt || !b.aside || b.aborting || b.cleaning || b.state != running || b.next > b.last() ||
-			b.lane.key.units != f.lane.key.units || b.oldest < b.next && b.in != f.lane || b.net.entries[b.next] == idem.Never {
+			b.lane.key.units != f.lane.key.units || b.flying > 0 && b.in != f.lane || b.net.entries[b.next] == idem.Never {
 			continue
 		}
 		v, err := b.net.profile(len(b.reqs), l.cfg.Params)
 		if err != nil {
 			return nil, err
 		}
-		all := v.all[b.next]
-		l.heads, l.owners = append(l.heads, all[:min(len(all), max(1, l.cfg.Mode.Versions))]), append(l.owners, b)
+		l.rest = append(l.rest, v[b.next])
+		one := l.rest[len(l.rest)-1:]
+		one[0].Done = b.begun
+		l.heads, l.owners = append(l.heads, one), append(l.owners, b)
 	}
-	l.pads = sched.Pad(&rt.heads[f.next], l.parts.sms(f.lane.key.units), l.heads, l.pads[:0])
+	l.pads = sched.Pad(&rt[f.next], l.parts.sms(f.lane.key.units), l.heads, l.pads[:0])
 	for _, p := range l.pads[:min(len(l.pads), kernels.MaxRoles-1)] {
-		b := l.owners[p.Queue]
-		l.beds = append(l.beds, pad{b, b.net.versions[len(b.reqs)].each[b.next][p.Version], p.Units})
+		l.beds = append(l.beds, pad{l.owners[p.Queue], p.Blocks, p.Units})
 	}
 	return l.beds, nil
 }

@@ -37,6 +37,17 @@ func h200(t testing.TB) *sim.Params {
 	return &p
 }
 
+// small is a GPU of few SMs, which the fake is until the test ends.
+func small(t testing.TB) *sim.Params {
+	t.Helper()
+	_, h := library(t)
+	h.GPUs(1, 8)
+	t.Cleanup(func() { h.GPUs(1, 132) })
+	p := h200(t)
+	p.SMs = 8
+	return p
+}
+
 // expected is what an input shows at each exit.
 func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand) (in []int16, want [][]int16) {
 	t.Helper()
@@ -53,7 +64,19 @@ func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand)
 func TestModes(t *testing.T) {
 	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-plain", "reef-dkp", "reef"} {
 		t.Run(name, func(t *testing.T) {
-			r := start(t, cuda.Config{Mode: mode(t, name), Params: h200(t), Through: true})
+			m, p := mode(t, name), h200(t)
+			if m.Pad {
+				p = small(t) // what runs beside does not fit whole
+			}
+			parts, last := 0, map[gpu.Beside]bool{}
+			r := start(t, cuda.Config{Mode: m, Params: p, Through: true, Heard: func(o gpu.Order) {
+				for _, b := range o.Beside {
+					if b.SMs = 0; last[b] {
+						parts++
+					}
+					last[b] = true
+				}
+			}})
 			r.h.Slow(1)
 			rng := rand.New(rand.NewPCG(*seed, 11))
 			be, bp := long(t)
@@ -71,9 +94,11 @@ func TestModes(t *testing.T) {
 				id   device.RequestID
 				want [][]int16
 				seg  int
+				work device.Work
 			}
 			live := map[device.WorkID]*running{}
 			var kept []device.Event
+			aborted := 0
 			begin := func(i, priority int) {
 				b := bundles[i]
 				in, want := expected(t, b, programs[i], rng)
@@ -94,7 +119,7 @@ func TestModes(t *testing.T) {
 				}
 				l := launch(b, 0, len(b.Network.Exits)-1, 2, next)
 				l.Launch.Priority, l.Launch.ID = priority, device.LaunchID(next)
-				live[r.begin(l)] = &running{b, next, want, 0}
+				live[r.begin(l)] = &running{b, next, want, 0, l}
 			}
 			take := func() {
 				var e device.Event
@@ -104,6 +129,13 @@ func TestModes(t *testing.T) {
 					e = r.event()
 				}
 				x := live[e.Work]
+				if x != nil && e.Kind == device.Aborted && e.Resume.Segment == x.seg {
+					delete(live, e.Work)
+					x.work.Launch.First, x.work.Launch.Kernel = x.seg, e.Resume.Kernel
+					live[r.begin(x.work)] = x
+					aborted++
+					return
+				}
 				if x == nil || e.Kind != device.Passed || e.Segment != x.seg || len(e.Report.Results) != 1 {
 					t.Fatalf("event %+v (%v)", e, e.Err)
 				}
@@ -118,15 +150,20 @@ func TestModes(t *testing.T) {
 					delete(live, e.Work)
 				}
 			}
-			m := mode(t, name)
 			var c cuda.Counts
-			for round := 0; round < 5 || round < 100 && ((c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold); round++ {
+			for round := 0; round < 5 || round < 100 && ((c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold || (parts > 0) != m.Pad || aborted == 0); round++ {
 				begin(0, 0)
 				begin(1, 0)
 				for range 3 {
 					time.Sleep(time.Duration(rng.Int64N(3_000_000)))
 					begin(2, 1)
 					begin(2*rng.IntN(2), 1)
+				}
+				for id, x := range live { // one that may be padding
+					if x.work.Launch.Priority == 0 && rng.IntN(2) == 0 {
+						r.d.Abort(0, id, rng.IntN(2) == 0)
+						break
+					}
 				}
 				for len(live) > 0 {
 					take()
@@ -136,8 +173,8 @@ func TestModes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			t.Logf("seed %d: %d kernels, %d padded, %d kills, %d run again, %d preemptions", *seed, c.Ran, c.Padded, c.Kills, c.Again, len(c.Preemptions))
-			if (c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold {
+			t.Logf("seed %d: %d kernels, %d padded, %d more in parts, %d kills, %d run again, %d preemptions, %d aborted", *seed, c.Ran, c.Padded, parts, c.Kills, c.Again, len(c.Preemptions), aborted)
+			if (parts > 0) != m.Pad || aborted == 0 || (c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold {
 				t.Errorf("%+v of a mode %+v", c, m)
 			}
 		})
@@ -163,6 +200,9 @@ func TestSameOrders(t *testing.T) {
 	for k, name := range []string{"reef-dkp", "reset", "wait", "streams", "xsched1", "reef-dkp", "reef", "reef", "reef-dkp"} {
 		t.Run(name, func(t *testing.T) {
 			m, p := mode(t, name), h200(t)
+			if k > 6 {
+				p = small(t)
+			}
 			be, _ := network(t, *seed+500+uint64(k), 2)
 			another, _ := network(t, *seed+700+uint64(k), 2)
 			other := *another

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
@@ -33,8 +34,29 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
+// held is how many blocks of a kernel of so many registers a thread an SM holds.
+func (l *launcher) held(registers int) int {
+	return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
+}
+
+// full is how many blocks of one layer's kernel so many SMs hold. More of them would only have to be started, and to
+// leave, when the launch is stopped: blocks take tiles in turns.
+func (l *launcher) full(sms int) int {
+	if l.resident == 0 {
+		return math.MaxInt32
+	}
+	return l.resident * max(1, sms)
+}
+
 // warm runs every kernel once without work: the driver may load a kernel at its first launch only.
 func (l *launcher) warm() (err error) {
+	if l.cfg.Params != nil {
+		own, err := l.lib.Registers(l.layer, l.dev)
+		if err != nil {
+			return err
+		}
+		l.resident = l.held(own)
+	}
 	at, _, free, err := l.scratch(1<<10, l.copies)
 	if err != nil {
 		return err
@@ -57,7 +79,7 @@ func (l *launcher) warm() (err error) {
 	}
 	// A block leaves at once if its epoch differs from Control's.
 	roles := new(kernels.Roles)
-	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, InC: 1, OutW: 1, KW: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
+	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, InC: 1, OutW: 1, KW: 1, TilesP: 1, TilesC: 1, Blocks: 1, To: 1}
 	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
 		return err
 	}
@@ -90,14 +112,7 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 // loadProxies loads the kernel of several roles under each limit that allows more blocks on an SM than the one
 // before.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
-	held := func(registers int) int {
-		return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
-	}
-	own, err := l.lib.Registers(l.layer, l.dev)
-	if err != nil {
-		return err
-	}
-	l.resident, l.proxies = held(own), nil
+	l.proxies = nil
 	if l.counts.Proxies == nil {
 		l.counts.Proxies = map[int]int{}
 	}
@@ -117,10 +132,11 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 				return err
 			}
 		}
+		var err error
 		if x.registers, err = l.lib.Registers(x.function, l.dev); err != nil {
 			return err
 		}
-		if x.resident = held(x.registers); x.resident <= most {
+		if x.resident = l.held(x.registers); x.resident <= most {
 			continue // fewer registers without more blocks
 		}
 		most = x.resident

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -71,6 +72,9 @@ func (b *bench) padding(ctx context.Context) error {
 		}
 		share := Config{N: b.N*(round+1)/all - b.N*round/all, For: b.For / time.Duration(len(ways)*all)}
 		err = b.with(ctx, cuda.Config{Mode: m}, batch+1, func(r *rig) error {
+			if err := errors.Join(r.d.Learn(be.Network.Name, batch), r.d.Learn(rt.Network.Name, 1)); err != nil {
+				return err
+			}
 			before, err := r.alone(ctx, be, batch)
 			alone = append(alone, before...)
 			if err != nil {

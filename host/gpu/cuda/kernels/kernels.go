@@ -163,19 +163,19 @@ type Layer struct {
 
 	Op, Residual, ResShift, Shift, AvgTable, AvgMul, AvgShift, Lo, Hi int32
 
-	Epoch, Index                  uint32
-	Batch, TilesP, TilesC, Blocks uint32
-	Timed, Each                   uint32
-	Depth, StepY, StepX, StepC    int32
-	Sample                        [MaxBatch]uint32
+	Epoch, Index               uint32
+	TilesP, TilesC, Blocks     uint32
+	Timed, From, To            uint32
+	Depth, StepY, StepX, StepC int32
+	Sample                     [MaxBatch]uint32
 }
 
-// Grid sets the batch and the blocks, each of which computes each tiles.
-func (l *Layer) Grid(batch, each int) {
-	l.Batch, l.Each = uint32(batch), uint32(each)
+// Grid sets the tiles of a batch, with a block for each.
+func (l *Layer) Grid(batch int) {
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
 	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels
-	l.Blocks = (l.TilesP*l.TilesC*l.Batch + l.Each - 1) / l.Each
+	l.From, l.To = 0, l.TilesP*l.TilesC*uint32(batch)
+	l.Blocks = l.To
 	row := l.KW * l.InC
 	l.Depth, l.StepY, l.StepX, l.StepC = l.KH*row, Depth/row, Depth%row/l.InC, Depth%row%l.InC
 }

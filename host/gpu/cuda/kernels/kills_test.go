@@ -85,7 +85,8 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 				blob = binary.LittleEndian.AppendUint32(blob, uint32(rng.IntN(2001)-1000))
 			}
 		}
-		l.Grid(1, 1+rng.IntN(3))
+		l.Grid(1)
+		l.Blocks = 1 + rng.Uint32N(3) // tiles of a block: kills.cpp has tiles of its own
 		layers = append(layers, l)
 	}
 	return layers, slot, blob
@@ -170,7 +171,8 @@ func deepest() (all []program) {
 			InRow: 4 * uint32(half), OutRow: 2, OutOffset: 4 * uint32(half), InH: 1, InW: 2, InC: half, InPix: half, OutH: 1, OutW: 1, OutC: 1, OutPix: 1,
 			KH: 1, KW: 2, SH: 1, SW: 1, Shift: x.shift, Lo: -32768, Hi: 32767, Bias: 4 * uint64(half),
 		}
-		l.Grid(1, 1)
+		l.Grid(1)
+		l.Blocks = 1
 		p := program{layers: []kernels.Layer{l}}
 		for range 2 * half {
 			p.slot = binary.LittleEndian.AppendUint16(p.slot, uint16(x.in))

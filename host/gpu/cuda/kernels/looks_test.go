@@ -9,7 +9,8 @@ import (
 
 // Looks describes the looks at the epoch in one PTX entry, and what a product costs between them.
 type Looks struct {
-	All     int // number of looks: a load past the L1, then a barrier that all threads leave alike
+	All     int // barriers that all threads leave alike, by what a look has loaded
+	Loads   int // loads past the L1
 	InSteps int // of these, in the loop over a product's steps, run once in Poll steps
 	Look    int // instructions of that look
 	Product int // instructions between a step's two barriers, run once a step by every thread
@@ -28,7 +29,7 @@ func (l Looks) Share(steps int) float64 {
 var (
 	ptxLabel  = regexp.MustCompile(`^(\$\S+):`)
 	ptxBranch = regexp.MustCompile(`\bbra(?:\.uni)?\s+(\$\S+);`)
-	ptxLoad   = regexp.MustCompile(`^ld\.(volatile|relaxed\.\w+)\.global\.u32\s`)
+	ptxLoad   = regexp.MustCompile(`^(?:@%\w+ |@p )?ld\.(volatile|relaxed\.\w+)\.global\.u32\s`)
 )
 
 // LooksOf analyses an entry of a PTX.
@@ -60,14 +61,13 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		}
 	}
 	l.All = len(votes)
-	for _, v := range votes {
-		from := v
-		for from > 0 && !ptxLoad.MatchString(code[from]) && v-from < 16 {
-			from--
+	for _, x := range code {
+		if ptxLoad.MatchString(x) {
+			l.Loads++
 		}
-		if !ptxLoad.MatchString(code[from]) {
-			return l, fmt.Errorf("kernels: %s: no volatile load is before %q", entry, code[v])
-		}
+	}
+	if l.Loads < l.All {
+		return l, fmt.Errorf("kernels: %s: %d volatile loads for %d votes", entry, l.Loads, l.All)
 	}
 	first, second := 0, 0 // the barriers around a step's product
 	for i := range syncs[:max(0, len(syncs)-1)] {

@@ -40,33 +40,31 @@ func (l *Layer) Narrow() bool {
 	return l.InC%wide != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
 }
 
-// Steps is the least number of clocks of a block that has an SM to itself: an SM issues as many instructions a clock as
-// a block has warps.
+// Steps is the least number of clocks of a tile whose block has an SM to itself: an SM issues as many instructions a clock
+// as a block has warps.
 func (l *Layer) Steps() int64 {
 	cost := int64(StepCost)
 	switch {
 	case l.Op != GEMM:
-		return int64(l.Each) * (TileCost + TapCost*((l.taps()+3)/4*4)) // four at a time
+		return TileCost + TapCost*((l.taps()+3)/4*4) // four at a time
 	case l.Narrow():
 		cost = NarrowCost
 	}
-	return int64(l.Each) * (TileCost + cost*steps(l))
+	return TileCost + cost*steps(l)
 }
 
 // Interval is the number of clocks between two looks of a block, at most, on an SM that holds so many.
 func (l *Layer) Interval(blocks int) int64 {
-	one := *l
-	one.Each = 1
-	return int64(blocks) * (TileCost + (one.Steps()-TileCost+l.Looks()-1)/l.Looks())
+	return int64(blocks) * (TileCost + (l.Steps()-TileCost+l.Looks()-1)/l.Looks())
 }
 
-// BlockBytes is the memory traffic of a block.
-func (l *Layer) BlockBytes() int64 {
-	out := int64(l.Each) * 2 * Pixels * Channels
+// TileBytes is the memory traffic of a tile.
+func (l *Layer) TileBytes() int64 {
+	const out = 2 * Pixels * Channels
 	if l.Op != GEMM {
 		return out * (1 + int64(l.KH)*int64(l.KW))
 	}
-	return out + int64(l.Each)*steps(l)*2*Depth*(Pixels+Channels)
+	return out + steps(l)*2*Depth*(Pixels+Channels)
 }
 
 // steps of a product's inner loop.

@@ -319,8 +319,9 @@ int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::func
 
 // Which address ranges a layer may touch is the launcher's to get right: what can be checked is.
 bool legal(const Layer &l, u64 of) {
-  if (!inside(device_memory, l.control, sizeof(Control), of) || l.batch < 1 || l.batch > MAX_BATCH) return false;
-  for (u32 i = 0; i < l.batch; i++)
+  const u32 tiles = l.tiles_p * l.tiles_c;
+  if (!inside(device_memory, l.control, sizeof(Control), of) || l.from >= l.to || l.to > MAX_BATCH * tiles) return false;
+  for (u32 i = l.from / tiles; i <= (l.to - 1) / tiles; i++)
     if (!inside(device_memory, l.slots + (u64)l.stride * l.sample[i], (size_t)l.stride, of)) return false;
   return true;
 }

@@ -13,7 +13,8 @@ typedef int i32;
 #define SYNC amd_sync()
 #define BLOCK_ARGS
 #define BLOCK_PASS
-#define LOOK
+#define LOOK (void)0
+#define PEEK(v, x, until) if (!(until) && __builtin_amdgcn_workitem_id_x() == 0) v = LOAD(x)
 #define ANY(c) amd_any(__builtin_amdgcn_workitem_id_x() == 0 && (c))
 #define ONCE if (__builtin_amdgcn_workitem_id_x() == 0)
 // The word is another queue's to write, while the kernel runs: past the caches of the CU.

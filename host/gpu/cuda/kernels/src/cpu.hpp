@@ -25,8 +25,8 @@ struct Watch {
 #define SYNC
 #define BLOCK_ARGS , const Watch *watch
 #define BLOCK_PASS , watch
-#define LOOK \
-  if (watch) watch->look(watch->of)
+#define LOOK watch ? watch->look(watch->of) : (void)0
+#define PEEK(v, x, until) if (!(until)) v = LOAD(x)
 #define ANY(x) (x)
 #define ONCE
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)

@@ -13,8 +13,11 @@ typedef int i32;
 #define SYNC __syncthreads()
 #define BLOCK_ARGS
 #define BLOCK_PASS
-#define LOOK
+#define LOOK (void)0
 // One thread looks, all leave or none.
+#define PEEK(v, word, until)                                                                                            \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %2, 0;\n\t@p ld.volatile.global.u32 %0, [%1];\n\t}" : "+r"(v) \
+               : "l"(&(word)), "r"((until) | threadIdx.x))
 #define ANY(c) __syncthreads_or(threadIdx.x == 0 && (c))
 #define ONCE if (threadIdx.x == 0)
 #define LOAD(x) (*(volatile unsigned *)&(x))

@@ -1,6 +1,6 @@
 // The kernels as a GPU sees them.
 
-extern "C" __global__ void __launch_bounds__(THREADS_N) sluice_layer(const __grid_constant__ Layer l) {
+extern "C" __global__ void __launch_bounds__(THREADS_N, 6) sluice_layer(const __grid_constant__ Layer l) {
   layer(l, blockIdx.x);
 }
 

@@ -44,7 +44,7 @@ struct Layer {
   i32 k_h, k_w, s_h, s_w, pad_t, pad_l;
   i32 op, residual, res_shift, shift, avg_table, avg_mul, avg_shift, lo, hi;
   u32 epoch, index; // of the stream; of the kernel in its program
-  u32 batch, tiles_p, tiles_c, blocks, timed, each; // each: tiles of a block, one after the other
+  u32 tiles_p, tiles_c, blocks, timed, from, to; // of a sample; the blocks take the tiles from ... to - 1 in turns
   i32 depth, step_y, step_x, step_c; // products of an output; a step of DEPTH in the window's rows, pixels and channels
   u32 sample[MAX_BATCH]; // slots
 };
@@ -63,11 +63,18 @@ DEVICE short finish(const Layer &l, i64 x, int shift) {
   return (short)(x < l.lo ? l.lo : x);
 }
 
-// leave says whether the block has to; then it has been noted.
-DEVICE bool leave(const Layer &l BLOCK_ARGS) {
+// look is the stream's epoch, or what was seen before where it is not time. It comes from beyond the L1: a product asks for it a step before it acts on it.
+// It does so without a branch, so that a step stays one.
+DEVICE u32 look(const Layer &l, u32 until, u32 before BLOCK_ARGS) {
+  if (!until) LOOK;
+  PEEK(before, ((Control *)l.control)->epoch, until);
+  return before;
+}
+
+// leave says whether the block has to, by the epoch that it saw; then it has been noted.
+DEVICE bool leave(const Layer &l, u32 seen) {
   Control *c = (Control *)l.control;
-  LOOK;
-  if (!ANY(LOAD(c->epoch) != l.epoch)) return false;
+  if (!ANY(seen != l.epoch)) return false;
   ONCE {
     if (LOAD(c->stopped) > l.index) LEAST(c->stopped, l.index); // it only falls: most blocks find it there
     LATEST(c->gone, NOW());
@@ -179,7 +186,7 @@ struct Tile {
 };
 
 DEVICE Tile tile_of(const Layer &l, unsigned block) {
-  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = l.batch == 1 ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
+  const u32 columns = FRESH(l.tiles_c), tiles = l.tiles_p * columns, sample = block < tiles ? 0 : block / tiles, tile = block - sample * tiles, row = tile / columns;
   return Tile{(char *)l.slots + l.stride * l.sample[sample], (int)row * PIXELS, (int)(tile - row * columns) * CHANNELS};
 }
 
@@ -254,6 +261,7 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
   const Tile g = tile_of(l, block);
   const int pixels = l.out_h * l.out_w;
   const bool vectors = wide(l);
+  u32 seen = look(l, 0, l.epoch BLOCK_PASS); // not before the block begins: what comes behind a stopped kernel has to leave
   THREADS(t) {
     UNROLL for (int i = 0; i < 4; i++) MINE(sum, t, i) = Sum{};
     Cursor &c = MINE(at, t, 0);
@@ -263,7 +271,7 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
     if (vectors) fetch(l, g, t, c, MINE(next, t, 0), &MINE(next, t, 1));
   }
   for (int d0 = 0; d0 < l.depth;) {
-    if (leave(l BLOCK_PASS)) return false;
+    if (leave(l, seen)) return false;
     if (d0 % CARRY_EACH == 0) THREADS(t) UNROLL for (int i = 0; i < 4; i++) carry(MINE(sum, t, i));
     for (int n = 0; n < POLL && d0 < l.depth; n++, d0 += DEPTH) {
       THREADS(t) {
@@ -277,6 +285,7 @@ DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
         }
       }
       SYNC;
+      seen = look(l, (u32)(n ^ (POLL - 1)) | (u32)(d0 + DEPTH >= l.depth), seen BLOCK_PASS);
       THREADS(t) product(in, w, t, &MINE(sum, t, 0));
       SYNC;
     }
@@ -336,7 +345,7 @@ DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
   }
   const int step_y = parts / l.k_w, step_x = parts - step_y * l.k_w;
   for (int n = 0; n < window; n += WINDOW * parts) {
-    if (leave(l BLOCK_PASS)) return false;
+    if (leave(l, look(l, 0, l.epoch BLOCK_PASS))) return false;
     THREADS(t) {
       Cursor &c = MINE(at, t, 0);
       for (int k = 0; k < WINDOW && c.d < window; k += TAPS) {
@@ -379,8 +388,7 @@ DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
 
 DEVICE void layer(const Layer &l, unsigned block BLOCK_ARGS) {
   if (l.timed) ONCE EARLIEST(((Control *)l.control)->began, NOW());
-  const u32 tiles = l.tiles_p * l.tiles_c * l.batch;
-  for (u32 i = block * l.each; i < (block + 1) * l.each && i < tiles; i++)
+  for (u32 i = l.from + block; i < l.to; i += l.blocks)
     if (!(l.op == OP_GEMM ? gemm(l, i BLOCK_PASS) : pool(l, i BLOCK_PASS))) return;
   ended(l);
 }

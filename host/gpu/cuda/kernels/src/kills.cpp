@@ -4,7 +4,7 @@
 // which one on the program is taken up when that was stopped. A trial runs a program with up to DEPTH
 // kernels queued, stops it wherever a block looks at its epoch, chosen at random, goes on as the table
 // says, up to four times, and compares the whole slot with that of an undisturbed run, whose
-// kernels are of one tile a block.
+// kernels are of one tile a block. Each kernel is launched in two parts, as where a part of it has padded.
 //
 // It says first what undisturbed runs leave, as a hash.
 //
@@ -69,24 +69,29 @@ struct Run {
     __atomic_store_n(&r->control.epoch, r->control.epoch + 1, __ATOMIC_RELEASE);
   }
 
-  Layer ready(size_t i, u32 epoch, u32 each = 0) {
+  // ready is a kernel's first part of two, or its second one; each is how many tiles a block has.
+  Layer ready(size_t i, u32 epoch, bool rest, u32 each = 0) {
     Layer l = p.layers[i];
-    if (each) l.each = each; // another version of the kernel
+    if (!each) each = l.blocks;
     l.slots = (u64)slot.data(), l.control = (u64)&control;
     l.weights += (u64)p.blob.data(), l.bias += (u64)p.blob.data();
     l.epoch = epoch, l.index = (u32)i;
     l.tiles_p = (u32)(l.out_h * l.out_w + PIXELS - 1) / PIXELS, l.tiles_c = (u32)(l.out_c + CHANNELS - 1) / CHANNELS;
-    l.blocks = (l.tiles_p * l.tiles_c + l.each - 1) / l.each;
+    const u32 tiles = l.tiles_p * l.tiles_c, cut = (u32)((i + epoch) * 7 % (tiles + 1)); // another one when it is run again
+    l.from = rest ? cut : 0, l.to = rest ? tiles : cut;
+    l.blocks = (l.to - l.from + each - 1) / each;
     const i32 row = l.k_w * l.in_c;
     l.depth = l.k_h * row, l.step_y = DEPTH / row, l.step_x = DEPTH % row / l.in_c, l.step_c = DEPTH % row % l.in_c;
     return l;
   }
 
   void kernel(size_t i, u32 epoch, u32 each = 0) {
-    Layer l = ready(i, epoch, each);
     now = i;
     Watch w{look, this};
-    for (u32 b = 0; b < l.blocks; b++) alone(l, b, &w);
+    for (bool rest : {false, true}) {
+      const Layer l = ready(i, epoch, rest, each);
+      for (u32 b = 0; b < l.blocks; b++) alone(l, b, &w);
+    }
   }
 };
 
@@ -170,7 +175,8 @@ int main(int argc, char **argv) {
       size_t i = at, queued = 0;
       if (pair) {
         std::vector<Layer> rest;
-        for (; i < n; i++) rest.push_back(r.ready(i, epoch));
+        for (; i < n; i++)
+          for (bool second : {false, true}) rest.push_back(r.ready(i, epoch, second));
         pair->run(rest, r.stop_at, p.entries, &r.control.epoch);
       }
       for (; i < n && (r.control.epoch == epoch || queued < DEPTH_OF_QUEUE); i++) {

@@ -121,8 +121,8 @@ func (p *pl) clock() (mhz float64, err error) {
 	return mhz / float64(div), p.err
 }
 
-// stands returns an error if the PL has no clock, so that a read would never be answered.
-func (p *pl) stands(name string) error {
+// clockStopped is the error of a PL without a clock, where a read would never complete.
+func (p *pl) clockStopped(name string) error {
 	return fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
 }
 
@@ -137,7 +137,7 @@ func (p *pl) clockName() string {
 func (p *pl) awake() error {
 	mhz, err := p.clock()
 	if err == nil && mhz == 0 {
-		err = p.stands(p.clockName())
+		err = p.clockStopped(p.clockName())
 	}
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (p *pl) checkClock() (found string, err error) {
 	switch {
 	case err != nil:
 	case mhz == 0:
-		err = p.stands(name)
+		err = p.clockStopped(name)
 	case math.Abs(mhz/want-1) > 0.001:
 		err = fmt.Errorf("%w's clock %s is %.3f MHz, %s asks for %g, from which the design's MMCM makes its own: load the first-stage loader of this design's hardware platform",
 			errPL, name, mhz, p.board.Name, want)

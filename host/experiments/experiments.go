@@ -18,12 +18,12 @@ import (
 // ErrSetup is the error of a setup or point that cannot be run.
 var ErrSetup = errors.New("experiment")
 
-// Setup is what the points of an experiment share: a network and the images it is asked about.
+// Setup is the network and the images of an experiment, shared by its points.
 type Setup struct {
 	Bundle *bundle.Bundle
 	Table  *sched.Table          // of Bundle
 	Inputs [][]int16             // quantised images; request i (from 0) brings image i modulo their number
-	Exits  [][]device.ExitResult // by image: what it shows at every exit; exact, from the golden executor
+	Exits  [][]device.ExitResult // by image, the result of every exit, from the golden executor
 }
 
 // NewSetup takes the table from the bundle.
@@ -38,10 +38,10 @@ func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (
 	return &Setup{Bundle: b, Table: t, Inputs: inputs, Exits: exits}, nil
 }
 
-// Image is the image that a request brings.
+// Image is the image of a request.
 func (s *Setup) Image(id device.RequestID) int { return int((uint64(id) - 1) % uint64(len(s.Inputs))) }
 
-// Theta is an exit threshold: one value for every exit, or one an exit.
+// Theta is an exit threshold: one value for all exits, or one per exit.
 type Theta []float32
 
 // At is the threshold at an exit.
@@ -69,7 +69,7 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 // Confidence is device.Confidence of logits that are floats.
 func Confidence(logits []float32) (int, float32) {
 	best := 0
-	if len(logits) == 1 { // a yes-or-no question
+	if len(logits) == 1 { // a binary classifier
 		if logits[0] >= 0 {
 			best = 1
 		}
@@ -103,7 +103,7 @@ func (s *Setup) Service(theta Theta) float64 {
 type Point struct {
 	Policy string
 	BMax   int           // of the policy; 0: the device's
-	Levels []sched.Level // of fluid+theta, which without them is fluid+
+	Levels []sched.Level // of fluid+theta; without them it is fluid+
 	Loss   float64       // the accuracy that they may cost
 	Rate   float64       // requests per second; unused where Times are given
 	SLO    int64         // ns

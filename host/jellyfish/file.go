@@ -3,8 +3,6 @@
 package jellyfish
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -45,76 +43,43 @@ func Named(name string) (Zoo, error) {
 // its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such frames (0..1), and
 // the 99th percentile of its time in ms at batch 1, 2, .... NewZoo processes them; name is for errors.
 func ReadZoo(name string, r io.Reader) (Zoo, error) {
-	c := csv.NewReader(plaintext.NewReader(r))
-	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
-	head, err := c.Read()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: header %s,b1,b2,... expected: %w", ErrZoo, name, strings.Join(columns(), ","), err)
-	}
-	fixed := len(columns())
-	want := columns()
-	for b := 1; b <= len(head)-fixed && b <= mostBatch; b++ {
-		want = append(want, "b"+strconv.Itoa(b))
-	}
-	for i := range head {
-		if i >= len(want) || strings.TrimSpace(head[i]) != want[i] {
-			return nil, fmt.Errorf("%w: %s:1: column %d is %.40q, expected %s,b1,b2,... up to b%d", ErrZoo, name, i+1, head[i], strings.Join(columns(), ","), mostBatch)
-		}
-	}
-	if len(head) <= fixed {
-		return nil, fmt.Errorf("%w: %s:1: %d columns, expected %s,b1,b2,... up to b%d", ErrZoo, name, len(head), strings.Join(columns(), ","), mostBatch)
-	}
 	var nets []Net
-	for {
-		row, err := c.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	fixed, known := columns(), len(columns())
+	header := strings.Join(fixed, ",") + ",b1,b2,..."
+	err := plaintext.Table(name, r, func(head []string) error {
+		for i, n := range head {
+			want := "b" + strconv.Itoa(i-known+1)
+			if i < known {
+				want = fixed[i]
+			}
+			if n != want || i >= known+mostBatch {
+				return fmt.Errorf("column %d is %.40q, expected %s up to b%d", i+1, n, header, mostBatch)
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrZoo, name, err)
+		if len(head) <= known {
+			return fmt.Errorf("%d columns, expected %s up to b%d", len(head), header, mostBatch)
 		}
-		line, _ := c.FieldPos(0)
+		return nil
+	}, func(row *plaintext.Row) error {
 		if len(nets) == mostNets {
-			return nil, fmt.Errorf("%w: %s:%d: more than %d networks", ErrZoo, name, line, mostNets)
+			return fmt.Errorf("more than %d networks", mostNets)
 		}
-		n, err := net(row, want)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s:%d: %w", ErrZoo, name, line, err)
+		n := Net{Name: row.Text(0), Side: int(row.Whole(1, mostSide)), Bytes: row.Whole(2, mostBytes), Accuracy: row.Number(3, 1e-6, 1)}
+		if !names.Printable(n.Name) {
+			return fmt.Errorf("name: %.80q, expected characters that can be printed", n.Name)
+		}
+		for i := known; i < row.Len(); i++ {
+			n.P99 = append(n.P99, Time(math.Round(row.Number(i, 1e-3, mostMs)*1e6)))
 		}
 		nets = append(nets, n)
+		return row.Err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrZoo, err)
 	}
 	z, err := NewZoo(nets)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return z, nil
-}
-
-// net parses a line.
-func net(row, head []string) (n Net, err error) {
-	if len(row) != len(head) {
-		return n, fmt.Errorf("%d fields, expected %d", len(row), len(head))
-	}
-	number := func(i int, least, most float64) float64 {
-		v, bad := strconv.ParseFloat(strings.TrimSpace(row[i]), 64)
-		if (bad != nil || !(v >= least && v <= most)) && err == nil {
-			err = fmt.Errorf("%s: %.40q, expected %g to %g", head[i], row[i], least, most)
-		}
-		return v
-	}
-	whole := func(i int, most float64) int64 {
-		v := number(i, 1, most)
-		if v != math.Trunc(v) && err == nil {
-			err = fmt.Errorf("%s: %.40q, expected a whole number", head[i], row[i])
-		}
-		return int64(v)
-	}
-	if n.Name = strings.TrimSpace(row[0]); !names.Printable(n.Name) {
-		return n, fmt.Errorf("%s: %.80q, expected characters that can be printed", head[0], n.Name)
-	}
-	n.Side, n.Bytes, n.Accuracy = int(whole(1, mostSide)), whole(2, mostBytes), number(3, 1e-6, 1)
-	for i := len(columns()); i < len(row); i++ {
-		n.P99 = append(n.P99, Time(math.Round(number(i, 1e-3, mostMs)*1e6)))
-	}
-	return n, err
 }

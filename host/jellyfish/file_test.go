@@ -40,7 +40,7 @@ func TestReadZoo(t *testing.T) {
 		t.Errorf("%v, expected %v", got, z)
 	}
 	for _, bad := range []struct{ text, says string }{
-		{"", "header name,side,bytes,accuracy,b1,b2,... expected"},
+		{"", "zoo.csv: empty, a header is expected"},
 		{"name,side,bytes,accuracy\n", "zoo.csv:1: 4 columns"},
 		{"name,side,bytes,accuracy,b2\n", `column 5 is "b2"`},
 		{"name,side,bytes,accuracy,b1\n", "0 networks, expected 1..255"},

@@ -1,4 +1,4 @@
-// sluice classify: what a bundle says of pictures.
+// sluice classify: classifies images with a bundle.
 
 package main
 

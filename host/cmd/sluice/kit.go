@@ -1,4 +1,4 @@
-// sluice kit: creates what a board's image serves and tests itself with.
+// sluice kit: creates the bundle and test data for a board's image.
 
 package main
 

@@ -80,7 +80,7 @@ type prepared struct {
 // exits is the number of exits.
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
-// prepare reads the named bundle. Without one it imports, quantises and compiles a network, or uses a saved bundle
+// prepare reads the bundle of the command line. Without one it imports, quantises and compiles a network, or uses a saved bundle
 // with the same content. Flags that depend on the number of exits are checked before compiling.
 func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)

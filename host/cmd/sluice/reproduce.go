@@ -1,4 +1,4 @@
-// sluice reproduce: the claims of a publication beside what is simulated, each with its verdict and cause.
+// sluice reproduce: the claims of a publication, each with our value, verdict and cause.
 
 package main
 
@@ -46,11 +46,11 @@ type reproduceCmd struct {
 }
 
 func (*reproduceCmd) Help() string {
-	return `Makes the tables and figures of a publication by simulation, and says of each claim what is published, what
-comes out here with its 95 % interval over the seeds, and the verdict: holds (the interval lies within the claim's
-bounds), fails (beyond them), undecided (both), ill-posed, not-tried. Beside what does not hold stands the cause.
+	return `Reproduces the tables and figures of a publication by simulation. Each claim is printed with the published value,
+our mean with its 95 % interval over the seeds, and the verdict: holds (the interval is within the claim's bounds),
+fails (beyond them), undecided (both), ill-posed or not-tried. A claim that does not hold has a cause.
 
-Where all seeds give the same there is no interval, and a sign test decides: six seeds at least.
+If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
 Processor time with the defaults: fluid some 7 minutes, seeb 5, reef 2, strait 10, jellyfish 5.
 
@@ -61,21 +61,21 @@ Example:
   sluice reproduce seeb --vary --time 8s --seeds 1`
 }
 
-// reproducedDoc is what comes of one publication.
+// reproducedDoc is the result for one publication.
 type reproducedDoc struct {
 	cli.Header
 	Paper   string            `json:"paper"`
 	Seeds   []uint64          `json:"seeds"`
 	TimeNs  int64             `json:"time_ns"` // of a run; 0: counted by requests
 	N       int               `json:"n,omitempty"`
-	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files in place of the project's
-	Trace   *traceDoc         `json:"trace"`          // null: drawn
-	Begin   string            `json:"begin"`          // strait: what every predictor began with; "": as new
+	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the project's
+	Trace   *traceDoc         `json:"trace"`          // null: random arrivals
+	Begin   string            `json:"begin"`          // strait: checkpoint of every predictor; "": none
 	Rows    []frame.Statement `json:"rows"`
 	Numbers []frame.Row       `json:"numbers"`
 
 	Fits    map[string]*seeb.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
-	Open    seeb.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
+	Open    seeb.Open            `json:"open,omitempty"`           // seeb: values that the publication does not give
 	Assumed *edge.Assumed        `json:"assumed,omitempty"`        // jellyfish
 	Ratios  []edge.Ratio         `json:"ratios,omitempty"`
 
@@ -83,18 +83,18 @@ type reproducedDoc struct {
 	save     *predict.Model
 }
 
-// traceDoc is a published trace that a load was taken from.
+// traceDoc is the published trace of a load.
 type traceDoc struct {
 	Format  string   `json:"format"`
 	File    string   `json:"file"`
 	SHA256  string   `json:"sha256"`
-	Decides []string `json:"decides,omitempty"` // strait: claims; all others are about drawn loads
+	Decides []string `json:"decides,omitempty"` // strait: claims about this trace; all others are about random loads
 }
 
 // paper is how a publication is run.
 type paper struct {
 	name  string
-	time  time.Duration // of a run, where nobody says another
+	time  time.Duration // default length of a run
 	trace string        // the format of the trace that it reads
 	gpus  []string
 	run   func(*reproduceCmd, *cli.Env, frame.Config, *given, *reproducedDoc) (*frame.Result, error)
@@ -158,7 +158,7 @@ func (c *reproduceCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// one makes one publication's.
+// one reproduces one publication.
 func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	length := c.Time
 	if length == 0 {
@@ -204,7 +204,7 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	return doc, w.Flush()
 }
 
-// cells are a claim as people read it: ours, half of the interval, published, verdict, what is to be known, cause.
+// cells are the columns of a claim: id, ours, half of the interval, published, verdict, note, cause.
 func cells(s *frame.Statement) []string {
 	ours, half, published, note := "-", "", "", ""
 	if s.Ours != nil {
@@ -250,7 +250,7 @@ func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	return cli.WriteFile(filepath.Join(folder, "report.html"), page.Write)
 }
 
-// given reads the files of the command line. One that nothing of what is run would read is refused.
+// given reads the files of the command line. A file that this publication would not read is a usage error.
 func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	g := &given{files: map[string]*params.File{}}
 	for _, x := range []struct {
@@ -303,11 +303,11 @@ func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	return g, err
 }
 
-// learnt is what a predictor has learnt, out of a file.
+// learnt reads a checkpoint of a predictor.
 func learnt(path string) (*predict.Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, cli.Errorf(cli.Input, "read what a predictor has learnt: %w", err)
+		return nil, cli.Errorf(cli.Input, "read a checkpoint of a predictor: %w", err)
 	}
 	defer f.Close()
 	m, err := predict.Load(path, f)

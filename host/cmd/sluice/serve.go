@@ -140,7 +140,7 @@ const loads, stalls = 600e9, 2e9
 type faces struct {
 	grpc   *grpc.Server
 	http   [2]*http.Server
-	failed chan error // of a port that ends by itself
+	failed chan error // of a port that stopped without being closed
 }
 
 // answer has the ports answer: REST, gRPC and the status page.
@@ -176,7 +176,7 @@ func (f *faces) stop() {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(patience): // streams that nobody closes
+	case <-time.After(patience): // streams that clients keep open
 		f.grpc.Stop()
 	}
 	for _, face := range f.http {

@@ -14,17 +14,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// parts is how many segments, and exits, a network has on a board.
+// parts is the number of segments, and of exits, of a network on a board.
 const parts = 4
 
 // leaving are the shares of requests that leave at each exit (scheduling of ResNet-50: 5, 17, 9, 69 %;
-// assumed here for all of the zoo); staying is nobody before the last.
+// assumed here for all of the zoo). With staying all leave at the last.
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 
-// npu is a board that holds all networks of a zoo, one batch at a time, preempted at exits. Its times are
-// the zoo's, the same for each of a network's four segments; loads take no time: all networks lie in its
-// memory.
+// npu is a board that runs one batch at a time, preempted at exits. Its times are the zoo's, split equally over the four
+// segments of a network. Loads take no time, since all networks are in its memory.
 type npu struct {
 	nets    []*drawn.Dev
 	names   []string
@@ -170,8 +169,7 @@ func boards(ns int64) ([]composition, error) {
 	return out, nil
 }
 
-// bestOf is the run of the network that turns out best for this seed, by the accuracy that came in time,
-// and which it is: more than anybody could choose who has not seen the run.
+// bestOf is the network with the most accuracy in time for this seed, and its run. No policy could choose it beforehand.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)

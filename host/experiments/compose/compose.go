@@ -1,6 +1,5 @@
-// Package compose puts two of the publications' systems together, which none of them has done, and sets
-// each composition beside its parts alone: by policies, devices and runs that are there, and no others.
-// All of it is simulated.
+// Package compose combines two of the publications' systems and compares each combination with its parts. It uses only
+// existing policies, devices and runs. All of it is simulated.
 package compose
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// Config is how much is run.
+// Config says what is run.
 type Config struct {
 	Seeds []uint64
 	Ns    int64 // virtual time of a run on a GPU
@@ -29,7 +28,7 @@ type part struct {
 	run  func(ctx context.Context, seed uint64) (map[string]float64, error)
 }
 
-// composition is systems over one setting.
+// composition is several systems in one setting.
 type composition struct {
 	setting string
 	parts   []part
@@ -66,7 +65,7 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 			}
 			for _, name := range slices.Sorted(maps.Keys(got)) {
 				if slices.ContainsFunc(got[name], math.IsNaN) {
-					continue // there was nothing to measure
+					continue // nothing to measure
 				}
 				mean, ci := frame.Interval(got[name])
 				rows = append(rows, frame.Row{Bench: "compose", Setting: k.setting, Policy: p.name, Metric: name, Ours: mean, CI95: ci})
@@ -76,8 +75,8 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 	return rows, nil
 }
 
-// exitsOf is how many exits the networks have, theta the threshold at which requests leave: one in five
-// at each but the last, by the synthetic confidences of package strait.
+// exitsOf is the number of exits of the networks. With the threshold theta a fifth of the requests leaves at each but the
+// last, by the synthetic confidences of package strait.
 const (
 	exitsOf = 4
 	theta   = 0.8
@@ -85,8 +84,8 @@ const (
 	overload = 1.4
 )
 
-// straitExits is early exits under Strait's predictor: Strait and exits alone, and together, where the
-// predictor takes batches to stay whole, and where it expects them to shrink.
+// straitExits has Strait and early exits alone and together, with a predictor that expects whole batches and with one
+// that expects them to shrink.
 func straitExits(ns int64) ([]composition, error) {
 	f, err := params.Of("l4")
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 
-// level is an exit threshold as a member of a zoo knows it: the share of frames that leave half way, and
-// the share of its accuracy that a network then loses. Assumed.
+// level is an exit threshold for a network of a zoo: the share of frames that leave half way, and the relative loss of
+// accuracy. Both are assumed.
 type level struct {
 	name        string
 	leave, loss float64
 }
 
-// levels in order of falling thresholds; the first is the network as it is.
+// levels are in order of falling thresholds; the first is the network without exits.
 func levels() []level {
 	return []level{{"", 0, 0}, {"@high", 0.3, 0.005}, {"@middle", 0.5, 0.015}, {"@low", 0.7, 0.04}}
 }
 
-// with is networks at each threshold: the first half of a batch's time is for all of it, the second for
-// those who are left, at the 99th percentile of their number.
+// with returns each network at each threshold. The first half of a batch's time is for the whole batch, the second for
+// the 99th percentile of the number that stays.
 func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	for _, n := range zoo {
 		for i := len(at) - 1; i >= 0; i-- { // the accuracy rises
@@ -42,7 +42,7 @@ func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	return out
 }
 
-// survivors is a quantile of how many of n stay, each with probability p.
+// survivors is a quantile of the number of n that stay, each with probability p.
 func survivors(n int, p, q float64) int {
 	sum := 0.0
 	for k := 0; k <= n; k++ {
@@ -57,11 +57,10 @@ func survivors(n int, p, q float64) int {
 	return n
 }
 
-// middle is the network of 352 pixels, where only thresholds are chosen.
+// middle is the network of 352 pixels, used if only thresholds are chosen.
 const middle = 7
 
-// thresholds is Jellyfish choosing thresholds beside networks: networks alone, thresholds of one network
-// alone, and both, over each kind of link.
+// thresholds has Jellyfish choosing networks, thresholds of one network, and both, over each kind of link.
 func thresholds(ns int64) ([]composition, error) {
 	plain := jellyfish.Synthetic(1)
 	zoos := map[string]jellyfish.Zoo{"jellyfish, networks": plain}

@@ -1,7 +1,7 @@
 // Package disb runs REEF's benchmark, DISB A to E and the drive of a car, on a GPU: the workloads and the policies
 // of package gpus, unchanged, in real time on package cuda. Its networks have no bundles, since no NPU takes them;
-// what runs are stand-ins (StandIn): kernel by kernel the catalogue's networks, on tensors and with windows of
-// their sizes, as layers of the device's own kernels with weights that are drawn.
+// it runs stand-ins (StandIn): the catalogue's networks kernel by kernel, with the same sizes of tensors and windows, as
+// layers of the device's own kernels with random weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its results were recorded before any GPU was
 // measured (foretold.csv), and are printed beside the measurements.
@@ -29,15 +29,15 @@ type Config struct {
 	Library   string // the driver's file; "": the system's
 	NVML      string // NVML's
 	GPU       int
-	Params    *params.File // by which padding is decided, and which the simulated GPU has
+	Params    *params.File // of the simulated GPU; padding is decided by them
 	Shrink    int          // sides of tensors are divided by it
 	Ns        int64        // of a run; 0: by Alones
-	Alones    int64        // so many times the longest of the networks' times alone
+	Alones    int64        // length of a run as a multiple of the longest time alone
 	Seed      uint64
 	Workloads []string // nil: all
 	Systems   []string // nil: all that a GPU can follow
 	Spin      bool     // the launcher never sleeps
-	Looks     int      // at the GPU's pace, before and after each run: of how many runs of a kernel, ten at most; 0: none
+	Looks     int      // runs of a kernel that measure the GPU's speed before and after each run, at most ten; 0: none
 	Tell      func(what string)
 	Keep      func([]bench.Series) // if set, receives all runs so far after each run
 }
@@ -50,7 +50,7 @@ func Names() (out []string) {
 	return out
 }
 
-// Run is the benchmark on a GPU. The runs until an error are returned with it.
+// Run runs the benchmark on a GPU. With an error it returns the runs until then.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	nets, err := cfg.networks()
 	if err != nil {
@@ -125,11 +125,11 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 // Units of series that count millionths, so that runs are whole numbers.
 const ppm = 1e6
 
-// away is how long a preemption takes on a GPU in real time: until the host knows, which is later by a copy and a look
-// than on the simulated one, whose word for it is another. One does not stand beside the other.
+// away is the time of a preemption on a real GPU, until the host knows. That is later by a copy and a poll than on the
+// simulated GPU, so the two are different metrics.
 const away = "away"
 
-// series runs each workload under each system; gone is what its preemptions are of.
+// series runs each workload under each system; gone names the metric of preemptions.
 func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {
 	all, err := c.workloads()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
-			if err == nil { // which a run that is broken off does not say
+			if err == nil { // an aborted run does not have it
 				err = ctx.Err()
 			}
 			if err != nil {
@@ -193,7 +193,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	return out, nil
 }
 
-// slots of each network: requests that are under way and some that wait.
+// slots of each network: requests in flight and some that wait.
 const slots = 32
 
 // open opens the GPU with networks loaded.

@@ -1,4 +1,4 @@
-// What the simulated GPU said before a GPU was measured.
+// Predictions of the simulated GPU, recorded before a GPU was measured.
 
 package disb
 
@@ -17,14 +17,14 @@ import (
 //go:embed foretold.csv
 var foretold []byte
 
-// ErrForetold is a file of predictions that is refused.
+// ErrForetold is the error of an invalid file of predictions.
 var ErrForetold = errors.New("foretold.csv")
 
-// Conditions under which it was asked.
+// Conditions of the predictions.
 const foretoldSeed = 1
 
-// asked are the workloads and how long a run is for each shrink that was asked for: of the networks' own size
-// those that a test can look at again in time.
+// asked are the workloads and the length of a run for each shrink. At full size only those are included that a test can
+// repeat in reasonable time.
 var asked = []struct {
 	shrink    int
 	ns        int64
@@ -33,7 +33,7 @@ var asked = []struct {
 
 var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "seed", "label"}
 
-// Told is what was foretold, and of what.
+// Told is a set of predictions.
 type Told struct {
 	GPU    string             `json:"gpu"`
 	Ns     int64              `json:"ns"` // of a run of DISB; 0: none of networks of this size
@@ -41,8 +41,8 @@ type Told struct {
 	Values map[string]float64 `json:"values"` // by part and key
 }
 
-// Foretold are the values of stand-ins that are shrunk so, and of what has none, where the GPU of which the driver
-// tells the name is one that they were foretold of; nil: it is another.
+// Foretold returns the predictions for stand-ins with this shrink and for measurements without stand-ins; nil if there
+// are none for the GPU with this driver name.
 func Foretold(name string, shrink int) (*Told, error) {
 	f, err := params.Find(name)
 	if err != nil || f == nil {

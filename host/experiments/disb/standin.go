@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// StandIn is a network of the catalogue as the device's own kernels: as many as the catalogue has, each on a tensor
-// of the same place and size, with the same window and the same number of multiplications where it multiplies.
-// Numbers are of 16 bits in place of 32. What a network multiplies with what else it computed (attention) is
-// multiplied with weights, and of a pass over several tensors the first is read: what they compute means nothing,
-// how long they keep a GPU and what they may overwrite does. shrink divides every side.
+// StandIn is a network of the catalogue made of the device's own kernels: one for each of the catalogue's, on tensors at
+// the same place and of the same size, with the same window and number of multiplications. Numbers have 16 bits in place
+// of 32. Products of two computed tensors (attention) become products with weights, and a pass over several tensors
+// reads the first. The results are meaningless; the times and the overwritten memory are those of the network. shrink
+// divides every side.
 func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	s, err := catalogue.Shapes(catalogue.Spec{Network: network}, shrink)
 	if err != nil {
@@ -74,7 +74,7 @@ func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 		return d, nil
 	}
 	d.Op, d.InC = abi.OpGEMM, uint16(k.K)
-	// Weights are drawn from -128..127: results stay about as large as what comes in.
+	// Weights are random in -128..127, so results are about as large as inputs.
 	d.Shift = uint8(6 + bits.Len(uint(d.KH)*uint(d.KW)*uint(k.K))/2)
 	if r := k.Add; r != nil {
 		d.Residual, d.ResOffset, d.ResPix, d.ResRowBytes, d.ResShift = true, uint32(2*r.At), uint16(r.C), uint32(2*r.W*r.C), d.Shift
@@ -82,8 +82,8 @@ func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	return d, nil
 }
 
-// flat are two tensors as rows of pixels of 32 elements. The last ones of a tensor that does not end with a pixel
-// reach as far as the next tensor may begin, no further.
+// flat views two tensors as rows of pixels of 32 elements. The last pixel may extend beyond its tensor, but not beyond
+// the start of the next one.
 func flat(in, out catalogue.Place) (from, to catalogue.Place) {
 	const side = 32
 	pixels := func(p *catalogue.Place) int { return int((p.Elements() + side - 1) / side) }

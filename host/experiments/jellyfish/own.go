@@ -3,13 +3,11 @@
 package jellyfish
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/plaintext"
@@ -50,70 +48,45 @@ func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Came
 // creation in ms, the link (steps, wifi, lte, or a file with one Mbit/s value per line), and the start in s. name is for
 // errors.
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
-	want := clientColumns()
-	header := strings.Join(want, ",")
-	c := csv.NewReader(plaintext.NewReader(r))
-	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
-	head, err := c.Read()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: header %s expected: %w", ErrSetup, name, header, err)
-	}
-	if !slices.EqualFunc(head, want, func(a, b string) bool { return strings.TrimSpace(a) == b }) {
-		return nil, fmt.Errorf("%w: %s:1: %.80q, expected %s", ErrSetup, name, strings.Join(head, ","), header)
-	}
+	header := strings.Join(clientColumns(), ",")
 	var out []Camera
-	for {
-		row, err := c.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := plaintext.Table(name, r, func(head []string) error {
+		if !slices.Equal(head, clientColumns()) {
+			return fmt.Errorf("%.80q, expected %s", strings.Join(head, ","), header)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrSetup, name, err)
-		}
-		line, _ := c.FieldPos(0)
+		return nil
+	}, func(row *plaintext.Row) error {
 		if len(out) == mostClients {
-			return nil, fmt.Errorf("%w: %s:%d: more than %d clients", ErrSetup, name, line, mostClients)
+			return fmt.Errorf("more than %d clients", mostClients)
 		}
-		cam, err := o.row(len(out), row)
-		if err == nil && slices.ContainsFunc(out, func(o Camera) bool { return o.Name == cam.Name }) {
-			err = fmt.Errorf("name: %.40q is a duplicate", cam.Name)
+		c, err := o.row(len(out), row)
+		if err == nil && slices.ContainsFunc(out, func(o Camera) bool { return o.Name == c.Name }) {
+			err = fmt.Errorf("name: %.40q is a duplicate", c.Name)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s:%d: %w", ErrSetup, name, line, err)
-		}
-		out = append(out, cam)
+		out = append(out, c)
+		return err
+	})
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s: no client, expected a line each of %s", name, header)
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: %s: no client, expected a line each of %s", ErrSetup, name, header)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSetup, err)
 	}
 	return out, nil
 }
 
-func (o *Own) row(k int, row []string) (c Camera, err error) {
-	want := clientColumns()
-	if len(row) != len(want) {
-		return c, fmt.Errorf("%d fields, expected %d", len(row), len(want))
-	}
-	number := func(i int, least, most float64) float64 {
-		v, bad := strconv.ParseFloat(strings.TrimSpace(row[i]), 64)
-		if (bad != nil || !(v >= least && v <= most)) && err == nil {
-			err = fmt.Errorf("%s: %.40q, expected %g to %g", want[i], row[i], least, most)
-		}
-		return v
-	}
-	rate, slo, start := number(1, 1, mostRate), number(2, 0.001, mostSLOMs), number(4, 0, mostStartS)
-	name, link := strings.TrimSpace(row[0]), strings.TrimSpace(row[3])
+func (o *Own) row(k int, row *plaintext.Row) (Camera, error) {
+	rate, slo, start := row.Whole(1, mostRate), row.Number(2, 0.001, mostSLOMs), row.Number(4, 0, mostStartS)
+	name := row.Text(0)
 	switch {
-	case err != nil:
-		return c, err
+	case row.Err != nil:
+		return Camera{}, row.Err
 	case name == "":
-		return c, errors.New("name: one is expected")
+		return Camera{}, errors.New("name: one is expected")
 	case !names.Printable(name):
-		return c, fmt.Errorf("name: %.80q, expected characters that can be printed", name)
-	case rate != math.Trunc(rate):
-		return c, fmt.Errorf("rate: %.40q, expected a whole number", row[1])
+		return Camera{}, fmt.Errorf("name: %.80q, expected characters that can be printed", name)
 	}
-	c, err = o.Camera(k, name, int(rate), int64(math.Round(slo*1e6)), link)
+	c, err := o.Camera(k, name, int(rate), int64(math.Round(slo*1e6)), row.Text(3))
 	c.Start = int64(math.Round(start * 1e9))
 	return c, err
 }

@@ -58,7 +58,7 @@ func TestOwnClients(t *testing.T) {
 func bad() map[string]string {
 	const head = "name,rate,slo_ms,link,start_s\n"
 	return map[string]string{
-		"":                                  "header name,rate,slo_ms,link,start_s expected",
+		"":                                  "c.csv: empty, a header is expected",
 		"name,rate\n":                       `c.csv:1: "name,rate", expected name,rate,slo_ms,link,start_s`,
 		head:                                "c.csv: no client",
 		head + "a,15,150,steps\n":           "c.csv:2: 4 fields, expected 5",

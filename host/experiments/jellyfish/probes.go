@@ -1,5 +1,5 @@
-// How the publication's claims (claims.yaml) are looked at. Its curves cannot be read: what stands in them
-// alone is no claim.
+// The probes of the publication's claims (claims.yaml). Its curves cannot be read, so values that are only in them are
+// not claims.
 
 package jellyfish
 
@@ -32,10 +32,10 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// some is the mean of what there is; NaN where there is nothing.
+// some is the mean without NaNs; NaN if no value is left.
 func some(v []float64) float64 { return mean(slices.DeleteFunc(v, math.IsNaN)) }
 
-// truth counts as one.
+// truth is 1 for true, 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1
@@ -51,7 +51,7 @@ func accuracy(system string) func(*lab, Point) float64 {
 	return func(l *lab, p Point) float64 { return l.of(p, system).Accuracy }
 }
 
-// but are the points without those that a condition holds for.
+// but returns the points for which a condition does not hold.
 func but(points []Point, not func(Point) bool) []Point {
 	return slices.DeleteFunc(slices.Clone(points), not)
 }
@@ -133,7 +133,7 @@ func probes() map[string]frame.Probe[*lab] {
 	out["fig8/150ms"] = func(l *lab) (x float64, err error) {
 		m := func(slo int64) float64 { return over(bySLO(slo), mean, miss("jellyfish"))(l) }
 		if m(75) == 0 && m(100) == 0 && m(150) == 0 {
-			err = frame.ErrQuiet // nothing was missed anywhere
+			err = frame.ErrQuiet // no deadline was missed
 		}
 		return m(150) - min(m(75), m(100)), err
 	}

@@ -25,11 +25,11 @@ type Camera struct {
 	jellyfish.Registered
 	Start int64 // when its first frame is due, or soon after
 	Name  string
-	// Trace is its own link, from its first second; nil: the setting's, from anywhere in it.
+	// Trace is its own link, from its first second; nil: the setting's link, from a random second.
 	Trace *links.Trace
 }
 
-// Setting is who is served, over what, by how many workers.
+// Setting is the clients, their links, and the workers.
 type Setting struct {
 	Zoo     jellyfish.Zoo
 	Workers int
@@ -38,7 +38,7 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, where set, makes the k-th worker, which has all networks, and Tables are its times of them.
+	// Board, if set, makes the k-th worker, which has all networks. Tables are its latency tables.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
@@ -51,13 +51,13 @@ type Assumed struct {
 	LoadNs  int64   `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
 	CostNs  int64   `json:"decides_ns"` // of a decision
 	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
-	// Memory is the correlation of a drawn link's second with the next, Headroom the share of what its link
-	// carries that a client plans to use.
+	// Memory is the correlation of a random link's rate with that of the next second. Headroom is the share of its link
+	// that a client plans to use.
 	Memory   float64 `json:"memory"`
 	Headroom float64 `json:"headroom"`
 }
 
-// Assume gives them.
+// Assume returns the values in use.
 func Assume() Assumed {
 	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25, Memory: links.Memory, Headroom: jellyfish.Headroom}
 }
@@ -67,11 +67,10 @@ func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// longMemory is the most that a link's memory is doubled to: half is forgotten after 34 s. With 1 a second
-// would be as the one before for ever.
+// longMemory is the limit of a doubled memory: half is forgotten after 34 s. With 1 the rate would never change.
 const longMemory = 0.98
 
-// Times is a copy with one of them multiplied; a share ends at 1, a memory at longMemory.
+// Times is a copy with one parameter multiplied. A share is limited to 1, a memory to longMemory.
 func (a Assumed) Times(name string, by float64) Assumed {
 	switch name {
 	case "upscale":
@@ -94,52 +93,50 @@ func (a Assumed) Times(name string, by float64) Assumed {
 	return a
 }
 
-// Outcome is what a run showed.
+// Outcome is the result of a run. "In time" is by the client's SLO.
 type Outcome struct {
 	Frames   int
 	OnTime   int
 	Miss     float64 // share of frames without a result in time
-	Accuracy float64 // mean, of those with one
-	Aligned  float64 // share of those whose frames had the size of the network that answered
+	Accuracy float64 // mean of the frames in time
+	Aligned  float64 // share of the frames in time that had the size of the network that answered
 	Busy     float64 // share of the workers' time
-	P50, P99 int64   // creation to result, of those with one
-	HitRate  float64 // of changes of a worker's network; 0 where there was none
+	P50, P99 int64   // creation to result, of the frames in time
+	HitRate  float64 // share of network changes that found the network loaded; 0: no changes
 	Counts   jellyfish.Counts
 	Summary  engine.Summary // by the engine: its latencies count from a frame's arrival
 	Clients  []ClientOutcome
 }
 
-// ClientOutcome is what became of a client's frames.
+// ClientOutcome is the result of one client.
 type ClientOutcome struct {
 	Frames   int
 	OnTime   int
 	Accuracy float64 // mean, of those on time
 	P50, P99 int64   // creation to result, of those on time; -1: none
-	Link     float64 // bits a second: the harmonic mean of what its frames say of their transfers
+	Link     float64 // bits/s: harmonic mean of the rates that its frames report
 }
 
 // System is a way of serving.
 type System struct {
 	Name     string
 	Select   jellyfish.Selector // Jellyfish's
-	Budget   jellyfish.Budget   // nil: that of aligned frames, with the headroom that is assumed
+	Budget   jellyfish.Budget   // nil: that of aligned frames with the assumed headroom
 	Sizing   Sizing
 	Prefetch int
 	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
 	Fixed    bool
-	// Inside, where set, makes what serves the requests that a worker was given, in place of Jellyfish's own
-	// way, or of Clockwork.
+	// Inside, if set, makes the policy of a worker, in place of Jellyfish's own or of Clockwork.
 	Inside func() sched.Policy
 }
 
-// middle is the network in the middle of a zoo, of 352 pixels in the synthetic one: what is fixed where
-// nothing adapts.
+// middle is the network in the middle of a zoo (352 pixels in the synthetic one). Systems that do not adapt use it.
 func middle(networks int) int { return (networks - 1) / 2 }
 
-// Systems are those that are compared, on the synthetic zoo.
+// Systems lists the systems that are compared, on the synthetic zoo.
 func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
 
-// SystemsOf are those on another zoo.
+// SystemsOf lists them for another zoo.
 func SystemsOf(zoo jellyfish.Zoo) []System {
 	all, middle := len(zoo)-1, middle(len(zoo))
 	out := []System{
@@ -178,8 +175,8 @@ func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
-// Cameras are n clients of one kind that come one after another, 1 to 10 s apart at random, but for short
-// runs: not later than in a quarter of the time.
+// Cameras are n equal clients that start one after another, at random 1 to 10 s apart, but within the first quarter of a
+// short run.
 func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
 	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
 	at, out := 0.0, []Camera(nil)
@@ -224,7 +221,7 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	return seen.outcome(res, policy), nil
 }
 
-// configure is the workers, the networks and the policy; policy is Jellyfish's, where it is that.
+// configure makes the workers, the networks and the policy; policy is nil if it is not Jellyfish's.
 func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Config, policy *jellyfish.Policy, err error) {
 	cfg = engine.Config{Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Watchdog: engine.Watchdog{Fixed: 1 << 50}}
 	for k := range set.Workers {
@@ -268,7 +265,7 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	return cfg, policy, nil
 }
 
-// networks are the zoo as the engine knows it: the smallest one is loaded; or only is there, and loaded.
+// networks are the zoo's networks for the engine. The smallest one is loaded at the start; if fixed, there is only one.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {
@@ -290,7 +287,7 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 	return out, nil
 }
 
-// seen hears of endings.
+// seen counts endings.
 type seen struct {
 	engine.Deaf
 	src     *cameras
@@ -303,7 +300,7 @@ type seen struct {
 	clients []clientSeen
 }
 
-// clientSeen is a client's part of it.
+// clientSeen is one client's part of seen.
 type clientSeen struct {
 	n, good, timed int
 	sum, inverse   float64 // of accuracies; of 1 / rates of the transfers that were timed

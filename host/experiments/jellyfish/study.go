@@ -1,4 +1,4 @@
-// The bench: the publication's settings under every system, and how near to the best selections come.
+// The bench: the publication's settings under every system, and the selections compared with the best ones.
 
 package jellyfish
 
@@ -22,7 +22,7 @@ import (
 //go:embed claims.yaml
 var book []byte
 
-// Config is how much is run.
+// Config says what is run.
 type Config struct {
 	frame.Config
 	Instances int // random instances of each size for the approximation ratio
@@ -30,7 +30,7 @@ type Config struct {
 	Assumed   Assumed
 }
 
-// Bench is what it gives.
+// Bench is the result.
 type Bench struct {
 	frame.Result
 	Ratios []Ratio
@@ -41,8 +41,8 @@ type Point struct {
 	Trace   string
 	Workers int
 	Clients int
-	Rate    int   // 0: each client has one of its own,
-	SLO     int64 // as this
+	Rate    int   // 0: clients differ
+	SLO     int64 // 0: clients differ
 	Large   bool  // the large set-up: the smallest ten networks on slower GPUs
 	Loaded  int   // networks that a worker has loaded; 0: 5
 }
@@ -91,7 +91,7 @@ func large() (out []Point) {
 	return out
 }
 
-// setting makes what is run of a point.
+// setting makes the setting of a point.
 func (p Point) setting(c *Config, seed uint64) (*Setting, error) {
 	trace, err := LinkOf(p.Trace, seed, c.Assumed.Memory)
 	if err != nil {
@@ -133,7 +133,7 @@ func adaptations() []string {
 	return []string{"da-off", "da-bw-50", "da-bw-75", "da-slo-50", "da-slo-75"}
 }
 
-// runs are all that the rows and the statements need.
+// runs are all runs that rows and claims need.
 func (c *Config) runs() (out []key) {
 	add := func(points []Point, systems ...string) {
 		for _, p := range points {
@@ -159,7 +159,7 @@ func (c *Config) runs() (out []key) {
 	return out
 }
 
-// RunBench is all of it.
+// RunBench runs all of it.
 func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1_000*ms || c.Instances < 1 || c.Workers < 1 {
 		return nil, fmt.Errorf("%w: %d seeds, %d ns, %d instances, %d at the same time; at least one, a second, one, one are expected",
@@ -208,7 +208,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// lab does a seed's runs.
+// lab makes the runs of a seed.
 func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
 	keys := c.runs()
 	got := make([]*Outcome, len(keys))
@@ -241,7 +241,7 @@ func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
 	return l, nil
 }
 
-// rows are every run's numbers.
+// rows are the metrics of every run.
 func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
 	labs, err := of("")
 	if err != nil {
@@ -258,7 +258,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 			{Name: "changes", Of: func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
 			{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
 		}
-		if strings.HasPrefix(k.system, "b-") { // which change nothing
+		if strings.HasPrefix(k.system, "b-") { // these never change networks
 			m = m[:6]
 		}
 		more, err := frame.Rows(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system, HeldOut: true},
@@ -271,46 +271,46 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 	return rows, nil
 }
 
-// Ratio is how near to the best selections come, over random instances of one size.
+// Ratio compares selections with the best ones, over random instances of one size.
 type Ratio struct {
 	Workers   int     `json:"workers"`
 	Clients   int     `json:"clients"`
 	Instances int     `json:"instances"`
-	Draws     int     `json:"draws"`  // it took to find them: the smallest networks must map everybody
-	Proved    int     `json:"proved"` // of which the best was found; an upper bound stands for it in the others
+	Draws     int     `json:"draws"`  // until there were enough instances in which the smallest networks map all clients
+	Proved    int     `json:"proved"` // instances with a proven best; the others have an upper bound
 	Of        []Near  `json:"of"`
 	Share     float64 `json:"drawn_share"`
 }
 
-// claim is that of figure 14 about it.
+// claim is the id of the claim of figure 14 about this size.
 func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
 
-// Near is one selector's ratios: to the best where that was found, and to the bound elsewhere.
+// Near has one selector's ratios to the best, or to the bound.
 type Near struct {
 	Name    string    `json:"name"`
 	Mean    float64   `json:"mean"`
 	CI95    *float64  `json:"ci95"`
 	Least   float64   `json:"least"`
-	Best    *float64  `json:"proved_mean"` // over the proved ones alone; null: there are none
-	Bound   *float64  `json:"bound_mean"`  // over the others; null: there are none
-	Mapped  int       `json:"mapped"`      // instances in which everybody is
-	Reached int       `json:"reached"`     // in which the best is
-	Each    []float64 `json:"-"`           // of the instances
-	AtMost  []float64 `json:"-"`           // what they are at most: one where the best is not known
+	Best    *float64  `json:"proved_mean"` // over instances with a proven best; null: none
+	Bound   *float64  `json:"bound_mean"`  // over the others; null: none
+	Mapped  int       `json:"mapped"`      // instances with all clients mapped
+	Reached int       `json:"reached"`     // instances in which the best was found
+	Each    []float64 `json:"-"`           // by instance
+	AtMost  []float64 `json:"-"`           // upper limit by instance: one if the best is not known
 }
 
-// nodes is how many nodes branch and bound may look at.
+// nodes limits the nodes of branch and bound.
 const nodes = 20_000
 
-// draws is how many instances are drawn at most for one.
+// draws limits the attempts to draw an instance.
 const draws = 1000
 
-// selectors are what is measured.
+// selectors are the compared selectors.
 func selectors() []jellyfish.Selector {
 	return []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}}
 }
 
-// Draw is a random instance of section VI-F; nil where the smallest networks do not map everybody.
+// Draw is a random instance of section VI-F; nil if the smallest networks do not map all clients.
 func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	var c []jellyfish.Client
 	for range clients {
@@ -332,7 +332,7 @@ func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	return nil, nil
 }
 
-// ratios are those of 2 to 16 workers; of 8 and 16 to a bound alone.
+// ratios are those of 2 to 16 workers. Those of 8 and 16 are to a bound only.
 func (c *Config) ratios(ctx context.Context) ([]Ratio, error) {
 	var out []Ratio
 	for _, workers := range []int{2, 4, 8, 16} {
@@ -424,7 +424,7 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 	return r, nil
 }
 
-// meanOf is a mean; nil: of nothing.
+// meanOf is the mean; nil without values.
 func meanOf(v []float64) *float64 {
 	if len(v) == 0 {
 		return nil

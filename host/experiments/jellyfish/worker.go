@@ -1,4 +1,4 @@
-// Package edge runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI): clients that send
+// Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI): clients that send
 // frames over changing links to workers that run the networks of a zoo, under Jellyfish, its baselines and
 // its other data adaptations. All of it is simulated, in virtual time, on the engine.
 package jellyfish
@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Worker is a simulated GPU of the publication's kind: one batch at a time, in a time whose 99th
-// percentile is the zoo's, and beside it loads of other networks. It tells which network answered as
-// the class of a result.
+// Worker is a simulated GPU as in the publication: it runs one batch at a time and loads other networks meanwhile. The
+// 99th percentile of a batch's time is the zoo's. The class of a result is the index of the network that answered.
 type Worker struct {
 	name   string
 	seed   uint64
@@ -28,17 +27,17 @@ type Worker struct {
 	done   device.Event
 }
 
-// job is work under way.
+// job is work in progress.
 type job struct {
 	due  int64
 	work *device.Work
 	ev   device.Event
 }
 
-// slots is how many requests a worker can hold: its local queue.
+// slots is the length of a worker's local queue.
 const slots = 4096
 
-// NewWorker makes one. spread is that of the times' logarithm; 0: each batch takes just its p99.
+// NewWorker makes a worker. spread is the standard deviation of the times' logarithm; 0: each batch takes its p99.
 func NewWorker(name string, zoo jellyfish.Zoo, spread float64, seed uint64) *Worker {
 	return &Worker{name: name, seed: seed, spread: spread, zoo: zoo}
 }
@@ -77,7 +76,7 @@ func (w *Worker) Begin(_ context.Context, now int64, work *device.Work) (bool, e
 	return false, nil
 }
 
-// time is what a batch takes: lognormal, the zoo's p99 at its 99th percentile.
+// time is the time of a batch: lognormal, with the zoo's p99.
 func (w *Worker) time(net, batch int, launch uint64) int64 {
 	rng := rand.New(rand.NewPCG(w.seed, launch))
 	const z99 = 2.3263478740408408
@@ -114,7 +113,7 @@ func (w *Worker) Take(now int64) *device.Event {
 	return &w.done
 }
 
-// Abort implements device.Device: nothing lets go.
+// Abort implements device.Device: batches cannot be stopped.
 func (*Worker) Abort(int64, device.WorkID, bool) {}
 
 // Release implements device.Device.

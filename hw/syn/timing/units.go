@@ -53,7 +53,7 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		}
 		return list
 	}
-	return []Unit{
+	units := []Unit{
 		{"npu_regs", nil},
 		{"fbcb", nil},
 		{"read_ports", set("N", 4, "LANES", lanes, "STRIPE", stripe)},
@@ -71,4 +71,8 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},
 	}
+	if d.Depthwise {
+		units = append(units, Unit{"depthwise", set("NB", nb, "LANES", d.Drain, "AXI_BYTES", wide, "ROOM", 8, "GROUPS", 64)})
+	}
+	return units
 }

@@ -15,7 +15,7 @@ type Version struct {
 	Shared    int  // bytes per block
 	Occupancy int  // blocks that one unit can hold at once
 	Done      int  // blocks taken by earlier launches: the next launch begins after them
-	Whole     bool // a launch has no block offset: the kernel must run with all of its blocks or not at all
+	Whole     bool // the kernel must run with all of its blocks or not at all, with which padding by blocks is compared
 }
 
 // Units is the number of units on which all blocks of the kernel can run at once, with occupancy blocks on each.

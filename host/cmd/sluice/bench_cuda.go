@@ -279,7 +279,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if c.SEEB > 0 {
 		more.run(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return real.Run(ctx, real.Config{
-				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
+				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Params: &p, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
 				Keep: keep, Tell: log("SEEB "),
 			})
 		})

@@ -221,12 +221,8 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			in[k] = int16(rng.IntN(2001) - 1000)
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
-	}
-	if m.Pad {
-		for _, name := range names {
-			if err := d.Learn(name, 1); err != nil {
-				return nil, err
-			}
+		if err := d.Learn(name, 1); err != nil {
+			return nil, err
 		}
 	}
 	// The first network is loaded under every system of a workload.

@@ -149,7 +149,10 @@ func timing(out *[]Timed, n int) timer {
 func (d *Device) Learn(network string, batch int) error {
 	return d.ask(func(l *launcher) error {
 		net := l.nets[network]
-		if net == nil || l.cfg.Params == nil || l.lib.Fake() {
+		switch {
+		case net == nil:
+			return refuse("network %q is not loaded", network)
+		case !l.cfg.Mode.Pad || l.lib.Fake():
 			return nil
 		}
 		key := profiled{net.b, batch, *l.cfg.Params, true}
@@ -165,6 +168,9 @@ func (d *Device) Learn(network string, batch int) error {
 				return err
 			}
 			keep(key, learnt)
+		}
+		if net.profiles == nil {
+			net.profiles = map[int][]sched.Version{}
 		}
 		net.profiles[batch] = learnt
 		return nil

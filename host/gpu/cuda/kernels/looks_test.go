@@ -121,7 +121,9 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		to, from := shortest(code, next, second, v, away(narrow)), shortest(code, next, v, first, away(narrow))
 		if to > 0 && from > 0 {
 			l.InSteps++
-			l.Look = to + from + l.Product + 2 - l.Step
+			if n := to + from + l.Product + 2 - l.Step; l.Look == 0 || n < l.Look {
+				l.Look = n
+			}
 		}
 	}
 	return l, nil

@@ -47,8 +47,9 @@ const (
 	priorNear  = 10
 	priorEvery = 64 // of the integers
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
-	// stand for it.
+	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
 	tailSteps = 4
+	tailMost  = 512
 	// curveStarts limits the places that are tried for the first segment, for each width; they are not further apart than
 	// curveOverlap segments, so that no function between two of them is missed.
 	curveStarts  = 128
@@ -79,26 +80,32 @@ func (s sums) off(slope, offset float64) float64 {
 	return max(e, 0)
 }
 
-// fitter finds the curve of a function between two fractions.
+// fitter finds the curve of a function between two fractions. What is in front of it is multiplied by stretch.
 type fitter struct {
 	f        *graph.Function
+	stretch  float64
 	mid, out int
 	at       []float64 // points, ascending, in integers of fraction mid
 	before   []sums    // of the points up to each; one more than points
+	index    []int     // by integer, from the least on: the first point that is no less
 	weight   float64   // of all points
 	tail     [2]*[2]float64
+	end      [2]float64 // its values at the least and at the greatest integer
 }
 
-// fit is the curve of 32 segments, from fraction mid to fraction out, with the least square error over what
-// calibration saw. It ends in the lines that the function approaches. off is the largest error on the calibrated range
-// with its headroom.
-func fit(f *graph.Function, s *spread, headroom float64, mid, out int) (curve *abi.Curve, off float64, err error) {
-	t := fitter{f: f, mid: mid, out: out}
-	first, last := saturate(math.Floor(math.Ldexp(s.lo*headroom, mid))), saturate(math.Ceil(math.Ldexp(s.hi*headroom, mid)))
-	t.points(s, int(first), int(last))
+// newFitter prepares to fit what calibration saw; first and last are the integers that may occur, with headroom.
+func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
+	t = &fitter{f: f, stretch: stretch, mid: mid, out: out}
+	first, last = int(saturate(math.Floor(math.Ldexp(s.lo*headroom*stretch, mid)))), int(saturate(math.Ceil(math.Ldexp(s.hi*headroom*stretch, mid))))
+	t.points(s, first, last)
 	t.tails()
-	var lo, step int
-	least := math.Inf(1)
+	return t, first, last
+}
+
+// place finds the segments with the least square error over what calibration saw: the first integer, the width and the
+// error.
+func (t *fitter) place() (lo, step int, least float64) {
+	least = math.Inf(1)
 	for width := abi.CurveStepMax; width >= 0; width-- { // of equal ones the widest, which covers most
 		const all = math.MaxUint16 + 1
 		window := abi.CurveSegments << width
@@ -112,19 +119,33 @@ func fit(f *graph.Function, s *spread, headroom float64, mid, out int) (curve *a
 			}
 		}
 	}
+	return lo, step, least
+}
+
+// fit is the curve of 32 segments, from fraction mid to fraction out, with the least square error over what
+// calibration saw. It ends in the lines that the function approaches, or in lines close to them. off is the largest
+// error on the calibrated range with its headroom.
+func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
+	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
+	lo, step, _ := t.place()
 	if curve, err = t.integers(lo, step); err != nil {
 		return nil, 0, err
 	}
-	for x := int(first); x <= int(last); x++ {
+	return curve, math.Ldexp(t.off(curve, first, last), -out), nil
+}
+
+// off is how far a curve is off at most on a range, in steps of the output.
+func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
+	for x := first; x <= last; x++ {
 		y := min(max(t.value(float64(x)), math.MinInt16), math.MaxInt16)
 		off = max(off, math.Abs(float64(curve.At(int16(x)))-y))
 	}
-	return curve, math.Ldexp(off, -out), nil
+	return off
 }
 
 // value is the function, in integers of fraction out, of an integer of fraction mid.
 func (t *fitter) value(x float64) float64 {
-	return math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)), t.out)
+	return math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 }
 
 // points are those that calibration saw, and a few everywhere; those from first to last may occur.
@@ -134,7 +155,7 @@ func (t *fitter) points(s *spread, first, last int) {
 		for b, n := range s.signed[side] {
 			if n > 0 {
 				from := float64(math.Float32frombits(uint32(b) << coarse))
-				x := sign * math.Ldexp((from+edge(b))/2, t.mid)
+				x := sign * math.Ldexp((from+edge(b))/2*t.stretch, t.mid)
 				seen[min(max(x, math.MinInt16), math.MaxInt16)] += float64(n)
 				weights += float64(n)
 			}
@@ -159,52 +180,62 @@ func (t *fitter) points(s *spread, first, last int) {
 		t.before = append(t.before, sum)
 	}
 	t.weight = sum.w
+	t.index = make([]int, math.MaxUint16+2)
+	for x, i := 0, 0; x < len(t.index); x++ {
+		for i < len(t.at) && t.at[i] < float64(math.MinInt16+x) {
+			i++
+		}
+		t.index[x] = i
+	}
 }
 
 // tails are the lines that the function approaches on either side, where it comes that close within 16 bits.
 func (t *fitter) tails() {
 	for side, end := range []float64{math.MinInt16, math.MaxInt16} {
 		far := 256 * math.Copysign(1, end)
+		t.end[side] = t.value(end)
 		slope := (t.f.At(2*far) - t.f.At(far)) / far
 		offset := math.Ldexp(t.f.At(far)-slope*far, t.out)
-		slope = math.Ldexp(slope, t.out-t.mid)
-		if math.Abs(slope*end+offset-t.value(end)) <= tailSteps {
+		slope = math.Ldexp(slope, t.out-t.mid) / t.stretch
+		if math.Abs(slope*end+offset-t.end[side]) <= tailSteps {
 			t.tail[side] = &[2]float64{slope, offset}
 		}
 	}
 }
 
-// segment is segment i's line, and its square error.
-func (t *fitter) segment(lo, step, i int) (slope, offset, off float64) {
+// segment is segment i's line, and its square error; on tells that it is the line that the function approaches.
+func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) {
 	from, to := float64(lo+i<<step), float64(lo+(i+1)<<step)
-	a, _ := slices.BinarySearch(t.at, from)
-	b, _ := slices.BinarySearch(t.at, to)
-	first, last := i == 0, i == abi.CurveSegments-1
-	if first {
-		a = 0
-	}
-	if last {
-		b = len(t.at)
+	a, b := t.point(lo+i<<step), t.point(lo+(i+1)<<step)
+	var line *[2]float64
+	far, end := 0.0, 0.0
+	switch i {
+	case 0:
+		a, line, far, end = 0, t.tail[0], math.MinInt16, t.end[0]
+	case abi.CurveSegments - 1:
+		b, line, far, end = len(t.at), t.tail[1], math.MaxInt16, t.end[1]
 	}
 	seen := t.before[b].minus(t.before[a])
-	for side, on := range []bool{first, last} {
-		if line := t.tail[side]; on && line != nil {
-			return line[0], line[1], seen.off(line[0], line[1])
-		}
-	}
 	few := seen
-	for k := range 5 { // where nothing was seen, too
+	for k := 0; k < 5 && b-a < 3; k++ { // where hardly anything was seen, too
 		x := from + float64(k)/4*(to-from)
 		few = few.plus(1e-6*t.weight, x, t.value(x))
 	}
 	slope, offset = few.line()
-	return slope, offset, seen.off(slope, offset)
+	off = seen.off(slope, offset)
+	if line != nil && (math.Abs(slope*far+offset-end) > tailMost || seen.off(line[0], line[1]) <= off) {
+		return line[0], line[1], seen.off(line[0], line[1]), true
+	}
+	return slope, offset, off, false
 }
+
+// point is the first point that is no less than x.
+func (t *fitter) point(x int) int { return t.index[min(max(x-math.MinInt16, 0), len(t.index)-1)] }
 
 // error is the square error of the segments from lo on; more than most where it is not less.
 func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	for i := 0; i < abi.CurveSegments && sum < most; i++ {
-		_, _, off := t.segment(lo, step, i)
+		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last first: most are far off there
 		sum += off
 	}
 	return sum
@@ -214,11 +245,11 @@ func (t *fitter) error(lo, step int, most float64) (sum float64) {
 func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
 	for i := 0; i < abi.CurveSegments; {
-		slope, offset, _ := t.segment(lo, step, i)
+		slope, offset, _, tail := t.segment(lo, step, i)
 		middle := float64(lo+i<<step) + float64(int(1)<<step)/2
-		if i == 0 && t.tail[0] != nil {
+		if tail && i == 0 {
 			middle = math.MinInt16
-		} else if i == abi.CurveSegments-1 && t.tail[1] != nil {
+		} else if tail {
 			middle = math.MaxInt16
 		}
 		m := math.Round(math.Ldexp(slope, int(c.Shift)))
@@ -235,3 +266,41 @@ func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	}
 	return c, nil
 }
+
+const (
+	// stretches is the number of factors within an octave that what is in front of a function may be multiplied by. One
+	// other than 1 has to bring the square error below stretchGain of what it was, and the largest error to stretchMost
+	// times it at most.
+	stretches   = 8
+	stretchGain = 0.5
+	stretchMost = 1.25
+)
+
+// stretch finds the factor, from 1 to below 2, by which the sums in front of a function are multiplied so that
+// segments, whose width is a power of two there, get the width that suits what calibration saw: one and a half times
+// wider ones are twice as far off. out is about the output's fraction.
+func stretch(f *graph.Function, s *spread, headroom float64, out int) float64 {
+	best, gain, most := 1.0, 0.0, 0.0
+	for k := range stretches {
+		by := math.Exp2(float64(k) / stretches)
+		t, first, last := newFitter(f, s, headroom, by, s.front(headroom*by), out)
+		lo, step, e := t.place()
+		if k > 0 && e >= gain {
+			continue
+		}
+		curve, err := t.integers(lo, step)
+		if err != nil {
+			continue
+		}
+		switch off := t.off(curve, first, last); {
+		case k == 0:
+			gain, most = stretchGain*e, stretchMost*off
+		case off <= most:
+			best, gain = by, e
+		}
+	}
+	return best
+}
+
+// front is the fraction that holds what calibration saw, so many times as large.
+func (s *spread) front(times float64) int { return fraction(orOne(s.largest()*times), maxFrac) }

@@ -21,8 +21,8 @@ func normal(deviation float64) *spread {
 	return s
 }
 
-// Every function keeps its bound on the calibrated range, which is stated, and the lines that it approaches on all that
-// 16 bits hold.
+// Every function keeps its bound on the calibrated range, which is stated, and comes close to the lines that it approaches
+// on all that 16 bits hold. Bounds of SiLU and of Sigmoid are missed where what is in front of them is not stretched.
 func TestCurve(t *testing.T) {
 	silu := &graph.Function{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}}
 	for _, c := range []struct {
@@ -31,31 +31,32 @@ func TestCurve(t *testing.T) {
 		most      float64 // share of the largest value
 		tails     [2]bool
 	}{
-		{&graph.Function{Name: "Sigmoid"}, 2, 0.0025, [2]bool{true, true}},
+		{&graph.Function{Name: "Sigmoid"}, 2, 0.0018, [2]bool{true, true}},
 		{&graph.Function{Name: "Tanh"}, 1, 0.005, [2]bool{true, true}},
 		{&graph.Function{Name: "Tanh"}, 300, 0.01, [2]bool{true, true}}, // narrow against what stands in front of it
 		{&graph.Function{Name: "Sigmoid"}, 300, 0.01, [2]bool{true, true}},
-		{silu, 0.25, 0.001, [2]bool{}},
-		{silu, 1, 0.005, [2]bool{}},
+		{silu, 0.25, 0.0006, [2]bool{}},
+		{silu, 1, 0.004, [2]bool{}},
 		{silu, 4, 0.001, [2]bool{true, true}},
 		{&graph.Function{Name: "HardSwish"}, 2, 0.0003, [2]bool{true, true}},
 		{&graph.Function{Name: "Gelu"}, 2, 0.0007, [2]bool{true, true}},
 		{&graph.Function{Name: "Mish"}, 4, 0.001, [2]bool{false, true}},
 		{&graph.Function{Name: "Softplus"}, 4, 0.0005, [2]bool{true, true}},
 		{&graph.Function{Name: "Elu", Alpha: 1}, 3, 0.0005, [2]bool{true, true}},
-		{&graph.Function{Name: "Softsign"}, 1, 0.011, [2]bool{}},
+		{&graph.Function{Name: "Softsign"}, 1, 0.009, [2]bool{}},
 		{&graph.Function{Name: "LeakyRelu", Alpha: 0.1}, 3, 0.0001, [2]bool{true, true}},
 		{&graph.Function{Name: "Abs"}, 3, 0.0001, [2]bool{true, true}},
 	} {
 		t.Run(fmt.Sprint(c.f, c.deviation), func(t *testing.T) {
 			s := normal(c.deviation)
-			mid := fraction(s.largest()*Headroom, maxFrac)
 			largest := 0.0
 			for x := s.lo; x <= s.hi; x += (s.hi - s.lo) / 1000 {
 				largest = max(largest, math.Abs(c.f.At(x)))
 			}
 			out := fraction(largest*Headroom, maxFrac)
-			curve, off, err := fit(c.f, s, Headroom, mid, out)
+			by := stretch(c.f, s, Headroom, out)
+			mid := s.front(Headroom * by)
+			curve, off, err := fit(c.f, s, Headroom, by, mid, out)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,14 +65,14 @@ func TestCurve(t *testing.T) {
 			}
 			worst, step := 0.0, math.Ldexp(1, -out)
 			for x := math.MinInt16; x <= math.MaxInt16; x++ {
-				real := math.Ldexp(float64(x), -mid)
+				real := math.Ldexp(float64(x), -mid) / by
 				y := min(max(c.f.At(real), math.MinInt16*step), math.MaxInt16*step)
 				e := math.Abs(float64(curve.At(int16(x)))*step - y)
 				if real >= s.lo && real <= s.hi {
 					worst = max(worst, e)
 				}
 				for side, end := range []int{math.MinInt16, math.MaxInt16} {
-					if c.tails[side] && x == end && e > (tailSteps+1)*step {
+					if c.tails[side] && x == end && e > (tailMost+1)*step {
 						t.Errorf("%v at the end, %v: %v off", y, real, e)
 					}
 				}
@@ -79,7 +80,7 @@ func TestCurve(t *testing.T) {
 			if worst > off*(1+1e-9) {
 				t.Errorf("%v off on what was seen, stated are %v", worst, off)
 			}
-			t.Logf("[%.2f, %.2f], segments of %.4f from %.3f on, %.5f of the largest off", s.lo, s.hi, math.Ldexp(1, int(curve.Step)-mid), math.Ldexp(float64(curve.Lo), -mid), off/largest)
+			t.Logf("[%.2f, %.2f], segments of %.4f from %.3f on, %.5f of the largest off", s.lo, s.hi, math.Ldexp(1, int(curve.Step)-mid)/by, math.Ldexp(float64(curve.Lo), -mid)/by, off/largest)
 		})
 	}
 }

@@ -33,9 +33,11 @@ type Layer struct {
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
 	// Curve is the node's function, from fraction Mid (to which Shift leads then) to the output's; nil if it has none.
-	// CurveError is how far the curve is from it at most, on the calibrated range with its headroom.
+	// Weights and biases are multiplied by Stretch, and the curve takes that back. CurveError is how far the curve is from
+	// the function at most, on the calibrated range with its headroom.
 	Curve      *abi.Curve
 	Mid        int
+	Stretch    float64
 	CurveError float64
 
 	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,

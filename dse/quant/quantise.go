@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -145,11 +146,13 @@ func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, erro
 type solver struct {
 	g     *graph.Graph
 	o     Options
-	group []int // tensors of one group share a fraction
-	frac  []int // by group
-	wfrac []int // by node, once known
-	mid   []int // by node: fraction in front of its function
-	known []key // the arguments for which wfrac was computed
+	nodes []graph.Node // of g; weights and biases in front of some functions are stretched
+	by    []float64    // by node: how much
+	group []int        // tensors of one group share a fraction
+	frac  []int        // by group
+	wfrac []int        // by node, once known
+	mid   []int        // by node: fraction in front of its function
+	known []key        // the arguments for which wfrac was computed
 }
 
 type key struct {
@@ -159,7 +162,7 @@ type key struct {
 
 func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	s := &solver{
-		g: g, o: o,
+		g: g, o: o, nodes: slices.Clone(g.Nodes), by: slices.Repeat([]float64{1}, len(g.Nodes)),
 		group: make([]int, len(g.Tensors)), frac: make([]int, len(g.Tensors)),
 		wfrac: make([]int, len(g.Nodes)), known: make([]key, len(g.Nodes)), mid: make([]int, len(g.Nodes)),
 	}
@@ -186,7 +189,10 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 		node := &g.Nodes[n]
 		hard := max(math.Abs(float64(node.ClampLo)), math.Abs(float64(node.ClampHi)))
 		if node.Function != nil {
-			s.mid[n] = fraction(orOne(o.front[n].largest()*o.Headroom), maxFrac)
+			if node.Op == graph.Conv && node.Residual == graph.None && o.parts[node.Name].of == 0 {
+				s.stretch(n, fraction(orOne(bound[node.Output]), maxFrac))
+			}
+			s.mid[n] = o.front[n].front(o.Headroom * s.by[n])
 			hard = min(hard, s.bound(n))
 		}
 		bound[node.Output] = min(bound[node.Output], hard)
@@ -214,9 +220,26 @@ func (s *solver) bound(n int) float64 {
 	const every = 64
 	most := 0.0
 	for x := math.MinInt16; x <= math.MaxInt16+1; x += every {
-		most = max(most, math.Abs(s.g.Nodes[n].Function.At(math.Ldexp(float64(x), -s.mid[n]))))
+		most = max(most, math.Abs(s.g.Nodes[n].Function.At(math.Ldexp(float64(x), -s.mid[n])/s.by[n])))
 	}
 	return most * math.MaxInt16 / (math.MaxInt16 + 1)
+}
+
+// stretch multiplies a convolution's weights and biases by what suits its function best.
+func (s *solver) stretch(n, out int) {
+	node := &s.nodes[n]
+	s.by[n] = stretch(node.Function, s.o.front[n], s.o.Headroom, out)
+	if s.by[n] == 1 {
+		return
+	}
+	scaled := func(x []float32) []float32 {
+		y := make([]float32, len(x))
+		for i, v := range x {
+			y[i] = v * float32(s.by[n])
+		}
+		return y
+	}
+	node.Weights, node.Bias = scaled(node.Weights), scaled(node.Bias)
 }
 
 func (s *solver) root(t int) int {
@@ -371,7 +394,7 @@ func (s *solver) shareShift(nodes []int) {
 
 // chooseWeights finds the maximum fraction bits for the weights of node n.
 func (s *solver) chooseWeights(n int) error {
-	node := &s.g.Nodes[n]
+	node := &s.nodes[n]
 	k := key{in: s.of(node.Inputs[0]), out: s.sum(n), valid: true}
 	if node.Residual != graph.None {
 		k.res = s.of(node.Residual)
@@ -440,7 +463,7 @@ func magnitudeBits(x float64, frac int) int {
 
 // refusal explains why the weights of node n cannot have w fraction bits; nil if they can.
 func (s *solver) refusal(n int, k key, w int) error {
-	node := &s.g.Nodes[n]
+	node := &s.nodes[n]
 	acc := w + k.in
 	if acc-k.out > MaxShift {
 		return fmt.Errorf("%w: a shift of %d, at most %d is possible", ErrRange, acc-k.out, MaxShift)
@@ -594,7 +617,7 @@ func exponent(divisors map[int]int) int {
 }
 
 func (s *solver) build(n int, l *Layer) error {
-	node := &s.g.Nodes[n]
+	node := &s.nodes[n]
 	out := s.of(node.Output)
 	l.ClampLo, l.ClampHi = clampBound(node.ClampLo, out), clampBound(node.ClampHi, out)
 	switch node.Op {
@@ -620,8 +643,8 @@ func (s *solver) build(n int, l *Layer) error {
 	}
 	if node.Function != nil {
 		var err error
-		l.Mid = s.mid[n]
-		if l.Curve, l.CurveError, err = fit(node.Function, s.o.front[n], s.o.Headroom, l.Mid, out); err != nil {
+		l.Mid, l.Stretch = s.mid[n], s.by[n]
+		if l.Curve, l.CurveError, err = fit(node.Function, s.o.front[n], s.o.Headroom, s.by[n], l.Mid, out); err != nil {
 			return fmt.Errorf("layer %d (%q): %w", n, node.Name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -317,6 +319,15 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 		})
 	}
 	return out, all.Wait()
+}
+
+// checkDevice rejects names that are not devices for bundles.
+func checkDevice(name string) error {
+	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
+	if !slices.Contains(devices, name) {
+		return cli.Errorf(cli.Usage, "--device %s: expected %s, or %s and one of %s, or a parameter file, FILE.yaml", name, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", "))
+	}
+	return nil
 }
 
 // openDevice opens a device by name and loads the bundle.

@@ -33,15 +33,6 @@ func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 // untold reports whether the device's times are unknown, because the bundle's table is for another device.
 func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
 
-// checkDevice rejects names that are not devices for bundles.
-func checkDevice(name string) error {
-	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
-	if !slices.Contains(devices, name) {
-		return cli.Errorf(cli.Usage, "--device %s: expected %s, or %s and one of %s, or a parameter file, FILE.yaml", name, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", "))
-	}
-	return nil
-}
-
 type gpuClientDoc struct {
 	Client     string           `json:"client"`
 	Network    string           `json:"network"`

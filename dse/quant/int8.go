@@ -386,7 +386,7 @@ func (s *Seen) build(n *Int8, i int) error {
 			finer = 0
 		}
 		var err error
-		if l.Curve, _, err = fit(to, front, s.o.Headroom, frac, finer); err != nil {
+		if l.Curve, _, err = fit(to, front, s.o.Headroom, 1, frac, finer); err != nil {
 			return err
 		}
 		coarsen(l.Curve, finer)

@@ -160,12 +160,12 @@ func (c *call) dequantizeMap() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
 	}
+	if v := c.values[c.input(0)]; v.coded != nil {
+		return c.decode(v) // seen as it is
+	}
 	v, err := c.value(0)
 	if err != nil {
 		return err
-	}
-	if v.coded != nil {
-		return c.decode(v)
 	}
 	if !v.bytes {
 		return fmt.Errorf("tensor %q: %w: a DequantizeLinear of floats", c.input(0), ErrUnsupported)

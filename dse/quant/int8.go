@@ -492,11 +492,12 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) error {
 	return nil
 }
 
-// onSteps writes the codes of weights if they lie on steps.
+// onSteps writes the codes of weights if they lie on steps. -128 is none: two weights of one multiplier may not have it
+// (hw/README, "int8, designed").
 func onSteps(w []float32, step float64, q []int16) bool {
 	for k, v := range w {
 		code := math.Round(float64(v) / step)
-		if math.Abs(float64(v)/step-code) > 1e-3 || code < math.MinInt8 || code > math.MaxInt8 {
+		if math.Abs(float64(v)/step-code) > 1e-3 || math.Abs(code) > math.MaxInt8 {
 			return false
 		}
 		q[k] = int16(code)

@@ -1,0 +1,129 @@
+package onnx
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// real adds a scalar.
+func (b *builder) real(name string, v float32) *builder {
+	return b.tensor(&onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeFloat), FloatData: []float32{v}})
+}
+
+// codes adds integers.
+func (b *builder) codes(name string, kind int32, dims []int64, codes ...int32) *builder {
+	return b.tensor(&onnxpb.TensorProto{Name: &name, DataType: &kind, Dims: dims, Int32Data: codes})
+}
+
+// quantised is a convolution of x whose weights, input and output have codes; more comes behind y.
+func quantised() *builder {
+	return build(1, 1, 4, 4).
+		real("sx", 0.5).codes("zx", typeUint8, nil, 100).real("sy", 0.25).codes("zy", typeUint8, nil, 128).
+		op("QuantizeLinear", "xq", in("x", "sx", "zx")).op("DequantizeLinear", "xd", in("xq", "sx", "zx")).
+		codes("w", typeInt8, []int64{2, 1, 1, 1}, -100, 7).tensor(&onnxpb.TensorProto{Name: proto.String("sw"), DataType: proto.Int32(typeFloat), Dims: []int64{2}, FloatData: []float32{0.5, 2}}).
+		codes("zw", typeInt8, []int64{2}, 0, 0).
+		op("DequantizeLinear", "wd", in("w", "sw", "zw"), intAttr("axis", 0)).
+		op("Conv", "c", in("xd", "wd")).
+		op("QuantizeLinear", "cq", in("c", "sy", "zy")).op("DequantizeLinear", "y", in("cq", "sy", "zy"))
+}
+
+// A quantised file's scales are those of maps, its steps those of weights; between two scales nothing is folded, within one
+// everything is.
+func TestQuantisedFiles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		add    func(b *builder) string // gives the output
+		layers int
+		scale  graph.Scale // of the last
+		lo, hi float32     // of the first
+	}{
+		{"a map", func(*builder) string { return "y" }, 1, graph.Scale{Step: 0.25, Zero: 0}, -32, 31.75},
+		{"Relu and the same scale", func(b *builder) string {
+			b.op("Relu", "r", in("y")).op("QuantizeLinear", "rq", in("r", "sy", "zy")).op("DequantizeLinear", "rd", in("rq", "sy", "zy"))
+			return "rd"
+		}, 1, graph.Scale{Step: 0.25, Zero: 0}, 0, 31.75},
+		{"Relu and another", func(b *builder) string {
+			b.real("sr", 0.125).codes("zr", typeInt8, nil, -128)
+			b.op("Relu", "r", in("y")).op("QuantizeLinear", "rq", in("r", "sr", "zr")).op("DequantizeLinear", "rd", in("rq", "sr", "zr"))
+			return "rd"
+		}, 2, graph.Scale{Step: 0.125, Zero: -128}, 0, 31.75},
+		{"a maximum", func(b *builder) string {
+			b.op("MaxPool", "m", in("y"), intsAttr("kernel_shape", 2, 2)).op("QuantizeLinear", "mq", in("m", "sy", "zy")).op("DequantizeLinear", "md", in("mq", "sy", "zy"))
+			return "md"
+		}, 2, graph.Scale{Step: 0.25, Zero: 0}, -32, 31.75},
+		{"narrower codes, as Brevitas has them", func(b *builder) string {
+			b.codes("lo", typeUint8, nil, 121).codes("hi", typeUint8, nil, 135)
+			b.op("Clip", "n", in("cq", "lo", "hi")).op("DequantizeLinear", "nd", in("n", "sy", "zy"))
+			return "nd"
+		}, 1, graph.Scale{Step: 0.25, Zero: 0}, -1.75, 1.75},
+	} {
+		b := quantised()
+		g, err := b.outputs(c.add(b)).load(t, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		n := g.Nodes[0]
+		if s := g.Scales[g.Exits[0].Tensor]; len(g.Nodes) != c.layers || s != c.scale || n.ClampLo != c.lo || n.ClampHi != c.hi {
+			t.Errorf("%s: %d layers, %v, clamp %v to %v; expected %d, %v, %v to %v", c.name, len(g.Nodes), s, n.ClampLo, n.ClampHi, c.layers, c.scale, c.lo, c.hi)
+		}
+		if s := g.Scales[g.Input]; s != (graph.Scale{Step: 0.5, Zero: -28}) || len(n.Steps) != 2 || n.Steps[0] != 0.5 || n.Steps[1] != 2 || n.Weights[0] != -50 {
+			t.Errorf("%s: the input has %v, weights %v in steps %v", c.name, s, n.Weights, n.Steps)
+		}
+	}
+}
+
+// Weights that the file quantises itself, as PyTorch exports them, are the codes' values.
+func TestQuantisedHere(t *testing.T) {
+	b := build(1, 1, 4, 4).real("s", 0.25).codes("z", typeInt8, nil, 0).
+		tensor(&onnxpb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(typeFloat), Dims: []int64{4, 1, 1, 1}, FloatData: []float32{0.125, 0.375, -0.9, 100}}).
+		op("QuantizeLinear", "q", in("w", "s", "z")).op("DequantizeLinear", "d", in("q", "s", "z")).op("Conv", "c", in("x", "d")).outputs("c")
+	g, err := b.load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float32{0, 0.5, -1, 31.75} { // of two codes the even one; the last saturates
+		if got := g.Nodes[0].Weights[i]; got != want || g.Nodes[0].Steps[i] != 0.25 {
+			t.Errorf("weight %d is %v in steps of %v, expected %v", i, got, g.Nodes[0].Steps[i], want)
+		}
+	}
+}
+
+func TestQuantisedWrongly(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want error
+		add  func(b *builder) string
+	}{
+		{"read by another scale", ErrUnsupported, func(b *builder) string {
+			b.op("DequantizeLinear", "d", in("cq", "sx", "zy"))
+			return "d"
+		}},
+		{"computed with", ErrUnsupported, func(b *builder) string { b.op("Relu", "r", in("cq")); return "r" }},
+		{"an exit", ErrExits, func(*builder) string { return "cq" }},
+		{"no scale", ErrValue, func(b *builder) string {
+			b.real("s0", 0).op("QuantizeLinear", "q", in("y", "s0"))
+			return "q"
+		}},
+		{"not finite", ErrValue, func(b *builder) string {
+			b.real("inf", float32(math.Inf(1))).op("QuantizeLinear", "q", in("y", "inf"))
+			return "q"
+		}},
+		{"32 bits", ErrType, func(b *builder) string {
+			b.codes("z32", typeInt32, nil, 0).op("QuantizeLinear", "q", in("y", "sy", "z32"))
+			return "q"
+		}},
+		{"a scale that is a map", ErrUnsupported, func(b *builder) string { b.op("QuantizeLinear", "q", in("y", "y")); return "q" }},
+	} {
+		b := quantised()
+		if _, err := b.outputs(c.add(b)).load(t, Options{}); !errors.Is(err, c.want) {
+			t.Errorf("codes %s: %v, expected %v", c.name, err, c.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -24,6 +25,8 @@ type admission struct {
 	look Time
 	// batch is the largest that the policy has launched.
 	batch int
+	// pace is how much longer than by the table segments have taken of late: 1 at least.
+	pace  float64
 	ahead []aheadOf // storage of waitFirst
 }
 
@@ -63,6 +66,13 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 		return n
 	}
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
+}
+
+// ran takes in how long a segment took that the table has as some time.
+func (a *admission) ran(took, table Time) {
+	if table > 0 {
+		a.pace = max(1, a.pace+(min(8, float64(took)/float64(table))-a.pace)/32)
+	}
 }
 
 // busyFor is how long that device of a task's network which is free for it first still runs what has been launched, by
@@ -172,8 +182,9 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	takes, _, _ := a.service(in.Network, before%batch+1, never)
 	most, _, _ := a.service(in.Network, math.MaxInt, never)
 	a.look = min(a.look, in.Deadline-most+1)
-	if ready += Time(before/batch)*full + takes; ready > in.Deadline {
-		return fmt.Errorf("task %d: %w: %d go first, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
+	ready += Time(before/batch)*full + takes
+	if ready = now + Time(float64(ready-now)*a.pace); ready > in.Deadline {
+		return fmt.Errorf("task %d: %w: %d go first, its result is expected in %v, its deadline is in %v", in.ID, ErrLate, n, time.Duration(ready-now), time.Duration(in.Deadline-now))
 	}
 	return nil
 }
@@ -222,8 +233,8 @@ func (c *core) giveUpIn(q *sched.Queue) {
 				i = q.Level(i - 1)
 			}
 		default:
-			network = "" // the next batch is smaller
-			c.giveUpOne(c.reqs.get(uint64(r.ID)), tooLate)
+			network = ""                                                // the next batch is smaller
+			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate) // whose other samples are of no use without it
 		}
 	}
 }
@@ -257,9 +268,6 @@ func (c *core) stopLate(l *launch) (left int) {
 		if first < 0 || c.now+l.table.At(s, s, len(l.reqs)) <= l.reqs[first].Deadline {
 			return len(l.reqs)
 		}
-		r := l.reqs[first]
-		c.leave(l, r)
-		c.release(r)
-		c.end(r, Dropped, tooLate, nil)
+		c.takeBack(l.reqs[first].task, Dropped, tooLate)
 	}
 }

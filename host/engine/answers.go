@@ -139,6 +139,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	default:
 		return nil // its results are lost anyway
 	}
+	c.admission.ran(took, l.table.At(s, s, len(l.reqs)))
 	c.res.Cycles += ev.Report.Cycles
 	add(&c.res.Stats, &ev.Report.Stats)
 

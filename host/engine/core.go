@@ -218,7 +218,7 @@ func newCore(cfg *Config) (*core, error) {
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
 	_, preempts := cfg.Policy.(sched.Interrupting)
-	c.admission, c.st.ByTable = admission{on: cfg.ByTable, st: &c.st, preempts: preempts}, cfg.ByTable
+	c.admission, c.st.ByTable = admission{on: cfg.ByTable, st: &c.st, preempts: preempts, pace: 1}, cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0

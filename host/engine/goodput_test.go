@@ -16,13 +16,16 @@ import (
 )
 
 // goodputTable is of four segments of 5 ms alone, of which a batch of eight takes 4 times as long.
-func goodputTable(t *testing.T) *sched.Table {
+func goodputTable(t *testing.T) *sched.Table { return tableOf(t, 5_000_000) }
+
+// tableOf is that with so many ns a segment alone.
+func tableOf(t *testing.T, segment int64) *sched.Table {
 	t.Helper()
 	var cells []bundle.LatencyEntry
 	for first := range 4 {
 		for last := first; last < 4; last++ {
 			for b := 1; b <= 8; b++ {
-				ns := int64(last-first+1) * int64(5_000_000+(b-1)*15_000_000/7)
+				ns := int64(last-first+1) * (segment + int64(b-1)*3*segment/7)
 				cells = append(cells, bundle.LatencyEntry{Network: enginetest.Network, First: first, Last: last, Batch: b, P50: ns, P99: ns})
 			}
 		}
@@ -111,6 +114,62 @@ func TestGoodputHolds(t *testing.T) {
 				if without := goodput(t, tab, policy, 5, slo, rates, false).Goodput; policy != "clockwork" && without > worst/4 {
 					t.Errorf("%s, exits %v, SLO %d ms: %.1f/s without admission, %.1f/s with it", policy, rates, slo/1e6, without, worst)
 				}
+			}
+		}
+	}
+}
+
+// TestGoodputOfManySamples: it holds too where requests have 32 samples, of which the client needs all: their results are of no
+// use where one is given up. With objectives of 3 and 12.5 times one request alone, this part of the peak is left.
+func TestGoodputOfManySamples(t *testing.T) {
+	tab, slower := goodputTable(t), tableOf(t, 5_150_000) // what a real device takes is not quite what the table says
+	const samples = 32
+	alone := samples / 8 * tab.At(0, 3, 8)
+	for _, slo := range []int64{3 * alone, 25 * alone / 2} {
+		for policy, least := range map[string]float64{"fluid": 0.9, "fluid+": 0.9, "edf": 0.9, "clockwork": 0.9} {
+			peak, worst, text := 0.0, math.Inf(1), ""
+			for _, times := range []float64{0.25, 0.5, 0.8, 1, 1.5, 2, 5, 10} {
+				n := int(100 * max(1, times))
+				at, err := load.Poisson(times*1e9/float64(alone), n, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := sched.New(policy, sched.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := engine.Run(t.Context(), engine.Config{
+					Devices: []device.Device{device.Adapt(&enginetest.Fake{T: slower})}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+					Policy: p, ByTable: true, Clock: engine.Measured,
+					Source: &load.Open{Times: at, Task: func(i int, at int64) sched.Task {
+						return sched.Task{ID: uint64(i + 1), Network: enginetest.Network, Samples: samples, Theta: 0.5, Deadline: at + slo}
+					}},
+					Inputs: engine.WordInputs(func(*sched.Request) ([]int16, error) { return []int16{3, 1}, nil }),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole, last := map[uint64]int{}, int64(0)
+				for i := range res.Records {
+					r := &res.Records[i]
+					if last = max(last, r.Ended); r.Ending == engine.OnTime {
+						whole[r.Task]++
+					}
+				}
+				good := 0.0
+				for _, n := range whole {
+					if n == samples {
+						good += samples * 1e9 / float64(last)
+					}
+				}
+				peak, text = max(peak, good), text+fmt.Sprintf(" %.1f", good)
+				if times >= 2 {
+					worst = min(worst, good)
+				}
+			}
+			t.Logf("SLO %d ms, %s: %.3f of the peak are kept;%s", slo/1e6, policy, worst/peak, text)
+			if worst < least*peak {
+				t.Errorf("SLO %d ms, %s: %.3f of the peak are kept, expected %.2f;%s", slo/1e6, policy, worst/peak, least, text)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// maxOpen bounds the samples of one Call: room for all their exits is made at once.
-const maxOpen = 1 << 14
+// MaxOpen bounds the samples of one Call: room for all their exits is made at once.
+const MaxOpen = 1 << 14
 
 // firstGiven is the first id that Open gives: clients' own are smaller, and JSON's numbers still hold it.
 const firstGiven = 1 << 52
@@ -52,9 +52,9 @@ type Ticket struct {
 // no more to do with it then (context.AfterFunc(ctx, ticket.Cancel) lets it cancel).
 func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) {
 	n := max(1, c.Task.Samples)
-	if n > maxOpen || c.Inputs != nil && len(c.Inputs) != n {
+	if n > MaxOpen || c.Inputs != nil && len(c.Inputs) != n {
 		return nil, fmt.Errorf("task %d: %w: %d with inputs for %d, expected as many inputs as samples, %d at most",
-			c.Task.ID, ErrSamples, c.Task.Samples, len(c.Inputs), maxOpen)
+			c.Task.ID, ErrSamples, c.Task.Samples, len(c.Inputs), MaxOpen)
 	}
 	t := &Ticket{s: s, id: c.Task.ID, inputs: c.Inputs, done: make(chan struct{})}
 	if err := s.submit(ctx, &asked{task: c.Task, ticket: t}); err != nil {

@@ -74,9 +74,12 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	}
 	for k, v := range map[string]string{
 		"policy": m.set.Policy, "exits": fmt.Sprint(len(m.net.Exits)), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
+		"preprocess": m.about.Pixels, "int16_scale": fmt.Sprintf("2^-%d", m.net.InFrac), "warning": m.about.Warning,
 		"queue": fmt.Sprint(m.set.Queue), "priorities": fmt.Sprint(m.set.Priorities), "device": m.on.name, "label": m.on.info.Label, "bundle_hash": fmt.Sprintf("%016x", m.hash),
 	} {
-		c.Parameters[k] = &oip.ModelParameter{StringValue: v}
+		if v != "" {
+			c.Parameters[k] = &oip.ModelParameter{StringValue: v}
+		}
 	}
 	return c, nil
 }
@@ -89,14 +92,17 @@ func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse,
 		}
 	}
 	out := &oip.ModelStatisticsResponse{}
-	for _, st := range s.Take().Models {
+	s.book.mu.Lock()
+	now := s.look() // it is nobody else's: who polls statistics does not drive the page
+	s.book.mu.Unlock()
+	for _, st := range now.Models {
 		if name != "" && st.Name != name || version != "" && st.Version != version {
 			continue
 		}
 		of := func(d Durations) *oip.StatisticDuration { return &oip.StatisticDuration{Count: d.Count, Ns: d.Ns} }
 		none := of(Durations{Count: st.Compute.Count}) // clients expect the three counts of computing to be equal
 		ms := &oip.ModelStatistics{
-			Name: st.Name, Version: st.Version, InferenceCount: st.Samples,
+			Name: st.Name, Version: st.Version, LastInference: uint64(st.Last), InferenceCount: st.Samples,
 			InferenceStats: &oip.InferStatistics{
 				Success: of(st.Success), Fail: of(st.Fail), Queue: of(st.Queue), ComputeInput: none,
 				ComputeInfer: of(st.Compute), ComputeOutput: none, CacheHit: of(Durations{}), CacheMiss: of(Durations{}),

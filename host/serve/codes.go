@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -39,7 +40,7 @@ const expired = "Request timeout expired"
 type Error struct {
 	Code  codes.Code
 	Text  string
-	Retry time.Duration // of Exhausted: when to ask again
+	Retry time.Duration // of Exhausted: when to ask again; 0: it does not help
 	cause error
 }
 
@@ -59,7 +60,7 @@ func (e *Error) Error() string { return brief(e.Text, maxText) }
 // GRPCStatus implements what grpc/status looks for.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Error())
-	if e.Code == Exhausted {
+	if e.Code == Exhausted && e.Retry > 0 {
 		if with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)}); err == nil {
 			return with
 		}
@@ -87,7 +88,11 @@ func coded(err error) *Error {
 	case is(context.Canceled):
 		return refuse(Cancelled, "the client has gone: %v", err)
 	case is(engine.ErrAdmitted):
-		return exhausted(retryAfter, "%v", err)
+		text := err.Error()
+		if _, why, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "task ") { // its number is the engine's own
+			text = why
+		}
+		return exhausted(retryAfter, "%s", text)
 	case is(engine.ErrClosed), is(engine.ErrNetwork), is(device.ErrGone):
 		return &Error{Code: Unavailable, Text: err.Error(), cause: errClosed}
 	case is(engine.ErrSamples), is(device.ErrRequest):
@@ -118,6 +123,8 @@ func httpCode(c codes.Code) int {
 		return http.StatusNotImplemented
 	case codes.Unauthenticated:
 		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,7 +31,7 @@ func whatever(t *testing.T, q *Request) {
 	if p, err := m.priority(q.Params); err == nil && (p < 0 || p > 1) {
 		t.Errorf("priority %d of %v", p, q.Params)
 	}
-	if d, err := m.within(t.Context(), q.Params); err == nil && d < 0 {
+	if d, err := m.within(t.Context(), time.Now(), q.Params); err == nil && d < 0 {
 		t.Errorf("%v of %v", d, q.Params)
 	}
 }

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"cmp"
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,15 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
+// deflate is gRPC's compression of that name: zlib's format.
+type deflate struct{}
+
+func (deflate) Name() string                                 { return "deflate" }
+func (deflate) Compress(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil }
+func (deflate) Decompress(r io.Reader) (io.Reader, error)    { return zlib.NewReader(r) }
+
+func init() { encoding.RegisterCompressor(deflate{}) } // beside gzip, which is imported for it
+
 type grpcFace struct {
 	oip.UnimplementedGRPCInferenceServiceServer
 	s *Server
@@ -36,7 +46,7 @@ type grpcFace struct {
 // GRPC makes the gRPC server, with health and reflection.
 func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
-		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256),
+		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256), grpc.ConnectionTimeout(10*time.Second),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protobuf.Name), s.opts.Limits.Message}),
 		// A client that went without a word gives its connection back, and clients may look after theirs.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
@@ -61,7 +71,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 		m := &service.Methods[i]
 		handle := m.Handler
 		m.Handler = func(face any, ctx context.Context, read func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
-			return handle(face, ctx, func(m any) error { return cmp.Or(read(m), s.legible(m)) }, in)
+			return handle(face, context.WithValue(ctx, came{}, time.Now()), func(m any) error { return cmp.Or(read(m), s.legible(m)) }, in)
 		}
 	}
 	g.RegisterService(&service, &grpcFace{s: s})
@@ -69,6 +79,9 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	reflection.Register(g)
 	return g
 }
+
+// came is the key of when a call began.
+type came struct{}
 
 // session is a stream, whose token may be revoked while it is open: then it takes no more messages. What was asked before is
 // answered.
@@ -96,10 +109,10 @@ type healthFace struct {
 func (h *healthFace) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	ok := h.s.Ready()
 	if r.Service != "" && r.Service != oip.GRPCInferenceService_ServiceDesc.ServiceName {
-		var err error
-		if ok, err = h.s.modelReady(r.Service, ""); err != nil {
+		if _, err := h.s.model(r.Service, ""); err != nil && !h.s.has(r.Service) {
 			return nil, err
 		}
+		ok = h.s.modelReady(r.Service, "")
 	}
 	if ok {
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
@@ -166,8 +179,7 @@ func (f *grpcFace) ServerReady(context.Context, *oip.ServerReadyRequest) (*oip.S
 }
 
 func (f *grpcFace) ModelReady(_ context.Context, r *oip.ModelReadyRequest) (*oip.ModelReadyResponse, error) {
-	ok, err := f.s.modelReady(r.Name, r.Version)
-	return &oip.ModelReadyResponse{Ready: ok}, err
+	return &oip.ModelReadyResponse{Ready: f.s.modelReady(r.Name, r.Version)}, nil
 }
 
 func (f *grpcFace) ServerMetadata(context.Context, *oip.ServerMetadataRequest) (*oip.ServerMetadataResponse, error) {
@@ -278,6 +290,7 @@ func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed
 	if err != nil {
 		return nil, s.unread(r.ModelName, r.ModelVersion, err)
 	}
+	q.Came, _ = ctx.Value(came{}).(time.Time)
 	return s.Infer(ctx, q, passed)
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -64,12 +65,39 @@ func (s *Server) guard(token, addr string, open bool) error {
 		return nil
 	}
 	if err := s.authorised(token); err != nil {
-		return err
+		return s.unread("", "", err)
 	}
 	if !s.rates.allow(addr, s.opts.Limits.Rate) {
-		return exhausted(time.Duration(float64(time.Second)/s.opts.Limits.Rate), "more than %g requests a second of one client", s.opts.Limits.Rate)
+		return s.unread("", "", exhausted(time.Duration(float64(time.Second)/s.opts.Limits.Rate), "more than %g requests a second of one client", s.opts.Limits.Rate))
 	}
 	return nil
+}
+
+// sameOrigin refuses what pages of other sites have a browser ask. Where clients show no token, a server on a loopback address
+// answers to no other name: a name that an attacker has pointed to it (DNS rebinding) would make it the same origin.
+func (s *Server) sameOrigin(h http.Handler) http.Handler {
+	mine := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := mine.Check(r)
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if err == nil && s.opts.Token == nil && local != nil && local.IP.IsLoopback() && !loopback(r.Host) {
+			err = fmt.Errorf("Host %q: expected localhost or a loopback address", brief(r.Host, maxKept))
+		}
+		if err != nil {
+			failAs(w, http.StatusForbidden, refuse(codes.PermissionDenied, "%v", err))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// loopback tells whether a host's name is this machine's own.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil
 }
 
 // authorised refuses a header without the bearer token, which it compares in constant time.
@@ -77,7 +105,7 @@ func (s *Server) authorised(header string) error {
 	if s.opts.Token == nil {
 		return nil
 	}
-	if token, ok := strings.CutPrefix(header, "Bearer "); ok && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token())) == 1 {
+	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token())) == 1 {
 		return nil
 	}
 	return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")

@@ -91,7 +91,7 @@ func TestSlowUpload(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := io.WriteString(conn, "POST /v2/"+c.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			if _, err := io.WriteString(conn, "POST /v2/"+c.path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {

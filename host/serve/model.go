@@ -36,7 +36,7 @@ type Opened struct {
 type Settings struct {
 	Policy     string    `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
 	BMax       int       `yaml:"b_max"`      // largest batch; 0: the device's
-	Queue      int       `yaml:"queue"`      // requests that wait or run at a time; 1024
+	Queue      int       `yaml:"queue"`      // samples that wait or run at a time; 1024
 	SLO        Duration  `yaml:"slo"`        // of requests that name none; 0: none
 	Theta      []float32 `yaml:"theta"`      // one for all exits, or one an exit; 0.8
 	Priorities int       `yaml:"priorities"` // levels, 1 the highest; 2
@@ -91,8 +91,8 @@ func (s Settings) check() error {
 		return err
 	}
 	switch {
-	case f.Queue < 1, f.SLO < 0, f.SLO > Duration(maxWait*1000), f.Priorities < 1, f.Priority < 1, f.Priority > f.Priorities:
-		return fmt.Errorf("queue %d, slo %v, priorities %d, priority %d: expected a queue and levels of at least 1, a time of 0 to a year, a priority of 1..%d",
+	case f.Queue < 1, f.SLO < 0, f.SLO > Duration(maxWait*1000), f.Priorities < 1, f.Priorities > 1000, f.Priority < 1, f.Priority > f.Priorities:
+		return fmt.Errorf("queue %d, slo %v, priorities %d, priority %d: expected a queue of at least 1, 1 to 1000 levels, a time of 0 to a year, a priority of 1..%d",
 			f.Queue, time.Duration(f.SLO), f.Priorities, f.Priority, f.Priorities)
 	}
 	for _, v := range f.Theta {
@@ -113,6 +113,7 @@ type Model struct {
 	net           *bundle.Network
 	table         *sched.Table
 	set           Settings
+	about         About
 	classes       int // of every exit; 0: they differ, and there are no logits as an output
 	watch         *watch
 	on            *shared
@@ -127,13 +128,18 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	if err := set.check(); err != nil {
 		return fail(err)
 	}
-	if n := len(set.Theta); n != 1 && n != len(b.Network.Exits) {
-		return fail(fmt.Errorf("%d thresholds for %d exits: expected 1 or %d", n, len(b.Network.Exits), len(b.Network.Exits)))
+	if n, exits := len(set.Theta), len(b.Network.Exits); n != 1 && n != exits && n != exits-1 {
+		return fail(fmt.Errorf("%d thresholds for %d exits: expected one for all, or one an exit; the last needs none", n, exits))
 	}
 	m := &Model{name: name, version: version, set: set, network: fmt.Sprintf("%s:%s#%d", name, version, s.loads.Add(1))}
 	var err error
 	if m.hash, err = b.Hash(); err != nil {
 		return fail(err)
+	}
+	if s.opts.About != nil {
+		if m.about, err = s.opts.About(b); err != nil {
+			return fail(err)
+		}
 	}
 	b = renamed(b, m.network)
 	if latency := s.opts.Latency; latency != nil {
@@ -234,16 +240,22 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	}
 	task, err := m.task(ctx, r, len(inputs))
 	if err != nil {
+		m.watch.missed(task.Deadline, err)
 		return nil, err
 	}
-	left, err := m.enter(r, len(inputs))
+	left, err := m.enter(r, task.Deadline, len(inputs))
 	if err != nil {
 		return nil, err
 	}
 	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
 		left()
-		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
+		m.watch.missed(task.Deadline, err)
+		e := coded(err)
+		if e.Text = r.Model + ": " + e.Text; task.Deadline-task.Arrived < m.table.Alone() {
+			e.Retry = 0 // coming again does not help
+		}
+		return nil, e
 	}
 	over := make(chan struct{})
 	go func() { // passed may wait for the client, and what has ended waits for nobody
@@ -272,19 +284,24 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 }
 
 // enter gives a request its place among those that wait or run; left gives it back.
-func (m *Model) enter(r *Request, samples int) (left func(), err error) {
-	if n := m.queued.Add(1); n > int64(m.set.Queue) {
-		m.queued.Add(-1)
-		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
-	}
-	m.queuedSamples.Add(int64(samples))
-	return func() {
+func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(), err error) {
+	// a request alone may be larger than the limit
+	if n := m.queuedSamples.Add(int64(samples)); n > int64(m.set.Queue) && n > int64(samples) {
 		m.queuedSamples.Add(-int64(samples))
+		err := exhausted(m.wait(n), "%s: the queue is full: %d samples wait or run, the limit is %d", r.Model, n-int64(samples), m.set.Queue)
+		m.watch.missed(deadline, err)
+		return nil, err
+	}
+	m.queued.Add(1)
+	key := m.watch.due(deadline)
+	return func() {
+		m.watch.undue(key)
 		m.queued.Add(-1)
+		m.queuedSamples.Add(-int64(samples))
 	}, nil
 }
 
-// wait is when so many requests may have become fewer than the limit: one by one, each alone.
+// wait is when so many samples may have become fewer than the limit: one by one, each alone.
 func (m *Model) wait(queued int64) time.Duration {
 	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
 }
@@ -311,12 +328,15 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			if o.Result == nil {
 				return nil, refuse(Internal, "%s: sample %d ended without a result", r.Model, i)
 			}
+			if bad := append([]float32{o.Result.Confidence}, o.Result.Logits...); slices.ContainsFunc(bad, func(v float32) bool { return v-v != 0 }) {
+				return nil, refuse(Internal, "%s: sample %d, exit %d: the device's result is no finite number", r.Model, i, o.Result.Exit)
+			}
 			results = append(results, o.Result)
 			continue
 		case engine.Dropped:
 			return nil, refuse(Expired, "%s: %s after %v%s", expired, r.Model, time.Duration(rec.Latency()), why)
 		case engine.Refused:
-			return nil, exhausted(m.wait(m.queued.Load()), "%s: not admitted%s", r.Model, why)
+			return nil, exhausted(m.wait(m.queuedSamples.Load()), "%s: not admitted%s", r.Model, why)
 		case engine.Cancelled:
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				return nil, refuse(Expired, "%s: %s", expired, r.Model)
@@ -400,7 +420,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 		case "logits":
 			t = float32s(w.Name, logits, n, int64(m.classes))
 			if w.Classes > 0 {
-				t = ranked(t, w.Classes)
+				t = ranked(t, w.Classes, m.about.Classes)
 			}
 		case "class":
 			t = int32s(w.Name, classes, n, 1)

@@ -59,7 +59,7 @@ const maxWait = int64(365 * 24 * 3600 * 1e6)
 
 // within is how long the request may take: the least of what the client's context, slo_us, timeout and the model say; 0:
 // nobody says.
-func (m *Model) within(ctx context.Context, params map[string]any) (time.Duration, error) {
+func (m *Model) within(ctx context.Context, came time.Time, params map[string]any) (time.Duration, error) {
 	least := time.Duration(m.set.SLO)
 	tighten := func(d time.Duration) {
 		if least == 0 || d < least {
@@ -82,6 +82,7 @@ func (m *Model) within(ctx context.Context, params map[string]any) (time.Duratio
 		if left <= 0 {
 			return 0, refuse(Expired, "%s: the call's deadline has passed before it was looked at", expired)
 		}
+		left += time.Since(came) // as the others, it counts from then
 		tighten(min(left, time.Duration(maxWait)*time.Microsecond))
 	}
 	return least, nil
@@ -100,8 +101,10 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	}
 	if there {
 		switch params["exit_threshold"].(type) {
-		case int64, uint64: // clients without fractions: 1/1000
-			v /= 1000
+		case int64, uint64: // of clients without fractions: 1/1000; 0, 1 and 2 are meant as they are
+			if v > 2 {
+				v /= 1000
+			}
 		}
 		if v < 0 || v > 2 {
 			return nil, refuse(Invalid, "parameter exit_threshold is %v: expected 0..2 (above 1: no exit but the last), or a whole number of 1/1000", params["exit_threshold"])
@@ -137,7 +140,7 @@ func (m *Model) priority(params map[string]any) (int, error) {
 
 // task is the request as a task; samples is how many inputs it has.
 func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, error) {
-	within, err := m.within(ctx, r.Params)
+	within, err := m.within(ctx, r.Came, r.Params)
 	if err != nil {
 		return sched.Task{}, err
 	}
@@ -150,9 +153,12 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 		return sched.Task{}, err
 	}
 	now := m.on.server.Now()
-	t.Created, t.Arrived = now, now
+	t.Created = max(1, now-time.Since(r.Came).Nanoseconds())
+	t.Arrived = t.Created
 	if within > 0 {
-		t.Deadline = now + within.Nanoseconds()
+		if t.Deadline = t.Created + within.Nanoseconds(); t.Deadline <= now {
+			return t, refuse(Expired, "%s: its deadline, after %v, had passed before it had come whole", expired, within)
+		}
 	}
 	return t, nil
 }

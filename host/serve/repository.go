@@ -5,6 +5,7 @@ package serve
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -42,8 +44,17 @@ type Index struct {
 }
 
 // Add takes a bundle, or every bundle of a folder, into the repository, and loads none. NAME@VERSION.sluice is a
-// version of NAME; without @ it is version 1. NAME@VERSION.yaml beside it, where it is there, has its settings.
+// version of NAME; without @ it is version 1. NAME.yaml beside it, where it is there, has its settings; what
+// NAME@VERSION.yaml says holds for that version.
 func (s *Server) Add(path string) error {
+	s.mu.Lock()
+	s.paths = append(s.paths, path)
+	s.mu.Unlock()
+	return s.scan(path, "")
+}
+
+// scan takes in what a path has of a model ("": of all) that is not in the repository yet.
+func (s *Server) scan(path, model string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("model repository: %w", err)
@@ -51,26 +62,34 @@ func (s *Server) Add(path string) error {
 	files := []string{path}
 	if info.IsDir() {
 		if files, err = filepath.Glob(filepath.Join(path, "*"+Suffix)); err != nil || len(files) == 0 {
-			return fmt.Errorf("model repository %s: no *%s in it: put bundles there, as dse compile writes them", path, Suffix)
+			return fmt.Errorf("model repository %s: no *%s in it: put bundles there, as dse compile writes them: NAME%s, NAME@VERSION%s", path, Suffix, Suffix, Suffix)
 		}
+	}
+	if path := files[0]; len(files) == 1 && filepath.Ext(path) != Suffix {
+		return fmt.Errorf("model repository: %q: expected a folder or NAME%s, as dse compile makes it of a network", path, Suffix)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range files {
 		name, version, versioned := strings.Cut(strings.TrimSuffix(filepath.Base(f), Suffix), "@")
-		if n, err := strconv.Atoi(version); versioned && (err != nil || n < 1) {
-			return fmt.Errorf("model repository: %s: version %q: expected a whole number from 1 on", f, version)
+		if model != "" && name != model {
+			continue
+		}
+		if n, err := strconv.Atoi(version); versioned && (err != nil || n < 1 || strconv.Itoa(n) != version) {
+			return fmt.Errorf("model repository: %q: version %q: expected a whole number from 1 on", f, version)
 		}
 		if !versioned {
 			version = "1"
 		}
-		if name == "" || strings.ContainsAny(name, "/ ") {
-			return fmt.Errorf("model repository: %s: %q is no name of a model", f, name)
+		if name == "" || strings.ContainsAny(name, "/ ") || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("model repository: %q: %q is no name of a model", f, name)
 		}
 		if s.models[name] == nil {
 			s.models[name] = map[string]*entry{}
 		}
-		if other := s.models[name][version]; other != nil {
+		if other := s.models[name][version]; other != nil && other.path == f {
+			continue // it was there before
+		} else if other != nil {
 			return fmt.Errorf("model repository: %s and %s are both version %s of %s: rename one to %s@%d%s", other.path, f, version, name, name, len(s.models[name])+1, Suffix)
 		}
 		s.models[name][version] = &entry{path: f, reason: "not loaded"}
@@ -80,6 +99,13 @@ func (s *Server) Add(path string) error {
 
 // LoadAll loads every version of every model.
 func (s *Server) LoadAll() error {
+	s.mu.Lock()
+	for _, versions := range s.models {
+		for _, e := range versions {
+			e.wanted = true
+		}
+	}
+	s.mu.Unlock()
 	var err error
 	for _, i := range s.Index() {
 		err = errors.Join(err, s.loadVersion(i.Name, i.Version))
@@ -87,14 +113,29 @@ func (s *Server) LoadAll() error {
 	return err
 }
 
-// Load loads all versions of a model; one that is loaded is loaded again from its file, and served from the old one until then.
-func (s *Server) Load(name string) error { return s.each(name, s.loadVersion) }
+// Load loads all versions of a model, also those that have come since; one that is loaded is loaded again from its file, and
+// served from the old one until then.
+func (s *Server) Load(name string) error {
+	s.mu.Lock()
+	paths := slices.Clone(s.paths)
+	s.mu.Unlock()
+	for _, p := range paths {
+		if err := s.scan(p, name); err != nil {
+			s.opts.Log.Error("the repository cannot be read", "err", err)
+		}
+	}
+	return s.each(name, s.loadVersion)
+}
 
 // Unload lets go of all versions of a model, when their requests have ended.
 func (s *Server) Unload(name string) error {
 	return s.each(name, func(name, version string) error {
 		s.mu.Lock()
 		e := s.models[name][version]
+		if e.loading {
+			s.mu.Unlock()
+			return loading(name)
+		}
 		m := e.model
 		e.model, e.wanted, e.reason = nil, false, "unloaded"
 		s.mu.Unlock()
@@ -129,29 +170,40 @@ func (s *Server) each(name string, f func(name, version string) error) error {
 	return nil
 }
 
+func loading(name string) error {
+	return refuse(Unavailable, "model %s is being loaded: ask again when it is ready", name)
+}
+
 func (s *Server) loadVersion(name, version string) error {
 	s.mu.Lock()
 	e := s.models[name][version]
 	if e.loading {
 		s.mu.Unlock()
-		return refuse(Unavailable, "model %s is being loaded: ask again when it is ready", name)
+		return loading(name)
 	}
 	e.loading, e.wanted = true, true
 	s.mu.Unlock()
 	m, err := s.read(name, version, e.path)
 	s.mu.Lock()
-	old := e.model
-	e.loading = false
-	if err != nil {
-		e.reason = err.Error()
-		e.wanted = old != nil
-	} else {
+	old, why := e.model, ""
+	stopped := err == nil && s.ctx.Err() != nil // meanwhile, and what it knew is closed
+	if e.loading = false; err != nil {
+		// clients read it: they need not know where the server keeps its files
+		why = strings.ReplaceAll(err.Error(), filepath.Dir(e.path)+string(filepath.Separator), "")
+		e.reason, e.wanted = why, old != nil
+	} else if !stopped {
 		e.model, e.reason = m, ""
 	}
 	s.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		s.opts.Log.Error("model not loaded", "model", name, "version", version, "err", err)
-		return refuse(Internal, "%v", err)
+		return refuse(Invalid, "%s", why)
+	case stopped:
+		return errors.Join(context.Cause(s.ctx), s.devices.leave(m))
+	}
+	if m.about.Warning != "" {
+		s.opts.Log.Warn(m.about.Warning, "model", name, "version", version)
 	}
 	s.opts.Log.Info("model loaded", "model", name, "version", version, "device", m.on.name, "policy", m.set.Policy, "hash", fmt.Sprintf("%016x", m.hash))
 	if old != nil {
@@ -169,7 +221,11 @@ func (s *Server) read(name, version, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.open(name, version, b, set)
+	of, err := readSettings(filepath.Join(filepath.Dir(path), name+".yaml"))
+	if err != nil {
+		return nil, err
+	}
+	return s.open(name, version, b, set.over(of))
 }
 
 // maxSettings bounds a file of settings.
@@ -204,7 +260,10 @@ func ParseSettings(text []byte) (Settings, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Settings{}, err
+		return Settings{}, errors.New(strings.ReplaceAll(err.Error(), " in type serve.Settings", ""))
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return Settings{}, errors.New("expected one document of YAML")
 	}
 	if s.Theta != nil && len(s.Theta) == 0 {
 		return Settings{}, errors.New("theta is empty: expected one number, or one an exit")
@@ -222,7 +281,7 @@ func (s *Server) Index() []Index {
 			i := Index{Name: name, Version: version, State: "UNAVAILABLE", Reason: e.reason}
 			switch {
 			case e.ready():
-				i.State = "READY"
+				i.State, i.Reason = "READY", ""
 			case e.loading:
 				i.State = "LOADING"
 			case e.model != nil:
@@ -251,21 +310,29 @@ func (s *Server) model(name, version string) (*Model, error) {
 		return nil, refuse(NotFound, "no model %q: see the repository's index for what there is", name)
 	}
 	if version == "" {
-		best := ""
-		for v, e := range versions {
-			if e.model != nil && (best == "" || newer(v, best) < 0) {
-				best = v
+		for _, fits := range []func(e *entry) bool{(*entry).ready, func(e *entry) bool { return e.model != nil }} {
+			for v, e := range versions {
+				if fits(e) && (version == "" || newer(v, version) < 0) {
+					version = v
+				}
+			}
+			if version != "" {
+				break
 			}
 		}
-		version = best
 	}
 	e := versions[version]
-	if e == nil || e.model == nil {
-		why := "no such version"
-		if e != nil {
-			why = e.reason
+	switch {
+	case version == "" && len(versions) == 1:
+		for version, e = range versions {
 		}
-		return nil, refuse(NotFound, "model %q, version %q, is not ready: %s", name, version, cmp.Or(why, "not loaded"))
+	case version == "":
+		return nil, refuse(NotFound, "model %q is not ready: no version of it is loaded", name)
+	case e == nil:
+		return nil, refuse(NotFound, "model %q has no version %q", name, version)
+	}
+	if e.model == nil {
+		return nil, refuse(NotFound, "model %q, version %q, is not ready: %s", name, version, cmp.Or(e.reason, "not loaded"))
 	}
 	return e.model, nil
 }
@@ -280,14 +347,15 @@ func (s *Server) versions(name string) (out []string) {
 	return out
 }
 
-// modelReady tells whether a model answers.
-func (s *Server) modelReady(name, version string) (bool, error) {
+// has tells whether there is such a model, loaded or not.
+func (s *Server) has(name string) bool {
 	s.mu.Lock()
-	_, known := s.models[name]
-	s.mu.Unlock()
-	if !known {
-		return false, refuse(NotFound, "no model %q", name)
-	}
+	defer s.mu.Unlock()
+	return s.models[name] != nil
+}
+
+// modelReady tells whether a model answers. One that there is not does not.
+func (s *Server) modelReady(name, version string) bool {
 	m, err := s.model(name, version)
-	return err == nil && m.alive() && !s.draining.Load(), nil
+	return err == nil && m.alive() && !s.draining.Load()
 }

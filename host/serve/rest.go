@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
 )
 
 // REST makes the handler of the protocol over HTTP.
@@ -58,11 +60,10 @@ func (s *Server) REST() http.Handler {
 		return answerJSON(w, d)
 	})
 	model("GET", "/ready", func(w http.ResponseWriter, r *http.Request) error {
-		ok, err := s.modelReady(r.PathValue("model"), r.PathValue("version"))
-		if err != nil {
-			return err
+		if name := r.PathValue("model"); !s.has(name) {
+			return refuse(NotFound, "no model %q", name)
 		}
-		return truth(w, "ready", ok)
+		return truth(w, "ready", s.modelReady(r.PathValue("model"), r.PathValue("version")))
 	})
 	model("GET", "/config", func(w http.ResponseWriter, r *http.Request) error {
 		c, err := s.config(r.PathValue("model"), r.PathValue("version"))
@@ -94,7 +95,7 @@ func (s *Server) REST() http.Handler {
 		}
 		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
 	})
-	return s.timely(mux)
+	return s.timely(s.sameOrigin(mux))
 }
 
 // handler gives a pattern its function.
@@ -179,7 +180,7 @@ func (w timelyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
 func (w timelyWriter) Write(b []byte) (int, error) {
-	_ = w.c.SetWriteDeadline(time.Now().Add(2 * w.limit)) // net/http may wait for the rest of the request first
+	_ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) // net/http may wait for the rest of the request first
 	return w.ResponseWriter.Write(b)
 }
 
@@ -211,7 +212,10 @@ func fail(w http.ResponseWriter, err error) {
 
 func failAs(w http.ResponseWriter, code int, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
-	if e.Code == Exhausted {
+	switch {
+	case e.Code == codes.Unauthenticated:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case e.Code == Exhausted && e.Retry > 0:
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
 	w.WriteHeader(code)
@@ -272,7 +276,13 @@ func (m *Model) longest(samples int) int64 {
 const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
+	began := time.Now()
 	model, version := r.PathValue("model"), r.PathValue("version")
+	end, err := s.begin()
+	if err != nil {
+		return s.unread(model, version, err)
+	}
+	end() // Infer counts it
 	m, err := s.model(model, version)
 	if err != nil {
 		return s.unread(model, version, err)
@@ -286,7 +296,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.unread(model, version, err)
 	}
-	q.Model, q.Version = model, version
+	q.Model, q.Version, q.Came = model, version, began
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
 // Name and Version are what the server says it is.
@@ -21,7 +23,6 @@ const Name = "sluice"
 func extensions() []string {
 	return []string{
 		"classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "binary_tensor_data", "parameters",
-		"system_shared_memory", "cuda_shared_memory",
 	}
 }
 
@@ -45,7 +46,8 @@ type Request struct {
 	Model, Version, ID string
 	Params             map[string]any // bool, int64, uint64, float64, string
 	Inputs             []Tensor
-	Outputs            []Wanted // nil: all
+	Outputs            []Wanted  // nil: all
+	Came               time.Time // when the client began to ask; zero: now
 }
 
 // Answer is a whole answer, or that of one exit.
@@ -85,7 +87,8 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
-	Latency Latency // on the devices that Open opens; nil: the bundles' own tables
+	Latency Latency                               // on the devices that Open opens; nil: the bundles' own tables
+	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known
 	Limits  Limits
 	Token   func() string // bearer token that clients must show; nil: none
 	// Defaults are the settings of models that have none of their own.
@@ -94,6 +97,13 @@ type Options struct {
 	TritonMetrics bool
 	Tracer        *Tracer // nil: no spans
 	Log           *slog.Logger
+}
+
+// About is what a bundle's maker has written down of it.
+type About struct {
+	Classes []string // names; nil: unknown
+	Pixels  string   // how pixels become its input
+	Warning string   // what who serves it must know
 }
 
 // otelVariables are the names of OpenTelemetry's environment variables that are set.
@@ -122,6 +132,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version
+	paths  []string                     // where they are
 }
 
 // New makes a server without models. ctx ends it at once; Drain ends it gracefully.
@@ -214,11 +225,13 @@ func (s *Server) begin() (end func(), err error) {
 // Infer answers a request. passed, where set, is given the answer of every exit as it is passed; it may wait, which holds up
 // nobody but this request.
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
-	began := time.Now()
+	if r.Came.IsZero() {
+		r.Came = time.Now()
+	}
 	ctx, sp := s.opts.Tracer.begin(ctx, r)
 	a, m, err := s.infer(ctx, r, passed)
 	sp.end(err)
-	s.book.request(m, r, time.Since(began), err)
+	s.book.request(m, r, time.Since(r.Came), err)
 	s.load.report(time.Now(), s) // so that what a report is of is no older than the requests
 	return a, err
 }

@@ -53,7 +53,7 @@ func (s *Server) Status() http.Handler {
 		}
 		promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}))
-	return s.timely(mux)
+	return s.timely(s.sameOrigin(mux))
 }
 
 // newest is the newest snapshot; where there is none yet, it takes one.
@@ -132,9 +132,12 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			send(count, "sluice_exits_total", "Samples by the exit taken.", float64(n), with("exit", strconv.Itoa(exit))...)
 		}
 		send(gauge, "sluice_model_ready", "1 where the model answers.", truth[m.Ready], with("device", m.Device)...)
+		if m.Deadline {
+			send(gauge, "sluice_least_slack_seconds", "Least time that a request that waits or runs has to its deadline.", float64(m.Slack)/1e9, of...)
+		}
 		send(gauge, "sluice_queued", "Requests that wait or run.", float64(m.Queued), of...)
 		send(count, "sluice_deadlines_met_total", "Requests with a deadline that were answered in time.", float64(m.Met), of...)
-		send(count, "sluice_deadlines_missed_total", "Requests with a deadline that were answered late.", float64(m.Missed), of...)
+		send(count, "sluice_deadlines_missed_total", "Requests with a deadline that were answered late, given up or refused.", float64(m.Missed), of...)
 		send(count, "sluice_batches_total", "Segments that ran on the device.", float64(m.Batches), of...)
 		for size, d := range m.Sizes {
 			send(count, "sluice_batch_size_total", "Segments that ran, by the size of their batch.", float64(d.Count), with("size", strconv.Itoa(size))...)

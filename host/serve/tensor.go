@@ -88,8 +88,8 @@ func texts(name string, v []string, shape ...int64) Tensor {
 	return t
 }
 
-// ranked is the classification of Triton: the k best of each row, as value:index.
-func ranked(t Tensor, k int) Tensor {
+// ranked is the classification of Triton: the k best of each row, as value:index, or value:index:name.
+func ranked(t Tensor, k int, names []string) Tensor {
 	rows, width := int(t.Shape[0]), int(t.Shape[1])
 	k = min(k, width)
 	var out []string
@@ -103,7 +103,11 @@ func ranked(t Tensor, k int) Tensor {
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at(b), at(a)) })
 		for _, i := range order[:k] {
-			out = append(out, fmt.Sprintf("%f:%d", at(i), i))
+			text := fmt.Sprintf("%f:%d", at(i), i)
+			if i < len(names) {
+				text += ":" + names[i]
+			}
+			out = append(out, text)
 		}
 	}
 	return texts(t.Name, out, int64(rows), int64(k))

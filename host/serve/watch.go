@@ -80,7 +80,10 @@ type ModelState struct {
 	Queued   int64             `json:"queued"`   // waiting or running
 	Requests map[string]uint64 `json:"requests"` // by code
 	Met      uint64            `json:"deadlines_met"`
-	Missed   uint64            `json:"deadlines_missed"` // answered all the same
+	Missed   uint64            `json:"deadlines_missed"` // answered late, given up, or refused
+	Slack    engine.Time       `json:"least_slack_ns"`   // of those that wait or run with a deadline; below 0 it has passed
+	Deadline bool              `json:"has_slack"`        // there are some
+	Last     int64             `json:"last_ms"`          // when the last request came, ms since 1970; 0: none has
 	Samples  uint64            `json:"samples"`          // that have a result
 	Exits    []uint64          `json:"exits"`            // samples by the exit taken
 	Latency  []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
@@ -128,6 +131,9 @@ type watch struct {
 	mu   sync.Mutex
 	st   ModelState
 	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
+	// deadlines are of the requests that wait or run, by a key of their own.
+	deadlines map[uint64]engine.Time
+	keys      uint64
 	// began has the sizes that the last launches began with: a batch that shrinks is one execution of its first size.
 	first [lastLaunches]struct {
 		launch device.LaunchID
@@ -139,7 +145,7 @@ type watch struct {
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
-	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, st: ModelState{
+	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, deadlines: map[uint64]engine.Time{}, st: ModelState{
 		Name: m.name, Version: m.version, Device: m.on.name, SLO: int64(m.set.SLO),
 		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{}, Executions: map[int]Durations{},
 	}}
@@ -172,9 +178,35 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	case !deadline:
 	case worst == engine.OnTime:
 		w.st.Met++
-	case worst == engine.Late:
+	case worst == engine.Late, worst == engine.Dropped, worst == engine.Refused:
 		w.st.Missed++
 	}
+}
+
+// missed counts a request with a deadline that was not taken in for want of time or room.
+func (w *watch) missed(deadline engine.Time, err error) {
+	if code := coded(err).Code; deadline > 0 && (code == Exhausted || code == Expired) {
+		w.mu.Lock()
+		w.st.Missed++
+		w.mu.Unlock()
+	}
+}
+
+// due notes the deadline of a request that waits or runs (0: none); undue forgets it.
+func (w *watch) due(deadline engine.Time) (key uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys++
+	if deadline > 0 {
+		w.deadlines[w.keys] = deadline
+	}
+	return w.keys
+}
+
+func (w *watch) undue(key uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.deadlines, key)
 }
 
 // began counts a launch: an execution of a batch, whose samples begin.
@@ -219,6 +251,7 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.st.Requests[code.String()]++
+	w.st.Last = time.Now().Add(-took).UnixMilli()
 	if code != codes.OK {
 		w.st.Fail.add(took)
 		return
@@ -237,6 +270,9 @@ func (w *watch) state() ModelState {
 	st.Requests, st.Sizes, st.Executions = maps.Clone(st.Requests), maps.Clone(st.Sizes), maps.Clone(st.Executions)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
 	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
+	if st.Deadline = len(w.deadlines) > 0; st.Deadline {
+		st.Slack = slices.Min(slices.Collect(maps.Values(w.deadlines))) - w.m.on.server.Now()
+	}
 	st.Pending = max(0, w.m.queuedSamples.Load()-int64(len(w.runs)))
 	return st
 }
@@ -317,6 +353,18 @@ func (s *Server) Take() *Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
+	p := s.look()
+	b.latest = p
+	if b.news != nil {
+		close(b.news)
+	}
+	b.news = make(chan struct{})
+	return p
+}
+
+// look is how things stand, for who holds the book's mu.
+func (s *Server) look() *Snapshot {
+	b := &s.book
 	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
 	for _, on := range s.devices.list() {
 		p.Devices = append(p.Devices, on.state())
@@ -333,11 +381,6 @@ func (s *Server) Take() *Snapshot {
 			p.Requests[codes.Code(code).String()] = n
 		}
 	}
-	b.latest = p
-	if b.news != nil {
-		close(b.news)
-	}
-	b.news = make(chan struct{})
 	return p
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
@@ -56,6 +58,11 @@ func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 		return nil, longID(r.Id)
 	}
 	raw := r.RawInputContents
+	for _, in := range r.Inputs {
+		if c := in.GetContents(); len(raw) > 0 && c != nil && proto.Size(c) > 0 {
+			return nil, refuse(Invalid, "%s: input %q has contents beside raw contents: expected either", r.ModelName, in.GetName())
+		}
+	}
 	if len(raw) > 0 && len(raw) != len(r.Inputs) {
 		return nil, refuse(Invalid, "%s: %d raw contents for %d inputs: expected one for each", r.ModelName, len(raw), len(r.Inputs))
 	}

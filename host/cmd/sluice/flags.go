@@ -94,10 +94,10 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits rejects thresholds whose number is neither one nor the number of exits.
+// fits rejects thresholds whose number is neither one nor the number of exits, of which the last needs none.
 func (t thetaFlag) fits(exits int) error {
-	if len(t.theta) != 1 && len(t.theta) != exits {
-		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits)
+	if n := len(t.theta); n != 1 && n != exits && n != exits-1 {
+		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d; the last exit needs none", t.text, n, exits, exits)
 	}
 	return nil
 }

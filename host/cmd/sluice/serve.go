@@ -16,8 +16,10 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/serve"
 )
 
@@ -31,13 +33,13 @@ type serveCmd struct {
 	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
-	Queue      int           `default:"1024" help:"Requests of a model that wait or run at the same time; more are refused with a retry time."`
+	Queue      int           `default:"1024" help:"Samples of a model that wait or run at the same time; more are refused with a retry time."`
 	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must send; it is read again when it changes."`
 	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"CA certificates (PEM) for clients."`
 	MaxBytes   int           `default:"67108864" help:"Longest request in bytes, unpacked."`
-	MaxMemory  int           `default:"1073741824" help:"Bytes of all requests under way, unpacked; more are told to come again."`
+	MaxMemory  int           `default:"1073741824" help:"Bytes of all requests under way, unpacked; more are refused with a retry time."`
 	MaxSamples int           `default:"64" help:"Samples of one request."`
 	MaxConns   int           `default:"1024" help:"Connections of each port at a time."`
 	PerClient  int           `name:"max-conns-per-client" help:"Connections of each port at a time of one client's address; 0: as many as the port has."`
@@ -64,6 +66,22 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		Version: cli.Version(), Log: e.Log, Open: c.open, TritonMetrics: c.Triton,
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Memory: c.MaxMemory, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
+	}
+	if c.MaxBytes < 1 || c.MaxMemory < 1 || c.MaxSamples < 1 || c.MaxSamples > engine.MaxOpen || c.MaxConns < 1 || c.PerClient < 0 || !(c.MaxRate >= 0) || c.Queue < 1 || c.Grace < 0 {
+		return cli.Coded(cli.Usage, errors.New("--max-bytes, --max-memory, --max-samples, --max-conns, --queue: expected at least 1 (samples: 16384 at most); --max-conns-per-client, --max-rate, --grace: no negative number"))
+	}
+	o.About = func(b *bundle.Bundle) (serve.About, error) {
+		i, err := recipe.Of(b)
+		if err != nil || i.From == "" {
+			return serve.About{}, err
+		}
+		about := serve.About{Classes: i.Classes}
+		if i.Missing {
+			about.Warning = recipe.Warning
+		} else if !i.Floats {
+			about.Pixels, err = i.Preprocess.Text()
+		}
+		return about, err
 	}
 	var err error
 	if o.Tracer, err = serve.NewTracer(e.Ctx, e.Log); err != nil {
@@ -105,9 +123,6 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		}
 		defer l.Close()
 		ports[i] = serve.Limit(l, c.MaxConns, c.PerClient)
-	}
-	if err := s.LoadAll(); err != nil {
-		return errors.Join(cli.Coded(cli.Input, err), s.Drain(running))
 	}
 	err = c.serve(e, s, secure, ports)
 	short, stop := context.WithTimeout(running, 5*time.Second)
@@ -194,18 +209,28 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)
-	var names []string
-	for _, i := range s.Index() {
-		names = append(names, i.Name+":"+i.Version)
-	}
-	fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
-		strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
+	loaded := make(chan error, 1) // meanwhile the server says that it lives
+	go func() { loaded <- s.LoadAll() }()
 	var err error
-	select {
-	case <-e.Ctx.Done():
-		e.Log.Info("draining", "at most", c.Grace)
-	case err = <-f.failed:
-		err = cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
+	for serving := true; serving; {
+		select {
+		case err = <-loaded:
+			if serving = err == nil; err != nil {
+				err = cli.Coded(cli.Input, err)
+				break
+			}
+			var names []string
+			for _, i := range s.Index() {
+				names = append(names, i.Name+":"+i.Version)
+			}
+			fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
+				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
+		case <-e.Ctx.Done():
+			serving = false
+			e.Log.Info("draining", "at most", c.Grace)
+		case err = <-f.failed:
+			serving, err = false, cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
+		}
 	}
 	until, stop := context.WithTimeout(context.WithoutCancel(e.Ctx), c.Grace)
 	defer stop()

@@ -223,10 +223,12 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 }
 
 func readREST(header http.Header, text []byte) Reply {
-	out := Reply{Answered, -1, -1, ""}
-	n, err := strconv.Atoi(header.Get(headerLength))
-	if err != nil || n < 0 || n > len(text) {
-		return out // nothing was asked for in binary
+	out, n := Reply{Answered, -1, -1, ""}, len(text)
+	if length := header.Get(headerLength); length != "" {
+		var err error
+		if n, err = strconv.Atoi(length); err != nil || n < 0 || n > len(text) {
+			return Reply{Errored, -1, -1, "the answer is shorter than it says"}
+		}
 	}
 	var doc struct {
 		Outputs []tensorDoc `json:"outputs"`
@@ -234,6 +236,9 @@ func readREST(header http.Header, text []byte) Reply {
 	tail := text[n:]
 	if err := json.Unmarshal(text[:n], &doc); err != nil {
 		return Reply{Errored, -1, -1, "the answer's JSON: " + err.Error()}
+	}
+	if len(doc.Outputs) == 0 {
+		return Reply{Errored, -1, -1, "the answer has no outputs"}
 	}
 	for _, o := range doc.Outputs {
 		size, _ := o.Parameters["binary_data_size"].(float64)

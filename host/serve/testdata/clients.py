@@ -141,7 +141,8 @@ def http_only(c, shape):
 
 
 def grpc_only(c, shape):
-    right(c.infer(MODEL, inputs(tg, shape), compression_algorithm="gzip"), 1, "gzip")
+    for z in ("gzip", "deflate"):
+        right(c.infer(MODEL, inputs(tg, shape), compression_algorithm=z), 1, z)
     q = queue.Queue()
     for i in range(16):
         c.async_infer(MODEL, inputs(tg, shape, seed=i), callback=lambda result, error: q.put((result, error)))

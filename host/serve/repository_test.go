@@ -1,0 +1,317 @@
+package serve_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+// copied puts the model tiny into the repository once more, under another name.
+func (s *running) copied(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
+	if err := errors.Join(err, os.WriteFile(filepath.Join(s.dir, name+".sluice"), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *running) settings(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name+".yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNewModels: load finds models and versions that have come since the server started. NAME.yaml holds for all versions, but
+// for what a version's own file says.
+func TestNewModels(t *testing.T) {
+	s := start(t, 0, nil)
+	s.copied(t, "later")
+	s.copied(t, "tiny@2")
+	s.copied(t, "tiny@3")
+	s.settings(t, "tiny", "slo: 7s\nqueue: 5\n")
+	s.settings(t, "tiny@3", "queue: 6\n")
+	if err := errors.Join(s.Load("later"), s.Load("tiny")); err != nil {
+		t.Fatal(err)
+	}
+	q := question(1, nil)
+	q.ModelName = "later"
+	if _, err := s.ModelInfer(t.Context(), q); err != nil {
+		t.Error(err)
+	}
+	for version, queue := range map[string]string{"1": "5", "2": "5", "3": "6"} {
+		c, err := s.ModelConfig(t.Context(), &oip.ModelConfigRequest{Name: "tiny", Version: version})
+		if p := c.GetConfig().GetParameters(); err != nil || p["queue"].GetStringValue() != queue || p["slo_us"].GetStringValue() != "7000000" {
+			t.Errorf("version %s: queue %s, slo_us %s, %v: expected %s, 7000000", version, p["queue"].GetStringValue(), p["slo_us"].GetStringValue(), err, queue)
+		}
+	}
+	if err := s.Load("never"); status.Code(err) != codes.NotFound {
+		t.Errorf("a model that there is not: %v", err)
+	}
+	for _, bad := range []string{"tiny@01", "tiny@+4", "a\x01b", "a b"} {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, bad+".sluice"), nil, 0o600), s.Add(dir)); err == nil || strings.Contains(err.Error(), "\x01") {
+			t.Errorf("%q: %v: expected a refusal, in print", bad, err)
+		}
+	}
+	if err := s.Add("net.onnx"); err == nil {
+		t.Error("a file that is no bundle is taken")
+	}
+	if _, err := serve.ParseSettings([]byte("queue: 4\n---\nqueue: 7\n")); err == nil {
+		t.Error("a second document is ignored")
+	}
+}
+
+// TestLoadFails: what is wrong in the repository is no fault of the device, and no client reads the server's paths.
+func TestLoadFails(t *testing.T) {
+	s := start(t, 0, nil)
+	s.settings(t, "tiny", "teta: 3\n")
+	err := s.Load("tiny")
+	if status.Code(err) != codes.InvalidArgument || strings.Contains(err.Error(), s.dir) || strings.Contains(err.Error(), "serve.") || !strings.Contains(err.Error(), "teta") {
+		t.Errorf("%v: expected InvalidArgument, which names teta and no path", err)
+	}
+	if i := s.Index()[0]; i.State != "READY" || i.Reason != "" {
+		t.Errorf("%+v: expected the old model, without a reason", i)
+	}
+	if err := s.Unload("tiny"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "unloaded") {
+		t.Errorf("%v: expected that it is unloaded", err)
+	}
+	for _, name := range []string{"tiny", "never"} { // as Triton: no error
+		if r, err := s.ModelReady(t.Context(), &oip.ModelReadyRequest{Name: name}); err != nil || r.Ready {
+			t.Errorf("%s: ready %v, %v: expected neither", name, r.GetReady(), err)
+		}
+	}
+}
+
+// TestUnloadDuringLoad: it is refused, as a second load is.
+func TestUnloadDuringLoad(t *testing.T) {
+	reached, let := make(chan struct{}, 1), make(chan struct{})
+	s := start(t, 0, func(o *serve.Options) {
+		first := true
+		o.About = func(*bundle.Bundle) (serve.About, error) {
+			if !first {
+				reached <- struct{}{}
+				<-let
+			}
+			first = false
+			return serve.About{}, nil
+		}
+	})
+	loaded := make(chan error, 1)
+	go func() { loaded <- s.Load("tiny") }()
+	<-reached
+	if err := s.Unload("tiny"); status.Code(err) != codes.Unavailable {
+		t.Errorf("unload: %v: expected Unavailable", err)
+	}
+	close(let)
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAbout: clients read how pixels become a model's input, and hear the names of its classes.
+func TestAbout(t *testing.T) {
+	names := []string{"zero", "one", "two", "three"}
+	s := start(t, 0, func(o *serve.Options) {
+		o.About = func(*bundle.Bundle) (serve.About, error) {
+			return serve.About{Classes: names, Pixels: "mean 0.5", Warning: "noise"}, nil
+		}
+	})
+	c, err := s.ModelConfig(t.Context(), &oip.ModelConfigRequest{Name: "tiny"})
+	if p := c.GetConfig().GetParameters(); err != nil || p["preprocess"].GetStringValue() != "mean 0.5" || p["warning"].GetStringValue() != "noise" || !strings.HasPrefix(p["int16_scale"].GetStringValue(), "2^-") {
+		t.Errorf("%v, %v: expected preprocess, warning and int16_scale", p, err)
+	}
+	q := question(1, nil)
+	q.Outputs = []*oip.ModelInferRequest_InferRequestedOutputTensor{{Name: "logits", Parameters: map[string]*oip.InferParameter{"classification": whole(1)}}}
+	if a, err := s.ModelInfer(t.Context(), q); err != nil || !strings.HasSuffix(string(a.RawOutputContents[0]), ":3:three") {
+		t.Errorf("%q, %v: expected value:3:three", a.GetRawOutputContents(), err)
+	}
+	if d, err := s.ServerMetadata(t.Context(), &oip.ServerMetadataRequest{}); err != nil || slices.Contains(d.Extensions, "system_shared_memory") {
+		t.Errorf("%v, %v: expected no shared memory", d, err)
+	}
+	if st, err := s.ModelStatistics(t.Context(), &oip.ModelStatisticsRequest{Name: "tiny"}); err != nil || time.Since(time.UnixMilli(int64(st.ModelStats[0].LastInference))) > time.Hour {
+		t.Errorf("%v, %v: expected when the last request came", st, err)
+	}
+}
+
+// TestStatisticsAreNoSnapshots: who polls them does not drive the status page.
+func TestStatisticsAreNoSnapshots(t *testing.T) {
+	s := start(t, 0, nil)
+	before := s.Take().Number
+	for range 3 {
+		if _, err := s.ModelStatistics(t.Context(), &oip.ModelStatisticsRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, _ := s.Latest(); p.Number != before {
+		t.Errorf("snapshot %d: expected %d still", p.Number, before)
+	}
+}
+
+// TestOtherSites: pages of other sites cannot have a browser call a server on a loopback address, nor one that they have named
+// themselves.
+func TestOtherSites(t *testing.T) {
+	s := start(t, 0, nil)
+	status := httptest.NewServer(s.Status())
+	defer status.Close()
+	for _, c := range []struct {
+		method, url, host, origin string
+		want                      int
+	}{
+		{"POST", s.rest + "/v2/repository/models/tiny/unload", "", "http://evil.example", 403},
+		{"POST", s.rest + "/v2/repository/models/tiny/unload", "evil.example", "http://evil.example", 403},
+		{"GET", status.URL + "/snapshot", "evil.example:8002", "", 403},
+		{"GET", status.URL + "/snapshot", "localhost:8002", "", 200},
+		{"GET", s.rest + "/v2/health/ready", "[::1]:8000", "", 200},
+		{"POST", s.rest + "/v2/repository/index", "", "", 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Host = c.host; c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != c.want {
+			t.Errorf("%s %s, Host %q, Origin %q: %d: expected %d", c.method, c.url, c.host, c.origin, resp.StatusCode, c.want)
+		}
+	}
+}
+
+// TestDeadlinesCountFromTheFirstByte: what a request takes to come counts.
+func TestDeadlinesCountFromTheFirstByte(t *testing.T) {
+	s := start(t, 0, nil)
+	b := body(1, map[string]any{"slo_us": 20_000})
+	in := &slowReader{b: b, let: make(chan struct{})}
+	time.AfterFunc(100*time.Millisecond, func() { close(in.let) })
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.rest+"/v2/models/tiny/infer", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(b)-4*pixels))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != 504 {
+		t.Errorf("%d: expected 504", resp.StatusCode)
+	}
+	if m := s.Take().Models[0]; m.Missed != 1 || m.Fail.Ns < 20e6 {
+		t.Errorf("%d deadlines missed, %d ns of failures: expected one, from its first byte on", m.Missed, m.Fail.Ns)
+	}
+}
+
+// slowReader gives half of its bytes, and the rest when it is let.
+type slowReader struct {
+	b   []byte
+	n   int
+	let chan struct{}
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	end := len(r.b) / 2
+	if r.n >= end {
+		<-r.let
+		end = len(r.b)
+	}
+	if r.n == len(r.b) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.b[r.n:end])
+	if r.n += n; r.n == len(r.b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// TestRefusalsSayWhen: a refusal is in times from now, and says when to come again only where that helps.
+func TestRefusalsSayWhen(t *testing.T) {
+	s := start(t, 50*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 64 })
+	code, head, text := post(t, s.rest+"/v2/models/tiny/infer", body(1, map[string]any{"slo_us": 10_000, "exit_threshold": "2"}), 4*pixels)
+	if code != 429 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "ms") || strings.Contains(string(text), "task") {
+		t.Errorf("%d, Retry-After %q, %s: expected 429 in ms, without when to come again", code, head.Get("Retry-After"), text)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := s.ModelInfer(t.Context(), question(64, nil))
+		asked <- err
+	}()
+	eventually(t, "the request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+	code, head, text = post(t, s.rest+"/v2/models/tiny/infer", body(40, nil), 40*4*pixels) // 40 samples beyond the limit, each alone
+	if code != 429 || head.Get("Retry-After") != "4" || !strings.Contains(string(text), "64 samples") {
+		t.Errorf("%d, Retry-After %q, %s: expected 429, to come again in 4 s, behind 64 samples", code, head.Get("Retry-After"), text)
+	}
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLeastSlack: a snapshot has how long the most urgent request has.
+func TestLeastSlack(t *testing.T) {
+	s := start(t, 300*time.Millisecond, nil)
+	if m := s.Take().Models[0]; m.Deadline {
+		t.Error("there is a deadline before any request")
+	}
+	asked := make(chan error, 2)
+	for _, slo := range []int64{3600e6, 60e6} {
+		go func() {
+			_, err := s.ModelInfer(t.Context(), question(1, map[string]*oip.InferParameter{"slo_us": whole(slo)}))
+			asked <- err
+		}()
+	}
+	eventually(t, "the requests are there", func() bool { return s.Take().Models[0].Queued == 2 })
+	if m := s.Take().Models[0]; !m.Deadline || m.Slack <= 0 || m.Slack > 60e9 {
+		t.Errorf("%v, %d ns: expected at most a minute", m.Deadline, m.Slack)
+	}
+	if err := errors.Join(<-asked, <-asked); err != nil {
+		t.Error(err)
+	}
+	if m := s.Take().Models[0]; m.Deadline {
+		t.Error("a deadline is left behind")
+	}
+}
+
+// TestEitherContents: contents beside raw contents are refused, as the protocol does.
+func TestEitherContents(t *testing.T) {
+	s := start(t, 0, nil)
+	q := question(1, nil)
+	q.Inputs[0].Contents = &oip.InferTensorContents{Fp32Contents: []float32{1}}
+	if _, err := s.ModelInfer(t.Context(), q); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("%v: expected InvalidArgument", err)
+	}
+}
+
+// TestRefusedAtTheDoorIsCounted: endings add up to what clients see.
+func TestRefusedAtTheDoorIsCounted(t *testing.T) {
+	s := start(t, 0, func(o *serve.Options) { o.Token = func() string { return "secret" } })
+	_, _ = s.ModelInfer(t.Context(), question(1, nil))
+	code, head, _ := post(t, s.rest+"/v2/models/tiny/infer", body(1, nil), 4*pixels)
+	if p := s.Take(); code != 401 || head.Get("WWW-Authenticate") != "Bearer" || p.Requests["Unauthenticated"] != 2 {
+		t.Errorf("%d, WWW-Authenticate %q, counted %v: expected 401, Bearer, two", code, head.Get("WWW-Authenticate"), p.Requests)
+	}
+}

@@ -60,6 +60,31 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 	return takes, batch, devices
 }
 
+// last is what the tables say it takes from a launch to the result of the last of so many samples, which go one behind the
+// other in batches of at most that many, the last filled up by those of others; and what its largest batch takes.
+func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
+	full, batch, devices := a.service(network, batch, never)
+	if full == never {
+		return never, never
+	}
+	before := (samples - 1) / devices / batch
+	takes, _, _ = a.service(network, min(batch, max(1, queued-before*batch*devices)), never)
+	most, _, _ = a.service(network, math.MaxInt, never)
+	return takes + Time(before)*full, most + Time(before)*full
+}
+
+// room is what a task of several samples is to have left beyond what the tables say where so many go first, or others run:
+// its batches are filled up by others and cut at exits, and one sample that is late costs the work on all. At arrival it is
+// half as much again, so that few of those who are taken in are given up before they begin.
+func (a *admission) room(network string, samples, first int) Time {
+	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
+	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
+		return 0
+	}
+	full, _, _ := a.service(network, math.MaxInt, never)
+	return full
+}
+
 // remain is how many of n that begin segment first are expected to be left in segment s; one at least.
 func remain(seen *sched.Traffic, first, s, n int) int {
 	if s == first || seen.Passed[first] == 0 {
@@ -183,6 +208,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	most, _, _ := a.service(in.Network, math.MaxInt, never)
 	a.look = min(a.look, in.Deadline-most+1)
 	ready += Time(before/batch)*full + takes
+	ready += a.room(in.Network, samples, n) * 3 / 2
 	if ready = now + Time(float64(ready-now)*a.pace); ready > in.Deadline {
 		return fmt.Errorf("task %d: %w: %d go first, its result is expected in %v, its deadline is in %v", in.ID, ErrLate, n, time.Duration(ready-now), time.Duration(in.Deadline-now))
 	}
@@ -195,6 +221,12 @@ func (c *core) giveUp() {
 	if !a.on {
 		return
 	}
+	for _, o := range c.spoiled {
+		if t := c.byID.get(o.task); t != nil {
+			c.takeBack(t, o.how, o.why)
+		}
+	}
+	c.spoiled = c.spoiled[:0]
 	for _, l := range c.live {
 		if !l.busy && l.copies == 0 {
 			c.stopLate(l)
@@ -211,30 +243,39 @@ func (c *core) giveUp() {
 	}
 }
 
+// giveUpIn ends the tasks whose samples in a queue cannot all meet their deadline any more, with every sample they have:
+// what is left of the others' results is of use to nobody.
 func (c *core) giveUpIn(q *sched.Queue) {
-	network, takes, full := "", Time(0), Time(0)
+	a := &c.admission
 	for i := 0; i < q.Len(); {
 		r := q.At(i)
+		n := 1 // samples of its task
+		for i+n < q.Len() && q.At(i+n).Task == r.Task {
+			n++
+		}
 		if r.Deadline == never {
-			i++
+			i += n
 			continue
 		}
-		if r.Network != network {
-			network = r.Network
-			takes, _, _ = c.admission.service(network, min(q.Len(), max(1, c.admission.batch)), never)
-			full, _, _ = c.admission.service(network, math.MaxInt, never)
+		takes, most := a.last(r.Network, n, q.Len(), max(1, a.batch))
+		if t := c.reqs.get(uint64(r.ID)).task; n == t.Samples && takes < never { // none of them has begun
+			room := a.room(r.Network, n, i)
+			takes, most = takes+room, most+room
 		}
 		switch {
 		case takes == never:
-			i++
+			i += n
 		case r.Deadline-takes >= c.now:
-			c.admission.look = min(c.admission.look, r.Deadline-full+1)
-			if i++; q.Ordered() { // all others of this level have later deadlines
+			a.look = min(a.look, r.Deadline-most+1)
+			if i += n; q.Ordered() && n == 1 { // all others of this level have later deadlines
 				i = q.Level(i - 1)
 			}
 		default:
-			network = ""                                                // the next batch is smaller
-			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate) // whose other samples are of no use without it
+			left := q.Len() - n
+			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate)
+			if q.Len() < left { // some stood elsewhere: what has moved is looked at next time
+				a.look = 0
+			}
 		}
 	}
 }
@@ -251,8 +292,8 @@ func (c *core) giveUpOne(r *request, why string) {
 	c.end(r, Dropped, why, nil)
 }
 
-// stopLate ends those of a launch at an exit that cannot pass the next one in time. Without them it is faster, so the
-// one with the earliest deadline is looked at first, and the others anew when it has gone.
+// stopLate ends the tasks of those in a launch at an exit that cannot pass the next one in time. Without them it is
+// faster, so the one with the earliest deadline is looked at first, and the others anew when it has gone.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.admission.on || s >= l.table.Segments() {

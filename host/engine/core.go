@@ -43,6 +43,7 @@ type task struct {
 	left   int
 	flying int // requests that have ended in a running segment
 	worst  Ending
+	over   bool // its samples end together
 	reqs   []*request
 	ticket *Ticket // of whoever opened it; nil: nobody waits
 
@@ -163,6 +164,14 @@ type tasks struct {
 	given      uint64 // ids that tickets were given
 	spareReqs  pool[request]
 	spareTasks pool[task]
+	spoiled    []spoiled // under admission by the tables, those that are to be ended
+}
+
+// spoiled is a task of which one sample has ended without a result.
+type spoiled struct {
+	task uint64
+	how  Ending
+	why  string
 }
 
 // launches are those that have requests or run.

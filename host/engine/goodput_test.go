@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,4 +216,100 @@ func (u undue) Next() (engine.Item, bool) {
 		it.Task.Deadline = 0
 	}
 	return it, ok
+}
+
+// wholes is what a policy serves on time, in samples of requests that are on time as a whole, per second: of requests whose
+// sizes are drawn, with an objective of 5 times one alone. They come at times the capacity of full batches, or from clients,
+// each of which asks again 100 ms after it was answered or refused.
+func wholes(t *testing.T, tab *sched.Table, policy string, times float64, clients int, rates []float64, sizes []int) float64 {
+	t.Helper()
+	p, err := sched.New(policy, sched.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := 0.0
+	for _, n := range sizes {
+		mean += float64(n) / float64(len(sizes))
+	}
+	n := int(2000 / mean * max(1, times))
+	if clients > 0 {
+		n = 60 * clients
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	exits := make([][]int16, n)
+	alone, all := 0.0, 0.0
+	for i := range exits {
+		exits[i] = make([]int16, sizes[rng.IntN(len(sizes))])
+		for k := range exits[i] {
+			u, e := rng.Float64(), 0
+			for ; e < len(rates)-1 && u >= rates[e]; e++ {
+				u -= rates[e]
+			}
+			exits[i][k] = int16(e)
+			alone += float64(tab.At(0, e, 1))
+			all++
+		}
+	}
+	task := func(i int, at int64) sched.Task {
+		k := len(exits[i])
+		return sched.Task{Network: enginetest.Network, Theta: 0.5, Samples: k, Deadline: at + 5*int64((k+7)/8)*tab.At(0, 3, min(k, 8))}
+	}
+	var source engine.Source = &load.Closed{
+		Clients: clients, Tasks: n, Think: 100_000_000,
+		Task: func(i, _ int, at int64) sched.Task { return task(i, at) },
+	}
+	if clients == 0 {
+		at, err := load.Poisson(times*2e9/(alone/all)/mean, n, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = &load.Open{Times: at, Task: task}
+	}
+	res, err := engine.Run(t.Context(), engine.Config{
+		Devices: []device.Device{device.Adapt(&enginetest.Fake{T: tab})}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy: p, ByTable: true, Source: source,
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) { return []int16{exits[r.Task-1][r.Sample], 1}, nil }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Fatal(err)
+	}
+	onTime := make([]int, n)
+	for i := range res.Records {
+		if r := &res.Records[i]; r.Ending == engine.OnTime {
+			onTime[r.Task-1]++
+		}
+	}
+	good := 0
+	for i, k := range onTime {
+		if k == len(exits[i]) {
+			good += k
+		}
+	}
+	return float64(good) / (float64(res.End) / 1e9)
+}
+
+// A request of several samples is admitted, refused and given up as a whole, so that goodput holds for it too.
+func TestGoodputHoldsForWholeRequests(t *testing.T) {
+	tab := goodputTable(t)
+	for _, sizes := range [][]int{{4}, {32}, {1, 8, 32}} {
+		for _, rates := range [][]float64{{0.5, 0.2, 0.1, 0.2}, {0.1, 0.1, 0.1, 0.7}} {
+			for policy, least := range map[string]float64{"fluid": 0.9, "fluid+": 0.95} {
+				var open, closed [5]float64
+				for i := range open {
+					open[i] = wholes(t, tab, policy, []float64{1, 1.5, 2, 5, 10}[i], 0, rates, sizes)
+					closed[i] = wholes(t, tab, policy, 0, []int{2, 4, 8, 32, 64}[i], rates, sizes)
+				}
+				for _, g := range [][5]float64{open, closed} {
+					kept := min(g[2], g[3], g[4]) / slices.Max(g[:])
+					t.Logf("requests of %v, exits %v, %s: %.3f of the peak are kept; %.0f", sizes, rates, policy, kept, g)
+					if kept < least {
+						t.Errorf("requests of %v, exits %v, %s: %.3f of the peak are kept, expected %.2f; %.0f", sizes, rates, policy, kept, least, g)
+					}
+				}
+			}
+		}
+	}
 }

@@ -80,7 +80,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	// processor stalls where it copies what it has written a moment ago in other pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
-	t.left, t.flying, t.worst, t.reqs, t.ticket = samples, 0, Pending, t.reqs[:0], ticket
+	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], ticket
 	if ticket != nil {
 		ticket.admit(samples, len(seen.Passed))
 	}
@@ -202,6 +202,7 @@ func (c *core) cancel(id uint64) error {
 // takeBack ends a task's requests wherever they are, and tells the last of them.
 func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID) {
 	reqs := t.reqs // the last ending forgets the task
+	t.over = true
 	for _, r := range reqs {
 		if r.ended {
 			continue
@@ -313,6 +314,10 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	t := r.task
 	t.worst = max(t.worst, how)
 	if t.left--; t.left > 0 {
+		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // a task is served as a whole
+			t.over = true
+			c.spoiled, c.again = append(c.spoiled, spoiled{t.ID, how, why}), true
+		}
 		return
 	}
 	c.delist(t)

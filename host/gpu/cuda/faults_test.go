@@ -490,71 +490,72 @@ func TestFakeRules(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code int
+		rule int // line of cuda.h 12.9 (12.9.79 on PyPI) that says so
 		do   func() error
 	}{
-		{"another context's stream", handle, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
-		{"an event on another context's stream", handle, func() error { return lib.Record(a.event, b.stream) }},
-		{"another context's event", handle, func() error { return lib.Record(b.event, a.stream) }},
-		{"a look at another context's event", handle, func() error { _, err := lib.Happened(b.event); return err }},
-		{"the time between two contexts", handle, func() error { _, err := lib.Elapsed(a.event, b.event); return err }},
-		{"a wait for another context's stream", handle, func() error { return lib.Wait(b.stream) }},
-		{"a copy to another context's memory", value, func() error { return lib.CopyIn(b.mem, a.host, a.stream) }},
-		{"a copy from another context's pages", value, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
-		{"a copy beyond the end", value, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
-		{"a word in another context's memory", value, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
-		{"an event of the GPU's context on a partition's stream", handle, func() error {
+		{"another context's stream", handle, 17905, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
+		{"an event on another context's stream", handle, 16317, func() error { return lib.Record(a.event, b.stream) }},
+		{"another context's event", handle, 16317, func() error { return lib.Record(b.event, a.stream) }},
+		{"a look at another context's event", handle, 16424, func() error { _, err := lib.Happened(b.event); return err }},
+		{"the time between two contexts", handle, 16513, func() error { _, err := lib.Elapsed(a.event, b.event); return err }},
+		{"a wait for another context's stream", handle, 16148, func() error { return lib.Wait(b.stream) }},
+		{"a copy to another context's memory", value, 10841, func() error { return lib.CopyIn(b.mem, a.host, a.stream) }},
+		{"a copy from another context's pages", value, 10841, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
+		{"a copy beyond the end", value, 10841, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
+		{"a word in another context's memory", value, 17385, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
+		{"an event of the GPU's context on a partition's stream", handle, 16317, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.Record(a.event, s)
 		}},
-		{"a partition's event on a stream of the GPU's context", handle, func() error {
+		{"a partition's event on a stream of the GPU's context", handle, 16317, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.Record(e, a.stream)
 		}},
-		{"another partition's event", handle, func() error {
+		{"another partition's event", handle, 16317, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			h, t, d := partition()
 			defer drop(h, t, d)
 			return lib.Record(d, s)
 		}},
-		{"a kernel's registers on a GPU that is none", 101, func() error { _, err := lib.Registers(a.f, 7); return err }},
-		{"a kernel of nothing", handle, func() error { return lib.Launch(0, 1, kernels.Threads, a.stream, &args) }},
-		{"a kernel without blocks", value, func() error { return lib.Launch(a.f, 0, kernels.Threads, a.stream, &args) }},
-		{"a stream that is gone", handle, func() error {
+		{"a kernel's registers on a GPU that is none", 101, 8613, func() error { _, err := lib.Registers(a.f, 7); return err }},
+		{"a kernel of nothing", handle, 17905, func() error { return lib.Launch(0, 1, kernels.Threads, a.stream, &args) }},
+		{"a kernel without blocks", value, 17863, func() error { return lib.Launch(a.f, 0, kernels.Threads, a.stream, &args) }},
+		{"a stream that is gone", handle, 17905, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.Launch(a.f, 1, kernels.Threads, s, &args)
 		}},
-		{"a wait for a stream that is gone", handle, func() error {
+		{"a wait for a stream that is gone", handle, 16148, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.Wait(s)
 		}},
-		{"an event that is gone", handle, func() error {
+		{"an event that is gone", handle, 16318, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			return lib.Record(e, a.stream)
 		}},
-		{"a look at an event that is gone", handle, func() error {
+		{"a look at an event that is gone", handle, 16424, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			_, err = lib.Happened(e)
 			return err
 		}},
-		{"the time since an event that nobody recorded", handle, func() error {
+		{"the time since an event that nobody recorded", handle, 16512, func() error {
 			e, err := lib.NewEvent(true)
 			must(err)
 			defer func() { must(lib.FreeEvent(e)) }()
 			_, err = lib.Elapsed(e, a.event)
 			return err
 		}},
-		{"the time to an event without times", handle, func() error {
+		{"the time to an event without times", handle, 16517, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			defer func() { must(lib.FreeEvent(e)) }()
@@ -563,28 +564,28 @@ func TestFakeRules(t *testing.T) {
 			_, err = lib.Elapsed(a.event, e)
 			return err
 		}},
-		{"a copy to memory that is gone", value, func() error {
+		{"a copy to memory that is gone", value, 10841, func() error {
 			m, err := lib.Alloc(64)
 			must(err)
 			must(lib.Free(m))
 			return lib.CopyIn(m, a.host[:64], a.stream)
 		}},
-		{"a word beside the boundary", value, func() error { return lib.WriteWord(a.mem+1, 1, a.stream) }},
-		{"words beyond the end", value, func() error { return lib.Fill(a.mem, 0, 1025, a.stream) }},
-		{"a context that is none", context, func() error { return lib.SetCurrent(4711) }},
-		{"a stream without a context", context, func() error {
+		{"a word beside the boundary", value, 17385, func() error { return lib.WriteWord(a.mem+1, 1, a.stream) }},
+		{"words beyond the end", value, 11864, func() error { return lib.Fill(a.mem, 0, 1025, a.stream) }},
+		{"a context that is none", context, 6761, func() error { return lib.SetCurrent(4711) }},
+		{"a stream without a context", context, 15254, func() error {
 			must(lib.SetCurrent(0))
 			defer func() { must(lib.SetCurrent(a.ctx)) }()
 			_, err := lib.NewStream(0)
 			return err
 		}},
-		{"a partition that is gone", context, func() error {
+		{"a partition that is gone", context, 25429, func() error {
 			g, s, e := partition()
 			drop(g, s, e)
 			_, err := lib.Context(g)
 			return err
 		}},
-		{"a part of a part", 915, func() error {
+		{"a part of a part", 915, 25568, func() error {
 			all, err := lib.SMs(0)
 			must(err)
 			one, _, err := lib.Split(all, 8)
@@ -592,7 +593,7 @@ func TestFakeRules(t *testing.T) {
 			_, _, err = lib.Split(one, 8)
 			return err
 		}},
-		{"the same SMs twice", 915, func() error {
+		{"the same SMs twice", 915, 25589, func() error {
 			all, err := lib.SMs(0)
 			must(err)
 			one, _, err := lib.Split(all, 8)
@@ -600,21 +601,21 @@ func TestFakeRules(t *testing.T) {
 			_, err = lib.NewGreen(0, []driver.Resource{one, one})
 			return err
 		}},
-		{"another context's memory freed", context, func() error { return lib.Free(b.mem) }},
-		{"another context's pages freed", context, func() error { return lib.FreeHost(b.host) }},
-		{"memory freed under a copy", value, func() error {
+		{"another context's memory freed", context, 8984, func() error { return lib.Free(b.mem) }},
+		{"another context's pages freed", context, 9099, func() error { return lib.FreeHost(b.host) }},
+		{"memory freed under a copy", value, 8985, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.CopyIn(a.mem, a.host, a.stream))
 			return lib.Free(a.mem)
 		}},
-		{"pages freed under a copy", value, func() error {
+		{"pages freed under a copy", value, 9100, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.CopyIn(a.mem, a.host, a.stream))
 			return lib.FreeHost(a.host)
 		}},
-		{"pages freed under a copy whose stream is gone", value, func() error {
+		{"pages freed under a copy whose stream is gone", value, 9100, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			h.Slow(1)
@@ -625,50 +626,50 @@ func TestFakeRules(t *testing.T) {
 			must(lib.FreeStream(s))
 			return lib.FreeHost(a.host)
 		}},
-		{"kernels unloaded under a launch", value, func() error {
+		{"kernels unloaded under a launch", value, 8307, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.Launch(a.f, 1, kernels.Threads, a.stream, &args))
 			return lib.Unload(a.module)
 		}},
-		{"a stream twice", handle, func() error {
+		{"a stream twice", handle, 16180, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.FreeStream(s)
 		}},
-		{"an event twice", handle, func() error {
+		{"an event twice", handle, 16486, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			return lib.FreeEvent(e)
 		}},
-		{"memory twice", value, func() error {
+		{"memory twice", value, 8985, func() error {
 			m, err := lib.Alloc(64)
 			must(err)
 			must(lib.Free(m))
 			return lib.Free(m)
 		}},
-		{"pages twice", value, func() error {
+		{"pages twice", value, 9100, func() error {
 			p, err := lib.AllocHost(64)
 			must(err)
 			must(lib.FreeHost(p))
 			return lib.FreeHost(p)
 		}},
-		{"kernels unloaded twice", value, func() error {
+		{"kernels unloaded twice", value, 8307, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			return lib.Unload(m)
 		}},
-		{"kernels that are gone", handle, func() error {
+		{"kernels that are gone", handle, 8330, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			_, err = lib.Function(m, kernels.EntryWhere)
 			return err
 		}},
-		{"a kernel that is gone", handle, func() error {
+		{"a kernel that is gone", handle, 17905, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			f, err := lib.Function(m, kernels.EntryWhere)
@@ -676,25 +677,28 @@ func TestFakeRules(t *testing.T) {
 			must(lib.Unload(m))
 			return lib.Launch(f, 1, kernels.Threads, a.stream, &args)
 		}},
-		{"a partition with a stream", context, func() error {
+		{"a partition with a stream", context, 25410, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.FreeGreen(g)
 		}},
-		{"what was before a reset", context, func() error {
+		{"what was before a reset", context, 8984, func() error {
 			must(lib.SetCurrent(b.ctx))
 			must(lib.Reset(1))
 			return lib.Free(b.mem)
 		}},
-		{"a context released twice", context, func() error {
+		{"a context released twice", context, 5992, func() error {
 			must(lib.Release(1))
 			return lib.Release(1)
 		}},
 	} {
 		h.Forgive()
+		if c.rule == 0 {
+			t.Errorf("%s: no rule", c.name)
+		}
 		err := c.do()
 		if driver.CodeOf(err) != c.code {
-			t.Errorf("%s: %v, expected error %d", c.name, err, c.code)
+			t.Errorf("%s: %v, expected error %d by line %d of cuda.h", c.name, err, c.code, c.rule)
 		}
 		if f := h.Faults(); len(f) != 1 {
 			t.Errorf("%s: faults %v", c.name, f)

@@ -18,6 +18,7 @@ import (
 type Counts struct {
 	Ran    int // ended kernels
 	Padded int // of these, those whose last tiles ran beside a priority kernel in its launch
+	Parts  int // parts that ran so, of kernels of which more tiles were left
 	Roles  int // most kernels in one launch
 	// Proxies counts launches of several kernels, by the registers per thread of the variant used.
 	Proxies map[int]int
@@ -284,7 +285,10 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	n.given++
 	n.fly = append(n.fly, one)
 	for i, f := range one.flows[:1+len(beside)] {
-		if i > 0 && one.begun[i] == 0 {
+		switch {
+		case i > 0 && one.begun[i] > 0:
+			l.counts.Parts++
+		case i > 0:
 			l.counts.Padded++
 		}
 		f.next, f.begun, f.in = one.upTo[i], one.begun[i], n

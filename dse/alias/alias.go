@@ -3,6 +3,8 @@
 //
 // If possible, the inputs of a concatenation lie inside its output: their producers write them in place, at no cost.
 //
+// Both maps of a reshape are the same memory, pixel after pixel, so neither lies inside another.
+//
 // Convolutions of the same tensor with the same window and the same clamp become one layer that has the output
 // channels of all of them: the tensor is read once instead of once for each. Their outputs must then be adjacent.
 // Outputs that are not part of a concatenation can lie anywhere. An output that is the first or last part of a
@@ -22,6 +24,7 @@ package alias
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -41,7 +44,9 @@ type Plan struct {
 	Copied map[Edge]bool // inputs of concatenations that cannot lie in the output
 	Merged [][]int       // nodes that are one layer, in the order of their output channels
 
-	merged []int // by node: index into Merged, or -1
+	merged []int                   // by node: index into Merged, or -1
+	own    []int                   // by tensor: channels of a pixel where it is reshaped memory, else 0
+	dense  map[graph.TensorID]bool // roots that are reshaped
 }
 
 // Edge names input I of node N.
@@ -55,6 +60,7 @@ func Of(g *graph.Graph) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
 		Copied: map[Edge]bool{}, merged: make([]int, len(g.Nodes)),
+		own: make([]int, len(g.Tensors)), dense: map[graph.TensorID]bool{},
 	}
 	p.concatenate(g)
 	p.merge(g)
@@ -70,6 +76,11 @@ func (p *Plan) concatenate(g *graph.Graph) {
 	apart := map[graph.TensorID]bool{g.Input: true} // the host reads and writes these pixel after pixel, so they must lie apart
 	for _, e := range g.Exits {
 		apart[e.Tensor] = g.Tensors[e.Tensor].H*g.Tensors[e.Tensor].W > 1
+	}
+	for n := range g.Nodes {
+		if node := &g.Nodes[n]; node.Op == graph.Reshape {
+			apart[node.Inputs[0]], apart[node.Output] = true, true
+		}
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
@@ -94,6 +105,13 @@ func (p *Plan) concatenate(g *graph.Graph) {
 		p.Views[t] = v
 		p.Width[v.Root] = g.Tensors[v.Root].C
 	}
+	for n := range g.Nodes {
+		if node := &g.Nodes[n]; node.Op == graph.Reshape {
+			p.Views[node.Output], p.Width[node.Output] = p.Views[node.Inputs[0]], 0
+			p.own[node.Output] = g.Tensors[node.Output].C
+			p.dense[p.Views[node.Output].Root] = true
+		}
+	}
 }
 
 // kind holds what convolutions must have in common to become one layer.
@@ -107,7 +125,7 @@ type kind struct {
 
 // merge finds convolutions that become one layer and places their outputs next to each other.
 func (p *Plan) merge(g *graph.Graph) {
-	pinned := map[graph.TensorID]bool{} // logits live longer than their neighbours would
+	pinned := maps.Clone(p.dense) // logits live longer than their neighbours would
 	for _, e := range g.Exits {
 		pinned[p.Views[e.Tensor].Root] = true
 	}
@@ -252,7 +270,12 @@ func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 }
 
 // Pix is the distance between pixels of t, in elements.
-func (p *Plan) Pix(t graph.TensorID) int { return p.Width[p.Views[t].Root] }
+func (p *Plan) Pix(t graph.TensorID) int {
+	if p.own[t] != 0 {
+		return p.own[t]
+	}
+	return p.Width[p.Views[t].Root]
+}
 
 // Layer returns the nodes that form one layer with node n, in the order of their output channels, and whether n
 // is the node whose place the layer takes: the first one, as its input is the input of all.

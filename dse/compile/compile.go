@@ -13,6 +13,7 @@
 //     not fit the activation buffer;
 //   - an Add or a Mul: a depthwise 1x1 convolution that multiplies its first input by the identity, with
 //     the second input as residual or factor;
+//   - a Reshape: nothing;
 //   - a Concat: nothing, its inputs are written in place. An input for which that is impossible (the
 //     network's input, a tensor in two concatenations) is copied by a 1x1 max pool.
 package compile
@@ -168,6 +169,7 @@ func (c *compiler) nodes() error {
 			err = c.pool(n)
 		case graph.Concat:
 			err = c.concat(n)
+		case graph.Reshape: // the same memory
 		default:
 			err = fmt.Errorf("%w: operator %v", ErrNetwork, node.Op)
 		}

@@ -65,6 +65,21 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
+// Maps woven of phases are what the definition says, at their place in the slot.
+func TestWoven(t *testing.T) {
+	first := firstSeed(t)
+	designs := configs.Names()
+	for i := range *nFlag / 3 {
+		seed := first + uint64(i)
+		d := load(t, designs[seed%uint64(len(designs))])
+		o := randnet.All()
+		o.Woven = true
+		if err := compare(seed, d, o); err != nil {
+			t.Fatalf("seed %d on %s: %v", seed, d.Name, err)
+		}
+	}
+}
+
 // Merged convolutions give the same results as separate ones: every network here has some.
 func TestMergedLayers(t *testing.T) {
 	first := firstSeed(t)

@@ -57,6 +57,9 @@ func naiveElement(q *quant.Network, t [][]int64, n, y, x, c int) int64 {
 			}
 			c -= g.Tensors[id].C
 		}
+	case graph.Reshape:
+		out := g.Tensors[node.Output]
+		return t[node.Inputs[0]][(y*out.W+x)*out.C+c]
 	case graph.Add:
 		a, _ := at(node.Inputs[0], y, x, c)
 		b, _ := at(node.Inputs[1], y, x, c)

@@ -35,6 +35,8 @@ func (o Op) String() string {
 		return "Add"
 	case Mul:
 		return "Mul"
+	case Reshape:
+		return "Reshape"
 	}
 	return fmt.Sprintf("Op(%d)", int(o))
 }
@@ -156,13 +158,13 @@ func (g *Graph) checkReferences() ([]int, error) {
 
 func (g *Graph) checkNode(n int) error {
 	node := &g.Nodes[n]
-	if node.Op < Conv || node.Op > Mul {
+	if node.Op < Conv || node.Op > Reshape {
 		return fmt.Errorf("%w: unknown operator", ErrReference)
 	}
 	if math.IsNaN(float64(node.ClampLo)) || math.IsNaN(float64(node.ClampHi)) || node.ClampLo > node.ClampHi {
 		return fmt.Errorf("%w: clamp to %v .. %v", ErrValue, node.ClampLo, node.ClampHi)
 	}
-	want := map[Op]int{Conv: 1, MaxPool: 1, AvgPool: 1, Add: 2, Mul: 2}[node.Op]
+	want := map[Op]int{Conv: 1, MaxPool: 1, AvgPool: 1, Add: 2, Mul: 2, Reshape: 1}[node.Op]
 	if node.Op == Concat && len(node.Inputs) < 2 || want != 0 && len(node.Inputs) != want {
 		return fmt.Errorf("%w: %d inputs", ErrReference, len(node.Inputs))
 	}
@@ -206,6 +208,13 @@ func (g *Graph) checkNode(n int) error {
 		}
 		if !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1) {
 			return fmt.Errorf("%w: a concatenation computes nothing and cannot clamp", ErrShape)
+		}
+	case Reshape:
+		if in.Elems() != out.Elems() || in.C%out.C != 0 && out.C%in.C != 0 {
+			return fmt.Errorf("%w: %s seen as %s, expected as many elements, and channels of which one number divides the other", ErrShape, shape(in), shape(out))
+		}
+		if !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1) {
+			return fmt.Errorf("%w: a reshape computes nothing and cannot clamp", ErrShape)
 		}
 	}
 	return nil

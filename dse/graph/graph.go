@@ -53,6 +53,7 @@ const (
 	Concat            // by channel
 	Add               // an addition that could not be fused into a convolution
 	Mul               // a product of two maps; the second may be 1 x 1 x C
+	Reshape           // a map's elements, in the order of memory, as a map of other sizes
 )
 
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's
@@ -66,7 +67,7 @@ type Window struct {
 type Node struct {
 	Name   string
 	Op     Op
-	Inputs []TensorID // Conv and pools: one; Add and Mul: two; Concat: two or more
+	Inputs []TensorID // Conv, pools and Reshape: one; Add and Mul: two; Concat: two or more
 	Output TensorID
 	Window Window
 

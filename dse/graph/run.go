@@ -97,6 +97,8 @@ func (r *Runner) node(n int) {
 		for i := range y {
 			y[i] = x[i] * other[i%len(other)]
 		}
+	case Reshape:
+		copy(y, x)
 	case Concat:
 		at := 0
 		for _, t := range node.Inputs {

@@ -20,10 +20,11 @@ const (
 	add
 	affine // y = scale[c] * x + shift[c]
 	clamp
-	pick  // channels of a map, in any order
-	mul   // a product of two maps; the second may be 1 x 1 x C
-	curve // a function of each element
-	div   // of two maps, which only a function can be
+	pick    // channels of a map, in any order
+	mul     // a product of two maps; the second may be 1 x 1 x C
+	curve   // a function of each element
+	div     // of two maps, which only a function can be
+	reshape // a map's elements, in the order of memory, as a map of other sizes
 )
 
 // layer is a node of the network while it is being fused.
@@ -622,7 +623,7 @@ func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
 			g.Scales[graph.TensorID(i)] = *t.scale
 		}
 	}
-	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add, mul: graph.Mul}
+	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add, mul: graph.Mul, reshape: graph.Reshape}
 	for _, l := range f.layers {
 		if l.gone {
 			continue

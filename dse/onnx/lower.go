@@ -34,6 +34,8 @@ func init() {
 		"Concat":             (*call).concat,
 		"Constant":           (*call).constant,
 		"Conv":               (*call).conv,
+		"ConvTranspose":      (*call).convTranspose,
+		"DepthToSpace":       (*call).depthToSpace,
 		"DequantizeLinear":   (*call).dequantizeMap,
 		"Div":                (*call).div,
 		"Dropout":            (*call).alias,
@@ -59,6 +61,7 @@ func init() {
 		"QuantizeLinear":     (*call).quantizeMap,
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
+		"Resize":             (*call).resize,
 		"Shape":              (*call).shape,
 		"Sigmoid":            (*call).sigmoid,
 		"Slice":              (*call).slice,
@@ -69,6 +72,7 @@ func init() {
 		"Sum":                (*call).sum,
 		"Transpose":          (*call).transpose,
 		"Unsqueeze":          (*call).unsqueeze,
+		"Upsample":           (*call).resize,
 	}
 	for op := range curves {
 		lowerings[op] = (*call).curve

@@ -97,7 +97,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 		node := &g.Nodes[n]
 		at := 0
 		for i, t := range node.Inputs {
-			if node.Op == graph.Concat || node.Op == graph.MaxPool {
+			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.Reshape {
 				e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
 			}
 			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.AvgPool {
@@ -105,6 +105,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 					join(t, c, node.Output, at+c)
 				}
 				at += g.Tensors[t].C
+			}
+			if in, out := g.Tensors[t].C, g.Tensors[node.Output].C; node.Op == graph.Reshape {
+				for c := range max(in, out) {
+					join(t, c%in, node.Output, c%out)
+				}
 			}
 			if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the other factor stays
 				for c := range g.Tensors[t].C {

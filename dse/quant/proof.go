@@ -117,14 +117,14 @@ func (n *Network) checkLayer(i int) error {
 		return fmt.Errorf("%w: clamp to %d .. %d", ErrRange, l.ClampLo, l.ClampHi)
 	}
 	switch node.Op {
-	case graph.Concat, graph.MaxPool:
+	case graph.Concat, graph.MaxPool, graph.Reshape:
 		for _, t := range node.Inputs {
 			if n.Frac[t] != out {
 				return fmt.Errorf("%w: %d fraction bits in, %d out, expected the same", ErrRange, n.Frac[t], out)
 			}
 		}
-		if node.Op == graph.Concat && (l.ClampLo != math.MinInt16 || l.ClampHi != math.MaxInt16) {
-			return fmt.Errorf("%w: a concatenation computes nothing and cannot clamp to %d .. %d", ErrRange, l.ClampLo, l.ClampHi)
+		if node.Op != graph.MaxPool && (l.ClampLo != math.MinInt16 || l.ClampHi != math.MaxInt16) {
+			return fmt.Errorf("%w: it computes nothing and cannot clamp to %d .. %d", ErrRange, l.ClampLo, l.ClampHi)
 		}
 		return nil
 	case graph.AvgPool:

@@ -48,6 +48,8 @@ func (n *Network) layer(i int, t [][]int16) []int16 {
 		}
 	case graph.MaxPool, graph.AvgPool:
 		n.pool(i, x, y)
+	case graph.Reshape:
+		copy(y, x)
 	case graph.Concat:
 		at, c := 0, g.Tensors[node.Output].C
 		for _, in := range node.Inputs {

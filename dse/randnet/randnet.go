@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -35,6 +36,7 @@ type Options struct {
 	Exits    bool // sometimes a second exit
 	Curve    bool // functions; on a design with post
 	Product  bool // also by one pixel for all positions; on a design with post
+	Woven    bool // maps of phases, as of Resize and ConvTranspose
 
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
@@ -237,6 +239,9 @@ func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
 	}
 	if b.d.Depthwise && b.o.Groups && b.rng.IntN(6) == 0 {
 		return b.depthwise(t)
+	}
+	if b.o.Woven && b.rng.IntN(3) == 0 {
+		return b.woven(t)
 	}
 	r := b.rng.IntN(100)
 	switch {
@@ -621,6 +626,47 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	b.node(graph.Node{Op: graph.Concat, Inputs: parts, Output: out, Residual: graph.None},
 		quant.Layer{ClampLo: math.MinInt16, ClampHi: math.MaxInt16})
 	return out, nil
+}
+
+// woven appends a map whose pixels are those of phases in turn: one map repeated, or a convolution each.
+func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
+	sy, sx, frac := 1+b.rng.IntN(3), 1+b.rng.IntN(3), b.q.Frac[t]
+	one := b.rng.IntN(2) == 0
+	w, c := b.window(t, false), b.channels()
+	join := func(parts []graph.TensorID, h, w, c int) graph.TensorID {
+		if len(parts) == 1 {
+			return parts[0]
+		}
+		out := b.tensor(h, w, len(parts)*c, frac)
+		b.node(graph.Node{Op: graph.Concat, Inputs: parts, Output: out, Residual: graph.None}, quant.Layer{ClampLo: math.MinInt16, ClampHi: math.MaxInt16})
+		return out
+	}
+	seen := func(t graph.TensorID, h, w, c int) graph.TensorID {
+		out := b.tensor(h, w, c, frac)
+		b.node(graph.Node{Op: graph.Reshape, Inputs: []graph.TensorID{t}, Output: out, Residual: graph.None}, quant.Layer{ClampLo: math.MinInt16, ClampHi: math.MaxInt16})
+		return out
+	}
+	in := b.g.Tensors[t]
+	var rows []graph.TensorID
+	for range sy {
+		phases := slices.Repeat([]graph.TensorID{t}, sx)
+		for i := range phases {
+			if one {
+				continue
+			}
+			var err error
+			if phases[i], err = b.conv(t, w, c, &frac, graph.None); err != nil {
+				return 0, err
+			}
+			made := b.g.Tensors[phases[i]]
+			if len(rows)+i > 0 && made.C != in.C { // of another number of groups
+				return 0, fmt.Errorf("%w: phases of %d and %d channels", errDraw, in.C, made.C)
+			}
+			in = made
+		}
+		rows = append(rows, seen(join(phases, in.H, in.W, in.C), in.H, 1, sx*in.W*in.C))
+	}
+	return seen(join(rows, in.H, 1, sx*in.W*in.C), sy*in.H, sx*in.W, in.C), nil
 }
 
 // exit appends a head: fully connected over the whole map, sometimes after a global pool.

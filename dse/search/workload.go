@@ -232,6 +232,8 @@ func (l *lowering) node(n int) error {
 		return l.pool(n, abi.OpMaxPool, node.Inputs[0], node.Window, 0)
 	case graph.AvgPool:
 		return l.pool(n, abi.OpAvgPool, node.Inputs[0], node.Window, 0)
+	case graph.Reshape:
+		return nil
 	case graph.Concat:
 		channel := 0
 		for i, t := range node.Inputs {

@@ -678,6 +678,58 @@ def pieces() -> None:
     m.write()
 
 
+def upsampling() -> None:
+    def write(m: Model) -> None:  # one exit, of all
+        total = m.outputs[0]
+        for y in m.outputs[1:]:
+            total = m.op("Add", total, y)
+        m.write([total])
+
+    m = Model("resize_nearest", [1, 3, 4, 3])
+    y = m.op("Relu", m.conv("input", 3, 6, 3, 3, pads=[1] * 4))
+    up = m.op("Resize", y, "", m.array([1, 1, 2, 2]), coordinate_transformation_mode="asymmetric", mode="nearest", nearest_mode="floor")  # PyTorch's
+    z = m.op("Concat", up, m.op("Resize", m.conv(y, 6, 2, 1, 1), "", m.array([1, 1, 2, 2]), mode="nearest"), axis=1)  # YOLO's neck
+    z = m.op("Resize", m.conv(z, 8, 5, 3, 3, strides=[2, 2]), "", "", m.array([1, 5, 9, 2], np.int64), mode="nearest")
+    m.head(m.op("Concat", z, z, axis=1), 10 * 9 * 2)
+    m.head(up, 6 * 8 * 6)
+    write(m)
+
+    m = Model("resize_linear", [1, 3, 4, 3])
+    y = m.conv("input", 3, 5, 3, 3, pads=[1] * 4)
+    for by in (2, 3, 4):
+        for where in ("half_pixel", "asymmetric"):
+            z = m.op("Resize", y, "", m.array([1, 1, by, 2]), coordinate_transformation_mode=where, mode="linear")
+            m.head(z, 5 * 4 * by * 6)
+    write(m)
+
+    m = Model("upsample", [1, 3, 4, 3], opset=9)
+    y = m.op("Upsample", m.conv("input", 3, 4, 3, 3, pads=[1] * 4), m.array([1, 1, 2, 3]), mode="nearest")
+    m.head(y, 4 * 8 * 9)
+    write(m)
+
+    m = Model("transposed", [1, 3, 4, 3])
+    y = m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4))
+    for k, strides, pads, more, group in (
+        ([2, 2], [2, 2], [0, 0, 0, 0], [0, 0], 1),  # U-Net's
+        ([4, 4], [2, 2], [1, 1, 1, 1], [0, 0], 1),
+        ([3, 3], [2, 2], [1, 1, 1, 1], [1, 1], 2),
+        ([3, 4], [2, 3], [0, 1, 1, 0], [1, 0], 4),  # rows and columns that are left over
+        ([1, 2], [3, 2], [0, 0, 0, 0], [2, 0], 1),  # rows that no tap reaches
+        ([3, 5], [1, 1], [1, 0, 0, 2], [0, 0], 1),
+        ([5, 6], [2, 1], [4, 3, 3, 4], [0, 0], 1),
+    ):
+        z = m.op("ConvTranspose", y, m.random(4, 8 // group, *k), m.random(8), strides=strides, pads=pads, output_padding=more, group=group)
+        h, w = (3 * strides[0] - pads[0] - pads[2] + k[0] + more[0]), (2 * strides[1] - pads[1] - pads[3] + k[1] + more[1])
+        m.head(m.op("Relu", z), 8 * h * w)
+    write(m)
+
+    m = Model("depth_to_space", [1, 3, 4, 3])
+    y = m.conv("input", 3, 12, 3, 3, pads=[1] * 4)
+    m.head(m.op("DepthToSpace", y, blocksize=2), 12 * 4 * 3)
+    m.head(m.op("DepthToSpace", m.op("Relu", y), blocksize=2, mode="CRD"), 12 * 4 * 3)
+    write(m)
+
+
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, expressions, layouts, pixels, views, pieces):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, expressions, layouts, pixels, views, pieces, upsampling):
         build()

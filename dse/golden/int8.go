@@ -181,6 +181,10 @@ func (p *Int8) layer(i int, maps []byte) error {
 		}
 	case graph.MaxPool, graph.AvgPool:
 		p.pool(i, x, y)
+	case graph.Reshape:
+		for k, v := range x {
+			y[k] = finish8(l, out, l.Scales[0].Of(int64(v)-zero))
+		}
 	case graph.Concat:
 		at, c := 0, g.Tensors[node.Output].C
 		for j, t := range node.Inputs {

@@ -315,7 +315,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 			}
 		}
 		for _, t := range node.Inputs {
-			if node.Op == graph.MaxPool || node.Op == graph.Concat {
+			if node.Op == graph.MaxPool || node.Op == graph.Concat || node.Op == graph.Reshape {
 				group[find(group, int(t))] = find(group, int(node.Output))
 			}
 		}
@@ -336,7 +336,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 	}
 	for i := range g.Nodes { // what a clamp bounds needs no more
 		node := &g.Nodes[i]
-		if k := find(group, int(node.Output)); group[node.Output] == k && (node.Op != graph.Concat && node.Op != graph.MaxPool) && alone(group, k) {
+		if k := find(group, int(node.Output)); group[node.Output] == k && node.Op != graph.Concat && node.Op != graph.MaxPool && node.Op != graph.Reshape && alone(group, k) {
 			lo[k], hi[k] = max(lo[k], float64(node.ClampLo)), min(hi[k], float64(node.ClampHi))
 		}
 	}
@@ -410,7 +410,7 @@ func (s *Seen) build(n *Int8, i int) error {
 		l.Sum = sumOf(in.Step/step, n.Maps[node.Inputs[1]].Step/step)
 	case graph.Mul:
 		l.Scales = []Scaling{scaling(in.Step * n.Maps[node.Inputs[1]].Step / step)}
-	case graph.MaxPool, graph.Concat:
+	case graph.MaxPool, graph.Concat, graph.Reshape:
 		for _, t := range node.Inputs {
 			l.Scales = append(l.Scales, scaling(n.Maps[t].Step/step))
 		}

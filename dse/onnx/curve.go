@@ -21,8 +21,12 @@ var curves = map[string]func(a *attributes) *graph.Function{
 	"Erf": named("Erf"),
 	"Exp": named("Exp"),
 	"Gelu": func(a *attributes) *graph.Function {
-		if a.string("approximate", "none") == "tanh" {
+		switch how := a.string("approximate", "none"); how {
+		case "none":
+		case "tanh":
 			return &graph.Function{Name: "GeluTanh"}
+		default:
+			a.fail("attribute \"approximate\": %w: %q, none and tanh are supported", ErrAttribute, how)
 		}
 		return &graph.Function{Name: "Gelu"}
 	},

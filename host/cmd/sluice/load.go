@@ -56,7 +56,7 @@ type loadDoc struct {
 	URL     string `json:"url"`
 	Model   string `json:"model"`
 	Server  string `json:"server_label,omitempty"` // of its results' times: a server may be a simulation
-	Process string `json:"process"` // closed:N: a closed loop
+	Process string `json:"process"`                // closed:N: a closed loop
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }

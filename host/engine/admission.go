@@ -257,7 +257,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 			i += n
 			continue
 		}
-		takes, most := a.last(r.Network, n, q.Len(), max(1, a.batch))
+		takes, most := a.last(r.Network, n, q.Len(), max(n, a.batch))            // a policy that has seen one at a time may take more
 		if t := c.reqs.get(uint64(r.ID)).task; n == t.Samples && takes < never { // none of them has begun
 			room := a.room(r.Network, n, i)
 			takes, most = takes+room, most+room

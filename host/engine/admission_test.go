@@ -160,6 +160,20 @@ func TestAdmissionCountsSamples(t *testing.T) {
 	}
 }
 
+// Who has launched one at a time so far, as no more waited, is not expected to go on so.
+func TestAdmissionOfTheFirstLargeRequest(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   &sched.EDF{},
+	}
+	ends := admittedAt(t, &cfg, []int64{0, 100_000_000}, []sched.Task{{Network: enginetest.Network}, {Network: enginetest.Network, Samples: 16, Deadline: 270_000_000}})
+	if ends[1] != engine.OnTime {
+		t.Errorf("16 samples, of which 8 take 80 ms, within 170 ms: %s", ends[1])
+	}
+}
+
 // Under a policy of one request a launch the first of a queue is not given up because a full batch would be too late.
 func TestAdmissionKnowsThePolicysBatch(t *testing.T) {
 	tab := goodputTable(t)

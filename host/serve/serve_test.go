@@ -762,6 +762,18 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// zeros are five samples of zeros, all of class 0.
+func zeros(m *drive.Model) (data [][]byte, labels []int, err error) {
+	n := 4
+	for _, d := range m.Inputs[0].Shape {
+		n *= int(max(1, d))
+	}
+	for range 5 {
+		data, labels = append(data, make([]byte, n)), append(labels, 0)
+	}
+	return data, labels, nil
+}
+
 // TestLoad: an open and a closed loop on both faces; all endings add up and agree with the server's books.
 func TestLoad(t *testing.T) {
 	s := start(t, 200*time.Microsecond, nil)
@@ -773,6 +785,7 @@ func TestLoad(t *testing.T) {
 	for name, l := range map[string]*drive.Load{
 		"open":   {Model: "tiny", Times: []int64{0, 1e6, 2e6, 2e6, 5e6, 9e6}, SLO: 20 * time.Second},
 		"closed": {Model: "tiny", Clients: 3, N: 20, Theta: "2"},
+		"data":   {Model: "tiny", Clients: 3, N: 20, Theta: "2", Batch: 3, Priority: 1, Samples: zeros},
 	} {
 		before := s.Take().Models[0].Requests["OK"]
 		sum, err := drive.Run(t.Context(), c, l)
@@ -780,7 +793,12 @@ func TestLoad(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		n := max(l.N, len(l.Times))
-		exits := []int{0, n}
+		exits := []int{0, n * max(1, l.Batch)}
+		if l.Samples != nil {
+			if r := &sum.Results[n-1]; len(r.Classes) != 3 || r.Classes[0] != r.Classes[2] || sum.Accuracy == nil || *sum.Accuracy != math.Round(*sum.Accuracy) {
+				t.Errorf("the last of 60 zeros in requests of 3: %+v, accuracy %v", r, sum.Accuracy)
+			}
+		}
 		if l.Theta == "" {
 			exits = []int{n}
 		}

@@ -3,13 +3,16 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/report"
@@ -26,6 +29,10 @@ type loadCmd struct {
 	Closed   int           `placeholder:"CLIENTS" help:"Closed loop in place of an open one: a number of clients, each with one request at a time."`
 	N        int           `default:"1000" short:"n" help:"Requests."`
 	SLO      time.Duration `name:"slo" help:"Latency objective, from when a request was due; sent as slo_us. 0: none."`
+	Data     string        `placeholder:"PATH" type:"path" help:"Inputs in place of random ones: pictures, a folder of them, a .npy or IDX file, as sluice run takes them; the server says how pixels become inputs."`
+	Labels   string        `placeholder:"WHICH" help:"Classes of --data, as sluice run takes them: folders, numbers, none or a file."`
+	Batch    int           `default:"1" help:"Samples of a request."`
+	Priority int           `help:"Priority to send, 1 the highest; default: the model's."`
 	Theta    string        `help:"Exit threshold to send; default: the model's."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the random inputs."`
 	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token to send."`
@@ -37,7 +44,7 @@ type loadCmd struct {
 }
 
 func (*loadCmd) Help() string {
-	return `Sends requests with drawn inputs to a server of the Open Inference Protocol (sluice serve, Triton, KServe) and counts
+	return `Sends requests with random inputs, or with those of --data, to a server of the Open Inference Protocol (sluice serve, Triton, KServe) and counts
 how they end. A latency counts from when the request was due. The exit code is 1 where a request ended in an error.
 
 Example:
@@ -48,7 +55,8 @@ type loadDoc struct {
 	cli.Header
 	URL     string `json:"url"`
 	Model   string `json:"model"`
-	Process string `json:"process"` // closed:N: a closed loop
+	Server  string `json:"server_label,omitempty"` // of its results' times: a server may be a simulation
+	Process string `json:"process"`                // closed:N: a closed loop
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }
@@ -77,7 +85,7 @@ func (c *loadCmd) Run(e *cli.Env) error {
 	if e.Ctx.Err() != nil {
 		return fmt.Errorf("%d of %d requests were cancelled: %w", sum.Cancelled, sum.Requests, e.Ctx.Err())
 	}
-	doc := loadDoc{cli.NewHeader("sluice-load/1", c.Seed, "measured"), c.URL, c.Model, how, c.SLO.Nanoseconds(), sum}
+	doc := loadDoc{cli.NewHeader("sluice-load/1", c.Seed, "measured"), c.URL, c.Model, sum.Paced, how, c.SLO.Nanoseconds(), sum}
 	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
@@ -100,11 +108,22 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 		return nil, "", fmt.Errorf("--n %d, --slo %v, --closed %d: expected 1..%d requests, no negative time, at most as many clients", c.N, c.SLO, c.Closed, maxRequests)
 	}
 	if c.Theta != "" {
-		if _, err := strconv.ParseFloat(c.Theta, 64); err != nil {
-			return nil, "", fmt.Errorf("--theta %s: expected a number", c.Theta)
+		if v, err := strconv.ParseFloat(c.Theta, 64); err != nil || !(v >= 0 && v <= 2) {
+			return nil, "", fmt.Errorf("--theta %s: expected a number of 0..2", c.Theta)
 		}
 	}
-	l = &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Seed: c.Seed}
+	switch {
+	case c.Closed > 0 && (c.Rate != defaultRate || c.Process != "poisson"), c.Arrivals != "" && (c.Rate != defaultRate || c.Process != "poisson" || c.N != defaultN):
+		return nil, "", errors.New("--rate and --process are for an open loop, without --closed and --arrivals; --arrivals has its own number of requests, without --n")
+	case c.Batch < 1 || c.Batch > maxRequests || c.Priority < 0:
+		return nil, "", fmt.Errorf("--batch %d, --priority %d: expected at least 1 sample, and no negative priority", c.Batch, c.Priority)
+	case c.Labels != "" && c.Data == "":
+		return nil, "", errors.New("--labels: of --data, which is missing")
+	}
+	l = &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Priority: c.Priority, Batch: c.Batch, Seed: c.Seed}
+	if c.Data != "" {
+		l.Samples = c.samples
+	}
 	switch {
 	case c.Closed > 0 && c.Arrivals != "":
 		return nil, "", errors.New("--closed and --arrivals: one of them says when requests are sent")
@@ -122,6 +141,48 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	}
 	return l, how, err
 }
+
+// Defaults of flags that are refused beside others.
+const (
+	defaultRate = 100
+	defaultN    = 1000
+)
+
+// samples reads --data as the server's model takes it.
+func (c *loadCmd) samples(m *drive.Model) (data [][]byte, labels []int, err error) {
+	if len(m.Inputs) != 1 || m.Inputs[0].Datatype != "FP32" || len(m.Inputs[0].Shape) != 4 {
+		return nil, nil, fmt.Errorf("--data: model %s takes %v: expected one input of FP32 and [n, H, W, C]", m.Name, m.Inputs)
+	}
+	var p images.Preprocess
+	shape := m.Inputs[0].Shape
+	if text := m.Params["preprocess"]; text != "" {
+		if p, err = images.ParsePreprocess(text, int(shape[3])); err != nil {
+			return nil, nil, err
+		}
+	}
+	set, err := images.Open(c.Data, images.Shape{H: int(shape[1]), W: int(shape[2]), C: int(shape[3])}, p, images.Options{Labels: c.Labels, Max: maxData})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !set.Floats && m.Params["preprocess"] == "" {
+		return nil, nil, fmt.Errorf("--data %s has pixels, and the server does not say how they become inputs: expected a .npy file of floats", c.Data)
+	}
+	for i := range set.Len() {
+		x, err := set.Image(i)
+		if err != nil {
+			return nil, nil, err
+		}
+		var b []byte
+		for _, v := range x {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		data = append(data, b)
+	}
+	return data, set.Labels, nil
+}
+
+// maxData bounds the inputs of --data that are sent in turn.
+const maxData = 256
 
 // dial connects to the server, with the token and certificates that it requires.
 func (c *loadCmd) dial() (drive.Server, error) {
@@ -145,7 +206,11 @@ func (c *loadCmd) dial() (drive.Server, error) {
 }
 
 func (d *loadDoc) print(e *cli.Env) error {
-	fmt.Fprintf(e.Stdout, "%s at %s (%s): %d requests, %s, %.0f/s, seed %d\n\n", d.Model, d.URL, d.Label, d.Requests, d.Process, d.Rate, d.Seed)
+	of := ""
+	if d.Server != "" {
+		of = ", of a device that is " + d.Server
+	}
+	fmt.Fprintf(e.Stdout, "%s at %s (%s%s): %d requests, %s, %.0f/s, seed %d\n\n", d.Model, d.URL, d.Label, of, d.Requests, d.Process, d.Rate, d.Seed)
 	t := report.Table{Head: []string{"", ""}}
 	for _, r := range []struct {
 		name string
@@ -166,6 +231,9 @@ func (d *loadDoc) print(e *cli.Env) error {
 		t.Add("latency average", report.Ns(d.Latency.Avg))
 		t.Add("  p50", report.Ns(d.Latency.P50))
 		t.Add("  p99", report.Ns(d.Latency.P99))
+	}
+	if d.Accuracy != nil {
+		t.Add("accuracy", fmt.Sprintf("%.1f %%", 100**d.Accuracy))
 	}
 	t.Add("goodput", fmt.Sprintf("%.0f/s", d.Goodput))
 	return t.Write(e.Stdout)

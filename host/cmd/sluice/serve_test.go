@@ -66,7 +66,7 @@ func TestServeDevices(t *testing.T) {
 				t.Fatalf("%s, %s: %+v, %v: expected %d answers", device, url, sum, err, n)
 			}
 			for _, r := range sum.Results {
-				seen[device] = append(seen[device], fmt.Sprintf("%d: exit %d, class %d", r.ID, r.Exit, r.Class))
+				seen[device] = append(seen[device], fmt.Sprintf("%d: exits %v, classes %v", r.ID, r.Exits, r.Classes))
 			}
 			s.Close()
 		}

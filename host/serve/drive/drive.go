@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -29,6 +30,9 @@ type Model struct {
 	Name    string   `json:"name"`
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
+
+	// Params are those of its configuration; empty where the server has none.
+	Params map[string]string `json:"-"`
 }
 
 // Question is one request; Data holds the inputs' elements.
@@ -36,8 +40,11 @@ type Question struct {
 	Model *Model
 	ID    uint64
 	Data  [][]byte
+	Batch int           // samples that it has
 	SLO   time.Duration // 0: none
 	Theta string        // exit_threshold; "": the model's
+	// Priority is 1 for the highest; 0: the model's.
+	Priority int
 }
 
 // Ending is how a request ended, as the client sees it.
@@ -52,11 +59,11 @@ const (
 	Errored
 )
 
-// Reply is what came of a question. Exit and Class are -1 where the server does not say.
+// Reply is what came of a question. Exits and Classes have one number a sample where the server says so.
 type Reply struct {
-	Ending      Ending
-	Exit, Class int
-	Why         string
+	Ending         Ending
+	Exits, Classes []int
+	Why            string
 }
 
 // Server is one to be asked.
@@ -76,6 +83,12 @@ type Load struct {
 	N       int
 	SLO     time.Duration
 	Theta   string
+	// Priority is 1 for the highest; 0: the model's.
+	Priority int
+	Batch    int // samples of a request; 0: 1
+	// Samples makes samples of the model's one input, in its datatype, and their classes where they are known; nil: they are
+	// drawn. Requests take them in turn.
+	Samples func(*Model) (data [][]byte, labels []int, err error)
 	Seed    uint64
 	Ended   func(n int) // how many have ended; may be nil
 }
@@ -83,8 +96,8 @@ type Load struct {
 // Result is one request.
 type Result struct {
 	ID      uint64 `json:"id"`
-	Exit    int    `json:"exit"`
-	Class   int    `json:"class"`
+	Exits   []int  `json:"exits"`   // of each sample, where the server says so
+	Classes []int  `json:"classes"` // the same
 	Due     int64  `json:"due_ns"`
 	Latency int64  `json:"latency_ns"` // from when it was due
 	Ending  string `json:"ending"`
@@ -100,6 +113,7 @@ type Latencies struct {
 
 // Summary counts. What only the server knows is null: the keys are those of sluice run.
 type Summary struct {
+	Paced      string    `json:"-"` // of the server's figures, where it says so
 	Requests   int       `json:"requests"`
 	OnTime     int       `json:"on_time"`
 	Late       int       `json:"late"`
@@ -133,7 +147,7 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := draw(m, l.Seed)
+	inputs, labels, err := l.inputs(m)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +163,7 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 		start   = time.Now()
 		mu      sync.Mutex
 		ended   int
-		sum     = &Summary{Requests: n}
+		sum     = &Summary{Requests: n, Paced: m.Params["label"]}
 	)
 	one := func(i int, due time.Duration) {
 		if time.Since(start)-due > late {
@@ -157,13 +171,13 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 			sum.SentLate++
 			mu.Unlock()
 		}
-		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Theta: l.Theta}
+		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Batch: max(1, l.Batch), Theta: l.Theta, Priority: l.Priority}
 		if l.SLO > 0 {
 			q.SLO = max(time.Microsecond, l.SLO-(time.Since(start)-due))
 		}
 		r := s.Infer(ctx, q)
 		took := time.Since(start) - due
-		results[i] = Result{ID: q.ID, Exit: r.Exit, Class: r.Class, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
+		results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
 		mu.Lock()
 		ended++
 		if l.Ended != nil {
@@ -199,8 +213,65 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 		close(next)
 	}
 	all.Wait()
+	if exits, err := strconv.Atoi(m.Params["exits"]); err == nil && exits > 0 && exits <= maxExits {
+		sum.Exits = make([]int, exits)
+	}
 	sum.count(results)
+	sum.judge(labels)
 	return sum, nil
+}
+
+// maxExits bounds the exits that are counted.
+const maxExits = 1024
+
+// inputs are those of requests, which take them in turn, and the classes of their samples where they are known.
+func (l *Load) inputs(m *Model) (inputs [][][]byte, labels [][]int, err error) {
+	if l.Samples == nil {
+		inputs, err = draw(m, max(1, l.Batch), l.Seed)
+		return inputs, nil, err
+	}
+	data, classes, err := l.Samples(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) == 0 || len(m.Inputs) != 1 {
+		return nil, nil, fmt.Errorf("%w: %d samples for a model of %d inputs: expected samples, and one input", ErrModel, len(data), len(m.Inputs))
+	}
+	b := max(1, l.Batch)
+	for first := 0; first == 0 || first < len(data); first += b {
+		var one []byte
+		var of []int
+		for k := range b {
+			at := (first + k) % len(data)
+			if one = append(one, data[at]...); classes != nil {
+				of = append(of, classes[at])
+			}
+		}
+		inputs, labels = append(inputs, [][]byte{one}), append(labels, of)
+	}
+	return inputs, labels, nil
+}
+
+// judge compares the answers' classes with those of the samples.
+func (s *Summary) judge(labels [][]int) {
+	if len(labels) == 0 {
+		return
+	}
+	right, n := 0, 0
+	for i := range s.Results {
+		for k, want := range labels[i%len(labels)] {
+			if k >= len(s.Results[i].Classes) {
+				break
+			}
+			if n++; s.Results[i].Classes[k] == want {
+				right++
+			}
+		}
+	}
+	if n > 0 {
+		share := float64(right) / float64(n)
+		s.Accuracy = &share
+	}
 }
 
 // ending names how a request ended, in the words of sluice run.
@@ -241,11 +312,13 @@ func (s *Summary) count(results []Result) {
 		}
 		took = append(took, r.Latency)
 		total += float64(r.Latency)
-		for r.Exit >= len(s.Exits) && r.Exit < 1024 {
-			s.Exits = append(s.Exits, 0)
-		}
-		if r.Exit >= 0 && r.Exit < len(s.Exits) {
-			s.Exits[r.Exit]++
+		for _, exit := range r.Exits {
+			for exit >= len(s.Exits) && exit < maxExits {
+				s.Exits = append(s.Exits, 0)
+			}
+			if exit >= 0 && exit < len(s.Exits) {
+				s.Exits[exit]++
+			}
 		}
 	}
 	s.Violations = s.Requests - s.OnTime - s.Cancelled
@@ -267,7 +340,7 @@ const (
 )
 
 // draw makes inputs: values of 0..1 where they are numbers with a fraction, small whole numbers else.
-func draw(m *Model, seed uint64) ([][][]byte, error) {
+func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x6c6f6164))
 	if len(m.Inputs) == 0 {
 		return nil, fmt.Errorf("%w: %s has no inputs", ErrModel, m.Name)
@@ -278,8 +351,8 @@ func draw(m *Model, seed uint64) ([][][]byte, error) {
 		var q [][]byte
 		for _, in := range m.Inputs {
 			n := 1
-			for _, d := range in.Shape {
-				if d = max(d, 1); d > 1<<26 || int64(n) > 1<<26/d {
+			for _, d := range fixed(in.Shape, batch) {
+				if d > 1<<26 || int64(n) > 1<<26/d {
 					return nil, fmt.Errorf("%w: %s's input %s has the shape %v, which is too large", ErrModel, m.Name, in.Name, in.Shape)
 				}
 				n *= int(d)
@@ -299,11 +372,13 @@ func draw(m *Model, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed is a shape with one sample where it is open.
-func fixed(shape []int64) []int64 {
+// fixed is a shape with so many samples where it is open.
+func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {
-		out[i] = max(d, 1)
+		if out[i] = max(d, 1); i == 0 && d < 1 {
+			out[i] = int64(batch)
+		}
 	}
 	return out
 }

@@ -116,15 +116,18 @@ func (q *Question) params() map[string]any {
 	if q.Theta != "" {
 		p["exit_threshold"] = q.Theta
 	}
+	if q.Priority > 0 {
+		p["priority"] = int64(q.Priority)
+	}
 	return p
 }
 
-// value is the first element of an output of whole numbers.
-func value(data []byte) int {
-	if len(data) < 4 {
-		return -1
+// values are the elements of an output of whole numbers.
+func values(data []byte) (out []int) {
+	for ; len(data) >= 4; data = data[4:] {
+		out = append(out, int(int32(binary.LittleEndian.Uint32(data))))
 	}
-	return int(int32(binary.LittleEndian.Uint32(data)))
+	return out
 }
 
 type rest struct {
@@ -172,6 +175,17 @@ func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s at %s: %w", model, r.base, err)
 	}
+	var config struct {
+		Parameters map[string]struct {
+			Value string `json:"string_value"`
+		} `json:"parameters"`
+	}
+	m.Params = map[string]string{} // configurations are Triton's, which not every server has
+	if code, _, text, err := r.do(ctx, http.MethodGet, "/v2/models/"+url.PathEscape(model)+"/config", nil, nil); err == nil && code == http.StatusOK && json.Unmarshal(text, &config) == nil {
+		for k, v := range config.Parameters {
+			m.Params[k] = v.Value
+		}
+	}
 	return &m, nil
 }
 
@@ -192,27 +206,27 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 		Outputs []tensorDoc    `json:"outputs,omitempty"`
 	}{ID: strconv.FormatUint(q.ID, 10), Params: q.params()}
 	for i, in := range q.Model.Inputs {
-		doc.Inputs = append(doc.Inputs, tensorDoc{in.Name, fixed(in.Shape), in.Datatype, map[string]any{"binary_data_size": len(q.Data[i])}})
+		doc.Inputs = append(doc.Inputs, tensorDoc{in.Name, fixed(in.Shape, q.Batch), in.Datatype, map[string]any{"binary_data_size": len(q.Data[i])}})
 	}
 	for _, name := range q.wants() {
 		doc.Outputs = append(doc.Outputs, tensorDoc{Name: name, Parameters: map[string]any{"binary_data": true}})
 	}
 	head, err := json.Marshal(doc)
 	if err != nil {
-		return Reply{Errored, -1, -1, err.Error()}
+		return Reply{Errored, nil, nil, err.Error()}
 	}
 	body := bytes.Join(append([][]byte{head}, q.Data...), nil)
 	code, header, text, err := r.do(ctx, http.MethodPost, "/v2/models/"+url.PathEscape(q.Model.Name)+"/infer",
 		http.Header{headerLength: {strconv.Itoa(len(head))}, "Content-Type": {"application/octet-stream"}}, body)
 	switch {
 	case ctx.Err() != nil:
-		return Reply{Cancelled, -1, -1, "cancelled"}
+		return Reply{Cancelled, nil, nil, "cancelled"}
 	case err != nil:
-		return Reply{Errored, -1, -1, err.Error()}
+		return Reply{Errored, nil, nil, err.Error()}
 	case code == http.StatusOK:
 		return readREST(header, text)
 	}
-	why := Reply{Errored, -1, -1, fmt.Sprintf("%d %s", code, strings.TrimSpace(string(text)))}
+	why := Reply{Errored, nil, nil, fmt.Sprintf("%d %s", code, strings.TrimSpace(string(text)))}
 	switch code {
 	case http.StatusGatewayTimeout:
 		why.Ending = Expired
@@ -223,11 +237,11 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 }
 
 func readREST(header http.Header, text []byte) Reply {
-	out, n := Reply{Answered, -1, -1, ""}, len(text)
+	out, n := Reply{Answered, nil, nil, ""}, len(text)
 	if length := header.Get(headerLength); length != "" {
 		var err error
 		if n, err = strconv.Atoi(length); err != nil || n < 0 || n > len(text) {
-			return Reply{Errored, -1, -1, "the answer is shorter than it says"}
+			return Reply{Errored, nil, nil, "the answer is shorter than it says"}
 		}
 	}
 	var doc struct {
@@ -235,15 +249,15 @@ func readREST(header http.Header, text []byte) Reply {
 	}
 	tail := text[n:]
 	if err := json.Unmarshal(text[:n], &doc); err != nil {
-		return Reply{Errored, -1, -1, "the answer's JSON: " + err.Error()}
+		return Reply{Errored, nil, nil, "the answer's JSON: " + err.Error()}
 	}
 	if len(doc.Outputs) == 0 {
-		return Reply{Errored, -1, -1, "the answer has no outputs"}
+		return Reply{Errored, nil, nil, "the answer has no outputs"}
 	}
 	for _, o := range doc.Outputs {
 		size, _ := o.Parameters["binary_data_size"].(float64)
 		if size < 0 || int(size) > len(tail) {
-			return Reply{Errored, -1, -1, "the answer is shorter than it says"}
+			return Reply{Errored, nil, nil, "the answer is shorter than it says"}
 		}
 		out.take(o.Name, tail[:int(size)])
 		tail = tail[int(size):]
@@ -254,9 +268,9 @@ func readREST(header http.Header, text []byte) Reply {
 func (r *Reply) take(name string, data []byte) {
 	switch name {
 	case "exit":
-		r.Exit = value(data)
+		r.Exits = values(data)
 	case "class":
-		r.Class = value(data)
+		r.Classes = values(data)
 	}
 }
 
@@ -280,7 +294,13 @@ func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
 		}
 		return out
 	}
-	return &Model{Name: model, Inputs: of(d.Inputs), Outputs: of(d.Outputs)}, nil
+	m := &Model{Name: model, Inputs: of(d.Inputs), Outputs: of(d.Outputs), Params: map[string]string{}}
+	if c, err := r.client.ModelConfig(ctx, &oip.ModelConfigRequest{Name: model}); err == nil { // not every server has it
+		for k, v := range c.GetConfig().GetParameters() {
+			m.Params[k] = v.GetStringValue()
+		}
+	}
+	return m, nil
 }
 
 func (r *remote) Infer(ctx context.Context, q *Question) Reply {
@@ -296,7 +316,7 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 		m.Parameters[name] = p
 	}
 	for _, in := range q.Model.Inputs {
-		m.Inputs = append(m.Inputs, &oip.ModelInferRequest_InferInputTensor{Name: in.Name, Datatype: in.Datatype, Shape: fixed(in.Shape)})
+		m.Inputs = append(m.Inputs, &oip.ModelInferRequest_InferInputTensor{Name: in.Name, Datatype: in.Datatype, Shape: fixed(in.Shape, q.Batch)})
 	}
 	for _, name := range q.wants() {
 		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: name})
@@ -304,9 +324,9 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	var trailer metadata.MD
 	a, err := r.client.ModelInfer(ctx, m, grpc.Trailer(&trailer))
 	if err != nil {
-		return Reply{failed(ctx, err, len(trailer) > 0), -1, -1, err.Error()}
+		return Reply{failed(ctx, err, len(trailer) > 0), nil, nil, err.Error()}
 	}
-	out := Reply{Answered, -1, -1, ""}
+	out := Reply{Answered, nil, nil, ""}
 	for i, o := range a.Outputs {
 		if i < len(a.RawOutputContents) {
 			out.take(o.Name, a.RawOutputContents[i])

@@ -81,7 +81,7 @@ func (s *Server) sameOrigin(h http.Handler) http.Handler {
 		err := mine.Check(r)
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if err == nil && s.opts.Token == nil && local != nil && local.IP.IsLoopback() && !loopback(r.Host) {
-			err = fmt.Errorf("Host %q: expected localhost or a loopback address", brief(r.Host, maxKept))
+			err = fmt.Errorf("the host %q of the request: expected localhost or a loopback address", brief(r.Host, maxKept))
 		}
 		if err != nil {
 			failAs(w, http.StatusForbidden, refuse(codes.PermissionDenied, "%v", err))

@@ -230,7 +230,7 @@ func (f *fused) makeOnly(l, p *layer) {
 	made := *p
 	made.name, made.out, made.channels = l.name, l.out, nil
 	made.in = slices.Clone(p.in)
-	made.scale, made.shift = of(p.scale), of(p.shift)
+	made.scale, made.shift, made.steps = of(p.scale), of(p.shift), of(p.steps)
 	per := len(p.weights) / f.tensors[p.out].c
 	made.weights = make([]float32, 0, per*len(l.channels))
 	for _, c := range l.channels {
@@ -531,7 +531,7 @@ func (f *fused) sum(l *layer) bool {
 		return false
 	}
 	p.shift = plus(p.shift, q.shift)
-	p.window, p.groups, p.scale = w, groups, nil
+	p.window, p.groups, p.scale, p.steps = w, groups, nil, nil
 	p.weights = make([]float32, len(weights))
 	for i, v := range weights {
 		p.weights[i] = float32(v)

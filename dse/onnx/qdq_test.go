@@ -127,3 +127,18 @@ func TestQuantisedWrongly(t *testing.T) {
 		}
 	}
 }
+
+// Channels that are taken out of a convolution bring the steps of their weights, whatever factor stands behind.
+func TestQuantisedChannels(t *testing.T) {
+	for _, factor := range []float32{1, -2} {
+		b := quantised().tensor(&onnxpb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(typeFloat), Dims: []int64{1, 2, 1, 1}, FloatData: []float32{factor, factor}})
+		b.op("Mul", "m", in("c", "k")).ints("at", 1).op("Gather", "g", in("m", "at"), intAttr("axis", 1))
+		g, err := b.outputs("g").load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := g.Nodes[len(g.Nodes)-1]; len(n.Steps) != 1 || n.Steps[0] != 2*math.Abs(float64(factor)) || n.Weights[0] != 14*factor {
+			t.Errorf("times %v: weights %v in steps %v, expected 7 steps of 2 times that", factor, n.Weights, n.Steps)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -140,5 +141,26 @@ func TestQuantisedChannels(t *testing.T) {
 		if n := g.Nodes[len(g.Nodes)-1]; len(n.Steps) != 1 || n.Steps[0] != 2*math.Abs(float64(factor)) || n.Weights[0] != 14*factor {
 			t.Errorf("times %v: weights %v in steps %v, expected 7 steps of 2 times that", factor, n.Weights, n.Steps)
 		}
+	}
+}
+
+// A rounding inside of what would be one function of a map stays: x * Sigmoid(x) as onnxruntime's quantiser writes it.
+func TestQuantisedFunction(t *testing.T) {
+	b := quantised().real("ss", 1./256).codes("zs", typeUint8, nil, 0)
+	b.op("Sigmoid", "s", in("y")).op("QuantizeLinear", "sq", in("s", "ss", "zs")).op("DequantizeLinear", "sd", in("sq", "ss", "zs"))
+	b.op("Mul", "m", in("y", "sd")).op("QuantizeLinear", "mq", in("m", "sy", "zy")).op("DequantizeLinear", "md", in("mq", "sy", "zy"))
+	g, err := b.outputs("md").load(t, Options{Post: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []graph.Op
+	for _, n := range g.Nodes {
+		ops = append(ops, n.Op)
+		if g.Scales[n.Output].Step == 0 {
+			t.Errorf("%q is not rounded as in the file", n.Name)
+		}
+	}
+	if !slices.Equal(ops, []graph.Op{graph.Conv, graph.Conv, graph.Mul}) || g.Nodes[0].Function != nil {
+		t.Errorf("layers %v, expected a convolution, a function of it and their product", ops)
 	}
 }

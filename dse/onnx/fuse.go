@@ -278,11 +278,16 @@ func (f *fused) nest() {
 			continue
 		}
 		was := joined{l.out, l.in}
-		if p, ok := last[l.in[0]]; ok && len(p.in) < len(l.in) && slices.Equal(p.in, l.in[:len(p.in)]) {
+		if p, ok := last[l.in[0]]; ok && f.exact(p.out, p.in) && len(p.in) < len(l.in) && slices.Equal(p.in, l.in[:len(p.in)]) {
 			l.in = append([]int{p.out}, l.in[len(p.in):]...)
 		}
 		last[was.in[0]] = was
 	}
+}
+
+// exact tells a concatenation that rounds nothing to other codes.
+func (f *fused) exact(out int, in []int) bool {
+	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }
 
 // nextReader gives a reader of each tensor: the only one where there is one.

@@ -62,6 +62,7 @@ type importer struct {
 	exits     []string
 	made      map[string]value     // maps of views
 	steps     map[string]codeSteps // of constants that a DequantizeLinear has made, by name
+	rounded   map[rounding]int     // to what a QuantizeLinear has made of a map
 	posts     map[string]int       // nodes by operator that only designs with post run
 	net       fused
 }
@@ -77,6 +78,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		values:    map[string]value{},
 		made:      map[string]value{},
 		steps:     map[string]codeSteps{},
+		rounded:   map[rounding]int{},
 		inner:     map[string]bool{},
 		posts:     map[string]int{},
 	}

@@ -16,6 +16,12 @@ import (
 // ofCodes are operators that read codes: what makes floats of them, bounds them or looks at them in another way.
 var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
+// rounding is a map as codes of a scale: several readers may quantise one, each by itself.
+type rounding struct {
+	tensor int
+	scale  graph.Scale
+}
+
 // codeSteps are a constant's steps, one or one an index of the axis.
 type codeSteps struct {
 	of   []float64
@@ -99,21 +105,50 @@ func (c *call) quantizeMap() error {
 	if err != nil {
 		return err
 	}
-	switch t := &c.net.tensors[v.tensor]; {
+	t, joins := &c.net.tensors[v.tensor], c.net.joins(v.tensor, s)
+	made, again := c.rounded[rounding{v.tensor, s}]
+	coded, alike := c.quantised(s)
+	switch {
 	case t.scale != nil && *t.scale == s:
-	case t.scale == nil && (v.tensor == c.net.input || c.net.joins(v.tensor, s)): // codes saturate by themselves
+	case again:
+		v.tensor = made
+	case t.scale == nil && (v.tensor == c.net.input && alike || joins != nil && coded): // codes saturate by themselves
 		t.scale = &s
 	default:
 		lo, hi := s.Bounds()
-		if err := c.emit(layer{kind: clamp, lo: float32(lo), hi: float32(hi)}, v, t.h, t.w, t.c, lo >= 0); err != nil {
+		l := layer{kind: clamp, lo: float32(lo), hi: float32(hi)}
+		if joins != nil { // of what it joins, which is rounded once so
+			l = layer{kind: concat, in: slices.Clone(joins.in)}
+		}
+		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || joins != nil && t.nonNegative); err != nil {
 			return err
 		}
+		from := v.tensor
 		v = c.values[c.output()]
-		c.net.tensors[v.tensor].scale = &s
+		c.net.tensors[v.tensor].scale, c.rounded[rounding{from, s}] = &s, v.tensor
 	}
 	v.coded = &s
 	c.values[c.output()] = v
 	return nil
+}
+
+// quantised tells whether everything that reads the node's input quantises it, and whether it does so by one scale.
+func (c *call) quantised(s graph.Scale) (coded, alike bool) {
+	coded = !slices.Contains(c.exits, c.input(0))
+	alike = coded
+	for _, n := range c.graph.GetNode() {
+		needed := slices.ContainsFunc(n.GetOutput(), func(o string) bool { return c.inner[o] || slices.Contains(c.exits, o) })
+		if !needed || opName(n) == "Shape" || !slices.Contains(n.GetInput(), c.input(0)) {
+			continue
+		}
+		a, err := newAttributes(n)
+		if err != nil || opName(n) != "QuantizeLinear" {
+			return false, false
+		}
+		o, err := (&call{importer: c.importer, node: n, attr: a}).scaleOf()
+		alike = alike && err == nil && o == s
+	}
+	return coded, alike
 }
 
 // decode is DequantizeLinear of codes that a QuantizeLinear has made.
@@ -243,23 +278,26 @@ func onCode(s *graph.Scale, bound float32) bool {
 	return math.IsInf(code, 0) || math.Abs(code-math.Round(code)) < 1e-3
 }
 
-// joins tells a concatenation none of whose inputs can be beyond the codes of a scale.
-func (f *fused) joins(t int, s graph.Scale) bool {
+// joins is the concatenation that makes a map if none of its inputs can be beyond the codes of a scale; else nil.
+func (f *fused) joins(t int, s graph.Scale) *layer {
 	lo, hi := s.Bounds()
 	for _, l := range f.layers {
 		if l.out != t || l.kind != concat {
 			continue
 		}
-		return !slices.ContainsFunc(l.in, func(in int) bool {
+		if slices.ContainsFunc(l.in, func(in int) bool {
 			o := f.tensors[in].scale
 			if o == nil {
 				return true
 			}
 			from, to := o.Bounds()
 			return from < lo-s.Step/2 || to > hi+s.Step/2
-		})
+		}) {
+			return nil
+		}
+		return l
 	}
-	return false
+	return nil
 }
 
 // rescaled tells a clamp that leaves codes as they are, or of something that is no code.

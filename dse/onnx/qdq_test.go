@@ -164,3 +164,36 @@ func TestQuantisedFunction(t *testing.T) {
 		t.Errorf("layers %v, expected a convolution, a function of it and their product", ops)
 	}
 }
+
+// Readers that quantise one map by themselves: by one scale, it is rounded once; by two, each of them rounds what the
+// map is made of.
+func TestQuantisedTwice(t *testing.T) {
+	b := quantised().real("sz", 0.125).codes("w1", typeInt8, []int64{1, 2, 1, 1}, 3, 4).op("DequantizeLinear", "w1d", in("w1", "sz"))
+	coded := func(map_, as, step string) string {
+		b.op("QuantizeLinear", as+"q", in(map_, step, "zy")).op("DequantizeLinear", as, in(as+"q", step, "zy"))
+		return as
+	}
+	b.op("Relu", "r", in("y"))
+	b.op("Conv", "c1", in(coded("r", "r1", "sx"), "w1d")).op("Conv", "c2", in(coded("r", "r2", "sx"), "w1d"))
+	b.op("Concat", "j", in(coded("c1", "d1", "sy"), coded("c2", "d2", "sy")), intAttr("axis", 1))
+	coded("j", "e1", "sy")
+	coded("j", "e2", "sx")
+	b.op("Conv", "f1", in(coded("x", "x1", "sx"), "w1d")).op("Conv", "f2", in(coded("x", "x2", "sy"), "w1d"))
+	b.m.Graph.Input[0].Type.GetTensorType().Shape.Dim[1].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 2}
+	b.m.Graph.Node[0].Input[0] = "x0"
+	b.ints("first", 0).op("Gather", "x0", in("x", "first"), intAttr("axis", 1))
+	g, err := b.outputs("e1", "e2", "f1", "f2").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, joins := map[string]float64{}, 0
+	for _, n := range g.Nodes {
+		steps[n.Name] = g.Scales[n.Output].Step
+		if n.Op == graph.Concat {
+			joins++
+		}
+	}
+	if _, again := steps["r2q"]; again || joins != 2 || steps["j"] != 0.25 || steps["e2q"] != 0.5 || steps["x1q"] != 0.5 || steps["x2q"] != 0.25 || g.Scales[g.Input].Step != 0 {
+		t.Errorf("%d concatenations, the input in steps of %v, layers in %v", joins, g.Scales[g.Input].Step, steps)
+	}
+}

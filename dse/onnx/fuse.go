@@ -48,7 +48,7 @@ type layer struct {
 
 	channels []int // that a pick takes
 
-	steps []float64 // of a convolution's weights in the file, by output channel; nil if they are floats there
+	steps []float64 // of a convolution's weights in the file, by output channel: 0 without one; nil if they are floats there
 
 	gone bool // folded into another
 }
@@ -536,7 +536,10 @@ func (f *fused) sum(l *layer) bool {
 		return false
 	}
 	p.shift = plus(p.shift, q.shift)
-	p.window, p.groups, p.scale, p.steps = w, groups, nil, nil
+	p.window, p.groups, p.scale = w, groups, nil
+	if p.steps != nil || q.steps != nil { // sums of codes are none
+		p.steps = make([]float64, cout)
+	}
 	p.weights = make([]float32, len(weights))
 	for i, v := range weights {
 		p.weights[i] = float32(v)

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -20,6 +21,7 @@ type value struct {
 	pad        *pad         // not yet applied
 	bytes      bool         // its elements are integers in the file: they have to become floats before anything computes with them
 	coded      *graph.Scale // it is codes of a quantised file, which stand for the map's values
+	kind       int32        // of the codes
 	activation string       // Softmax or Sigmoid: an output may be this, nothing may read it
 	slice      *slice
 }
@@ -208,6 +210,9 @@ func (im *importer) readInput(side Side) error {
 	t, err := im.net.tensor(name, size[1], size[2], size[0])
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
+	}
+	if im.net.bytes { // are codes
+		im.net.tensors[t].scale = &graph.Scale{Step: 1, Zero: math.MinInt8}
 	}
 	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil

@@ -197,3 +197,67 @@ func TestQuantisedTwice(t *testing.T) {
 		t.Errorf("%d concatenations, the input in steps of %v, layers in %v", joins, g.Scales[g.Input].Step, steps)
 	}
 }
+
+// Weights keep the steps of their codes through what moves them, through signs and through one factor of all inputs; where
+// the file has codes and no one step remains for a channel, it is 0.
+func TestQuantisedWeights(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		add  func(b *builder) // makes d, 2 x 2 x 1 x 1
+		want []float64
+	}{
+		{"by output channel", func(b *builder) { b.op("DequantizeLinear", "d", in("w", "s"), intAttr("axis", 0)) }, []float64{0.5, 2}},
+		{"by input channel", func(b *builder) { b.op("DequantizeLinear", "d", in("w", "s"), intAttr("axis", 1)) }, []float64{0, 0}},
+		{"moved", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).ints("to", 1, 2, 2).op("Reshape", "d1", in("d0", "to"))
+			b.op("Transpose", "d2", in("d1"), intsAttr("perm", 2, 1, 0)).op("Transpose", "d3", in("d2"), intsAttr("perm", 1, 0, 2)).ints("shape", 2, 2, 1, 1).op("Reshape", "d", in("d3", "shape"))
+		}, []float64{0.5, 2}},
+		{"mixed by a Reshape", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).ints("to", 4).op("Reshape", "d1", in("d0", "to")).ints("shape", 2, 2, 1, 1).op("Reshape", "d", in("d1", "shape"))
+		}, []float64{0, 0}},
+		{"one, turned", func(b *builder) {
+			b.real("one", -0.5).op("DequantizeLinear", "d0", in("w", "one")).op("Identity", "d", in("d0"))
+		}, []float64{0.5, 0.5}},
+		{"changed", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).op("Mul", "d", in("d0", "d0"))
+		}, []float64{0, 0}},
+		{"floats", func(b *builder) { b.weight("d", 2, 2, 1, 1) }, nil},
+	} {
+		b := build(1, 2, 4, 4).codes("w", typeInt8, []int64{2, 2, 1, 1}, 3, -4, 5, 6)
+		b.tensor(&onnxpb.TensorProto{Name: proto.String("s"), DataType: proto.Int32(typeFloat), Dims: []int64{2}, FloatData: []float32{-0.5, 2}})
+		c.add(b)
+		g, err := b.op("Conv", "c", in("x", "d")).outputs("c").load(t, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got := g.Nodes[0].Steps; !slices.Equal(got, c.want) {
+			t.Errorf("%s: steps %v, expected %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Bytes are codes, and what makes floats of them is one factor of all weights.
+func TestQuantisedBytes(t *testing.T) {
+	b := build(1, 2, 4, 4).real("sx", 0.25).codes("zx", typeUint8, nil, 100).codes("w", typeInt8, []int64{1, 2, 1, 1}, 3, -4).real("sw", 0.5)
+	b.m.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(typeUint8)
+	g, err := b.op("DequantizeLinear", "d", in("x", "sx", "zx")).op("DequantizeLinear", "wd", in("w", "sw")).op("Conv", "c", in("d", "wd")).outputs("c").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, n := g.Scales[g.Input], g.Nodes[0]; s != (graph.Scale{Step: 1, Zero: -128}) || len(g.Nodes) != 1 || !slices.Equal(n.Steps, []float64{0.125}) || n.Weights[0] != 0.375 {
+		t.Errorf("bytes of %v, %d layers, weights %v in steps of %v", s, len(g.Nodes), n.Weights, n.Steps)
+	}
+}
+
+// A zero point that is left out is the code 0 of what the codes are; a Softmax, its rounding too, is the host's.
+func TestQuantisedRight(t *testing.T) {
+	b := quantised().codes("z0", typeInt8, nil, 0)
+	b.op("QuantizeLinear", "q", in("c", "sx", "z0")).op("DequantizeLinear", "d", in("q", "sx")).op("GlobalAveragePool", "p", in("d")).op("Flatten", "f", in("p"))
+	b.real("sp", 1./256).op("Softmax", "s", in("f")).op("QuantizeLinear", "sq", in("s", "sp")).op("DequantizeLinear", "sd", in("sq", "sp"))
+	g, err := b.outputs("sd").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := g.Scales[g.Nodes[0].Output]; s != (graph.Scale{Step: 0.5}) || g.Exits[0].Activation != "Softmax" {
+		t.Errorf("codes of %v, an exit with %q", s, g.Exits[0].Activation)
+	}
+}

@@ -75,7 +75,7 @@ type Node struct {
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv
-	Steps    []float64 // [C out], of the weights' codes in a quantised file; nil where the file has none
+	Steps    []float64 // [C out], of the weights' codes in a quantised file, 0 of a channel without one step; nil where the file has none
 	Residual TensorID  // added before the clamp, or None
 
 	// Function, after the residual and before the clamp, of a Conv or an Add; nil if there is none.

@@ -185,6 +185,9 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 	case curve:
 		return l.function
 	case clamp:
+		if f.tensors[l.out].scale != nil && f.rescaled(l) {
+			return nil // it stands for a rounding
+		}
 		return &graph.Function{Name: "Clip", Alpha: float64(l.lo), Beta: float64(l.hi)}
 	case affine:
 		if scale, shift, ok := l.uniform(); ok {

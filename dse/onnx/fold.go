@@ -769,6 +769,7 @@ func (c *call) foldFlatten() error {
 	for a, d := range x.dims {
 		dims[map[bool]int{true: 1}[a >= int(at)]] *= d
 	}
+	c.keepSteps(alongside(x.dims, dims))
 	return c.picked(x, dims, same)
 }
 
@@ -1089,6 +1090,7 @@ func (c *call) foldReshape() error {
 	if err != nil {
 		return err
 	}
+	c.keepSteps(alongside(x.dims, dims))
 	return c.picked(x, dims, same)
 }
 
@@ -1319,6 +1321,7 @@ func (c *call) foldSqueeze() error {
 	for i, a := range kept {
 		dims[i] = x.dims[a]
 	}
+	c.keepSteps(alongside(x.dims, dims))
 	return c.picked(x, dims, same)
 }
 
@@ -1374,6 +1377,7 @@ func (c *call) foldUnsqueeze() error {
 			dims[i] = x.dims[a]
 		}
 	}
+	c.keepSteps(alongside(x.dims, dims))
 	return c.picked(x, dims, same)
 }
 
@@ -1412,10 +1416,7 @@ func (c *call) foldTranspose() error {
 		dims[i] = x.dims[a]
 	}
 	p, own := placesOf(dims), make([]int, len(dims))
-	if s, ok := c.steps[c.input(0)]; ok {
-		s.axis = int64(slices.Index(perm, int(s.axis)))
-		c.steps[c.output()] = s
-	}
+	c.keepSteps(func(a int) int { return slices.Index(perm, a) })
 	return c.picked(x, dims, func(i int) int {
 		for k, at := range p.of(i) {
 			own[perm[k]] = at

@@ -48,7 +48,7 @@ type layer struct {
 
 	channels []int // that a pick takes
 
-	steps []float64 // of a convolution's weights in the file, by output channel; nil if they are floats there
+	steps []float64 // of a convolution's weights in the file, by output channel: 0 without one; nil if they are floats there
 
 	gone bool // folded into another
 }
@@ -230,7 +230,7 @@ func (f *fused) makeOnly(l, p *layer) {
 	made := *p
 	made.name, made.out, made.channels = l.name, l.out, nil
 	made.in = slices.Clone(p.in)
-	made.scale, made.shift = of(p.scale), of(p.shift)
+	made.scale, made.shift, made.steps = of(p.scale), of(p.shift), of(p.steps)
 	per := len(p.weights) / f.tensors[p.out].c
 	made.weights = make([]float32, 0, per*len(l.channels))
 	for _, c := range l.channels {
@@ -278,11 +278,16 @@ func (f *fused) nest() {
 			continue
 		}
 		was := joined{l.out, l.in}
-		if p, ok := last[l.in[0]]; ok && len(p.in) < len(l.in) && slices.Equal(p.in, l.in[:len(p.in)]) {
+		if p, ok := last[l.in[0]]; ok && f.exact(p.out, p.in) && len(p.in) < len(l.in) && slices.Equal(p.in, l.in[:len(p.in)]) {
 			l.in = append([]int{p.out}, l.in[len(p.in):]...)
 		}
 		last[was.in[0]] = was
 	}
+}
+
+// exact tells a concatenation that rounds nothing to other codes.
+func (f *fused) exact(out int, in []int) bool {
+	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }
 
 // nextReader gives a reader of each tensor: the only one where there is one.
@@ -532,6 +537,9 @@ func (f *fused) sum(l *layer) bool {
 	}
 	p.shift = plus(p.shift, q.shift)
 	p.window, p.groups, p.scale = w, groups, nil
+	if p.steps != nil || q.steps != nil { // sums of codes are none
+		p.steps = make([]float64, cout)
+	}
 	p.weights = make([]float32, len(weights))
 	for i, v := range weights {
 		p.weights[i] = float32(v)

@@ -89,6 +89,11 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
 	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {
+		if c.coded() { // unless what folds it knows better
+			for _, out := range n.GetOutput() {
+				c.steps[out] = codeSteps{}
+			}
+		}
 		return fold(c)
 	}
 	lowering := lowerings[opName(n)]
@@ -1274,6 +1279,7 @@ func (c *call) alias() error {
 	}
 	if k := c.constants[c.input(0)]; k != nil {
 		c.constants[c.output()] = k
+		c.keepSteps(func(a int) int { return a })
 		return nil
 	}
 	if v, ok := c.values[c.input(0)]; ok {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -20,6 +21,7 @@ type value struct {
 	pad        *pad         // not yet applied
 	bytes      bool         // its elements are integers in the file: they have to become floats before anything computes with them
 	coded      *graph.Scale // it is codes of a quantised file, which stand for the map's values
+	kind       int32        // of the codes
 	activation string       // Softmax or Sigmoid: an output may be this, nothing may read it
 	slice      *slice
 }
@@ -62,6 +64,7 @@ type importer struct {
 	exits     []string
 	made      map[string]value     // maps of views
 	steps     map[string]codeSteps // of constants that a DequantizeLinear has made, by name
+	rounded   map[rounding]int     // to what a QuantizeLinear has made of a map
 	posts     map[string]int       // nodes by operator that only designs with post run
 	net       fused
 }
@@ -77,6 +80,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		values:    map[string]value{},
 		made:      map[string]value{},
 		steps:     map[string]codeSteps{},
+		rounded:   map[rounding]int{},
 		inner:     map[string]bool{},
 		posts:     map[string]int{},
 	}
@@ -206,6 +210,9 @@ func (im *importer) readInput(side Side) error {
 	t, err := im.net.tensor(name, size[1], size[2], size[0])
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
+	}
+	if im.net.bytes { // are codes
+		im.net.tensors[t].scale = &graph.Scale{Step: 1, Zero: math.MinInt8}
 	}
 	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil

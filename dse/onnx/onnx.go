@@ -174,9 +174,14 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err := im.readConstants(nodes); err != nil {
 		return nil, err
 	}
-	for _, n := range nodes {
-		if err := im.lower(n); err != nil {
-			return nil, fmt.Errorf("node %s: %w", describe(n), err)
+	for _, constants := range []bool{true, false} { // first, as what a map becomes depends on the scales of all its readers
+		for _, n := range nodes {
+			if (opName(n) == "Constant") != constants {
+				continue
+			}
+			if err := im.lower(n); err != nil {
+				return nil, fmt.Errorf("node %s: %w", describe(n), err)
+			}
 		}
 	}
 	return im.finish()

@@ -16,57 +16,110 @@ import (
 // ofCodes are operators that read codes: what makes floats of them, bounds them or looks at them in another way.
 var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// codeSteps are a constant's steps, one or one an index of the axis.
+// rounding is a map as codes of a scale: several readers may quantise one, each by itself.
+type rounding struct {
+	tensor int
+	scale  graph.Scale
+}
+
+// codeSteps are a constant's steps, one or one an index of the axis; none where its elements have no one step along an
+// axis any more.
 type codeSteps struct {
 	of   []float64
 	axis int64
 }
 
-// stepsOf gives the steps of weights by output channel, their axis; nil if they are floats in the file.
+// stepsOf gives the steps of weights by output channel, their axis: 0 where a channel has no one step, nil if the weights
+// are floats in the file.
 func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
-	switch s := c.steps[name]; {
+	switch s, ok := c.steps[name]; {
+	case !ok:
+		return nil
 	case len(s.of) == 1:
 		return slices.Repeat(s.of, channels)
 	case len(s.of) == channels && s.axis == axis:
 		return s.of
 	}
-	return nil
+	return make([]float64, channels)
 }
 
-// stepped are a convolution's steps after what was folded into it; nil where its input's channels were scaled.
-func (l *layer) stepped() []float64 {
-	if l.scale == nil || l.steps == nil || l.preScale != nil {
-		if l.preScale != nil {
-			return nil
+// keepSteps gives what a node makes of constants the steps of the one that it moves, by where it leaves each axis.
+func (c *call) keepSteps(axis func(int) int) {
+	s, ok := c.steps[c.input(0)]
+	if !ok {
+		return
+	}
+	if len(s.of) > 1 {
+		if s.axis = int64(axis(int(s.axis))); s.axis < 0 {
+			s = codeSteps{}
 		}
-		return l.steps
+	}
+	c.steps[c.output()] = s
+}
+
+// coded tells whether an input of a node is made of codes.
+func (c *call) coded() bool {
+	return slices.ContainsFunc(c.node.GetInput(), func(name string) bool { _, ok := c.steps[name]; return ok })
+}
+
+// alongside finds an axis among other sizes of the same elements; -1 if it is none there.
+func alongside(from, to []int) func(int) int {
+	return func(axis int) int {
+		before := 1
+		for _, d := range from[:axis] {
+			before *= d
+		}
+		for a, d := range to {
+			if before == 1 && d == from[axis] {
+				return a
+			}
+			if d == 0 || before%d != 0 {
+				return -1
+			}
+			before /= d
+		}
+		return -1
+	}
+}
+
+// stepped are a convolution's steps after what was folded into it; 0 where the factors of a channel's inputs differ.
+func (l *layer) stepped() []float64 {
+	if l.steps == nil {
+		return nil
+	}
+	pre := 1.0
+	for _, v := range l.preScale {
+		if pre = l.preScale[0]; v != pre {
+			pre = 0
+			break
+		}
 	}
 	s := make([]float64, len(l.steps))
 	for c, v := range l.steps {
-		if s[c] = math.Abs(v * l.scale[c]); s[c] == 0 {
-			return nil
+		if s[c] = math.Abs(v * pre); l.scale != nil {
+			s[c] *= math.Abs(l.scale[c])
 		}
 	}
 	return s
 }
 
-// scaleOf reads a node's scale and zero point.
-func (c *call) scaleOf() (s graph.Scale, err error) {
+// scaleOf reads a node's scale and zero point; kind is that of codes where the node leaves it open.
+func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	step, err := c.number(c.input(1))
 	if err != nil {
-		return s, err
+		return s, kind, err
 	}
 	if s.Step = float64(step); !(s.Step > 0) || math.IsInf(s.Step, 0) {
-		return s, fmt.Errorf("tensor %q: %w: a scale of %v, expected a number above 0", c.input(1), ErrValue, step)
+		return s, kind, fmt.Errorf("tensor %q: %w: a scale of %v, expected a number above 0", c.input(1), ErrValue, step)
 	}
-	kind, zero := int32(typeUint8), int64(0)
+	zero := int64(0)
 	if t := c.attr.int("output_dtype", 0); t != 0 {
 		kind = int32(t)
 	}
 	if name := c.input(2); name != "" {
 		k := c.constants[name]
 		if k == nil || k.elems != 1 {
-			return s, fmt.Errorf("tensor %q: %w: expected one constant", name, ErrShape)
+			return s, kind, fmt.Errorf("tensor %q: %w: expected one constant", name, ErrShape)
 		}
 		if kind = k.kind; len(k.ints) == 1 {
 			zero = k.ints[0]
@@ -81,9 +134,9 @@ func (c *call) scaleOf() (s graph.Scale, err error) {
 	case typeInt8:
 		s.Zero = int(zero)
 	default:
-		return s, fmt.Errorf("tensor %q: %w %d of a map's codes, expected 2 (uint8) or 3 (int8)", c.input(2), ErrType, kind)
+		return s, kind, fmt.Errorf("tensor %q: %w %d of a map's codes, expected 2 (uint8) or 3 (int8)", c.input(2), ErrType, kind)
 	}
-	return s, c.attr.done()
+	return s, kind, c.attr.done()
 }
 
 // quantizeMap is QuantizeLinear of a map.
@@ -91,34 +144,68 @@ func (c *call) quantizeMap() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
 	}
-	s, err := c.scaleOf()
+	s, kind, err := c.scaleOf(typeUint8)
 	if err != nil {
 		return err
+	}
+	if v := c.values[c.input(0)]; v.activation != "" { // is left to the host, and so is its rounding
+		v.coded, v.kind = &s, kind
+		c.values[c.output()] = v
+		return nil
 	}
 	v, err := c.elements(0)
 	if err != nil {
 		return err
 	}
-	switch t := &c.net.tensors[v.tensor]; {
+	t, joins := &c.net.tensors[v.tensor], c.net.joins(v.tensor, s)
+	made, again := c.rounded[rounding{v.tensor, s}]
+	coded, alike := c.quantised(s)
+	switch {
 	case t.scale != nil && *t.scale == s:
-	case t.scale == nil && (v.tensor == c.net.input || c.net.joins(v.tensor, s)): // codes saturate by themselves
+	case again:
+		v.tensor = made
+	case t.scale == nil && (v.tensor == c.net.input && alike || joins != nil && coded): // codes saturate by themselves
 		t.scale = &s
 	default:
 		lo, hi := s.Bounds()
-		if err := c.emit(layer{kind: clamp, lo: float32(lo), hi: float32(hi)}, v, t.h, t.w, t.c, lo >= 0); err != nil {
+		l := layer{kind: clamp, lo: float32(lo), hi: float32(hi)}
+		if joins != nil { // of what it joins, which is rounded once so
+			l = layer{kind: concat, in: slices.Clone(joins.in)}
+		}
+		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || joins != nil && t.nonNegative); err != nil {
 			return err
 		}
+		from := v.tensor
 		v = c.values[c.output()]
-		c.net.tensors[v.tensor].scale = &s
+		c.net.tensors[v.tensor].scale, c.rounded[rounding{from, s}] = &s, v.tensor
 	}
-	v.coded = &s
+	v.coded, v.kind = &s, kind
 	c.values[c.output()] = v
 	return nil
 }
 
+// quantised tells whether everything that reads the node's input quantises it, and whether it does so by one scale.
+func (c *call) quantised(s graph.Scale) (coded, alike bool) {
+	coded = !slices.Contains(c.exits, c.input(0))
+	alike = coded
+	for _, n := range c.graph.GetNode() {
+		needed := slices.ContainsFunc(n.GetOutput(), func(o string) bool { return c.inner[o] || slices.Contains(c.exits, o) })
+		if !needed || opName(n) == "Shape" || !slices.Contains(n.GetInput(), c.input(0)) {
+			continue
+		}
+		a, err := newAttributes(n)
+		if err != nil || opName(n) != "QuantizeLinear" {
+			return false, false
+		}
+		o, _, err := (&call{importer: c.importer, node: n, attr: a}).scaleOf(typeUint8)
+		alike = alike && err == nil && o == s
+	}
+	return coded, alike
+}
+
 // decode is DequantizeLinear of codes that a QuantizeLinear has made.
 func (c *call) decode(v value) error {
-	s, err := c.scaleOf()
+	s, _, err := c.scaleOf(v.kind)
 	if err != nil {
 		return err
 	}
@@ -135,7 +222,7 @@ func (c *call) clipCodes(v value) error {
 	if err := c.plain(1, 3); err != nil {
 		return err
 	}
-	s, bounds := *v.coded, [2]float32{float32(math.Inf(-1)), float32(math.Inf(1))}
+	s, kind, bounds := *v.coded, v.kind, [2]float32{float32(math.Inf(-1)), float32(math.Inf(1))}
 	for i := range bounds {
 		name := c.input(1 + i)
 		if name == "" {
@@ -155,7 +242,7 @@ func (c *call) clipCodes(v value) error {
 		return err
 	}
 	v = c.values[c.output()]
-	c.net.tensors[v.tensor].scale, v.coded = &s, &s
+	c.net.tensors[v.tensor].scale, v.coded, v.kind = &s, &s, kind
 	c.values[c.output()] = v
 	return nil
 }
@@ -243,23 +330,26 @@ func onCode(s *graph.Scale, bound float32) bool {
 	return math.IsInf(code, 0) || math.Abs(code-math.Round(code)) < 1e-3
 }
 
-// joins tells a concatenation none of whose inputs can be beyond the codes of a scale.
-func (f *fused) joins(t int, s graph.Scale) bool {
+// joins is the concatenation that makes a map if none of its inputs can be beyond the codes of a scale; else nil.
+func (f *fused) joins(t int, s graph.Scale) *layer {
 	lo, hi := s.Bounds()
 	for _, l := range f.layers {
 		if l.out != t || l.kind != concat {
 			continue
 		}
-		return !slices.ContainsFunc(l.in, func(in int) bool {
+		if slices.ContainsFunc(l.in, func(in int) bool {
 			o := f.tensors[in].scale
 			if o == nil {
 				return true
 			}
 			from, to := o.Bounds()
 			return from < lo-s.Step/2 || to > hi+s.Step/2
-		})
+		}) {
+			return nil
+		}
+		return l
 	}
-	return false
+	return nil
 }
 
 // rescaled tells a clamp that leaves codes as they are, or of something that is no code.

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -125,5 +126,138 @@ func TestQuantisedWrongly(t *testing.T) {
 		if _, err := b.outputs(c.add(b)).load(t, Options{}); !errors.Is(err, c.want) {
 			t.Errorf("codes %s: %v, expected %v", c.name, err, c.want)
 		}
+	}
+}
+
+// Channels that are taken out of a convolution bring the steps of their weights, whatever factor stands behind.
+func TestQuantisedChannels(t *testing.T) {
+	for _, factor := range []float32{1, -2} {
+		b := quantised().tensor(&onnxpb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(typeFloat), Dims: []int64{1, 2, 1, 1}, FloatData: []float32{factor, factor}})
+		b.op("Mul", "m", in("c", "k")).ints("at", 1).op("Gather", "g", in("m", "at"), intAttr("axis", 1))
+		g, err := b.outputs("g").load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := g.Nodes[len(g.Nodes)-1]; len(n.Steps) != 1 || n.Steps[0] != 2*math.Abs(float64(factor)) || n.Weights[0] != 14*factor {
+			t.Errorf("times %v: weights %v in steps %v, expected 7 steps of 2 times that", factor, n.Weights, n.Steps)
+		}
+	}
+}
+
+// A rounding inside of what would be one function of a map stays: x * Sigmoid(x) as onnxruntime's quantiser writes it.
+func TestQuantisedFunction(t *testing.T) {
+	b := quantised().real("ss", 1./256).codes("zs", typeUint8, nil, 0)
+	b.op("Sigmoid", "s", in("y")).op("QuantizeLinear", "sq", in("s", "ss", "zs")).op("DequantizeLinear", "sd", in("sq", "ss", "zs"))
+	b.op("Mul", "m", in("y", "sd")).op("QuantizeLinear", "mq", in("m", "sy", "zy")).op("DequantizeLinear", "md", in("mq", "sy", "zy"))
+	g, err := b.outputs("md").load(t, Options{Post: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []graph.Op
+	for _, n := range g.Nodes {
+		ops = append(ops, n.Op)
+		if g.Scales[n.Output].Step == 0 {
+			t.Errorf("%q is not rounded as in the file", n.Name)
+		}
+	}
+	if !slices.Equal(ops, []graph.Op{graph.Conv, graph.Conv, graph.Mul}) || g.Nodes[0].Function != nil {
+		t.Errorf("layers %v, expected a convolution, a function of it and their product", ops)
+	}
+}
+
+// Readers that quantise one map by themselves: by one scale, it is rounded once; by two, each of them rounds what the
+// map is made of.
+func TestQuantisedTwice(t *testing.T) {
+	b := quantised().real("sz", 0.125).codes("w1", typeInt8, []int64{1, 2, 1, 1}, 3, 4).op("DequantizeLinear", "w1d", in("w1", "sz"))
+	coded := func(map_, as, step string) string {
+		b.op("QuantizeLinear", as+"q", in(map_, step, "zy")).op("DequantizeLinear", as, in(as+"q", step, "zy"))
+		return as
+	}
+	b.op("Relu", "r", in("y"))
+	b.op("Conv", "c1", in(coded("r", "r1", "sx"), "w1d")).op("Conv", "c2", in(coded("r", "r2", "sx"), "w1d"))
+	b.op("Concat", "j", in(coded("c1", "d1", "sy"), coded("c2", "d2", "sy")), intAttr("axis", 1))
+	coded("j", "e1", "sy")
+	coded("j", "e2", "sx")
+	b.op("Conv", "f1", in(coded("x", "x1", "sx"), "w1d")).op("Conv", "f2", in(coded("x", "x2", "sy"), "w1d"))
+	b.m.Graph.Input[0].Type.GetTensorType().Shape.Dim[1].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 2}
+	b.m.Graph.Node[0].Input[0] = "x0"
+	b.ints("first", 0).op("Gather", "x0", in("x", "first"), intAttr("axis", 1))
+	g, err := b.outputs("e1", "e2", "f1", "f2").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, joins := map[string]float64{}, 0
+	for _, n := range g.Nodes {
+		steps[n.Name] = g.Scales[n.Output].Step
+		if n.Op == graph.Concat {
+			joins++
+		}
+	}
+	if _, again := steps["r2q"]; again || joins != 2 || steps["j"] != 0.25 || steps["e2q"] != 0.5 || steps["x1q"] != 0.5 || steps["x2q"] != 0.25 || g.Scales[g.Input].Step != 0 {
+		t.Errorf("%d concatenations, the input in steps of %v, layers in %v", joins, g.Scales[g.Input].Step, steps)
+	}
+}
+
+// Weights keep the steps of their codes through what moves them, through signs and through one factor of all inputs; where
+// the file has codes and no one step remains for a channel, it is 0.
+func TestQuantisedWeights(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		add  func(b *builder) // makes d, 2 x 2 x 1 x 1
+		want []float64
+	}{
+		{"by output channel", func(b *builder) { b.op("DequantizeLinear", "d", in("w", "s"), intAttr("axis", 0)) }, []float64{0.5, 2}},
+		{"by input channel", func(b *builder) { b.op("DequantizeLinear", "d", in("w", "s"), intAttr("axis", 1)) }, []float64{0, 0}},
+		{"moved", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).ints("to", 1, 2, 2).op("Reshape", "d1", in("d0", "to"))
+			b.op("Transpose", "d2", in("d1"), intsAttr("perm", 2, 1, 0)).op("Transpose", "d3", in("d2"), intsAttr("perm", 1, 0, 2)).ints("shape", 2, 2, 1, 1).op("Reshape", "d", in("d3", "shape"))
+		}, []float64{0.5, 2}},
+		{"mixed by a Reshape", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).ints("to", 4).op("Reshape", "d1", in("d0", "to")).ints("shape", 2, 2, 1, 1).op("Reshape", "d", in("d1", "shape"))
+		}, []float64{0, 0}},
+		{"one, turned", func(b *builder) {
+			b.real("one", -0.5).op("DequantizeLinear", "d0", in("w", "one")).op("Identity", "d", in("d0"))
+		}, []float64{0.5, 0.5}},
+		{"changed", func(b *builder) {
+			b.op("DequantizeLinear", "d0", in("w", "s"), intAttr("axis", 0)).op("Mul", "d", in("d0", "d0"))
+		}, []float64{0, 0}},
+		{"floats", func(b *builder) { b.weight("d", 2, 2, 1, 1) }, nil},
+	} {
+		b := build(1, 2, 4, 4).codes("w", typeInt8, []int64{2, 2, 1, 1}, 3, -4, 5, 6)
+		b.tensor(&onnxpb.TensorProto{Name: proto.String("s"), DataType: proto.Int32(typeFloat), Dims: []int64{2}, FloatData: []float32{-0.5, 2}})
+		c.add(b)
+		g, err := b.op("Conv", "c", in("x", "d")).outputs("c").load(t, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got := g.Nodes[0].Steps; !slices.Equal(got, c.want) {
+			t.Errorf("%s: steps %v, expected %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Bytes are codes, and what makes floats of them is one factor of all weights.
+func TestQuantisedBytes(t *testing.T) {
+	b := build(1, 2, 4, 4).real("sx", 0.25).codes("zx", typeUint8, nil, 100).codes("w", typeInt8, []int64{1, 2, 1, 1}, 3, -4).real("sw", 0.5)
+	b.m.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(typeUint8)
+	g, err := b.op("DequantizeLinear", "d", in("x", "sx", "zx")).op("DequantizeLinear", "wd", in("w", "sw")).op("Conv", "c", in("d", "wd")).outputs("c").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, n := g.Scales[g.Input], g.Nodes[0]; s != (graph.Scale{Step: 1, Zero: -128}) || len(g.Nodes) != 1 || !slices.Equal(n.Steps, []float64{0.125}) || n.Weights[0] != 0.375 {
+		t.Errorf("bytes of %v, %d layers, weights %v in steps of %v", s, len(g.Nodes), n.Weights, n.Steps)
+	}
+}
+
+// A zero point that is left out is the code 0 of what the codes are; a Softmax, its rounding too, is the host's.
+func TestQuantisedRight(t *testing.T) {
+	b := quantised().codes("z0", typeInt8, nil, 0)
+	b.op("QuantizeLinear", "q", in("c", "sx", "z0")).op("DequantizeLinear", "d", in("q", "sx")).op("GlobalAveragePool", "p", in("d")).op("Flatten", "f", in("p"))
+	b.real("sp", 1./256).op("Softmax", "s", in("f")).op("QuantizeLinear", "sq", in("s", "sp")).op("DequantizeLinear", "sd", in("sq", "sp"))
+	g, err := b.outputs("sd").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := g.Scales[g.Nodes[0].Output]; s != (graph.Scale{Step: 0.5}) || g.Exits[0].Activation != "Softmax" {
+		t.Errorf("codes of %v, an exit with %q", s, g.Exits[0].Activation)
 	}
 }

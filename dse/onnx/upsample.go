@@ -361,7 +361,7 @@ func (c *call) convTranspose() error {
 					KH: len(y.at), KW: len(x.at), SH: 1, SW: 1, PT: y.before, PL: x.before,
 					PB: size.h - 1 + len(y.at) - t.h - y.before, PR: size.w - 1 + len(x.at) - t.w - x.before,
 				},
-				weights: phaseOf(values, t.c/groups, groups, each, kh, kw, y.at, x.at),
+				weights: phaseOf(values, t.c/groups, groups, each, kh, kw, y.at, x.at), steps: c.stepsOf(c.input(1), 1, cout),
 			}
 			if err := c.reach(&l, t, size.h, size.w, cout, t.c/groups); err != nil {
 				return err

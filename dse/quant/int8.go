@@ -144,9 +144,10 @@ type Seen struct {
 	o     Options
 	maps  []*spread // by tensor
 	front []*spread // by node: what its function is applied to
+	part  []float64 // by node: the largest magnitude before its residual is added
 }
 
-// See runs images through a graph. Networks whose file holds all scales, and no function, need none.
+// See runs images through a graph. Of a network whose file holds all scales, functions and sums with a residual need them.
 func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
 	o = o.defaults()
 	first, err := graph.NewRunner(g)
@@ -159,7 +160,7 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for w := range workers {
-		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes))}
+		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes)), part: make([]float64, len(g.Nodes))}
 		seen[w] = s
 		for t := range s.maps {
 			s.maps[t] = &spread{}
@@ -174,6 +175,11 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 			runner = first.Clone()
 		}
 		runner.Before = func(n int, values []float32) { s.front[n].add(values) }
+		runner.Partial = func(n int, values []float32) {
+			for _, v := range values {
+				s.part[n] = max(s.part[n], math.Abs(float64(v)))
+			}
+		}
 		wait.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
 				errs[w] = s.add(runner, image, i)
@@ -191,6 +197,7 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 			}
 		}
 		for i := range s.front {
+			seen[0].part[i] = max(seen[0].part[i], s.part[i])
 			if w > 0 && s.front[i] != nil {
 				seen[0].front[i].merge(s.front[i])
 			}
@@ -376,10 +383,10 @@ func alone(group []int, k int) bool {
 
 const (
 	// A Conv's t in front of a residual has 16 bits: so many steps finer than the output's 8, and so many coarser than
-	// 16, so that a sum whose parts are larger than itself fits.
-	midFiner, midCoarser = 64, 4
-	curveBits            = 7  // fraction of a code in which a curve is fitted
-	maxCurveShift        = 31 // CURVE_SHIFT
+	// 16, or as much coarser as it takes for what calibration saw to fit so many times.
+	midFiner, midCoarser, midFits = 64, 4, 2
+	curveBits                     = 7  // fraction of a code in which a curve is fitted
+	maxCurveShift                 = 31 // CURVE_SHIFT
 )
 
 func (s *Seen) build(n *Int8, i int) error {
@@ -414,6 +421,7 @@ func (s *Seen) build(n *Int8, i int) error {
 			if t = step / midFiner; mid {
 				t = step * midCoarser
 			}
+			t = max(t, s.part[i]*midFits/math.MaxInt16)
 			l.Sum = sumOf(t/step, n.Maps[node.Residual].Step/step, math.MaxInt16+1, n.Maps[node.Residual].reach(), span)
 		}
 		for _, w := range l.Steps {

@@ -105,3 +105,22 @@ func TestInt8StepGrows(t *testing.T) {
 		}
 	}
 }
+
+// A convolution that its residual all but cancels is larger than the sum by more than 16 bits have beyond the output's.
+func TestInt8Cancels(t *testing.T) {
+	b := newPlan(1, 1, 4)
+	x := b.conv(0, 1, 4, false, 0, all(0), all(0))
+	for c := range 4 {
+		b.g.Nodes[0].Weights[5*c] = -0.999
+	}
+	b.g.Exits = []graph.Exit{{Name: "y", Tensor: x}}
+	if err := b.g.Arrange(); err != nil {
+		t.Fatal(err)
+	}
+	n := inInt8(t, b.g, nil, []float32{1, -0.5, 0.25, 0})
+	l, out := n.Layers[0], n.Maps[x]
+	// t of the largest convolution, without its residual, in steps of the output
+	if got, want := 32767*float64(l.Sum.A)/float64(int(1)<<l.Sum.Shift), 0.999/out.Step; got < 1.9*want {
+		t.Errorf("16 bits in front of the sum hold %.0f steps of the output, the convolution has %.0f", got, want)
+	}
+}

@@ -27,6 +27,7 @@ type LayerLoss struct {
 	Bits  int     `json:"bits"` // of its weights; 0 if it computes nothing
 	Alone float64 `json:"alone"`
 	Whole float64 `json:"whole"`
+	Anew  int     `json:"requantised_channels,omitempty"` // of a quantised file: their weights do not have its codes
 }
 
 // in8 runs a network in int8.
@@ -140,7 +141,7 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 	}
 	narrow, all := 0., 0.
 	for i := range g.Nodes {
-		l := LayerLoss{Layer: g.Nodes[i].Name}
+		l := LayerLoss{Layer: g.Nodes[i].Name, Anew: n.Layers[i].Anew}
 		if quant.Computes(g.Nodes[i].Op) {
 			l.Bits = n.Bits(i)
 			all += float64(g.MACs(i))

@@ -107,6 +107,7 @@ type Layer8 struct {
 	Weights []int16
 	Steps   []float64 // of the weights, by output channel
 	Bias    []int32
+	Anew    int // channels of a quantised file's weights whose codes are not the file's
 	// Scales take the sum to the output's step, or to the sum's or curve's: one an output channel of a Conv; one an
 	// input of a Concat; of an AvgPool one, or one a number of pixels under the window; else one.
 	Scales []Scaling
@@ -487,6 +488,9 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 		}
 		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) && fits(step) {
 			continue
+		}
+		if node.Steps != nil {
+			l.Anew++
 		}
 		sum, large := 0.0, 0.0
 		for _, v := range w {

@@ -90,8 +90,8 @@ func TestInt8StepGrows(t *testing.T) {
 		image[0] = 1
 		l := inInt8(t, g, []bool{c.wide, false, false, false}, image).Layers[0]
 		step := l.Steps[0]
-		if got := step == c.step; got != c.file {
-			t.Errorf("%s: a step of %v, the file's is %v", c.name, step, c.step)
+		if got := step == c.step; got != c.file || (l.Anew == 1) != (c.step > 0 && !c.file) {
+			t.Errorf("%s: a step of %v, the file's is %v; %d channels are not the file's", c.name, step, c.step, l.Anew)
 		}
 		if c.weight == 0 {
 			continue

@@ -285,11 +285,14 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 const shownLayers = 5
 
 func printLayers(w io.Writer, q *evaluate.Int8) {
-	var wide []string
+	var wide, anew []string
 	computed := 0
 	for _, l := range q.Layers {
 		if l.Bits == 16 {
 			wide = append(wide, l.Layer)
+		}
+		if l.Bits == 8 && l.Anew > 0 {
+			anew = append(anew, fmt.Sprintf("%s (%d channels)", l.Layer, l.Anew))
 		}
 		if l.Bits > 0 {
 			computed++
@@ -304,6 +307,9 @@ func printLayers(w io.Writer, q *evaluate.Int8) {
 		if more := len(wide) - shownLayers; more > 0 {
 			fmt.Fprintf(w, " and %d more", more)
 		}
+	}
+	if n := len(anew); n > 0 {
+		fmt.Fprintf(w, "\nint8: %d layers have channels whose weights are not the file's codes, but quantised anew: %s", n, strings.Join(anew[:min(n, shownLayers)], ", "))
 	}
 	most := slices.Clone(q.Layers)
 	slices.SortStableFunc(most, func(a, b evaluate.LayerLoss) int { return cmp.Compare(b.Alone, a.Alone) })

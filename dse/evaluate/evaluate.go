@@ -39,8 +39,10 @@ type Report struct {
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
 	// Saturated lists the layers whose results reach the limits of 16 bits: calibration saw smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
-	Exits     []Exit       `json:"exits"`
-	Int8      *Int8        `json:"int8,omitempty"` // of a network that was evaluated in int8 too
+	// SaturatedInt8 lists those whose results in int8 are beyond what holds them.
+	SaturatedInt8 []Saturation `json:"int8_saturated_layers,omitempty"`
+	Exits         []Exit       `json:"exits"`
+	Int8          *Int8        `json:"int8,omitempty"` // of a network that was evaluated in int8 too
 }
 
 // Saturation belongs to one layer.
@@ -68,6 +70,10 @@ type Exit struct {
 	AgreeInt8 *float64 `json:"int8_agrees_with_float,omitempty"`
 	MeanInt8  *float64 `json:"int8_distance_from_float_mean,omitempty"`
 	WorstInt8 *float64 `json:"int8_distance_from_float_worst,omitempty"`
+
+	AgreeInt8Oracle *float64 `json:"int8_agrees_with_onnxruntime,omitempty"`
+	MeanInt8Oracle  *float64 `json:"int8_distance_from_onnxruntime_mean,omitempty"`
+	WorstInt8Oracle *float64 `json:"int8_distance_from_onnxruntime_worst,omitempty"`
 }
 
 // sums adds up results image by image and exit by exit.
@@ -79,6 +85,9 @@ type sums struct {
 	meanOracle, worstOracleSoFar float64
 	int8, agreeInt8              int
 	meanInt8, worstInt8          float64
+
+	agreeInt8Oracle                 int
+	meanInt8Oracle, worstInt8Oracle float64
 }
 
 // Run evaluates b, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
@@ -187,7 +196,7 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 			}
 			e.sums[x].count(e.finished(x), found[i].int16[x], found[i].float[x], o, label)
 			if e.int8 != nil {
-				e.sums[x].countInt8(found[i].int8[x], found[i].float[x], label)
+				e.sums[x].countInt8(e.finished(x), found[i].int8[x], found[i].float[x], o, label)
 			}
 		}
 	}
@@ -347,7 +356,16 @@ func (e *evaluator) report(oracle bool) *Report {
 			r.Saturated = append(r.Saturated, Saturation{e.b.Names[i], float64(k) / (n * float64(d.OutH) * float64(d.OutW) * float64(d.OutC))})
 		}
 	}
-	slices.SortStableFunc(r.Saturated, func(a, b Saturation) int { return cmp.Compare(b.Share, a.Share) })
+	if e.int8 != nil {
+		for i := range e.g.Nodes {
+			if k := e.int8.p.Saturated(i); k > 0 {
+				r.SaturatedInt8 = append(r.SaturatedInt8, Saturation{e.g.Nodes[i].Name, float64(k) / (n * float64(e.g.Tensors[e.g.Nodes[i].Output].Elems()))})
+			}
+		}
+	}
+	most := func(a, b Saturation) int { return cmp.Compare(b.Share, a.Share) }
+	slices.SortStableFunc(r.Saturated, most)
+	slices.SortStableFunc(r.SaturatedInt8, most)
 	for i, s := range e.sums {
 		share := func(v float64) *float64 { v /= n; return &v }
 		x := Exit{
@@ -368,6 +386,12 @@ func (e *evaluator) report(oracle bool) *Report {
 			}
 			if r.Labelled && classes {
 				x.Int8 = share(float64(s.int8))
+			}
+			if oracle {
+				x.MeanInt8Oracle, x.WorstInt8Oracle = share(s.meanInt8Oracle), &s.worstInt8Oracle
+				if classes {
+					x.AgreeInt8Oracle = share(float64(s.agreeInt8Oracle))
+				}
 			}
 		}
 		if oracle {

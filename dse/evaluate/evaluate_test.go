@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -159,6 +160,15 @@ func TestActivation(t *testing.T) {
 		var s sums
 		e := evaluator{g: &graph.Graph{Tensors: []graph.Tensor{{H: 1, W: 1, C: len(c.logits)}}, Exits: []graph.Exit{{Activation: c.activation}}}}
 		s.count(e.finished(0), c.logits, c.logits, c.oracle, c.class)
+		s.countInt8(e.finished(0), c.logits, c.logits, c.oracle, c.class)
+		if s.int8 != 1 || s.agreeInt8Oracle != 1 || s.worstInt8Oracle > 1e-6 {
+			t.Errorf("int8 %+v: %+v", c, s)
+		}
+		off := append([]float32(nil), c.oracle...)
+		off[0] += 0.5
+		if s.countInt8(e.finished(0), c.logits, c.logits, off, c.class); s.worstInt8Oracle < 0.1 || s.meanInt8Oracle < 0.1 {
+			t.Errorf("int8 beside another result %+v: %+v", c, s)
+		}
 		if s.int16 != 1 || s.oracle != 1 || s.agreeOracle != 1 || s.floatOracle != 1 || s.worstOracleSoFar > 1e-6 {
 			t.Errorf("%+v: %+v", c, s)
 		}
@@ -187,7 +197,7 @@ func TestMixed(t *testing.T) {
 	}
 	var share, lost []float64
 	for _, bound := range []float64{1, 0} {
-		n, err := Mixed(seen, g, bound, len(im.Pixels), image)
+		n, apart, err := Mixed(seen, g, bound, len(im.Pixels), image)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,12 +213,41 @@ func TestMixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if worst > bound {
+		if worst > bound || apart != worst {
 			t.Errorf("bound %v: %v of the images have another class", bound, worst)
 		}
 		share, lost = append(share, l.Share), append(lost, l.Layers[len(l.Layers)-1].Whole)
 	}
 	if share[0] != 1 || share[1] >= 1 || lost[1] >= lost[0] {
 		t.Errorf("int8 has %v of the MACs, the last layer loses %v", share, lost)
+	}
+}
+
+// Classes that int16 does not tell apart either are said, and a bound is refused where no exit has a class.
+func TestMixedBounds(t *testing.T) {
+	for _, class := range []bool{true, false} {
+		n := graph.Node{
+			Name: "conv", Op: graph.Conv, Inputs: []graph.TensorID{0}, Output: 1, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: 1, Residual: graph.None,
+			Weights: []float32{1, 1, 1}, Bias: []float32{0, 1e-6, 2e-6}, ClampLo: float32(math.Inf(-1)), ClampHi: float32(math.Inf(1)),
+		}
+		g := &graph.Graph{
+			Name: "ties", Tensors: []graph.Tensor{{Name: "x", H: 1, W: 1, C: 1}, {Name: "y", H: 1, W: 1, C: 3}},
+			Nodes: []graph.Node{n}, Exits: []graph.Exit{{Name: "y", Tensor: 1}},
+		}
+		if !class {
+			g.Exits[0].Confidence = graph.NoClass
+		}
+		image := func(i int) ([]float32, error) { return []float32{1 + float32(i)}, nil }
+		if err := g.Arrange(); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := quant.See(g, 4, image, quant.Options{Headroom: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, apart, err := Mixed(seen, g, 0, 4, image)
+		if class && (err != nil || apart != 1) || !class && !errors.Is(err, ErrNoClass) {
+			t.Errorf("an exit with classes %v: %v of the images have another class, %v", class, apart, err)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package evaluate
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -14,6 +16,7 @@ import (
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
 	Bound  *float64    `json:"disagreement_bound,omitempty"` // that int16 layers were chosen for
+	Apart  *float64    `json:"disagreement,omitempty"`       // what was reached, on the calibration's images
 	Share  float64     `json:"macs_in_int8"`                 // of all
 }
 
@@ -24,6 +27,7 @@ type LayerLoss struct {
 	Bits  int     `json:"bits"` // of its weights; 0 if it computes nothing
 	Alone float64 `json:"alone"`
 	Whole float64 `json:"whole"`
+	Anew  int     `json:"requantised_channels,omitempty"` // of a quantised file: their weights do not have its codes
 }
 
 // in8 runs a network in int8.
@@ -58,7 +62,7 @@ func (r *in8) logits(x []float32) (out [][]float32, err error) {
 	return out, nil
 }
 
-func (s *sums) countInt8(int8, float []float32, label int) {
+func (s *sums) countInt8(finished func([]float32) ([]float32, float32), int8, float, oracle []float32, label int) {
 	a, d := top(int8, 0), Apart(int8, float)
 	if a == label {
 		s.int8++
@@ -68,7 +72,20 @@ func (s *sums) countInt8(int8, float []float32, label int) {
 	}
 	s.meanInt8 += d
 	s.worstInt8 = max(s.worstInt8, d)
+	if oracle == nil {
+		return
+	}
+	int8, middle := finished(int8)
+	if a == top(oracle, middle) {
+		s.agreeInt8Oracle++
+	}
+	d = Apart(int8, oracle)
+	s.meanInt8Oracle += d
+	s.worstInt8Oracle = max(s.worstInt8Oracle, d)
 }
+
+// ErrNoClass is wrapped by Mixed's error for a network that it cannot bound.
+var ErrNoClass = errors.New("no exit is a classifier, so a share of other classes bounds nothing")
 
 const (
 	lossImages = 8   // for the losses of layers
@@ -124,7 +141,7 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 	}
 	narrow, all := 0., 0.
 	for i := range g.Nodes {
-		l := LayerLoss{Layer: g.Nodes[i].Name}
+		l := LayerLoss{Layer: g.Nodes[i].Name, Anew: n.Layers[i].Anew}
 		if quant.Computes(g.Nodes[i].Op) {
 			l.Bits = n.Bits(i)
 			all += float64(g.MACs(i))
@@ -145,20 +162,26 @@ func square(x float64) float64 { return x * x }
 
 // Mixed is the network in int8 with as many layers in int16 as it takes for at most bound of the images to get another
 // class than from the float network, at every exit that is a classifier: first the first and the exits' own, then those
-// that lose most alone.
-func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (*quant.Int8, error) {
+// that lose most alone. apart is the share that has another class: more than bound if int16 everywhere is not enough.
+func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
+	some := false
+	for e := range g.Exits {
+		some = some || g.Classifies(e)
+	}
+	if !some {
+		return nil, 0, fmt.Errorf("network %s: %w", g.Name, ErrNoClass)
+	}
 	wide := make([]bool, len(g.Nodes))
-	n, err := s.Network(wide)
-	if err != nil {
-		return nil, err
+	if n, err = s.Network(wide); err != nil {
+		return nil, 0, err
 	}
 	l, err := Layers(n, count, image)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	want, err := classes(g, count, image)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	order := make([]int, 0, len(g.Nodes))
 	for i := range g.Nodes {
@@ -175,21 +198,20 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 		}
 		return cmp.Compare(l.Layers[b].Alone, l.Layers[a].Alone)
 	})
-	for _, next := range order {
+	for {
 		r, err := newInt8(n)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		worst, err := r.disagreement(want, count, image)
-		if err != nil || worst <= bound {
-			return n, err
+		apart, err = r.disagreement(want, count, image)
+		if err != nil || apart <= bound || len(order) == 0 {
+			return n, apart, err
 		}
-		wide[next] = true
+		wide[order[0]], order = true, order[1:]
 		if n, err = s.Network(wide); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return n, nil
 }
 
 // classes are the float network's, by image and exit; -1 at an exit that is no classifier.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
@@ -19,14 +20,14 @@ type Int8 struct {
 	at      []int     // by tensor: its first byte
 	size    int       // bytes of all maps
 	convs   [][]layer // by node: of a convolution, one layer a group
+	ends    []end8    // by node
 	scratch sync.Pool // *buffers
 }
 
 // posted8 is what comes behind the sums of a layer's channels from first on.
 type posted8 struct {
-	l            *quant.Layer8
+	*end8
 	first        int
-	zero         int64 // of the output
 	residualZero int64
 }
 
@@ -34,25 +35,64 @@ type posted8 struct {
 func (p *posted8) of(sum int64, channel int, res int16) int16 {
 	t := p.l.Scales[p.first+channel].Of(sum)
 	if p.l.Sum != nil {
-		t = p.l.Sum.Of(int64(Saturate(t)), int64(res)-p.residualZero)
+		t = p.l.Sum.Of(p.half(t), int64(res)-p.residualZero)
 	}
-	return finish8(p.l, p.zero, t)
+	return p.code(t)
 }
 
-// finish8 is clamp(t + zero), or clamp(curve(sat16(t))).
-func finish8(l *quant.Layer8, zero, t int64) int16 {
-	if l.Curve != nil {
-		t = int64(l.Curve.At(Saturate(t)))
-	} else {
-		t += zero
-	}
-	return int16(min(max(t, int64(l.Lo)), int64(l.Hi)))
+// end8 makes a layer's codes, and counts what saturates in front of a residual or curve, or beyond codes whose end is no
+// clamp of the network.
+type end8 struct {
+	l           *quant.Layer8
+	zero        int64 // of the output
+	least, most int64 // codes that do not saturate
+	beyond      atomic.Int64
 }
+
+func (e *end8) set(n *quant.Int8, i int) {
+	node := &n.Graph.Nodes[i]
+	c := n.Maps[node.Output]
+	*e = end8{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64}
+	if lo, hi := c.Bounds(); e.l.Curve == nil { // a curve saturates at codes by itself
+		if math.RoundToEven(float64(node.ClampLo)/c.Step)+float64(c.Zero) < float64(lo) {
+			e.least = int64(lo)
+		}
+		if math.RoundToEven(float64(node.ClampHi)/c.Step)+float64(c.Zero) > float64(hi) {
+			e.most = int64(hi)
+		}
+	}
+}
+
+// half is t in 16 bits.
+func (e *end8) half(t int64) int64 {
+	s := int64(Saturate(t))
+	if s != t {
+		e.beyond.Add(1)
+	}
+	return s
+}
+
+// code is clamp(t + zero), or clamp(curve(sat16(t))).
+func (e *end8) code(t int64) int16 {
+	if e.l.Curve != nil {
+		t = int64(e.l.Curve.At(int16(e.half(t))))
+	} else {
+		t += e.zero
+	}
+	if t < e.least || t > e.most {
+		e.beyond.Add(1)
+	}
+	return int16(min(max(t, int64(e.l.Lo)), int64(e.l.Hi)))
+}
+
+// Saturated counts the results of a layer so far that saturated, in 16 bits or beyond the codes' ends. Clamps of the
+// network itself do not count.
+func (p *Int8) Saturated(node int) int64 { return p.ends[node].beyond.Load() }
 
 // NewInt8 prepares a network for execution.
 func NewInt8(n *quant.Int8) (*Int8, error) {
 	g := n.Graph
-	p := &Int8{n: n, at: make([]int, len(g.Tensors)), convs: make([][]layer, len(g.Nodes))}
+	p := &Int8{n: n, at: make([]int, len(g.Tensors)), convs: make([][]layer, len(g.Nodes)), ends: make([]end8, len(g.Nodes))}
 	p.scratch.New = func() any { return new(buffers) }
 	for t := range p.at {
 		p.at[t] = p.size
@@ -62,6 +102,7 @@ func NewInt8(n *quant.Int8) (*Int8, error) {
 		return nil, fmt.Errorf("golden: maps of %d bytes in all, at most %d", p.size, uint32(math.MaxUint32))
 	}
 	for i := range g.Nodes {
+		p.ends[i].set(n, i)
 		if g.Nodes[i].Op == graph.Conv {
 			if err := p.convolution(i); err != nil {
 				return nil, fmt.Errorf("golden: layer %d (%s): %w", i, g.Nodes[i].Name, err)
@@ -92,7 +133,7 @@ func (p *Int8) convolution(i int) error {
 			InOffset: uint32(p.at[node.Inputs[0]] + 2*k*cin), InRowBytes: uint32(2 * in.W * in.C),
 			OutOffset: uint32(p.at[node.Output] + 2*k*cout), OutRowBytes: uint32(2 * out.W * out.C), KWC: uint32(w.KW * cin),
 		}
-		after := &posted8{l: l, first: k * cout, zero: int64(p.n.Maps[node.Output].Zero)}
+		after := &posted8{end8: &p.ends[i], first: k * cout}
 		if node.Residual != graph.None {
 			d.Residual, d.ResPix, d.ResRowBytes = true, d.OutPix, d.OutRowBytes
 			d.ResOffset = uint32(p.at[node.Residual] + 2*k*cout)
@@ -155,7 +196,7 @@ func (p *Int8) read(maps []byte, t graph.TensorID) []int16 {
 }
 
 func (p *Int8) layer(i int, maps []byte) error {
-	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
+	g, node, l, end := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i], &p.ends[i]
 	if node.Op == graph.Conv {
 		s := p.scratch.Get().(*buffers)
 		defer p.scratch.Put(s)
@@ -167,30 +208,30 @@ func (p *Int8) layer(i int, maps []byte) error {
 		return nil
 	}
 	x, y := p.read(maps, node.Inputs[0]), make([]int16, g.Tensors[node.Output].Elems())
-	zero, out := int64(p.n.Maps[node.Inputs[0]].Zero), int64(p.n.Maps[node.Output].Zero)
+	zero := int64(p.n.Maps[node.Inputs[0]].Zero)
 	switch node.Op {
 	case graph.Add, graph.Mul:
 		other, otherZero := p.read(maps, node.Inputs[1]), int64(p.n.Maps[node.Inputs[1]].Zero)
 		for k, v := range x {
 			a, b := int64(v)-zero, int64(other[k%len(other)])-otherZero
 			if node.Op == graph.Add {
-				y[k] = finish8(l, out, l.Sum.Of(a, b))
+				y[k] = end.code(l.Sum.Of(a, b))
 			} else {
-				y[k] = finish8(l, out, l.Scales[0].Of(a*b))
+				y[k] = end.code(l.Scales[0].Of(a * b))
 			}
 		}
 	case graph.MaxPool, graph.AvgPool:
 		p.pool(i, x, y)
 	case graph.Reshape:
 		for k, v := range x {
-			y[k] = finish8(l, out, l.Scales[0].Of(int64(v)-zero))
+			y[k] = end.code(l.Scales[0].Of(int64(v) - zero))
 		}
 	case graph.Concat:
 		at, c := 0, g.Tensors[node.Output].C
 		for j, t := range node.Inputs {
 			part, zero := g.Tensors[t].C, int64(p.n.Maps[t].Zero)
 			for k, v := range p.read(maps, t) {
-				y[k/part*c+at+k%part] = finish8(l, out, l.Scales[j].Of(int64(v)-zero))
+				y[k/part*c+at+k%part] = end.code(l.Scales[j].Of(int64(v) - zero))
 			}
 			at += part
 		}
@@ -202,7 +243,7 @@ func (p *Int8) layer(i int, maps []byte) error {
 func (p *Int8) pool(i int, x, y []int16) {
 	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
-	zero, to := int64(p.n.Maps[node.Inputs[0]].Zero), int64(p.n.Maps[node.Output].Zero)
+	zero, end := int64(p.n.Maps[node.Inputs[0]].Zero), &p.ends[i]
 	for k := range y {
 		c, ox, oy := k%out.C, k/out.C%out.W, k/out.C/out.W
 		best, sum, taps := int64(math.MinInt16), int64(0), 0
@@ -213,9 +254,9 @@ func (p *Int8) pool(i int, x, y []int16) {
 			}
 		}
 		if node.Op == graph.MaxPool {
-			y[k] = finish8(l, to, l.Scales[0].Of(best-zero))
+			y[k] = end.code(l.Scales[0].Of(best - zero))
 		} else {
-			y[k] = finish8(l, to, l.Scales[taps].Of(sum))
+			y[k] = end.code(l.Scales[taps].Of(sum))
 		}
 	}
 }

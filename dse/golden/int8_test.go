@@ -196,7 +196,7 @@ func inInt8(t *testing.T, g *graph.Graph, images [][]float32, wide bool) *quant.
 // fractions. And to the float network: no map is further off than a few steps.
 func TestInt8IsItsDefinition(t *testing.T) {
 	const seed, networks = 34, 80
-	ops := map[string]int{}
+	ops, all := map[string]int{}, int64(0)
 	for k := range uint64(networks) {
 		g, images := draw(seed<<16+k, true)
 		for _, wide := range []bool{false, true} {
@@ -206,6 +206,9 @@ func TestInt8IsItsDefinition(t *testing.T) {
 				t.Fatal(g.Name, err)
 			}
 			in := make([]int16, len(images[0]))
+			for e := range images[k%4] {
+				images[k%4][e] *= 1.5 // beyond what calibration saw, so that some results saturate
+			}
 			n.Input(in, images[k%4])
 			got, err := p.Run(in)
 			if err != nil {
@@ -214,13 +217,23 @@ func TestInt8IsItsDefinition(t *testing.T) {
 			for i := range g.Nodes {
 				node := &g.Nodes[i]
 				ops[fmt.Sprint(node.Op, node.Residual >= 0, node.Function != nil, n.Maps[node.Output].Wide)]++
+				saturated := int64(0)
 				for e, v := range got[node.Output] {
-					if want := defined(n, got, i, e); int64(v) != want {
+					want, beyond := defined(n, got, i, e)
+					if int64(v) != want {
 						t.Fatalf("%s, layer %d (%v), wide %v, element %d: %d, by definition %d", g.Name, i, node.Op, wide, e, v, want)
 					}
+					saturated += beyond
 				}
+				if p.Saturated(i) != saturated {
+					t.Fatalf("%s, layer %d (%v), wide %v: %d results saturated, by definition %d", g.Name, i, node.Op, wide, p.Saturated(i), saturated)
+				}
+				all += saturated
 			}
 		}
+	}
+	if all == 0 {
+		t.Error("nothing saturated")
 	}
 	for _, op := range []string{"Conv false false", "Conv true false", "Conv false true", "Conv true true", "Add false false", "Add false true", "Mul false false", "MaxPool false false", "AvgPool false false", "Concat false false"} {
 		for _, wide := range []string{" false", " true"} {
@@ -248,8 +261,8 @@ func times(x int64, mul int32, shift uint8) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(x), big.NewInt(int64(mul))), new(big.Int).Lsh(big.NewInt(1), uint(shift)))
 }
 
-// defined is element e of a layer's output.
-func defined(n *quant.Int8, maps [][]int16, i, e int) int64 {
+// defined is element e of a layer's output, and how often it saturates where no clamp of the network says so.
+func defined(n *quant.Int8, maps [][]int16, i, e int) (code, beyond int64) {
 	g, node, l := n.Graph, &n.Graph.Nodes[i], &n.Layers[i]
 	out, w := g.Tensors[node.Output], node.Window
 	x, y, c := e/out.C%out.W, e/out.C/out.W, e%out.C
@@ -280,6 +293,7 @@ func defined(n *quant.Int8, maps [][]int16, i, e int) int64 {
 		if node.Residual != graph.None {
 			r, _ := at(node.Residual, y, x, c)
 			t := min(max(v, math.MinInt16), math.MaxInt16)
+			beyond += min(max(v-t, t-v), 1)
 			v = nearest(times(t*int64(l.Sum.A)+r*int64(l.Sum.B), 1, l.Sum.Shift))
 		}
 	case graph.Add:
@@ -312,12 +326,17 @@ func defined(n *quant.Int8, maps [][]int16, i, e int) int64 {
 			v = nearest(times(v, l.Scales[0].Mul, l.Scales[0].Shift))
 		}
 	}
+	to := n.Maps[node.Output]
 	if l.Curve != nil {
-		v = int64(l.Curve.At(int16(min(max(v, math.MinInt16), math.MaxInt16))))
-	} else {
-		v += int64(n.Maps[node.Output].Zero)
+		t := min(max(v, math.MinInt16), math.MaxInt16)
+		return min(max(int64(l.Curve.At(int16(t))), int64(l.Lo)), int64(l.Hi)), beyond + min(max(v-t, t-v), 1)
 	}
-	return min(max(v, int64(l.Lo)), int64(l.Hi))
+	lo, hi := to.Bounds()
+	if v += int64(to.Zero); v < int64(lo) && math.RoundToEven(float64(node.ClampLo)/to.Step) < float64(lo-to.Zero) ||
+		v > int64(hi) && math.RoundToEven(float64(node.ClampHi)/to.Step) > float64(hi-to.Zero) {
+		beyond++
+	}
+	return min(max(v, int64(l.Lo)), int64(l.Hi)), beyond
 }
 
 // exporter writes a network in int8 as a quantised ONNX file, as onnxruntime's quantiser does.

@@ -20,6 +20,8 @@ type Runner struct {
 	tensors [][]float32
 	// Before, unless nil, sees what the function of node n is applied to. A Clone has none.
 	Before func(n int, values []float32)
+	// Partial, unless nil, sees convolution n before its residual is added. A Clone has none.
+	Partial func(n int, values []float32)
 }
 
 // NewRunner checks a graph and prepares it for execution. The graph must not change afterwards.
@@ -80,6 +82,9 @@ func (r *Runner) node(n int) {
 			conv(node, in, out, r.packed[n], x, y)
 		}
 		if node.Residual != None {
+			if r.Partial != nil {
+				r.Partial(n, y)
+			}
 			for i, v := range r.tensors[node.Residual] {
 				y[i] += v
 			}

@@ -3,7 +3,6 @@ package quant
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +36,12 @@ func (c Codes) Bounds() (lo, hi int) {
 	return math.MinInt8, math.MaxInt8
 }
 
+// reach is the largest distance of a code from the zero point.
+func (c Codes) reach() float64 {
+	lo, hi := c.Bounds()
+	return float64(max(hi-c.Zero, c.Zero-lo))
+}
+
 // Code is the code nearest to a value.
 func (c Codes) Code(x float64) int16 {
 	lo, hi := c.Bounds()
@@ -54,8 +59,9 @@ type Scaling struct {
 
 const mulBits = 17
 
-// scaling is the nearest factor.
+// scaling is the nearest factor. One beyond 17 bits takes every code but the zero point to an end, as the largest does.
 func scaling(f float64) Scaling {
+	f = min(f, 1<<mulBits-1)
 	_, e := math.Frexp(f)
 	s := min(max(mulBits-e, 0), MaxShift)
 	if math.Round(math.Ldexp(f, s)) >= 1<<mulBits {
@@ -81,7 +87,13 @@ type Sum struct {
 	Shift uint8
 }
 
-func sumOf(a, b float64) *Sum {
+// sumOf is the sum of numbers that reach up to reachA and reachB, where span is more than what holds it. A factor is no
+// larger than takes the sum to an end whatever the other number is. If it is beyond 17 bits, both shrink: they may cancel.
+func sumOf(a, b, reachA, reachB, span float64) *Sum {
+	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // twice, as factors are rounded
+	if most := float64(1<<mulBits - 1); max(a, b) > most {
+		a, b = a*most/max(a, b), b*most/max(a, b)
+	}
 	s := scaling(max(a, b)).Shift
 	return &Sum{int32(math.Round(math.Ldexp(a, int(s)))), int32(math.Round(math.Ldexp(b, int(s)))), s}
 }
@@ -95,6 +107,7 @@ type Layer8 struct {
 	Weights []int16
 	Steps   []float64 // of the weights, by output channel
 	Bias    []int32
+	Anew    int // channels of a quantised file's weights whose codes are not the file's
 	// Scales take the sum to the output's step, or to the sum's or curve's: one an output channel of a Conv; one an
 	// input of a Concat; of an AvgPool one, or one a number of pixels under the window; else one.
 	Scales []Scaling
@@ -132,9 +145,10 @@ type Seen struct {
 	o     Options
 	maps  []*spread // by tensor
 	front []*spread // by node: what its function is applied to
+	part  []float64 // by node: the largest magnitude before its residual is added
 }
 
-// See runs images through a graph. Networks whose file holds all scales, and no function, need none.
+// See runs images through a graph. Of a network whose file holds all scales, functions and sums with a residual need them.
 func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
 	o = o.defaults()
 	first, err := graph.NewRunner(g)
@@ -147,7 +161,7 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for w := range workers {
-		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes))}
+		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes)), part: make([]float64, len(g.Nodes))}
 		seen[w] = s
 		for t := range s.maps {
 			s.maps[t] = &spread{}
@@ -162,6 +176,11 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 			runner = first.Clone()
 		}
 		runner.Before = func(n int, values []float32) { s.front[n].add(values) }
+		runner.Partial = func(n int, values []float32) {
+			for _, v := range values {
+				s.part[n] = max(s.part[n], math.Abs(float64(v)))
+			}
+		}
 		wait.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
 				errs[w] = s.add(runner, image, i)
@@ -179,6 +198,7 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 			}
 		}
 		for i := range s.front {
+			seen[0].part[i] = max(seen[0].part[i], s.part[i])
 			if w > 0 && s.front[i] != nil {
 				seen[0].front[i].merge(s.front[i])
 			}
@@ -364,17 +384,16 @@ func alone(group []int, k int) bool {
 
 const (
 	// A Conv's t in front of a residual has 16 bits: so many steps finer than the output's 8, and so many coarser than
-	// 16, so that a sum whose parts are larger than itself fits.
-	midFiner, midCoarser = 64, 4
-	curveBits            = 7  // fraction of a code in which a curve is fitted
-	maxCurveShift        = 31 // CURVE_SHIFT
-	biasBits             = 30 // of a bias before the zero point's part
+	// 16, or as much coarser as it takes for what calibration saw to fit so many times.
+	midFiner, midCoarser, midFits = 64, 4, 2
+	curveBits                     = 7  // fraction of a code in which a curve is fitted
+	maxCurveShift                 = 31 // CURVE_SHIFT
 )
 
 func (s *Seen) build(n *Int8, i int) error {
 	node, l := &s.g.Nodes[i], &n.Layers[i]
 	in, out := n.Maps[node.Inputs[0]], n.Maps[node.Output]
-	l.Lo, l.Hi = bound(node.ClampLo, out), bound(node.ClampHi, out)
+	l.Lo, l.Hi = out.Code(float64(node.ClampLo)), out.Code(float64(node.ClampHi))
 	step, mid := out.Step, out.Wide // of what the curve or the zero point comes behind
 	if node.Function != nil {
 		front := s.front[i]
@@ -391,23 +410,27 @@ func (s *Seen) build(n *Int8, i int) error {
 		}
 		coarsen(l.Curve, finer)
 	}
+	span := float64(math.MaxUint16 + 1)
+	if !mid {
+		span = math.MaxUint8 + 1
+	}
 	switch node.Op {
 	case graph.Conv:
-		if err := l.convolution(node, in); err != nil {
-			return err
-		}
+		l.convolution(node, in)
 		t := step
 		if node.Residual != graph.None {
 			if t = step / midFiner; mid {
 				t = step * midCoarser
 			}
-			l.Sum = sumOf(t/step, n.Maps[node.Residual].Step/step)
+			t = max(t, s.part[i]*midFits/math.MaxInt16)
+			l.Sum = sumOf(t/step, n.Maps[node.Residual].Step/step, math.MaxInt16+1, n.Maps[node.Residual].reach(), span)
 		}
 		for _, w := range l.Steps {
 			l.Scales = append(l.Scales, scaling(in.Step*w/t))
 		}
 	case graph.Add:
-		l.Sum = sumOf(in.Step/step, n.Maps[node.Inputs[1]].Step/step)
+		other := n.Maps[node.Inputs[1]]
+		l.Sum = sumOf(in.Step/step, other.Step/step, in.reach(), other.reach(), span)
 	case graph.Mul:
 		l.Scales = []Scaling{scaling(in.Step * n.Maps[node.Inputs[1]].Step / step)}
 	case graph.MaxPool, graph.Concat, graph.Reshape:
@@ -427,12 +450,6 @@ func (s *Seen) build(n *Int8, i int) error {
 	return nil
 }
 
-// bound is a clamp's code.
-func bound(v float32, c Codes) int16 {
-	lo, hi := c.Bounds()
-	return int16(min(max(math.Round(float64(v)/c.Step)+float64(c.Zero), float64(lo)), float64(hi)))
-}
-
 // coarsen drops bits of a curve's result.
 func coarsen(c *abi.Curve, bits int) {
 	c.Shift += uint8(bits)
@@ -445,51 +462,57 @@ func coarsen(c *abi.Curve, bits int) {
 }
 
 // convolution makes integers of weights and bias: with the file's steps where it has some, else with the largest weight
-// of each output channel as 127, or what the accumulator holds.
-func (l *Layer8) convolution(node *graph.Node, in Codes) error {
+// of each output channel as 127. A step grows until the sum fits the accumulator for any input, and the bias with what the
+// zero point adds 32 bits.
+func (l *Layer8) convolution(node *graph.Node, in Codes) {
 	most, limit := float64(math.MaxInt8), float64(math.MaxInt32)
 	if l.Wide {
 		most, limit = math.MaxInt16, float64(Limit-1)
 	}
-	lo, hi := in.Bounds()
-	reach := float64(max(hi-in.Zero, in.Zero-lo)) // of an input beside its zero point
+	zero, reach := float64(in.Zero), in.reach()
 	per := len(node.Weights) / len(node.Bias)
 	l.Weights, l.Bias, l.Steps = make([]int16, len(node.Weights)), make([]int32, len(node.Bias)), make([]float64, len(node.Bias))
 	for c, b := range node.Bias {
 		w, q := node.Weights[c*per:(c+1)*per], l.Weights[c*per:(c+1)*per]
-		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) {
-			l.Steps[c] = step
-		} else {
-			sum, large := 0.0, 0.0
-			for _, v := range w {
-				sum, large = sum+math.Abs(float64(v)), max(large, math.Abs(float64(v)))
+		fits := func(step float64) bool {
+			total, size := 0.0, 0.0
+			for _, v := range q {
+				total, size = total+float64(v), size+math.Abs(float64(v))
 			}
-			// The bias has to fit 31 bits with what the zero point adds, the sum the accumulator.
-			bias := math.Abs(float64(b)) / in.Step
-			step := math.Ldexp(bias, -biasBits)
-			if large > 0 {
-				step = max(step, large/most, (sum*(reach+float64(abs(int64(in.Zero)))+1)+2*bias)/limit)
-			} else if step = math.Ldexp(bias, -20); b == 0 {
+			bias := math.RoundToEven(float64(b) / (in.Step * step))
+			if size*reach+math.Abs(bias) > limit || math.Abs(bias-zero*total) > math.MaxInt32 {
+				return false
+			}
+			l.Steps[c], l.Bias[c] = step, int32(bias-zero*total)
+			return true
+		}
+		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) && fits(step) {
+			continue
+		}
+		if node.Steps != nil {
+			l.Anew++
+		}
+		sum, large := 0.0, 0.0
+		for _, v := range w {
+			sum, large = sum+math.Abs(float64(v)), max(large, math.Abs(float64(v)))
+		}
+		bias := math.Abs(float64(b)) / in.Step
+		step := max(large/most, (sum*(reach+math.Abs(zero)+1)+2*bias)/limit, (sum*math.Abs(zero)+2*bias)/math.MaxInt32)
+		if large == 0 {
+			if step = math.Ldexp(bias, -20); b == 0 {
 				step = 1
 			}
+		}
+		for ; ; step *= 1 + 1./64 { // rounding may have made the codes larger
 			step = single(step)
-			l.Steps[c] = step
 			for k, v := range w {
 				q[k] = int16(math.RoundToEven(float64(v) / step))
 			}
+			if fits(step) {
+				break
+			}
 		}
-		total, size := 0.0, 0.0
-		for _, v := range q {
-			total, size = total+float64(v), size+math.Abs(float64(v))
-		}
-		bias := math.RoundToEven(float64(b) / (in.Step * l.Steps[c]))
-		if all := size*reach + math.Abs(bias); all > limit || math.Abs(bias-float64(in.Zero)*total) > math.MaxInt32 {
-			return fmt.Errorf("%w: channel %d: sum|w| * %v + |bias| reaches %.0f, a sum of %d bits and a bias of 32 are possible",
-				ErrOverflow, c, reach, all, bits.Len64(uint64(limit))+1)
-		}
-		l.Bias[c] = int32(bias - float64(in.Zero)*total)
 	}
-	return nil
 }
 
 // onSteps writes the codes of weights if they lie on steps. -128 is none: two weights of one multiplier may not have it

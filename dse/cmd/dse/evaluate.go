@@ -109,6 +109,9 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if from.Missing {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", g.Name, recipe.Warning)
 	}
+	if lost != nil && lost.Bound != nil && *lost.Apart > *lost.Bound {
+		fmt.Fprintf(e.Stderr, "dse: warning: --mix: %.4g %% of the calibration's images have another class than in float even if all layers are in int16\n", 100**lost.Apart)
+	}
 	fmt.Fprintf(e.Stdout, "%s, calibration: %s\n", g.Name, doc.Calibration)
 	return printEvaluation(e.Stdout, doc.Report)
 }
@@ -120,19 +123,20 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 		return nil, nil, err
 	}
 	var bound *float64
+	var apart float64
 	if c.Mix == nil {
 		q, err = seen.Network(nil)
 	} else {
 		share := *c.Mix / 100
 		bound = &share
-		q, err = evaluate.Mixed(seen, g, share, from.Set.Len(), from.Set.Image)
+		q, apart, err = evaluate.Mixed(seen, g, share, from.Set.Len(), from.Set.Image)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	lost, err = evaluate.Layers(q, from.Set.Len(), from.Set.Image)
-	if err == nil {
-		lost.Bound = bound
+	if err == nil && bound != nil {
+		lost.Bound, lost.Apart = bound, &apart
 	}
 	return q, lost, err
 }
@@ -219,30 +223,21 @@ func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	fmt.Fprintf(w, "\nevaluated on %d images; int16 is what the hardware computes, bit for bit\n", r.Images)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := []string{"exit"}
-	if r.Labelled {
-		if r.Int8 != nil {
-			head = append(head, "accuracy int8", "int16", "float")
-		} else {
-			head = append(head, "accuracy int16", "float")
+	// A row has its accuracy, its class beside float's and onnxruntime's, and its logits beside theirs.
+	row := func(exit, of, accuracy, float, oracle, meanFloat, worstFloat, meanOracle, worstOracle string) {
+		cells := []string{exit, of}
+		if r.Labelled {
+			cells = append(cells, accuracy)
 		}
-		if r.Oracle {
-			head = append(head, "onnxruntime")
+		if cells = append(cells, float); r.Oracle {
+			cells = append(cells, oracle)
 		}
+		if cells = append(cells, meanFloat, worstFloat); r.Oracle {
+			cells = append(cells, meanOracle, worstOracle)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
 	}
-	if r.Int8 != nil {
-		head = append(head, "int8: same class as float", "logits from float, mean", "worst", "int16: same class as float")
-	} else {
-		head = append(head, "same class as float")
-	}
-	if r.Oracle {
-		head = append(head, "as onnxruntime")
-	}
-	head = append(head, "logits from float, mean", "worst")
-	if r.Oracle {
-		head = append(head, "from onnxruntime, mean", "worst")
-	}
-	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
+	row("exit", "", "accuracy", "same class as float", "as onnxruntime's", "logits from float, mean", "worst", "from onnxruntime, mean", "worst")
 	share := func(v *float64) string {
 		if v == nil {
 			return "-" // a map has no accuracy
@@ -251,38 +246,34 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	for i := range r.Exits {
 		x := &r.Exits[i]
-		row := []string{x.Name}
-		if r.Labelled {
-			if r.Int8 != nil {
-				row = append(row, share(x.Int8))
-			}
-			row = append(row, share(x.Int16), share(x.Float))
-			if r.Oracle {
-				row = append(row, share(x.Onnxruntime))
-			}
-		}
 		if r.Int8 != nil {
-			row = append(row, share(x.AgreeInt8), share(x.MeanInt8), share(x.WorstInt8))
+			row(x.Name, "int8", share(x.Int8), share(x.AgreeInt8), share(x.AgreeInt8Oracle), share(x.MeanInt8), share(x.WorstInt8), share(x.MeanInt8Oracle), share(x.WorstInt8Oracle))
 		}
-		row = append(row, share(x.AgreeFloat))
-		if r.Oracle {
-			row = append(row, share(x.AgreeOracle))
+		row(x.Name, "int16", share(x.Int16), share(x.AgreeFloat), share(x.AgreeOracle), share(&x.MeanFloat), share(&x.WorstFloat), share(x.MeanOracle), share(x.WorstOracle))
+		if r.Labelled || r.Oracle {
+			row(x.Name, "float", share(x.Float), "", share(x.FloatOracle), "", "", "", "")
 		}
-		row = append(row, share(&x.MeanFloat), share(&x.WorstFloat))
-		if r.Oracle {
-			row = append(row, share(x.MeanOracle), share(x.WorstOracle))
+		if r.Labelled && r.Oracle {
+			row(x.Name, "onnxruntime", share(x.Onnxruntime), "", "", "", "", "", "")
 		}
-		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	kind := ""
+	if r.Int8 != nil {
+		kind = "int16: "
+	}
 	if r.Clipped > 0 {
-		fmt.Fprintf(w, "%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", 100*r.Clipped)
+		fmt.Fprintf(w, "%s%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", kind, 100*r.Clipped)
 	}
 	if n := len(r.Saturated); n > 0 {
 		worst := r.Saturated[0]
-		fmt.Fprintf(w, "%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", n, worst.Layer, 100*worst.Share)
+		fmt.Fprintf(w, "%s%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", kind, n, worst.Layer, 100*worst.Share)
+	}
+	if n := len(r.SaturatedInt8); n > 0 {
+		worst := r.SaturatedInt8[0]
+		fmt.Fprintf(w, "int8: %d layers have results beyond what their scales hold, which saturate, most of all %s (%.2g %% of its results)\n", n, worst.Layer, 100*worst.Share)
 	}
 	if r.Int8 != nil {
 		printLayers(w, r.Int8)
@@ -294,11 +285,14 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 const shownLayers = 5
 
 func printLayers(w io.Writer, q *evaluate.Int8) {
-	var wide []string
+	var wide, anew []string
 	computed := 0
 	for _, l := range q.Layers {
 		if l.Bits == 16 {
 			wide = append(wide, l.Layer)
+		}
+		if l.Bits == 8 && l.Anew > 0 {
+			anew = append(anew, fmt.Sprintf("%s (%d channels)", l.Layer, l.Anew))
 		}
 		if l.Bits > 0 {
 			computed++
@@ -306,13 +300,16 @@ func printLayers(w io.Writer, q *evaluate.Int8) {
 	}
 	fmt.Fprintf(w, "int8: %.1f %% of the MACs", 100*q.Share)
 	if q.Bound != nil {
-		fmt.Fprintf(w, "; for at most %.2g %% other classes on the calibration's images %d of %d layers stay in int16", 100**q.Bound, len(wide), computed)
+		fmt.Fprintf(w, "; %d of %d layers stay in int16, with which %.4g %% of the calibration's images have another class (asked: at most %.4g %%)", len(wide), computed, 100**q.Apart, 100**q.Bound)
 		if len(wide) > 0 {
 			fmt.Fprintf(w, ": %s", strings.Join(wide[:min(len(wide), shownLayers)], ", "))
 		}
 		if more := len(wide) - shownLayers; more > 0 {
 			fmt.Fprintf(w, " and %d more", more)
 		}
+	}
+	if n := len(anew); n > 0 {
+		fmt.Fprintf(w, "\nint8: %d layers have channels whose weights are not the file's codes, but quantised anew: %s", n, strings.Join(anew[:min(n, shownLayers)], ", "))
 	}
 	most := slices.Clone(q.Layers)
 	slices.SortStableFunc(most, func(a, b evaluate.LayerLoss) int { return cmp.Compare(b.Alone, a.Alone) })

@@ -51,7 +51,8 @@ var rules = map[string][]string{
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by the code that selects it; in graph: names of confidences
 	"dse/golden":                 {"dse/bundle"},
-	"host/device":                {}, // neither a file format nor a number format of a network
+	"dse/golden/int8":            {"dse/golden", "dse/quant", "dse/graph"}, // no bundle holds int8 yet
+	"host/device":                {},                                       // neither a file format nor a number format of a network
 	"host/predict":               {},
 	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/capacity":              {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments/frame", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // in dse: the search that calls it, and the compiler of its stand-in

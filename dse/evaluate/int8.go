@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/golden/int8"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
 )
@@ -33,11 +33,11 @@ type LayerLoss struct {
 // in8 runs a network in int8.
 type in8 struct {
 	n *quant.Int8
-	p *golden.Int8
+	p *int8.Program
 }
 
 func newInt8(n *quant.Int8) (*in8, error) {
-	p, err := golden.NewInt8(n)
+	p, err := int8.New(n)
 	return &in8{n, p}, err
 }
 

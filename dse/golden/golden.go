@@ -40,8 +40,8 @@ type layer struct {
 	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
 	curve   abi.Curve
-	fill    int16    // of padding
-	int8    *posted8 // what comes behind the sums of a layer in int8, else nil
+	fill    int16                                              // of padding
+	end     func(sum int64, channel int, residual int16) int16 // Conv's, else nil
 }
 
 // buffers is the working memory of one execution.
@@ -72,12 +72,7 @@ func New(b *bundle.Bundle) (*Program, error) {
 		if d := &b.Layers[i]; d.Curve {
 			p.layers[i].curve, _ = abi.CurveOf(d, bias[d.OutC:])
 		}
-		switch op := b.Layers[i].Op; {
-		case op == abi.OpDepthwise:
-			p.layers[i].byTap()
-		case op == abi.OpGEMM && hasVectors:
-			p.layers[i].block()
-		}
+		p.layers[i].arrange()
 	}
 	return p, nil
 }
@@ -359,8 +354,8 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 		if d.Residual {
 			x = int16(binary.LittleEndian.Uint16(res[2*o:]))
 		}
-		if l.int8 != nil {
-			binary.LittleEndian.PutUint16(out[2*o:], uint16(l.int8.of(acc, first+o, x)))
+		if l.end != nil {
+			binary.LittleEndian.PutUint16(out[2*o:], uint16(l.end(acc, first+o, x)))
 			continue
 		}
 		if !d.Product {
@@ -369,6 +364,16 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 		binary.LittleEndian.PutUint16(out[2*o:], l.post(acc, x))
 	}
 	return nil
+}
+
+// arrange puts the weights into the order in which they are read fastest.
+func (l *layer) arrange() {
+	switch {
+	case l.d.Op == abi.OpDepthwise:
+		l.byTap()
+	case l.d.Op == abi.OpGEMM && hasVectors:
+		l.block()
+	}
 }
 
 // byTap arranges depthwise weights, [C][K_H][K_W], as [K_H][K_W][C]: a tap's channels lie as its inputs do.

@@ -396,12 +396,7 @@ func BenchmarkDepthwise(b *testing.B) {
 				depth = window
 			}
 			l := layer{d: desc, weights: make([]int16, int(desc.OutC)*9*depth), bias: make([]int32, desc.OutC)}
-			switch {
-			case desc.Op == abi.OpDepthwise:
-				l.byTap()
-			case hasVectors:
-				l.block()
-			}
+			l.arrange()
 			slot, s := make([]byte, 2*14*14*512), new(buffers)
 			for b.Loop() {
 				for range d.OutC / desc.OutC {

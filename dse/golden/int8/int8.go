@@ -1,38 +1,38 @@
-package golden
+// Package int8 executes networks in int8 (package quant) bit for bit as hardware for them must.
+package int8
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Int8 executes a network in int8 bit for bit as hardware for it must. There is no such hardware and no such bundle
-// yet: the layers' order is the graph's, and every map has a place of its own, in words of 16 bits. Convolutions are
-// those of Program up to their sums. It is safe for concurrent use.
-type Int8 struct {
-	n       *quant.Int8
-	at      []int     // by tensor: its first byte
-	size    int       // bytes of all maps
-	convs   [][]layer // by node: of a convolution, one layer a group
-	ends    []end8    // by node
-	scratch sync.Pool // *buffers
+// Program is a network prepared for execution. There is no such hardware and no such bundle yet: the layers' order is the
+// graph's, and every map has a place of its own, in words of 16 bits. Convolutions are golden's up to their sums. It is
+// safe for concurrent use.
+type Program struct {
+	n     *quant.Int8
+	at    []int            // by tensor: its first byte
+	size  int              // bytes of all maps
+	convs [][]*golden.Conv // by node: of a convolution, one a group
+	ends  []end            // by node
 }
 
-// posted8 is what comes behind the sums of a layer's channels from first on.
-type posted8 struct {
-	*end8
+// posted is what comes behind the sums of a layer's channels from first on.
+type posted struct {
+	*end
 	first        int
 	residualZero int64
 }
 
 // of is the code of a sum, with its bias, of a channel of this group.
-func (p *posted8) of(sum int64, channel int, res int16) int16 {
+func (p *posted) of(sum int64, channel int, res int16) int16 {
 	t := p.l.Scales[p.first+channel].Of(sum)
 	if p.l.Sum != nil {
 		t = p.l.Sum.Of(p.half(t), int64(res)-p.residualZero)
@@ -40,19 +40,19 @@ func (p *posted8) of(sum int64, channel int, res int16) int16 {
 	return p.code(t)
 }
 
-// end8 makes a layer's codes, and counts what saturates in front of a residual or curve, or beyond codes whose end is no
+// end makes a layer's codes, and counts what saturates in front of a residual or curve, or beyond codes whose end is no
 // clamp of the network.
-type end8 struct {
+type end struct {
 	l           *quant.Layer8
 	zero        int64 // of the output
 	least, most int64 // codes that do not saturate
 	beyond      atomic.Int64
 }
 
-func (e *end8) set(n *quant.Int8, i int) {
+func (e *end) set(n *quant.Int8, i int) {
 	node := &n.Graph.Nodes[i]
 	c := n.Maps[node.Output]
-	*e = end8{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64}
+	*e = end{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64}
 	if lo, hi := c.Bounds(); e.l.Curve == nil { // a curve saturates at codes by itself
 		if math.RoundToEven(float64(node.ClampLo)/c.Step)+float64(c.Zero) < float64(lo) {
 			e.least = int64(lo)
@@ -64,8 +64,8 @@ func (e *end8) set(n *quant.Int8, i int) {
 }
 
 // half is t in 16 bits.
-func (e *end8) half(t int64) int64 {
-	s := int64(Saturate(t))
+func (e *end) half(t int64) int64 {
+	s := int64(golden.Saturate(t))
 	if s != t {
 		e.beyond.Add(1)
 	}
@@ -73,7 +73,7 @@ func (e *end8) half(t int64) int64 {
 }
 
 // code is clamp(t + zero), or clamp(curve(sat16(t))).
-func (e *end8) code(t int64) int16 {
+func (e *end) code(t int64) int16 {
 	if e.l.Curve != nil {
 		t = int64(e.l.Curve.At(int16(e.half(t))))
 	} else {
@@ -87,25 +87,24 @@ func (e *end8) code(t int64) int16 {
 
 // Saturated counts the results of a layer so far that saturated, in 16 bits or beyond the codes' ends. Clamps of the
 // network itself do not count.
-func (p *Int8) Saturated(node int) int64 { return p.ends[node].beyond.Load() }
+func (p *Program) Saturated(node int) int64 { return p.ends[node].beyond.Load() }
 
-// NewInt8 prepares a network for execution.
-func NewInt8(n *quant.Int8) (*Int8, error) {
+// New prepares a network for execution.
+func New(n *quant.Int8) (*Program, error) {
 	g := n.Graph
-	p := &Int8{n: n, at: make([]int, len(g.Tensors)), convs: make([][]layer, len(g.Nodes)), ends: make([]end8, len(g.Nodes))}
-	p.scratch.New = func() any { return new(buffers) }
+	p := &Program{n: n, at: make([]int, len(g.Tensors)), convs: make([][]*golden.Conv, len(g.Nodes)), ends: make([]end, len(g.Nodes))}
 	for t := range p.at {
 		p.at[t] = p.size
 		p.size += 2 * g.Tensors[t].Elems()
 	}
 	if p.size > math.MaxUint32 {
-		return nil, fmt.Errorf("golden: maps of %d bytes in all, at most %d", p.size, uint32(math.MaxUint32))
+		return nil, fmt.Errorf("int8: maps of %d bytes in all, at most %d", p.size, uint32(math.MaxUint32))
 	}
 	for i := range g.Nodes {
 		p.ends[i].set(n, i)
 		if g.Nodes[i].Op == graph.Conv {
 			if err := p.convolution(i); err != nil {
-				return nil, fmt.Errorf("golden: layer %d (%s): %w", i, g.Nodes[i].Name, err)
+				return nil, fmt.Errorf("int8: layer %d (%s): %w", i, g.Nodes[i].Name, err)
 			}
 		}
 	}
@@ -113,7 +112,7 @@ func NewInt8(n *quant.Int8) (*Int8, error) {
 }
 
 // convolution makes a layer of each group, or one of the depthwise unit's kind.
-func (p *Int8) convolution(i int) error {
+func (p *Program) convolution(i int) error {
 	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
 	groups, op := node.Groups, abi.OpGEMM
@@ -133,37 +132,31 @@ func (p *Int8) convolution(i int) error {
 			InOffset: uint32(p.at[node.Inputs[0]] + 2*k*cin), InRowBytes: uint32(2 * in.W * in.C),
 			OutOffset: uint32(p.at[node.Output] + 2*k*cout), OutRowBytes: uint32(2 * out.W * out.C), KWC: uint32(w.KW * cin),
 		}
-		after := &posted8{end8: &p.ends[i], first: k * cout}
+		after := &posted{end: &p.ends[i], first: k * cout}
 		if node.Residual != graph.None {
 			d.Residual, d.ResPix, d.ResRowBytes = true, d.OutPix, d.OutRowBytes
 			d.ResOffset = uint32(p.at[node.Residual] + 2*k*cout)
 			after.residualZero = int64(p.n.Maps[node.Residual].Zero)
 		}
-		if n := padded(&d); n > maxPadded {
-			return fmt.Errorf("a padded input of %d elements, at most %d", n, maxPadded)
+		conv, err := golden.NewConv(&d, l.Weights[k*per:(k+1)*per], l.Bias[k*cout:(k+1)*cout], int16(p.n.Maps[node.Inputs[0]].Zero), after.of)
+		if err != nil {
+			return err
 		}
-		x := layer{d: d, weights: l.Weights[k*per : (k+1)*per], bias: l.Bias[k*cout : (k+1)*cout], fill: int16(p.n.Maps[node.Inputs[0]].Zero), int8: after}
-		switch {
-		case op == abi.OpDepthwise:
-			x.byTap()
-		case hasVectors:
-			x.block()
-		}
-		p.convs[i] = append(p.convs[i], x)
+		p.convs[i] = append(p.convs[i], conv)
 	}
 	return nil
 }
 
 // Run computes every map of one sample from the input's codes, indexed by graph.TensorID.
-func (p *Int8) Run(input []int16) ([][]int16, error) {
+func (p *Program) Run(input []int16) ([][]int16, error) {
 	maps := make([]byte, p.size)
 	if want := p.n.Graph.Tensors[p.n.Graph.Input].Elems(); len(input) != want {
-		return nil, fmt.Errorf("golden: an input of %d elements, expected %d", len(input), want)
+		return nil, fmt.Errorf("int8: an input of %d elements, expected %d", len(input), want)
 	}
 	p.write(maps, p.n.Graph.Input, input)
 	for i := range p.n.Graph.Nodes {
 		if err := p.layer(i, maps); err != nil {
-			return nil, fmt.Errorf("golden: layer %d (%s): %w", i, p.n.Graph.Nodes[i].Name, err)
+			return nil, fmt.Errorf("int8: layer %d (%s): %w", i, p.n.Graph.Nodes[i].Name, err)
 		}
 	}
 	out := make([][]int16, len(p.at))
@@ -174,7 +167,7 @@ func (p *Int8) Run(input []int16) ([][]int16, error) {
 }
 
 // Layer computes one layer's output from its inputs' codes; those of other tensors are not read.
-func (p *Int8) Layer(node int, tensors [][]int16) ([]int16, error) {
+func (p *Program) Layer(node int, tensors [][]int16) ([]int16, error) {
 	maps := make([]byte, p.size)
 	for _, t := range p.n.Graph.Nodes[node].Reads() {
 		p.write(maps, t, tensors[t])
@@ -183,25 +176,25 @@ func (p *Int8) Layer(node int, tensors [][]int16) ([]int16, error) {
 	return p.read(maps, p.n.Graph.Nodes[node].Output), err
 }
 
-func (p *Int8) write(maps []byte, t graph.TensorID, codes []int16) {
+func (p *Program) write(maps []byte, t graph.TensorID, codes []int16) {
 	for i, v := range codes {
 		binary.LittleEndian.PutUint16(maps[p.at[t]+2*i:], uint16(v))
 	}
 }
 
-func (p *Int8) read(maps []byte, t graph.TensorID) []int16 {
+func (p *Program) read(maps []byte, t graph.TensorID) []int16 {
 	codes := make([]int16, p.n.Graph.Tensors[t].Elems())
-	decode(codes, maps[p.at[t]:])
+	for i := range codes {
+		codes[i] = int16(binary.LittleEndian.Uint16(maps[p.at[t]+2*i:]))
+	}
 	return codes
 }
 
-func (p *Int8) layer(i int, maps []byte) error {
+func (p *Program) layer(i int, maps []byte) error {
 	g, node, l, end := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i], &p.ends[i]
 	if node.Op == graph.Conv {
-		s := p.scratch.Get().(*buffers)
-		defer p.scratch.Put(s)
-		for k := range p.convs[i] {
-			if err := p.convs[i][k].run(s, maps); err != nil {
+		for _, c := range p.convs[i] {
+			if err := c.Run(maps); err != nil {
 				return err
 			}
 		}
@@ -240,7 +233,7 @@ func (p *Int8) layer(i int, maps []byte) error {
 	return nil
 }
 
-func (p *Int8) pool(i int, x, y []int16) {
+func (p *Program) pool(i int, x, y []int16) {
 	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
 	zero, end := int64(p.n.Maps[node.Inputs[0]].Zero), &p.ends[i]

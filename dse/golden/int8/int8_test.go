@@ -1,4 +1,4 @@
-package golden
+package int8
 
 import (
 	"bytes"
@@ -201,7 +201,7 @@ func TestInt8IsItsDefinition(t *testing.T) {
 		g, images := draw(seed<<16+k, true)
 		for _, wide := range []bool{false, true} {
 			n := inInt8(t, g, images, wide)
-			p, err := NewInt8(n)
+			p, err := New(n)
 			if err != nil {
 				t.Fatal(g.Name, err)
 			}
@@ -537,7 +537,7 @@ func against(t *testing.T, n *quant.Int8, all []float64, unsigned bool) (codes, 
 		}
 		all = all[s.Elems():]
 	}
-	p, err := NewInt8(n)
+	p, err := New(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -658,7 +658,7 @@ func sameRun(t *testing.T, a, b *quant.Int8, image []float32) {
 	t.Helper()
 	var logits [2][]int16
 	for i, n := range []*quant.Int8{a, b} {
-		p, err := NewInt8(n)
+		p, err := New(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -743,7 +743,7 @@ func TestInt8OnFashion(t *testing.T) {
 // accuracy counts right answers by exit, in int8 and in float.
 func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) {
 	t.Helper()
-	p, err := NewInt8(n)
+	p, err := New(n)
 	if err != nil {
 		t.Fatal(err)
 	}

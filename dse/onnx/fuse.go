@@ -408,7 +408,7 @@ func (f *fused) foldClamp(l *layer) {
 		f.depthwise(l)
 		return
 	}
-	f.clampProducer(l.in[0], l.lo, l.hi)
+	f.clampProducer(l.in[0], l.lo, l.hi, f.tensors[l.out].scale)
 	f.replace(l, f.producer[l.in[0]])
 }
 
@@ -435,12 +435,16 @@ func (f *fused) clampable(t int) bool {
 	return false
 }
 
-func (f *fused) clampProducer(t int, lo, hi float32) {
+// clampProducer moves a clamp, and a rounding with it: each commutes with a maximum and with a concatenation.
+func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	p := f.producer[t]
 	switch p.kind {
 	case maxPool, concat:
 		for _, in := range p.in {
-			f.clampProducer(in, lo, hi)
+			f.clampProducer(in, lo, hi, to)
+			if to != nil {
+				f.tensors[in].scale = to
+			}
 		}
 	default:
 		p.lo = min(max(p.lo, lo), hi)

@@ -261,3 +261,19 @@ func TestQuantisedRight(t *testing.T) {
 		t.Errorf("codes of %v, an exit with %q", s, g.Exits[0].Activation)
 	}
 }
+
+// A rounding moves with its clamp before a maximum and before a concatenation, so that there is one.
+func TestQuantisedBefore(t *testing.T) {
+	b := quantised().op("Conv", "c1", in("xd", "wd")).op("MaxPool", "m", in("c1"), intsAttr("kernel_shape", 2, 2)).op("MaxPool", "m0", in("y"), intsAttr("kernel_shape", 2, 2))
+	b.op("Conv", "c2", in("m0", "w2")).tensor(&onnxpb.TensorProto{Name: proto.String("w2"), DataType: proto.Int32(typeFloat), Dims: []int64{1, 2, 1, 1}, FloatData: []float32{1, 2}})
+	b.op("Concat", "j", in("m", "c2"), intAttr("axis", 1)).op("QuantizeLinear", "q", in("j", "sx", "zy")).op("DequantizeLinear", "d", in("q", "sx", "zy"))
+	g, err := b.outputs("d").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range g.Nodes {
+		if s := g.Scales[n.Output]; n.Name != "c" && n.Name != "m0" && s != (graph.Scale{Step: 0.5}) {
+			t.Errorf("%q has codes of %v", n.Name, s)
+		}
+	}
+}

@@ -100,6 +100,9 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 		return err
 	}
 	doc.Int8, doc.Notes = lost, from.Notes(g, set)
+	if q != nil {
+		doc.Notes = append(doc.Notes, q.Notes()...)
+	}
 	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
 	}

@@ -286,7 +286,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("theta %q is accepted", text)
 		}
 	}
-	if err := th.UnmarshalText([]byte("0.1, 0.2,0.3")); err != nil || !slices.Equal(th.theta, []float32{0.1, 0.2, 0.3}) || th.fits(3) != nil || th.fits(2) == nil || th.fits(4) == nil {
+	if err := th.UnmarshalText([]byte("0.1, 0.2,0.3")); err != nil || !slices.Equal(th.theta, []float32{0.1, 0.2, 0.3}) || th.fits(3) != nil || th.fits(4) != nil || th.fits(2) == nil || th.fits(5) == nil {
 		t.Errorf("%v, %v", th.theta, err)
 	}
 }

@@ -41,7 +41,7 @@ func TestServeDevices(t *testing.T) {
 	const n = 6
 	seen := map[string][]string{}
 	for _, device := range []string{"soft", "cosim", "gpu-sim:mi50"} {
-		c := serveCmd{Models: []string{path}, Device: device, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: n, Grace: 1 << 40}
+		c := serveCmd{Models: []string{path}, Device: device, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: n, Grace: 1 << 40, MaxBytes: 1 << 26, MaxMemory: 1 << 30, MaxSamples: 64, MaxConns: 16}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		out, in := io.Pipe()

@@ -1,12 +1,15 @@
 package cuda
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
 
 // A pause is one only while launches are under way, and says what the thread did meanwhile.
 func TestPauses(t *testing.T) {
+	runtime.LockOSThread() // as the launcher does: the processor time is the thread's
+	defer runtime.UnlockOSThread()
 	var w watch
 	var p Pauses
 	long := time.Hour

@@ -520,7 +520,7 @@ func TestLoadCountsUnavailable(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	at := strings.TrimPrefix(nobody.URL, "http://")
 	nobody.Close()
-	q := &drive.Question{Model: m, ID: 1, Data: [][]byte{values(1)}}
+	q := &drive.Question{Model: m, ID: 1, Batch: 1, Data: [][]byte{values(1)}}
 	for name, c := range faces {
 		if r := c.Infer(t.Context(), q); r.Ending != drive.Refused {
 			t.Errorf("%s, the server drains: %+v: expected a refusal", name, r)

@@ -97,7 +97,7 @@ func New(n *quant.Int8) (*Program, error) {
 		p.at[t] = p.size
 		p.size += 2 * g.Tensors[t].Elems()
 	}
-	if p.size > math.MaxUint32 {
+	if int64(p.size) > math.MaxUint32 {
 		return nil, fmt.Errorf("int8: maps of %d bytes in all, at most %d", p.size, uint32(math.MaxUint32))
 	}
 	for i := range g.Nodes {

@@ -247,6 +247,12 @@ func (c *core) giveUp() {
 // what is left of the others' results is of use to nobody.
 func (c *core) giveUpIn(q *sched.Queue) {
 	a := &c.admission
+	type question struct {
+		network    string
+		n, waiting int
+	}
+	var known question // that takes and most answer, before room
+	var takes, most Time
 	for i := 0; i < q.Len(); {
 		r := q.At(i)
 		n := 1 // samples of its task
@@ -257,16 +263,19 @@ func (c *core) giveUpIn(q *sched.Queue) {
 			i += n
 			continue
 		}
-		takes, most := a.last(r.Network, n, q.Len(), max(n, a.batch))            // a policy that has seen one at a time may take more
-		if t := c.reqs.get(uint64(r.ID)).task; n == t.Samples && takes < never { // none of them has begun
-			room := a.room(r.Network, n, i)
-			takes, most = takes+room, most+room
+		if asked := (question{r.Network, n, q.Len()}); asked != known {
+			known = asked
+			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // a policy that has seen one at a time may take more
+		}
+		room := Time(0)
+		if takes < never && n == c.reqs.get(uint64(r.ID)).task.Samples { // none of them has begun
+			room = a.room(r.Network, n, i)
 		}
 		switch {
 		case takes == never:
 			i += n
-		case r.Deadline-takes >= c.now:
-			a.look = min(a.look, r.Deadline-most+1)
+		case r.Deadline-takes-room >= c.now:
+			a.look = min(a.look, r.Deadline-most-room+1)
 			if i += n; q.Ordered() && n == 1 { // all others of this level have later deadlines
 				i = q.Level(i - 1)
 			}

@@ -76,18 +76,17 @@ type Exit struct {
 	WorstInt8Oracle *float64 `json:"int8_distance_from_onnxruntime_worst,omitempty"`
 }
 
-// sums adds up results image by image and exit by exit.
-type sums struct {
-	int16, float, oracle         int // number of right results
-	agreeFloat, agreeOracle      int
-	floatOracle                  int
-	meanFloat, worstFloat        float64
-	meanOracle, worstOracleSoFar float64
-	int8, agreeInt8              int
-	meanInt8, worstInt8          float64
+// tally adds up one number type's results at an exit, image by image.
+type tally struct {
+	right, agreeFloat, agreeOracle int
+	meanFloat, worstFloat          float64
+	meanOracle, worstOracle        float64
+}
 
-	agreeInt8Oracle                 int
-	meanInt8Oracle, worstInt8Oracle float64
+// sums adds up an exit's results.
+type sums struct {
+	int16, int8                tally
+	float, oracle, floatOracle int // right, right, and of one class
 }
 
 // Run evaluates b, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
@@ -196,7 +195,7 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 			}
 			e.sums[x].count(e.finished(x), found[i].int16[x], found[i].float[x], o, label)
 			if e.int8 != nil {
-				e.sums[x].countInt8(e.finished(x), found[i].int8[x], found[i].float[x], o, label)
+				e.sums[x].int8.count(e.finished(x), found[i].int8[x], found[i].float[x], o, label)
 			}
 		}
 	}
@@ -315,35 +314,44 @@ func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle fl
 }
 
 func (s *sums) count(finished func([]float32) ([]float32, float32), int16, float, oracle []float32, label int) {
-	a, b := top(int16, 0), top(float, 0)
-	right := func(n *int, class int) {
-		if class == label {
-			*n++
-		}
+	s.int16.count(finished, int16, float, oracle, label)
+	b := top(float, 0)
+	if b == label {
+		s.float++
 	}
-	right(&s.int16, a)
-	right(&s.float, b)
-	if a == b {
-		s.agreeFloat++
-	}
-	d := Apart(int16, float)
-	s.meanFloat += d
-	s.worstFloat = max(s.worstFloat, d)
 	if oracle == nil {
 		return
 	}
-	int16, middle := finished(int16)
+	_, middle := finished(float)
 	c := top(oracle, middle)
-	right(&s.oracle, c)
-	if a == c {
-		s.agreeOracle++
+	if c == label {
+		s.oracle++
 	}
 	if b == c {
 		s.floatOracle++
 	}
-	d = Apart(int16, oracle)
-	s.meanOracle += d
-	s.worstOracleSoFar = max(s.worstOracleSoFar, d)
+}
+
+func (t *tally) count(finished func([]float32) ([]float32, float32), got, float, oracle []float32, label int) {
+	a, d := top(got, 0), Apart(got, float)
+	if a == label {
+		t.right++
+	}
+	if a == top(float, 0) {
+		t.agreeFloat++
+	}
+	t.meanFloat += d
+	t.worstFloat = max(t.worstFloat, d)
+	if oracle == nil {
+		return
+	}
+	got, middle := finished(got)
+	if a == top(oracle, middle) {
+		t.agreeOracle++
+	}
+	d = Apart(got, oracle)
+	t.meanOracle += d
+	t.worstOracle = max(t.worstOracle, d)
 }
 
 func (e *evaluator) report(oracle bool) *Report {
@@ -369,35 +377,35 @@ func (e *evaluator) report(oracle bool) *Report {
 	for i, s := range e.sums {
 		share := func(v float64) *float64 { v /= n; return &v }
 		x := Exit{
-			Name: e.g.Exits[i].Name, MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
+			Name: e.g.Exits[i].Name, MeanFloat: s.int16.meanFloat / n, WorstFloat: s.int16.worstFloat,
 		}
 		// Images with classes show that a single output is a classifier too.
 		classes := e.g.Classifies(i) || r.Labelled && e.g.ConfidenceOf(i) != graph.NoClass
 		if classes {
-			x.AgreeFloat = share(float64(s.agreeFloat))
+			x.AgreeFloat = share(float64(s.int16.agreeFloat))
 		}
 		if r.Labelled && classes {
-			x.Int16, x.Float = share(float64(s.int16)), share(float64(s.float))
+			x.Int16, x.Float = share(float64(s.int16.right)), share(float64(s.float))
 		}
 		if e.int8 != nil {
-			x.MeanInt8, x.WorstInt8 = share(s.meanInt8), &s.worstInt8
+			x.MeanInt8, x.WorstInt8 = share(s.int8.meanFloat), &s.int8.worstFloat
 			if classes {
-				x.AgreeInt8 = share(float64(s.agreeInt8))
+				x.AgreeInt8 = share(float64(s.int8.agreeFloat))
 			}
 			if r.Labelled && classes {
-				x.Int8 = share(float64(s.int8))
+				x.Int8 = share(float64(s.int8.right))
 			}
 			if oracle {
-				x.MeanInt8Oracle, x.WorstInt8Oracle = share(s.meanInt8Oracle), &s.worstInt8Oracle
+				x.MeanInt8Oracle, x.WorstInt8Oracle = share(s.int8.meanOracle), &s.int8.worstOracle
 				if classes {
-					x.AgreeInt8Oracle = share(float64(s.agreeInt8Oracle))
+					x.AgreeInt8Oracle = share(float64(s.int8.agreeOracle))
 				}
 			}
 		}
 		if oracle {
-			x.MeanOracle, x.WorstOracle = share(s.meanOracle), &s.worstOracleSoFar
+			x.MeanOracle, x.WorstOracle = share(s.int16.meanOracle), &s.int16.worstOracle
 			if classes {
-				x.AgreeOracle, x.FloatOracle = share(float64(s.agreeOracle)), share(float64(s.floatOracle))
+				x.AgreeOracle, x.FloatOracle = share(float64(s.int16.agreeOracle)), share(float64(s.floatOracle))
 			}
 			if r.Labelled && classes {
 				x.Onnxruntime = share(float64(s.oracle))

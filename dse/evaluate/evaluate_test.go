@@ -160,16 +160,16 @@ func TestActivation(t *testing.T) {
 		var s sums
 		e := evaluator{g: &graph.Graph{Tensors: []graph.Tensor{{H: 1, W: 1, C: len(c.logits)}}, Exits: []graph.Exit{{Activation: c.activation}}}}
 		s.count(e.finished(0), c.logits, c.logits, c.oracle, c.class)
-		s.countInt8(e.finished(0), c.logits, c.logits, c.oracle, c.class)
-		if s.int8 != 1 || s.agreeInt8Oracle != 1 || s.worstInt8Oracle > 1e-6 {
+		s.int8.count(e.finished(0), c.logits, c.logits, c.oracle, c.class)
+		if s.int8.right != 1 || s.int8.agreeOracle != 1 || s.int8.worstOracle > 1e-6 {
 			t.Errorf("int8 %+v: %+v", c, s)
 		}
 		off := append([]float32(nil), c.oracle...)
 		off[0] += 0.5
-		if s.countInt8(e.finished(0), c.logits, c.logits, off, c.class); s.worstInt8Oracle < 0.1 || s.meanInt8Oracle < 0.1 {
+		if s.int8.count(e.finished(0), c.logits, c.logits, off, c.class); s.int8.worstOracle < 0.1 || s.int8.meanOracle < 0.1 {
 			t.Errorf("int8 beside another result %+v: %+v", c, s)
 		}
-		if s.int16 != 1 || s.oracle != 1 || s.agreeOracle != 1 || s.floatOracle != 1 || s.worstOracleSoFar > 1e-6 {
+		if s.int16.right != 1 || s.oracle != 1 || s.int16.agreeOracle != 1 || s.floatOracle != 1 || s.int16.worstOracle > 1e-6 {
 			t.Errorf("%+v: %+v", c, s)
 		}
 	}

@@ -62,28 +62,6 @@ func (r *in8) logits(x []float32) (out [][]float32, err error) {
 	return out, nil
 }
 
-func (s *sums) countInt8(finished func([]float32) ([]float32, float32), int8, float, oracle []float32, label int) {
-	a, d := top(int8, 0), Apart(int8, float)
-	if a == label {
-		s.int8++
-	}
-	if a == top(float, 0) {
-		s.agreeInt8++
-	}
-	s.meanInt8 += d
-	s.worstInt8 = max(s.worstInt8, d)
-	if oracle == nil {
-		return
-	}
-	int8, middle := finished(int8)
-	if a == top(oracle, middle) {
-		s.agreeInt8Oracle++
-	}
-	d = Apart(int8, oracle)
-	s.meanInt8Oracle += d
-	s.worstInt8Oracle = max(s.worstInt8Oracle, d)
-}
-
 // ErrNoClass is wrapped by Mixed's error for a network that it cannot bound.
 var ErrNoClass = errors.New("no exit is a classifier, so a share of other classes bounds nothing")
 

@@ -56,6 +56,9 @@ const (
 	Reshape           // a map's elements, in the order of memory, as a map of other sizes
 )
 
+// Passes tells operators whose outputs are values of their inputs, so that both stand for numbers in the same way.
+func (o Op) Passes() bool { return o == MaxPool || o == Concat || o == Reshape }
+
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's
 // size. PB and PR say how much of it an average with CountIncludePad counts, because a window of a pool with
 // ceil_mode may extend beyond them. Negative values are pixels that no window reaches.

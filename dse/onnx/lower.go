@@ -230,6 +230,14 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
+// pixelMaps is maps for operators that have no window to count an explicit Pad in: it becomes pixels.
+func (c *call) pixelMaps(i int) (value, error) {
+	if _, err := c.value(i); err != nil {
+		return value{}, err
+	}
+	return c.maps(i)
+}
+
 // maps is value for operators over N x C x H x W.
 func (c *call) maps(i int) (value, error) {
 	v, err := c.padded(i)
@@ -533,10 +541,7 @@ func (c *call) globalPool() error {
 	if opName(c.node) == "GlobalMaxPool" {
 		k = maxPool
 	}
-	if _, err := c.value(0); err != nil {
-		return err
-	}
-	v, err := c.maps(0)
+	v, err := c.pixelMaps(0)
 	if err != nil {
 		return err
 	}

@@ -91,10 +91,7 @@ func (c *call) resize() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err
 	}
-	if _, err := c.value(0); err != nil {
-		return err
-	}
-	v, err := c.maps(0)
+	v, err := c.pixelMaps(0)
 	if err != nil {
 		return err
 	}
@@ -252,10 +249,7 @@ func (c *call) depthToSpace() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	if _, err := c.value(0); err != nil {
-		return err
-	}
-	v, err := c.maps(0)
+	v, err := c.pixelMaps(0)
 	if err != nil {
 		return err
 	}
@@ -296,10 +290,7 @@ func (c *call) convTranspose() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
 	}
-	if _, err := c.value(0); err != nil {
-		return err
-	}
-	v, err := c.maps(0)
+	v, err := c.pixelMaps(0)
 	if err != nil {
 		return err
 	}

@@ -33,20 +33,13 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	if n < 1 {
 		return nil, nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
 	}
-	first, err := graph.NewRunner(g)
-	if err != nil {
-		return nil, nil, fmt.Errorf("network %s: %w", g.Name, err)
-	}
 	workers := Workers(g, o.Workers, n)
 	var (
-		next  atomic.Int64
-		wait  sync.WaitGroup
 		found = make([][][]float32, workers)
 		seen  = make([][]histogram, workers) // unless the range is the largest value
 		front = make([][]*spread, workers)
-		errs  = make([]error, workers)
 	)
-	for w := range workers {
+	err := parallel(g, workers, n, func(w int, runner *graph.Runner) func(i int) error {
 		found[w] = make([][]float32, len(g.Tensors))
 		for t := range g.Tensors {
 			found[w][t] = make([]float32, g.Tensors[t].C)
@@ -54,35 +47,24 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		if o.Range != (Range{}) {
 			seen[w] = make([]histogram, len(g.Tensors))
 		}
-		runner := first
-		if w > 0 {
-			runner = first.Clone()
-		}
-		front[w] = make([]*spread, len(g.Nodes))
-		for i := range g.Nodes {
-			if g.Nodes[i].Function != nil {
-				front[w][i] = &spread{}
-			}
-		}
+		front[w] = fronts(g)
 		runner.Before = func(n int, values []float32) { front[w][n].add(values) }
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
-				var x []float32
-				if x, errs[w] = image(i); errs[w] == nil {
-					errs[w] = observe(runner, x, found[w], seen[w], o.InputRange, i)
-				}
+		return func(i int) error {
+			x, err := image(i)
+			if err != nil {
+				return err
 			}
-		})
+			return observe(runner, x, found[w], seen[w], o.InputRange, i)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	wait.Wait()
 	ranges := make([][]float64, len(g.Tensors))
 	for t := range g.Tensors {
 		ranges[t] = make([]float64, g.Tensors[t].C)
 	}
 	for w := range workers {
-		if errs[w] != nil {
-			return nil, nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
-		}
 		for t := range found[w] {
 			for c, v := range found[w][t] {
 				ranges[t][c] = max(ranges[t][c], float64(v))
@@ -105,6 +87,50 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		clipped(g, ranges, seen[0], o)
 	}
 	return ranges, front[0], nil
+}
+
+// fronts are empty spreads by node, of those that have a function.
+func fronts(g *graph.Graph) []*spread {
+	f := make([]*spread, len(g.Nodes))
+	for i := range g.Nodes {
+		if g.Nodes[i].Function != nil {
+			f[i] = &spread{}
+		}
+	}
+	return f
+}
+
+// parallel hands out n images to workers, each with a runner of its own: start makes a worker, of which what it returns
+// takes an image.
+func parallel(g *graph.Graph, workers, n int, start func(w int, r *graph.Runner) func(i int) error) error {
+	first, err := graph.NewRunner(g)
+	if err != nil {
+		return fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	var (
+		next atomic.Int64
+		wait sync.WaitGroup
+		errs = make([]error, workers)
+	)
+	for w := range workers {
+		runner := first
+		if w > 0 {
+			runner = first.Clone()
+		}
+		take := start(w, runner)
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = take(i)
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("network %s: %w", g.Name, err)
+		}
+	}
+	return nil
 }
 
 // workersBytes limits the memory of all workers: each has its own maps of the network.

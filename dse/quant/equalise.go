@@ -97,7 +97,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 		node := &g.Nodes[n]
 		at := 0
 		for i, t := range node.Inputs {
-			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.Reshape {
+			if node.Op.Passes() {
 				e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
 			}
 			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.AvgPool {

@@ -3,8 +3,6 @@ package quant
 import (
 	"fmt"
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -151,29 +149,12 @@ type Seen struct {
 // See runs images through a graph. Of a network whose file holds all scales, functions and sums with a residual need them.
 func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
 	o = o.defaults()
-	first, err := graph.NewRunner(g)
-	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", g.Name, err)
-	}
-	workers := Workers(g, o.Workers, n)
-	seen := make([]*Seen, workers)
-	errs := make([]error, workers)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for w := range workers {
-		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: make([]*spread, len(g.Nodes)), part: make([]float64, len(g.Nodes))}
+	seen := make([]*Seen, Workers(g, o.Workers, n))
+	err := parallel(g, len(seen), n, func(w int, runner *graph.Runner) func(i int) error {
+		s := &Seen{g: g, o: o, maps: make([]*spread, len(g.Tensors)), front: fronts(g), part: make([]float64, len(g.Nodes))}
 		seen[w] = s
 		for t := range s.maps {
 			s.maps[t] = &spread{}
-		}
-		for i := range g.Nodes {
-			if g.Nodes[i].Function != nil {
-				s.front[i] = &spread{}
-			}
-		}
-		runner := first
-		if w > 0 {
-			runner = first.Clone()
 		}
 		runner.Before = func(n int, values []float32) { s.front[n].add(values) }
 		runner.Partial = func(n int, values []float32) {
@@ -181,17 +162,12 @@ func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options)
 				s.part[n] = max(s.part[n], math.Abs(float64(v)))
 			}
 		}
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
-				errs[w] = s.add(runner, image, i)
-			}
-		})
+		return func(i int) error { return s.add(runner, image, i) }
+	})
+	if err != nil {
+		return nil, err
 	}
-	wait.Wait()
 	for w, s := range seen {
-		if errs[w] != nil {
-			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
-		}
 		for t := range s.maps {
 			if w > 0 {
 				seen[0].maps[t].merge(s.maps[t])
@@ -335,7 +311,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 			}
 		}
 		for _, t := range node.Inputs {
-			if node.Op == graph.MaxPool || node.Op == graph.Concat || node.Op == graph.Reshape {
+			if node.Op.Passes() {
 				group[find(group, int(t))] = find(group, int(node.Output))
 			}
 		}
@@ -356,7 +332,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 	}
 	for i := range g.Nodes { // what a clamp bounds needs no more
 		node := &g.Nodes[i]
-		if k := find(group, int(node.Output)); group[node.Output] == k && node.Op != graph.Concat && node.Op != graph.MaxPool && node.Op != graph.Reshape && alone(group, k) {
+		if k := find(group, int(node.Output)); group[node.Output] == k && !node.Op.Passes() && alone(group, k) {
 			lo[k], hi[k] = max(lo[k], float64(node.ClampLo)), min(hi[k], float64(node.ClampHi))
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 )
@@ -52,35 +50,16 @@ type Loss struct {
 // many as take a short time.
 func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
 	g := n.Graph
-	first, err := graph.NewRunner(g)
-	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", g.Name, err)
-	}
 	take := max(1, min(count, measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
-	workers := Workers(g, o.Workers, take)
-	var (
-		next atomic.Int64
-		wait sync.WaitGroup
-		errs = make([]error, workers)
-		sums = make([]*loss, workers)
-	)
-	for w := range workers {
+	sums := make([]*loss, Workers(g, o.Workers, take))
+	err := parallel(g, len(sums), take, func(w int, runner *graph.Runner) func(i int) error {
 		sums[w] = newLoss(n)
-		runner := first
-		if w > 0 {
-			runner = first.Clone()
-		}
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < take && errs[w] == nil; i = int(next.Add(1)) - 1 {
-				errs[w] = sums[w].add(runner, image, i*count/take)
-			}
-		})
+		return func(i int) error { return sums[w].add(runner, image, i*count/take) }
+	})
+	if err != nil {
+		return nil, err
 	}
-	wait.Wait()
 	for w, s := range sums {
-		if errs[w] != nil {
-			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
-		}
 		if w > 0 {
 			sums[0].merge(s)
 		}

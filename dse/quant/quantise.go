@@ -171,7 +171,7 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
-		if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.Reshape {
+		if node.Op.Passes() {
 			for _, t := range node.Inputs {
 				s.group[s.root(int(t))] = s.root(int(node.Output))
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // evaluation holds the flags about the images that a network is evaluated on.
@@ -97,16 +96,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	d, err := configs.Load(c.Config)
-	if err != nil {
-		return err
-	}
-	r := c.recipe()
-	g, err := r.Graph(d)
-	if err != nil {
-		return err
-	}
-	from, err := r.Calibration(g)
+	d, r, g, from, err := c.open()
 	if err != nil {
 		return err
 	}

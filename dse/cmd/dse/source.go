@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -21,18 +22,22 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
+// open loads the design, the network for it, and what it is calibrated with.
+func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, err error) {
+	if d, err = configs.Load(s.Config); err != nil {
+		return
+	}
+	r = s.recipe()
+	if g, err = r.Graph(d); err != nil {
+		return
+	}
+	from, err = r.Calibration(g)
+	return
+}
+
 // measured compiles a source to a bundle, and measures the network's loss of precision in integers.
 func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
-	d, err := configs.Load(s.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := s.recipe()
-	g, err := r.Graph(d)
-	if err != nil {
-		return nil, nil, err
-	}
-	from, err := r.Calibration(g)
+	d, r, g, from, err := s.open()
 	if err != nil {
 		return nil, nil, err
 	}

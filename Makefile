@@ -98,6 +98,8 @@ lint-go: $(BUILD)/.go
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./... ./.ci/readme
 	@go vet -tags otel ./host/serve ./host/cmd/sluice
+	@go vet -tags static ./host/report ./host/cmd/sluice
+	@go vet -tags qemu ./boards/qemu
 	@go tool staticcheck ./... ./.ci/readme
 	@echo "gofumpt, go vet, staticcheck: clean"
 

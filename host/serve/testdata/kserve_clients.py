@@ -65,7 +65,7 @@ async def rest(at):
         r = await c.infer(url, question(1, True, {"exit_threshold": "2", "slo_us": 60_000_000}), model_name=MODEL)
         check(right(r, 1, "REST, never sure") == [1] and r.parameters["deadline_met"] is True, f"REST: {r}")
         await fails(c.infer(url, question(1, True, {"max_exit": 9}), model_name=MODEL), httpx.HTTPStatusError, "400", "0..1")
-        await fails(c.infer(url, question(1, True, {"slo_us": 1}), model_name=MODEL), httpx.HTTPStatusError, "429", "deadline")
+        await fails(c.infer(url, question(1, True, {"slo_us": 1}), model_name=MODEL), httpx.HTTPStatusError, "504", "deadline")
         await fails(c.infer(url, question(1, True, width=14), model_name=MODEL), httpx.HTTPStatusError, "400", "expected [n 28 28 1]")
     print("KServe REST: live, ready, model ready, infer with JSON and binary tensors, parameters, refusals")
     return exits
@@ -81,7 +81,7 @@ async def remote(at, exits):
         right(await c.infer(question(3, False)), 3, "gRPC, typed contents")
         check(right(await c.infer(question(1, True, {"exit_threshold": "2"})), 1, "gRPC, never sure") == [1], "gRPC: threshold")
         await fails(c.infer(question(1, True, {"max_exit": 9})), grpc.RpcError, "INVALID_ARGUMENT", "0..1")
-        await fails(c.infer(question(1, True, {"slo_us": 1})), grpc.RpcError, "RESOURCE_EXHAUSTED")
+        await fails(c.infer(question(1, True, {"slo_us": 1})), grpc.RpcError, "DEADLINE_EXCEEDED")
     finally:
         await c.close()
     print("KServe gRPC: live, ready, model ready, infer with raw and typed contents, parameters, refusals")

@@ -241,7 +241,7 @@ func serves(t *testing.T, board string) {
 				for _, w := range k.Inputs[j] {
 					words = binary.LittleEndian.AppendUint16(words, uint16(w))
 				}
-				q := &drive.Question{Model: m, ID: uint64(n*i + j), Data: [][]byte{words}}
+				q := &drive.Question{Model: m, ID: uint64(n*i + j), Batch: 1, Data: [][]byte{words}}
 				if j%2 == 0 {
 					q.Theta = "2" // to the last exit
 				}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/sched"
@@ -145,13 +146,23 @@ type aheadOf struct {
 	n       int
 }
 
-// ahead counts who goes before a task, by network: those of higher priority, and those of the same priority whose
+// waitFirst counts who goes before a task, by network: those of higher priority, and those of the same priority whose
 // deadline is no later. A policy by order of arrival lets others go first too; what is taken in and cannot be met for
 // that reason is given up in the queue, where it costs a device nothing. Networks without which one of the task's
 // devices can do do not count.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]
+	if len(a.st.Traffic) == 1 && q.Ordered() { // the place is the number, and need not be walked to
+		for n < q.Len() && q.At(n).Priority > in.Priority {
+			n = q.Level(n)
+		}
+		if first := n; n < q.Len() && q.At(n).Priority == in.Priority {
+			n += sort.Search(q.Level(n)-n, func(k int) bool { return q.At(first+k).Deadline > in.Deadline })
+		}
+		a.ahead = append(a.ahead, aheadOf{in.Network, n})
+		return a.ahead, n
+	}
 	for i := range q.Len() {
 		r := q.At(i)
 		if r.Priority < in.Priority { // and so has everybody behind it

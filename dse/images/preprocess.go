@@ -131,6 +131,15 @@ func (p Preprocess) normalise(x []float32, channels int) {
 	}
 }
 
+// Pixel is what a byte of channel c becomes.
+func (p Preprocess) Pixel(v uint8, c int) float32 {
+	x := float32(v) / 255
+	if p.plain() {
+		return x
+	}
+	return p.one(x, c)
+}
+
 func (p Preprocess) one(x float32, c int) float32 {
 	mean, std := p.channel(c)
 	return float32((float64(x) - mean) / std)

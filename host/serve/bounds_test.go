@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/host/serve"
 	"github.com/sluice-npu/sluice/host/serve/oip"
@@ -230,7 +232,55 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != 400 && resp.StatusCode != 429 {
-		t.Errorf("%d: expected 400 or 429", resp.StatusCode)
+	if resp.StatusCode != 413 && resp.StatusCode != 429 {
+		t.Errorf("%d: expected 413 or 429", resp.StatusCode)
 	}
+}
+
+// TestKeptOnce: a request that waits is kept in the device's form alone, half as long as FP32.
+func TestKeptOnce(t *testing.T) {
+	const n, samples = 24, 64
+	s := start(t, 500*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 2 * n * samples })
+	c, err := grpc.NewClient(listen(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	message, err := proto.Marshal(question(samples, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := body(samples, nil)
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what pools held
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for name, ask := range map[string]func(){ // the clients keep nothing
+		"REST": func() {
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.rest+"/v2/models/tiny/infer", bytes.NewReader(document))
+			r.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(document)-4*samples*pixels))
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		},
+		"gRPC": func() {
+			_ = c.Invoke(ctx, "/inference.GRPCInferenceService/ModelInfer", raw(message), new(raw), grpc.ForceCodec(rawCodec{}))
+		},
+	} {
+		before, queued := live(), s.Take().Models[0].Queued
+		for range n {
+			all.Go(ask)
+		}
+		eventually(t, "they wait", func() bool { return s.Take().Models[0].Queued == queued+n })
+		if kept := float64(live()-before) / float64(n*len(message)); kept > 1.5 {
+			t.Errorf("%s: %.2f bytes are kept of each that was sent", name, kept)
+		}
+	}
+	stop()
+	all.Wait()
 }

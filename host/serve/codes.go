@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -41,6 +43,7 @@ type Error struct {
 	Code  codes.Code
 	Text  string
 	Retry time.Duration // of Exhausted: when to ask again; 0: it does not help
+	REST  int           // the status on REST; 0: that of Code
 	cause error
 }
 
@@ -81,8 +84,13 @@ func coded(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &Error{Code: Invalid, Text: fmt.Sprintf("the request is longer than %d bytes, unpacked", long.Limit), REST: http.StatusRequestEntityTooLarge}
+	}
 	is := func(of error) bool { return errors.Is(err, of) }
 	switch {
+	case is(os.ErrDeadlineExceeded):
+		return &Error{Code: Invalid, Text: "the request did not come whole in time: send it faster", REST: http.StatusRequestTimeout}
 	case is(engine.ErrExpired), is(context.DeadlineExceeded):
 		return refuse(Expired, "%s: %v", expired, err)
 	case is(context.Canceled):
@@ -127,6 +135,15 @@ func httpCode(c codes.Code) int {
 		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
+}
+
+// again says to who retries whether that helps: Envoy looks for the header that REST has too, gRPC's clients for their own, where
+// a number below 0 is never.
+func (e *Error) again() metadata.MD {
+	if e.Retry > 0 {
+		return metadata.Pairs("retry-after", e.retryHeader())
+	}
+	return metadata.Pairs("grpc-retry-pushback-ms", "-1")
 }
 
 // retryHeader is Retry-After: whole seconds, rounded up.

@@ -21,10 +21,12 @@ import (
 	orca "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/balancer/weightedroundrobin"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/host/serve"
@@ -163,6 +165,46 @@ func envoy(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
 		return resp.StatusCode == 200
 	})
 	return conn
+}
+
+// TestNoUseToRetry: a refusal says whether it helps to ask again, and neither gRPC's clients nor Envoy ask again where it does not.
+func TestNoUseToRetry(t *testing.T) {
+	for _, w := range []way{{"grpc", direct, `{"round_robin": {}}`, false}, {"Envoy", envoy, "", false}} {
+		t.Run(w.name, func(t *testing.T) {
+			servers := fleet(t, 100*time.Millisecond)
+			client := oip.NewGRPCInferenceServiceClient(w.dial(t, servers, w.balancer))
+			refused := func(slo time.Duration) (n uint64) {
+				t.Helper()
+				all := func() (n uint64) {
+					for _, m := range servers {
+						n += m.Take().Models[0].Requests["ResourceExhausted"]
+					}
+					return n
+				}
+				before := all()
+				if _, err := client.ModelInfer(t.Context(), question(1, map[string]*oip.InferParameter{"slo_us": whole(slo.Microseconds())})); status.Code(err) != codes.ResourceExhausted {
+					t.Errorf("%v: expected ResourceExhausted", err)
+				}
+				return all() - before
+			}
+			if n := refused(150 * time.Millisecond); n != 1 {
+				t.Errorf("a deadline that no server can meet was refused %d times: expected once", n)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var busy sync.WaitGroup
+			for _, m := range servers {
+				for range 16 { // 1024 samples: the queue is full
+					busy.Go(func() { _, _ = m.ModelInfer(ctx, question(64, nil)) })
+				}
+				eventually(t, "it is busy", func() bool { return m.Take().Models[0].Queued == 16 })
+			}
+			if n := refused(time.Hour); n < 3 {
+				t.Errorf("where there was no room, %d servers refused: expected that all were asked", n)
+			}
+			stop()
+			busy.Wait()
+		})
+	}
 }
 
 // yardstick keeps a server busy beside the fleet, and says what share of its capacity the machine lets it have: a fleet is

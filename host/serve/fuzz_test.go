@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 // whatever looks at a request as a model of this shape would.
 func whatever(t *testing.T, q *Request) {
-	m := &Model{name: "m", net: &bundle.Network{InH: 2, InW: 1, InC: 1, InFrac: 8, Exits: []bundle.Exit{{Classes: 2}, {Classes: 2}}}, set: Settings{}.filled(), classes: 2}
+	m := &Model{name: "m", net: &bundle.Network{InH: 2, InW: 1, InC: 1, InFrac: 8, Exits: []bundle.Exit{{Classes: 2}, {Classes: 2}}}, set: Settings{}.filled(), classes: 2, pixels: make([]float32, 256)}
 	if m.outputs(q) != nil {
 		return
 	}
@@ -36,11 +37,25 @@ func whatever(t *testing.T, q *Request) {
 	}
 }
 
+// TestPixelsOfChannels: each channel has values of its own.
+func TestPixelsOfChannels(t *testing.T) {
+	pixels := make([]float32, 3*256)
+	for i := range pixels {
+		pixels[i] = float32(1000*(i/256) + i%256)
+	}
+	want := []int16{1, 1002, 2003, 255, 1000, 2001}
+	if got, cut, err := toWords("UINT8", []byte{1, 2, 3, 255, 0, 1}, 0, pixels); err != nil || cut || !slices.Equal(got, want) {
+		t.Errorf("%v, cut %v, %v: expected %v", got, cut, err, want)
+	}
+}
+
 // FuzzREST: any bytes are a request or a refusal that says why.
 func FuzzREST(f *testing.F) {
 	f.Add([]byte(`{"id":"1","inputs":[{"name":"input","datatype":"FP32","shape":[1,2,1,1],"data":[[1,2.5]]}],"parameters":{"slo_us":5}}`), "")
 	f.Add([]byte(`{"inputs":[{"name":"input","datatype":"INT16","shape":[2,1,1],"parameters":{"binary_data_size":4}}],"outputs":[{"name":"logits","parameters":{"classification":2}}]}abcd`), "147")
 	f.Add([]byte(`{"inputs":[{"name":"input","datatype":"FP32","shape":[9223372036854775807,2],"data":[]}]}`), "")
+	f.Add([]byte(`{"inputs":[{"name":"input","datatype":"UINT8","shape":[1,2,1,1],"data":[0,255]}]}`), "")
+	f.Add([]byte(`{"inputs":[{"name":"input","datatype":"INT16","shape":[2,2,1,1],"data":[[[1],[2]],[[3,4],[]]]}]}`), "")
 	f.Add([]byte(`{"parameters":{"exit_threshold":1e999,"max_exit":-1}}`), "-3")
 	f.Fuzz(func(t *testing.T, body []byte, length string) {
 		q, err := decode(body, length)
@@ -87,7 +102,8 @@ func FuzzSettings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s = s.filled(); s.SLO < 0 || s.Queue < 1 || s.Priority < 1 || s.Priority > s.Priorities || len(s.Theta) == 0 || strings.TrimSpace(s.Policy) == "" {
+		levels := s.Priorities
+		if s = s.filled(); s.SLO < 0 || s.Queue < 1 || s.Priority < 1 || levels > 0 && s.Priority > levels || len(s.Theta) == 0 || strings.TrimSpace(s.Policy) == "" {
 			t.Errorf("%q: %+v", text, s)
 		}
 	})

@@ -57,7 +57,11 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 		}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			defer s.reportTrailer(ctx, info.FullMethod)
-			return h(ctx, req)
+			a, err := h(ctx, req)
+			if e, ok := errors.AsType[*Error](err); ok && e.Code == Exhausted {
+				_ = grpc.SetTrailer(ctx, e.again()) // it fails where the call has ended
+			}
+			return a, err
 		}),
 		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 			defer s.reportTrailer(ss.Context(), info.FullMethod)
@@ -290,6 +294,7 @@ func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed
 	if err != nil {
 		return nil, s.unread(r.ModelName, r.ModelVersion, err)
 	}
+	r.Inputs, r.RawInputContents = nil, nil // q has them, for as long as they are of use
 	q.Came, _ = ctx.Value(came{}).(time.Time)
 	return s.Infer(ctx, q, passed)
 }

@@ -84,7 +84,7 @@ func (s *Server) sameOrigin(h http.Handler) http.Handler {
 			err = fmt.Errorf("the host %q of the request: expected localhost or a loopback address", brief(r.Host, maxKept))
 		}
 		if err != nil {
-			failAs(w, http.StatusForbidden, refuse(codes.PermissionDenied, "%v", err))
+			fail(w, refuse(codes.PermissionDenied, "%v", err))
 			return
 		}
 		h.ServeHTTP(w, r)

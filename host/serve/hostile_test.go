@@ -4,6 +4,8 @@ package serve_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -495,6 +497,70 @@ func TestConnectionsOfOneClient(t *testing.T) {
 		c.Close()
 	case <-time.After(20 * time.Second):
 		t.Error("no room although a connection has gone")
+	}
+}
+
+// TestUneven: lists in lists are the tensor that the shape says, or one list.
+func TestUneven(t *testing.T) {
+	s := start(t, 0, nil)
+	nested := func(n int, data string) []byte {
+		return fmt.Appendf(nil, `{"inputs":[{"name":"input","datatype":"FP32","shape":[%d,28,28,1],"data":%s}]}`, n, data)
+	}
+	list := func(n int, of string) string { return "[" + strings.TrimSuffix(strings.Repeat(of+",", n), ",") + "]" }
+	row := list(28, "1")
+	for name, c := range map[string]struct {
+		data string
+		want int
+	}{
+		"nested": {list(1, list(28, list(28, "[1]"))), 200}, "without ones": {list(28, row), 200}, "flat": {list(784, "1"), 200}, "a sample as a list": {list(1, list(784, "1")), 200},
+		"uneven": {"[" + list(27, "1") + "," + list(29, "1") + strings.Repeat(","+row, 26) + "]", 400}, "other sides": {list(14, list(56, "1")), 400},
+		"a list among numbers": {"[" + strings.Repeat("1,", 783) + "[1]]", 400}, "an empty one": {"[" + strings.Repeat("1,", 784) + "[]]", 400}, "one too deep": {"[" + strings.Repeat(row+",", 27) + list(28, "[1]") + "]", 400},
+	} {
+		code, _, text := post(t, s.rest+"/v2/models/tiny/infer", nested(1, c.data), 0)
+		if code != c.want || code == 400 && !strings.Contains(string(text), "expected [1 28 28 1]") && !strings.Contains(string(text), "expected the shape [1 28 28 1]") {
+			t.Errorf("%s: %d %s: expected %d, with the shape", name, code, text, c.want)
+		}
+	}
+}
+
+// TestStatuses: what is wrong with a request's transfer has a status of its own on REST, and counts as the request's fault.
+func TestStatuses(t *testing.T) {
+	s := start(t, 0, func(o *serve.Options) { o.Limits.Message = 1 << 18 })
+	ask := func(method, path, packed string, b []byte) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.rest+"/v2/"+path, bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Encoding", packed)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	var zeros bytes.Buffer
+	z := gzip.NewWriter(&zeros)
+	_, err := z.Write(make([]byte, 1<<20))
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ got, want int }{
+		"long":            {ask("POST", "models/tiny/infer", "", make([]byte, 1<<19)), 413},
+		"long, unpacked":  {ask("POST", "models/tiny/infer", "gzip", zeros.Bytes()), 413},
+		"a long question": {ask("POST", "repository/index", "", []byte(`{"ready":`+strings.Repeat(" ", 1<<17)+"true}")), 413},
+		"brotli":          {ask("POST", "models/tiny/infer", "br", []byte("x")), 415},
+		"no gzip":         {ask("POST", "models/tiny/infer", "gzip", []byte("x")), 400},
+		"no JSON":         {ask("POST", "repository/index", "", []byte("x")), 400},
+		"method":          {ask("PUT", "models/tiny/infer", "", nil), 405},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d: expected %d", name, c.got, c.want)
+		}
+	}
+	if p := s.Take(); p.Requests["InvalidArgument"] != 4 || len(p.Requests) != 1 {
+		t.Errorf("counted %v: expected four of InvalidArgument", p.Requests)
 	}
 }
 

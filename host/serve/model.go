@@ -37,7 +37,7 @@ type Settings struct {
 	Policy     string    `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
 	BMax       int       `yaml:"b_max"`      // largest batch; 0: the device's
 	Queue      int       `yaml:"queue"`      // samples that wait or run at a time; 1024
-	SLO        Duration  `yaml:"slo"`        // of requests that name none; 0: none
+	SLO        Duration  `yaml:"slo"`        // of requests that name none; a file's 0s: none
 	Theta      []float32 `yaml:"theta"`      // one for all exits, or one an exit; 0.8
 	Priorities int       `yaml:"priorities"` // levels, 1 the highest; 2
 	Priority   int       `yaml:"priority"`   // of requests that name none; the lowest
@@ -46,13 +46,18 @@ type Settings struct {
 // Duration is a time in YAML: 20ms.
 type Duration time.Duration
 
+// noSLO is an SLO of 0s that a file names: none, whatever the server's default is.
+const noSLO = Duration(math.MinInt64)
+
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
 		return fmt.Errorf("%q is no time: expected one like 20ms", b)
 	}
-	*d = Duration(v)
+	if *d = Duration(v); v == 0 {
+		*d = noSLO
+	}
 	return nil
 }
 
@@ -78,6 +83,9 @@ func (s Settings) over(def Settings) Settings {
 // filled are the settings, what they leave out as it is where nobody says otherwise.
 func (s Settings) filled() Settings {
 	s = s.over(Settings{Policy: "fluid", Queue: 1024, Theta: []float32{0.8}, Priorities: 2})
+	if s.SLO == noSLO {
+		s.SLO = 0
+	}
 	if s.Priority == 0 {
 		s.Priority = s.Priorities
 	}
@@ -114,9 +122,11 @@ type Model struct {
 	table         *sched.Table
 	set           Settings
 	about         About
-	classes       int // of every exit; 0: they differ, and there are no logits as an output
+	pixels        []float32 // what bytes become, 256 a channel; nil: unknown
+	classes       int       // of every exit; 0: they differ, and there are no logits as an output
 	watch         *watch
 	on            *shared
+	saturated     atomic.Uint64 // samples
 	queued        atomic.Int64
 	queuedSamples atomic.Int64
 }
@@ -139,6 +149,9 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	if s.opts.About != nil {
 		if m.about, err = s.opts.About(b); err != nil {
 			return fail(err)
+		}
+		for i := 0; m.about.Pixel != nil && i < 256*b.Network.InC; i++ {
+			m.pixels = append(m.pixels, m.about.Pixel(uint8(i), i/256))
 		}
 	}
 	b = renamed(b, m.network)
@@ -257,6 +270,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		}
 		return nil, e
 	}
+	r.Inputs = nil // the device has them in its own form; a request that waits need not keep both
 	over := make(chan struct{})
 	go func() { // passed may wait for the client, and what has ended waits for nobody
 		defer close(over)

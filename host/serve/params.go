@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -187,20 +188,28 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	}
 	n, each := int(shape[0]), m.net.InH*m.net.InW*m.net.InC
 	size := sizeOf(in.Datatype)
-	if in.Datatype != "FP32" && in.Datatype != "INT16" {
-		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), or INT16 (words on the network's scale, 2^-%d)", r.Model, in.Name, in.Datatype, m.net.InFrac)
+	switch {
+	case in.Datatype == "UINT8" && m.pixels == nil:
+		return nil, refuse(Invalid, "%s: input %q is of UINT8, and the bundle does not say how pixels become values: expected FP32, or INT16", r.Model, in.Name)
+	case !slices.Contains(inputTypes(), in.Datatype):
+		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), UINT8 (pixels), or INT16 (words on the network's scale, 2^-%d)", r.Model, in.Name, in.Datatype, m.net.InFrac)
 	}
 	if len(in.Data) != n*each*size {
 		return nil, refuse(Invalid, "%s: input %q of %s with the shape %v has %d bytes: expected %d", r.Model, in.Name, in.Datatype, in.Shape, len(in.Data), n*each*size)
 	}
 	out := make([][]device.Tensor, n)
+	saturated := 0
 	for i := range out {
-		words, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net.InFrac)
+		words, cut, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net.InFrac, m.pixels)
 		if err != nil {
 			return nil, refuse(Invalid, "%s: input %q, sample %d: %v", r.Model, in.Name, i, err)
 		}
+		if cut {
+			saturated++
+		}
 		out[i] = []device.Tensor{device.Words(in.Name, words, m.net.InH, m.net.InW, m.net.InC)}
 	}
+	m.saturated.Add(uint64(saturated))
 	return out, nil
 }
 

@@ -9,20 +9,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
 // Suffix is that of bundles in a repository's folder.
 const Suffix = ".sluice"
+
+// ErrName is of a bundle that no client could name.
+var ErrName = errors.New("model repository")
 
 // entry is one version of a model, loaded or not.
 type entry struct {
@@ -45,7 +51,7 @@ type Index struct {
 
 // Add takes a bundle, or every bundle of a folder, into the repository, and loads none. NAME@VERSION.sluice is a
 // version of NAME; without @ it is version 1. NAME.yaml beside it, where it is there, has its settings; what
-// NAME@VERSION.yaml says holds for that version.
+// NAME@VERSION.yaml says holds for that version. A file whose name is no model's is left out, and the error names it.
 func (s *Server) Add(path string) error {
 	s.mu.Lock()
 	s.paths = append(s.paths, path)
@@ -70,31 +76,51 @@ func (s *Server) scan(path, model string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var bad error
 	for _, f := range files {
 		name, version, versioned := strings.Cut(strings.TrimSuffix(filepath.Base(f), Suffix), "@")
 		if model != "" && name != model {
 			continue
 		}
-		if n, err := strconv.Atoi(version); versioned && (err != nil || n < 1 || strconv.Itoa(n) != version) {
-			return fmt.Errorf("model repository: %q: version %q: expected a whole number from 1 on", f, version)
-		}
 		if !versioned {
 			version = "1"
 		}
-		if name == "" || strings.ContainsAny(name, "/ ") || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return fmt.Errorf("model repository: %q: %q is no name of a model", f, name)
+		other := s.models[name][version]
+		if other != nil && other.path == f {
+			continue // it was there before
+		}
+		if other != nil {
+			err = fmt.Errorf("it is version %s of %s, as %s is: rename one to %s@%d%s", version, name, other.path, name, len(s.models[name])+1, Suffix)
+		} else {
+			err = named(name, version)
+		}
+		if err != nil {
+			bad = errors.Join(bad, fmt.Errorf("%w: %q: %w", ErrName, f, err))
+			continue
 		}
 		if s.models[name] == nil {
 			s.models[name] = map[string]*entry{}
 		}
-		if other := s.models[name][version]; other != nil && other.path == f {
-			continue // it was there before
-		} else if other != nil {
-			return fmt.Errorf("model repository: %s and %s are both version %s of %s: rename one to %s@%d%s", other.path, f, version, name, name, len(s.models[name])+1, Suffix)
-		}
 		s.models[name][version] = &entry{path: f, reason: "not loaded"}
 	}
-	return nil
+	return bad
+}
+
+// named refuses what cannot be a model's name and version.
+func named(name, version string) error {
+	if n, err := strconv.Atoi(version); err != nil || n < 1 || strconv.Itoa(n) != version {
+		return fmt.Errorf("version %q: expected a whole number from 1 on", version)
+	}
+	switch name {
+	case "stats", ".", "..": // REST has the first for the statistics of all models, and paths have no such parts
+	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // the whole server's name in health checks
+	default:
+		// protobuf refuses a whole message for a text that is no UTF-8
+		if name != "" && utf8.ValidString(name) && !strings.ContainsAny(name, "/ ") && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no model can have the name %q: rename it", name)
 }
 
 // LoadAll loads every version of every model.
@@ -268,7 +294,23 @@ func ParseSettings(text []byte) (Settings, error) {
 	if s.Theta != nil && len(s.Theta) == 0 {
 		return Settings{}, errors.New("theta is empty: expected one number, or one an exit")
 	}
-	return s, s.check()
+	var keys map[string]any
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return Settings{}, err
+	}
+	for key, v := range keys { // zeros and what is empty would be taken as left out
+		if text := fmt.Sprint(v); text == "" || text == "0" && key != "slo" || strings.Contains(text, "<nil>") {
+			return Settings{}, fmt.Errorf("%s is %q: leave it out for the default", key, text)
+		}
+		if n, is := v.(float64); is && n != math.Trunc(n) { // it would be cut
+			return Settings{}, fmt.Errorf("%s is %v: expected a whole number", key, v)
+		}
+	}
+	alone := s
+	if alone.Priorities == 0 { // another file has them
+		alone.Priorities = max(2, s.Priority)
+	}
+	return s, alone.check()
 }
 
 // Index lists what there is, in order.

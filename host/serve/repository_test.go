@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -63,17 +64,69 @@ func TestNewModels(t *testing.T) {
 	if err := s.Load("never"); status.Code(err) != codes.NotFound {
 		t.Errorf("a model that there is not: %v", err)
 	}
-	for _, bad := range []string{"tiny@01", "tiny@+4", "a\x01b", "a b"} {
+	for _, bad := range []string{"tiny@01", "tiny@+4", "a\x01b", "a b", "\xff", "stats", ".", "..", "inference.GRPCInferenceService"} {
 		dir := t.TempDir()
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, bad+".sluice"), nil, 0o600), s.Add(dir)); err == nil || strings.Contains(err.Error(), "\x01") {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, bad+".sluice"), nil, 0o600), s.Add(dir)); !errors.Is(err, serve.ErrName) || strings.Contains(err.Error(), "\x01") || !utf8.ValidString(err.Error()) {
 			t.Errorf("%q: %v: expected a refusal, in print", bad, err)
 		}
 	}
 	if err := s.Add("net.onnx"); err == nil {
 		t.Error("a file that is no bundle is taken")
 	}
-	if _, err := serve.ParseSettings([]byte("queue: 4\n---\nqueue: 7\n")); err == nil {
-		t.Error("a second document is ignored")
+}
+
+// TestFilesOfSettings: what a file says is what holds, or it is refused.
+func TestFilesOfSettings(t *testing.T) {
+	for text, why := range map[string]string{
+		"queue: 4\n---\nqueue: 7\n": "one document", "queue: 0": "queue", "queue: -1": "queue", "queue:": "queue", "queue: 1.5": "1.5", "b_max: 0": "b_max",
+		"priorities: 0": "priorities", "priority: 0": "priority", "priorities: 2\npriority: 3": "priority 3", "policy: ''": "policy", "theta: [~]": "theta",
+		"theta: [3]": "theta", "theta: [.nan]": "theta", "slo: -1s": "slo", "slo: 5": "20ms", "slo:": "slo", "queue: 1\nqueue: 2": "already", "SLO: 1s": "SLO",
+	} {
+		if _, err := serve.ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v: expected a refusal that names %s", text, err, why)
+		}
+	}
+	s := start(t, 0, func(o *serve.Options) { o.Defaults.SLO = serve.Duration(7 * time.Second) })
+	s.copied(t, "tiny@2")
+	s.copied(t, "tiny@3")
+	s.settings(t, "tiny", "priorities: 4\n")
+	s.settings(t, "tiny@2", "slo: 0s\npriority: 3\n") // of 4
+	s.settings(t, "tiny@3", "priority: 5\n")
+	if err := s.Load("tiny"); err == nil || !strings.Contains(err.Error(), "priority 5") {
+		t.Errorf("%v: expected that priority 5 of 4 is refused", err)
+	}
+	for version, slo := range map[string]string{"1": "7000000", "2": "0"} {
+		c, err := s.ModelConfig(t.Context(), &oip.ModelConfigRequest{Name: "tiny", Version: version})
+		if got := c.GetConfig().GetParameters()["slo_us"].GetStringValue(); err != nil || got != slo {
+			t.Errorf("version %s: slo_us %s, %v: expected %s", version, got, err, slo)
+		}
+	}
+}
+
+// TestBadFiles: what is wrong with one file of the repository is told in the index, and the others serve.
+func TestBadFiles(t *testing.T) {
+	s := start(t, 0, nil)
+	for file, text := range map[string]string{"cut.sluice": "x", "stats.sluice": "", "settings.yaml": "teta: 3\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.copied(t, "settings")
+	s.copied(t, "well")
+	if err := s.Add(s.dir); !errors.Is(err, serve.ErrName) {
+		t.Errorf("%v: expected that stats is no name", err)
+	}
+	if err := s.LoadAll(); err == nil || !strings.Contains(err.Error(), "teta") {
+		t.Errorf("%v: expected teta", err)
+	}
+	var got []string
+	for _, i := range s.Index() {
+		if got = append(got, i.Name+" "+i.State); (i.Reason == "") != (i.State == "READY") || strings.Contains(i.Reason, s.dir) {
+			t.Errorf("%+v: expected a reason without a path where it is not ready", i)
+		}
+	}
+	if want := []string{"cut UNAVAILABLE", "settings UNAVAILABLE", "tiny READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
+		t.Errorf("ready %v, %v: expected %v", s.Ready(), got, want)
 	}
 }
 
@@ -152,6 +205,68 @@ func TestAbout(t *testing.T) {
 	}
 	if st, err := s.ModelStatistics(t.Context(), &oip.ModelStatisticsRequest{Name: "tiny"}); err != nil || time.Since(time.UnixMilli(int64(st.ModelStats[0].LastInference))) > time.Hour {
 		t.Errorf("%v, %v: expected when the last request came", st, err)
+	}
+}
+
+// TestPixels: bytes are what the bundle's preprocessing makes of them, whichever way they come, and samples with values beyond the
+// network's scale are counted.
+func TestPixels(t *testing.T) {
+	pixel := func(v uint8, _ int) float32 { return (float32(v)/255 - 0.5) * 2 }
+	s := start(t, 0, func(o *serve.Options) {
+		golden(o)
+		o.About = func(*bundle.Bundle) (serve.About, error) { return serve.About{Pixel: pixel}, nil }
+	})
+	var bytes []byte
+	var floats []float32
+	contents := &oip.InferTensorContents{}
+	for i := range pixels {
+		v := uint8(i * 7)
+		bytes, floats = append(bytes, v), append(floats, pixel(v, 0))
+		contents.UintContents = append(contents.UintContents, uint32(v))
+	}
+	ask := func(datatype string, raw [][]byte, contents *oip.InferTensorContents) (*oip.ModelInferResponse, error) {
+		return s.ModelInfer(t.Context(), &oip.ModelInferRequest{ModelName: "tiny", RawInputContents: raw, Inputs: []*oip.ModelInferRequest_InferInputTensor{
+			{Name: "input", Datatype: datatype, Shape: []int64{28, 28, 1}, Contents: contents},
+		}})
+	}
+	want, err := ask("FP32", nil, &oip.InferTensorContents{Fp32Contents: floats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := ask("UINT8", [][]byte{bytes}, nil)
+	typed, other := ask("UINT8", nil, contents)
+	if err := errors.Join(err, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []*oip.ModelInferResponse{raw, typed} {
+		if !slices.EqualFunc(got.RawOutputContents, want.RawOutputContents, slices.Equal[[]byte]) {
+			t.Errorf("bytes: %v: expected %v, as of their values", got.RawOutputContents, want.RawOutputContents)
+		}
+	}
+	code, _, text := post(t, s.rest+"/v2/models/tiny/infer", fmt.Appendf(nil, `{"inputs":[{"name":"input","datatype":"UINT8","shape":[28,28,1],"data":%s}],"outputs":[{"name":"logits","parameters":{"binary_data":true}}]}`,
+		strings.ReplaceAll(fmt.Sprint(contents.UintContents), " ", ",")), 0)
+	if code != 200 || !strings.HasSuffix(string(text), string(want.RawOutputContents[0])) {
+		t.Errorf("JSON: %d %q: expected the logits %q at its end", code, text, want.RawOutputContents[0])
+	}
+	contents.UintContents[3] = 256
+	if _, err := ask("UINT8", nil, contents); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("256: %v: expected InvalidArgument", err)
+	}
+	if n := s.Take().Models[0].Saturated; n != 0 {
+		t.Errorf("%d samples saturated: expected none", n)
+	}
+	floats[9] = -1e9
+	if _, err := ask("FP32", nil, &oip.InferTensorContents{Fp32Contents: floats}); err != nil {
+		t.Error(err)
+	}
+	if n := s.Take().Models[0].Saturated; n != 1 {
+		t.Errorf("%d samples saturated: expected one", n)
+	}
+	without := start(t, 0, nil)
+	q := question(1, nil)
+	q.Inputs[0].Datatype, q.RawInputContents = "UINT8", [][]byte{bytes}
+	if _, err := without.ModelInfer(t.Context(), q); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "pixels") {
+		t.Errorf("%v: expected that nothing is known of pixels", err)
 	}
 }
 

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
@@ -11,7 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (s *Server) REST() http.Handler {
 		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
 			if _, pattern := mux.Handler(other); pattern != "/" {
 				w.Header().Set("Allow", other.Method)
-				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
+				fail(w, &Error{Code: Unserved, Text: fmt.Sprintf("%s %s: expected %s", r.Method, r.URL.Path, other.Method), REST: http.StatusMethodNotAllowed})
 				return
 			}
 		}
@@ -200,17 +201,6 @@ func answerJSON(w http.ResponseWriter, v any) error {
 
 func fail(w http.ResponseWriter, err error) {
 	e := coded(err)
-	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		e = refuse(Invalid, "the request is longer than %d bytes", long.Limit)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		failAs(w, http.StatusRequestTimeout, refuse(Invalid, "the request did not come whole in time: send it faster"))
-		return
-	}
-	failAs(w, httpCode(e.Code), e)
-}
-
-func failAs(w http.ResponseWriter, code int, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case e.Code == codes.Unauthenticated:
@@ -218,18 +208,25 @@ func failAs(w http.ResponseWriter, code int, e *Error) {
 	case e.Code == Exhausted && e.Retry > 0:
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
-	w.WriteHeader(code)
+	w.WriteHeader(cmp.Or(e.REST, httpCode(e.Code)))
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // the client may have gone
 }
 
 // readJSON reads a small document; none is an empty one.
 func (s *Server) readJSON(r *http.Request, v any) error {
-	if err := json.NewDecoder(r.Body).Decode(v); errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
-	} else if err != nil && !errors.Is(err, io.EOF) {
-		return refuse(Invalid, "the request is no JSON as expected: %v", err)
+	err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, slack)).Decode(v)
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	return nil
+	return blamed(err, "the request is no JSON as expected")
+}
+
+// blamed is what became of reading a request: where no other reason is known, it is the request's fault.
+func blamed(err error, what string) error {
+	if err == nil || coded(err).Code != Internal {
+		return err
+	}
+	return refuse(Invalid, "%s: %v", what, err)
 }
 
 // body is the request's, unpacked, and what it has taken of the server's memory. It is at most as long as a message may be, and
@@ -251,20 +248,15 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 		}
 		in = z
 	default:
-		return nil, 0, refuse(Invalid, "Content-Encoding %q: expected gzip, deflate or none", enc)
+		return nil, 0, &Error{Code: Invalid, Text: fmt.Sprintf("Content-Encoding %q: expected gzip, deflate or none", enc), REST: http.StatusUnsupportedMediaType}
 	}
 	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
 	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
 	b, err := io.ReadAll(counted)
 	if err == nil && int64(len(b)) > limit {
-		err = refuse(Invalid, "the request is longer than %d bytes when unpacked", limit)
+		err = &http.MaxBytesError{Limit: limit}
 	}
-	_, known := errors.AsType[*Error](err)
-	_, long := errors.AsType[*http.MaxBytesError](err)
-	if err != nil && !known && !long && !errors.Is(err, os.ErrDeadlineExceeded) {
-		err = refuse(Invalid, "read the request: %v", err)
-	}
-	return b, counted.n, err
+	return b, counted.n, blamed(err, "read the request")
 }
 
 // longest is how long a request may be, with numbers written out at length.
@@ -517,8 +509,8 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	where := func(format string, a ...any) error {
 		return refuse(Invalid, "input %q: %s", in.Name, fmt.Sprintf(format, a...))
 	}
-	if in.Datatype != "FP32" && in.Datatype != "INT16" {
-		return nil, where("data of %s: expected FP32 or INT16", in.Datatype)
+	if !slices.Contains(inputTypes(), in.Datatype) {
+		return nil, where("data of %s: expected one of %v", in.Datatype, inputTypes())
 	}
 	if len(in.Data) < 2*n { // each element is a digit and a separator at least
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
@@ -527,6 +519,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(in.Data))
 	d.UseNumber()
 	count := 0
+	var lists nesting
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -536,10 +529,16 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 		}
 		switch v := tok.(type) {
 		case json.Delim:
-			if v != '[' && v != ']' {
+			switch v {
+			case '[':
+				lists.begin()
+			case ']':
+				lists.end()
+			default:
 				return nil, where("data holds an object: expected numbers")
 			}
 		case json.Number:
+			lists.number()
 			if count++; count > n {
 				return nil, where("more than the %d elements of the shape %v stand in data", n, in.Shape)
 			}
@@ -553,7 +552,52 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	if count != n {
 		return nil, where("%d elements stand in data: expected the %d of the shape %v", count, n, in.Shape)
 	}
+	switch got := sides(lists.lengths); {
+	case lists.uneven:
+		return nil, where("the lists in data are not of one length and depth: expected the shape %v, or one list of %d", in.Shape, n)
+	case len(got) > 1 && !slices.Equal(got, sides(in.Shape)):
+		return nil, where("data has the shape %v: expected %v, or one list of %d", lists.lengths, in.Shape, n)
+	}
 	return out, nil
+}
+
+// sides are the dimensions of a shape that are not 1.
+func sides(shape []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(shape), func(d int64) bool { return d == 1 })
+}
+
+// nesting is the shape of lists in lists.
+type nesting struct {
+	lengths []int64 // of the lists of each depth; -1: none has ended
+	open    []int64 // elements so far of those that are open
+	depth   int     // of the numbers
+	uneven  bool
+}
+
+// element counts one of the list that is open.
+func (l *nesting) element() {
+	if k := len(l.open) - 1; k >= 0 {
+		l.open[k]++
+	}
+}
+
+func (l *nesting) begin() {
+	l.element()
+	if l.open = append(l.open, 0); len(l.open) > len(l.lengths) {
+		l.lengths = append(l.lengths, -1)
+	}
+}
+
+func (l *nesting) end() {
+	k := len(l.open) - 1
+	l.uneven = l.uneven || l.lengths[k] >= 0 && l.lengths[k] != l.open[k]
+	l.lengths[k], l.open = l.open[k], l.open[:k]
+}
+
+func (l *nesting) number() {
+	l.element()
+	l.uneven = l.uneven || l.depth > 0 && l.depth != len(l.open)
+	l.depth = len(l.open)
 }
 
 // encode makes the JSON of an answer, and the binary tensors behind it.

@@ -101,9 +101,10 @@ type Options struct {
 
 // About is what a bundle's maker has written down of it.
 type About struct {
-	Classes []string // names; nil: unknown
-	Pixels  string   // how pixels become its input
-	Warning string   // what who serves it must know
+	Classes []string                           // names; nil: unknown
+	Pixels  string                             // how pixels become its input
+	Pixel   func(v uint8, channel int) float32 // the same, of one; nil: unknown
+	Warning string                             // what who serves it must know
 }
 
 // otelVariables are the names of OpenTelemetry's environment variables that are set.

@@ -710,8 +710,8 @@ func TestPackedBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if got, _ := io.ReadAll(resp.Body); resp.StatusCode != 400 || !strings.Contains(string(got), "longer") {
-		t.Errorf("%d %s: expected 400, longer than it may be", resp.StatusCode, got)
+	if got, _ := io.ReadAll(resp.Body); resp.StatusCode != 413 || !strings.Contains(string(got), "longer") {
+		t.Errorf("%d %s: expected 413, longer than it may be", resp.StatusCode, got)
 	}
 }
 
@@ -816,5 +816,78 @@ func TestLoad(t *testing.T) {
 	}
 	if sum.OnTime+sum.Late+sum.Dropped+sum.Refused+sum.Cancelled+sum.Errors != 64 || sum.Refused+sum.Dropped == 0 || sum.Errors != 0 {
 		t.Errorf("%d+%d+%d+%d+%d+%d: expected 64 together, some refused or dropped, no error", sum.OnTime, sum.Late, sum.Dropped, sum.Refused, sum.Cancelled, sum.Errors)
+	}
+}
+
+// answering is a server whose every answer is the same.
+type answering struct {
+	model drive.Model
+	reply drive.Reply
+}
+
+func (a *answering) Describe(context.Context, string) (*drive.Model, error) { return &a.model, nil }
+func (a *answering) Infer(context.Context, *drive.Question) drive.Reply     { return a.reply }
+func (a *answering) Close() error                                           { return nil }
+
+// TestAbsurdAnswers: an answer that cannot be true is an error of the server's, and none that came in time.
+func TestAbsurdAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		exits string
+		reply drive.Reply
+		fails bool
+	}{
+		"well": {"2", drive.Reply{Exits: []int{0, 1}, Classes: []int{3, 3}}, false}, "nothing said": {"2", drive.Reply{}, false}, "exits unknown": {"", drive.Reply{Exits: []int{7, 8}}, false},
+		"beyond": {"2", drive.Reply{Exits: []int{0, 2}}, true}, "below": {"2", drive.Reply{Exits: []int{-1, 0}}, true}, "far beyond": {"", drive.Reply{Exits: []int{0, 1 << 30}}, true},
+		"too few": {"2", drive.Reply{Exits: []int{0}}, true}, "too many classes": {"2", drive.Reply{Exits: []int{0, 0}, Classes: []int{1, 2, 3}}, true},
+	} {
+		a := &answering{drive.Model{Inputs: []drive.Tensor{{Name: "input", Datatype: "FP32", Shape: []int64{-1, 2}}}, Params: map[string]string{"exits": c.exits}}, c.reply}
+		sum, err := drive.Run(t.Context(), a, &drive.Load{Clients: 1, N: 3, Batch: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 3}[c.fails]; sum.Errors != want || sum.OnTime != 3-want || c.fails && sum.Results[0].Why == "" {
+			t.Errorf("%s: %d errors, %d on time, %q: expected %d errors of 3", name, sum.Errors, sum.OnTime, sum.Results[0].Why, want)
+		}
+	}
+}
+
+// TestLoadStreams: requests on streams end as others do, and their first exit comes before the last.
+func TestLoadStreams(t *testing.T) {
+	s := start(t, 5*time.Millisecond, nil)
+	c, err := drive.Dial("grpc://"+listen(t, s), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run := func(l *drive.Load) *drive.Summary {
+		t.Helper()
+		l.Model, l.Stream = "tiny", true
+		sum, err := drive.Run(t.Context(), c, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	sum := run(&drive.Load{Clients: 2, N: 6, Theta: "2", Batch: 2})
+	if sum.OnTime != 6 || !slices.Equal(sum.Exits, []int{0, 12}) || sum.First == nil {
+		t.Fatalf("%+v: expected 6 on time, 12 samples at the last exit, when the first exit came", sum)
+	}
+	for _, r := range sum.Results {
+		if r.First <= 0 || r.First >= r.Latency {
+			t.Errorf("the first exit after %d ns, the last after %d", r.First, r.Latency)
+		}
+	}
+	if sum := run(&drive.Load{Clients: 1, N: 2, Theta: "2", SLO: time.Millisecond}); sum.Refused+sum.Dropped != 2 || sum.First != nil {
+		t.Errorf("a deadline of 1 ms: %+v: expected two refusals", sum)
+	}
+	if sum := run(&drive.Load{Clients: 1, N: 2, Theta: "-1"}); sum.Errors != 2 || !strings.Contains(sum.Results[0].Why, "exit_threshold") {
+		t.Errorf("a threshold of -1: %+v: expected two errors", sum)
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := &drive.Model{Name: "tiny", Inputs: []drive.Tensor{{Name: "input", Datatype: "FP32", Shape: []int64{-1, 28, 28, 1}}}}
+	if r := c.Infer(t.Context(), &drive.Question{Model: m, Batch: 1, Data: [][]byte{values(1)}, Stream: true}); r.Ending != drive.Refused {
+		t.Errorf("the server drains: %+v: expected a refusal", r)
 	}
 }

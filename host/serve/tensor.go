@@ -42,24 +42,34 @@ func elements(shape []int64) int {
 
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
 
-// toWords are values on the network's scale: round(x * 2^frac), saturated. Words are that already.
-func toWords(datatype string, data []byte, frac int) ([]int16, error) {
-	if datatype == "INT16" {
-		out := make([]int16, len(data)/2)
-		for i := range out {
-			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
-		}
-		return out, nil
-	}
-	out := make([]int16, len(data)/4)
+// inputTypes are the datatypes that inputs may have.
+func inputTypes() []string { return []string{"FP32", "UINT8", "INT16"} }
+
+// toWords are values on the network's scale: round(x * 2^frac), saturated; cut tells whether some were. Words are that already.
+// Bytes have their values in pixels, 256 a channel.
+func toWords(datatype string, data []byte, frac int, pixels []float32) (out []int16, cut bool, err error) {
+	out = make([]int16, len(data)/sizeOf(datatype))
+	scale := math.Ldexp(1, frac)
 	for i := range out {
-		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errNaN
+		var v float64
+		switch datatype {
+		case "INT16":
+			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
+			continue
+		case "UINT8":
+			v = float64(pixels[(i*256+int(data[i]))%len(pixels)])
+		default:
+			v = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
 		}
-		out[i] = int16(max(math.MinInt16, min(math.MaxInt16, math.Round(math.Ldexp(v, frac)))))
+		if v-v != 0 {
+			return nil, false, errNaN
+		}
+		word := math.Round(v * scale)
+		within := max(math.MinInt16, min(math.MaxInt16, word))
+		cut = cut || word != within
+		out[i] = int16(within)
 	}
-	return out, nil
+	return out, cut, nil
 }
 
 func int32s(name string, v []int32, shape ...int64) Tensor {
@@ -115,7 +125,14 @@ func ranked(t Tensor, k int, names []string) Tensor {
 
 // appendNumber appends a number of JSON as an element.
 func appendNumber(out []byte, datatype string, v json.Number) ([]byte, error) {
-	if datatype == "INT16" {
+	switch datatype {
+	case "UINT8":
+		i, err := strconv.ParseUint(v.String(), 10, 8)
+		if err != nil {
+			return nil, fmt.Errorf("%s is no UINT8", v)
+		}
+		return append(out, byte(i)), nil
+	case "INT16":
 		i, err := strconv.ParseInt(v.String(), 10, 16)
 		if err != nil {
 			return nil, fmt.Errorf("%s is no INT16", v)

@@ -72,28 +72,29 @@ type DeviceState struct {
 
 // ModelState is what a snapshot has of a model.
 type ModelState struct {
-	Name     string            `json:"name"`
-	Version  string            `json:"version"`
-	Ready    bool              `json:"ready"`
-	Device   string            `json:"device"` // its name among Devices
-	SLO      engine.Time       `json:"slo_ns"`
-	Queued   int64             `json:"queued"`   // waiting or running
-	Requests map[string]uint64 `json:"requests"` // by code
-	Met      uint64            `json:"deadlines_met"`
-	Missed   uint64            `json:"deadlines_missed"` // answered late, given up, or refused
-	Slack    engine.Time       `json:"least_slack_ns"`   // of those that wait or run with a deadline; below 0 it has passed
-	Deadline bool              `json:"has_slack"`        // there are some
-	Last     int64             `json:"last_ms"`          // when the last request came, ms since 1970; 0: none has
-	Samples  uint64            `json:"samples"`          // that have a result
-	Exits    []uint64          `json:"exits"`            // samples by the exit taken
-	Latency  []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
-	Success  Durations         `json:"success"`
-	Fail     Durations         `json:"fail"`
-	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
-	Compute  Durations         `json:"compute"` // of answers: in segments
-	Pending  int64             `json:"pending"` // samples of which no segment has begun
-	Batches  uint64            `json:"batches"`
-	Sizes    map[int]Durations `json:"sizes"` // batches by size
+	Name      string            `json:"name"`
+	Version   string            `json:"version"`
+	Ready     bool              `json:"ready"`
+	Device    string            `json:"device"` // its name among Devices
+	SLO       engine.Time       `json:"slo_ns"`
+	Queued    int64             `json:"queued"`    // waiting or running
+	Saturated uint64            `json:"saturated"` // samples with values beyond the network's scale, which were cut
+	Requests  map[string]uint64 `json:"requests"`  // by code
+	Met       uint64            `json:"deadlines_met"`
+	Missed    uint64            `json:"deadlines_missed"` // answered late, given up, or refused
+	Slack     engine.Time       `json:"least_slack_ns"`   // of those that wait or run with a deadline; below 0 it has passed
+	Deadline  bool              `json:"has_slack"`        // there are some
+	Last      int64             `json:"last_ms"`          // when the last request came, ms since 1970; 0: none has
+	Samples   uint64            `json:"samples"`          // that have a result
+	Exits     []uint64          `json:"exits"`            // samples by the exit taken
+	Latency   []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
+	Success   Durations         `json:"success"`
+	Fail      Durations         `json:"fail"`
+	Queue     Durations         `json:"queue"`   // of answers: waiting, at first and between segments
+	Compute   Durations         `json:"compute"` // of answers: in segments
+	Pending   int64             `json:"pending"` // samples of which no segment has begun
+	Batches   uint64            `json:"batches"`
+	Sizes     map[int]Durations `json:"sizes"` // batches by size
 	// Executions are launches by the size they began with, and their segments' time. A batch that others join counts with them.
 	Executions map[int]Durations `json:"executions"`
 	Busy       uint64            `json:"busy_ns"` // the device with them
@@ -269,7 +270,7 @@ func (w *watch) state() ModelState {
 	st := w.st
 	st.Requests, st.Sizes, st.Executions = maps.Clone(st.Requests), maps.Clone(st.Sizes), maps.Clone(st.Executions)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
-	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
+	st.Ready, st.Queued, st.Saturated = w.m.alive(), w.m.queued.Load(), w.m.saturated.Load()
 	if st.Deadline = len(w.deadlines) > 0; st.Deadline {
 		st.Slack = slices.Min(slices.Collect(maps.Values(w.deadlines))) - w.m.on.server.Now()
 	}

@@ -108,6 +108,13 @@ func contents(name, datatype string, c *oip.InferTensorContents) ([]byte, error)
 		for _, v := range c.GetFp32Contents() {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 		}
+	case "UINT8":
+		for _, v := range c.GetUintContents() {
+			if v > math.MaxUint8 {
+				return nil, refuse(Invalid, "input %q: %d is no UINT8", name, v)
+			}
+			out = append(out, byte(v))
+		}
 	case "INT16":
 		for _, v := range c.GetIntContents() {
 			if v != int32(int16(v)) {
@@ -116,7 +123,7 @@ func contents(name, datatype string, c *oip.InferTensorContents) ([]byte, error)
 			out = binary.LittleEndian.AppendUint16(out, uint16(v))
 		}
 	default:
-		return nil, refuse(Invalid, "input %q is of %s: expected FP32 or INT16", name, datatype)
+		return nil, refuse(Invalid, "input %q is of %s: expected one of %v", name, datatype, inputTypes())
 	}
 	return out, nil
 }

@@ -34,6 +34,7 @@ type loadCmd struct {
 	Batch    int           `default:"1" help:"Samples of a request."`
 	Priority int           `help:"Priority to send, 1 the highest; default: the model's."`
 	Theta    string        `help:"Exit threshold to send; default: the model's."`
+	Stream   bool          `help:"Send each request on a stream of its own (ModelStreamInfer, grpc:// or grpcs://), which brings every exit's answer as it is passed."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the random inputs."`
 	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token to send."`
 	CA       string        `name:"ca" placeholder:"FILE" type:"existingfile" help:"CA certificates (PEM) for the server; default: the system's."`
@@ -117,10 +118,12 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 		return nil, "", errors.New("--rate and --process are for an open loop, without --closed and --arrivals; --arrivals has its own number of requests, without --n")
 	case c.Batch < 1 || c.Batch > maxRequests || c.Priority < 0:
 		return nil, "", fmt.Errorf("--batch %d, --priority %d: expected at least 1 sample, and no negative priority", c.Batch, c.Priority)
+	case c.Stream && !strings.HasPrefix(c.URL, "grpc"):
+		return nil, "", fmt.Errorf("--stream: %s has no streams: expected grpc:// or grpcs://", c.URL)
 	case c.Labels != "" && c.Data == "":
 		return nil, "", errors.New("--labels: of --data, which is missing")
 	}
-	l = &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Priority: c.Priority, Batch: c.Batch, Seed: c.Seed}
+	l = &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Priority: c.Priority, Stream: c.Stream, Batch: c.Batch, Seed: c.Seed}
 	if c.Data != "" {
 		l.Samples = c.samples
 	}
@@ -227,11 +230,15 @@ func (d *loadDoc) print(e *cli.Env) error {
 		t.Add(r.name, strconv.Itoa(r.n))
 	}
 	t.Add("left at exit", strings.Trim(fmt.Sprint(d.Exits), "[]"))
-	if d.Latency.Avg >= 0 {
-		t.Add("latency average", report.Ns(d.Latency.Avg))
-		t.Add("  p50", report.Ns(d.Latency.P50))
-		t.Add("  p99", report.Ns(d.Latency.P99))
+	show := func(name string, l *drive.Latencies) {
+		if l != nil && l.Avg >= 0 {
+			t.Add(name+" average", report.Ns(l.Avg))
+			t.Add("  p50", report.Ns(l.P50))
+			t.Add("  p99", report.Ns(l.P99))
+		}
 	}
+	show("latency", &d.Latency)
+	show("to the first exit", d.First)
 	if d.Accuracy != nil {
 		t.Add("accuracy", fmt.Sprintf("%.1f %%", 100**d.Accuracy))
 	}

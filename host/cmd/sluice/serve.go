@@ -34,6 +34,7 @@ type serveCmd struct {
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Samples of a model that wait or run at the same time; more are refused with a retry time."`
+	Strict     bool          `help:"End where a model cannot be loaded. Otherwise the index lists it as UNAVAILABLE with the reason, and the others serve."`
 	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must send; it is read again when it changes."`
 	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports, with --key; it, the key and --client-ca are read again when they change."`
 	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
@@ -79,6 +80,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		if i.Missing {
 			about.Warning = recipe.Warning
 		} else if !i.Floats {
+			about.Pixel = i.Preprocess.Pixel
 			about.Pixels, err = i.Preprocess.Text()
 		}
 		return about, err
@@ -110,9 +112,17 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
+	var named error
 	for _, m := range c.Models {
-		if err := s.Add(m); err != nil {
+		err := s.Add(m)
+		if err != nil && (c.Strict || !errors.Is(err, serve.ErrName)) {
 			return cli.Coded(cli.Input, err)
+		}
+		named = errors.Join(named, err)
+	}
+	if named != nil {
+		if e.Log.Error("some files are no models", "err", named); len(s.Index()) == 0 {
+			return cli.Coded(cli.Input, named)
 		}
 	}
 	var ports [3]net.Listener
@@ -215,14 +225,17 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 	for serving := true; serving; {
 		select {
 		case err = <-loaded:
-			if serving = err == nil; err != nil {
+			var names []string
+			for _, i := range s.Index() {
+				if i.State == "READY" {
+					names = append(names, i.Name+":"+i.Version)
+				}
+			}
+			if serving = err == nil || len(names) > 0 && !c.Strict; !serving {
 				err = cli.Coded(cli.Input, err)
 				break
 			}
-			var names []string
-			for _, i := range s.Index() {
-				names = append(names, i.Name+":"+i.Version)
-			}
+			err = nil // the log has it, and the index
 			fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
 				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
 		case <-e.Ctx.Done():

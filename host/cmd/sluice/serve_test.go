@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -78,6 +79,47 @@ func TestServeDevices(t *testing.T) {
 	for device, answers := range seen {
 		if a, b := fmt.Sprint(seen["soft"]), fmt.Sprint(answers); a != b {
 			t.Errorf("soft answers\n%s\n%s\n%s", a, device, b)
+		}
+	}
+}
+
+// TestServeBadFiles: one bad file in the repository is listed, and ends the command where that is asked for, or where there is no
+// other.
+func TestServeBadFiles(t *testing.T) {
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, good := t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(bad, "cut.sluice"), filepath.Join(good, "cut.sluice"), filepath.Join(good, "stats.sluice")} {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bundle.WriteFile(filepath.Join(good, "tiny.sluice"), b); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir    string
+		strict bool
+		serves bool
+	}{{good, false, true}, {good, true, false}, {bad, false, false}, {bad + "/none", false, false}} {
+		cmd := serveCmd{Models: []string{c.dir}, Strict: c.strict, Device: "soft", HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: 8, Grace: 1 << 40, MaxBytes: 1 << 26, MaxMemory: 1 << 30, MaxSamples: 64, MaxConns: 16}
+		ctx, stop := context.WithCancel(t.Context())
+		out, in := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- cmd.Run(&cli.Env{Ctx: ctx, Stdout: in, Stderr: io.Discard, Log: slog.New(slog.DiscardHandler)})
+			in.Close()
+		}()
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		stop()
+		if err := <-ended; (err == nil) != c.serves || addresses.MatchString(line) != c.serves {
+			t.Errorf("%s, strict %v: %q, %v: expected that it serves: %v", c.dir, c.strict, line, err, c.serves)
 		}
 	}
 }

@@ -45,6 +45,7 @@ type Question struct {
 	Theta string        // exit_threshold; "": the model's
 	// Priority is 1 for the highest; 0: the model's.
 	Priority int
+	Stream   bool // on a stream of its own, each exit's answer as it comes
 }
 
 // Ending is how a request ended, as the client sees it.
@@ -64,6 +65,35 @@ type Reply struct {
 	Ending         Ending
 	Exits, Classes []int
 	Why            string
+	First          time.Time // of a stream: when its first answer came
+}
+
+// wrong is the reply as an error of the server's.
+func (r *Reply) wrong(format string, a ...any) {
+	*r = Reply{Ending: Errored, Why: fmt.Sprintf(format, a...)}
+}
+
+// check makes an error of an answer that cannot be true.
+func (r *Reply) check(q *Question) {
+	exits := q.Model.exits()
+	for name, got := range map[string][]int{"exit": r.Exits, "class": r.Classes} {
+		if got != nil && len(got) != q.Batch {
+			r.wrong("the answer's %s has %d values for %d samples", name, len(got), q.Batch)
+		}
+	}
+	for _, exit := range r.Exits {
+		if exit < 0 || exit >= exits {
+			r.wrong("the answer is of exit %d: expected 0..%d", exit, exits-1)
+		}
+	}
+}
+
+// exits is how many a model has, at most maxExits.
+func (m *Model) exits() int {
+	if n, err := strconv.Atoi(m.Params["exits"]); err == nil && n > 0 && n < maxExits {
+		return n
+	}
+	return maxExits
 }
 
 // Server is one to be asked.
@@ -85,7 +115,8 @@ type Load struct {
 	Theta   string
 	// Priority is 1 for the highest; 0: the model's.
 	Priority int
-	Batch    int // samples of a request; 0: 1
+	Stream   bool // each request on a stream of its own, over gRPC
+	Batch    int  // samples of a request; 0: 1
 	// Samples makes samples of the model's one input, in its datatype, and their classes where they are known; nil: they are
 	// drawn. Requests take them in turn.
 	Samples func(*Model) (data [][]byte, labels []int, err error)
@@ -99,7 +130,8 @@ type Result struct {
 	Exits   []int  `json:"exits"`   // of each sample, where the server says so
 	Classes []int  `json:"classes"` // the same
 	Due     int64  `json:"due_ns"`
-	Latency int64  `json:"latency_ns"` // from when it was due
+	Latency int64  `json:"latency_ns"`         // from when it was due
+	First   int64  `json:"first_ns,omitempty"` // the same of a stream's first answer
 	Ending  string `json:"ending"`
 	Why     string `json:"why,omitempty"`
 }
@@ -113,29 +145,30 @@ type Latencies struct {
 
 // Summary counts. What only the server knows is null: the keys are those of sluice run.
 type Summary struct {
-	Paced      string    `json:"-"` // of the server's figures, where it says so
-	Requests   int       `json:"requests"`
-	OnTime     int       `json:"on_time"`
-	Late       int       `json:"late"`
-	Dropped    int       `json:"dropped"`
-	Refused    int       `json:"refused"`
-	Cancelled  int       `json:"cancelled"`
-	Errors     int       `json:"errors"`
-	Violations int       `json:"violations"` // all but on_time and cancelled
-	Exits      []int     `json:"exits"`      // answers by exit, where the server says so
-	Latency    Latencies `json:"latency"`
-	Goodput    float64   `json:"goodput"`   // on_time a second, to the last end
-	Rate       float64   `json:"rate"`      // asked, a second
-	SentLate   int       `json:"sent_late"` // more than 1 ms after they were due
-	Accuracy   *float64  `json:"accuracy"`
-	Float      *float64  `json:"accuracy_float"`
-	Busy       *float64  `json:"busy"`
-	MACUtil    *float64  `json:"mac_util"`
-	Bytes      *uint64   `json:"bytes"`
-	Calls      *int      `json:"calls"`
-	Preempted  *int      `json:"preemptions"`
-	Cycles     *uint64   `json:"cycles"`
-	Results    []Result  `json:"results"`
+	Paced      string     `json:"-"` // of the server's figures, where it says so
+	Requests   int        `json:"requests"`
+	OnTime     int        `json:"on_time"`
+	Late       int        `json:"late"`
+	Dropped    int        `json:"dropped"`
+	Refused    int        `json:"refused"`
+	Cancelled  int        `json:"cancelled"`
+	Errors     int        `json:"errors"`
+	Violations int        `json:"violations"` // all but on_time and cancelled
+	Exits      []int      `json:"exits"`      // answers by exit, where the server says so
+	Latency    Latencies  `json:"latency"`
+	First      *Latencies `json:"first,omitempty"` // of streams: to the first answer
+	Goodput    float64    `json:"goodput"`         // on_time a second, to the last end
+	Rate       float64    `json:"rate"`            // asked, a second
+	SentLate   int        `json:"sent_late"`       // more than 1 ms after they were due
+	Accuracy   *float64   `json:"accuracy"`
+	Float      *float64   `json:"accuracy_float"`
+	Busy       *float64   `json:"busy"`
+	MACUtil    *float64   `json:"mac_util"`
+	Bytes      *uint64    `json:"bytes"`
+	Calls      *int       `json:"calls"`
+	Preempted  *int       `json:"preemptions"`
+	Cycles     *uint64    `json:"cycles"`
+	Results    []Result   `json:"results"`
 }
 
 // late is how much later than due a request may be sent before it counts as sent late: then this machine is the bottleneck.
@@ -171,13 +204,17 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 			sum.SentLate++
 			mu.Unlock()
 		}
-		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Batch: max(1, l.Batch), Theta: l.Theta, Priority: l.Priority}
+		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Batch: max(1, l.Batch), Theta: l.Theta, Priority: l.Priority, Stream: l.Stream}
 		if l.SLO > 0 {
 			q.SLO = max(time.Microsecond, l.SLO-(time.Since(start)-due))
 		}
 		r := s.Infer(ctx, q)
 		took := time.Since(start) - due
+		r.check(q)
 		results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
+		if !r.First.IsZero() {
+			results[i].First = (r.First.Sub(start) - due).Nanoseconds()
+		}
 		mu.Lock()
 		ended++
 		if l.Ended != nil {
@@ -213,7 +250,7 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 		close(next)
 	}
 	all.Wait()
-	if exits, err := strconv.Atoi(m.Params["exits"]); err == nil && exits > 0 && exits <= maxExits {
+	if exits := m.exits(); exits < maxExits {
 		sum.Exits = make([]int, exits)
 	}
 	sum.count(results)
@@ -286,10 +323,9 @@ func (l *Load) ending(e Ending, took time.Duration) string {
 }
 
 func (s *Summary) count(results []Result) {
-	s.Results, s.Latency = results, Latencies{-1, -1, -1}
-	var took []int64
+	s.Results = results
+	var took, begun []int64
 	last, first := int64(1), results[0].Due
-	total := 0.0
 	for i := range results {
 		r := &results[i]
 		last = max(last, r.Due+r.Latency)
@@ -310,15 +346,14 @@ func (s *Summary) count(results []Result) {
 		if r.Ending != "on_time" && r.Ending != "late" {
 			continue
 		}
-		took = append(took, r.Latency)
-		total += float64(r.Latency)
+		if took = append(took, r.Latency); r.First > 0 {
+			begun = append(begun, r.First)
+		}
 		for _, exit := range r.Exits {
-			for exit >= len(s.Exits) && exit < maxExits {
+			for exit >= len(s.Exits) {
 				s.Exits = append(s.Exits, 0)
 			}
-			if exit >= 0 && exit < len(s.Exits) {
-				s.Exits[exit]++
-			}
+			s.Exits[exit]++
 		}
 	}
 	s.Violations = s.Requests - s.OnTime - s.Cancelled
@@ -326,11 +361,23 @@ func (s *Summary) count(results []Result) {
 	if over := results[len(results)-1].Due - first; over > 0 {
 		s.Rate = float64(len(results)-1) / (float64(over) / 1e9)
 	}
-	if len(took) > 0 {
-		slices.Sort(took)
-		at := func(q float64) int64 { return took[max(0, int(math.Ceil(q*float64(len(took))))-1)] }
-		s.Latency = Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
+	if s.Latency = latencies(took); begun != nil {
+		of := latencies(begun)
+		s.First = &of
 	}
+}
+
+func latencies(took []int64) Latencies {
+	if len(took) == 0 {
+		return Latencies{-1, -1, -1}
+	}
+	slices.Sort(took)
+	total := 0.0
+	for _, t := range took {
+		total += float64(t)
+	}
+	at := func(q float64) int64 { return took[max(0, int(math.Ceil(q*float64(len(took))))-1)] }
+	return Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
 }
 
 // drawn is how many different inputs are sent, and drawnBytes how much memory they may take.

@@ -100,7 +100,7 @@ func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
 // wants are those of exit and class that a model has: the rest need not be sent.
 func (q *Question) wants() (out []string) {
 	for _, t := range q.Model.Outputs {
-		if t.Name == "exit" || t.Name == "class" {
+		if t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class") {
 			out = append(out, t.Name)
 		}
 	}
@@ -199,6 +199,9 @@ type tensorDoc struct {
 const headerLength = "Inference-Header-Content-Length"
 
 func (r *rest) Infer(ctx context.Context, q *Question) Reply {
+	if q.Stream {
+		return Reply{Ending: Errored, Why: "REST has no streams: expected a server at grpc:// or grpcs://"}
+	}
 	doc := struct {
 		ID      string         `json:"id"`
 		Params  map[string]any `json:"parameters,omitempty"`
@@ -213,20 +216,20 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 	}
 	head, err := json.Marshal(doc)
 	if err != nil {
-		return Reply{Errored, nil, nil, err.Error()}
+		return Reply{Ending: Errored, Why: err.Error()}
 	}
 	body := bytes.Join(append([][]byte{head}, q.Data...), nil)
 	code, header, text, err := r.do(ctx, http.MethodPost, "/v2/models/"+url.PathEscape(q.Model.Name)+"/infer",
 		http.Header{headerLength: {strconv.Itoa(len(head))}, "Content-Type": {"application/octet-stream"}}, body)
 	switch {
 	case ctx.Err() != nil:
-		return Reply{Cancelled, nil, nil, "cancelled"}
+		return Reply{Ending: Cancelled, Why: "cancelled"}
 	case err != nil:
-		return Reply{Errored, nil, nil, err.Error()}
+		return Reply{Ending: Errored, Why: err.Error()}
 	case code == http.StatusOK:
 		return readREST(header, text)
 	}
-	why := Reply{Errored, nil, nil, fmt.Sprintf("%d %s", code, strings.TrimSpace(string(text)))}
+	why := Reply{Ending: Errored, Why: fmt.Sprintf("%d %s", code, strings.TrimSpace(string(text)))}
 	switch code {
 	case http.StatusGatewayTimeout:
 		why.Ending = Expired
@@ -237,11 +240,11 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 }
 
 func readREST(header http.Header, text []byte) Reply {
-	out, n := Reply{Answered, nil, nil, ""}, len(text)
+	out, n := Reply{}, len(text)
 	if length := header.Get(headerLength); length != "" {
 		var err error
 		if n, err = strconv.Atoi(length); err != nil || n < 0 || n > len(text) {
-			return Reply{Errored, nil, nil, "the answer is shorter than it says"}
+			return Reply{Ending: Errored, Why: "the answer is shorter than it says"}
 		}
 	}
 	var doc struct {
@@ -249,15 +252,15 @@ func readREST(header http.Header, text []byte) Reply {
 	}
 	tail := text[n:]
 	if err := json.Unmarshal(text[:n], &doc); err != nil {
-		return Reply{Errored, nil, nil, "the answer's JSON: " + err.Error()}
+		return Reply{Ending: Errored, Why: "the answer's JSON: " + err.Error()}
 	}
 	if len(doc.Outputs) == 0 {
-		return Reply{Errored, nil, nil, "the answer has no outputs"}
+		return Reply{Ending: Errored, Why: "the answer has no outputs"}
 	}
 	for _, o := range doc.Outputs {
 		size, _ := o.Parameters["binary_data_size"].(float64)
 		if size < 0 || int(size) > len(tail) {
-			return Reply{Errored, nil, nil, "the answer is shorter than it says"}
+			return Reply{Ending: Errored, Why: "the answer is shorter than it says"}
 		}
 		out.take(o.Name, tail[:int(size)])
 		tail = tail[int(size):]
@@ -321,12 +324,20 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	for _, name := range q.wants() {
 		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: name})
 	}
-	var trailer metadata.MD
-	a, err := r.client.ModelInfer(ctx, m, grpc.Trailer(&trailer))
-	if err != nil {
-		return Reply{failed(ctx, err, len(trailer) > 0), nil, nil, err.Error()}
+	var (
+		trailer metadata.MD
+		out     Reply
+		a       *oip.ModelInferResponse
+		err     error
+	)
+	if q.Stream {
+		a, out.First, err = r.stream(ctx, m, grpc.Trailer(&trailer))
+	} else {
+		a, err = r.client.ModelInfer(ctx, m, grpc.Trailer(&trailer))
 	}
-	out := Reply{Answered, nil, nil, ""}
+	if err != nil {
+		return Reply{Ending: failed(ctx, err, len(trailer) > 0), Why: err.Error()}
+	}
 	for i, o := range a.Outputs {
 		if i < len(a.RawOutputContents) {
 			out.take(o.Name, a.RawOutputContents[i])
@@ -335,13 +346,54 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
+// stream asks on a stream: the answer is the last one that has outputs, first is when the first came.
+func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...grpc.CallOption) (a *oip.ModelInferResponse, first time.Time, err error) {
+	ss, err := r.client.ModelStreamInfer(ctx, opts...)
+	if err == nil && ss.Send(m) == nil { // what was wrong with it Recv says
+		err = ss.CloseSend()
+	}
+	for err == nil {
+		var got *oip.ModelStreamInferResponse
+		if got, err = ss.Recv(); got.GetErrorMessage() != "" && err == nil {
+			err = told(got.ErrorMessage)
+		} else if err == nil && len(got.GetInferResponse().GetOutputs()) > 0 {
+			if a = got.InferResponse; first.IsZero() {
+				first = time.Now()
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		if err = nil; a == nil {
+			err = errors.New("the stream ended without an answer")
+		}
+	}
+	return a, first, err
+}
+
+// told is an error that a server told in a stream's message, which begins with its code.
+type told string
+
+func (e told) Error() string { return string(e) }
+
+// GRPCStatus is what grpc/status looks for.
+func (e told) GRPCStatus() *status.Status {
+	name, _, _ := strings.Cut(string(e), ":")
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		if c.String() == name {
+			return status.New(c, string(e))
+		}
+	}
+	return status.New(codes.Unknown, string(e))
+}
+
 // failed is how a call ended. answered tells whether the server said so: Unavailable is also what gRPC calls a server that
 // is not there.
 func failed(ctx context.Context, err error, answered bool) Ending {
+	_, said := errors.AsType[told](err)
 	switch code := status.Code(err); {
 	case code == codes.DeadlineExceeded:
 		return Expired
-	case code == codes.ResourceExhausted, code == codes.Unavailable && answered:
+	case code == codes.ResourceExhausted, code == codes.Unavailable && (answered || said):
 		return Refused
 	case code == codes.Canceled:
 		return Cancelled

@@ -6,11 +6,12 @@
 // Lane j is skewed by j cycles: a_i[j] and swap_i[j] arrive j cycles after lane 0's. Weights are double-buffered:
 // load_i writes the shadow weights of all lanes; swap_i[j] makes lane j's shadow its weight, for the operand that
 // arrives with it.
-// DSP48E2: the same in cells of UltraScale+ (hw/xilinx/int8), where yosys infers the multiplier alone.
+// CELLS: the same in cells of UltraScale+ (hw/xilinx/int8), where yosys infers the multiplier alone.
 // Latency: p_o leaves LEN + 2 cycles after lane 0's operand.
 module mac_segment #(
   parameter int unsigned LEN     = 4,
   parameter bit          DSP48E2 = 1'b0,
+  parameter bit          CELLS   = DSP48E2,  // 0: written out for any tool, as sim/formal reads it
   localparam int unsigned S = DSP48E2 ? 18 : 17,
   localparam int unsigned W = S + 8
 ) (
@@ -21,7 +22,7 @@ module mac_segment #(
   input  logic [LEN*W-1:0] w_i,
   output logic [2*S-1:0]   p_o
 );
-  if (DSP48E2) begin : gen_cells
+  if (CELLS) begin : gen_cells
     mac_segment_dsp48e2 #(.LEN(LEN)) u_cells (.clk_i, .a_i, .swap_i, .load_i, .w_i, .p_o);
   end else begin : gen_mac
     localparam logic signed [2*S-1:0] HEAD = (2 * S)'(1) << (S - 1);

@@ -87,10 +87,12 @@ run: build cosim ## serves the zoo network on the Verilated NPU, serial and flui
 .PHONY: lint lint-rtl lint-go
 lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
+	@diff <(grep '^hw/' hw/rtl/int8/files.f | sort) <(ls hw/rtl/int8/*.sv hw/xilinx/int8/*.sv | sort) || { echo "hw/rtl/int8/files.f is not the list of hw/rtl/int8/*.sv and hw/xilinx/int8/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
 	@echo "verilator --lint-only -Wall: clean"
 	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
 	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
+	@for top in 'mac_packed LEN=13' 'mac_packed LEN=13 DSP48E2=1' requant; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/int8/files.f sim/cells/dsp48e2.v -- $$top; done >/dev/null
 	@echo "slang, on tiny, zc706 and zcu104 too: clean"
 
 lint: lint-rtl lint-go ## Verilator -Wall, slang, gofumpt, go vet, staticcheck

@@ -78,6 +78,7 @@ one() {
   stamp=build/mutants/noticed/$( (sed -n "$1p" sim/mutants.txt
     cat hw/rtl/*.sv hw/xilinx/*.sv sim/checkers/*.sv sim/bench.sh sim/bench/*.hpp sim/*.hpp sim/include/*.hpp
     if [[ $bench == npu || $bench == npu:* || $bench == checked ]]; then watcher; fi
+    [[ $file != hw/*/int8/* ]] || cat hw/*/int8/*.sv
     [[ $bench != timing:* ]] || cat hw/syn/synth.sh hw/syn/*.go hw/syn/{timing,cmd/timing}/*.go hw/syn/results/timing/*
     cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v sim/formal/* 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
   if [[ -e $stamp ]]; then
@@ -107,7 +108,7 @@ one() {
       return 1
     fi
   elif [[ $bench == formal ]]; then
-    if SLUICE_REGS=$work/$file SLUICE_FORMAL=$work/formal timeout 600 sim/formal/run.sh >"$work/log" 2>&1; then
+    if SLUICE_FORMAL_TREE=$work SLUICE_FORMAL=$work/formal timeout 600 sim/formal/run.sh >"$work/log" 2>&1; then
       echo "mutants: $bench: not noticed: $expression" >&2
       return 1
     fi

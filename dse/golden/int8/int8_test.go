@@ -3,9 +3,11 @@ package int8
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,6 +23,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
 )
+
+var update = flag.Bool("update", false, "write the vectors of sim/bench/requant")
 
 // drawn is a random float network of some layers and a head. Fused asks for residuals, functions and products too, which
 // a quantised file has only with a rounding in between.
@@ -782,4 +786,59 @@ func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) 
 		}
 	}
 	return right, float
+}
+
+// TestRequantVectors holds the vectors of the bench of hw/rtl/int8/requant.sv to the definition. A line is acc, bias, mul,
+// shift, residual, product, a, b, d, s, zero, lo, hi, and the code. There is no product in one layer here: its codes are by
+// the rounding alone.
+func TestRequantVectors(t *testing.T) {
+	const file, vectors = "../../../sim/bench/requant/vectors.txt", 600
+	rng := rand.New(rand.NewPCG(34, 8))
+	factor := func() int32 {
+		if rng.IntN(3) == 0 {
+			return 1 << rng.IntN(17)
+		}
+		return rng.Int32N(1 << 17)
+	}
+	var text bytes.Buffer
+	for k := range vectors {
+		scale := quant.Scaling{Mul: factor(), Shift: uint8(rng.IntN(quant.MaxShift + 1))}
+		if k%2 == 0 { // so that the code is no end
+			scale.Shift = uint8(bits.Len32(uint32(scale.Mul)) + rng.IntN(12))
+		}
+		size := min(29, int(scale.Shift)-bits.Len32(uint32(scale.Mul))+9+8*(k%3/2))
+		acc, bias, res := rng.Int32N(2<<max(size, 0))-1<<max(size, 0), rng.Int32N(2001)-1000, rng.IntN(256)-128
+		l := &quant.Layer8{Scales: []quant.Scaling{scale}, Lo: math.MinInt8, Hi: math.MaxInt8}
+		if k%4 == 3 {
+			l.Lo, l.Hi = int16(rng.IntN(128)-128), int16(rng.IntN(128))
+		}
+		after := &posted{end: &end{l: l, zero: int64(rng.IntN(256) - 128), least: math.MinInt64, most: math.MaxInt64}}
+		sum, product, a, b, d, s := int64(acc)+int64(bias), 0, int64(1), int64(0), int64(0), uint8(0)
+		var code int16
+		switch k % 5 {
+		case 0, 1:
+			l.Sum = &quant.Sum{A: factor(), B: factor(), Shift: uint8(8 + rng.IntN(12))}
+			after.residualZero = int64(rng.IntN(256) - 128)
+			a, b, s, d = int64(l.Sum.A), int64(l.Sum.B), l.Sum.Shift, -after.residualZero*int64(l.Sum.B)
+			code = after.of(sum, 0, int16(res))
+		case 2:
+			product, a, s, d = 1, int64(factor()), uint8(rng.IntN(36)), int64(rng.IntN(256)-127)
+			code = after.code(quant.RoundEven(after.half(scale.Of(sum))*(int64(res)+d)*a, s))
+		default:
+			code = after.of(sum, 0, 0)
+		}
+		fmt.Fprintln(&text, acc, bias, scale.Mul, scale.Shift, res, product, a, b, d, s, after.zero, l.Lo, l.Hi, code)
+	}
+	if *update {
+		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(stored, text.Bytes()) {
+		t.Errorf("%s is not what the definition gives: -update", file)
+	}
 }

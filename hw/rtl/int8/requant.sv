@@ -1,0 +1,113 @@
+// The end of an int8 lane, a word a cycle: an accumulator becomes a code. With rnd as round_even has it,
+//   t = sat16(rnd((acc + bias) * mul, sh)), where acc + bias has 32 bits,
+//   u = sat16(rnd(t * a + res * b + d, s)), or with product_i sat16(rnd(t * (res + d) * a, s)),
+//   y = clamp(u + zero).
+// Of a layer without a residual, a is 1 and b, d, s, product_i are 0. A curve takes u. What is a channel's (bias, mul, sh)
+// and res come with acc; what is a layer's is stable while words of it are on their way.
+// Four multipliers, each within one DSP48: two for 32 x 17 bits, one a factor behind them.
+// Latency 20 cycles under en_i (u_o: 19).
+module requant (
+  input  logic        clk_i,
+  input  logic        en_i,
+  input  logic [31:0] acc_i,
+  input  logic [31:0] bias_i,
+  input  logic [16:0] mul_i,      // unsigned
+  input  logic [5:0]  sh_i,       // at most 47
+  input  logic [7:0]  res_i,
+  // the layer's
+  input  logic        product_i,
+  input  logic [16:0] a_i,        // unsigned
+  input  logic [16:0] b_i,        // unsigned
+  input  logic [31:0] d_i,
+  input  logic [5:0]  s_i,        // at most 47
+  input  logic [7:0]  zero_i,
+  input  logic [7:0]  lo_i,
+  input  logic [7:0]  hi_i,
+  output logic [15:0] u_o,
+  output logic [7:0]  y_o
+);
+  // ---- 32 x 17 bits: the upper part's multiplier adds what the lower one's has above bit 17
+  logic signed [31:0] sum_q;
+  logic [16:0]        mul1_q;
+  logic signed [17:0] low_q, mul2_q, mul3_q;
+  logic signed [14:0] high2_q, high3_q;
+  logic signed [35:0] low_m_q, low_p_q;
+  logic signed [32:0] high_m_q, high_p_q;
+  logic [16:0]        low5_q;
+  always_ff @(posedge clk_i) begin
+    if (en_i) begin
+      sum_q <= acc_i + bias_i;
+      mul1_q <= mul_i;
+      low_q <= {1'b0, sum_q[16:0]};
+      high2_q <= sum_q[31:17];
+      mul2_q <= {1'b0, mul1_q};
+      low_m_q <= low_q * mul2_q;
+      high3_q <= high2_q;
+      mul3_q <= mul2_q;
+      low_p_q <= low_m_q;
+      high_m_q <= high3_q * mul3_q;
+      high_p_q <= high_m_q + 33'(low_p_q >>> 17);
+      low5_q <= low_p_q[16:0];
+    end
+  end
+
+  // what comes with a word, at the stages that use it
+  localparam int unsigned SH = 5;     // register of the product
+  localparam int unsigned RES = 9;    // of t
+  logic [5:0]        sh_q[SH];
+  logic signed [7:0] res_q[RES+3];
+  always_ff @(posedge clk_i) begin
+    if (en_i) begin
+      sh_q[0] <= sh_i;
+      for (int unsigned i = 1; i < SH; i++) sh_q[i] <= sh_q[i-1];
+      res_q[0] <= res_i;
+      for (int unsigned i = 1; i < RES + 3; i++) res_q[i] <= res_q[i-1];
+    end
+  end
+
+  logic signed [15:0] t;
+  round_even #(.W(49)) u_first (
+    .clk_i, .en_i, .x_i({high_p_q[31:0], low5_q}), .sh_i(sh_q[SH-1]), .y_o(t)
+  );
+
+  // ---- t * a + d + res * b, or t * (res + d) * a
+  logic signed [15:0] t_q;
+  logic signed [17:0] factor_q, factor2_q;
+  logic signed [33:0] m1_q, p1_q, add_q, add2_q;
+  logic signed [23:0] other_q;
+  logic signed [41:0] m2_q, sum2_q;
+  always_ff @(posedge clk_i) begin
+    if (en_i) begin
+      t_q <= t;
+      factor_q <= product_i ? 18'(res_q[RES-1]) + 18'($signed(d_i[8:0])) : {1'b0, a_i};
+      m1_q <= t_q * factor_q;
+      p1_q <= m1_q + (product_i ? '0 : 34'($signed(d_i)));
+      other_q <= product_i ? p1_q[23:0] : 24'(res_q[RES+2]);
+      factor2_q <= {1'b0, product_i ? a_i : b_i};
+      add_q <= product_i ? '0 : p1_q;
+      m2_q <= other_q * factor2_q;
+      add2_q <= add_q;
+      sum2_q <= m2_q + 42'(add2_q);
+    end
+  end
+
+  logic signed [15:0] u;
+  round_even #(.W(42)) u_second (.clk_i, .en_i, .x_i(sum2_q), .sh_i(s_i), .y_o(u));
+
+  // ---- the code
+  logic signed [16:0] code;
+  logic signed [7:0]  y_q;
+  assign code = 17'(u) + 17'($signed(zero_i));
+  always_ff @(posedge clk_i) begin
+    if (en_i) begin
+      if (code < 17'($signed(lo_i))) y_q <= lo_i;
+      else if (code > 17'($signed(hi_i))) y_q <= hi_i;
+      else y_q <= code[7:0];
+    end
+  end
+  assign u_o = u;
+  assign y_o = y_q;
+
+  logic unused;
+  assign unused = high_p_q[32];
+endmodule

@@ -48,9 +48,15 @@ func script(t *testing.T, args ...string) string {
 	return lines[len(lines)-1]
 }
 
+// images has what opts has made: an image is built once, however many tests boot it.
+var images = map[string]Opts{}
+
 // opts are the image and the RTL it is for.
 func opts(t *testing.T, board string) Opts {
 	t.Helper()
+	if o, made := images[board]; made {
+		return o
+	}
 	b, err := boards.Load(board)
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +66,12 @@ func opts(t *testing.T, board string) Opts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Opts{
+	o := Opts{
 		Board: b, Image: filepath.Join(root(t), "build", "image", board), Plugin: plugin,
 		Cosim: filepath.Join(root(t), script(t, "sim/build.sh", "tiny")),
 	}
+	images[board] = o
+	return o
 }
 
 // run is one run of sluice board as the console shows it.
@@ -90,7 +98,7 @@ type served struct {
 
 var end = regexp.MustCompile(`(?m)^SLUICE-END (\S+) (\d+)\n`)
 
-// boot boots and cuts the console at the ends of the runs.
+// boot boots and cuts the console at the ends of the runs. A last one that serves has none: it is called, then switched off.
 func boot(t *testing.T, o Opts) []run {
 	t.Helper()
 	text, err := Run(t.Context(), o)
@@ -111,8 +119,12 @@ func boot(t *testing.T, o Opts) []run {
 		runs = append(runs, r)
 		at = m[1]
 	}
-	if len(runs) != len(o.Run) {
-		t.Fatalf("%d runs of %d\n%s", len(runs), len(o.Run), text)
+	want := len(o.Run)
+	if o.Call != nil {
+		want--
+	}
+	if len(runs) != want {
+		t.Fatalf("%d runs have ended, expected %d\n%s", len(runs), want, text)
 	}
 	return runs
 }
@@ -136,9 +148,9 @@ func golden(t *testing.T, r run, n int) {
 }
 
 // TestBoards: both images find everything, serve as golden with preemption and merging, go on after a
-// process was killed while the NPU ran, in real time too, and refuse a bundle of another design. On one of
-// them sluice run serves the same bundle, and a bitstream goes by our module to the kernel's FPGA manager:
-// QEMU's has no PL behind it, which the manager says.
+// process was killed while the NPU ran, in real time too, and refuse a bundle of another design; at last sluice serve is
+// called from outside. On one of them sluice run serves the same bundle, and a bitstream goes by our module to the
+// kernel's FPGA manager: QEMU's has no PL behind it, which the manager says.
 func TestBoards(t *testing.T) {
 	for board, around := range map[string][]string{
 		"zc706":  {"FCLK0 36.111 MHz; not judged", "FPGA_RST_CTRL 0x", "HP0 64/64 bit; not judged"},
@@ -153,6 +165,9 @@ func TestBoards(t *testing.T) {
 				o.Run = append(o.Run, "sluice,run,/kit/bundle.sluice,--device,uio,--label,simulated,--clock-mhz,150,--noise,-n,8,--policy,fluid,--slo,1000x,--out,/tmp/out,--json",
 					"sluice,bitstream,load,/fpga/npu.bit,--board,zc706")
 			}
+			o.Run = append(o.Run, "sluice,serve,/kit/bundle.sluice,--device,uio,--label,simulated,--clock-mhz,150,--http,0.0.0.0:8000,--grpc,0.0.0.0:8001,--metrics,0.0.0.0:8002")
+			o.Ports = []int{8000, 8001, 8002}
+			o.Call = func(ctx context.Context, at map[int]string) error { return call(ctx, t, o.Image, at) }
 			runs := boot(t, o)
 			for _, want := range append(around, "ok      uio ", "ok      npu ", "ok      memory ", "write-combined", "ok      access       no access was refused",
 				"ok      registers ", "ok      design ", "ok      interrupt ") {
@@ -207,65 +222,49 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestServes: each image's server is called over the emulated network, on either face, and answers as golden does; then it is
-// switched off. The images' sizes are below the limit.
-func TestServes(t *testing.T) {
-	for _, board := range []string{"zc706", "zcu104"} {
-		t.Run(board, func(t *testing.T) { serves(t, board) })
-	}
-}
-
-func serves(t *testing.T, board string) {
-	o := opts(t, board)
-	k, err := kit.Read(filepath.Join(o.Image, "kit"))
+// call asks an image's server over the emulated network, by REST and by gRPC, and expects what golden answers.
+func call(ctx context.Context, t *testing.T, image string, at map[int]string) error {
+	k, err := kit.Read(filepath.Join(image, "kit"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	const n = 4
-	o.Run = []string{"sluice,serve,/kit/bundle.sluice,--device,uio,--label,simulated,--clock-mhz,150,--http,0.0.0.0:8000,--grpc,0.0.0.0:8001,--metrics,0.0.0.0:8002"}
-	o.Ports = []int{8000, 8001, 8002}
-	o.Call = func(ctx context.Context, at map[int]string) error {
-		for i, url := range []string{"http://" + at[8000], "grpc://" + at[8001]} {
-			s, err := drive.Dial(url, "", nil)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			m, err := s.Describe(ctx, "bundle")
-			if err != nil {
-				return err
-			}
-			m.Inputs[0].Datatype = "INT16" // the kit's inputs are words
-			for j := range n {
-				var words []byte
-				for _, w := range k.Inputs[j] {
-					words = binary.LittleEndian.AppendUint16(words, uint16(w))
-				}
-				q := &drive.Question{Model: m, ID: uint64(n*i + j), Batch: 1, Data: [][]byte{words}}
-				if j%2 == 0 {
-					q.Theta = "2" // to the last exit
-				}
-				r := s.Infer(ctx, q)
-				if !expected(r, k.Exits[j], j%2 == 0) {
-					t.Errorf("%s, input %d: %+v: expected one of golden's %+v, the last where no exit may be taken", url, j, r, k.Exits[j])
-				}
-			}
-		}
-		resp, err := http.Get("http://" + at[8002] + "/metrics")
+	for i, url := range []string{"http://" + at[8000], "grpc://" + at[8001]} {
+		s, err := drive.Dial(url, "", nil)
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if want := `label="simulated"`; err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("metrics: %v, expected %s\n%s", err, want, text)
+		defer s.Close()
+		m, err := s.Describe(ctx, "bundle")
+		if err != nil {
+			return err
 		}
-		return nil
+		m.Inputs[0].Datatype = "INT16" // the kit's inputs are words
+		for j := range n {
+			var words []byte
+			for _, w := range k.Inputs[j] {
+				words = binary.LittleEndian.AppendUint16(words, uint16(w))
+			}
+			q := &drive.Question{Model: m, ID: uint64(n*i + j), Batch: 1, Data: [][]byte{words}}
+			if j%2 == 0 {
+				q.Theta = "2" // to the last exit
+			}
+			r := s.Infer(ctx, q)
+			if !expected(r, k.Exits[j], j%2 == 0) {
+				t.Errorf("%s, input %d: %+v: expected one of golden's %+v, the last where no exit may be taken", url, j, r, k.Exits[j])
+			}
+		}
 	}
-	text, err := Run(t.Context(), o)
+	resp, err := http.Get("http://" + at[8002] + "/metrics")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		return err
 	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if want := `label="simulated"`; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("metrics: %v, expected %s\n%s", err, want, text)
+	}
+	return nil
 }
 
 // expected says whether a reply is one of golden's answers, the last exit's where no exit may be taken.

@@ -11,7 +11,9 @@
 // has no header for them outside its own tree; the version is checked before anything is done.
 //
 // Everything runs under QEMU's big lock, in the CPU that accesses or in the main loop, so there
-// are no threads here. Further arguments, for the tests of faults:
+// are no threads here. The NPU's clock runs from the first access on: before it nobody can tell,
+// and a simulated clock beside a booting guest costs a processor.
+// Further arguments, for the tests of faults:
 //   mute=1           the line never rises
 //   spurious_ns=NS   the line is high without a cause for so many ns of host time, then low as long
 //   slverr=N         the N-th read burst of the NPU into memory is answered SLVERR
@@ -181,32 +183,6 @@ MemTxResult finish(const Answer& a, uint64_t offset) {
   return MEMTX_OK;
 }
 
-// What lies behind the registers in the region answers an error, as an address without a register
-// does.
-MemTxResult on_read(void*, uint64_t offset, uint64_t* data, unsigned, MemTxAttrs) {
-  *data = 0;
-  if (offset >= kRegisters) return MEMTX_DECODE_ERROR;
-  Request r = {};
-  r.op = kReadReg;
-  r.read_reg.offset = static_cast<uint32_t>(offset);
-  const Answer a = call(r);
-  *data = a.reg.value;
-  return finish(a, offset);
-}
-
-MemTxResult on_write(void*, uint64_t offset, uint64_t data, unsigned, MemTxAttrs) {
-  if (offset >= kRegisters) return MEMTX_DECODE_ERROR;
-  Request r = {};
-  r.op = kWriteReg;
-  r.write_reg = {static_cast<uint32_t>(offset), static_cast<uint32_t>(data)};
-  return finish(call(r), offset);
-}
-
-// 32 bits, aligned; anything else is a bus error, as the driver must never do it.
-const MemoryRegionOps kOps = {
-    nullptr, nullptr, on_read, on_write, DEVICE_LITTLE_ENDIAN, {4, 4, false, nullptr}, {4, 4, false},
-};
-
 void connect() {
   sockaddr_un to = {};
   to.sun_family = AF_UNIX;
@@ -233,6 +209,38 @@ void connect() {
   qemu_set_fd_handler(npu.fd, on_event, nullptr, nullptr);
 }
 
+// One register access; the first connects.
+Answer access(Request& r) {
+  if (npu.fd < 0) connect();
+  return call(r);
+}
+
+// What lies behind the registers in the region answers an error, as an address without a register
+// does.
+MemTxResult on_read(void*, uint64_t offset, uint64_t* data, unsigned, MemTxAttrs) {
+  *data = 0;
+  if (offset >= kRegisters) return MEMTX_DECODE_ERROR;
+  Request r = {};
+  r.op = kReadReg;
+  r.read_reg.offset = static_cast<uint32_t>(offset);
+  const Answer a = access(r);
+  *data = a.reg.value;
+  return finish(a, offset);
+}
+
+MemTxResult on_write(void*, uint64_t offset, uint64_t data, unsigned, MemTxAttrs) {
+  if (offset >= kRegisters) return MEMTX_DECODE_ERROR;
+  Request r = {};
+  r.op = kWriteReg;
+  r.write_reg = {static_cast<uint32_t>(offset), static_cast<uint32_t>(data)};
+  return finish(access(r), offset);
+}
+
+// 32 bits, aligned; anything else is a bus error, as the driver must never do it.
+const MemoryRegionOps kOps = {
+    nullptr, nullptr, on_read, on_write, DEVICE_LITTLE_ENDIAN, {4, 4, false, nullptr}, {4, 4, false},
+};
+
 void on_machine_done(Notifier*, void*) {
   bool ambiguous = false;
   Object* gic = object_resolve_path_type("", "arm_gic", &ambiguous);
@@ -241,7 +249,6 @@ void on_machine_done(Notifier*, void*) {
   auto* region = reinterpret_cast<MemoryRegion*>(npu.region);
   memory_region_init_io(region, nullptr, &kOps, nullptr, "sluice-npu", npu.size);
   memory_region_add_subregion_overlap(get_system_memory(), npu.base, region, 1);
-  connect();
   if (npu.spurious_ns != 0) {
     npu.timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     const timespec t = {static_cast<time_t>(npu.spurious_ns / 1000000000),

@@ -70,8 +70,8 @@ tree overlay-cached npu-cached -cached
 load=booti; [[ $arch == arm ]] && load=bootz
 cat >"$out/boot.cmd" <<END
 # U-Boot: loads kernel, device tree and initramfs from the first partition of the SD card. npu.bin is
-# what \`sluice bitstream bin\` makes of npu.bit; without it the PL stays empty, and doctor says so.
-setenv bootargs "console=ttyPS0,115200 clk_ignore_unused uio_pdrv_genirq.of_id=generic-uio sluice.board=$board sluice.label=measured sluice.clock_mhz=$clock_mhz"
+# what \`sluice bitstream bin\` makes of npu.bit; without it the PL stays empty, and doctor says so. sluice_args is for ip=dhcp and the like.
+setenv bootargs "console=ttyPS0,115200 clk_ignore_unused uio_pdrv_genirq.of_id=generic-uio sluice.board=$board sluice.label=measured sluice.clock_mhz=$clock_mhz \${sluice_args}"
 if load mmc 0:1 \${kernel_addr_r} npu.bin; then fpga load 0 \${kernel_addr_r} \${filesize}; fi
 load mmc 0:1 \${kernel_addr_r} kernel
 load mmc 0:1 \${fdt_addr_r} board.dtb

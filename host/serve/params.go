@@ -188,14 +188,14 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	n, each := int(shape[0]), m.net.InH*m.net.InW*m.net.InC
 	size := sizeOf(in.Datatype)
 	if in.Datatype != "FP32" && in.Datatype != "INT16" {
-		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), or INT16 (words on the network's scale, 2^-%d)", r.Model, in.Name, in.Datatype, m.net.InFrac)
+		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), or INT16 (elements, %s)", r.Model, in.Name, in.Datatype, m.net.Scale())
 	}
 	if len(in.Data) != n*each*size {
 		return nil, refuse(Invalid, "%s: input %q of %s with the shape %v has %d bytes: expected %d", r.Model, in.Name, in.Datatype, in.Shape, len(in.Data), n*each*size)
 	}
 	out := make([][]device.Tensor, n)
 	for i := range out {
-		words, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net.InFrac)
+		words, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net)
 		if err != nil {
 			return nil, refuse(Invalid, "%s: input %q, sample %d: %v", r.Model, in.Name, i, err)
 		}

@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
 // sizeOf is the bytes of an element; 0 where the datatype is not known or has no fixed size.
@@ -42,24 +44,23 @@ func elements(shape []int64) int {
 
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
 
-// toWords are values on the network's scale: round(x * 2^frac), saturated. Words are that already.
-func toWords(datatype string, data []byte, frac int) ([]int16, error) {
+// toWords are values as the network's elements. Words are that already.
+func toWords(datatype string, data []byte, net *bundle.Network) ([]int16, error) {
 	if datatype == "INT16" {
 		out := make([]int16, len(data)/2)
 		for i := range out {
 			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
 		}
-		return out, nil
+		return out, net.Holds(out)
 	}
-	out := make([]int16, len(data)/4)
-	for i := range out {
-		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+	x := make([]float32, len(data)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		if v := float64(x[i]); math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, errNaN
 		}
-		out[i] = int16(max(math.MinInt16, min(math.MaxInt16, math.Round(math.Ldexp(v, frac)))))
 	}
-	return out, nil
+	return net.Input(x), nil
 }
 
 func int32s(name string, v []int32, shape ...int64) Tensor {

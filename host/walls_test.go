@@ -51,7 +51,7 @@ var rules = map[string][]string{
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by the code that selects it; in graph: names of confidences
 	"dse/golden":                 {"dse/bundle"},
-	"dse/golden/int8":            {"dse/golden", "dse/quant", "dse/graph"}, // no bundle holds int8 yet
+	"dse/golden/int8":            {"dse/golden", "dse/quant", "dse/graph"}, // a network before it is a bundle
 	"host/device":                {},                                       // neither a file format nor a number format of a network
 	"host/predict":               {},
 	"host/sched":                 {"host/predict", "host/device", "dse/bundle", "dse/graph"},

@@ -56,19 +56,22 @@ type Edge struct{ N, I int }
 const maxWidth = 1<<16 - 1
 
 // Of makes the plan of a graph, whose invariants must hold. Weights may be absent.
-func Of(g *graph.Graph) *Plan {
+func Of(g *graph.Graph) *Plan { return Copying(g, nil) }
+
+// Copying is Of where some inputs of concatenations must not lie in the output: its elements stand for other values.
+func Copying(g *graph.Graph, copied map[Edge]bool) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
 		Copied: map[Edge]bool{}, merged: make([]int, len(g.Nodes)),
 		own: make([]int, len(g.Tensors)), dense: map[graph.TensorID]bool{},
 	}
-	p.concatenate(g)
+	p.concatenate(g, copied)
 	p.merge(g)
 	return p
 }
 
 // concatenate places the inputs of concatenations in their outputs.
-func (p *Plan) concatenate(g *graph.Graph) {
+func (p *Plan) concatenate(g *graph.Graph, copied map[Edge]bool) {
 	parent := make([]View, len(g.Tensors))
 	for i := range parent {
 		parent[i].Root = graph.None
@@ -89,7 +92,7 @@ func (p *Plan) concatenate(g *graph.Graph) {
 		}
 		channel := 0
 		for i, t := range node.Inputs {
-			if apart[t] || parent[t].Root != graph.None {
+			if apart[t] || parent[t].Root != graph.None || copied[Edge{n, i}] {
 				p.Copied[Edge{n, i}] = true
 			} else {
 				parent[t] = View{node.Output, channel}

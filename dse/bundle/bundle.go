@@ -4,6 +4,10 @@
 package bundle
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -37,6 +41,81 @@ type Network struct {
 	InOffset      int // input, bytes from the slot's start
 	InPix         int // elements between pixels
 	Exits         []Exit
+	Codes
+}
+
+// Codes say how the elements of a map stand for its values in a bundle of int8: element = round(x / Step) + Zero, of two
+// the even one. In one of int16 they are zero, and the map's fraction says it.
+type Codes struct {
+	Step float64 `json:",omitempty"`
+	Zero int     `json:",omitempty"`
+}
+
+// scale is the same of either type: x = step * (element - zero).
+func (c Codes) scale(frac int) (step float64, zero int) {
+	if c.Step == 0 {
+		return math.Ldexp(1, -frac), 0
+	}
+	return c.Step, c.Zero
+}
+
+// Input converts an image to the network's elements, saturated.
+func (n *Network) Input(x []float32) []int16 {
+	out := make([]int16, len(x))
+	for i, v := range x {
+		out[i], _ = n.Element(float64(v))
+	}
+	return out
+}
+
+// Element is a value as an element of the input; cut tells that it was saturated.
+func (n *Network) Element(v float64) (element int16, cut bool) {
+	q := math.Round(math.Ldexp(v, n.InFrac))
+	lo, hi := float64(math.MinInt16), float64(math.MaxInt16)
+	if n.Step != 0 {
+		q = math.RoundToEven(v/n.Step) + float64(n.Zero)
+		lo, hi = math.MinInt8, math.MaxInt8
+	}
+	within := max(lo, min(hi, q))
+	return int16(within), q != within
+}
+
+// Holds refuses elements of an input that the network's type does not have.
+func (n *Network) Holds(elements []int16) error {
+	for i, v := range elements {
+		if n.Step != 0 && int16(int8(v)) != v {
+			return fmt.Errorf("element %d is %d, a network in int8 has -128..127", i, v)
+		}
+	}
+	return nil
+}
+
+// Type is that of the elements, int16 or int8, as the design's.
+func (n *Network) Type() string {
+	if n.Step != 0 {
+		return "int8"
+	}
+	return "int16"
+}
+
+// Scale says in a few words what an element of the input stands for.
+func (n *Network) Scale() string {
+	if n.Step != 0 {
+		return fmt.Sprintf("%g * (element - %d)", n.Step, n.Zero)
+	}
+	return fmt.Sprintf("2^-%d", n.InFrac)
+}
+
+// Logits are an exit's logits as numbers; in int16 exactly, since a float32 holds any int16 times a power of two.
+func (e *Exit) Logits(raw []int16) []float32 { return e.Codes.values(raw, e.Frac) }
+
+func (c Codes) values(elements []int16, frac int) []float32 {
+	step, zero := c.scale(frac)
+	out := make([]float32, len(elements))
+	for i, v := range elements {
+		out[i] = float32(step * float64(int(v)-zero))
+	}
+	return out
 }
 
 // Exit is the end of a segment.
@@ -49,10 +128,45 @@ type Exit struct {
 	MACs        int64 // of the segment, one sample
 	// Confidence is how sure the exit is, one of graph.Confidences; "": softmax, of one logit sigmoid.
 	Confidence string `json:",omitempty"`
+	Codes
 }
 
 // ClassesOf returns how many classes a number of logits distinguishes: one logit is a yes-or-no question.
 func ClassesOf(logits int) int { return max(logits, 2) }
+
+// ElementAt reads element i of a map in a slot, from byte at on.
+func (b *Bundle) ElementAt(slot []byte, at, i int) int16 {
+	if b.Design.Int8() {
+		return int16(int8(slot[at+i]))
+	}
+	return int16(binary.LittleEndian.Uint16(slot[at+2*i:]))
+}
+
+// SetInput writes the elements of an input, as many as it has, into a slot.
+func (b *Bundle) SetInput(slot []byte, in []int16) error {
+	n := &b.Network
+	if err := n.Holds(in); err != nil {
+		return err
+	}
+	for i, v := range in {
+		i = i/n.InC*n.InPix + i%n.InC
+		if b.Design.Int8() {
+			slot[n.InOffset+i] = byte(v)
+		} else {
+			binary.LittleEndian.PutUint16(slot[n.InOffset+2*i:], uint16(v))
+		}
+	}
+	return nil
+}
+
+// LogitsAt reads an exit's elements from a slot.
+func (b *Bundle) LogitsAt(slot []byte, exit int) []int16 {
+	out := make([]int16, b.Network.Exits[exit].Classes)
+	for i := range out {
+		out[i] = b.ElementAt(slot, b.Network.Exits[exit].Offset, i)
+	}
+	return out
+}
 
 // Slot is the layout of one sample in DRAM.
 type Slot struct {
@@ -67,6 +181,7 @@ type Tensor struct {
 	Pix     int // elements between pixels
 	Offset  int // bytes from the slot's start
 	Frac    int
+	Codes
 }
 
 // LatencyEntry is one cell of the latency table. All devices use this format.

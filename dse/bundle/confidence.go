@@ -10,7 +10,8 @@ import (
 // ConfidenceAt is an exit's answer, the class of its largest logit, and how sure it is by the measure that the bundle
 // names (graph.Confidences); Confidence where it names none, and the same on every platform as that.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
-	class, conf = Confidence(raw, e.Frac)
+	step, zero := e.scale(e.Frac)
+	class, conf = confidence(raw, step, zero)
 	if len(raw) == 0 {
 		return class, conf
 	}
@@ -18,12 +19,12 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	case graph.NoClass:
 		return class, 0
 	case graph.Sigmoid:
-		least := slices.MinFunc(raw, func(a, b int16) int { return abs(a) - abs(b) })
-		_, conf = Confidence([]int16{least}, e.Frac)
+		least := slices.MinFunc(raw, func(a, b int16) int { return abs(int(a)-zero) - abs(int(b)-zero) })
+		_, conf = confidence([]int16{least}, step, zero)
 	case graph.Entropy, graph.Margin:
 		sum, weighted, second := 0.0, 0.0, 0.0
 		for i, v := range raw {
-			z := math.Ldexp(float64(int(v)-int(raw[class])), -e.Frac)
+			z := float64(step * float64(int(v)-int(raw[class])))
 			p := expNeg(z)
 			sum += p
 			weighted += float64(p * z)
@@ -40,7 +41,7 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	return class, conf
 }
 
-func abs(v int16) int { return max(int(v), -int(v)) }
+func abs(v int) int { return max(v, -v) }
 
 // ln is the natural logarithm of x >= 1 to about one unit in the last place, as exact as expNeg: x = 2^k m, ln m by the
 // series of the inverse hyperbolic tangent.
@@ -66,15 +67,19 @@ func ln(x float64) float64 {
 // an exponential built from single roundings (no fused operations, no platform's own exp), and is
 // rounded to float32 once, at the end.
 func Confidence(raw []int16, frac int) (class int, conf float32) {
+	return confidence(raw, math.Ldexp(1, -frac), 0)
+}
+
+func confidence(raw []int16, step float64, zero int) (class int, conf float32) {
 	switch len(raw) {
 	case 0:
 		return -1, 0
 	case 1:
 		// The same as the softmax of the logits 0 and raw[0].
-		if raw[0] >= 0 {
+		if int(raw[0]) >= zero {
 			class = 1
 		}
-		return class, float32(1 / (1 + expNeg(-math.Ldexp(math.Abs(float64(raw[0])), -frac))))
+		return class, float32(1 / (1 + expNeg(float64(-step*float64(abs(int(raw[0])-zero))))))
 	}
 	for i, v := range raw {
 		if v > raw[class] {
@@ -83,18 +88,9 @@ func Confidence(raw []int16, frac int) (class int, conf float32) {
 	}
 	sum := 0.0
 	for _, v := range raw {
-		sum += expNeg(math.Ldexp(float64(int(v)-int(raw[class])), -frac))
+		sum += expNeg(float64(step * float64(int(v)-int(raw[class]))))
 	}
 	return class, float32(1 / sum)
-}
-
-// Logits are the logits as numbers; exact, since a float32 holds any int16 times a power of two.
-func Logits(raw []int16, frac int) []float32 {
-	out := make([]float32, len(raw))
-	for i, v := range raw {
-		out[i] = float32(math.Ldexp(float64(v), -frac))
-	}
-	return out
 }
 
 // expNeg is e^x for x <= 0 to about one unit in the last place: x = k ln 2 + r, e^r by its series.

@@ -128,7 +128,7 @@ func TestExpNeg(t *testing.T) {
 }
 
 func TestLogits(t *testing.T) {
-	got := Logits([]int16{-32768, 3, 32767}, 15)
+	got := (&Exit{Frac: 15}).Logits([]int16{-32768, 3, 32767})
 	for i, want := range []float32{-1, 3.0 / 32768, 32767.0 / 32768} {
 		if got[i] != want {
 			t.Errorf("logit %d is %v, expected %v", i, got[i], want)

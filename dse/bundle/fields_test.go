@@ -28,6 +28,9 @@ func FuzzFields(f *testing.F) {
 		seed %= 16
 		if nets[seed] == nil {
 			nets[seed] = random(t, uint64(seed)+1, []string{"tiny", "run"}[seed%2])
+			if seed%4 == 3 {
+				nets[seed] = inInt8(t)
+			}
 		}
 		b, err := bundle.Read(bytes.NewReader(file(t, nets[seed]))) // a copy
 		if err != nil {

@@ -13,6 +13,7 @@ type Summary struct {
 
 	Design      string            `json:"design"`
 	DesignHash  string            `json:"design_hash"`
+	Type        string            `json:"type,omitempty"` // int8
 	TR          int               `json:"TR"`
 	TP          int               `json:"TP"`
 	TC          int               `json:"TC"`
@@ -47,7 +48,7 @@ func (b *Bundle) Summarize() (Summary, error) {
 	}
 	s := Summary{
 		ABIHash: fmt.Sprintf("%016x", b.ABIHash), BundleHash: fmt.Sprintf("%016x", h),
-		Design: b.Design.Name, DesignHash: fmt.Sprintf("%016x", b.Design.Hash()),
+		Design: b.Design.Name, DesignHash: fmt.Sprintf("%016x", b.Design.Hash()), Type: b.Design.Type,
 		TR: b.Design.TR, TP: b.Design.TP, TC: b.Design.TC,
 		Network: b.Network.Name, Input: [3]int{b.Network.InH, b.Network.InW, b.Network.InC},
 		Layers: len(b.Layers), LayersByOp: map[string]int{}, Tensors: len(b.Slot.Tensors),

@@ -3,6 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -99,11 +100,14 @@ func (b *Bundle) checkStrings() error {
 
 func (b *Bundle) checkNetwork() error {
 	net := &b.Network
-	if !b.inSlot(view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))) {
+	if !b.inSlot(b.view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))) {
 		return invalid("network input %d x %d x %d at %d leaves the slot of %d bytes", net.InH, net.InW, net.InC, net.InOffset, b.Slot.Stride)
 	}
 	if net.InFrac < -maxFrac || net.InFrac > maxFrac {
 		return invalid("fraction of the network's input is %d", net.InFrac)
+	}
+	if err := b.checkCodes("the network's input", net.InFrac, net.Codes); err != nil {
+		return err
 	}
 	if len(net.Exits) < 1 || len(net.Exits) > MaxExits {
 		return invalid("%d exits, must be 1..%d", len(net.Exits), MaxExits)
@@ -114,11 +118,14 @@ func (b *Bundle) checkNetwork() error {
 			return invalid("exit %d has layers %d..%d, expected %d.. of %d", i, e.First, e.Last, next, len(b.Layers))
 		}
 		next = e.Last + 1
-		if !b.inSlot(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
+		if !b.inSlot(b.view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 			return invalid("logits of exit %d: %d at %d leave the slot of %d bytes", i, e.Classes, e.Offset, b.Slot.Stride)
 		}
 		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || !name(e.Name) {
 			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
+		}
+		if err := b.checkCodes(fmt.Sprintf("exit %d", i), e.Frac, e.Codes); err != nil {
+			return err
 		}
 		if err := graph.CheckConfidence(e.Confidence, e.Classes); err != nil {
 			return invalid("exit %d: %w", i, err)
@@ -134,12 +141,26 @@ func (b *Bundle) checkNetwork() error {
 		if len(t.Name) > MaxString || !utf8.ValidString(t.Name) {
 			return invalid("name of tensor %d: longer than %d bytes or no UTF-8", i, MaxString)
 		}
-		if !b.inSlot(view(t.H, t.W, t.C, t.Pix, int64(t.Offset))) {
+		if !b.inSlot(b.view(t.H, t.W, t.C, t.Pix, int64(t.Offset))) {
 			return invalid("tensor %q: %d x %d x %d at %d leaves the slot of %d bytes", t.Name, t.H, t.W, t.C, t.Offset, b.Slot.Stride)
 		}
 		if t.Frac < -maxFrac || t.Frac > maxFrac {
 			return invalid("tensor %q: fraction %d", t.Name, t.Frac)
 		}
+		if err := b.checkCodes(fmt.Sprintf("tensor %q", t.Name), t.Frac, t.Codes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCodes checks that a map has a fraction or a step, as the design's type asks.
+func (b *Bundle) checkCodes(what string, frac int, c Codes) error {
+	switch {
+	case !b.Design.Int8() && c != Codes{}:
+		return invalid("%s has a step of %g and the zero %d in a design of int16", what, c.Step, c.Zero)
+	case b.Design.Int8() && (frac != 0 || !(c.Step >= math.SmallestNonzeroFloat32 && c.Step <= math.MaxFloat32) || c.Zero != int(int8(c.Zero))):
+		return invalid("%s has the fraction %d, a step of %g and the zero %d in a design of int8: expected 0, more than 0, and -128..127", what, frac, c.Step, c.Zero)
 	}
 	return nil
 }
@@ -149,21 +170,22 @@ type region struct {
 	h, w, c      int
 	pix          int   // elements
 	row, off     int64 // bytes
+	elem         int64 // bytes
 	sound, empty bool
 }
 
 // view returns a region if its numbers are valid and their sums cannot overflow.
-func view(h, w, c, pix int, off int64) region {
+func (b *Bundle) view(h, w, c, pix int, off int64) region {
 	const limit = 1 << 20
-	r := region{h: h, w: w, c: c, pix: pix, off: off}
-	r.sound = h > 0 && w > 0 && c > 0 && h < limit && w < limit && pix < limit && c <= pix && off >= 0 && off < MaxSlot && off%2 == 0
-	r.row = int64(w) * int64(pix) * 2
+	r := region{h: h, w: w, c: c, pix: pix, off: off, elem: int64(b.Design.ElemBytes())}
+	r.sound = h > 0 && w > 0 && c > 0 && h < limit && w < limit && pix < limit && c <= pix && off >= 0 && off < MaxSlot && off%r.elem == 0
+	r.row = int64(w) * int64(pix) * r.elem
 	return r
 }
 
 // end is the first byte after the region.
 func (r region) end() int64 {
-	return r.off + int64(r.h-1)*r.row + (int64(r.w-1)*int64(r.pix)+int64(r.c))*2
+	return r.off + int64(r.h-1)*r.row + (int64(r.w-1)*int64(r.pix)+int64(r.c))*r.elem
 }
 
 func (b *Bundle) inSlot(r region) bool { return r.sound && r.end() <= b.Slot.Stride }
@@ -177,33 +199,33 @@ func (r region) overlaps(o region) bool {
 	if r.pix != o.pix || r.row != o.row {
 		return true
 	}
-	pix := int64(r.pix) * 2
+	pix := int64(r.pix) * r.elem
 	if r.row%pix != 0 {
 		return true
 	}
 	// Compare channels [0, c) of r with [shift, shift + o.c) of o, modulo one pixel.
 	shift := ((o.off-r.off)%pix + pix) % pix
-	return shift < int64(r.c)*2 || shift+int64(o.c)*2 > pix
+	return shift < int64(r.c)*r.elem || shift+int64(o.c)*r.elem > pix
 }
 
-func inRegion(l *abi.Desc) region {
-	r := view(int(l.InH), int(l.InW), int(l.InC), int(l.InPix), int64(l.InOffset))
+func (b *Bundle) inRegion(l *abi.Desc) region {
+	r := b.view(int(l.InH), int(l.InW), int(l.InC), int(l.InPix), int64(l.InOffset))
 	r.row = int64(l.InRowBytes)
 	return r
 }
 
-func outRegion(l *abi.Desc) region {
-	return view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.OutPix), int64(l.OutOffset))
+func (b *Bundle) outRegion(l *abi.Desc) region {
+	return b.view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.OutPix), int64(l.OutOffset))
 }
 
-func resRegion(l *abi.Desc) region {
+func (b *Bundle) resRegion(l *abi.Desc) region {
 	if !l.Residual {
 		return region{sound: true, empty: true}
 	}
 	if l.ResPix == 0 { // one pixel
-		return view(1, 1, int(l.OutC), int(l.OutC), int64(l.ResOffset))
+		return b.view(1, 1, int(l.OutC), int(l.OutC), int64(l.ResOffset))
 	}
-	return view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.ResPix), int64(l.ResOffset))
+	return b.view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.ResPix), int64(l.ResOffset))
 }
 
 func (b *Bundle) checkLayer(i int) error {
@@ -212,13 +234,16 @@ func (b *Bundle) checkLayer(i int) error {
 		return fmt.Errorf("operator %d", l.Op)
 	}
 	g := cost.GeomOf(l)
+	if err := b.checkType(l); err != nil {
+		return err
+	}
 	if err := mapping.Limits(b.Design, g); err != nil {
 		return err
 	}
-	if err := checkProducts(l); err != nil {
+	if err := checkProducts(l, uint32(b.Design.ElemBytes())); err != nil {
 		return err
 	}
-	in, out, res := inRegion(l), outRegion(l), resRegion(l)
+	in, out, res := b.inRegion(l), b.outRegion(l), b.resRegion(l)
 	for _, r := range []struct {
 		name string
 		r    region
@@ -237,18 +262,30 @@ func (b *Bundle) checkLayer(i int) error {
 	return b.checkStored(i, g)
 }
 
+// checkType checks that the layer's maps and weights have the design's type: mixed ones are not built.
+func (b *Bundle) checkType(l *abi.Desc) error {
+	eight := b.Design.Int8()
+	switch {
+	case l.In8 != eight || l.Out8 != eight || l.Res8 != (eight && l.Residual):
+		return fmt.Errorf("IN_8, OUT_8, RES_8 are %t, %t, %t in a design of int8 = %t: layers of the other type are not supported yet", l.In8, l.Out8, l.Res8, eight)
+	case !eight && (l.InZero != 0 || l.OutZero != 0):
+		return fmt.Errorf("IN_ZERO is %d, OUT_ZERO %d in a layer of 16 bits", l.InZero, l.OutZero)
+	}
+	return nil
+}
+
 // checkProducts checks the fields that are products of other fields.
-func checkProducts(l *abi.Desc) error {
+func checkProducts(l *abi.Desc, elem uint32) error {
 	res := uint32(0)
 	if l.Residual {
-		res = uint32(l.OutW) * uint32(l.ResPix) * 2
+		res = uint32(l.OutW) * uint32(l.ResPix) * elem
 	}
 	for _, f := range []struct {
 		name      string
 		got, want uint32
 	}{
 		{"IN_ROW", l.InRow, uint32(l.InW) * uint32(l.InC)},
-		{"OUT_ROW_BYTES", l.OutRowBytes, uint32(l.OutW) * uint32(l.OutPix) * 2},
+		{"OUT_ROW_BYTES", l.OutRowBytes, uint32(l.OutW) * uint32(l.OutPix) * elem},
 		{"RES_ROW_BYTES", l.ResRowBytes, res},
 		{"STEP_ROW", l.StepRow, uint32(l.SH) * l.InRow},
 		{"STEP_COL", l.StepCol, uint32(l.SW) * uint32(l.InC)},
@@ -260,7 +297,7 @@ func checkProducts(l *abi.Desc) error {
 		}
 	}
 	// Rows may be further apart than they are long: a view of every second row.
-	if row := uint64(l.InW) * uint64(l.InPix) * 2; uint64(l.InRowBytes) < row {
+	if row := uint64(l.InW) * uint64(l.InPix) * uint64(elem); uint64(l.InRowBytes) < row {
 		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
 	if l.InRowBytes >= cost.MaxRowBytes {
@@ -273,6 +310,10 @@ func checkNumbers(l *abi.Desc) error {
 	switch {
 	case l.Shift > maxShift:
 		return fmt.Errorf("SHIFT is %d, at most %d", l.Shift, maxShift)
+	case l.In8 && (l.Shift != 0 || l.ResShift != 0):
+		return fmt.Errorf("SHIFT is %d, RES_SHIFT %d in a layer of int8, whose shifts stand behind the biases", l.Shift, l.ResShift)
+	case l.In8 && (l.ClampLo < math.MinInt8 || l.ClampHi > math.MaxInt8):
+		return fmt.Errorf("a clamp from %d to %d in int8", l.ClampLo, l.ClampHi)
 	case l.ClampLo > l.ClampHi:
 		return fmt.Errorf("clamp from %d to %d", l.ClampLo, l.ClampHi)
 	case l.Curve && l.CurveStep > abi.CurveStepMax:
@@ -281,11 +322,13 @@ func checkNumbers(l *abi.Desc) error {
 		return errors.New("numbers of a curve without CURVE")
 	case l.Op != abi.OpAvgPool && l.AvgTable:
 		return errors.New("AVG_TABLE without an average pool")
-	case l.Op == abi.OpAvgPool && (l.AvgShift < 1 || l.AvgShift > maxShift):
-		return fmt.Errorf("AVG_SHIFT is %d, must be 1..%d", l.AvgShift, maxShift)
+	case l.In8 && l.AvgShift > maxShift || !l.In8 && l.Op == abi.OpAvgPool && (l.AvgShift < 1 || l.AvgShift > maxShift):
+		return fmt.Errorf("AVG_SHIFT is %d, must be 1..%d, in int8 0..%d", l.AvgShift, maxShift, maxShift)
 	}
 	want := 0
 	switch {
+	case l.In8 && (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise):
+		want = abi.Post8Words(l)
 	case l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise:
 		if want = int(l.OutC); l.Curve {
 			want += abi.CurveWords
@@ -334,13 +377,23 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	if l.BiasOffset%abi.WeightAlign != 0 {
 		return fmt.Errorf("BIAS_OFFSET is %d, no multiple of %d", l.BiasOffset, abi.WeightAlign)
 	}
-	if l.Curve {
-		if _, ok := abi.CurveOf(l, bias[l.OutC:]); !ok {
-			return errors.New("a slope of the curve is wider than 16 bits")
+	switch {
+	case l.In8 && g.Drained():
+		if _, err := abi.Post8Of(l, bias); err != nil {
+			return err
 		}
-	}
-	if l.AvgTable {
+	case l.Curve:
+		if _, ok := abi.CurveOf(l, bias[l.OutC:]); !ok {
+			return abi.ErrSlope
+		}
+	case l.AvgTable:
 		for n, m := range bias {
+			if _, ok := abi.ScalingOf(m); l.In8 && !ok {
+				return fmt.Errorf("the factor of %d pixels is 0x%08X, expected 17 bits and from bit 24 on a shift up to %d", n, uint32(m), maxShift)
+			}
+			if l.In8 {
+				continue
+			}
 			if m < 0 || m > maxAvgMul {
 				return fmt.Errorf("multiplier M[%d] is %d, must be 0..%d", n, m, maxAvgMul)
 			}
@@ -363,14 +416,14 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 // checkLifetimes checks that no layer overwrites the network's input or the logits of an earlier exit.
 func (b *Bundle) checkLifetimes() error {
 	net := &b.Network
-	input := view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))
+	input := b.view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))
 	for i := range b.Layers {
-		out := outRegion(&b.Layers[i])
+		out := b.outRegion(&b.Layers[i])
 		if out.overlaps(input) {
 			return invalid("layer %d (%s) writes the network's input", i, b.Names[i])
 		}
 		for j, e := range net.Exits {
-			if i > e.Last && out.overlaps(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
+			if i > e.Last && out.overlaps(b.view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 				return invalid("layer %d (%s) writes the logits of exit %d", i, b.Names[i], j)
 			}
 		}
@@ -415,20 +468,20 @@ func (b *Bundle) checkLink(i int, e abi.FBCB) error {
 	if !e.OnChip {
 		return nil
 	}
-	out := outRegion(l)
+	out := b.outRegion(l)
 	for _, x := range b.Network.Exits {
-		if out.overlaps(view(1, 1, x.Classes, x.Classes, int64(x.Offset))) {
+		if out.overlaps(b.view(1, 1, x.Classes, x.Classes, int64(x.Offset))) {
 			return errors.New("ON_CHIP, but the host reads it")
 		}
 	}
-	if out.overlaps(resRegion(next)) {
+	if out.overlaps(b.resRegion(next)) {
 		return errors.New("ON_CHIP, but it is the next layer's residual too")
 	}
 	for j := i + 2; j < len(b.Layers); j++ {
-		if out.overlaps(inRegion(&b.Layers[j])) || out.overlaps(resRegion(&b.Layers[j])) {
+		if out.overlaps(b.inRegion(&b.Layers[j])) || out.overlaps(b.resRegion(&b.Layers[j])) {
 			return fmt.Errorf("ON_CHIP, but layer %d reads it too", j)
 		}
-		if out.overlaps(outRegion(&b.Layers[j])) {
+		if out.overlaps(b.outRegion(&b.Layers[j])) {
 			break
 		}
 	}

@@ -2,9 +2,11 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -13,7 +15,8 @@ import (
 
 // PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the hardware's read order for stacking factor k.
 // From outer to inner: C tiles of T_C' channels, K_H, chunks of T_P' elements of the kernel row (the last
-// zero-filled), and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes.
+// zero-filled), and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes. In int8 two channels share a
+// multiplier, so what is a channel of words there is a pair of them: the even one's bytes below the odd one's.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -21,6 +24,13 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 	}
 	if c < 1 || kh < 1 || kwc < 1 || len(w) != c*kh*kwc {
 		return nil, fmt.Errorf("pack weights: %d for %d channels of %d x %d", len(w), c, kh, kwc)
+	}
+	if d.Int8() {
+		words, err := paired(w, c)
+		if err != nil {
+			return nil, fmt.Errorf("pack weights: %w", err)
+		}
+		return PackWeights(ofPairs(d), k, words, (c+1)/2, kh, kwc)
 	}
 	chunks := (kwc + tp - 1) / tp
 	out := make([]byte, 0, c*kh*chunks*tp*2+(c/tc+1)*abi.WeightAlign)
@@ -44,11 +54,66 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 	return out, nil
 }
 
+// ofPairs is the design of int16 whose channels are pairs of d's.
+func ofPairs(d configs.Design) configs.Design {
+	d.Type, d.TC = "", d.TC/2
+	return d
+}
+
+// paired joins the weights of c channels of int8 two by two into words; the last of an odd number has zeros above it.
+func paired(w []int16, c int) ([]int16, error) {
+	each := len(w) / c
+	out := make([]int16, (c+1)/2*each)
+	for i, v := range w {
+		if err := byteWeight(v); err != nil {
+			return nil, fmt.Errorf("channel %d: %w", i/each, err)
+		}
+		at := i/each/2*each + i%each
+		if i/each%2 == 0 {
+			out[at] |= v & 0xFF
+		} else {
+			out[at] |= v << 8
+		}
+	}
+	return out, nil
+}
+
+// unpaired is the inverse of paired.
+func unpaired(words []int16, c int) ([]int16, error) {
+	each := len(words) / ((c + 1) / 2)
+	w := make([]int16, (c+1)/2*2*each)
+	for i, v := range words {
+		at := i/each*2*each + i%each
+		w[at], w[at+each] = int16(int8(v)), v>>8
+	}
+	for i, v := range w {
+		if err := byteWeight(v); err != nil || i >= c*each && v != 0 {
+			return nil, fmt.Errorf("unpack weights: channel %d of %d: %w", i/each, c, cmp.Or(err, errors.New("padding is not zero")))
+		}
+	}
+	return w[:c*each], nil
+}
+
+// byteWeight refuses -128 too, which two weights of one multiplier may not have (hw/README, "int8").
+func byteWeight(v int16) error {
+	if v < -math.MaxInt8 || v > math.MaxInt8 {
+		return fmt.Errorf("a weight of %d, in int8 they are -127..127", v)
+	}
+	return nil
+}
+
 // UnpackWeights is the inverse of PackWeights. Padding must be zero, since the hardware multiplies it.
 func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([]int16, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
 		return nil, err
+	}
+	if d.Int8() {
+		words, err := UnpackWeights(ofPairs(d), k, packed, (c+1)/2, kh, kwc)
+		if err != nil {
+			return nil, fmt.Errorf("pairs of channels: %w", err)
+		}
+		return unpaired(words, c)
 	}
 	chunks := (kwc + tp - 1) / tp
 	perChannel := int64(kh) * int64(chunks) * int64(tp) * 2
@@ -89,14 +154,18 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 }
 
 // PackDepthwise packs the weights of a depthwise layer, [C][taps], as the unit reads them: groups of NB channels, in
-// each the taps, in each NB words (zero beyond the channels). The whole is padded to WEIGHT_ALIGN bytes.
+// each the taps, in each NB elements (zero beyond the channels). The whole is padded to WEIGHT_ALIGN bytes.
 func PackDepthwise(d configs.Design, w []int16, c int) []byte {
 	nb, taps := d.NB(), len(w)/c
 	groups := (c + nb - 1) / nb
-	out := make([]byte, roundUp(int64(groups*taps*nb*2), abi.WeightAlign))
+	out := make([]byte, roundUp(int64(groups*taps*nb*d.ElemBytes()), abi.WeightAlign))
 	for i, v := range w {
 		channel, tap := i/taps, i%taps
-		binary.LittleEndian.PutUint16(out[2*((channel/nb*taps+tap)*nb+channel%nb):], uint16(v))
+		if at := (channel/nb*taps+tap)*nb + channel%nb; d.Int8() {
+			out[at] = byte(v)
+		} else {
+			binary.LittleEndian.PutUint16(out[2*at:], uint16(v))
+		}
 	}
 	return out
 }
@@ -105,12 +174,16 @@ func PackDepthwise(d configs.Design, w []int16, c int) []byte {
 func unpackDepthwise(d configs.Design, packed []byte, c, taps int) ([]int16, error) {
 	nb := d.NB()
 	w := make([]int16, c*taps)
-	if want := roundUp(int64((c+nb-1)/nb*taps*nb*2), abi.WeightAlign); int64(len(packed)) != want {
+	if want := roundUp(int64((c+nb-1)/nb*taps*nb*d.ElemBytes()), abi.WeightAlign); int64(len(packed)) != want {
 		return nil, fmt.Errorf("unpack weights: %d bytes, expected %d for %d channels of %d", len(packed), want, c, taps)
 	}
 	for i := range w {
 		channel, tap := i/taps, i%taps
-		w[i] = int16(binary.LittleEndian.Uint16(packed[2*((channel/nb*taps+tap)*nb+channel%nb):]))
+		if at := (channel/nb*taps+tap)*nb + channel%nb; !d.Int8() {
+			w[i] = int16(binary.LittleEndian.Uint16(packed[2*at:]))
+		} else if w[i] = int16(int8(packed[at])); w[i] < -math.MaxInt8 {
+			return nil, fmt.Errorf("unpack weights: channel %d: %w", channel, byteWeight(w[i]))
+		}
 	}
 	if !bytes.Equal(PackDepthwise(d, w, c), packed) {
 		return nil, errors.New("unpack weights: padding is not zero")

@@ -101,12 +101,14 @@ func TestPackUnpack(t *testing.T) {
 // overlaps against a map of bytes.
 func TestOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		bundle := Bundle{Design: configs.Design{Type: rapid.SampledFrom([]string{"", configs.TypeInt8}).Draw(t, "type")}}
+		elem := bundle.Design.ElemBytes()
 		draw := func(name string, pix int) region {
 			if rapid.Bool().Draw(t, name+" own grid") {
 				pix = rapid.IntRange(1, 6).Draw(t, name+" pix")
 			}
-			return view(rapid.IntRange(1, 4).Draw(t, name+" h"), rapid.IntRange(1, 4).Draw(t, name+" w"),
-				rapid.IntRange(1, pix).Draw(t, name+" c"), pix, int64(2*rapid.IntRange(0, 60).Draw(t, name+" off")))
+			return bundle.view(rapid.IntRange(1, 4).Draw(t, name+" h"), rapid.IntRange(1, 4).Draw(t, name+" w"),
+				rapid.IntRange(1, pix).Draw(t, name+" c"), pix, int64(elem*rapid.IntRange(0, 60).Draw(t, name+" off")))
 		}
 		pix := rapid.IntRange(1, 6).Draw(t, "pix")
 		a, b := draw("a", pix), draw("b", pix)
@@ -115,7 +117,7 @@ func TestOverlaps(t *testing.T) {
 			for y := range r.h {
 				for x := range r.w {
 					for c := range r.c {
-						f(r.off + int64(y)*r.row + 2*int64(x*r.pix+c))
+						f(r.off + int64(y)*r.row + int64(elem*(x*r.pix+c)))
 					}
 				}
 			}
@@ -128,7 +130,7 @@ func TestOverlaps(t *testing.T) {
 			t.Fatalf("%+v and %+v share bytes", a, b)
 		}
 		// The converse holds only for parts of one tensor: elsewhere overlaps may report too much.
-		if !shared && got && a.pix == b.pix && a.row == b.row && a.h == b.h && max(a.off, b.off)-min(a.off, b.off)+2*int64(max(a.c, b.c)) <= 2*int64(a.pix) {
+		if !shared && got && a.pix == b.pix && a.row == b.row && a.h == b.h && max(a.off, b.off)-min(a.off, b.off)+int64(elem*max(a.c, b.c)) <= int64(elem*a.pix) {
 			t.Fatalf("%+v and %+v share nothing", a, b)
 		}
 		if got != b.overlaps(a) {

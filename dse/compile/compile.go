@@ -52,22 +52,29 @@ type Options struct {
 	Meta    map[string]string // goes into the bundle
 }
 
-// Compile lowers q to a bundle for design d. Errors name the layer, what it needs, and what is available.
+// Compile lowers q to a bundle for design d of int16. Errors name the layer, what it needs, and what is available.
 func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
-	if err := d.Elaborates(); err != nil {
-		return nil, fmt.Errorf("compile: the design %q cannot be built: %w", d.Name, err)
+	if d.Int8() {
+		return nil, fmt.Errorf("compile: the design %q computes in int8, the network is of int16", d.Name)
 	}
 	if err := check(q); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if o.Device == "" {
-		o.Device = d.Name
+	return compile(&compiler{q: q, d: d, o: o}, alias.Of(q.Graph))
+}
+
+func compile(c *compiler, plan *alias.Plan) (*bundle.Bundle, error) {
+	if err := c.d.Elaborates(); err != nil {
+		return nil, fmt.Errorf("compile: the design %q cannot be built: %w", c.d.Name, err)
 	}
-	l, err := lay(q.Graph)
-	if err != nil {
+	if c.o.Device == "" {
+		c.o.Device = c.d.Name
+	}
+	c.g = c.q.Graph
+	var err error
+	if c.l, err = lay(c.g, plan, c.d.ElemBytes()); err != nil {
 		return nil, fmt.Errorf("compile: %w: %w", ErrTooBig, err)
 	}
-	c := &compiler{q: q, g: q.Graph, d: d, o: o, l: l}
 	if err := c.lower(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
@@ -105,7 +112,8 @@ func check(q *quant.Network) error {
 }
 
 type compiler struct {
-	q      *quant.Network
+	q      *quant.Network // of int8: its integers, without factors
+	eight  *quant.Int8    // or nil
 	g      *graph.Graph
 	d      configs.Design
 	o      Options
@@ -135,6 +143,11 @@ type piece struct {
 	bias     []int32 // or the table of M
 	avgTable bool
 	layer    *quant.Layer
+
+	// Of int8.
+	scales  []abi.Scaling // by output channel
+	operand *abi.Operand
+	pooled  abi.Scaling // of a pool without a table
 }
 
 // lower makes the descriptors; if there are too many, it repeats that with wider windows.
@@ -194,6 +207,9 @@ func (c *compiler) conv(n int) error {
 	p := piece{
 		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Residual, window: node.Window, layer: l,
 	}
+	if c.eight != nil {
+		p.scales, p.operand = c.eight.Layers[n].Scales, c.operand(n, node.Residual)
+	}
 	if node.Groups == 1 {
 		return c.dense(n, p)
 	}
@@ -213,16 +229,16 @@ func (c *compiler) dense(n int, p piece) error {
 	kernel := p.window.KH * p.window.KW * p.inC
 	for len(nodes) > 0 {
 		p.layer, p.out = &c.q.Layers[nodes[0]], c.g.Nodes[nodes[0]].Output
-		weights, bias, of := p.layer.Weights, p.layer.Bias, 1
-		for ; of < len(nodes) && alike(p.layer, &c.q.Layers[nodes[of]]); of++ {
+		weights, bias, scales, of := p.layer.Weights, p.layer.Bias, c.scales(nodes[0]), 1
+		for ; of < len(nodes) && c.alike(nodes[0], nodes[of]); of++ {
 			l := &c.q.Layers[nodes[of]]
-			weights, bias = slices.Concat(weights, l.Weights), slices.Concat(bias, l.Bias)
+			weights, bias, scales = slices.Concat(weights, l.Weights), slices.Concat(bias, l.Bias), slices.Concat(scales, c.scales(nodes[of]))
 		}
 		parts := split.Of(len(bias), c.d.CMax, 1)
 		for _, w := range parts {
 			p.name = suffix(alias.Name(c.g, nodes[:of]), w, len(parts))
 			p.out0, p.outC = w[0], w[1]-w[0]
-			p.weights, p.bias = weights[w[0]*kernel:w[1]*kernel], bias[w[0]:w[1]]
+			p.weights, p.bias, p.scales = weights[w[0]*kernel:w[1]*kernel], bias[w[0]:w[1]], part(scales, w)
 			if err := c.emit(n, p); err != nil {
 				return err
 			}
@@ -232,22 +248,24 @@ func (c *compiler) dense(n int, p piece) error {
 	return nil
 }
 
-// alike reports whether one descriptor can describe the post-processing of both layers.
-func alike(a, b *quant.Layer) bool {
-	return a.Shift == b.Shift && a.ClampLo == b.ClampLo && a.ClampHi == b.ClampHi
+// alike reports whether one descriptor can describe the post-processing of both nodes.
+func (c *compiler) alike(n, m int) bool {
+	a, b := &c.q.Layers[n], &c.q.Layers[m]
+	return a.Shift == b.Shift && a.ClampLo == b.ClampLo && a.ClampHi == b.ClampHi &&
+		c.zero(c.g.Nodes[n].Output) == c.zero(c.g.Nodes[m].Output)
 }
 
 // grouped emits a grouped convolution as windows of groups, each T_C channels wide unless a single group is wider.
 // weight returns the weight of output channel o, tap and input channel i of a group.
 func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
 	node := &c.g.Nodes[n]
-	in, out := c.g.Tensors[p.in], c.g.Tensors[p.out]
+	in, out, scales := c.g.Tensors[p.in], c.g.Tensors[p.out], p.scales
 	if parts, ok := split.Depthwise(c.d, groups, in.C, out.C, in.W, p.window.KH, p.window.KW); ok {
 		taps := p.window.KH * p.window.KW
 		for _, w := range parts {
 			p.op, p.name = abi.OpDepthwise, suffix(node.Name, w, len(parts))
 			p.in0, p.inC, p.out0, p.outC = w[0], w[1]-w[0], w[0], w[1]-w[0]
-			p.bias, p.weights = bias[w[0]:w[1]], make([]int16, 0, p.outC*taps)
+			p.bias, p.scales, p.weights = bias[w[0]:w[1]], part(scales, w), make([]int16, 0, p.outC*taps)
 			for ch := w[0]; ch < w[1]; ch++ {
 				for tap := range taps {
 					p.weights = append(p.weights, weight(ch, 0, tap, 0))
@@ -287,7 +305,7 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		p.name = suffix(node.Name, w, len(parts))
 		p.in0, p.inC = g0*inG, (g1-g0)*inG
 		p.out0, p.outC = w[0], w[1]-w[0]
-		p.bias = bias[w[0]:w[1]]
+		p.bias, p.scales = bias[w[0]:w[1]], part(scales, w)
 		if c.full() {
 			continue // before its weights are created
 		}
@@ -321,7 +339,14 @@ func (c *compiler) add(n int) error {
 		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Inputs[1],
 		window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: l, product: node.Op == graph.Mul,
 	}
-	return c.grouped(n, p, channels, func(_, _, _, _ int) int16 { return one }, make([]int32, channels))
+	bias := make([]int32, channels)
+	if c.eight != nil { // the sum is the first input without its zero point
+		p.scales, p.operand = make([]abi.Scaling, channels), c.operand(n, node.Inputs[1])
+		for i := range bias {
+			bias[i], p.scales[i] = -int32(c.zero(node.Inputs[0])), abi.Scaling{Mul: 1}
+		}
+	}
+	return c.grouped(n, p, channels, func(_, _, _, _ int) int16 { return one }, bias)
 }
 
 func (c *compiler) pool(n int) error {
@@ -330,6 +355,10 @@ func (c *compiler) pool(n int) error {
 	if node.Op == graph.AvgPool {
 		p.op = abi.OpAvgPool
 		p.avgTable, p.bias = l.AvgTable != nil, l.AvgTable
+	}
+	if c.eight != nil {
+		p.pooled, p.bias = c.pooled(n)
+		p.avgTable = p.bias != nil
 	}
 	return c.poolPieces(n, p, node.Name, 0)
 }
@@ -375,6 +404,9 @@ func (c *compiler) concat(n int) error {
 				op: abi.OpMaxPool, in: t, out: node.Output, res: graph.None,
 				window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: &c.q.Layers[n],
 			}
+			if c.eight != nil {
+				p.pooled = c.eight.Layers[n].Scales[i]
+			}
 			if err := c.poolPieces(n, p, fmt.Sprintf("%s.copy%d", node.Name, i), channel); err != nil {
 				return err
 			}
@@ -390,7 +422,7 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	g := cost.Geom{
 		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: c.l.Pix(p.in),
 		OutH: out.H, OutW: out.W, OutC: p.outC, OutPix: c.l.Pix(p.out),
-		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL,
+		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL, Int8: c.eight != nil,
 	}
 	if p.res != graph.None {
 		g.Residual, g.ResPix, g.Product = true, c.l.Pix(p.res), p.product
@@ -412,7 +444,7 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 		KH: uint8(w.KH), KW: uint8(w.KW), SH: uint8(g.SH), SW: uint8(g.SW), PadT: uint8(w.PT), PadL: uint8(w.PL),
 		ClampLo: p.layer.ClampLo, ClampHi: p.layer.ClampHi, BiasCount: uint16(len(p.bias)),
 		InRow: uint32(g.InRow()), InRowBytes: uint32(rowBytes),
-		OutRowBytes: uint32(out.W * g.OutPix * elemBytes),
+		OutRowBytes: uint32(int64(out.W*g.OutPix) * c.l.elem),
 		StepRow:     uint32(g.SH * g.InRow()), StepCol: uint32(g.SW * p.inC),
 		PadCol: uint32(w.PL * p.inC), KWC: uint32(w.KW * p.inC),
 	}
@@ -427,11 +459,20 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 			d.Residual, d.Product = true, p.product
 			d.ResOffset = uint32(c.l.at(p.res, p.out0))
 			d.ResPix = uint16(g.ResPix)
-			d.ResRowBytes = uint32(out.W * g.ResPix * elemBytes)
+			d.ResRowBytes = uint32(int64(out.W*g.ResPix) * c.l.elem)
 			d.ResShift = uint8(p.layer.ResShift)
 		}
 	case abi.OpAvgPool:
 		d.AvgMul, d.AvgShift = uint32(p.layer.AvgMul), uint8(p.layer.AvgShift)
+	}
+	if c.eight != nil {
+		d.In8, d.Out8, d.Res8 = true, true, d.Residual
+		d.InZero, d.OutZero = c.zero(p.in), c.zero(p.out)
+		if g.Drained() {
+			d.BiasCount = uint16(abi.Post8Words(&d))
+		} else {
+			d.AvgMul, d.AvgShift = uint32(p.pooled.Mul), p.pooled.Shift
+		}
 	}
 	return d, nil
 }
@@ -519,7 +560,9 @@ func (c *compiler) pack(l int, g cost.Geom) error {
 	var err error
 	if len(p.bias) > 0 {
 		words := p.bias
-		if p.layer.Curve != nil {
+		if p.scales != nil {
+			words = (&abi.Post8{Bias: p.bias, Scales: p.scales, Operand: p.operand, Curve: p.layer.Curve}).Words()
+		} else if p.layer.Curve != nil {
 			words = slices.Concat(words, p.layer.Curve.Words())
 		}
 		bytes := make([]byte, 0, 4*len(words))
@@ -596,13 +639,13 @@ func (c *compiler) describe() {
 	in := g.Tensors[g.Input]
 	b.Network = bundle.Network{
 		Name: g.Name, InH: in.H, InW: in.W, InC: in.C, InFrac: c.q.Frac[g.Input],
-		InOffset: int(c.l.at(g.Input, 0)), InPix: c.l.Pix(g.Input),
+		InOffset: int(c.l.at(g.Input, 0)), InPix: c.l.Pix(g.Input), Codes: c.codes(g.Input),
 	}
 	b.Slot.Stride = c.l.stride
 	for t, x := range g.Tensors {
 		id := graph.TensorID(t)
 		b.Slot.Tensors = append(b.Slot.Tensors, bundle.Tensor{
-			Name: x.Name, H: x.H, W: x.W, C: x.C, Pix: c.l.Pix(id), Offset: int(c.l.at(id, 0)), Frac: c.q.Frac[t],
+			Name: x.Name, H: x.H, W: x.W, C: x.C, Pix: c.l.Pix(id), Offset: int(c.l.at(id, 0)), Frac: c.q.Frac[t], Codes: c.codes(id),
 		})
 	}
 	macs := g.SegmentMACs()
@@ -610,7 +653,7 @@ func (c *compiler) describe() {
 	for i, e := range g.Exits {
 		x := bundle.Exit{
 			Name: e.Name, First: layer, Offset: int(c.l.at(e.Tensor, 0)), Classes: g.Tensors[e.Tensor].Elems(),
-			Frac: c.q.Frac[e.Tensor], MACs: macs[i], Confidence: g.ConfidenceOf(i),
+			Frac: c.q.Frac[e.Tensor], MACs: macs[i], Confidence: g.ConfidenceOf(i), Codes: c.codes(e.Tensor),
 		}
 		for layer < len(c.node) && g.Segment[c.node[layer]] == i {
 			layer++

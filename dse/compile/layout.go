@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	elemBytes = 2
 	// The bytes of one round of stripes over the ports of any design (four stripes of 256 bytes). Tensors that do not
 	// begin at a multiple of it are cut into more bursts, and one port gets both the first and the last. On zcu104
 	// that made layers that read weights all the time up to a quarter slower.
@@ -22,13 +21,14 @@ const (
 type layout struct {
 	*alias.Plan
 	g      *graph.Graph
+	elem   int64   // bytes of an element
 	offset []int64 // by root, bytes
 	stride int64
 }
 
 // lay places every tensor in a slot.
-func lay(g *graph.Graph) (*layout, error) {
-	l := &layout{Plan: alias.Of(g), g: g, offset: make([]int64, len(g.Tensors))}
+func lay(g *graph.Graph, plan *alias.Plan, elem int) (*layout, error) {
+	l := &layout{Plan: plan, g: g, elem: int64(elem), offset: make([]int64, len(g.Tensors))}
 	blocks, roots := l.blocks()
 	l.stride = allocate(blocks)
 	for i, b := range blocks {
@@ -75,7 +75,7 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 		if last[t] < first[t] {
 			continue // it lies inside another tensor
 		}
-		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(l.Width[t]) * elemBytes
+		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(l.Width[t]) * l.elem
 		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})
 		roots = append(roots, graph.TensorID(t))
 	}
@@ -85,7 +85,7 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 // at returns the byte offset in the slot of a channel of t.
 func (l *layout) at(t graph.TensorID, channel int) int64 {
 	v := l.Views[t]
-	return l.offset[v.Root] + int64(v.Channel+channel)*elemBytes
+	return l.offset[v.Root] + int64(v.Channel+channel)*l.elem
 }
 
 // block is memory that is used from node first to node last, both included.

@@ -49,6 +49,7 @@ type Geom struct {
 	Residual            bool
 	Product             bool `json:",omitzero"` // by the residual
 	Curve               bool `json:",omitzero"`
+	Int8                bool `json:",omitzero"` // a byte an element
 	InH, InW, InC       int
 	InPix               int // elements from one input pixel to the next
 	OutH, OutW, OutC    int
@@ -83,7 +84,7 @@ func InStart(layers []Geom) {
 // GeomOf reads the geometry of a descriptor.
 func GeomOf(l *abi.Desc) Geom {
 	return Geom{
-		Op: l.Op, Residual: l.Residual, Product: l.Product, Curve: l.Curve,
+		Op: l.Op, Residual: l.Residual, Product: l.Product, Curve: l.Curve, Int8: l.In8,
 		InH: int(l.InH), InW: int(l.InW), InC: int(l.InC), InPix: int(l.InPix),
 		OutH: int(l.OutH), OutW: int(l.OutW), OutC: int(l.OutC),
 		OutPix: int(l.OutPix), ResPix: int(l.ResPix),
@@ -107,16 +108,23 @@ func GeomsOf(layers []abi.Desc) []Geom {
 // rows and columns that a window of one with a stride steps over are left out (the stride moves into
 // the view of the input), so they are never fetched.
 func (g Geom) View() (view Geom, rowBytes int) {
-	rowBytes = g.InW * g.InPix * wordBytes
+	rowBytes = g.InW * g.InPix * g.elemBytes()
 	view = g
 	if g.KH == 1 && g.SH > 1 && g.PadT == 0 && (g.OutH-1)*g.SH < g.InH {
 		view.InH, view.SH, rowBytes = g.OutH, 1, rowBytes*g.SH
 	}
 	pix := g.SW * g.InPix
-	if g.KW == 1 && g.SW > 1 && g.PadL == 0 && (g.OutW-1)*g.SW < g.InW && g.OutW*pix*wordBytes <= rowBytes && pix <= maxField16 {
+	if g.KW == 1 && g.SW > 1 && g.PadL == 0 && (g.OutW-1)*g.SW < g.InW && g.OutW*pix*g.elemBytes() <= rowBytes && pix <= maxField16 {
 		view.InW, view.SW, view.InPix = g.OutW, 1, pix
 	}
 	return view, rowBytes
+}
+
+func (g Geom) elemBytes() int {
+	if g.Int8 {
+		return 1
+	}
+	return wordBytes
 }
 
 // GEMM tells whether the layer runs on the array (pools and depthwise convolutions do not).
@@ -275,8 +283,8 @@ func (g Geom) Check() error {
 		return fmt.Errorf("%w: padding %d, %d, must be 0..255", ErrGeom, g.PadT, g.PadL)
 	case g.OutH > maxOutH:
 		return fmt.Errorf("%w: OUT_H is %d, at most %d", ErrGeom, g.OutH, maxOutH)
-	case 2*g.InW*g.InPix >= MaxRowBytes || 2*g.OutW*g.OutPix >= MaxRowBytes || g.Residual && 2*g.OutW*g.ResPix >= MaxRowBytes:
-		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, 2*g.InW*g.InPix, 2*g.OutW*g.OutPix, 2*g.OutW*g.ResPix)
+	case g.elemBytes()*g.InW*g.InPix >= MaxRowBytes || g.elemBytes()*g.OutW*g.OutPix >= MaxRowBytes || g.Residual && g.elemBytes()*g.OutW*g.ResPix >= MaxRowBytes:
+		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, g.elemBytes()*g.InW*g.InPix, g.elemBytes()*g.OutW*g.OutPix, g.elemBytes()*g.OutW*g.ResPix)
 	case g.InPix < g.InC || g.OutPix < g.OutC:
 		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
 	case g.Residual && !g.Drained() || g.Curve && !g.Drained():

@@ -97,7 +97,7 @@ const (
 	latentBytes  = 2048 // of weights on chip below which they come before activations, at least a 16th of the ring
 	biasQueue    = 32   // wide beats of biases that wait for their memory
 	descBytes    = 128
-	wordBytes    = 2
+	wordBytes    = 2 // int16's; of int8 two channels' weights
 	biasBytes    = 4
 )
 
@@ -256,7 +256,7 @@ func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing
 
 // posting is the stages of post that are built for products and curves: every word of the drain passes them.
 func posting(d *configs.Design, g *Geom) int64 {
-	if d.Post && g.Drained() {
+	if (d.Post || d.Int8()) && g.Drained() { // int8's factors: assumed, not built
 		return postCycles
 	}
 	return 0
@@ -321,17 +321,25 @@ func Passes(d configs.Design, g Geom, k K) int {
 // WeightBytes is W_BYTES and W_TILE of a layer packed for k.
 func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	if g.Op == abi.OpDepthwise {
-		all = round(int64(g.DepthwiseWords(d))*int64(d.NB())*wordBytes, abi.WeightAlign)
+		all = round(int64(g.DepthwiseWords(d))*int64(d.NB()*d.ElemBytes()), abi.WeightAlign)
 		return all, all
 	}
 	tp, tc := Tree(d, k)
-	perChannel := int64(Passes(d, g, k)) * int64(tp) * wordBytes
-	tile = round(perChannel*int64(tc), abi.WeightAlign)
+	perChannel := int64(Passes(d, g, k)) * int64(tp)
+	tile = round(packed(d, tc, perChannel), abi.WeightAlign)
 	all = int64(g.OutC/tc) * tile
 	if rest := g.OutC % tc; rest != 0 {
-		all += round(perChannel*int64(rest), abi.WeightAlign)
+		all += round(packed(d, rest, perChannel), abi.WeightAlign)
 	}
 	return all, tile
+}
+
+// packed is the bytes of so many elements of each of n channels: of int8 two channels share words.
+func packed(d configs.Design, n int, elements int64) int64 {
+	if d.Int8() {
+		n = ceil(n, 2)
+	}
+	return elements * wordBytes * int64(n)
 }
 
 func (b *Breakdown) bound(m *model) Bound {

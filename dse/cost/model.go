@@ -122,10 +122,13 @@ func (m *model) nexts() {
 		return
 	}
 	tp, tc := Tree(m.d, K1)
-	biases, pass := int64(n.OutC)*biasBytes, int64(min(tc, n.OutC)*tp)*wordBytes
-	all := int64(n.KH) * int64(ceil(n.KWC, tp)*tp) * wordBytes * int64(n.OutC)
+	biases, pass := int64(n.OutC)*biasBytes, packed(m.d, min(tc, n.OutC), int64(tp))
+	all := packed(m.d, n.OutC, int64(n.KH)*int64(ceil(n.KWC, tp)*tp))
 	if n.Depthwise {
-		all, pass = int64(n.KH*n.KWC/n.OutC)*int64(ceil(n.OutC, m.d.NB())*m.d.NB())*wordBytes, 0
+		all, pass = int64(n.KH*n.KWC/n.OutC)*int64(ceil(n.OutC, m.d.NB())*m.d.NB())*int64(m.d.ElemBytes()), 0
+	}
+	if m.d.Int8() {
+		biases *= 2 // with its factor
 	}
 	if n.Curve {
 		biases += abi.CurveWords * biasBytes
@@ -158,10 +161,10 @@ func (m *model) entry(bact int, e abi.FBCB) {
 func (m *model) rowOf() run {
 	g := &m.g
 	if g.InPix == g.InC {
-		row := int64(g.InRow()) * wordBytes
+		row := int64(g.InRow() * m.d.ElemBytes())
 		return m.runOf(row, row, g.InOffset)
 	}
-	r := m.runOf(int64(g.InC)*wordBytes, int64(g.InPix)*wordBytes, g.InOffset)
+	r := m.runOf(int64(g.InC*m.d.ElemBytes()), int64(g.InPix*m.d.ElemBytes()), g.InOffset)
 	return run{bytes: r.bytes * float64(g.InW), bursts: r.bursts * float64(g.InW)}
 }
 
@@ -178,7 +181,7 @@ func (m *model) channels(n int) channels {
 	tp, _ := Tree(m.d, m.k)
 	c := channels{
 		size: n, out: m.pixel(n, m.g.OutPix, m.g.OutOffset), words: int64(ceil(n, DrainStep(m.d, m.k, m.groups))),
-		load: Load(m.d, m.k, m.groups, n), weights: m.passes * int64(tp) * wordBytes * int64(n),
+		load: Load(m.d, m.k, m.groups, n), weights: packed(m.d, n, m.passes*int64(tp)),
 	}
 	if m.g.Residual {
 		c.res = m.pixel(n, m.g.ResPix, m.g.ResOffset)
@@ -200,6 +203,9 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	}
 	if s == 2 {
 		at /= 2
+	}
+	if d.Int8() {
+		nch = ceil(nch, 2)
 	}
 	// While the swap runs down, no more than the gearbox in front of the array is filled.
 	words, _ := Tree(d, k)
@@ -315,7 +321,7 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 // oneStripe tells whether all the layer reads is a run of a stripe at most.
 func (m *model) oneStripe() bool {
 	g := &m.g
-	return m.br == 1 && m.groups == 1 && g.InH == 1 && (g.InPix == g.InC || g.InW == 1) && int64(g.InRow())*wordBytes <= m.stripe
+	return m.br == 1 && m.groups == 1 && g.InH == 1 && (g.InPix == g.InC || g.InW == 1) && int64(g.InRow()*m.d.ElemBytes()) <= m.stripe
 }
 
 // input is what so many rows of n samples take.

@@ -53,12 +53,12 @@ type run struct {
 // pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
 // pixel, or where that is all of them a run a row.
 func (m *model) pixel(size, pix int, offset int64) run {
-	pitch, w := int64(pix)*wordBytes, int64(m.g.OutW)
+	pitch, w := int64(pix*m.d.ElemBytes()), int64(m.g.OutW)
 	if size == m.g.OutC && pix == size {
 		r := m.runOf(w*pitch, w*pitch, offset)
 		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w), r.long}
 	}
-	return m.runOf(int64(size)*wordBytes, pitch, offset)
+	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
 }
 
 func (r run) times(n int64) (bytes, bursts int64) {

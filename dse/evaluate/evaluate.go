@@ -89,9 +89,15 @@ type sums struct {
 	float, oracle, floatOracle int // right, right, and of one class
 }
 
-// Run evaluates b, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
+// Network8 is a network in int8, and its bundle, which is held to it, or nil.
+type Network8 struct {
+	*quant.Int8
+	Bundle *bundle.Bundle
+}
+
+// Run evaluates b, of int16, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
 // progress, if not nil, is called with the number of finished images.
-func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *quant.Int8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
+func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *Network8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
 	}
@@ -110,7 +116,10 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *quant.Int8
 	}
 	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits)), saturated: make([]atomic.Int64, len(b.Layers))}
 	if int8 != nil {
-		if e.int8, err = newInt8(int8); err != nil {
+		if e.int8, err = newInt8(int8.Int8); err == nil && int8.Bundle != nil {
+			e.int8.b, err = golden.New(int8.Bundle)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +228,7 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 			return nil, l, 0, fmt.Errorf("%s: %w", e.set.Name(i), err)
 		}
 	}
-	in := Input(&e.b.Network, x)
+	in := e.b.Network.Input(x)
 	for k, v := range x {
 		if math.Abs(math.Round(math.Ldexp(float64(v), e.b.Network.InFrac))-float64(in[k])) > 1 {
 			clipped++
@@ -280,15 +289,6 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 		}
 	}
 	return n
-}
-
-// Input converts an image to the network's scale: round(x * 2^InFrac), saturated.
-func Input(n *bundle.Network, x []float32) []int16 {
-	out := make([]int16, len(x))
-	for i, v := range x {
-		out[i] = int16(max(math.MinInt16, min(math.MaxInt16, math.Round(math.Ldexp(float64(v), n.InFrac)))))
-	}
-	return out
 }
 
 // finished applies to an exit's logits the last operation in the file, which is left to the host but which

@@ -101,7 +101,7 @@ func TestSaturated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := Input(&b.Network, x)
+		in := b.Network.Input(x)
 		got, err := e.golden(in)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/golden/int8"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
@@ -34,11 +35,26 @@ type LayerLoss struct {
 type in8 struct {
 	n *quant.Int8
 	p *int8.Program
+	b *golden.Program // a bundle of it, or nil
 }
 
 func newInt8(n *quant.Int8) (*in8, error) {
 	p, err := int8.New(n)
-	return &in8{n, p}, err
+	return &in8{n: n, p: p}, err
+}
+
+// bundled checks that the network's bundle has the same codes at the exits.
+func (r *in8) bundled(x []float32, maps [][]int16) error {
+	got, err := r.b.Run(r.b.Bundle().Network.Input(x))
+	if err != nil {
+		return err
+	}
+	for i, exit := range r.n.Graph.Exits {
+		if !slices.Equal(got[i], maps[exit.Tensor]) {
+			return fmt.Errorf("%w: exit %s of the bundle is %v, of the network %v", ErrEvaluate, exit.Name, got[i], maps[exit.Tensor])
+		}
+	}
+	return nil
 }
 
 func (r *in8) run(x []float32) ([][]int16, error) {
@@ -49,6 +65,9 @@ func (r *in8) run(x []float32) ([][]int16, error) {
 
 func (r *in8) logits(x []float32) (out [][]float32, err error) {
 	maps, err := r.run(x)
+	if err == nil && r.b != nil {
+		err = r.bundled(x, maps)
+	}
 	if err != nil {
 		return nil, err
 	}

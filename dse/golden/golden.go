@@ -4,7 +4,8 @@
 // same results (benchmarks compare both).
 //
 // The arithmetic is that of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
-// accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp.
+// accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp. Layers of
+// int8 have a byte an element, sums of 32 bits and abi.Post8 behind them.
 package golden
 
 import (
@@ -40,6 +41,7 @@ type layer struct {
 	blocked []int16 // the same weights in blocks: see block
 	bias    []int32 // or the table of M
 	curve   abi.Curve
+	eight   *abi.Post8                                         // of int8's GEMM and DEPTHWISE, else nil
 	fill    int16                                              // of padding
 	end     func(sum int64, channel int, residual int16) int16 // Conv's, else nil
 }
@@ -68,11 +70,18 @@ func New(b *bundle.Bundle) (*Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("golden: %w", err)
 		}
-		p.layers[i] = layer{d: b.Layers[i], weights: w, bias: bias}
-		if d := &b.Layers[i]; d.Curve {
-			p.layers[i].curve, _ = abi.CurveOf(d, bias[d.OutC:])
+		l := &p.layers[i]
+		*l = layer{d: b.Layers[i], weights: w, bias: bias, fill: int16(b.Layers[i].InZero)}
+		switch d := &l.d; {
+		case d.In8 && w != nil:
+			if l.eight, err = abi.Post8Of(d, bias); err != nil {
+				return nil, fmt.Errorf("golden: layer %d (%s): %w", i, b.Names[i], err)
+			}
+			l.bias, l.end = l.eight.Bias, l.of8
+		case d.Curve:
+			l.curve, _ = abi.CurveOf(d, bias[d.OutC:])
 		}
-		p.layers[i].arrange()
+		l.arrange()
 	}
 	return p, nil
 }
@@ -101,11 +110,8 @@ func (p *Program) SetInput(slot []byte, image []int16) error {
 	if err := p.checkSlot(slot); err != nil {
 		return err
 	}
-	for i := range n.InH * n.InW {
-		at := n.InOffset + 2*i*n.InPix
-		for c, v := range image[i*n.InC:][:n.InC] {
-			binary.LittleEndian.PutUint16(slot[at+2*c:], uint16(v))
-		}
+	if err := p.b.SetInput(slot, image); err != nil {
+		return fmt.Errorf("golden: %w", err)
 	}
 	return nil
 }
@@ -118,12 +124,7 @@ func (p *Program) Logits(slot []byte, exit int) ([]int16, error) {
 	if err := p.checkSlot(slot); err != nil {
 		return nil, err
 	}
-	e := &p.b.Network.Exits[exit]
-	out := make([]int16, e.Classes)
-	for i := range out {
-		out[i] = int16(binary.LittleEndian.Uint16(slot[e.Offset+2*i:]))
-	}
-	return out, nil
+	return p.b.LogitsAt(slot, exit), nil
 }
 
 func (p *Program) checkSlot(slot []byte) error {
@@ -222,19 +223,84 @@ func Clamp(x, lo, hi int16) int16 {
 }
 
 // post is what comes behind the sums: the shift, then the product with res or the curve, and the clamp.
-func (l *layer) post(sum int64, res int16) uint16 {
+func (l *layer) post(sum int64, res int16) int16 {
 	d := &l.d
 	switch {
 	case d.Product:
 		return l.finish(int64(Saturate(Round(sum, d.Shift)))*int64(res), d.ResShift)
 	case d.Curve:
-		return uint16(Clamp(l.curve.At(Saturate(Round(sum, d.Shift))), d.ClampLo, d.ClampHi))
+		return Clamp(l.curve.At(Saturate(Round(sum, d.Shift))), d.ClampLo, d.ClampHi)
 	}
 	return l.finish(sum, d.Shift)
 }
 
-func (l *layer) finish(x int64, shift uint8) uint16 {
-	return uint16(Clamp(Saturate(Round(x, shift)), l.d.ClampLo, l.d.ClampHi))
+func (l *layer) finish(x int64, shift uint8) int16 {
+	return Clamp(Saturate(Round(x, shift)), l.d.ClampLo, l.d.ClampHi)
+}
+
+// of8 is what comes behind the sums in int8.
+func (l *layer) of8(sum int64, channel int, res int16) int16 {
+	t := l.eight.Scales[channel].Of(sum)
+	if o := l.eight.Operand; o != nil {
+		t = o.Of(int64(Saturate(t)), int64(res), l.d.Product)
+	}
+	if l.eight.Curve != nil {
+		return Clamp(l.eight.Curve.At(Saturate(t)), l.d.ClampLo, l.d.ClampHi)
+	}
+	return l.code(t)
+}
+
+// code is t with the output's zero point, clamped.
+func (l *layer) code(t int64) int16 {
+	return Clamp(Saturate(t+int64(l.d.OutZero)), l.d.ClampLo, l.d.ClampHi)
+}
+
+// pooled is the average of so many taps, or of one the largest, in int8.
+func (l *layer) pooled(sum int64, taps int) int16 {
+	s := abi.Scaling{Mul: int32(l.d.AvgMul), Shift: l.d.AvgShift}
+	if l.d.AvgTable {
+		s, _ = abi.ScalingOf(l.bias[taps])
+	}
+	return l.code(s.Of(sum))
+}
+
+// accBits is the width of the layer's sums.
+func (l *layer) accBits() int {
+	if l.eight != nil {
+		return 32
+	}
+	return abi.AccBits
+}
+
+// bytesOf is those of an element.
+func bytesOf(eight bool) int {
+	if eight {
+		return 1
+	}
+	return 2
+}
+
+// element reads element i.
+func element(b []byte, i int, eight bool) int16 {
+	if eight {
+		return int16(int8(b[i]))
+	}
+	return int16(binary.LittleEndian.Uint16(b[2*i:]))
+}
+
+// put writes element i.
+func put(b []byte, i int, eight bool, v int16) {
+	if eight {
+		b[i] = byte(v)
+		return
+	}
+	binary.LittleEndian.PutUint16(b[2*i:], uint16(v))
+}
+
+// outputs is the layer's output of n channels from first on, at one position.
+func (l *layer) outputs(slot []byte, oh, ow, first, n int) []byte {
+	d, size := &l.d, bytesOf(l.d.Out8)
+	return slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+size*(ow*int(d.OutPix)+first):][:size*n]
 }
 
 func (l *layer) run(s *buffers, slot []byte) error {
@@ -273,17 +339,23 @@ func (l *layer) load(s *buffers, slot []byte, fill int16) (width int) {
 		set(line[(left+n)*c:], fill)
 		at := int(d.InOffset) + ih*int(d.InRowBytes)
 		if d.InPix == d.InC {
-			decode(line[left*c:][:n*c], slot[at:])
+			decode(line[left*c:][:n*c], slot[at:], d.In8)
 			continue
 		}
 		for x := range n {
-			decode(line[(left+x)*c:][:c], slot[at+2*x*int(d.InPix):])
+			decode(line[(left+x)*c:][:c], slot[at+bytesOf(d.In8)*x*int(d.InPix):], d.In8)
 		}
 	}
 	return width
 }
 
-func decode(dst []int16, src []byte) {
+func decode(dst []int16, src []byte, eight bool) {
+	if eight {
+		for i, v := range src[:len(dst)] {
+			dst[i] = int16(int8(v))
+		}
+		return
+	}
 	src = src[:2*len(dst)]
 	for i := range dst {
 		dst[i] = int16(binary.LittleEndian.Uint16(src[2*i:]))
@@ -336,32 +408,33 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 // emit finishes and writes the sums of the channels from first on, at one position.
 func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	d := &l.d
-	out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*(ow*int(d.OutPix)+first):][:2*len(sums)]
+	out := l.outputs(slot, oh, ow, first, len(sums))
+	most := int64(1)<<(l.accBits()-1) - 1
 	for o, acc := range sums {
 		sum := acc + int64(l.bias[first+o])
-		if acc > accMax || acc < accMin || sum > accMax || sum < accMin {
+		if acc > most || acc < ^most || sum > most || sum < ^most {
 			return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
-				ErrOverflow, oh, ow, first+o, acc, sum, abi.AccBits, int64(accMin), int64(accMax))
+				ErrOverflow, oh, ow, first+o, acc, sum, l.accBits(), ^most, most)
 		}
 		sums[o] = sum
 	}
 	var res []byte
-	if d.Residual {
-		res = slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*(ow*int(d.ResPix)+first):][:2*len(sums)]
+	if size := bytesOf(d.Res8); d.Residual {
+		res = slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+size*(ow*int(d.ResPix)+first):][:size*len(sums)]
 	}
 	for o, acc := range sums {
 		x := int16(0)
 		if d.Residual {
-			x = int16(binary.LittleEndian.Uint16(res[2*o:]))
+			x = element(res, o, d.Res8)
 		}
 		if l.end != nil {
-			binary.LittleEndian.PutUint16(out[2*o:], uint16(l.end(acc, first+o, x)))
+			put(out, o, d.Out8, l.end(acc, first+o, x))
 			continue
 		}
 		if !d.Product {
 			acc += int64(x) << d.ResShift
 		}
-		binary.LittleEndian.PutUint16(out[2*o:], l.post(acc, x))
+		put(out, o, d.Out8, l.post(acc, x))
 	}
 	return nil
 }
@@ -412,14 +485,17 @@ func (l *layer) depthwise(s *buffers, slot []byte) error {
 }
 
 func (l *layer) maxPool(s *buffers, slot []byte) {
-	d := &l.d
-	width := l.load(s, slot, math.MinInt16)
+	d, least := &l.d, int16(math.MinInt16)
+	if d.In8 {
+		least = math.MinInt8
+	}
+	width := l.load(s, slot, least)
 	c := int(d.InC)
 	s.window = resize(s.window, c)
 	for oh := range int(d.OutH) {
 		for ow := range int(d.OutW) {
 			best := s.window
-			set(best, math.MinInt16)
+			set(best, least)
 			for y := range int(d.KH) {
 				row := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:int(d.KW)*c]
 				for ; len(row) > 0; row = row[c:] {
@@ -428,9 +504,13 @@ func (l *layer) maxPool(s *buffers, slot []byte) {
 					}
 				}
 			}
-			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*c]
+			out := l.outputs(slot, oh, ow, 0, c)
 			for i, v := range best {
-				binary.LittleEndian.PutUint16(out[2*i:], l.finish(int64(v), 0))
+				y := l.finish(int64(v), 0)
+				if d.In8 {
+					y = l.pooled(int64(v)-int64(d.InZero), 1)
+				}
+				put(out, i, d.Out8, y)
 			}
 		}
 	}
@@ -444,7 +524,7 @@ func Taps(out, stride, pad, kernel, in int) int {
 
 func (l *layer) avgPool(s *buffers, slot []byte) error {
 	d := &l.d
-	width := l.load(s, slot, 0)
+	width := l.load(s, slot, l.fill)
 	c := int(d.InC)
 	s.acc = resize(s.acc, c)
 	for oh := range int(d.OutH) {
@@ -459,18 +539,22 @@ func (l *layer) avgPool(s *buffers, slot []byte) error {
 					}
 				}
 			}
+			n := Taps(oh, int(d.SH), int(d.PadT), int(d.KH), int(d.InH)) *
+				Taps(ow, int(d.SW), int(d.PadL), int(d.KW), int(d.InW))
 			m := int64(d.AvgMul)
 			if d.AvgTable {
-				n := Taps(oh, int(d.SH), int(d.PadT), int(d.KH), int(d.InH)) *
-					Taps(ow, int(d.SW), int(d.PadL), int(d.KW), int(d.InW))
 				m = int64(l.bias[n])
 			}
-			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*c]
+			out := l.outputs(slot, oh, ow, 0, c)
 			for i, v := range sum {
 				if v > accMax || v < accMin {
 					return fmt.Errorf("%w: output %d, %d, channel %d: sum %d", ErrOverflow, oh, ow, i, v)
 				}
-				binary.LittleEndian.PutUint16(out[2*i:], l.finish(v*m, d.AvgShift))
+				if d.In8 {
+					put(out, i, d.Out8, l.pooled(v-int64(d.KH)*int64(d.KW)*int64(d.InZero), n))
+					continue
+				}
+				put(out, i, d.Out8, l.finish(v*m, d.AvgShift))
 			}
 		}
 	}

@@ -115,10 +115,10 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", k, s)
 	}
 	// a row that is one run needs one command; its first and last beat may be shared
-	if row := 2 * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
+	if row := d.ElemBytes() * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
 		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
-	if row := 2 * g.InRow(); g.InPix == g.InC && row > maxRunBeats*d.WideBytes() {
+	if row := d.ElemBytes() * g.InRow(); g.InPix == g.InC && row > maxRunBeats*d.WideBytes() {
 		return fail("an input row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
 	if s == 2 && g.OutC > cost.CTile(d, k, s) {
@@ -178,6 +178,9 @@ func known(p Point) bool {
 func Limits(d configs.Design, g cost.Geom) error {
 	if err := g.Check(); err != nil {
 		return err
+	}
+	if g.Int8 != d.Int8() {
+		return fmt.Errorf("%w: a layer of int8 is %t, the design of that type %t", ErrNoFit, g.Int8, d.Int8())
 	}
 	if g.OutC > d.CMax {
 		return fmt.Errorf("%w: %d output channels, the build holds C_MAX = %d", ErrNoFit, g.OutC, d.CMax)

@@ -49,11 +49,8 @@ func (c Codes) Code(x float64) int16 {
 // Value is what a code stands for.
 func (c Codes) Value(code int16) float64 { return c.Step * float64(int(code)-c.Zero) }
 
-// Scaling is a factor Mul / 2^Shift.
-type Scaling struct {
-	Mul   int32 // below 2^17
-	Shift uint8 // at most MaxShift
-}
+// Scaling is a factor Mul / 2^Shift, with Mul below 2^17 and Shift at most MaxShift.
+type Scaling = abi.Scaling
 
 const mulBits = 17
 
@@ -65,18 +62,7 @@ func scaling(f float64) Scaling {
 	if math.Round(math.Ldexp(f, s)) >= 1<<mulBits {
 		s-- // rounded up to the next power of two
 	}
-	return Scaling{int32(math.Round(math.Ldexp(f, max(s, 0)))), uint8(max(s, 0))}
-}
-
-// Of is x * s, rounded to the nearest, of two to the even.
-func (s Scaling) Of(x int64) int64 { return RoundEven(x*int64(s.Mul), s.Shift) }
-
-// RoundEven is x / 2^n, rounded to the nearest integer, of two to the even one.
-func RoundEven(x int64, n uint8) int64 {
-	if n == 0 {
-		return x
-	}
-	return (x + 1<<(n-1) - 1 + x>>n&1) >> n
+	return Scaling{Mul: int32(math.Round(math.Ldexp(f, max(s, 0)))), Shift: uint8(max(s, 0))}
 }
 
 // Sum adds two numbers of different steps: rnd(a*A + b*B, Shift).
@@ -97,7 +83,7 @@ func sumOf(a, b, reachA, reachB, span float64) *Sum {
 }
 
 // Of is the sum.
-func (s *Sum) Of(a, b int64) int64 { return RoundEven(a*int64(s.A)+b*int64(s.B), s.Shift) }
+func (s *Sum) Of(a, b int64) int64 { return abi.RoundEven(a*int64(s.A)+b*int64(s.B), s.Shift) }
 
 // Layer8 holds the integers of a layer in int8; fields that its operator lacks are zero.
 type Layer8 struct {
@@ -432,7 +418,7 @@ func coarsen(c *abi.Curve, bits int) {
 	for ; c.Shift > maxCurveShift; c.Shift-- {
 		for i := range c.Segments {
 			g := &c.Segments[i]
-			g.Slope, g.Offset = int16(RoundEven(int64(g.Slope), 1)), int32(RoundEven(int64(g.Offset), 1))
+			g.Slope, g.Offset = int16(abi.RoundEven(int64(g.Slope), 1)), int32(abi.RoundEven(int64(g.Offset), 1))
 		}
 	}
 }
@@ -492,7 +478,7 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 }
 
 // onSteps writes the codes of weights if they lie on steps. -128 is none: two weights of one multiplier may not have it
-// (hw/README, "int8, designed").
+// (hw/README, "int8").
 func onSteps(w []float32, step float64, q []int16) bool {
 	for k, v := range w {
 		code := math.Round(float64(v) / step)

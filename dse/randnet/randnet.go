@@ -140,6 +140,9 @@ func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 		default:
 			image[i] = int16(rng.Uint32())
 		}
+		if b.Design.Int8() {
+			image[i] = int16(int8(image[i]))
+		}
 	}
 	return image
 }

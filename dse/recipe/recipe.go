@@ -363,11 +363,31 @@ func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
 
 // MakeFrom is Make with the network and the images already read.
 func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
+	if d.Int8() {
+		seen, err := c.See(g)
+		if err != nil {
+			return nil, err
+		}
+		n, err := seen.Network(nil)
+		if err != nil {
+			return nil, err
+		}
+		return r.MakeInt8(n, c, d)
+	}
 	q, err := c.Quantise(g)
 	if err != nil {
 		return nil, err
 	}
 	return r.MakeOf(q, c, d)
+}
+
+// MakeInt8 is MakeFrom with the network already in int8, as the design is.
+func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
+	meta, err := r.Meta(c.Info)
+	if err != nil {
+		return nil, err
+	}
+	return compile.Int8(n, d, compile.Options{Meta: meta})
 }
 
 // Quantise converts the network to integers.

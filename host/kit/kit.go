@@ -135,6 +135,9 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 		if want := net.InH * net.InW * net.InC; len(m.Input) != want {
 			return nil, bad("image %d has %d elements, expected %d", i, len(m.Input), want)
 		}
+		if err := net.Holds(m.Input); err != nil {
+			return nil, bad("image %d: %v", i, err)
+		}
 		if len(m.Logits) != len(net.Exits) {
 			return nil, bad("image %d has logits of %d exits, expected %d", i, len(m.Logits), len(net.Exits))
 		}
@@ -148,7 +151,7 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 				return nil, bad("image %d, exit %d: %d logits, expected %d", i, j, len(raw), e.Classes)
 			}
 			class, conf := bundle.ConfidenceAt(e, raw)
-			exits[j] = device.ExitResult{Exit: j, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw}
+			exits[j] = device.ExitResult{Exit: j, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw}
 		}
 		k.Inputs, k.Exits, k.Labels = append(k.Inputs, m.Input), append(k.Exits, exits), append(k.Labels, m.Label)
 	}

@@ -39,6 +39,7 @@ type Build struct {
 	Stub                bool // no MACs: cycles are right, results are not
 	Stack, Fluid        bool
 	Post, Depthwise     bool // options: curves and products, depthwise layers
+	Int8                bool // maps and weights have 8 bits
 	Quiet               bool // a refused access is answered OKAY and shows in ACCESS only
 }
 
@@ -146,6 +147,7 @@ func (d *Driver) identify() error {
 		Fluid:    axi&abi.RegBuildAXIFluidMask != 0,
 		Quiet:    axi&abi.RegBuildAXIQuietMask != 0,
 		Post:     axi&abi.RegBuildAXIPostMask != 0, Depthwise: axi&abi.RegBuildAXIDepthwiseMask != 0,
+		Int8: axi&abi.RegBuildAXIInt8Mask != 0,
 	}
 	if d.build.ABIHash != abi.Hash {
 		return fmt.Errorf("%w: its ABI hash is %016x, this program's %016x", ErrHardware, d.build.ABIHash, uint64(abi.Hash))

@@ -50,7 +50,7 @@ func check(t *testing.T, n *testNet, l *device.Launch, rep *device.Report, in ma
 			raw := n.logits(in[id], e)
 			class, conf := bundle.Confidence(raw, 6)
 			want.Exits = append(want.Exits, device.ExitResult{
-				Exit: e, Class: class, Confidence: conf, Logits: bundle.Logits(raw, 6), Raw: raw,
+				Exit: e, Class: class, Confidence: conf, Logits: (&bundle.Exit{Frac: 6}).Logits(raw), Raw: raw,
 			})
 			if conf >= l.Theta[i] || e == len(n.b.Network.Exits)-1 {
 				want.Taken = e
@@ -207,6 +207,7 @@ func TestLoadRefused(t *testing.T) {
 	}{
 		"other ABI":      {change(func(b *bundle.Bundle) { b.ABIHash++ }), ErrMismatch, "ABI hash"},
 		"other design":   {change(func(b *bundle.Bundle) { b.Design.TR = 64 }), ErrMismatch, "design hash"},
+		"int8":           {change(func(b *bundle.Bundle) { b.Design.Type = "int8" }), ErrMismatch, "BUILD_AXI.INT8 is false"},
 		"invalid":        {change(func(b *bundle.Bundle) { b.Names = nil }), bundle.ErrInvalid, "layer names"},
 		"beyond memory":  {change(func(b *bundle.Bundle) { b.Slot.Stride = 1 << 16; b.Network.Name = "large" }), ErrMemory, "slots of 65536"},
 		"the same again": {n.b, nil, ""},

@@ -75,7 +75,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 		left -= min(spent, left)
 		rest := active[:0]
 		for _, p := range active {
-			raw, err := d.logits(n, slots[p], e)
+			raw, err := d.logits(n, slots[p], seg)
 			if err != nil {
 				d.failed = err
 				return nil, err
@@ -83,7 +83,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 			class, conf := bundle.ConfidenceAt(e, raw)
 			r := &rep.Results[p]
 			r.Exits = append(r.Exits, device.ExitResult{
-				Exit: seg, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw,
+				Exit: seg, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw,
 			})
 			if conf >= l.Theta[p] || seg == final {
 				r.Taken = seg

@@ -72,6 +72,9 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	if b.ABIHash != d.build.ABIHash {
 		return fail(fmt.Errorf("%w: ABI hash %016x, the hardware's is %016x", ErrMismatch, b.ABIHash, d.build.ABIHash))
 	}
+	if b.Design.Int8() != d.build.Int8 { // told before the hash, which says less
+		return fail(fmt.Errorf("%w: the design's type int8 is %t, the hardware's BUILD_AXI.INT8 is %t; the soft device runs either", ErrMismatch, b.Design.Int8(), d.build.Int8))
+	}
 	if h := b.Design.Hash(); h != d.build.DesignHash {
 		return fail(fmt.Errorf("%w: design hash %016x (%s), the hardware's is %016x", ErrMismatch, h, b.Design.Name, d.build.DesignHash))
 	}

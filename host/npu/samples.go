@@ -4,11 +4,9 @@ package npu
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 )
 
@@ -50,14 +48,12 @@ func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID,
 	n.taken[slot] = true
 	n.live++
 	d.live[id] = &sample{n, slot}
-	to := d.slot(n, slot)[net.InOffset:]
-	for pix := range net.InH * net.InW {
-		for c, v := range input[pix*net.InC : (pix+1)*net.InC] {
-			binary.LittleEndian.PutUint16(to[2*(pix*net.InPix+c):], uint16(v))
-		}
+	if err := n.b.SetInput(d.slot(n, slot), input); err != nil {
+		d.drop(id)
+		return fail(fmt.Errorf("%w: %w", ErrRequest, err))
 	}
 	at := n.slots + int64(slot)*n.b.Slot.Stride + int64(net.InOffset)
-	if err := d.sync(at, 2*int64(net.InH)*int64(net.InW)*int64(net.InPix), ToDevice); err != nil {
+	if err := d.sync(at, int64(n.b.Design.ElemBytes()*net.InH*net.InW*net.InPix), ToDevice); err != nil {
 		d.drop(id)
 		return fail(err)
 	}
@@ -107,14 +103,10 @@ func (d *Driver) drop(id device.RequestID) {
 }
 
 // logits copies an exit's logits from a slot.
-func (d *Driver) logits(n *network, slot int, e *bundle.Exit) ([]int16, error) {
-	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), 2*int64(e.Classes), FromDevice); err != nil {
+func (d *Driver) logits(n *network, slot, exit int) ([]int16, error) {
+	e := &n.b.Network.Exits[exit]
+	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), int64(n.b.Design.ElemBytes()*e.Classes), FromDevice); err != nil {
 		return nil, err
 	}
-	from := d.slot(n, slot)[e.Offset:]
-	raw := make([]int16, e.Classes)
-	for i := range raw {
-		raw[i] = int16(binary.LittleEndian.Uint16(from[2*i:]))
-	}
-	return raw, nil
+	return n.b.LogitsAt(d.slot(n, slot), exit), nil
 }

@@ -74,7 +74,7 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	}
 	for k, v := range map[string]string{
 		"policy": m.set.Policy, "exits": fmt.Sprint(len(m.net.Exits)), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
-		"preprocess": m.about.Pixels, "int16_scale": fmt.Sprintf("2^-%d", m.net.InFrac), "warning": m.about.Warning,
+		"preprocess": m.about.Pixels, m.net.Type() + "_scale": m.net.Scale(), "warning": m.about.Warning,
 		"queue": fmt.Sprint(m.set.Queue), "priorities": fmt.Sprint(m.set.Priorities), "device": m.on.name, "label": m.on.info.Label, "bundle_hash": fmt.Sprintf("%016x", m.hash),
 	} {
 		if v != "" {

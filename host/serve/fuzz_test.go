@@ -44,7 +44,7 @@ func TestPixelsOfChannels(t *testing.T) {
 		pixels[i] = float32(1000*(i/256) + i%256)
 	}
 	want := []int16{1, 1002, 2003, 255, 1000, 2001}
-	if got, cut, err := toWords("UINT8", []byte{1, 2, 3, 255, 0, 1}, 0, pixels); err != nil || cut || !slices.Equal(got, want) {
+	if got, cut, err := toWords("UINT8", []byte{1, 2, 3, 255, 0, 1}, &bundle.Network{}, pixels); err != nil || cut || !slices.Equal(got, want) {
 		t.Errorf("%v, cut %v, %v: expected %v", got, cut, err, want)
 	}
 }

@@ -416,7 +416,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 		if l := e.Logits; l != nil {
 			logits = append(logits, l...)
 		} else {
-			logits = append(logits, bundle.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
+			logits = append(logits, m.net.Exits[e.Exit].Logits(e.Raw)...)
 		}
 	}
 	if n == 1 {

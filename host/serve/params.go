@@ -192,7 +192,7 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	case in.Datatype == "UINT8" && m.pixels == nil:
 		return nil, refuse(Invalid, "%s: input %q is of UINT8, and the bundle does not say how pixels become values: expected FP32, or INT16", r.Model, in.Name)
 	case !slices.Contains(inputTypes(), in.Datatype):
-		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), UINT8 (pixels), or INT16 (words on the network's scale, 2^-%d)", r.Model, in.Name, in.Datatype, m.net.InFrac)
+		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), UINT8 (pixels), or INT16 (elements, %s)", r.Model, in.Name, in.Datatype, m.net.Scale())
 	}
 	if len(in.Data) != n*each*size {
 		return nil, refuse(Invalid, "%s: input %q of %s with the shape %v has %d bytes: expected %d", r.Model, in.Name, in.Datatype, in.Shape, len(in.Data), n*each*size)
@@ -200,7 +200,7 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	out := make([][]device.Tensor, n)
 	saturated := 0
 	for i := range out {
-		words, cut, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net.InFrac, m.pixels)
+		words, cut, err := toWords(in.Datatype, in.Data[i*each*size:(i+1)*each*size], m.net, m.pixels)
 		if err != nil {
 			return nil, refuse(Invalid, "%s: input %q, sample %d: %v", r.Model, in.Name, i, err)
 		}

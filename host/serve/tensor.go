@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
 // sizeOf is the bytes of an element; 0 where the datatype is not known or has no fixed size.
@@ -45,11 +47,10 @@ var errNaN = errors.New("it holds a value that is no number: expected finite val
 // inputTypes are the datatypes that inputs may have.
 func inputTypes() []string { return []string{"FP32", "UINT8", "INT16"} }
 
-// toWords are values on the network's scale: round(x * 2^frac), saturated; cut tells whether some were. Words are that already.
+// toWords are values as the network's elements, saturated; cut tells whether some were. INT16 has elements already.
 // Bytes have their values in pixels, 256 a channel.
-func toWords(datatype string, data []byte, frac int, pixels []float32) (out []int16, cut bool, err error) {
+func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
-	scale := math.Ldexp(1, frac)
 	for i := range out {
 		var v float64
 		switch datatype {
@@ -64,10 +65,12 @@ func toWords(datatype string, data []byte, frac int, pixels []float32) (out []in
 		if v-v != 0 {
 			return nil, false, errNaN
 		}
-		word := math.Round(v * scale)
-		within := max(math.MinInt16, min(math.MaxInt16, word))
-		cut = cut || word != within
-		out[i] = int16(within)
+		var over bool
+		out[i], over = net.Element(v)
+		cut = cut || over
+	}
+	if datatype == "INT16" {
+		return out, false, net.Holds(out)
 	}
 	return out, cut, nil
 }

@@ -183,6 +183,9 @@ func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, in [
 	if want := n.b.Network.InH * n.b.Network.InW * n.b.Network.InC; len(input) != want {
 		return fmt.Errorf("admit request %d: %w: the input has %d elements, expected %d", id, ErrRequest, len(input), want)
 	}
+	if err := n.b.Network.Holds(input); err != nil {
+		return fmt.Errorf("admit request %d: %w: %w", id, ErrRequest, err)
+	}
 	s := &sample{net: n, found: d.found[id]}
 	delete(d.found, id)
 	if s.found != nil {
@@ -216,6 +219,9 @@ func (d *Dev) Prepare(_ context.Context, network string, id device.RequestID, in
 	}
 	if want := n.b.Network.InH * n.b.Network.InW * n.b.Network.InC; len(input) != want {
 		return fmt.Errorf("%w: the input has %d elements, expected %d", ErrRequest, len(input), want)
+	}
+	if err := n.b.Network.Holds(input); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	compute := func() ([]device.ExitResult, error) { return all(n.b, n.exec, input) }
 	var exits []device.ExitResult
@@ -391,7 +397,7 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 		return device.ExitResult{}, err
 	}
 	class, conf := bundle.ConfidenceAt(e, raw)
-	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw}, nil
+	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw}, nil
 }
 
 // Answers makes what computes every exit of a bundle's input by golden's numerics. It is safe for concurrent use.

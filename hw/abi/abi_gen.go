@@ -78,7 +78,7 @@ const (
 	RegBuildTCMask = 0xFFFFFFFF
 
 	RegBuildAXI              = 0x024 // ro: memory ports of this build
-	RegBuildAXIMask          = 0x3FFFFFFF
+	RegBuildAXIMask          = 0x7FFFFFFF
 	RegBuildAXINAXILSB       = 0 // number of AXI masters
 	RegBuildAXINAXIBits      = 4
 	RegBuildAXINAXIMask      = 0x0000000F
@@ -106,6 +106,9 @@ const (
 	RegBuildAXIDepthwiseLSB  = 29 // 1 where the depthwise unit is built
 	RegBuildAXIDepthwiseBits = 1
 	RegBuildAXIDepthwiseMask = 0x20000000
+	RegBuildAXIInt8LSB       = 30 // 1 where maps and weights have 8 bits, two MACs a DSP
+	RegBuildAXIInt8Bits      = 1
+	RegBuildAXIInt8Mask      = 0x40000000
 
 	RegBuildABuf     = 0x028 // ro: activation buffer in elements per half
 	RegBuildABufMask = 0xFFFFFFFF
@@ -261,7 +264,7 @@ var registers = [...]Register{
 	{"BUILD_TR", 0x018, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TP", 0x01C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TC", 0x020, 1, 0xFFFFFFFF, true, false, false},
-	{"BUILD_AXI", 0x024, 1, 0x3FFFFFFF, true, false, false},
+	{"BUILD_AXI", 0x024, 1, 0x7FFFFFFF, true, false, false},
 	{"BUILD_ABUF", 0x028, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_WRING", 0x02C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_CMAX", 0x030, 1, 0xFFFFFFFF, true, false, false},
@@ -412,7 +415,7 @@ var errDocs = [...]string{
 	"the driver abandoned the start",
 }
 
-// Desc describes one layer. Sizes are in elements (16 bit) unless they say bytes.
+// Desc describes one layer. Sizes are in elements (16 bits, 8 of int8) unless they say bytes.
 type Desc struct {
 	Op          Op     // 4 bits: operator
 	Residual    bool   // 1 bits: add a residual (GEMM, DEPTHWISE)
@@ -421,6 +424,9 @@ type Desc struct {
 	Product     bool   // 1 bits: with RESIDUAL: multiply by it after SHIFT instead of adding it
 	CurveStep   uint8  // 4 bits: a segment is 2^CURVE_STEP values wide (0..11)
 	CurveShift  uint8  // 5 bits: rounding right shift behind a segment's sum
+	In8         bool   // 1 bits: input and weights have 8 bits; that of int8 alone (all three bits, of a layer with a residual), so far
+	Out8        bool   // 1 bits: output has 8 bits
+	Res8        bool   // 1 bits: residual has 8 bits
 	Magic       uint8  // 8 bits: DESC_MAGIC
 	InOffset    uint32 // 32 bits: input tensor, bytes from the slot's start
 	OutOffset   uint32 // 32 bits: output tensor, bytes from the slot's start
@@ -442,6 +448,8 @@ type Desc struct {
 	SW          uint8  // 8 bits: horizontal stride
 	PadT        uint8  // 8 bits: zero rows above
 	PadL        uint8  // 8 bits: zero columns left
+	InZero      int8   // 8 bits: of int8: the input's code of zero, which padding reads (max pool: -128)
+	OutZero     int8   // 8 bits: of int8: the output's code of zero, added before the clamp; a curve has it in its offsets
 	ClampLo     int16  // 16 bits: lower bound of the output (0 for ReLU)
 	ClampHi     int16  // 16 bits: upper bound of the output
 	WOffset1    uint32 // 32 bits: weights packed for k = 1, bytes from WEIGHT_BASE
@@ -470,7 +478,7 @@ type Desc struct {
 
 // DescReserved has ones where a descriptor's words must be zero.
 var DescReserved = [DescBytes / 4]uint32{
-	0x00FE0000,
+	0x00F00000,
 	0x00000000,
 	0x00000000,
 	0x00000000,
@@ -480,7 +488,7 @@ var DescReserved = [DescBytes / 4]uint32{
 	0x00000000,
 	0xC0E00000,
 	0x00000000,
-	0xFFFF0000,
+	0x00000000,
 	0x00000000,
 	0x00000000,
 	0x00000000,
@@ -536,6 +544,15 @@ func (d *Desc) Encode() ([DescBytes]byte, error) {
 		return out, fmt.Errorf("abi: encode descriptor: CurveShift is %d, beyond 5 bits", d.CurveShift)
 	}
 	w[0] |= uint32(d.CurveShift) << 12
+	if d.In8 {
+		w[0] |= 1 << 17
+	}
+	if d.Out8 {
+		w[0] |= 1 << 18
+	}
+	if d.Res8 {
+		w[0] |= 1 << 19
+	}
 	w[0] |= uint32(d.Magic) << 24
 	w[1] |= uint32(d.InOffset) << 0
 	w[2] |= uint32(d.OutOffset) << 0
@@ -563,6 +580,8 @@ func (d *Desc) Encode() ([DescBytes]byte, error) {
 	w[9] |= uint32(d.SW) << 24
 	w[10] |= uint32(d.PadT) << 0
 	w[10] |= uint32(d.PadL) << 8
+	w[10] |= uint32(uint8(d.InZero)) << 16
+	w[10] |= uint32(uint8(d.OutZero)) << 24
 	w[11] |= uint32(uint16(d.ClampLo)) << 0
 	w[11] |= uint32(uint16(d.ClampHi)) << 16
 	w[12] |= uint32(d.WOffset1) << 0
@@ -635,6 +654,9 @@ func DecodeDesc(b []byte) (Desc, error) {
 	d.Product = w[0]>>7&1 != 0
 	d.CurveStep = uint8(w[0] >> 8 & 0xF)
 	d.CurveShift = uint8(w[0] >> 12 & 0x1F)
+	d.In8 = w[0]>>17&1 != 0
+	d.Out8 = w[0]>>18&1 != 0
+	d.Res8 = w[0]>>19&1 != 0
 	d.Magic = uint8(w[0] >> 24)
 	d.InOffset = uint32(w[1] >> 0)
 	d.OutOffset = uint32(w[2] >> 0)
@@ -656,6 +678,8 @@ func DecodeDesc(b []byte) (Desc, error) {
 	d.SW = uint8(w[9] >> 24)
 	d.PadT = uint8(w[10] >> 0)
 	d.PadL = uint8(w[10] >> 8)
+	d.InZero = int8(w[10] >> 16)
+	d.OutZero = int8(w[10] >> 24)
 	d.ClampLo = int16(w[11] >> 0)
 	d.ClampHi = int16(w[11] >> 16)
 	d.WOffset1 = uint32(w[12] >> 0)

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"errors"
 	"math"
 	"slices"
 )
@@ -38,6 +39,9 @@ func (c *Curve) Words() []int32 {
 	}
 	return words
 }
+
+// ErrSlope refuses the words of a curve.
+var ErrSlope = errors.New("a slope of the curve is wider than 16 bits")
 
 // CurveOf reads the curve of a descriptor whose words are given; false if a slope is wider than 16 bits.
 func CurveOf(d *Desc, words []int32) (Curve, bool) {

@@ -5,6 +5,7 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/binary"
@@ -58,8 +59,35 @@ type Design struct {
 	Post      bool `yaml:"post" json:"post,omitzero"`           // curves and products behind the shift
 	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // the depthwise unit
 
+	Type string `yaml:"type,omitempty" json:"type,omitzero"` // of maps and weights: TypeInt8, or empty: int16
+
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
+}
+
+// TypeInt8 is the type of a design whose maps and weights have 8 bits, with two MACs a DSP.
+const TypeInt8 = "int8"
+
+// Int8 tells a design of that type.
+func (d Design) Int8() bool { return d.Type == TypeInt8 }
+
+// ElemBytes is the bytes of an element of a map or of the weights.
+func (d Design) ElemBytes() int {
+	if d.Int8() {
+		return 1
+	}
+	return 2
+}
+
+// Typed is the design with elements of another type, "int16" or "int8", under a name of its own.
+func (d Design) Typed(name string) Design {
+	if name == "int16" {
+		name = ""
+	}
+	if base := strings.TrimSuffix(d.Name, "-"+TypeInt8); d.Type != name {
+		d.Type, d.Name = name, base+"-"+cmp.Or(name, "int16")
+	}
+	return d
 }
 
 // DRAM is the memory that a design is evaluated with.
@@ -93,6 +121,7 @@ var tags = []struct {
 	{key: "stub", tags: []string{"!!bool"}, optional: true},
 	{key: "post", tags: []string{"!!bool"}, optional: true},
 	{key: "depthwise", tags: []string{"!!bool"}, optional: true},
+	{key: "type", tags: []string{"!!str"}, optional: true},
 	{key: "clock_mhz", tags: []string{"!!int", "!!float"}},
 	{key: "dram", tags: []string{"!!map"}},
 	{key: "dram.bytes_per_cycle", tags: []string{"!!int", "!!float"}},
@@ -183,6 +212,9 @@ func Parse(file string, text []byte) (Design, error) {
 				file, n.Line, k.key, strings.Join(k.tags, " or "), n.Tag, n.Value)
 		}
 	}
+	if d.Type == "int16" {
+		d.Type = ""
+	}
 	if err := d.Validate(); err != nil {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -245,7 +277,11 @@ func (d Design) Elaborates() error {
 	var f findings
 	f.want(d.TP <= MaxTP, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
-	f.want(d.AXIBytes <= 2*d.NB(), "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", 2*d.NB()))
+	lanes := d.ElemBytes() * d.NB()
+	f.want(d.AXIBytes <= lanes, "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", lanes))
+	// BIAS_COUNT has 16 bits: two words a channel, four of a residual, and a curve
+	most := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
+	f.want(!d.Int8() || d.CMax <= most, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", most))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
 	// if TC is no multiple of 4, no number works
 	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
@@ -271,9 +307,17 @@ func (d Design) Folded() error {
 	return errors.Join(f...)
 }
 
+// Built checks that there is hardware of the design's type.
+func (d Design) Built() error {
+	if d.Int8() {
+		return &FieldError{"type", d.Type, "int16: neither the RTL nor the kernel in HLS computes in int8 yet (the soft device does)"}
+	}
+	return nil
+}
+
 // ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.
 func (d Design) ForHLS() error {
-	if err := d.Elaborates(); err != nil {
+	if err := errors.Join(d.Elaborates(), d.Built()); err != nil {
 		return err
 	}
 	var f findings
@@ -315,6 +359,7 @@ func (d Design) Validate() error {
 	want(d.DRAM.BytesPerCycle > 0 && d.DRAM.BytesPerCycle <= 1024, "dram.bytes_per_cycle", d.DRAM.BytesPerCycle,
 		"more than 0, at most 1024")
 	in("dram.latency_cycles", d.DRAM.LatencyCycles, 0, 1<<20)
+	want(d.Type == "" || d.Int8(), "type", d.Type, "int16 or int8")
 	return errors.Join(errs...)
 }
 
@@ -326,7 +371,7 @@ func (d Design) NB() int {
 	return 1 << bits.Len(uint(2*d.TP-1))
 }
 
-// ABufElems is the capacity of one half of the activation buffer, in elements of 16 bits.
+// ABufElems is the capacity of one half of the activation buffer, in elements.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
 
 // LeastPoolMuls is the number of multipliers of the pool unit if fewer than 20 words leave the drain in a cycle.
@@ -347,7 +392,7 @@ func (d Design) DepthwiseMuls() int { return 3 * d.NB() }
 // activation buffer takes in a cycle or a burst holds.
 func (d Design) WideBytes() int {
 	lanes := 1
-	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= 2*d.NB() {
+	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= d.ElemBytes()*d.NB() {
 		lanes *= 2
 	}
 	return lanes * d.AXIBytes
@@ -398,6 +443,9 @@ func (d Design) params() []param {
 	}
 	if d.Depthwise {
 		all = append(all, param{"DEPTHWISE", 1})
+	}
+	if d.Int8() {
+		all = append(all, param{"INT8", 1})
 	}
 	return all
 }

@@ -98,6 +98,7 @@ func TestHash(t *testing.T) {
 		func(d *Design) { d.Drain++ },
 		func(d *Design) { d.ABufWords++ },
 		func(d *Design) { d.WRingBeats *= 2 },
+		func(d *Design) { d.Type = TypeInt8 },
 		func(d *Design) { d.CMax++ },
 		func(d *Design) { d.Stack = false },
 		func(d *Design) { d.Fluid = false },
@@ -268,6 +269,10 @@ func TestElaborates(t *testing.T) {
 		{"wring_beats", func(d *Design) { d.NAXI, d.WRingBeats = 2, 32 }}, // wide beats of 16 bytes
 		{"", func(d *Design) { d.NAXI, d.WRingBeats = 4, 64 }},            // of 32: requests of 8
 		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain = 2, 16, 2 }},
+		{"type", func(d *Design) { d.Type = "int4" }},
+		{"", func(d *Design) { d.Type = TypeInt8 }},
+		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain, d.Type = 4, 16, 2, TypeInt8 }}, // a byte a lane
+		{"c_max", func(d *Design) { d.CMax, d.Type = 32736, TypeInt8 }},
 	} {
 		d := sample()
 		c.change(&d)
@@ -288,6 +293,7 @@ func TestForHLS(t *testing.T) {
 		{"", "", func(*Design) {}},
 		{"TC", "even", func(d *Design) { d.TC = 33 }},
 		{"stub", "multipliers", func(d *Design) { d.Stub = true }},
+		{"type", "soft device", func(d *Design) { d.Type = TypeInt8 }},
 		{"abuf_words", "even", func(d *Design) { d.ABufWords = 1023 }},
 		{"wring_beats", "more than 32", func(d *Design) { d.WRingBeats = 32 }},
 		{"", "", func(d *Design) { d.WRingBeats = 64 }},

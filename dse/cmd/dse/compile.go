@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // evaluation holds the flags about the images that a network is evaluated on.
@@ -26,7 +27,7 @@ type evaluation struct {
 type compileCmd struct {
 	source
 	evaluation
-	Type string `default:"int16" enum:"int16,int8" help:"Numbers of the layers. No design runs int8 yet: dse evaluate says what a network would lose by it."`
+	Type string `default:"" enum:",int16,int8" help:"Type of maps and weights: the configuration with another type than its own, as NAME-int8 (default: its own). A quantised (QDQ) file's own scales are taken. Only the soft device runs int8: no RTL or board does yet."`
 	Out  string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
 }
 
@@ -40,6 +41,7 @@ Operators of ONNX that are supported: ` + operators() + `.
 Example:
   dse compile --network fashion --config run --out fashion.sluice
   dse compile --network my.onnx --config run --calibrate photos --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --out my.sluice
+  dse compile --network my.qdq.onnx --config run --type int8 --calibrate photos --evaluate held-out --out my.sluice
   dse compile --network my.onnx --config run --exits exits.yaml --calibrate photos --evaluate held-out --out my.sluice`
 }
 
@@ -54,16 +56,14 @@ type compileDoc struct {
 	Measured   int                `json:"measured_images"`
 	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
-	Saturated  map[string]float64 `json:"saturated"` // share of elements on images of the calibration, by tensor; evaluation has its own
+	Saturated  map[string]float64 `json:"saturated"`      // share of elements on images of the calibration, by tensor; evaluation has its own
+	Int8       *evaluate.Int8     `json:"int8,omitempty"` // in place of these
 	Evaluation *evaluate.Report   `json:"evaluation,omitempty"`
 	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
 
 // check checks the flags before any work.
 func (c *compileCmd) check() error {
-	if c.Type == "int8" {
-		return usage("--type int8: no design runs int8 layers yet, so there is no bundle of them; dse evaluate --type int8 says what the network would lose")
-	}
 	if err := c.evaluation.check(); err != nil {
 		return err
 	}
@@ -107,24 +107,18 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err := c.overwrites(append(pictures(set), pictures(from.Set)...)...); err != nil {
 		return err
 	}
-	q, err := from.Quantise(g)
+	if c.Type != "" {
+		d = d.Typed(c.Type)
+	}
+	compile := c.int16
+	if d.Int8() {
+		compile = c.int8
+	}
+	b, doc, err := compile(e, d, r, g, from, set)
 	if err != nil {
 		return err
 	}
-	b, err := r.MakeOf(q, from, d)
-	if err != nil {
-		return err
-	}
-	doc, err := c.document(e, b, q, from)
-	if err != nil {
-		return err
-	}
-	if set != nil {
-		if doc.Evaluation, err = c.evaluate(e, r, g, b, nil, set); err != nil {
-			return err
-		}
-	}
-	doc.Notes = from.Notes(g, set)
+	doc.Notes = append(from.Notes(g, set), doc.Notes...)
 	// The files are written last: after an error there is neither.
 	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
@@ -142,6 +136,53 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		return nil
 	}
 	return doc.print(e.Stdout)
+}
+
+// int16 compiles to 16 bits.
+func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
+	q, err := from.Quantise(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := r.MakeOf(q, from, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := c.document(e, b, q, from)
+	if err == nil && set != nil {
+		doc.Evaluation, err = c.evaluate(e, r, g, b, nil, set)
+	}
+	return b, doc, err
+}
+
+// int8 compiles to 8 bits. The images are evaluated in int16 beside.
+func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
+	seen, err := from.See(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := seen.Network(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := r.MakeInt8(n, from, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := b.Summarize()
+	if err != nil {
+		return nil, nil, err
+	}
+	doc := &compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s, Notes: n.Notes()}
+	if doc.Int8, err = evaluate.Layers(n, from.Set.Len(), from.Set.Image); err != nil || set == nil {
+		return b, doc, err
+	}
+	beside, err := r.MakeFrom(g, from, d.Typed("int16"))
+	if err != nil {
+		return nil, nil, err
+	}
+	doc.Evaluation, err = c.evaluate(e, r, g, beside, &evaluate.Network8{Int8: n, Bundle: b}, set)
+	return b, doc, err
 }
 
 // document says what the bundle holds and how much is lost to 16 bits.
@@ -206,6 +247,9 @@ func (d *compileDoc) print(w io.Writer) error {
 	for _, x := range s.Exits {
 		fmt.Fprintf(w, "%-16s %3d..%-3d %9.3f %11.3f %11.3f\n", x.Name, x.First, x.Last, float64(x.MACs)/1e6,
 			float64(x.LatencyNS[0])/1e6, float64(x.LatencyNS[len(x.LatencyNS)-1])/1e6)
+	}
+	if d.Int8 != nil {
+		printLayers(w, d.Int8)
 	}
 	if d.Evaluation == nil {
 		return nil

@@ -33,8 +33,8 @@ type evaluateCmd struct {
 
 func (*evaluateCmd) Help() string {
 	return `Says what a network loses in integers, by exit, beside float and onnxruntime, without writing a bundle. int16 is what
-the design computes. int8 is what hardware for it would compute bit for bit; no design runs it yet. Without --range its
-scales hold the values with the least square error.
+the design computes. int8 is what hardware for it would compute bit for bit, and what the soft device computes. Without
+--range its scales hold the values with the least square error.
 
 Example:
   dse evaluate --network my.onnx --config run --calibrate photos --evaluate held-out --type int8
@@ -74,14 +74,15 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	b, err := r.MakeFrom(g, from, d)
+	b, err := r.MakeFrom(g, from, d.Typed("int16"))
 	if err != nil {
 		return err
 	}
-	var q *quant.Int8
+	var q *evaluate.Network8
 	var lost *evaluate.Int8
 	if c.Type == "int8" {
-		if q, lost, err = c.int8(g, from); err != nil {
+		q = &evaluate.Network8{}
+		if q.Int8, lost, err = c.int8(g, from); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 }
 
 // evaluate runs the images through the golden executor, in int8 too unless q is nil, the float network and, if it is installed, onnxruntime.
-func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, q *quant.Int8, set *imageset.Set) (*evaluate.Report, error) {
+func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, q *evaluate.Network8, set *imageset.Set) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
 		python, err := zoo.Python()

@@ -57,7 +57,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "--network", "tiny", "--config", small}, cli.Check},
 		{[]string{"compile", "--network", "tiny", "--config", "run", "--labels", "folders", "--out", small}, cli.Usage},
 		{[]string{"compile", "--network", "tiny", "--config", "run", "--calibrate", t.TempDir(), "--out", small}, cli.Input},
-		{[]string{"compile", "--network", "tiny", "--config", "run", "--type", "int8", "--out", small}, cli.Usage},
+		{[]string{"compile", "--network", "tiny", "--config", "run", "--type", "int4", "--out", small}, cli.Usage},
 		{[]string{"evaluate", "--network", "tiny", "--config", "run"}, cli.Usage},
 		{[]string{"evaluate", "--network", "tiny", "--config", "run", "--evaluate", small, "--mix", "1"}, cli.Usage},
 		{[]string{"evaluate", "--network", "tiny", "--config", "run", "--evaluate", small, "--type", "int8", "--mix", "101"}, cli.Usage},

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/host/cli"
@@ -93,7 +92,7 @@ func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.P
 	if err != nil {
 		return nil, false, cli.Coded(cli.Input, err)
 	}
-	input := evaluate.Input(&p.bundle.Network, x)
+	input := p.bundle.Network.Input(x)
 	got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, c.Theta.theta.At)
 	if err != nil {
 		return nil, false, cli.Errorf(cli.Device, "%s: %w", set.Name(i), err)
@@ -217,21 +216,22 @@ func (c *classifyCmd) one(
 		if raw == nil {
 			raw = want[s]
 		}
-		out.Class, out.Exit, out.Conf, out.Top = x.Class, b.Network.Exits[s].Name, float64(x.Confidence), top(raw, b.Network.Exits[s].Frac, c.Top)
+		out.Class, out.Exit, out.Conf, out.Top = x.Class, b.Network.Exits[s].Name, float64(x.Confidence), top(raw, &b.Network.Exits[s], c.Top)
 		return out, differs, nil
 	}
 	return nil, false, errors.New("no exit takes it")
 }
 
 // top are the n most probable classes by softmax, or of one logit by its sigmoid.
-func top(raw []int16, frac, n int) []classProb {
+func top(raw []int16, e *bundle.Exit, n int) []classProb {
+	logits := e.Logits(raw)
 	if len(raw) == 1 {
-		class, p := bundle.Confidence(raw, frac)
+		class, p := bundle.ConfidenceAt(&bundle.Exit{Frac: e.Frac, Codes: e.Codes}, raw)
 		return []classProb{{Class: class, Prob: float64(p)}, {Class: 1 - class, Prob: 1 - float64(p)}}[:min(n, 2)]
 	}
-	all, sum, most := make([]classProb, len(raw)), 0., float64(slices.Max(raw))
-	for i, v := range raw {
-		p := math.Exp(math.Ldexp(float64(v)-most, -frac))
+	all, sum, most := make([]classProb, len(raw)), 0., slices.Max(logits)
+	for i, v := range logits {
+		p := math.Exp(float64(v) - float64(most))
 		all[i] = classProb{Class: i, Prob: p}
 		sum += p
 	}

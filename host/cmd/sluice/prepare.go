@@ -22,7 +22,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/quant"
@@ -268,7 +267,7 @@ func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Image
 func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 	out := make([][]int16, len(im.Pixels))
 	for i, px := range im.Pixels {
-		out[i] = evaluate.Input(&b.Network, px)
+		out[i] = b.Network.Input(px)
 	}
 	return out
 }
@@ -400,6 +399,9 @@ func cosimOf(device string, d configs.Design) string {
 // --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
+	if err := d.Built(); err != nil {
+		return nil, cli.Errorf(cli.Input, "%s: %w", d.Name, err)
+	}
 	path, err := npu.FindCosim(kind, named...)
 	if err != nil {
 		if clash := d.OwnName(); clash != nil {

@@ -361,7 +361,7 @@ func (l *launcher) pass(f *flow) error {
 		}
 		class, conf := bundle.ConfidenceAt(e, raw)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
-		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: bundle.Logits(raw, e.Frac), Raw: raw})
+		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw})
 		if conf >= q.ThetaAt(f.places[i], f.seg) || f.seg == final {
 			r.Taken = f.seg
 		} else {

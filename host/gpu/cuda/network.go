@@ -39,6 +39,9 @@ const alignment = 256
 
 // prepare unpacks a bundle.
 func prepare(b *bundle.Bundle) (*network, error) {
+	if b.Design.Int8() {
+		return nil, errors.New("the bundle is of int8, the kernels compute in int16; the soft device runs either")
+	}
 	return prepareOf(b, func(i int) ([]int16, []int32, error) {
 		w, err := b.LayerWeights(i, -1)
 		if err != nil {

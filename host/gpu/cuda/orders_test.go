@@ -134,7 +134,7 @@ func TestSamePolicies(t *testing.T) {
 			var xs []device.ExitResult
 			for s, raw := range want {
 				class, conf := bundle.Confidence(raw, b.Network.Exits[s].Frac)
-				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: bundle.Logits(raw, b.Network.Exits[s].Frac)})
+				xs = append(xs, device.ExitResult{Exit: s, Class: class, Confidence: conf, Raw: raw, Logits: b.Network.Exits[s].Logits(raw)})
 			}
 			shows[b.Network.Name] = append(shows[b.Network.Name], xs)
 		}

@@ -6,6 +6,7 @@ import (
 )
 
 func emitCPP(s *spec) ([]byte, error) {
+	s = s.built()
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	w("// %s", banner)

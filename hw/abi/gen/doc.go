@@ -41,7 +41,7 @@ func emitDoc(s *spec) ([]byte, error) {
 		}
 		w("| %s | **%s** | %s | %s | %s | %s |", off, r.name, r.access, busy, bits, cell(r.doc))
 		for _, f := range r.fields {
-			w("| | %s.%s | | | %s | %s |", r.name, f.name, bitRange(f), cell(f.doc))
+			w("| | %s.%s | | | %s | %s |", r.name, f.name, bitRange(f), f.meaning())
 		}
 	}
 	w("")
@@ -65,8 +65,8 @@ func emitDoc(s *spec) ([]byte, error) {
 	n, _ := s.constant("DESC_BYTES")
 	w("## Layer descriptor")
 	w("")
-	w("%d bytes: %d little-endian words. Sizes are in elements (16 bit) unless they say bytes. Bits not", n, n/4)
-	w("named must be zero.")
+	w("%d bytes: %d little-endian words. Sizes are in elements (16 bits, 8 of int8) unless they say bytes. Bits not", n, n/4)
+	w("named must be zero. A field that is *planned* is software's alone, and not of the hash: no hardware has it yet.")
 	w("")
 	w("| word | bits | name | meaning |\n|---|---|---|---|")
 	for _, f := range s.desc {
@@ -74,14 +74,14 @@ func emitDoc(s *spec) ([]byte, error) {
 		if f.signed {
 			sign = " (signed)"
 		}
-		w("| %d | %s | %s | %s%s |", f.word, bitRange(f), f.name, cell(f.doc), sign)
+		w("| %d | %s | %s | %s%s |", f.word, bitRange(f), f.name, f.meaning(), sign)
 	}
 	w("")
 	w("## FBCB entry")
 	w("")
 	w("| bits | name | meaning |\n|---|---|---|")
 	for _, f := range s.fbcb {
-		w("| %s | %s | %s |", bitRange(f), f.name, cell(f.doc))
+		w("| %s | %s | %s |", bitRange(f), f.name, f.meaning())
 	}
 	w("")
 	w("## Codes and limits")
@@ -107,6 +107,13 @@ func bitRange(f field) string {
 		return fmt.Sprint(f.lsb)
 	}
 	return fmt.Sprintf("%d:%d", f.lsb+f.bits-1, f.lsb)
+}
+
+func (f field) meaning() string {
+	if f.planned {
+		return "*planned*: " + cell(f.doc)
+	}
+	return cell(f.doc)
 }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

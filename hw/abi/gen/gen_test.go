@@ -223,6 +223,31 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestPlanned holds hardware's files and the hash still while software gets a field.
+func TestPlanned(t *testing.T) {
+	at := "- {name: MAGIC,      word: 0,"
+	more := strings.Replace(description(t), at, "- {name: SOON, word: 0, lsb: 20, bits: 1, planned: true, doc: x}\n  "+at, 1)
+	was, err := parse("was", []byte(description(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := parse("is", []byte(more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outputs {
+		a, errA := o.emit(was)
+		b, errB := o.emit(is)
+		software := o.path == "hw/abi/abi_gen.go" || o.path == "hw/abi/REFERENCE.md"
+		if errA != nil || errB != nil || bytes.Equal(a, b) == software {
+			t.Errorf("%s: a planned field changes it: %t, expected %t (%v, %v)", o.path, !bytes.Equal(a, b), software, errA, errB)
+		}
+	}
+	if is.hash != was.hash {
+		t.Error("a planned field changes the hash")
+	}
+}
+
 func TestCamel(t *testing.T) {
 	for in, want := range map[string]string{
 		"CTRL": "Ctrl", "BUILD_TR": "BuildTR", "W_OFFSET_1": "WOffset1", "IRQ_STATUS": "IRQStatus",

@@ -182,7 +182,7 @@ func emitGo(s *spec) ([]byte, error) {
 
 	bytes, _ := s.constant("DESC_BYTES")
 	nWords := bytes / 4
-	w("// Desc describes one layer. Sizes are in elements (16 bit) unless they say bytes.\ntype Desc struct {")
+	w("// Desc describes one layer. Sizes are in elements (16 bits, 8 of int8) unless they say bytes.\ntype Desc struct {")
 	for _, f := range s.desc {
 		t, _ := goType(f)
 		w("%s %s // %d bits: %s", camel(f.name), t, f.bits, f.doc)

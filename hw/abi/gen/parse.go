@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,7 @@ type field struct {
 	word      int64 // descriptor only
 	lsb, bits int64
 	signed    bool
+	planned   bool // no hardware has it yet
 	line      int
 }
 
@@ -70,6 +72,19 @@ type counters struct {
 type counter struct {
 	name, doc string
 	line      int
+}
+
+// built is what hardware has of the description: all but the fields that are planned.
+func (s *spec) built() *spec {
+	of := func(all []field) []field {
+		return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return f.planned })
+	}
+	out := *s
+	out.desc, out.fbcb, out.registers = of(s.desc), of(s.fbcb), slices.Clone(s.registers)
+	for i := range out.registers {
+		out.registers[i].fields = of(out.registers[i].fields)
+	}
+	return &out
 }
 
 // constant finds a constant by name.
@@ -129,7 +144,7 @@ func parse(file string, text []byte) (*spec, error) {
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
 	}
-	s.hash = hashOf(s)
+	s.hash = hashOf(s.built())
 	return s, nil
 }
 
@@ -285,7 +300,7 @@ func (p *parser) field(n *yaml.Node, what string, desc bool) field {
 		f.word = e.num("word", true, 0)
 		f.signed = e.flag("signed")
 	}
-	f.lsb, f.bits, f.doc = e.num("lsb", true, 0), e.num("bits", true, 1), e.str("doc", true)
+	f.lsb, f.bits, f.doc, f.planned = e.num("lsb", true, 0), e.num("bits", true, 1), e.str("doc", true), e.flag("planned")
 	e.done()
 	return f
 }

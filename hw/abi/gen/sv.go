@@ -36,6 +36,7 @@ func svIdents(s *spec) []ident {
 }
 
 func emitSV(s *spec) ([]byte, error) {
+	s = s.built()
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	w("// %s", banner)

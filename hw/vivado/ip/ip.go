@@ -105,7 +105,7 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 	if keys := b.Lacking(); keys != nil { // nothing else can be said about such a board
 		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))
 	}
-	if err := errors.Join(b.Validate(), d.Elaborates(), d.OwnName(), Check(b, d)); err != nil {
+	if err := errors.Join(b.Validate(), d.Elaborates(), d.Built(), d.OwnName(), Check(b, d)); err != nil {
 		return nil, err
 	}
 	v := view{

@@ -99,7 +99,7 @@ func (o *options) print(path string) ([]byte, error) {
 	}
 	switch {
 	case o.whole:
-		err = errors.Join(d.Elaborates(), folded(d))
+		err = errors.Join(d.Elaborates(), d.Built(), folded(d))
 	case o.cpp:
 		err = d.ForHLS()
 	}

@@ -268,7 +268,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.OwnName()) // its builds are in a folder of its name
+		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // its builds are in a folder of its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)

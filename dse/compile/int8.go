@@ -1,0 +1,147 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/alias"
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrMixed is wrapped where a network in int8 has what its bundle cannot hold.
+var ErrMixed = errors.New("a bundle of int8 cannot hold this network")
+
+// Int8 lowers a network in int8 to a bundle for design d of that type. An Add's or Mul's sum is its first input without
+// its zero point; a concatenation's inputs of other steps are copied by a max pool that has their factor.
+func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
+	if !d.Int8() {
+		return nil, fmt.Errorf("compile: the design %q computes in int16, the network is of int8", d.Name)
+	}
+	if n == nil || n.Graph == nil {
+		return nil, fmt.Errorf("compile: %w: there is none", ErrNetwork)
+	}
+	if err := n.Graph.Check(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	q := &quant.Network{Graph: n.Graph, Frac: make([]int, len(n.Graph.Tensors)), Layers: make([]quant.Layer, len(n.Layers))}
+	copied := map[alias.Edge]bool{}
+	for i := range n.Layers {
+		l, node := &n.Layers[i], &n.Graph.Nodes[i]
+		q.Layers[i] = quant.Layer{Weights: l.Weights, Bias: l.Bias, ClampLo: l.Lo, ClampHi: l.Hi, Curve: l.Curve}
+		if err := holds(n, i); err != nil {
+			return nil, fmt.Errorf("compile: layer %d (%q): %w", i, node.Name, err)
+		}
+		for j := range node.Inputs {
+			copied[alias.Edge{N: i, I: j}] = node.Op == graph.Concat && !same(n, i, j)
+		}
+	}
+	return compile(&compiler{q: q, eight: n, d: d, o: o}, alias.Copying(n.Graph, copied))
+}
+
+// same tells an input of a node that passes on what it reads whose codes are the output's.
+func same(n *quant.Int8, i, j int) bool {
+	node, l := &n.Graph.Nodes[i], &n.Layers[i]
+	s := l.Scales[j]
+	return int64(s.Mul) == 1<<s.Shift && n.Maps[node.Inputs[j]].Zero == n.Maps[node.Output].Zero && l.Lo == math.MinInt8 && l.Hi == math.MaxInt8
+}
+
+// holds refuses layers of 16 bits, a reshape that is no mere view, and sums beyond 32 bits.
+func holds(n *quant.Int8, i int) error {
+	node, l := &n.Graph.Nodes[i], &n.Layers[i]
+	for _, t := range slices.Concat(node.Reads(), []graph.TensorID{node.Output}) {
+		if n.Maps[t].Wide {
+			return fmt.Errorf("%w: tensor %q has 16 bits", ErrMixed, n.Graph.Tensors[t].Name)
+		}
+	}
+	switch {
+	case l.Wide:
+		return fmt.Errorf("%w: the layer has 16 bits", ErrMixed)
+	case node.Op == graph.Reshape && !same(n, i, 0):
+		return fmt.Errorf("%w: a reshape from one step or zero point to another", ErrMixed)
+	case node.Op != graph.Conv:
+		return nil
+	}
+	each := len(l.Weights) / len(l.Bias)
+	for c, bias := range l.Bias {
+		lo, hi := int64(0), int64(0)
+		for _, w := range l.Weights[c*each:][:each] {
+			a, b := int64(w)*math.MinInt8, int64(w)*math.MaxInt8
+			lo, hi = lo+min(a, b), hi+max(a, b)
+		}
+		if b := int64(bias); min(lo, lo+b) < math.MinInt32 || max(hi, hi+b) > math.MaxInt32 {
+			return fmt.Errorf("%w: the sums of channel %d reach from %d to %d, with the bias %d, and have 32 bits", ErrNetwork, c, lo, hi, b)
+		}
+	}
+	return nil
+}
+
+// zero is the zero point of a map; of int16 it is 0.
+func (c *compiler) zero(t graph.TensorID) int8 {
+	if c.eight == nil {
+		return 0
+	}
+	return int8(c.eight.Maps[t].Zero)
+}
+
+func (c *compiler) codes(t graph.TensorID) bundle.Codes {
+	if c.eight == nil {
+		return bundle.Codes{}
+	}
+	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
+}
+
+// scales are a convolution's; nil in int16.
+func (c *compiler) scales(n int) []abi.Scaling {
+	if c.eight == nil {
+		return nil
+	}
+	return c.eight.Layers[n].Scales
+}
+
+// part is the window of channels w.
+func part(scales []abi.Scaling, w [2]int) []abi.Scaling {
+	if scales == nil {
+		return nil
+	}
+	return scales[w[0]:w[1]]
+}
+
+// operand is what a node's residual or second input does to its sums; nil without one.
+func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
+	if res == graph.None {
+		return nil
+	}
+	l, zero := &c.eight.Layers[n], int32(c.zero(res))
+	if l.Sum == nil { // a product
+		return &abi.Operand{A: l.Scales[0].Mul, Shift: l.Scales[0].Shift, Add: -zero}
+	}
+	return &abi.Operand{A: l.Sum.A, B: l.Sum.B, Shift: l.Sum.Shift, Add: -zero * l.Sum.B}
+}
+
+// pooled is a pool's factor, or of an average the table of them by the number of its pixels.
+func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
+	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
+	if c.g.Nodes[n].Op == graph.MaxPool {
+		return scales[0], nil
+	}
+	table := make([]int32, len(scales))
+	var used []abi.Scaling
+	for y := range out.H {
+		for x := range out.W {
+			taps := c.g.Taps(n, y, x)
+			if table[taps] = scales[taps].Word(); !slices.Contains(used, scales[taps]) {
+				used = append(used, scales[taps])
+			}
+		}
+	}
+	if len(used) == 1 {
+		return used[0], nil
+	}
+	return abi.Scaling{}, table
+}

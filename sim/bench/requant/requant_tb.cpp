@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     l.product = random.percent(25);
     l.a = factor();
     l.b = l.product ? 0 : factor();
-    l.d = l.product ? -127 + static_cast<int64_t>(random.below(256)) : pick(32);
+    l.d = !l.product ? pick(32) : random.percent(30) ? 128 : -127 + static_cast<int64_t>(random.below(256));
     l.s = static_cast<int64_t>(random.percent(60) ? random.below(26) : random.below(48));
     if (random.percent(20)) l = {0, 1, 0, 0, 0, 0, 0, 0};  // no residual
     l.zero = pick(8);

@@ -92,7 +92,7 @@ lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@echo "verilator --lint-only -Wall: clean"
 	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
 	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
-	@for top in 'mac_packed LEN=13' 'mac_packed LEN=13 DSP48E2=1' requant; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/int8/files.f sim/cells/dsp48e2.v -- $$top; done >/dev/null
+	@for top in 'mac_packed LEN=13' 'mac_packed LEN=13 DSP48E2=1' requant weight_pack; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/int8/files.f sim/cells/dsp48e2.v -- $$top; done >/dev/null
 	@echo "slang, on tiny, zc706 and zcu104 too: clean"
 
 lint: lint-rtl lint-go ## Verilator -Wall, slang, gofumpt, go vet, staticcheck

@@ -3,4 +3,5 @@ hw/rtl/int8/mac_packed.sv
 hw/rtl/int8/mac_segment.sv
 hw/rtl/int8/requant.sv
 hw/rtl/int8/round_even.sv
+hw/rtl/int8/weight_pack.sv
 hw/xilinx/int8/mac_segment_dsp48e2.sv

@@ -1,6 +1,6 @@
 // A chain of LEN products for two output channels that share its DSPs: mac_segments of 4 cells (DSP48E1) or 8 (DSP48E2),
-// whose sums are added outside the DSPs, and to the accumulators c_i: p_o = c_i + sum w x, of the first channel in the upper
-// ACC bits, of the second in the lower. It stands where an int16 array has mac_chain: a half chain of a PE, whose tail may be
+// whose sums are added outside the DSPs, and to the accumulators c_i: p_o = c_i + sum w x, with w1 in the upper ACC bits, with
+// w2 in the lower. It stands where an int16 array has mac_chain: a half chain of a PE, whose tail may be
 // the next one's c_i.
 // All segments end in the same cycle. So lane j of a segment of N cells is skewed by SPAN - N + j cycles, where SPAN is the
 // longest segment; the last segment is the shorter one.
@@ -17,7 +17,7 @@ module mac_packed #(
   input  logic [LEN*8-1:0] a_i,
   input  logic [LEN-1:0]   swap_i,
   input  logic             load_i,
-  input  logic [LEN*W-1:0] w_i,     // packed: (w1 << S) + w2
+  input  logic [LEN*W-1:0] w_i,     // packed, by weight_pack: (w1 << S) + w2
   input  logic [2*ACC-1:0] c_i,
   output logic [2*ACC-1:0] p_o
 );
@@ -43,7 +43,7 @@ module mac_packed #(
     );
   end
 
-  // f 0: the second channel, 1: the first. Level l adds pairs of the level before; each has a register.
+  // f 0: the channel of w2, 1: of w1. Level l adds pairs of the level before; each has a register.
   for (genvar f = 0; f < 2; f++) begin : gen_channel
     logic signed [T-1:0] sum[(LEVELS+1)*N];
     for (genvar s = 0; s < N; s++) begin : gen_field

@@ -1,7 +1,7 @@
 // y = sat16(rnd(x, n)), where rnd(x, n) is x / 2^n rounded to the nearest integer, of two to the even one. The shift is in
 // three steps, by 16s, 4s and 1s. Behind each, what can still reach the result is kept: the bits that a later step may shift
 // into it, whether those above differ from the sign, the bit below (guard) and whether one under that is set (rest).
-// Latency 4 cycles under en_i; sh_i comes with x_i.
+// Latency 4 cycles under en_i; sh_i, at most 47, comes with x_i.
 module round_even #(
   parameter int unsigned W = 49   // of x, at most 64
 ) (
@@ -19,14 +19,11 @@ module round_even #(
   logic signed [63:0] x, x16;
   logic               guard16, rest16;
   assign x = 64'(x_i);
-  assign x16 = x >>> {sh_i[5:4], 4'b0};
+  assign x16 = sh_i[5] ? x >>> 32 : (sh_i[4] ? x >>> 16 : x);
   always_comb begin
-    unique case (sh_i[5:4])
-      2'd0: {guard16, rest16} = 2'b00;
-      2'd1: {guard16, rest16} = {x[15], x[14:0] != '0};
-      2'd2: {guard16, rest16} = {x[31], x[30:0] != '0};
-      default: {guard16, rest16} = {x[47], x[46:0] != '0};
-    endcase
+    if (sh_i[5]) {guard16, rest16} = {x[31], x[30:0] != '0};
+    else if (sh_i[4]) {guard16, rest16} = {x[15], x[14:0] != '0};
+    else {guard16, rest16} = 2'b00;
   end
 
   logic signed [31:0] x16_q, x4;

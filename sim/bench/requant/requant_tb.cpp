@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     l.product = random.percent(25);
     l.a = factor();
     l.b = l.product ? 0 : factor();
-    l.d = l.product ? -127 + static_cast<int64_t>(random.below(256)) : pick(32);
+    l.d = !l.product ? pick(32) : random.percent(30) ? 128 : -127 + static_cast<int64_t>(random.below(256));
     l.s = static_cast<int64_t>(random.percent(60) ? random.below(26) : random.below(48));
     if (random.percent(20)) l = {0, 1, 0, 0, 0, 0, 0, 0};  // no residual
     l.zero = pick(8);
@@ -145,6 +145,12 @@ int main(int argc, char** argv) {
         w.sh = static_cast<int64_t>(random.below(30));
         const int64_t x = w.sh ? twice * (int64_t{1} << (w.sh - 1)) : twice / 2;
         sum = clamp(x / w.mul + static_cast<int64_t>(random.below(3)) - 1, INT32_MIN, INT32_MAX);
+      }
+      if (random.percent(20)) {  // few bits, around where they are rounded away
+        const int64_t m = static_cast<int64_t>(random.below(17)), n = static_cast<int64_t>(random.below(28));
+        w.mul = int64_t{1} << m;
+        w.sh = m + n + static_cast<int64_t>(random.below(5));
+        sum = (static_cast<int64_t>(random.below(32)) - 16) * (int64_t{1} << n);
       }
       w.acc = sum - w.bias;
       if (w.acc != unit::sign(static_cast<uint64_t>(w.acc), 32)) w.acc = sum, w.bias = 0;

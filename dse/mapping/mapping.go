@@ -255,7 +255,8 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance
+	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance. Rounding
+	// can put a bound a cycle above the law, far less than slack.
 	type point struct {
 		at    Point
 		law   cost.Prepared
@@ -291,16 +292,18 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 			least = e
 		}
 	}
-	limit := least.on.law.Layer(bact, least.FBCB).Total // others may be equal and come first
+	slack := func(cycles int64) int64 { return cycles + cycles/64 + 16 }
+	limit := slack(least.on.law.Layer(bact, least.FBCB).Total) // others may be as fast and come first
 	var best abi.FBCB
 	var bestTime cost.Breakdown
 	for i := range legal {
 		e := &legal[i]
-		if e.floor > limit || bestTime.Total > 0 && e.floor >= bestTime.Total {
+		if e.floor > limit {
 			continue
 		}
 		if t := e.on.law.Layer(bact, e.FBCB); bestTime.Total == 0 || t.Total < bestTime.Total {
 			best, bestTime = e.FBCB, t
+			limit = min(limit, slack(t.Total))
 		}
 	}
 	return best, bestTime, nil

@@ -223,8 +223,7 @@ func (g Geom) alike(at, rows int) int {
 
 // RowsAhead is the input rows of a layer's first tile that its first kernel row needs.
 func (g Geom) RowsAhead(tileRows int) int {
-	tileRows = min(tileRows, g.OutH)
-	return g.inRows(0, tileRows) - g.lateRows(0, tileRows)
+	return max(0, min(g.InH, (min(tileRows, g.OutH)-1)*g.SH-g.PadT+1))
 }
 
 // ErrGeom is wrapped by errors about impossible geometry.

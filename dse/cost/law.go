@@ -288,9 +288,9 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	return w
 }
 
-// Moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
+// moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
 // for a row, the others for a pixel.
-func (p *Prepared) Moved() (row, out, res float64) {
+func (p *Prepared) moved() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
 	if p.g.OutC%p.full.size != 0 {

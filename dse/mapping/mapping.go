@@ -9,6 +9,7 @@ package mapping
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -257,28 +258,56 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	var best abi.FBCB
-	var bestTime cost.Breakdown
-	var on Point // the point that law is prepared for
-	var law cost.Prepared
+	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance. Rounding
+	// can put a bound a cycle above the law, far less than slack.
+	type point struct {
+		at    Point
+		law   cost.Prepared
+		parts cost.Floors
+		floor cost.Floor
+	}
+	type entry struct {
+		abi.FBCB
+		on    *point
+		floor int64
+	}
+	var legal []entry
+	var on *point
 	Enumerate(d, g, bact, o, func(e abi.FBCB) {
-		if p := (Point{cost.K(e.K), cost.Groups(e, bact)}); p != on {
-			on, law = p, cost.Prepare(d, g, p.K, p.S)
+		if p := (Point{cost.K(e.K), cost.Groups(e, bact)}); o.Pick == nil && (on == nil || p != on.at) {
+			on = &point{at: p, law: cost.Prepare(d, g, p.K, p.S)}
+			on.parts = on.law.Floors()
+			on.floor = on.parts.At(bact)
 		}
-		if t := law.Layer(bact, e); bestTime.Total == 0 || t.Total < bestTime.Total {
-			best, bestTime = e, t
-		}
+		legal = append(legal, entry{FBCB: e, on: on})
 	})
+	if len(legal) == 0 {
+		return abi.FBCB{}, cost.Breakdown{}, noFit(d, g, bact, o)
+	}
 	if o.Pick != nil {
-		var legal []abi.FBCB
-		Enumerate(d, g, bact, o, func(e abi.FBCB) { legal = append(legal, e) })
-		if len(legal) > 0 {
-			best = legal[o.Pick(len(legal))]
-			return best, cost.Layer(d, g, bact, best), nil
+		e := legal[o.Pick(len(legal))].FBCB
+		return e, cost.Layer(d, g, bact, e), nil
+	}
+	least := &legal[0]
+	for i := range legal {
+		e := &legal[i]
+		if e.floor = e.on.floor.Tile(e.Order, int(e.TileB), int(e.TileRows), math.MaxInt64); e.floor < least.floor {
+			least = e
 		}
 	}
-	if bestTime.Total == 0 {
-		return best, bestTime, noFit(d, g, bact, o)
+	slack := func(cycles int64) int64 { return cycles + cycles/64 + 16 }
+	limit := slack(least.on.law.Layer(bact, least.FBCB).Total) // others may be as fast and come first
+	var best abi.FBCB
+	var bestTime cost.Breakdown
+	for i := range legal {
+		e := &legal[i]
+		if e.floor > limit {
+			continue
+		}
+		if t := e.on.law.Layer(bact, e.FBCB); bestTime.Total == 0 || t.Total < bestTime.Total {
+			best, bestTime = e.FBCB, t
+			limit = min(limit, slack(t.Total))
+		}
 	}
 	return best, bestTime, nil
 }

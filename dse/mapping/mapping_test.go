@@ -48,13 +48,18 @@ func brute(d configs.Design, g cost.Geom, bact int, o Options) (best int64) {
 	return best
 }
 
-// Choose finds the result of a search over all fields, and has a result exactly if there is a legal entry.
+// Choose finds the result of a search over all fields, the first enumerated one of equals, and has a result exactly if
+// there is a legal entry.
 func TestChooseAgainstFullSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design()
 		g := conv(rapid.IntRange(1, 40).Draw(t, "h"), rapid.IntRange(1, 40).Draw(t, "w"),
 			rapid.IntRange(1, 100).Draw(t, "cin"), rapid.IntRange(1, 100).Draw(t, "cout"),
 			rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "k"), rapid.IntRange(1, 2).Draw(t, "s"))
+		g.First = rapid.Bool().Draw(t, "first")
+		if rapid.Bool().Draw(t, "next") {
+			g.Next = cost.Behind{KH: 3, KWC: 3 * rapid.IntRange(1, 100).Draw(t, "next_c"), OutC: rapid.IntRange(1, 100).Draw(t, "next_out_c")}
+		}
 		bact := rapid.IntRange(1, abi.BMax).Draw(t, "bact")
 		o := Basic()
 		if rapid.Bool().Draw(t, "all") {
@@ -76,6 +81,15 @@ func TestChooseAgainstFullSearch(t *testing.T) {
 		}
 		if b.Total != want {
 			t.Fatalf("chosen %d cycles (%+v), best %d", b.Total, e, want)
+		}
+		var first abi.FBCB
+		Enumerate(d, g, bact, o, func(x abi.FBCB) {
+			if first.BR == 0 && cost.Layer(d, g, bact, x).Total == want {
+				first = x
+			}
+		})
+		if e != first {
+			t.Fatalf("chosen %+v, the first of the fastest is %+v", e, first)
 		}
 	})
 }

@@ -67,9 +67,14 @@ type equaliser struct {
 	live     []bool // by class: calibration saw a value other than zero
 	fixed    map[int]bool
 	tensors  map[int][]int // by class: tensors that contain it
+	places   map[int][]place
 	made     map[int][]row
 	read     map[int][]row
+	columns  [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
 }
+
+// place is a channel of a tensor.
+type place struct{ tensor, channel int }
 
 func find(parent []int, i int) int {
 	for parent[i] != i {
@@ -82,7 +87,7 @@ func find(parent []int, i int) int {
 func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	e := &equaliser{
 		g: g, channels: channels, group: make([]int, len(g.Tensors)), first: make([]int, len(g.Tensors)),
-		fixed: map[int]bool{}, tensors: map[int][]int{}, made: map[int][]row{}, read: map[int][]row{},
+		fixed: map[int]bool{}, tensors: map[int][]int{}, places: map[int][]place{}, columns: make([][]float64, len(g.Nodes)), made: map[int][]row{}, read: map[int][]row{},
 	}
 	for t := range g.Tensors {
 		e.group[t], e.first[t] = t, len(e.class)
@@ -132,6 +137,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 		for c := range g.Tensors[t].C {
 			k := e.class[e.first[t]+c]
 			e.tensors[k] = append(e.tensors[k], t)
+			e.places[k] = append(e.places[k], place{t, c})
 			e.live[k] = e.live[k] || channels[t][c] > 0
 		}
 	}
@@ -191,6 +197,27 @@ func (e *equaliser) column(r row, visit func(w *float32)) {
 	}
 }
 
+// largest is the largest weight that reads an input channel. It takes a node's weights in their order, all channels at
+// once: one by one, every weight would be a cache miss.
+func (e *equaliser) largest(r row) float64 {
+	if e.columns[r.node] == nil {
+		node := &e.g.Nodes[r.node]
+		channels := e.g.Tensors[node.Inputs[0]].C
+		cin, most := channels/node.Groups, make([]float64, channels)
+		per := len(node.Weights) / node.Groups
+		for i := range node.Groups {
+			group := most[i*cin:][:cin]
+			for weights := node.Weights[i*per:][:per]; len(weights) > 0; weights = weights[cin:] {
+				for c, w := range weights[:cin] {
+					group[c] = max(group[c], math.Abs(float64(w)))
+				}
+			}
+		}
+		e.columns[r.node] = most
+	}
+	return e.columns[r.node][r.channel]
+}
+
 // row returns the weights of output channel c.
 func (e *equaliser) row(r row) []float32 {
 	node := &e.g.Nodes[r.node]
@@ -219,28 +246,25 @@ func (e *equaliser) gains() map[int]int {
 			continue
 		}
 		gain, seen := math.Inf(1), false
-		for _, t := range e.tensors[class] {
-			for c, x := range e.channels[t] {
-				if x == 0 && e.class[e.first[t]+c] == class {
-					if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
-						x = siblings[t][made[0].node]
-					}
-					for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
-						if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == t {
-							x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
-						}
+		for _, p := range e.places[class] {
+			x := e.channels[p.tensor][p.channel]
+			if x == 0 {
+				if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
+					x = siblings[p.tensor][made[0].node]
+				}
+				for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
+					if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == p.tensor {
+						x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
 					}
 				}
-				if e.class[e.first[t]+c] == class && x > 0 {
-					gain, seen = min(gain, most[e.group[t]]/x), true
-				}
+			}
+			if x > 0 {
+				gain, seen = min(gain, most[e.group[p.tensor]]/x), true
 			}
 		}
 		room := gain
 		for _, r := range e.read[class] {
-			w := 0.0
-			e.column(r, func(v *float32) { w = max(w, math.Abs(float64(*v))) })
-			if w > 0 {
+			if w := e.largest(r); w > 0 {
 				gain = min(gain, room*w/weights[r.node])
 			}
 		}
@@ -307,9 +331,11 @@ func (e *equaliser) scale(class, k int) {
 			weights[i] *= up
 		}
 		e.g.Nodes[r.node].Bias[r.channel] *= up
+		e.columns[r.node] = nil
 	}
 	for _, r := range e.read[class] {
 		e.column(r, func(w *float32) { *w *= down })
+		e.columns[r.node] = nil
 	}
 	for _, t := range e.tensors[class] {
 		for c := range e.channels[t] {

@@ -36,7 +36,7 @@ func (c *candidates) branches(batch int, m *scratch) []branch {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b branch) int { return compare(a.bound, b.bound) })
+	slices.SortStableFunc(out, func(a, b branch) int { return compare(a.All, b.All) })
 	m.branches = out
 	return out
 }
@@ -56,7 +56,7 @@ func (m *scratch) fit(b *branch, rs []room) []fit {
 		i++
 	}
 	if !m.fitted[i] {
-		m.fits[i], m.fitted[i] = b.l.fits(b.p, b.br, rs, m.fits[i][:0]), true
+		m.fits[i], m.fitted[i] = b.l.fits(b.p, b.BR, rs, m.fits[i][:0]), true
 	}
 	return m.fits[i]
 }
@@ -82,12 +82,12 @@ func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, a
 	branches := c.branches(batch, m)
 	for i := range branches {
 		b := &branches[i]
-		if b.bound >= slices.Max(least) {
+		if b.All >= slices.Max(least) {
 			break
 		}
 		for _, f := range m.fit(b, rs) {
 			limit := slices.Max(least[f.first : f.last+1])
-			if b.bound >= limit {
+			if b.All >= limit {
 				continue
 			}
 			bound := b.tile(f.tb, f.tr, limit)
@@ -102,7 +102,7 @@ func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, a
 }
 
 func (b *branch) entry(f fit) abi.FBCB {
-	return abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
+	return abi.FBCB{BR: uint8(b.BR), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
 }
 
 // cycles asks the law, which must be prepared for the entry's point on d. Results of pools are stored: of <T_R, T_P,
@@ -133,7 +133,7 @@ func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 	branches := c.branches(batch, m)
 	for i := range branches {
 		b := &branches[i]
-		if b.bound >= slices.Max(best) {
+		if b.All >= slices.Max(best) {
 			break
 		}
 		m.tiles = m.tiles[:0]

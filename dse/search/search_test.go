@@ -78,6 +78,9 @@ func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 			}
 		}
 	}
+	if g.First = rapid.Bool().Draw(t, "first"); rapid.Bool().Draw(t, "next") {
+		g.Next = cost.Behind{KH: rapid.IntRange(1, 7).Draw(t, "next_kh"), KWC: rapid.IntRange(1, 2000).Draw(t, "next_kwc"), OutC: rapid.IntRange(1, 700).Draw(t, "next_c")}
+	}
 	gap := func(name string, c int) (int, int64) {
 		if rapid.Bool().Draw(t, name) {
 			return c, 0
@@ -169,7 +172,7 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 			if b := s.tile(int(e.TileB), int(e.TileRows), none); b > law {
 				t.Fatalf("%+v: the bound is %d, the law says %d (%+v)", e, b, law, cost.Layer(d, g, batch, e))
 			}
-			if b := s.all(); b > law {
+			if b := s.All; b > law {
 				t.Fatalf("%+v: the bound over all tiles is %d, the law says %d", e, b, law)
 			}
 		})

@@ -1,0 +1,211 @@
+package cost
+
+// Lower bounds for the law, from properties of the hardware that no calibration changes. A row takes one cycle per
+// pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once
+// (perhaps a whole ring of them before the layer begins), every input row and every result. A layer begins when its
+// first row has arrived; its first pass ends when the rows of the first tile that the first kernel row needs have
+// arrived; and after its last pass it drains. dse/search compares the bounds with the law (TestBoundIsBelowTheLaw).
+
+// tiles is a number of equal C tiles, with the minimum cycles of a pass of one.
+type tiles struct{ n, floor int64 }
+
+// Floors are the bounds of a layer on one <k, s> of a design, for tensors in DRAM.
+type Floors struct {
+	g       Geom
+	s       int   // sample groups
+	inRows  int64 // input rows that are read
+	passes  int64
+	c       [2]tiles
+	row     float64    // bytes of an input row
+	pixel   [2]float64 // of a pixel's results, and of its residuals
+	drained int64      // cycles to drain or pool a sample
+	last    int64      // cycles to drain a row of the last C tile
+	once    int64      // bytes of weights
+	ring    int64      // of them that may come before the layer begins
+	ringed  bool       // a C tile fits the ring, which can replay it
+	kept    bool       // the whole layer does
+	wait    Waits
+	rate    float64 // of the DRAM, bytes a cycle
+	port    float64 // of the ports in one direction
+	fill    float64 // of the slower one
+}
+
+// Floors returns the bounds of what is prepared.
+func (p *Prepared) Floors() Floors {
+	d, g := &p.d, &p.g
+	s := Floors{g: *g, s: p.groups, rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
+	next := 0
+	for oh := range g.OutH {
+		lo, hi := max(0, oh*g.SH-g.PadT, next), min(g.InH, oh*g.SH-g.PadT+g.KH)
+		if hi > lo {
+			s.inRows += int64(hi - lo)
+			next = hi
+		}
+	}
+	s.wait = WaitsOf(*d, *g, p.k)
+	s.fill = min(s.rate, s.port)
+	s.row, s.pixel[0], s.pixel[1] = p.moved()
+	s.wait.Ends += int64(s.row / s.fill)
+	if !g.GEMM() {
+		s.drained = int64(g.OutH) * max(g.PoolTaps(*d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
+		return s
+	}
+	_, tc := Tree(*d, p.k)
+	s.passes = int64(Passes(*d, *g, p.k))
+	depth := int64(Depth(*d, p.k))
+	c := min(tc, g.OutC)
+	step := DrainStep(*d, p.k, p.groups)
+	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
+		if x.size > 0 {
+			s.c[i].n = int64(x.n)
+			s.c[i].floor = max(depth, Load(*d, p.k, p.groups, x.size))
+			s.last = int64(ceil(x.size, step))
+			s.drained += int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
+		}
+	}
+	var tile int64
+	s.once, tile = WeightBytes(*d, *g, p.k)
+	s.ring = min(s.once, int64(d.WRingBeats*d.AXIBytes))
+	s.ringed = min(tile, s.once) <= RingKeeps(*d)
+	s.kept = s.once <= RingKeeps(*d)
+	return s
+}
+
+// Floor is the bounds at a batch size.
+type Floor struct {
+	*Floors
+	All   int64 // for all tiles and loop orders
+	BR    int   // samples of the larger group
+	batch int
+	drain int64 // cycles to drain everything, or to pool it
+	fixed int64 // bytes beside the weights, less what may come before the layer begins
+	read  int64 // those of them that are read
+	rows  int64 // of all samples' input rows
+}
+
+// At returns them.
+func (s *Floors) At(batch int) Floor {
+	g := &s.g
+	b := Floor{Floors: s, batch: batch, BR: ceil(batch, s.s)}
+	b.drain = int64(b.BR) * s.drained
+	// the law rounds down to bytes, at most once for each output row and C tile in each direction
+	rows := float64(batch) * float64(s.inRows) * s.row
+	pixels := float64(batch) * float64(g.OutH) * float64(g.OutW)
+	lost := int64(batch*g.OutH) * int64(2+g.OutC)
+	b.read = int64(rows+pixels*s.pixel[1]) - int64(s.row) - lost - s.ring
+	b.fixed = int64(rows+pixels*(s.pixel[0]+s.pixel[1])) - int64(s.row) - lost - s.ring
+	b.rows = int64(rows) - lost
+	b.All = b.all()
+	return b
+}
+
+// both is the number of samples of a tile, in both groups.
+func (s *Floor) both(tb int) int {
+	if s.s == 1 {
+		return tb
+	}
+	return tb + min(tb, s.batch-s.BR)
+}
+
+// all is a bound for all tiles and loop orders.
+func (s *Floor) all() int64 {
+	rows := int64(s.BR) * int64(s.g.OutH) * int64(s.g.OutW)
+	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
+}
+
+// Tile is a bound for row tiles of tb samples and tr output rows in a loop order. If it is at least limit, it may
+// return any such value.
+func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
+	g := &s.g
+	tb0, tr0 := tb, tr
+	ns, rs := int64(s.BR/tb), int64(s.BR%tb)
+	nr, rr := int64(g.OutH/tr), int64(g.OutH%tr)
+	w := int64(g.OutW)
+	tiles := ns * nr
+	array := ns * nr * s.pass(int64(tb)*int64(tr)*w)
+	if rr > 0 {
+		array += ns * s.pass(int64(tb)*rr*w)
+		tiles += ns
+	}
+	if rs > 0 {
+		array += nr * s.pass(rs*int64(tr)*w)
+		tiles += nr
+		if rr > 0 {
+			array += s.pass(rs * rr * w)
+			tiles++
+		}
+	}
+	array *= s.passes
+	if s.passes > 0 {
+		// the last tile's drain, after its passes
+		if rs > 0 {
+			tb = int(rs)
+		}
+		if rr > 0 {
+			tr = int(rr)
+		}
+		r := int64(tb) * int64(tr) * w
+		array += min(s.passes*max(r, s.lastTile().floor), r*s.last) - s.ahead(r)
+	}
+	if bound := s.wait.Ends + array + s.wait.Drain; bound >= limit {
+		return bound
+	}
+	if s.passes > 0 {
+		// the other rows of the first tile that its first kernel row needs, after its first pass (a cycle less: the law
+		// rounds the time of all rows up, and that of those it leaves out)
+		in := int64(s.g.RowsAhead(tr0))
+		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
+		array += max(0, int64(float64(bytes)/s.fill)-1-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
+	}
+	weights := s.once
+	if !s.kept && (!order || !s.ringed) {
+		weights *= tiles
+	}
+	if order && !Stays(s.BR, g.OutH, tb0, tr0) {
+		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows are read again for every C tile
+	}
+	return s.wait.Ends + max(array+s.wait.Drain, s.turns(order, tb0, tr0), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
+}
+
+// turns is a bound that follows from loading row tiles in turn into two halves: the rows of a tile begin to arrive
+// when the visit before the last one has ended, and all passes of the tile but one come after them. It counts whole
+// tiles, from the third visit on; half of them belong to the odd or to the even visits.
+func (s *Floor) turns(order bool, tb, tr int) int64 {
+	g := &s.g
+	visits, c := int64(s.BR/tb)*int64(g.OutH/tr), int64(1)
+	r := int64(tb) * int64(tr) * int64(g.OutW)
+	work := int64(0)
+	if s.passes > 0 {
+		first := max(r, s.c[0].floor)
+		work = s.passes*s.pass(r) - first
+		if order {
+			if Stays(s.BR, g.OutH, tb, tr) {
+				return 0
+			}
+			c, work = s.c[0].n, (s.passes-1)*first
+		}
+	}
+	rows := int64(g.RowsAhead(tr)) // for the first tile, which has most padding
+	in := int64(float64(rows*int64(tb)*int64(s.row)-1) / s.fill)
+	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
+}
+
+// lastTile is the last C tile.
+func (s *Floors) lastTile() *tiles {
+	if s.c[1].n > 0 {
+		return &s.c[1]
+	}
+	return &s.c[0]
+}
+
+// ahead is the cycles of the last pass, over r rows, in which only another one would wait.
+func (s *Floors) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
+
+// pass of all C tiles over a row tile of r rows.
+func (s *Floors) pass(r int64) int64 {
+	return s.c[0].n*max(r, s.c[0].floor) + s.c[1].n*max(r, s.c[1].floor)
+}
+
+func (s *Floor) dram(weights int64) int64 {
+	return int64(max(0, float64(s.fixed+weights)/s.rate, float64(s.read+weights)/s.port))
+}

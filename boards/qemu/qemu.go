@@ -106,6 +106,9 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: install the package qemu-system-arm", ErrTool, program)
 	}
+	if _, err := os.Stat(filepath.Join(o.Image, "kernel")); err != nil {
+		return "", fmt.Errorf("no image: %w: make image BOARD=%s builds one", err, o.Board.Name)
+	}
 	dir, err := os.MkdirTemp("", "sluice-qemu-")
 	if err != nil {
 		return "", err

@@ -211,11 +211,12 @@ IMAGE_CONFIG ?= tiny
 qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFIG behind its UIO device
 	@cosim=$$(sim/build.sh $(IMAGE_CONFIG)); go run ./boards/cmd/qemu --board $(BOARD) --cosim $$cosim
 
-# What runs on a board, on its processors: emulated, user mode (the simulator beside them is not). Left out are
-# minutes of emulation: nightly runs test-arm with EMULATED= instead.
+# What runs on a board, on its processors: emulated, user mode (the simulator beside them is not). SLOW are minutes of
+# emulation that judge policies by many runs in virtual time: a native run shows it, and TestSchedulesAreTheStoredOnes that
+# arm decides alike. Nightly runs test-arm with EMULATED= instead.
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
-SLOW := ^(TestAnswersFollowFromTheState|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$
+SLOW := ^(TestAnswersFollowFromTheState|TestGoodput.*|TestNobodyBeats.*|TestSameSeedSameBytes|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$
 EMULATED ?= -short -skip '$(SLOW)'
 # cross vets for both processors, lint-go for this one: go test need not once more. arm64 is nightly's.
 test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm, emulated
@@ -230,7 +231,7 @@ test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -tags qemu -timeout 60m ./boards/qemu
 
 .PHONY: race test-race soak
-test-race: SLOW := $(SLOW)|^(TestSchedulesAreTheStoredOnes|TestSameSeedSameBytes|TestStreamAgreesWithRecords)$$
+test-race: SLOW := $(SLOW)|^(TestSchedulesAreTheStoredOnes|TestStreamAgreesWithRecords)$$
 test-race: $(BUILD)/.go
 	@go test -race -vet=off -short -skip '$(SLOW)' -timeout 40m ./host/engine ./host/device
 race: $(BUILD)/.apt-run $(BUILD)/.go ## the runtime's tests under the race detector, on the RTL too (4 CPU-minutes)

@@ -267,7 +267,7 @@ func instance(rng *rand.Rand, tab *sched.Table, n int, gap float64) []knownReque
 	return reqs
 }
 
-// No policy is better than the  -v prints the distance of each.
+// No policy is better than the bound; -v prints the distance of each.
 func TestNobodyBeatsTheBound(t *testing.T) {
 	const n, instances = 6, 50
 	for name, tab := range map[string]*sched.Table{"half": fakeTable(t, 3, 8, 500, 500), "steep": fakeTable(t, 3, 8, 900, 100), "flat": fakeTable(t, 3, 8, 100, 900)} {
@@ -315,7 +315,7 @@ func BenchmarkExact(b *testing.B) {
 
 // maxRate is an upper bound on the rate, in requests per ns, that any policy can sustain. It assumes that every
 // segment runs at the batch size with the least time per request, and only for the requests that reach it. Since
-// requests leave a batch, it cannot stay that full, and no policy reaches the
+// requests leave a batch, it cannot stay that full, and no policy reaches the bound.
 func maxRate(t *sched.Table, bMax int, rates []float64) float64 {
 	if bMax <= 0 || bMax > t.MaxBatch() {
 		bMax = t.MaxBatch()

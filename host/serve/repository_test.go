@@ -113,8 +113,19 @@ func TestBadFiles(t *testing.T) {
 	}
 	s.copied(t, "settings")
 	s.copied(t, "well")
-	if err := s.Add(s.dir); !errors.Is(err, serve.ErrName) {
-		t.Errorf("%v: expected that stats is no name", err)
+	s.copied(t, "well@2")
+	s.copied(t, "only@2")
+	for name, settings := range map[string]string{"wel": "queue: 3", "well@3": "", "well": "queue: 5", "well@2": "", "only": ""} {
+		s.settings(t, name, settings)
+	}
+	err := s.Add(s.dir)
+	for _, bad := range []string{"stats.sluice", "wel.yaml", "well@3.yaml"} {
+		if !errors.Is(err, serve.ErrName) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%v: expected that %s is of no model", err, bad)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 2 {
+		t.Errorf("%v: expected three complaints", err)
 	}
 	if err := s.LoadAll(); err == nil || !strings.Contains(err.Error(), "teta") {
 		t.Errorf("%v: expected teta", err)
@@ -125,7 +136,7 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%+v: expected a reason without a path where it is not ready", i)
 		}
 	}
-	if want := []string{"cut UNAVAILABLE", "settings UNAVAILABLE", "tiny READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
+	if want := []string{"cut UNAVAILABLE", "only READY", "settings UNAVAILABLE", "tiny READY", "well READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
 		t.Errorf("ready %v, %v: expected %v", s.Ready(), got, want)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // Suffix is that of bundles in a repository's folder.
 const Suffix = ".sluice"
 
-// ErrName is of a bundle that no client could name.
+// ErrName is of a bundle that no client could name, or of settings that belong to none.
 var ErrName = errors.New("model repository")
 
 // entry is one version of a model, loaded or not.
@@ -51,7 +51,7 @@ type Index struct {
 
 // Add takes a bundle, or every bundle of a folder, into the repository, and loads none. NAME@VERSION.sluice is a
 // version of NAME; without @ it is version 1. NAME.yaml beside it, where it is there, has its settings; what
-// NAME@VERSION.yaml says holds for that version. A file whose name is no model's is left out, and the error names it.
+// NAME@VERSION.yaml says holds for that version. A file whose name is no model's is left out, and the error names it. So are settings of none.
 func (s *Server) Add(path string) error {
 	s.mu.Lock()
 	s.paths = append(s.paths, path)
@@ -102,6 +102,14 @@ func (s *Server) scan(path, model string) error {
 			s.models[name] = map[string]*entry{}
 		}
 		s.models[name][version] = &entry{path: f, reason: "not loaded"}
+	}
+	settings, _ := filepath.Glob(filepath.Join(path, "*.y*ml")) // of a bundle alone there are none
+	for _, f := range settings {
+		name, is := strings.CutSuffix(filepath.Base(f), ".yaml")
+		if of, _, _ := strings.Cut(name, "@"); is && (s.models[name] != nil || slices.Contains(files, filepath.Join(path, name+Suffix))) || model != "" && of != model {
+			continue
+		}
+		bad = errors.Join(bad, fmt.Errorf("%w: %q has the settings of no model: expected NAME.yaml or NAME@VERSION.yaml beside such a bundle", ErrName, f))
 	}
 	return bad
 }

@@ -79,7 +79,7 @@ func TestNewModels(t *testing.T) {
 func TestFilesOfSettings(t *testing.T) {
 	for text, why := range map[string]string{
 		"queue: 4\n---\nqueue: 7\n": "one document", "queue: 0": "queue", "queue: -1": "queue", "queue:": "queue", "queue: 1.5": "1.5", "b_max: 0": "b_max",
-		"priorities: 0": "priorities", "priority: 0": "priority", "priorities: 2\npriority: 3": "priority 3", "policy: ''": "policy", "theta: [~]": "theta",
+		"priorities: 1001": "1001", "priorities: 0": "priorities", "priority: 0": "priority", "priorities: 2\npriority: 3": "priority 3", "policy: ''": "policy", "theta: [~]": "theta",
 		"theta: [3]": "theta", "theta: [.nan]": "theta", "slo: -1s": "slo", "slo: 5": "20ms", "slo:": "slo", "queue: 1\nqueue: 2": "already", "SLO: 1s": "SLO",
 	} {
 		if _, err := serve.ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), why) {
@@ -113,8 +113,19 @@ func TestBadFiles(t *testing.T) {
 	}
 	s.copied(t, "settings")
 	s.copied(t, "well")
-	if err := s.Add(s.dir); !errors.Is(err, serve.ErrName) {
-		t.Errorf("%v: expected that stats is no name", err)
+	s.copied(t, "well@2")
+	s.copied(t, "only@2")
+	for name, settings := range map[string]string{"wel": "queue: 3", "well@3": "", "well": "queue: 5", "well@2": "", "only": ""} {
+		s.settings(t, name, settings)
+	}
+	err := s.Add(s.dir)
+	for _, bad := range []string{"stats.sluice", "wel.yaml", "well@3.yaml"} {
+		if !errors.Is(err, serve.ErrName) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%v: expected that %s is of no model", err, bad)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 2 {
+		t.Errorf("%v: expected three complaints", err)
 	}
 	if err := s.LoadAll(); err == nil || !strings.Contains(err.Error(), "teta") {
 		t.Errorf("%v: expected teta", err)
@@ -125,7 +136,7 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%+v: expected a reason without a path where it is not ready", i)
 		}
 	}
-	if want := []string{"cut UNAVAILABLE", "settings UNAVAILABLE", "tiny READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
+	if want := []string{"cut UNAVAILABLE", "only READY", "settings UNAVAILABLE", "tiny READY", "well READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
 		t.Errorf("ready %v, %v: expected %v", s.Ready(), got, want)
 	}
 }

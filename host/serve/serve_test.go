@@ -809,6 +809,9 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: the server counts %d: expected %d", name, got, n)
 		}
 	}
+	if sum, err := drive.Run(t.Context(), c, &drive.Load{Model: "tiny", Clients: 1, N: 2, Priority: 9}); err != nil || sum.Errors != 2 || !strings.Contains(sum.Results[0].Why, "priority") {
+		t.Errorf("priority 9: %+v, %v: expected two errors that name it", sum, err)
+	}
 	late := &drive.Load{Model: "tiny", Times: make([]int64, 64), SLO: 2 * time.Millisecond, Theta: "2"}
 	sum, err := drive.Run(t.Context(), c, late)
 	if err != nil {
@@ -823,11 +826,17 @@ func TestLoad(t *testing.T) {
 type answering struct {
 	model drive.Model
 	reply drive.Reply
+	asked func(*drive.Question) // may be nil
 }
 
 func (a *answering) Describe(context.Context, string) (*drive.Model, error) { return &a.model, nil }
-func (a *answering) Infer(context.Context, *drive.Question) drive.Reply     { return a.reply }
-func (a *answering) Close() error                                           { return nil }
+func (a *answering) Infer(_ context.Context, q *drive.Question) drive.Reply {
+	if a.asked != nil {
+		a.asked(q)
+	}
+	return a.reply
+}
+func (a *answering) Close() error { return nil }
 
 // TestAbsurdAnswers: an answer that cannot be true is an error of the server's, and none that came in time.
 func TestAbsurdAnswers(t *testing.T) {
@@ -840,13 +849,70 @@ func TestAbsurdAnswers(t *testing.T) {
 		"beyond": {"2", drive.Reply{Exits: []int{0, 2}}, true}, "below": {"2", drive.Reply{Exits: []int{-1, 0}}, true}, "far beyond": {"", drive.Reply{Exits: []int{0, 1 << 30}}, true},
 		"too few": {"2", drive.Reply{Exits: []int{0}}, true}, "too many classes": {"2", drive.Reply{Exits: []int{0, 0}, Classes: []int{1, 2, 3}}, true},
 	} {
-		a := &answering{drive.Model{Inputs: []drive.Tensor{{Name: "input", Datatype: "FP32", Shape: []int64{-1, 2}}}, Params: map[string]string{"exits": c.exits}}, c.reply}
+		a := &answering{drive.Model{Inputs: []drive.Tensor{{Name: "input", Datatype: "FP32", Shape: []int64{-1, 2}}}, Params: map[string]string{"exits": c.exits}}, c.reply, nil}
 		sum, err := drive.Run(t.Context(), a, &drive.Load{Clients: 1, N: 3, Batch: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := map[bool]int{true: 3}[c.fails]; sum.Errors != want || sum.OnTime != 3-want || c.fails && sum.Results[0].Why == "" {
 			t.Errorf("%s: %d errors, %d on time, %q: expected %d errors of 3", name, sum.Errors, sum.OnTime, sum.Results[0].Why, want)
+		}
+	}
+}
+
+// TestLoadCounts: what is counted of a load are its results: when each was due, how long it took from then, and how it ended.
+func TestLoadCounts(t *testing.T) {
+	var mu sync.Mutex
+	at := map[uint64]time.Time{}
+	a := &answering{
+		drive.Model{Inputs: []drive.Tensor{{Name: "input", Datatype: "FP32", Shape: []int64{-1, 2}}}},
+		drive.Reply{Exits: []int{1, 0}, Classes: []int{4, 5}},
+		func(q *drive.Question) {
+			mu.Lock()
+			defer mu.Unlock()
+			if at[q.ID] = time.Now(); q.Batch != 2 || len(q.Data[0]) != 16 || q.Priority != 3 || q.Theta != "0.5" || q.SLO > time.Hour || q.SLO < time.Minute {
+				t.Errorf("%+v: expected 2 samples of 2 elements, priority 3, threshold 0.5, about an hour", q)
+			}
+		},
+	}
+	labels := []int{4, 4, 4, 5}
+	l := &drive.Load{Times: []int64{0, 2e6, 9e6, 20e6, 20e6}, SLO: time.Hour, Theta: "0.5", Priority: 3, Batch: 2, Samples: func(*drive.Model) ([][]byte, []int, error) {
+		return [][]byte{make([]byte, 8), make([]byte, 8), make([]byte, 8), make([]byte, 8)}, labels, nil
+	}}
+	before := time.Now()
+	sum, err := drive.Run(t.Context(), a, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []int64
+	last, total := int64(0), int64(0)
+	for i, r := range sum.Results {
+		if took, last, total = append(took, r.Latency), max(last, r.Due+r.Latency), total+r.Latency; r.Due != l.Times[i] || r.Latency <= 0 || at[r.ID].Before(before.Add(time.Duration(r.Due))) {
+			t.Errorf("request %d, asked %v after the start: %+v: expected it when it was due, %d ns", i, at[r.ID].Sub(before), r, l.Times[i])
+		}
+	}
+	slices.Sort(took)
+	if want := (drive.Latencies{Avg: int64(math.Round(float64(total) / 5)), P50: took[2], P99: took[4]}); sum.Latency != want || sum.Rate != 4/20e-3 || sum.Goodput != 5/(float64(last)/1e9) {
+		t.Errorf("latencies %+v, rate %v, goodput %v: expected %+v, 200 and %v", sum.Latency, sum.Rate, sum.Goodput, want, 5/(float64(last)/1e9))
+	}
+	if sum.OnTime != 5 || !slices.Equal(sum.Exits, []int{5, 5}) || sum.Accuracy == nil || *sum.Accuracy != 0.7 { // 4 5 is right of 4 4 by half, of 4 5 whole
+		t.Errorf("%d on time, exits %v, accuracy %v: expected 5, 5 of each, 0.7", sum.OnTime, sum.Exits, sum.Accuracy)
+	}
+	a.asked = nil
+	for ending, want := range map[drive.Ending]func(*drive.Summary) (n, violations int){
+		drive.Answered:  func(s *drive.Summary) (int, int) { return s.Late, 3 },
+		drive.Expired:   func(s *drive.Summary) (int, int) { return s.Dropped, 3 },
+		drive.Refused:   func(s *drive.Summary) (int, int) { return s.Refused, 3 },
+		drive.Cancelled: func(s *drive.Summary) (int, int) { return s.Cancelled, 0 },
+		drive.Errored:   func(s *drive.Summary) (int, int) { return s.Errors, 3 },
+	} {
+		a.reply.Ending = ending
+		sum, err := drive.Run(t.Context(), a, &drive.Load{Clients: 2, N: 3, Batch: 2, SLO: time.Nanosecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, violations := want(sum); n != 3 || sum.Violations != violations || sum.OnTime != 0 {
+			t.Errorf("ending %d: %+v: expected three of it", ending, sum)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -94,20 +95,20 @@ func TestServeBadFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad, good := t.TempDir(), t.TempDir()
-	for _, path := range []string{filepath.Join(bad, "cut.sluice"), filepath.Join(good, "cut.sluice"), filepath.Join(good, "stats.sluice")} {
+	bad, cut, stats := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(bad, "cut.sluice"), filepath.Join(cut, "cut.sluice"), filepath.Join(stats, "stats.sluice")} {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := bundle.WriteFile(filepath.Join(good, "tiny.sluice"), b); err != nil {
+	if err := errors.Join(bundle.WriteFile(filepath.Join(cut, "tiny.sluice"), b), bundle.WriteFile(filepath.Join(stats, "tiny.sluice"), b)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		dir    string
 		strict bool
 		serves bool
-	}{{good, false, true}, {good, true, false}, {bad, false, false}, {bad + "/none", false, false}} {
+	}{{cut, false, true}, {cut, true, false}, {stats, false, true}, {stats, true, false}, {bad, false, false}, {bad + "/none", false, false}} {
 		cmd := serveCmd{Models: []string{c.dir}, Strict: c.strict, Device: "soft", HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: 8, Grace: 1 << 40, MaxBytes: 1 << 26, MaxMemory: 1 << 30, MaxSamples: 64, MaxConns: 16}
 		ctx, stop := context.WithCancel(t.Context())
 		out, in := io.Pipe()

@@ -181,7 +181,9 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if err != nil {
 		return nil, nil, err
 	}
-	doc.Evaluation, err = c.evaluate(e, r, g, beside, &evaluate.Network8{Int8: n, Bundle: b}, set)
+	if doc.Evaluation, err = c.evaluate(e, r, g, beside, &evaluate.Network8{Int8: n, Bundle: b}, set); err == nil {
+		doc.Evaluation.Int8 = doc.Int8 // with it the rows of int8 are shown
+	}
 	return b, doc, err
 }
 
@@ -248,10 +250,10 @@ func (d *compileDoc) print(w io.Writer) error {
 		fmt.Fprintf(w, "%-16s %3d..%-3d %9.3f %11.3f %11.3f\n", x.Name, x.First, x.Last, float64(x.MACs)/1e6,
 			float64(x.LatencyNS[0])/1e6, float64(x.LatencyNS[len(x.LatencyNS)-1])/1e6)
 	}
-	if d.Int8 != nil {
-		printLayers(w, d.Int8)
-	}
 	if d.Evaluation == nil {
+		if d.Int8 != nil {
+			printLayers(w, d.Int8)
+		}
 		return nil
 	}
 	return printEvaluation(w, d.Evaluation)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -94,6 +96,42 @@ func TestCompile(t *testing.T) {
 	}
 	if file, err := os.ReadFile(out + ".json"); err != nil || string(file) != stdout {
 		t.Errorf("the figures in the file differ from those printed (%v)", err)
+	}
+}
+
+// A bundle of int8 is of the configuration with that type, and is evaluated beside int16, its exits held to the network's.
+func TestCompileInt8(t *testing.T) {
+	dir := t.TempDir()
+	out, images := filepath.Join(dir, "tiny.sluice"), filepath.Join(dir, "images")
+	if err := os.Mkdir(images, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := image.NewGray(image.Rect(0, 0, 28, 28))
+	for i := range m.Pix {
+		m.Pix[i] = byte(7 * i)
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(images, "a.png"), file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call("compile", "--network", "tiny", "--config", "run", "--type", "int8", "--out", out, "--images", "8", "--evaluate", images, "--onnxruntime", "no")
+	if code != cli.OK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	b, err := bundle.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Design.Name != "run-int8" || !b.Design.Int8() || b.Network.Type() != "int8" {
+		t.Errorf("a bundle of %s on %q", b.Network.Type(), b.Design.Name)
+	}
+	for _, want := range []string{"on run-int8 <256, 8, 32>", " int8 ", " int16 ", "int8: 100.0 % of the MACs"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, stdout)
+		}
 	}
 }
 

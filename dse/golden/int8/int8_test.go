@@ -790,8 +790,7 @@ func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) 
 }
 
 // TestRequantVectors holds the vectors of the bench of hw/rtl/int8/requant.sv to the definition. A line is acc, bias, mul,
-// shift, residual, product, a, b, d, s, zero, lo, hi, and the code. There is no product in one layer here: its codes are by
-// the rounding alone.
+// shift, residual, product, a, b, d, s, zero, lo, hi, and the code.
 func TestRequantVectors(t *testing.T) {
 	const file, vectors = "../../../sim/bench/requant/vectors.txt", 600
 	rng := rand.New(rand.NewPCG(34, 8))
@@ -823,8 +822,9 @@ func TestRequantVectors(t *testing.T) {
 			a, b, s, d = int64(l.Sum.A), int64(l.Sum.B), l.Sum.Shift, -after.residualZero*int64(l.Sum.B)
 			code = after.of(sum, 0, int16(res))
 		case 2:
-			product, a, s, d = 1, int64(factor()), uint8(rng.IntN(36)), int64(rng.IntN(256)-127)
-			code = after.code(abi.RoundEven(after.half(scale.Of(sum))*(int64(res)+d)*a, s))
+			o := abi.Operand{A: factor(), Shift: uint8(rng.IntN(36)), Add: rng.Int32N(256) - 127}
+			product, a, s, d = 1, int64(o.A), o.Shift, int64(o.Add)
+			code = after.code(o.Of(after.half(scale.Of(sum)), int64(res), true))
 		default:
 			code = after.of(sum, 0, 0)
 		}

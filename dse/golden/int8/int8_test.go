@@ -808,6 +808,11 @@ func TestRequantVectors(t *testing.T) {
 		}
 		size := min(29, int(scale.Shift)-bits.Len32(uint32(scale.Mul))+9+8*(k%3/2))
 		acc, bias, res := rng.Int32N(2<<max(size, 0))-1<<max(size, 0), rng.Int32N(2001)-1000, rng.IntN(256)-128
+		if k%3 == 1 { // between two codes
+			m, n := rng.IntN(17), rng.IntN(12)
+			scale = quant.Scaling{Mul: 1 << m, Shift: uint8(m + n + 1)}
+			acc = (2*rng.Int32N(256)-255)<<n - bias
+		}
 		l := &quant.Layer8{Scales: []quant.Scaling{scale}, Lo: math.MinInt8, Hi: math.MaxInt8}
 		if k%4 == 3 {
 			l.Lo, l.Hi = int16(rng.IntN(128)-128), int16(rng.IntN(128))

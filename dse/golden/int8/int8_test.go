@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 var update = flag.Bool("update", false, "write the vectors of sim/bench/requant")
@@ -789,8 +790,7 @@ func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) 
 }
 
 // TestRequantVectors holds the vectors of the bench of hw/rtl/int8/requant.sv to the definition. A line is acc, bias, mul,
-// shift, residual, product, a, b, d, s, zero, lo, hi, and the code. There is no product in one layer here: its codes are by
-// the rounding alone.
+// shift, residual, product, a, b, d, s, zero, lo, hi, and the code.
 func TestRequantVectors(t *testing.T) {
 	const file, vectors = "../../../sim/bench/requant/vectors.txt", 600
 	rng := rand.New(rand.NewPCG(34, 8))
@@ -808,6 +808,11 @@ func TestRequantVectors(t *testing.T) {
 		}
 		size := min(29, int(scale.Shift)-bits.Len32(uint32(scale.Mul))+9+8*(k%3/2))
 		acc, bias, res := rng.Int32N(2<<max(size, 0))-1<<max(size, 0), rng.Int32N(2001)-1000, rng.IntN(256)-128
+		if k%3 == 1 { // between two codes
+			m, n := rng.IntN(17), rng.IntN(12)
+			scale = quant.Scaling{Mul: 1 << m, Shift: uint8(m + n + 1)}
+			acc = (2*rng.Int32N(256)-255)<<n - bias
+		}
 		l := &quant.Layer8{Scales: []quant.Scaling{scale}, Lo: math.MinInt8, Hi: math.MaxInt8}
 		if k%4 == 3 {
 			l.Lo, l.Hi = int16(rng.IntN(128)-128), int16(rng.IntN(128))
@@ -822,8 +827,9 @@ func TestRequantVectors(t *testing.T) {
 			a, b, s, d = int64(l.Sum.A), int64(l.Sum.B), l.Sum.Shift, -after.residualZero*int64(l.Sum.B)
 			code = after.of(sum, 0, int16(res))
 		case 2:
-			product, a, s, d = 1, int64(factor()), uint8(rng.IntN(36)), int64(rng.IntN(256)-127)
-			code = after.code(quant.RoundEven(after.half(scale.Of(sum))*(int64(res)+d)*a, s))
+			o := abi.Operand{A: factor(), Shift: uint8(rng.IntN(36)), Add: rng.Int32N(256) - 127}
+			product, a, s, d = 1, int64(o.A), o.Shift, int64(o.Add)
+			code = after.code(o.Of(after.half(scale.Of(sum)), int64(res), true))
 		default:
 			code = after.of(sum, 0, 0)
 		}

@@ -184,7 +184,14 @@ func ReadFile(path string) (*Bundle, error) {
 
 // Read reads one bundle up to the end of r. It returns a bundle only if its hash matches and Validate accepts it.
 func Read(r io.Reader) (*Bundle, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
+	var begin [len(magic)]byte // a large file of another kind is not read whole
+	n, err := io.ReadFull(r, begin[:])
+	if err == nil && string(begin[:]) != magic {
+		return decode(begin[:])
+	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(begin[:n]), r), MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read bundle: %w", err)
 	}

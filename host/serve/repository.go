@@ -65,9 +65,22 @@ func (s *Server) scan(path, model string) error {
 	if err != nil {
 		return fmt.Errorf("model repository: %w", err)
 	}
-	files := []string{path}
+	files, settings := []string{path}, []string(nil)
 	if info.IsDir() {
-		if files, err = filepath.Glob(filepath.Join(path, "*"+Suffix)); err != nil || len(files) == 0 {
+		list, err := os.ReadDir(path)
+		if err != nil {
+			return fmt.Errorf("model repository: %w", err)
+		}
+		files = nil
+		for _, f := range list {
+			switch filepath.Ext(f.Name()) {
+			case Suffix:
+				files = append(files, filepath.Join(path, f.Name()))
+			case ".yaml", ".yml":
+				settings = append(settings, filepath.Join(path, f.Name()))
+			}
+		}
+		if len(files) == 0 {
 			return fmt.Errorf("model repository %s: no *%s in it: put bundles there, as dse compile writes them: NAME%s, NAME@VERSION%s", path, Suffix, Suffix, Suffix)
 		}
 	}
@@ -89,6 +102,12 @@ func (s *Server) scan(path, model string) error {
 		if other != nil && other.path == f {
 			continue // it was there before
 		}
+		if other != nil && !other.loading {
+			if _, err := os.Stat(other.path); errors.Is(err, os.ErrNotExist) { // it was renamed
+				other.path = f
+				continue
+			}
+		}
 		if other != nil {
 			err = fmt.Errorf("it is version %s of %s, as %s is: rename one to %s@%d%s", version, name, other.path, name, len(s.models[name])+1, Suffix)
 		} else {
@@ -103,10 +122,11 @@ func (s *Server) scan(path, model string) error {
 		}
 		s.models[name][version] = &entry{path: f, reason: "not loaded"}
 	}
-	settings, _ := filepath.Glob(filepath.Join(path, "*.y*ml")) // of a bundle alone there are none
 	for _, f := range settings {
 		name, is := strings.CutSuffix(filepath.Base(f), ".yaml")
-		if of, _, _ := strings.Cut(name, "@"); is && (s.models[name] != nil || slices.Contains(files, filepath.Join(path, name+Suffix))) || model != "" && of != model {
+		of, version, _ := strings.Cut(name, "@")
+		known := s.models[name] != nil || s.models[of][version] != nil || slices.Contains(files, filepath.Join(path, name+Suffix))
+		if is && known || model != "" && of != model {
 			continue
 		}
 		bad = errors.Join(bad, fmt.Errorf("%w: %q has the settings of no model: expected NAME.yaml or NAME@VERSION.yaml beside such a bundle", ErrName, f))
@@ -142,7 +162,9 @@ func (s *Server) LoadAll() error {
 	s.mu.Unlock()
 	var err error
 	for _, i := range s.Index() {
-		err = errors.Join(err, s.loadVersion(i.Name, i.Version))
+		if bad := s.loadVersion(i.Name, i.Version); bad != nil && coded(bad).Code != Unavailable { // a client has it loaded just now
+			err = errors.Join(err, bad)
+		}
 	}
 	return err
 }
@@ -196,12 +218,16 @@ func (s *Server) each(name string, f func(name, version string) error) error {
 	if all == nil {
 		return refuse(NotFound, "no model %q in the repository", name)
 	}
-	for _, v := range all {
+	var bad []error
+	for _, v := range all { // one that is wrong does not keep the others
 		if err := f(name, v); err != nil {
-			return err
+			bad = append(bad, err)
 		}
 	}
-	return nil
+	if len(bad) < 2 {
+		return errors.Join(bad...)
+	}
+	return refuse(coded(bad[0]).Code, "%v", errors.Join(bad...))
 }
 
 func loading(name string) error {
@@ -247,19 +273,31 @@ func (s *Server) loadVersion(name, version string) error {
 }
 
 func (s *Server) read(name, version, path string) (*Model, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
 	b, err := bundle.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	set, err := readSettings(strings.TrimSuffix(path, Suffix) + ".yaml")
+	dir := filepath.Dir(path)
+	set, err := readSettings(filepath.Join(dir, name+"@"+version+".yaml"))
 	if err != nil {
 		return nil, err
 	}
-	of, err := readSettings(filepath.Join(filepath.Dir(path), name+".yaml"))
+	of, err := readSettings(filepath.Join(dir, name+".yaml"))
 	if err != nil {
 		return nil, err
 	}
 	return s.open(name, version, b, set.over(of))
+}
+
+// regular refuses a file that is none: a pipe, say, would be waited for without end.
+func regular(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: it is no regular file", path)
+	}
+	return nil
 }
 
 // maxSettings bounds a file of settings.
@@ -267,6 +305,9 @@ const maxSettings = 1 << 16
 
 // readSettings reads NAME.yaml; without it there are none.
 func readSettings(path string) (Settings, error) {
+	if err := regular(path); err != nil {
+		return Settings{}, fmt.Errorf("model settings: %w", err)
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return Settings{}, nil

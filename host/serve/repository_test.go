@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -139,6 +140,46 @@ func TestBadFiles(t *testing.T) {
 	if want := []string{"cut UNAVAILABLE", "only READY", "settings UNAVAILABLE", "tiny READY", "well READY", "well READY"}; !slices.Equal(got, want) || !s.Ready() {
 		t.Errorf("ready %v, %v: expected %v", s.Ready(), got, want)
 	}
+}
+
+// TestBadVersion: a load that meets a bad file loads the other versions, and one that is no file is not waited for.
+func TestBadVersion(t *testing.T) {
+	s := start(t, 0, nil)
+	s.copied(t, "m@2")
+	if err := os.WriteFile(filepath.Join(s.dir, "m.sluice"), []byte("SLBUNDLE, cut"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(s.dir, "m@3.sluice"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.copied(t, "m@4")
+	s.settings(t, "m@4", "teta: 3\n")
+	err := s.Load("m")
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "truncated") || !strings.Contains(err.Error(), "no regular file") || !strings.Contains(err.Error(), "teta") {
+		t.Errorf("%v: expected InvalidArgument with the three faults", err)
+	}
+	if got := s.state("m"); got != "1 UNAVAILABLE, 2 READY, 3 UNAVAILABLE, 4 UNAVAILABLE" {
+		t.Errorf("%s", got)
+	}
+	// renamed: the entry follows
+	if err := errors.Join(os.Rename(filepath.Join(s.dir, "m@2.sluice"), filepath.Join(s.dir, "m@5.sluice")), os.Remove(filepath.Join(s.dir, "m.sluice")), os.Rename(filepath.Join(s.dir, "m@4.sluice"), filepath.Join(s.dir, "m@1.sluice"))); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Load("m")
+	if got := s.state("m"); !strings.HasPrefix(got, "1 READY") || !strings.HasSuffix(got, "5 READY") {
+		t.Errorf("%s: expected 1, now m@1.sluice, and 5 to be ready", got)
+	}
+}
+
+// state is what the index says of a model's versions.
+func (s *running) state(name string) string {
+	var out []string
+	for _, i := range s.Index() {
+		if i.Name == name {
+			out = append(out, i.Version+" "+i.State)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // TestLoadFails: what is wrong in the repository is no fault of the device, and no client reads the server's paths.

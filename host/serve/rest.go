@@ -28,8 +28,12 @@ func (s *Server) REST() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			err := s.guard(r.Header.Get("Authorization"), r.RemoteAddr, open)
 			if err == nil {
-				r.Body = http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message))
-				err = f(w, r)
+				body := r.Body
+				r.Body = http.MaxBytesReader(w, body, int64(s.opts.Limits.Message))
+				if err = f(w, r); err != nil && coded(err).REST == http.StatusRequestEntityTooLarge {
+					// who still sends when the connection is closed would not see the answer
+					_, _ = io.CopyN(io.Discard, body, int64(s.opts.Limits.Message))
+				}
 			}
 			if err != nil {
 				fail(w, err)
@@ -214,7 +218,11 @@ func fail(w http.ResponseWriter, err error) {
 
 // readJSON reads a small document; none is an empty one.
 func (s *Server) readJSON(r *http.Request, v any) error {
-	err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, slack)).Decode(v)
+	in, err := unpacked(r)
+	if err != nil {
+		return err
+	}
+	err = json.NewDecoder(http.MaxBytesReader(nil, io.NopCloser(in), slack)).Decode(v)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -232,23 +240,9 @@ func blamed(err error, what string) error {
 // body is the request's, unpacked, and what it has taken of the server's memory. It is at most as long as a message may be, and
 // what the model takes.
 func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
-	in := io.Reader(r.Body)
-	switch enc := r.Header.Get("Content-Encoding"); enc {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, 0, refuse(Invalid, "the request is not gzip as it says: %v", err)
-		}
-		in = z
-	case "deflate":
-		z, err := zlib.NewReader(in)
-		if err != nil {
-			return nil, 0, refuse(Invalid, "the request is not deflate as it says: %v", err)
-		}
-		in = z
-	default:
-		return nil, 0, &Error{Code: Invalid, Text: fmt.Sprintf("Content-Encoding %q: expected gzip, deflate or none", enc), REST: http.StatusUnsupportedMediaType}
+	in, err := unpacked(r)
+	if err != nil {
+		return nil, 0, err
 	}
 	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
 	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
@@ -257,6 +251,22 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 		err = &http.MaxBytesError{Limit: limit}
 	}
 	return b, counted.n, blamed(err, "read the request")
+}
+
+// unpacked is a request's body without its encoding.
+func unpacked(r *http.Request) (in io.Reader, err error) {
+	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
+	switch enc {
+	case "", "identity":
+		return r.Body, nil
+	case "gzip":
+		in, err = gzip.NewReader(r.Body)
+	case "deflate":
+		in, err = zlib.NewReader(r.Body)
+	default:
+		return nil, &Error{Code: Invalid, Text: fmt.Sprintf("Content-Encoding %q: expected gzip, deflate or none", enc), REST: http.StatusUnsupportedMediaType}
+	}
+	return in, blamed(err, "the request is not "+enc+" as it says")
 }
 
 // longest is how long a request may be, with numbers written out at length.

@@ -136,7 +136,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			send(gauge, "sluice_least_slack_seconds", "Least time that a request that waits or runs has to its deadline.", float64(m.Slack)/1e9, of...)
 		}
 		send(gauge, "sluice_queued", "Requests that wait or run.", float64(m.Queued), of...)
-		send(count, "sluice_saturated_samples_total", "Samples with input values beyond the network's scale, which were cut to it.", float64(m.Saturated), of...)
+		send(count, "sluice_saturated_samples_total", "Samples with input values beyond the network's scale, which were cut to it, of refused requests too.", float64(m.Saturated), of...)
 		send(count, "sluice_deadlines_met_total", "Requests with a deadline that were answered in time.", float64(m.Met), of...)
 		send(count, "sluice_deadlines_missed_total", "Requests with a deadline that were answered late, given up or refused.", float64(m.Missed), of...)
 		send(count, "sluice_batches_total", "Segments that ran on the device.", float64(m.Batches), of...)

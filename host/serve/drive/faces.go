@@ -4,6 +4,7 @@ package drive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -100,7 +101,7 @@ func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
 // wants are those of exit and class that a model has: the rest need not be sent.
 func (q *Question) wants() (out []string) {
 	for _, t := range q.Model.Outputs {
-		if t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class") {
+		if of := (tensorDoc{Name: t.Name, Datatype: t.Datatype}); of.takes() {
 			out = append(out, t.Name)
 		}
 	}
@@ -123,7 +124,8 @@ func (q *Question) params() map[string]any {
 }
 
 // values are the elements of an output of whole numbers.
-func values(data []byte) (out []int) {
+func values(data []byte) []int {
+	out := []int{}
 	for ; len(data) >= 4; data = data[4:] {
 		out = append(out, int(int32(binary.LittleEndian.Uint32(data))))
 	}
@@ -190,10 +192,11 @@ func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
 }
 
 type tensorDoc struct {
-	Name       string         `json:"name"`
-	Shape      []int64        `json:"shape,omitempty"`
-	Datatype   string         `json:"datatype,omitempty"`
-	Parameters map[string]any `json:"parameters,omitempty"`
+	Name       string          `json:"name"`
+	Shape      []int64         `json:"shape,omitempty"`
+	Datatype   string          `json:"datatype,omitempty"`
+	Parameters map[string]any  `json:"parameters,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
 }
 
 const headerLength = "Inference-Header-Content-Length"
@@ -209,7 +212,7 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 		Outputs []tensorDoc    `json:"outputs,omitempty"`
 	}{ID: strconv.FormatUint(q.ID, 10), Params: q.params()}
 	for i, in := range q.Model.Inputs {
-		doc.Inputs = append(doc.Inputs, tensorDoc{in.Name, fixed(in.Shape, q.Batch), in.Datatype, map[string]any{"binary_data_size": len(q.Data[i])}})
+		doc.Inputs = append(doc.Inputs, tensorDoc{Name: in.Name, Shape: fixed(in.Shape, q.Batch), Datatype: in.Datatype, Parameters: map[string]any{"binary_data_size": len(q.Data[i])}})
 	}
 	for _, name := range q.wants() {
 		doc.Outputs = append(doc.Outputs, tensorDoc{Name: name, Parameters: map[string]any{"binary_data": true}})
@@ -259,21 +262,44 @@ func readREST(header http.Header, text []byte) Reply {
 	}
 	for _, o := range doc.Outputs {
 		size, _ := o.Parameters["binary_data_size"].(float64)
-		if size < 0 || int(size) > len(tail) {
+		if !(size >= 0 && size <= float64(len(tail))) || size != math.Trunc(size) {
 			return Reply{Ending: Errored, Why: "the answer is shorter than it says"}
 		}
-		out.take(o.Name, tail[:int(size)])
+		raw := tail[:int(size)]
 		tail = tail[int(size):]
+		var in []int
+		if o.Data != nil && o.takes() {
+			flat := "[" + strings.NewReplacer("[", "", "]", "").Replace(string(o.Data)) + "]" // rows are lists of their own, or not
+			if err := json.Unmarshal([]byte(flat), &in); err != nil {
+				return Reply{Ending: Errored, Why: "the answer's JSON: " + err.Error()}
+			}
+		}
+		out.take(o, in, raw)
 	}
 	return out
 }
 
-func (r *Reply) take(name string, data []byte) {
-	switch name {
-	case "exit":
-		r.Exits = values(data)
-	case "class":
-		r.Classes = values(data)
+// takes tells whether a reply has a tensor's values.
+func (t *tensorDoc) takes() bool {
+	return t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class")
+}
+
+// take has the values of a tensor, which are either in or raw.
+func (r *Reply) take(t tensorDoc, in []int, raw []byte) {
+	if !t.takes() || r.Ending == Errored {
+		return
+	}
+	if in == nil {
+		if len(raw)%4 != 0 {
+			r.wrong("the answer's %s has %d bytes of INT32", t.Name, len(raw))
+			return
+		}
+		in = values(raw)
+	}
+	if t.Name == "exit" {
+		r.Exits = in
+	} else {
+		r.Classes = in
 	}
 }
 
@@ -339,9 +365,16 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 		return Reply{Ending: failed(ctx, err, len(trailer) > 0), Why: err.Error()}
 	}
 	for i, o := range a.Outputs {
-		if i < len(a.RawOutputContents) {
-			out.take(o.Name, a.RawOutputContents[i])
+		var in []int
+		var raw []byte
+		if c := o.GetContents().GetIntContents(); c != nil {
+			for _, v := range c {
+				in = append(in, int(v))
+			}
+		} else if i < len(a.RawOutputContents) {
+			raw = a.RawOutputContents[i]
 		}
+		out.take(tensorDoc{Name: o.Name, Datatype: o.Datatype}, in, raw)
 	}
 	return out
 }
@@ -352,19 +385,28 @@ func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...g
 	if err == nil && ss.Send(m) == nil { // what was wrong with it Recv says
 		err = ss.CloseSend()
 	}
+	var bad error // the first that the server told; the stream is read to its end, or gRPC keeps it
+	more := false
 	for err == nil {
 		var got *oip.ModelStreamInferResponse
-		if got, err = ss.Recv(); got.GetErrorMessage() != "" && err == nil {
-			err = told(got.ErrorMessage)
-		} else if err == nil && len(got.GetInferResponse().GetOutputs()) > 0 {
+		if got, err = ss.Recv(); err != nil {
+			break
+		}
+		if got.GetErrorMessage() != "" {
+			bad = cmp.Or[error](bad, told(got.ErrorMessage))
+		}
+		if final, ok := got.GetInferResponse().GetParameters()["triton_final_response"]; ok {
+			more = !final.GetBoolParam()
+		}
+		if len(got.GetInferResponse().GetOutputs()) > 0 {
 			if a = got.InferResponse; first.IsZero() {
 				first = time.Now()
 			}
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		if err = nil; a == nil {
-			err = errors.New("the stream ended without an answer")
+		if err = bad; err == nil && (a == nil || more) {
+			err = errors.New("the stream ended without its last answer")
 		}
 	}
 	return a, first, err

@@ -272,7 +272,9 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		return nil
 	}
 	log := func(part string) func(string) {
-		return func(what string) { e.Log.Info("bench gpu", "at", part+what, "after", clock.Since(began).Round(time.Second)) }
+		return func(what string) {
+			e.Log.Info("bench gpu", "at", part+what, "after", clock.Since(began).Round(time.Second))
+		}
 	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
 		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,

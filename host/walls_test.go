@@ -175,6 +175,20 @@ func TestWalls(t *testing.T) {
 	}
 }
 
+// TestStatic: the boards' program, built with -tags static, has no driver of a GPU in it, and the usual one has.
+func TestStatic(t *testing.T) {
+	for _, tags := range []string{"static", ""} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, module+"host/cmd/sluice").Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		there := strings.Contains(string(out), module+"host/gpu/cuda") || strings.Contains(string(out), "purego")
+		if there != (tags == "") {
+			t.Errorf("with the tags %q: a GPU's driver is there: %v", tags, there)
+		}
+	}
+}
+
 // TestVerifyHasNoDriver: the verification of the hardware works directly on the bus, so that no driver hides a fault.
 func TestVerifyHasNoDriver(t *testing.T) {
 	files, err := filepath.Glob("../sim/verify/*.go")

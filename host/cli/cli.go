@@ -83,10 +83,13 @@ type VersionDoc struct {
 	Platform string `json:"platform"`
 }
 
+// Unknown is the revision of a program that was built without knowing its sources'.
+const Unknown = "unknown"
+
 // About describes the running program.
 func About(program string) VersionDoc {
 	d := VersionDoc{
-		Schema: "sluice-version/1", Program: program, Version: Version(), Revision: "unknown", ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
+		Schema: "sluice-version/1", Program: program, Version: Version(), Revision: Unknown, ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {

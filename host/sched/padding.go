@@ -10,12 +10,11 @@ type Version struct {
 	BlockNs   int64 // one block that has its unit to itself, while all others run on other units
 	FullNs    int64 // one block on a unit that holds Occupancy of them
 	Blocks    int
-	Threads   int  // per block
-	Regs      int  // per thread
-	Shared    int  // bytes per block
-	Occupancy int  // blocks that one unit can hold at once
-	Done      int  // blocks taken by earlier launches: the next launch begins after them
-	Whole     bool // the kernel must run with all of its blocks or not at all, with which padding by blocks is compared
+	Threads   int // per block
+	Regs      int // per thread
+	Shared    int // bytes per block
+	Occupancy int // blocks that one unit can hold at once
+	Done      int // blocks taken by earlier launches: the next launch begins after them
 }
 
 // Units is the number of units on which all blocks of the kernel can run at once, with occupancy blocks on each.
@@ -47,21 +46,14 @@ type Padding struct {
 	Blocks  int
 }
 
-// Waves is the number of blocks of a real-time kernel on each unit, if it has all n units. A Whole kernel has one
-// block per unit as far as there are units.
+// Waves is the number of blocks of a real-time kernel on each unit, if it has all n units.
 func (v *Version) Waves(n int) int {
-	if v.Whole {
-		return max(1, v.Occupancy)
-	}
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
 // Reserve is how many of n units a real-time kernel keeps: the number with which it ends in as many waves as on all
 // n.
 func (v *Version) Reserve(n int) int {
-	if v.Whole {
-		return min(n, v.Blocks)
-	}
 	return min(n, v.Units(v.Waves(n)))
 }
 
@@ -77,8 +69,7 @@ func (v *Version) Reserve(n int) int {
 //     padded kernel is the minimum over its parts).
 //
 // Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as
-// many of its blocks as there is room and time for, one after the other on a unit; the rest run later. A Whole kernel
-// runs with all of its blocks at once. Each kernel gets the fewest units that its blocks need, so that units remain
+// many of its blocks as there is room and time for, one after the other on a unit; the rest run later. Each kernel gets the fewest units that its blocks need, so that units remain
 // for the next. Units that nobody takes go to the selected kernels, in their order, up to one unit per block.
 //
 // The result is appended to buf; nothing is allocated if it has room.
@@ -101,15 +92,8 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 			if per == 0 || left <= 0 {
 				continue
 			}
-			onUnit := per
-			if !v.Whole {
-				onUnit *= int(rt.KernelNs / max(1, v.At(per)))
-			}
-			units := (left + onUnit - 1) / onUnit
-			if v.Whole && units > free {
-				continue
-			}
-			units = min(units, free)
+			onUnit := per * int(rt.KernelNs/max(1, v.At(per)))
+			units := min((left+onUnit-1)/onUnit, free)
 			best, packed = i, per
 			got = Padding{Queue: q, Version: i, Units: units, From: v.Done, Blocks: min(left, units*onUnit)}
 		}

@@ -26,48 +26,31 @@ func TestPad(t *testing.T) {
 		return sched.Padding{Queue: queue, Version: version, Units: units, From: from, Blocks: blocks}
 	}
 	for _, c := range []struct {
-		name         string
-		heads        [][]sched.Version
-		parts, whole []sched.Padding
+		name  string
+		heads [][]sched.Version
+		want  []sched.Padding
 	}{
-		{"nothing queued", [][]sched.Version{nil, nil}, nil, nil},
-		{"one that fits is spread over what is free", [][]sched.Version{{fits}}, []sched.Padding{pad(0, 0, 20, 0, 20)}, []sched.Padding{pad(0, 0, 20, 0, 20)}},
-		{"rule 1", [][]sched.Version{{slow}}, nil, nil},
+		{"nothing queued", [][]sched.Version{nil, nil}, nil},
+		{"one that fits is spread over what is free", [][]sched.Version{{fits}}, []sched.Padding{pad(0, 0, 20, 0, 20)}},
+		{"rule 1", [][]sched.Version{{slow}}, nil},
 		{
 			"rule 1 where it is packed, not where a unit is full",
 			[][]sched.Version{{busy}, {fits}},
-			[]sched.Padding{pad(0, 0, 20, 0, 20)},
 			[]sched.Padding{pad(0, 0, 20, 0, 20)},
 		},
 		{
 			"rule 1 where it is packed: as many blocks as have a unit of their own",
 			[][]sched.Version{{alone}, {fits}},
 			[]sched.Padding{pad(0, 0, 20, 0, 20)},
-			[]sched.Padding{pad(1, 0, 20, 0, 20)},
 		},
-		{"rule 2 asks for what the real-time kernel has on a unit", [][]sched.Version{{coarse}}, []sched.Padding{pad(0, 0, 20, 0, 20)}, nil},
-		{"as many blocks as there is room for", [][]sched.Version{{rest}}, []sched.Padding{pad(0, 0, 20, 0, 40)}, nil},
-		{"the blocks behind those", [][]sched.Version{{later}}, []sched.Padding{pad(0, 0, 5, 15, 5)}, nil},
-		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{pad(0, 0, 10, 0, 20), pad(2, 0, 10, 0, 20)}, []sched.Padding{pad(0, 0, 10, 0, 20), pad(2, 0, 10, 0, 20)}},
-		{"the quickest version that may, and what it leaves", [][]sched.Version{{slow, fits, quick, coarse}}, []sched.Padding{pad(0, 2, 20, 0, 22)}, []sched.Padding{pad(0, 2, 20, 0, 22)}},
+		{"rule 2 asks for what the real-time kernel has on a unit", [][]sched.Version{{coarse}}, []sched.Padding{pad(0, 0, 20, 0, 20)}},
+		{"as many blocks as there is room for", [][]sched.Version{{rest}}, []sched.Padding{pad(0, 0, 20, 0, 40)}},
+		{"the blocks behind those", [][]sched.Version{{later}}, []sched.Padding{pad(0, 0, 5, 15, 5)}},
+		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{pad(0, 0, 10, 0, 20), pad(2, 0, 10, 0, 20)}},
+		{"the quickest version that may, and what it leaves", [][]sched.Version{{slow, fits, quick, coarse}}, []sched.Padding{pad(0, 2, 20, 0, 22)}},
 	} {
-		for i := range 2 {
-			rt, want, heads := rt, c.parts, c.heads
-			if i == 1 {
-				rt.Whole, want = true, c.whole
-				for q := range heads {
-					heads[q] = slices.Clone(heads[q])
-					for v := range heads[q] {
-						heads[q][v].Whole = true
-					}
-				}
-				if c.name == "the blocks behind those" {
-					continue // a Whole kernel never has done blocks
-				}
-			}
-			if got := sched.Pad(&rt, 60, heads, nil); !slices.Equal(got, want) {
-				t.Errorf("%s, whole %v: %v, expected %v", c.name, i == 1, got, want)
-			}
+		if got := sched.Pad(&rt, 60, c.heads, nil); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
 		}
 	}
 	full := rt
@@ -81,21 +64,19 @@ func TestPad(t *testing.T) {
 func TestPadRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	padded, parts := 0, 0
-	for round := range 3000 {
+	for range 3000 {
 		rt := versions(rng, 1)[0]
-		rt.Blocks, rt.Whole = 1+rng.IntN(200), round%2 == 0
+		rt.Blocks = 1 + rng.IntN(200)
 		var heads [][]sched.Version
 		for range rng.IntN(6) {
 			heads = append(heads, versions(rng, rng.IntN(11)))
 			for i := range heads[len(heads)-1] {
 				v := &heads[len(heads)-1][i]
-				if v.Whole = rt.Whole; !v.Whole {
-					v.Done = rng.IntN(v.Blocks)
-				}
+				v.Done = rng.IntN(v.Blocks)
 			}
 		}
 		waves := (rt.Blocks + 59) / 60
-		if reserve := rt.Reserve(60); !rt.Whole && reserve < 60 && (reserve*waves < rt.Blocks || waves > rt.Occupancy) {
+		if reserve := rt.Reserve(60); reserve < 60 && (reserve*waves < rt.Blocks || waves > rt.Occupancy) {
 			t.Fatalf("%+v keeps %d units, which do not end it in %d waves", rt, reserve, waves)
 		}
 		left := 60 - rt.Reserve(60)
@@ -106,10 +87,7 @@ func TestPadRules(t *testing.T) {
 			if left -= p.Units; left < 0 || p.Units > p.Blocks || p.From != v.Done || p.Blocks < 1 || p.From+p.Blocks > v.Blocks {
 				t.Fatalf("%+v beside %+v: %+v, %d units left", v, rt, p, left)
 			}
-			switch {
-			case rt.Whole && (p.Blocks != v.Blocks || v.Occupancy < rt.Occupancy || per > rt.Occupancy || v.At(per) >= rt.KernelNs):
-				t.Fatalf("%+v beside %+v: %+v, %d to a unit", v, rt, p, per)
-			case !rt.Whole && (v.Occupancy < waves || v.BlockNs >= rt.KernelNs || together < 1):
+			if v.Occupancy < waves || v.BlockNs >= rt.KernelNs || together < 1 {
 				t.Fatalf("%+v beside %+v in %d waves: %+v", v, rt, waves, p)
 			}
 			padded++

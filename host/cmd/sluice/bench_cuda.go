@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -86,6 +87,8 @@ type cudaBenchDoc struct {
 	Rows     []bench.Row `json:"rows"`
 	// Differ lists the networks whose results differ from golden's.
 	Differ []string `json:"differ,omitempty"`
+	// TookNs is the time that all parts took, by the clock of the budget.
+	TookNs int64 `json:"took_ns,omitempty"`
 	// Missing lists the parts without runs.
 	Missing []string `json:"parts_missing,omitempty"`
 	// Cut are the parts that were broken off: some of their figures are missing, others of fewer runs.
@@ -243,7 +246,6 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
-	began := time.Now()
 	base, device, err := c.gpu(e) // before anything is compiled
 	if err != nil {
 		return err
@@ -256,7 +258,12 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	p, about := base.Params(), cli.About("sluice")
+	at, err := cuda.FakeClock(device.Library)
+	if err != nil {
+		return cli.Coded(cli.Device, err)
+	}
+	clock := bench.Clock(at)
+	p, about, began := base.Params(), cli.About("sluice"), clock.Now()
 	runs := filepath.Join(c.dir(), bench.RawFile)
 	keep := func(raw *bench.Raw) error {
 		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
@@ -265,17 +272,19 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		return nil
 	}
 	log := func(part string) func(string) {
-		return func(what string) { e.Log.Info("bench gpu", "at", part+what) }
+		return func(what string) {
+			e.Log.Info("bench gpu", "at", part+what, "after", clock.Since(began).Round(time.Second))
+		}
 	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
 		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
-		Program: about.Program + " " + about.Version, Revision: about.Revision,
-		Tell: log(""), Keep: keep,
+		Program: about.Program + " " + about.Version, Revision: revision(about.Revision),
+		Clock: clock, Tell: log(""), Keep: keep,
 	})
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	more := &cudaParts{c: c, ctx: e.Ctx, began: began, raw: raw, keep: keep, err: err}
+	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, err: err}
 	if c.SEEB > 0 {
 		more.run(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return real.Run(ctx, real.Config{
@@ -296,6 +305,25 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	return c.report(e, raw, base, more.err)
 }
 
+// revision identifies the program that writes runs: its sources, or, where it was built without them being known, its
+// own file.
+func revision(known string) string {
+	path, err := os.Executable()
+	if known != cli.Unknown || err != nil {
+		return known
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return known
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return known
+	}
+	return fmt.Sprintf("%s, program sha256 %.16x", known, sum.Sum(nil))
+}
+
 // ptx reads kernels of one's own; nil without.
 func (c *benchCUDACmd) ptx() ([]byte, error) {
 	if c.Kernels == "" {
@@ -313,6 +341,7 @@ type cudaParts struct {
 	c     *benchCUDACmd
 	ctx   context.Context
 	began time.Time
+	clock bench.Clock
 	raw   *bench.Raw
 	keep  func(*bench.Raw) error
 	err   error // of all parts
@@ -322,14 +351,16 @@ func (p *cudaParts) run(part string, run func(ctx context.Context, keep func([]b
 	ctx := p.ctx
 	if p.c.Budget > 0 {
 		var end context.CancelFunc
-		ctx, end = context.WithDeadlineCause(ctx, p.began.Add(p.c.Budget), bench.ErrBudget)
+		ctx, end = p.clock.Until(ctx, p.began.Add(bench.Spare(p.c.Budget)))
 		defer end()
 	}
-	failed := context.Cause(ctx)
-	if failed == nil {
+	var failed error
+	if ctx.Err() != nil {
+		failed = context.Cause(ctx)
+	} else {
 		before := slices.Clip(p.raw.Series)
 		save := func(all []bench.Series) {
-			p.raw.Series = append(before, all...)
+			p.raw.Series, p.raw.Made.TookNs = append(before, all...), p.clock.Since(p.began).Nanoseconds()
 			_ = p.keep(p.raw) // which logs its error
 		}
 		var all []bench.Series
@@ -461,7 +492,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 // figures computes the results of runs, new or saved.
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
-		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, Ended: raw.Made.Parts,
+		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, TookNs: raw.Made.TookNs, Ended: raw.Made.Parts,
 		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(), Differ: raw.Differ(),
 		Shrink: max(1, raw.Made.Shrink), DISB: raw.Made.DISBNs, Published: published(max(1, raw.Made.Shrink)),
 	}

@@ -5,11 +5,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,9 +20,42 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// TestRunbook goes through the calls of README's "Measure a GPU" on the fake, with smaller budgets. Each is also killed
-// at three random places: what it leaves is read, or it leaves nothing. Afterwards every figure is there, or its part is
-// named as missing or broken off.
+// paced is the time of a kernel by the fake's clock: so long that every call's budget ends parts, and few are launched.
+const paced = 100 * time.Millisecond
+
+// runbook is the calls of README's "Measure a GPU", with some of the figures that it promises, by folder.
+func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../gpu/cuda/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if args := strings.Fields(line); strings.HasPrefix(line, "    sluice bench gpu ") && slices.Contains(args, "--budget") {
+			calls = append(calls, args[1:])
+		}
+	}
+	return calls, map[string][]string{
+		"first": {
+			"golden tiny exits that differ", "golden random networks exits that differ", "costs launch", "costs partition", "copies 16777216 up alone", "copies 4096 down beside",
+			"kills killed restored bit for bit", "partitions size=1 SMs in none", "slowdown together=2 error of learnt",
+		},
+		"kills": {
+			"kills killed restored bit for bit", "kills drained restored bit for bit", "kills boolean wrong launches", "preemption reset capacity=1 away", "preemption wait capacity=16 first",
+		},
+		"padding": {
+			"latency tiny units=16 batch=1", "latency tiny units=1 batch=32", "layers tiny 0", "slowdown together=4 error of static", "padding reef of reset", "padding reset best effort keeps",
+		},
+		"disb": {
+			"partitions size=1 SMs in none", "seeb seeb late", "seeb gslice units of a launch", "disb A rt-only throughput", "disb A reef throughput", "disb A reef-dkp throughput",
+		},
+	}
+}
+
+// TestRunbook goes through README's calls on the fake, with their budgets and numbers of runs, by the fake's clock; the
+// networks are small, and DISB's and SEEB's runs short. No call takes longer than its budget. Each is also killed at
+// three places of that clock: what it leaves is read, or it leaves nothing. Afterwards every figure is there, or its
+// part is named as missing or broken off.
 func TestRunbook(t *testing.T) {
 	lib, err := fake.Build(fake.Dir())
 	if err != nil {
@@ -28,25 +63,19 @@ func TestRunbook(t *testing.T) {
 	}
 	t.Setenv("SLUICE_CUDA", lib)
 	dir := t.TempDir()
-	common := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", filepath.Join(dir, "build")}
-	calls := []struct {
-		name    string
-		args    []string
-		figures []string // part and key
-	}{
-		{"first", []string{"-n", "20", "--for", "300ms", "--budget", "2s"}, []string{
-			"golden tiny exits that differ", "golden random networks exits that differ", "costs launch", "costs partition", "copies 16777216 up alone", "copies 4096 down beside",
-			"partitions size=1 SMs in none", "slowdown together=2 error of learnt",
-		}},
-		{"kills", []string{"-n", "200", "--parts", "kills,preemption", "--budget", "1500ms"}, []string{
-			"kills killed restored bit for bit", "kills drained restored bit for bit", "kills boolean wrong launches", "preemption reset capacity=1 away", "preemption wait capacity=16 first",
-		}},
-		{"padding", []string{"-n", "200", "--parts", "latency,layers,slowdown,padding", "--budget", "1500ms"}, []string{
-			"latency tiny units=16 batch=1", "latency tiny units=1 batch=32", "slowdown together=4 error of static", "padding reef of reset", "padding reset best effort keeps",
-		}},
-		{"disb", []string{"-n", "1", "--parts", "partitions", "--seeb", "5ms", "--disb", "5ms", "--shrink", "32", "--workloads", "A", "--budget", "4s"}, []string{
-			"seeb seeb late", "seeb gslice units of a launch", "disb A rt-only latency", "disb A reef rt", "disb A reef-dkp throughput",
-		}},
+	calls, figures := runbook(t)
+	if len(calls) != len(figures) {
+		t.Fatalf("README has %d calls with a budget, expected %d", len(calls), len(figures))
+	}
+	run := func(args []string, out string, dies time.Duration) (string, error) {
+		args = append(slices.Clone(args), "--networks", "tiny", "--config", "tiny", "--build", filepath.Join(dir, "build"), "--out", out)
+		if slices.Contains(args, "--disb") {
+			args = append(args, "--disb", "5ms", "--seeb", "5ms", "--shrink", "32", "--workloads", "A")
+		}
+		cmd := exec.Command("sluice", args...)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("FAKE_PACE_NS=%d", paced), fmt.Sprintf("FAKE_DIES_NS=%d", dies))
+		text, err := cmd.CombinedOutput()
+		return string(text), err
 	}
 	read := func(folders ...string) (docs []cudaBenchDoc, code int) {
 		t.Helper()
@@ -62,52 +91,59 @@ func TestRunbook(t *testing.T) {
 		}
 		return docs, code
 	}
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1)) // a kill may come anywhere: no seed says where
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
 	var folders []string
-	for _, c := range calls {
+	for _, args := range calls {
+		name, budget := filepath.Base(valueOf(args, "--out")), time.Duration(0)
+		if budget, err = time.ParseDuration(valueOf(args, "--budget")); err != nil {
+			t.Fatal(err)
+		}
 		for range 3 {
-			at := filepath.Join(dir, "killed", c.name)
+			at, dies := filepath.Join(dir, "killed", name), time.Duration(rng.Int64N(int64(budget)))
 			if err := os.RemoveAll(at); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("sluice", slices.Concat(common, c.args, []string{"--out", at})...)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Duration(rng.Int64N(int64(700 * time.Millisecond))))
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			_, ended := run(args, at, dies)
 			_, err := os.Stat(filepath.Join(at, bench.RawFile))
 			if docs, code := read(at); err == nil && (code != cli.OK || len(docs) != 1 || len(docs[0].Rows) == 0) || err != nil && code != cli.Input {
-				t.Errorf("%s, killed: %v, and reading ends with %d", c.name, err, code)
+				t.Errorf("%s, killed after %s (%v): %v, and reading ends with %d", name, dies, ended, err, code)
 			}
 		}
-		at := filepath.Join(dir, c.name)
-		text, err := exec.Command("sluice", slices.Concat(common, c.args, []string{"--out", at})...).CombinedOutput()
-		if _, e := os.Stat(filepath.Join(at, bench.RawFile)); e != nil {
-			t.Fatalf("%s: %v, %v: %s", c.name, err, e, text)
+		at := filepath.Join(dir, name)
+		text, ended := run(args, at, 0)
+		docs, code := read(at)
+		if code != cli.OK || len(docs) != 1 {
+			t.Fatalf("%s: %v, and reading ends with %d: %s", name, ended, code, text)
+		}
+		d := &docs[0]
+		took := time.Duration(d.TookNs)
+		t.Logf("%s: %s of %s, broken off %v, missing %v", name, took, budget, d.Cut, d.Missing)
+		if took <= 0 || took > budget {
+			t.Errorf("%s takes %s by the fake's clock, of a budget of %s", name, took, budget)
+		}
+		for _, figure := range figures[name] {
+			part, _, _ := strings.Cut(figure, " ")
+			there := slices.ContainsFunc(d.Rows, func(r bench.Row) bool {
+				is := r.Part + " " + r.Key
+				return strings.HasPrefix(is, figure) && (r.N > 0 || r.Note != "") || is == figure+" left out"
+			})
+			if !there && !slices.Contains(d.Missing, part) && !slices.Contains(d.Cut, part) {
+				t.Errorf("%s: nothing is there of %q, and nothing says that it is missing: %v, %v", name, figure, d.Missing, d.Cut)
+			}
 		}
 		folders = append(folders, at)
 	}
-	docs, code := read(folders...)
-	if code != cli.OK || len(docs) != len(calls) {
+	if docs, code := read(folders...); code != cli.OK || len(docs) != len(calls) {
 		t.Fatalf("reading all ends with %d, %d documents", code, len(docs))
 	}
-	for i, c := range calls {
-		for _, figure := range c.figures {
-			d, there, part := &docs[i], false, ""
-			for _, p := range append(bench.Parts(), bench.SEEB, bench.DISB) {
-				if len(figure) > len(p) && figure[:len(p)+1] == p+" " {
-					part = p
-				}
-			}
-			for _, r := range d.Rows {
-				is := r.Part + " " + r.Key
-				there = there || is == figure && (r.N > 0 || r.Note != "") || is == figure+" left out"
-			}
-			if !there && !slices.Contains(d.Missing, part) && !slices.Contains(d.Cut, part) {
-				t.Errorf("%s: nothing is there of %q, and nothing says that it is missing: %v, %v", c.name, figure, d.Missing, d.Cut)
-			}
-		}
+}
+
+// valueOf is a flag's value.
+func valueOf(args []string, flag string) string {
+	if i := slices.Index(args, flag); i >= 0 && i+1 < len(args) {
+		return args[i+1]
 	}
+	return ""
 }

@@ -170,6 +170,15 @@ func Found(api *driver.API, library string) (titles []string, err error) {
 	return titles, nil
 }
 
+// FakeClock is the clock of a fake driver (driver.Lib.Clock); nil: the host's.
+func FakeClock(library string) (func() time.Time, error) {
+	lib, err := driver.Open(driver.CUDA, library)
+	if err != nil {
+		return nil, err
+	}
+	return lib.Clock(), nil
+}
+
 // DriverVersion is the exact version of a GPU's driver, from NVML.
 func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)

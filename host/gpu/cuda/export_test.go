@@ -58,6 +58,19 @@ func (d *Device) LoadAny(w device.Work) {
 	d.give(order{work: &w, net: n, err: err})
 }
 
+// Intervals is, by layer, the most clocks between two looks of a block, and the clocks that all tiles take.
+func Intervals(b *bundle.Bundle) (between, took []int64, err error) {
+	for i := range b.Layers {
+		l, err := layerOf(&b.Layers[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		l.Grid(1)
+		between, took = append(between, l.Interval()), append(took, int64(l.To)*l.Steps())
+	}
+	return between, took, nil
+}
+
 // Standing is how a launch stands: with a kernel on the GPU, or, unless its control word is on the way, waiting for its turn.
 type Standing struct {
 	There, Priority, Cleaning bool

@@ -76,8 +76,8 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 		systems = Systems()
 	}
 	for _, system := range systems {
-		if err := context.Cause(ctx); err != nil {
-			return r.out, err
+		if ctx.Err() != nil {
+			return r.out, context.Cause(ctx)
 		}
 		if cfg.Tell != nil {
 			cfg.Tell(system)
@@ -143,8 +143,8 @@ func (r *run) profile(ctx context.Context) (err error) {
 			ids = append(ids, id)
 		}
 		time := func(batch int, theta float32, units int) (int64, error) {
-			if err := context.Cause(ctx); err != nil {
-				return 0, err
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
 			}
 			l := device.Launch{Network: n.Name, Last: len(n.Exits) - 1, Requests: ids[:batch], Theta: slices.Repeat([]float32{theta}, batch*len(n.Exits))}
 			if all := s.Info().Units; units < all {
@@ -234,8 +234,8 @@ func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error
 	}); err != nil {
 		return err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	var latency, late, pictures []int64
 	failed := int64(0)

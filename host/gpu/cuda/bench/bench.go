@@ -47,8 +47,9 @@ type Config struct {
 	Batches []int // for latencies; nil: 1, 8, 32
 	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
 	// has no clocks.
-	Warm time.Duration
-	Tell func(part string)
+	Warm  time.Duration
+	Clock Clock // of For and Budget
+	Tell  func(part string)
 	// Keep, if set, receives all runs so far after each part.
 	Keep func(*Raw) error
 }
@@ -79,6 +80,8 @@ type Made struct {
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // completed parts
+	// TookNs is the time by Config.Clock from opening the GPU until these runs were kept.
+	TookNs int64 `json:"took_ns,omitempty"`
 	// For DISB, if it ran: the factor by which networks were shrunk, and the time of a run.
 	Shrink int   `json:"shrink,omitempty"`
 	DISBNs int64 `json:"disb_ns,omitempty"`
@@ -147,8 +150,12 @@ func Parts() []string {
 // weights share the budget among parts: the time that each took on an H100, roughly.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1}
 
-// overdraft is how many times its share a part may take until it is stopped: later parts still get theirs.
-const overdraft = 2
+// A part is stopped at overdraft times its share, and when half of what is left to later parts is used up. The last
+// fiftieth of a budget is for what cannot be stopped: a launch under way, the end of a device.
+const (
+	overdraft = 2
+	spared    = 50
+)
 
 // Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. Runs
 // are returned with the error, if the GPU could be opened.
@@ -167,7 +174,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		return nil, err
 	}
 	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
-	began := time.Now()
+	began := b.Clock.Now()
 	if err := b.facts(); err != nil {
 		return b.raw, err
 	}
@@ -184,11 +191,12 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		if cfg.Tell != nil {
 			cfg.Tell(part)
 		}
-		if err := b.part(ctx, part, do[part], cfg.Budget-time.Since(began), parts[i:]); err != nil {
+		if err := b.part(ctx, part, do[part], Spare(cfg.Budget)-b.Clock.Since(began), parts[i:]); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", part, err))
 		} else {
 			b.raw.Made.Parts = append(b.raw.Made.Parts, part)
 		}
+		b.raw.Made.TookNs = b.Clock.Since(began).Nanoseconds()
 		if cfg.Keep != nil {
 			if err := cfg.Keep(b.raw); err != nil {
 				return b.raw, errors.Join(append(failed, err)...)
@@ -217,8 +225,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// part runs one part. With a budget it gets its share of the remaining time, and is stopped when it has taken twice
-// that, or when no time is left.
+// Spare is the part of a budget after which nothing is begun.
+func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
+
+// part runs one part. With a budget it gets its share of the remaining time.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -235,7 +245,7 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 			b.For = share
 		}
 		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, min(left, overdraft*share), ErrBudget)
+		ctx, end = b.Clock.Until(ctx, b.Clock.Now().Add(min(overdraft*share, (left+share+1)/2)))
 		defer end()
 	}
 	err := do(ctx)
@@ -244,6 +254,42 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 		return fmt.Errorf("%w: %w", ErrBudget, err)
 	}
 	return err
+}
+
+// Clock is the clock of budgets. nil is the host's.
+type Clock func() time.Time
+
+// Now returns the time.
+func (c Clock) Now() time.Time {
+	if c == nil {
+		return time.Now()
+	}
+	return c()
+}
+
+// Since returns the time since then.
+func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
+
+// Until is a context that ends with ErrBudget at a time: the host's clock by a timer, another when Err is asked.
+func (c Clock) Until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
+	if c == nil {
+		return context.WithDeadlineCause(ctx, end, ErrBudget)
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	return &until{inner, func() bool { return !c().Before(end) }, cancel}, func() { cancel(context.Canceled) }
+}
+
+type until struct {
+	context.Context
+	over   func() bool
+	cancel context.CancelCauseFunc
+}
+
+func (u *until) Err() error {
+	if u.over() {
+		u.cancel(ErrBudget)
+	}
+	return u.Context.Err()
 }
 
 type bench struct {
@@ -272,9 +318,9 @@ func (b *bench) enough(things int) func(runs int) bool { return b.after(few, thi
 
 // after is enough with another least number of runs.
 func (b *bench) after(fewest, things int) func(runs int) bool {
-	began, share := time.Now(), b.For/time.Duration(things)
+	began, share := b.Clock.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
-		return runs >= b.N || b.For > 0 && runs >= min(fewest, b.N) && time.Since(began) > share
+		return runs >= b.N || b.For > 0 && runs >= min(fewest, b.N) && b.Clock.Since(began) > share
 	}
 }
 
@@ -301,7 +347,7 @@ type waiting struct {
 
 // open opens a device.
 func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
-	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
+	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake // the fake needs the processor
 	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks, cfg.Kernels = 2*samples, 8, b.NVML, b.Masks, b.Kernels
 	return cuda.New(cfg)
 }
@@ -403,6 +449,9 @@ func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.D
 
 // run runs some work and returns its outcome.
 func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c := &waiting{over: make(chan struct{}), shown: map[int][]int16{}}
 	r.mu.Lock()
 	r.last++
@@ -477,7 +526,7 @@ func (b *bench) partitions(ctx context.Context) error {
 // the part's time, by what smaller batches took, is left out, and named.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
-	began := time.Now()
+	began := b.Clock.Now()
 	return b.with(ctx, cuda.Config{}, batches[len(batches)-1], func(r *rig) error {
 		all := sizes(r.d.Info().Units)
 		slices.Reverse(all) // the whole GPU first
@@ -487,7 +536,7 @@ func (b *bench) latency(ctx context.Context) error {
 			for _, n := range all {
 				for _, net := range b.Networks {
 					on := fmt.Sprintf("%s units=%d", net.Network.Name, n)
-					if ns := each[on] * float64(batch); ns > 0 && b.For > 0 && time.Since(began)+time.Duration(2*least*ns) > b.For {
+					if ns := each[on] * float64(batch); ns > 0 && b.For > 0 && b.Clock.Since(began)+time.Duration(2*least*ns) > b.For {
 						b.add(Latency, fmt.Sprintf("%s batch=%d left out", on, batch), "launches", 1)
 						continue
 					}
@@ -506,16 +555,17 @@ func (b *bench) latency(ctx context.Context) error {
 // least is the number of runs of what takes long.
 const least = 3
 
-// latency times a network on units at a batch, as launches and kernel by kernel. It returns the median launch.
+// latency times a network on units at a batch, as launches and kernel by kernel. It returns what a launch took of the
+// part's time.
 func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
 	u := device.UnitRange(0, n)
 	key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
-	first, err := r.took(ctx, r.work(net, 0, batch, 0, u)) // it makes the partition
-	if err != nil {
+	began := r.Clock.Now()
+	if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // it makes the partition
 		return 0, err
 	}
 	fewest := few
-	if r.For > 0 && few*time.Duration(first) > r.For/time.Duration(things) {
+	if r.For > 0 && few*r.Clock.Since(began) > r.For/time.Duration(things) {
 		fewest = least
 	}
 	var all []int64
@@ -526,6 +576,7 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 		}
 		all = append(all, took)
 	}
+	each := float64(r.Clock.Since(began)) / float64(len(all)+1)
 	r.add(Latency, key, "ns", all...)
 	// With events: kernels one by one, each with the host's launch time.
 	for i, enough := 0, r.after(fewest, things); !enough(i); i += fewest {
@@ -541,7 +592,7 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 			r.add(Latency, key+" kernels", "ns", sum)
 		}
 	}
-	return median(slices.Sorted(slices.Values(floats(all)))), nil
+	return each, nil
 }
 
 // layers times each kernel of the networks alone, several in a row, so that the host's time is not in it. The keys say
@@ -577,6 +628,9 @@ func (b *bench) costs(ctx context.Context) error {
 		var broken error // runs so far are kept
 		for enough := b.enough(2); !enough(len(all)) && broken == nil; {
 			var c cuda.Costs
+			if broken = ctx.Err(); broken != nil {
+				break
+			}
 			if c, broken = r.d.Costs(calls); broken == nil {
 				all = append(all, c)
 			}
@@ -633,6 +687,9 @@ func (b *bench) copies(ctx context.Context) error {
 				var broken error
 				for enough := b.enough(2 * 4); !enough(len(up)) && broken == nil; {
 					var c cuda.Copied
+					if broken = ctx.Err(); broken != nil {
+						break
+					}
 					c, broken = r.d.Copies(bytes, min(few, b.N-len(up)), beside)
 					up, down = append(up, c.Up...), append(down, c.Down...)
 				}

@@ -198,7 +198,7 @@ func alike(t *testing.T, was, is *bench.Raw) {
 		return out
 	}
 	made := is.Made
-	made.Began, made.Parts = was.Made.Began, slices.Sorted(slices.Values(made.Parts))
+	made.Began, made.TookNs, made.Parts = was.Made.Began, was.Made.TookNs, slices.Sorted(slices.Values(made.Parts))
 	was.Made.Parts = slices.Sorted(slices.Values(was.Made.Parts))
 	if a, b := keys(was), keys(is); !slices.Equal(a, b) || !reflect.DeepEqual(was.Facts, is.Facts) || !reflect.DeepEqual(was.Made, made) {
 		t.Errorf("%s is not of today (go test -run TestRun -args -bench.update): series %q are gone, %q are new; facts %+v, today %+v; made %+v, today %+v",
@@ -281,6 +281,20 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[3], len(m[4]), m[1], m[2], want, r.N)
 		}
 		seen++
+	}
+	runs := map[string][]int64{}
+	for _, s := range replay(t, filepath.Join("..", "..", "traces", "h200-preemption")).Series {
+		runs[s.Key] = slices.Sorted(slices.Values(s.Runs))
+	}
+	for _, queued := range []string{"1", "2", "4", "8", "16"} {
+		line := "| " + queued + " |"
+		for _, key := range []string{"reset capacity=" + queued + " first", "wait capacity=" + queued + " first", "reset capacity=" + queued + " seen gone"} {
+			v := runs[key]
+			line += fmt.Sprintf(" %.1f, %.1f, %.1f (%d) |", float64(v[(len(v)-1)/2]+v[len(v)/2])/2e3, float64(v[9*len(v)/10])/1e3, float64(v[len(v)-1])/1e3, len(v))
+		}
+		if !strings.Contains(string(text), line) {
+			t.Errorf("README does not show %q", line)
+		}
 	}
 	if seen < 25 {
 		t.Errorf("README has %d rows of what was measured", seen)

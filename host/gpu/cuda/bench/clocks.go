@@ -106,7 +106,7 @@ func (b *bench) warmth() int64 {
 // steady launches the best-effort network until the clocks are steady. Load is the sum of launch times.
 func (r *rig) steady(ctx context.Context) error {
 	be, _ := r.pair()
-	s, began := settling{enough: r.warmth()}, time.Now()
+	s, began := settling{enough: r.warmth()}, r.Clock.Now()
 	launches, after := 0, 0 // groups with enough load before them
 	for {
 		var took []float64
@@ -125,7 +125,7 @@ func (r *rig) steady(ctx context.Context) error {
 		if s.loaded() {
 			after++
 		}
-		if after >= 2 && (after >= min(groups, r.N) || r.For > 0 && time.Since(began) >= r.For/few) {
+		if after >= 2 && (after >= min(groups, r.N) || r.For > 0 && r.Clock.Since(began) >= r.For/few) {
 			r.paces.never++
 			break
 		}

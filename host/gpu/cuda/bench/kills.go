@@ -83,7 +83,7 @@ func (b *bench) controls(ctx context.Context) error {
 			r.ids[net.Bundle.Network.Name] = make([]device.RequestID, 1) // each launch has its own
 			s := &restorer{rig: r, be: net.Bundle, in: in, id: 1 << 32, counts: inPlaceKernel}
 			if way.how != inPlace {
-				s.over = b.untilWrong(time.Now())
+				s.over = b.untilWrong(b.Clock.Now())
 			}
 			return s.all(ctx, way.how)
 		})
@@ -98,7 +98,7 @@ func (b *bench) controls(ctx context.Context) error {
 // and a few kills have hit.
 func (b *bench) untilWrong(began time.Time) func(launches, hits, wrong int) bool {
 	return func(launches, hits, wrong int) bool {
-		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && time.Since(began) > b.For/manners
+		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && b.Clock.Since(began) > b.For/manners
 	}
 }
 

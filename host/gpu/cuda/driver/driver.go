@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -154,6 +155,7 @@ type Lib struct {
 	path   string
 	handle uintptr // shared by all who open the same file
 	fake   bool
+	now    uintptr // the fake's clock
 	fn     [calls]uintptr
 }
 
@@ -189,6 +191,7 @@ func Open(api *API, path string) (*Lib, error) {
 	}
 	if at, err := symbol(h, "fake_open"); err == nil && at != 0 {
 		l.fake = true
+		l.now, _ = symbol(h, "fake_now")
 	}
 	switch err := l.do(cuInit, 0); {
 	case CodeOf(err) == noDevice:
@@ -233,6 +236,18 @@ func (l *Lib) Queues() (n int, name string, err error) {
 
 // Fake reports whether this is the driver without a GPU: nothing from it is measured.
 func (l *Lib) Fake() bool { return l.fake }
+
+// Clock is the fake's clock, if it goes by what the fake has done; nil: work is bounded by the host's.
+func (l *Lib) Clock() func() time.Time {
+	now := func() time.Time {
+		ns, _, _ := purego.SyscallN(l.now)
+		return time.Unix(0, int64(ns))
+	}
+	if l.now == 0 || now().UnixNano() == 0 {
+		return nil
+	}
+	return now
+}
 
 // HasGreen reports whether the driver has green contexts.
 func (l *Lib) HasGreen() bool {

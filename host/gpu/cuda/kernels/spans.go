@@ -53,9 +53,19 @@ func (l *Layer) Steps() int64 {
 	return TileCost + cost*steps(l)
 }
 
-// Interval is the number of clocks between two looks of a block, at most, on an SM that holds so many.
-func (l *Layer) Interval(blocks int) int64 {
-	return int64(blocks) * (TileCost + (l.Steps()-TileCost+l.Looks()-1)/l.Looks())
+// Interval is the most clocks between two looks of a block that has an SM to itself. A product acts on a look a step
+// after it has asked.
+func (l *Layer) Interval() int64 {
+	if l.Op != GEMM {
+		return TileCost + TapCost*min(Window, (l.taps()+3)/4*4)
+	}
+	n := steps(l)
+	cost := (l.Steps() - TileCost) / n
+	most := TileCost + cost*min(n, Poll)
+	if n > Poll {
+		most = max(most, cost*(Poll+1))
+	}
+	return most
 }
 
 // TileBytes is the memory traffic of a tile.

@@ -14,9 +14,13 @@
 //
 // fake_* are for tests: inject an error, hold a stream, list calls and faults, count what is open.
 //
+// Its clock is the host's. With FAKE_PACE_NS it goes by what is done alone: a kernel of layers takes so many ns,
+// whatever its size, so that budgets are kept or broken the same on a loaded machine. With FAKE_DIES_NS the process is killed when that clock stands there.
+//
 // hip.cpp makes AMD's of it: the same functions under other names, and what differs.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -303,6 +307,20 @@ void run(Stream *s) {
   ending_cv.notify_all();
 }
 
+static u64 setting(const char *name) {
+  const char *v = getenv(name);
+  return v ? strtoull(v, nullptr, 10) : 0;
+}
+static const u64 pace_ns = setting("FAKE_PACE_NS"), dies_ns = setting("FAKE_DIES_NS");
+static u64 spent_ns = 1;
+const u64 OPEN_NS = 1300000000, DIVIDE_NS = 1675000, COPY_NS = 1400000, BYTE_NS = 4; // opening: 0.3 s, and a second until clocks are steady, which the bench spares a fake; copies 200 times an H200's
+// spend has the clock go on, where it goes by what is done.
+static void spend(u64 ns) {
+  if (!pace_ns) return;
+  u64 now = __atomic_add_fetch(&spent_ns, ns, __ATOMIC_RELAXED);
+  if (dies_ns && now >= dies_ns) raise(SIGKILL);
+}
+
 // copying gives a stream a copy, under which neither side may be freed.
 int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::function<void()> f) {
   u64 of = my_family();
@@ -312,7 +330,7 @@ int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::func
     busy(a, at, n, of, -1);
     if (b) busy(*b, bt, n, of, -1);
   };
-  int code = give(s, [=] { f(), over(); });
+  int code = give(s, [=] { spend(COPY_NS + n * BYTE_NS), f(), over(); });
   if (code) over();
   return code;
 }
@@ -332,6 +350,8 @@ std::mutex watch_mu;
 } // namespace
 
 // ------------------------------------------------------------------ tests
+// fake_now is that clock; 0: it is the host's.
+extern "C" __attribute__((visibility("default"))) u64 fake_now() { return pace_ns ? __atomic_load_n(&spent_ns, __ATOMIC_RELAXED) : 0; }
 extern "C" __attribute__((visibility("default"))) void fake_inject(const char *call, long after, int code, int late) {
   std::lock_guard<std::mutex> l(mu);
   injections.push_back({call, after, code, late != 0, 0});
@@ -572,6 +592,7 @@ API cuDevicePrimaryCtxRetain(u64 *ctx, int dev) {
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   std::lock_guard<std::mutex> l(mu);
   primaries[dev].retained++;
+  spend(OPEN_NS);
   *ctx = primaries[dev].generation;
   return OK;
 }
@@ -1052,6 +1073,7 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       if (Primary *own = primary_of(of)) sticky = &own->sticky;
     }
     const Layer *one = f->sizes[0] == sizeof(Layer) ? (const Layer *)p[0] : nullptr;
+    if (one || f->sizes[0] == sizeof(Roles)) spend(pace_ns);
     bool left = one && spoil(*one);
     for (unsigned b = 0; b < gx && !(sticky && LOAD(*sticky)); b++) {
       Host on{seen(on_sms[b % on_sms.size()]), gx, w.look ? &w : nullptr, sticky};
@@ -1146,6 +1168,7 @@ API cuGreenCtxCreate(Green **g, u64 desc, int dev, unsigned flags) {
   NEED(primaries[dev].retained > 0, INVALID_CONTEXT); // it would make the primary context, and with the last green one lose it
   ALIVE(primaries[dev].generation);
   primaries[dev].retained++;
+  spend(DIVIDE_NS);
   *g = new Green{*descs[desc - 1], primaries[dev].generation};
   greens.insert(*g);
   return OK;

@@ -286,7 +286,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz other-clients fleet oci
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz other-clients fleet oci
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -340,6 +340,8 @@ nightly/strait:
 	@.ci/once strait bash -euc '$(call strait-tests,20000,200)'
 nightly/jellyfish:
 	@.ci/once jellyfish bash -euc '$(call jellyfish-tests,5000)'
+nightly/operators:
+	@.ci/once operators bash -euc 'go test ./dse/recipe -count 1 -run ^TestOperators$$ -args -operators.n 12 -operators.seed $$(date +%s)'
 nightly/gpu:
 	@.ci/once gpu $(call gpu,2000,20)
 nightly/fuzz:

@@ -21,7 +21,7 @@ import (
 
 var (
 	seed = flag.Uint64("operators.seed", 1, "seed of the networks that TestOperators changes")
-	n    = flag.Int("operators.n", 12, "random changes of each network")
+	n    = flag.Int("operators.n", 4, "random changes of each network; nightly has 12 others")
 )
 
 // kinds are operators that a change may substitute: known and unknown ones.

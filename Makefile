@@ -216,7 +216,7 @@ qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFI
 # arm decides alike. Nightly runs test-arm with EMULATED= instead.
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
-SLOW := ^(TestAnswersFollowFromTheState|TestGoodput.*|TestNobodyBeats.*|TestSameSeedSameBytes|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$
+SLOW := ^(Test(Strait)?AnswersFollowFromTheState|TestGoodput.*|TestNobodyBeats.*|TestSameSeedSameBytes|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$
 EMULATED ?= -short -skip '$(SLOW)'
 # cross vets for both processors, lint-go for this one: go test need not once more. arm64 is nightly's.
 test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm, emulated

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 var update = flag.Bool("update", false, "write the vectors of sim/bench/requant")
@@ -829,7 +830,7 @@ func TestRequantVectors(t *testing.T) {
 			code = after.of(sum, 0, int16(res))
 		case 2:
 			product, a, s, d = 1, int64(factor()), uint8(rng.IntN(36)), int64(rng.IntN(256)-127)
-			code = after.code(quant.RoundEven(after.half(scale.Of(sum))*(int64(res)+d)*a, s))
+			code = after.code(abi.RoundEven(after.half(scale.Of(sum))*(int64(res)+d)*a, s))
 		default:
 			code = after.of(sum, 0, 0)
 		}

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,23 +9,35 @@ import (
 )
 
 // ConfidenceAt is an exit's answer, the class of its largest logit, and how sure it is by the measure that the bundle
-// names (graph.Confidences); Confidence where it names none, and the same on every platform as that.
+// names (graph.Confidences); Confidence where it names none, and the same on every platform as that. An exit that is no
+// classifier has class -1.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	step, zero := e.scale(e.Frac)
+	return measured(e.Confidence, raw, step, zero)
+}
+
+// ConfidenceBy is ConfidenceAt by a measure, from logits of a float network.
+func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
+	return measured(by, logits, 1, 0)
+}
+
+// measured is of logits step * (raw - zero).
+func measured[T int16 | float32](by string, raw []T, step float64, zero int) (class int, conf float32) {
 	class, conf = confidence(raw, step, zero)
 	if len(raw) == 0 {
 		return class, conf
 	}
-	switch e.Confidence {
+	switch by {
 	case graph.NoClass:
-		return class, 0
+		return -1, 0
 	case graph.Sigmoid:
-		least := slices.MinFunc(raw, func(a, b int16) int { return abs(int(a)-zero) - abs(int(b)-zero) })
-		_, conf = confidence([]int16{least}, step, zero)
+		away := func(v T) float64 { return math.Abs(float64(v) - float64(zero)) }
+		least := slices.MinFunc(raw, func(a, b T) int { return cmp.Compare(away(a), away(b)) })
+		_, conf = confidence([]T{least}, step, zero)
 	case graph.Entropy, graph.Margin:
 		sum, weighted, second := 0.0, 0.0, 0.0
 		for i, v := range raw {
-			z := float64(step * float64(int(v)-int(raw[class])))
+			z := float64(step * (float64(v) - float64(raw[class])))
 			p := expNeg(z)
 			sum += p
 			weighted += float64(p * z)
@@ -32,7 +45,7 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 				second = max(second, p)
 			}
 		}
-		if e.Confidence == graph.Margin {
+		if by == graph.Margin {
 			return class, float32((1 - second) / sum)
 		}
 		entropy := ln(sum) - weighted/sum
@@ -40,8 +53,6 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	}
 	return class, conf
 }
-
-func abs(v int) int { return max(v, -v) }
 
 // ln is the natural logarithm of x >= 1 to about one unit in the last place, as exact as expNeg: x = 2^k m, ln m by the
 // series of the inverse hyperbolic tangent.
@@ -70,16 +81,17 @@ func Confidence(raw []int16, frac int) (class int, conf float32) {
 	return confidence(raw, math.Ldexp(1, -frac), 0)
 }
 
-func confidence(raw []int16, step float64, zero int) (class int, conf float32) {
+func confidence[T int16 | float32](raw []T, step float64, zero int) (class int, conf float32) {
 	switch len(raw) {
 	case 0:
 		return -1, 0
 	case 1:
 		// The same as the softmax of the logits 0 and raw[0].
-		if int(raw[0]) >= zero {
+		z := float64(raw[0]) - float64(zero)
+		if z >= 0 {
 			class = 1
 		}
-		return class, float32(1 / (1 + expNeg(float64(-step*float64(abs(int(raw[0])-zero))))))
+		return class, float32(1 / (1 + expNeg(float64(-step*math.Abs(z)))))
 	}
 	for i, v := range raw {
 		if v > raw[class] {
@@ -88,7 +100,7 @@ func confidence(raw []int16, step float64, zero int) (class int, conf float32) {
 	}
 	sum := 0.0
 	for _, v := range raw {
-		sum += expNeg(float64(step * float64(int(v)-int(raw[class]))))
+		sum += expNeg(float64(step * (float64(v) - float64(raw[class]))))
 	}
 	return class, float32(1 / sum)
 }

@@ -87,13 +87,24 @@ func TestConfidenceAt(t *testing.T) {
 			"": p[best], graph.Sigmoid: least, graph.Entropy: 1 - entropy/math.Log(float64(len(raw))), graph.Margin: p[best] - second, graph.NoClass: 0,
 		} {
 			class, conf := ConfidenceAt(&Exit{Frac: frac, Confidence: by}, raw)
+			if c, f := ConfidenceBy(by, (&Exit{Frac: frac}).Logits(raw)); c != class || f != conf {
+				t.Fatalf("%q of %v * 2^-%d: in floats class %d with %v, expected %d with %v", by, raw, frac, c, f, class, conf)
+			}
+			best := best
+			if by == graph.NoClass {
+				best = -1
+			}
 			if class != best || math.Abs(float64(conf)-want) > 1e-6 || conf < 0 || conf > 1 {
 				t.Fatalf("%q of %v * 2^-%d: class %d with %v, expected %d with %v", by, raw, frac, class, conf, best, want)
 			}
 		}
 	}
 	for _, by := range []string{"", graph.Sigmoid, graph.NoClass} { // of one logit, and of none
-		if class, conf := ConfidenceAt(&Exit{Confidence: by}, []int16{3}); class != 1 || conf != map[bool]float32{false: 0.95257413}[by == graph.NoClass] {
+		wantClass, want := 1, float32(0.95257413)
+		if by == graph.NoClass {
+			wantClass, want = -1, 0
+		}
+		if class, conf := ConfidenceAt(&Exit{Confidence: by}, []int16{3}); class != wantClass || conf != want {
 			t.Errorf("%q of one logit: %d, %v", by, class, conf)
 		}
 		if class, conf := ConfidenceAt(&Exit{Confidence: by}, nil); class != -1 || conf != 0 {

@@ -37,7 +37,8 @@ type Report struct {
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
-	// Saturated lists the layers whose results reach the limits of 16 bits: calibration saw smaller values.
+	// Saturated lists the layers whose results reach the limits of 16 bits, or whose sums do in front of a function that
+	// is not flat there: calibration saw smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
 	// SaturatedInt8 lists those whose results in int8 are beyond what holds them.
 	SaturatedInt8 []Saturation `json:"int8_saturated_layers,omitempty"`
@@ -95,9 +96,9 @@ type Network8 struct {
 	Bundle *bundle.Bundle
 }
 
-// Run evaluates b, of int16, which was compiled from g, on set, and the network in int8 beside it; that and oracle may be nil.
-// progress, if not nil, is called with the number of finished images.
-func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *Network8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
+// Run evaluates b, of int16, which was compiled from q, g in integers, on set, and the network in int8 beside it; that and oracle
+// may be nil. progress, if not nil, is called with the number of finished images.
+func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
 	}
@@ -127,6 +128,7 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, int8 *Network8, 
 	for range quant.Workers(g, 0, set.Len()) - 1 {
 		runners = append(runners, first.Clone())
 	}
+	e.watch(q, runners)
 	for from := 0; from < set.Len(); from += chunk {
 		if err := e.chunk(ctx, runners, from, min(from+chunk, set.Len()), oracle); err != nil {
 			return nil, err
@@ -147,7 +149,28 @@ type evaluator struct {
 	clipped int64
 	int8    *in8 // or nil
 
-	saturated []atomic.Int64 // results of each layer
+	saturated []atomic.Int64 // results of each layer that has no function
+	curved    []atomic.Int64 // of each node that has one, as the float network has them
+}
+
+// watch counts what saturates in front of functions and behind them.
+func (e *evaluator) watch(q *quant.Network, runners []*graph.Runner) {
+	e.curved = make([]atomic.Int64, len(e.g.Nodes))
+	fronts := map[string]*quant.Front{}
+	for i := range q.Layers {
+		fronts[q.Graph.Nodes[i].Name] = q.Front(i)
+	}
+	for _, r := range runners {
+		r.Before = func(n int, values []float32) {
+			f, found := fronts[e.g.Nodes[n].Name], int64(0)
+			for _, v := range values {
+				if f != nil && f.Saturates(float64(v)) {
+					found++
+				}
+			}
+			e.curved[n].Add(found)
+		}
+	}
 }
 
 // logits holds the logits of one image, by exit.
@@ -272,9 +295,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 }
 
 // saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
-// pools, which only pass on what they read.
+// pools, which only pass on what they read, and functions (watch): a tanh may end at a limit.
 func saturated(d *abi.Desc, slot []byte) (n int64) {
-	if g := cost.GeomOf(d); !g.Drained() {
+	if g := cost.GeomOf(d); !g.Drained() || d.Curve {
 		return 0
 	}
 	for y := range int(d.OutH) {
@@ -362,6 +385,11 @@ func (e *evaluator) report(oracle bool) *Report {
 		d := &e.b.Layers[i]
 		if k := e.saturated[i].Load(); k > 0 {
 			r.Saturated = append(r.Saturated, Saturation{e.b.Names[i], float64(k) / (n * float64(d.OutH) * float64(d.OutW) * float64(d.OutC))})
+		}
+	}
+	for i := range e.curved {
+		if k := e.curved[i].Load(); k > 0 {
+			r.Saturated = append(r.Saturated, Saturation{e.g.Nodes[i].Name, float64(k) / (n * float64(e.g.Tensors[e.g.Nodes[i].Output].Elems()))})
 		}
 	}
 	if e.int8 != nil {

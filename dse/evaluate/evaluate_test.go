@@ -71,7 +71,11 @@ func TestSaturated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := r.MakeFrom(g, from, d)
+	q, err := from.Quantise(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.MakeOf(q, from, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,7 @@ func TestSaturated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := Run(t.Context(), g, b, nil, set, nil, nil)
+		found, err := Run(t.Context(), g, q, b, nil, set, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,6 +117,48 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
+// What saturates in front of a function counts where its result is another one for it: a wide tanh ends at the limit of 16
+// bits, and is flat beyond it.
+func TestSaturatedFunction(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		function string
+		weight   float32
+		want     int64
+	}{{"Tanh", 1, 1}, {"Tanh", 4000, 0}, {"HardSwish", 4000, 1}} {
+		g := &graph.Graph{
+			Name: "n", Tensors: []graph.Tensor{{Name: "x", H: 1, W: 1, C: 1}, {Name: "y", H: 1, W: 1, C: 1}},
+			Nodes: []graph.Node{{
+				Name: "f", Op: graph.Conv, Inputs: []graph.TensorID{0}, Output: 1, Groups: 1, Residual: graph.None,
+				Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Weights: []float32{c.weight}, Bias: []float32{0},
+				Function: &graph.Function{Name: c.function}, ClampLo: -inf, ClampHi: inf,
+			}},
+			Exits: []graph.Exit{{Name: "y", Tensor: 1}},
+		}
+		if err := g.Arrange(); err != nil {
+			t.Fatal(err)
+		}
+		q, err := quant.Quantise(g, [][]float32{{0.01}, {-0.01}}, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := graph.NewRunner(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &evaluator{g: g}
+		e.watch(q, []*graph.Runner{r})
+		for _, x := range []float32{0.01, 1} {
+			if _, err := r.Run([]float32{x}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := e.curved[0].Load(); got != c.want {
+			t.Errorf("%s of %v x: %d saturated, expected %d", c.function, c.weight, got, c.want)
+		}
+	}
+}
+
 // What passes the drain counts where it saturates; a pool only passes it on.
 func TestSaturatedOperators(t *testing.T) {
 	slot := []byte{0xff, 0x7f, 1, 0, 0x00, 0x80}
@@ -122,7 +168,11 @@ func TestSaturatedOperators(t *testing.T) {
 		if g := cost.GeomOf(&d); g.Drained() {
 			want = 2
 		}
-		if got := saturated(&d, slot); got != want {
+		if d.Curve = true; saturated(&d, slot) != 0 {
+			t.Errorf("%v with a curve: counted twice", op)
+		}
+		if d.Curve = false; saturated(&d, slot) != want {
+			got := saturated(&d, slot)
 			t.Errorf("%v: %d saturated, want %d", op, got, want)
 		}
 	}

@@ -17,7 +17,8 @@ type UnsupportedOp struct {
 
 // UnsupportedError lists every operator of a network that Import cannot map, each once.
 type UnsupportedError struct {
-	Ops []UnsupportedOp
+	Ops  []UnsupportedOp
+	post bool // the design has post
 }
 
 // shownNodes is how many nodes of one operator the error's text names.
@@ -48,10 +49,10 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// others are the operators that Import maps, without those that it refuses here.
+// others are the operators that Import maps for the design, without those that it refuses here.
 func (e *UnsupportedError) others() []string {
 	return slices.DeleteFunc(Supported(), func(name string) bool {
-		return slices.ContainsFunc(e.Ops, func(op UnsupportedOp) bool { return op.Op == name })
+		return NeedsPost(name) && !e.post || slices.ContainsFunc(e.Ops, func(op UnsupportedOp) bool { return op.Op == name })
 	})
 }
 
@@ -80,8 +81,11 @@ func (im *importer) mapped(n *onnxpb.NodeProto) bool {
 
 // curved tells a node that only designs with post run, by its operator.
 func (im *importer) curved(n *onnxpb.NodeProto) bool {
-	return curves[opName(n)] != nil || opName(n) == "Pow" || opName(n) == "Sigmoid" && im.inside(n)
+	return NeedsPost(opName(n)) || opName(n) == "Sigmoid" && im.inside(n)
 }
+
+// NeedsPost tells an operator that only designs with post run, wherever it stands.
+func NeedsPost(op string) bool { return curves[op] != nil || op == "Pow" }
 
 // inside tells a node whose output another one reads.
 func (im *importer) inside(n *onnxpb.NodeProto) bool {
@@ -90,7 +94,7 @@ func (im *importer) inside(n *onnxpb.NodeProto) bool {
 
 // unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.
 func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
-	var e UnsupportedError
+	e := UnsupportedError{post: im.options.Post}
 	at := map[string]int{}
 	fixed := map[string]bool{"": true}
 	for _, t := range im.graph.GetInitializer() {

@@ -279,11 +279,11 @@ const (
 // stretch finds the factor, from 1 to below 2, by which the sums in front of a function are multiplied so that
 // segments, whose width is a power of two there, get the width that suits what calibration saw: one and a half times
 // wider ones are twice as far off. out is about the output's fraction.
-func stretch(f *graph.Function, s *spread, headroom float64, out int) float64 {
+func stretch(f *graph.Function, s *spread, headroom, lo, hi float64, out int) float64 {
 	best, gain, most := 1.0, 0.0, 0.0
 	for k := range stretches {
 		by := math.Exp2(float64(k) / stretches)
-		t, first, last := newFitter(f, s, headroom, by, s.front(headroom*by), out)
+		t, first, last := newFitter(f, s, headroom, by, s.front(f, headroom, by, lo, hi, math.Ldexp(1, -out)), out)
 		lo, step, e := t.place()
 		if k > 0 && e >= gain {
 			continue
@@ -301,6 +301,3 @@ func stretch(f *graph.Function, s *spread, headroom float64, out int) float64 {
 	}
 	return best
 }
-
-// front is the fraction that holds what calibration saw, so many times as large.
-func (s *spread) front(times float64) int { return fraction(orOne(s.largest()*times), maxFrac) }

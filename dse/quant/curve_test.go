@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -54,8 +55,9 @@ func TestCurve(t *testing.T) {
 				largest = max(largest, math.Abs(c.f.At(x)))
 			}
 			out := fraction(largest*Headroom, maxFrac)
-			by := stretch(c.f, s, Headroom, out)
-			mid := s.front(Headroom * by)
+			most := largest * Headroom
+			by := stretch(c.f, s, Headroom, -most, most, out)
+			mid := s.front(c.f, Headroom, by, -most, most, math.Ldexp(1, -out))
 			curve, off, err := fit(c.f, s, Headroom, by, mid, out)
 			if err != nil {
 				t.Fatal(err)
@@ -82,6 +84,79 @@ func TestCurve(t *testing.T) {
 			}
 			t.Logf("[%.2f, %.2f], segments of %.4f from %.3f on, %.5f of the largest off", s.lo, s.hi, math.Ldexp(1, int(curve.Step)-mid)/by, math.Ldexp(float64(curve.Lo), -mid)/by, off/largest)
 		})
+	}
+}
+
+// One value far out costs the others no bits, where the function is flat there or its result is not held that far.
+func TestOutlierBeforeFunction(t *testing.T) {
+	silu := &graph.Function{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}}
+	for _, c := range []struct {
+		f           *graph.Function
+		far, lo, hi float64
+		mid         int // at least; with bits for the value far out 4
+	}{
+		{&graph.Function{Name: "Sigmoid"}, 1000, 0, 1, 11},
+		{&graph.Function{Name: "Sigmoid"}, -1000, 0, 1, 11},
+		{&graph.Function{Name: "Tanh"}, 1000, -1, 1, 11},
+		{&graph.Function{Name: "HardSwish"}, -1000, -1, 5, 12},
+		{silu, -1000, -1, 5, 10},
+		{silu, 1000, -1, 5, 10},
+		{silu, 1000, -1, 1250, 4}, // which is held
+	} {
+		s := normal(1)
+		s.add([]float32{float32(c.far)})
+		step := max(c.hi, -c.lo) / math.MaxInt16
+		if mid := s.front(c.f, Headroom, 1, c.lo, c.hi, step); mid < c.mid || mid > 15 || c.mid == 4 && mid != 4 {
+			t.Errorf("%v, %v far out: %d fraction bits, expected at least %d", c.f, c.far, mid, c.mid)
+		}
+	}
+}
+
+// What saturates in front of a function is counted where the result is another one for it, and not where the function is
+// flat, even if it ends at the limit of 16 bits.
+func TestSaturatedFunction(t *testing.T) {
+	for _, c := range []struct {
+		function string
+		weights  float64
+		most     float64 // of the images, a hundredth of which calibrate
+		want     bool
+	}{
+		{"Sigmoid", 3, 1, true},
+		{"Sigmoid", 3, 0.01, false},
+		{"HardSwish", 3, 1, true},
+		{"Tanh", 3, 1, true},
+		{"Sigmoid", 30000, 1, false},
+		{"Tanh", 30000, 1, false},
+		{"HardSwish", 30000, 1, true},
+		{"HardSwish", 30000, 0.01, false},
+	} {
+		b := newNet(6, 4, 4, 3)
+		at := b.conv(0, 4, 3, 1, func(n *graph.Node) {
+			n.Function = &graph.Function{Name: c.function}
+			n.Weights, n.Bias = b.random(4*27, c.weights), make([]float32, 4)
+		})
+		b.exit(at)
+		g, images := b.done(t), b.images(4)
+		scaled := func(by float64) func(int) ([]float32, error) {
+			return func(i int) ([]float32, error) {
+				x := slices.Clone(images[i])
+				for k := range x {
+					x[k] *= float32(by)
+				}
+				return x, nil
+			}
+		}
+		q, err := QuantiseFrom(g, len(images), scaled(0.01), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := q.Measure(len(images), scaled(c.most), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if share := l.Saturated[g.Tensors[at].Name]; (share > 0) != c.want || share > 1 {
+			t.Errorf("%s of weights of %v, images up to %v: %v saturated, expected some: %v", c.function, c.weights, c.most, share, c.want)
+		}
 	}
 }
 

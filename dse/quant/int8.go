@@ -34,6 +34,11 @@ func (c Codes) Bounds() (lo, hi int) {
 	return math.MinInt8, math.MaxInt8
 }
 
+// holds are the least and the greatest value that codes stand for.
+func (c Codes) holds() (lo, hi float64) {
+	return c.Value(c.Code(math.Inf(-1))), c.Value(c.Code(math.Inf(1)))
+}
+
 // reach is the largest distance of a code from the zero point.
 func (c Codes) reach() float64 {
 	lo, hi := c.Bounds()
@@ -97,8 +102,9 @@ type Layer8 struct {
 	Scales []Scaling
 	// Sum, of an Add and of a Conv with a residual, whose t saturates at 16 bits before.
 	Sum    *Sum
-	Curve  *abi.Curve // takes 16 bits, gives the output's code with its zero point
-	Lo, Hi int16      // of the output's code
+	Curve  *abi.Curve // takes 16 bits of fraction Mid, gives the output's code with its zero point
+	Mid    int
+	Lo, Hi int16 // of the output's code
 }
 
 // Int8 is a network in int8.
@@ -359,8 +365,9 @@ func (s *Seen) build(n *Int8, i int) error {
 	step, mid := out.Step, out.Wide // of what the curve or the zero point comes behind
 	if node.Function != nil {
 		front := s.front[i]
-		frac := fraction(orOne(front.largest()*s.o.Headroom), maxFrac)
-		step, mid = math.Ldexp(1, -frac), true
+		lo, hi := out.holds()
+		frac := front.front(node.Function, s.o.Headroom, 1, max(lo, float64(node.ClampLo)), min(hi, float64(node.ClampHi)), out.Step)
+		step, mid, l.Mid = math.Ldexp(1, -frac), true, frac
 		to := &graph.Function{Name: "Line", Alpha: 1 / out.Step, Beta: float64(out.Zero), Of: []*graph.Function{node.Function}}
 		finer := curveBits
 		if out.Wide {
@@ -410,6 +417,16 @@ func (s *Seen) build(n *Int8, i int) error {
 		}
 	}
 	return nil
+}
+
+// Front returns what saturates in front of a layer's function and behind it; nil if it has none.
+func (n *Int8) Front(i int) *Front {
+	node, out := &n.Graph.Nodes[i], n.Maps[n.Graph.Nodes[i].Output]
+	if n.Layers[i].Curve == nil {
+		return nil
+	}
+	lo, hi := out.holds()
+	return newFront(node, n.Layers[i].Mid, 1, lo, hi, out.Step)
 }
 
 // coarsen drops bits of a curve's result.

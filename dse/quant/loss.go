@@ -41,8 +41,8 @@ type Loss struct {
 	Images int                `json:"images"`
 	Layers []Kept             `json:"bits_kept"`
 	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
-	// Saturated is the share of a tensor's elements that exceed its scale, by tensor; tensors without such elements
-	// are left out.
+	// Saturated is the share of a tensor's elements that exceed its scale, or what holds the sums in front of its
+	// function (Front), by tensor; tensors without such elements are left out.
 	Saturated map[string]float64 `json:"saturated"`
 }
 
@@ -51,9 +51,20 @@ type Loss struct {
 func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
 	g := n.Graph
 	take := max(1, min(count, measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
-	sums := make([]*loss, Workers(g, o.Workers, take))
+	sums, fronts := make([]*loss, Workers(g, o.Workers, take)), make([]*Front, len(g.Nodes))
+	for i := range fronts {
+		fronts[i] = n.Front(i)
+	}
 	err := parallel(g, len(sums), take, func(w int, runner *graph.Runner) func(i int) error {
 		sums[w] = newLoss(n)
+		runner.Before = func(node int, values []float32) {
+			t := g.Nodes[node].Output
+			for _, v := range values {
+				if fronts[node].Saturates(float64(v)) {
+					sums[w].saturated[t]++
+				}
+			}
+		}
 		return func(i int) error { return sums[w].add(runner, image, i*count/take) }
 	})
 	if err != nil {
@@ -96,13 +107,17 @@ func (l *loss) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 	in := make([]int16, len(x))
 	l.n.Input(in, x)
 	integer := l.n.Run(in)
+	curved := make([]bool, len(g.Tensors)) // Front has counted these
+	for i := range g.Nodes {
+		curved[g.Nodes[i].Output] = g.Nodes[i].Function != nil
+	}
 	for t := range g.Tensors {
 		c, scale := g.Tensors[t].C, math.Ldexp(1, -l.n.Frac[t])
 		for k, v := range float[t] {
 			f := float64(v)
 			l.most[t][k%c] = max(l.most[t][k%c], math.Abs(f))
 			l.off[t][k%c] = max(l.off[t][k%c], math.Abs(f-scale*float64(integer[t][k])))
-			if f > (math.MaxInt16+1)*scale || f < (math.MinInt16-1)*scale {
+			if !curved[t] && (f > (math.MaxInt16+1)*scale || f < (math.MinInt16-1)*scale) {
 				l.saturated[t]++
 			}
 		}

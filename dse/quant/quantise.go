@@ -189,10 +189,12 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 		node := &g.Nodes[n]
 		hard := max(math.Abs(float64(node.ClampLo)), math.Abs(float64(node.ClampHi)))
 		if node.Function != nil {
+			most := orOne(bound[node.Output])
+			lo, hi, out := max(-most, float64(node.ClampLo)), min(most, float64(node.ClampHi)), fraction(most, maxFrac)
 			if node.Op == graph.Conv && node.Residual == graph.None && o.parts[node.Name].of == 0 {
-				s.stretch(n, fraction(orOne(bound[node.Output]), maxFrac))
+				s.stretch(n, lo, hi, out)
 			}
-			s.mid[n] = o.front[n].front(o.Headroom * s.by[n])
+			s.mid[n] = o.front[n].front(node.Function, o.Headroom, s.by[n], lo, hi, math.Ldexp(1, -out))
 			hard = min(hard, s.bound(n))
 		}
 		bound[node.Output] = min(bound[node.Output], hard)
@@ -226,9 +228,9 @@ func (s *solver) bound(n int) float64 {
 }
 
 // stretch multiplies a convolution's weights and biases by what suits its function best.
-func (s *solver) stretch(n, out int) {
+func (s *solver) stretch(n int, lo, hi float64, out int) {
 	node := &s.nodes[n]
-	s.by[n] = stretch(node.Function, s.o.front[n], s.o.Headroom, out)
+	s.by[n] = stretch(node.Function, s.o.front[n], s.o.Headroom, lo, hi, out)
 	if s.by[n] == 1 {
 		return
 	}

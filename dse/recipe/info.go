@@ -16,6 +16,7 @@ type Info struct {
 	Images     int      // number of images
 	Digest     string   // SHA-256 of the calibration inputs, by element
 	Floats     bool     // the files held the network's input, not pictures
+	Bytes      bool     // the network's input are bytes, which it normalises itself
 	Missing    bool     // there were no images: the ranges come from noise
 	Classes    []string // names in the order of the logits; nil if unknown
 	Logits     int      // number of classes of the last exit
@@ -27,6 +28,7 @@ const (
 	keyImages     = "calibration_images"
 	keyDigest     = "calibration_sha256"
 	keyFloats     = "calibration_floats"
+	keyBytes      = "input_bytes"
 	keyPreprocess = "preprocess"
 	keyClasses    = "classes" // with suffix .0, .1 ...: names, one a line, as many as one value holds
 )
@@ -58,6 +60,9 @@ func (i *Info) meta() (map[string]string, error) {
 	}
 	if i.Floats {
 		meta[keyFloats] = "true"
+	}
+	if i.Bytes {
+		meta[keyBytes] = "true"
 	}
 	for n, chunk := range chunks(i.Classes) {
 		meta[fmt.Sprintf("%s.%d", keyClasses, n)] = chunk
@@ -91,7 +96,7 @@ func Of(b *bundle.Bundle) (Info, error) {
 		i.From = ""
 		return i, nil
 	}
-	i.Missing, i.Floats, i.Digest = i.From == "noise", b.Meta[keyFloats] == "true", b.Meta[keyDigest]
+	i.Missing, i.Floats, i.Bytes, i.Digest = i.From == "noise", b.Meta[keyFloats] == "true", b.Meta[keyBytes] == "true", b.Meta[keyDigest]
 	var err error
 	if i.Images, err = strconv.Atoi(b.Meta[keyImages]); err != nil {
 		return i, fmt.Errorf("%w: %s is %q", ErrRecipe, keyImages, b.Meta[keyImages])

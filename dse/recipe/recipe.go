@@ -246,7 +246,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{options: o, ranged: r.Range != "", Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
+	c := &Calibration{options: o, ranged: r.Range != "", Info: Info{Preprocess: p, Bytes: g.Bytes, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
@@ -281,7 +281,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		return nil, err
 	}
 	c.Images = c.Set.Len()
-	if err := BytesFrom(g, c.Set, r.Calibrate); err != nil {
+	if err := c.Pixels(c.Set, r.Calibrate); err != nil {
 		return nil, err
 	}
 	if c.Floats = c.Set.Floats; c.Floats && p.Range == 0 {
@@ -479,16 +479,11 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	return s, nil
 }
 
-// BytesFrom rejects floats if the network's input are bytes.
-func BytesFrom(g *graph.Graph, s *images.Set, path string) error {
-	if g.Bytes && s.Floats {
+// Pixels rejects pictures if the bundle accepts floats only, and floats if the network's input are bytes.
+func (i *Info) Pixels(s *images.Set, path string) error {
+	if i.Bytes && s.Floats {
 		return fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", path, ErrRecipe)
 	}
-	return nil
-}
-
-// Pixels rejects pictures if the bundle accepts floats only.
-func (i *Info) Pixels(s *images.Set, path string) error {
 	if i.Floats && !s.Floats && len(i.Preprocess.Mean)+len(i.Preprocess.Std) == 0 {
 		return fmt.Errorf("%s: %w: the network was calibrated with floats, so nothing says how pixels become its input; compile it with --mean and --std", path, images.ErrPreprocess)
 	}

@@ -217,7 +217,15 @@ func TestEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := evaluate.Run(t.Context(), g, b, nil, set, nil, nil)
+	from, err := r.Calibration(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := from.Quantise(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +246,7 @@ func TestEvaluate(t *testing.T) {
 		}
 		return out, nil
 	}
-	if rep, err = evaluate.Run(t.Context(), g, b, nil, set, wrong, nil); err != nil {
+	if rep, err = evaluate.Run(t.Context(), g, q, b, nil, set, wrong, nil); err != nil {
 		t.Fatal(err)
 	}
 	if x := rep.Exits[1]; *x.Onnxruntime != 0.25 || !(*x.WorstOracle > 0.1) {
@@ -304,6 +312,33 @@ func TestNotes(t *testing.T) {
 		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation, Dims: c.dims}}}
 		if notes := strings.Join(one.Notes(g, nil), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
 			t.Errorf("%+v: %q", c, notes)
+		}
+	}
+}
+
+// A bundle remembers that its network's input are bytes, and refuses floats wherever it is run.
+func TestBytesAreRemembered(t *testing.T) {
+	r := own(home(t))
+	r.Mean, r.Std = nil, nil
+	g, err := r.Graph(configs.Design{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g.Bytes = range []bool{false, true} {
+		from, err := r.Calibration(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.MakeFrom(g, from, mustLoad(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := recipe.Of(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.Pixels(&images.Set{Floats: true}, "x.npy"); i.Bytes != g.Bytes || (err != nil) != g.Bytes {
+			t.Errorf("bytes %v: remembered %v, floats: %v", g.Bytes, i.Bytes, err)
 		}
 	}
 }

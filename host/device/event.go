@@ -52,8 +52,8 @@ type ResumePoint struct {
 // ExitResult is what one request showed at one exit.
 type ExitResult struct {
 	Exit       int
-	Class      int
-	Confidence float32   // softmax top-1, of one logit its sigmoid
+	Class      int       // -1: the exit is no classifier
+	Confidence float32   // bundle.ConfidenceAt
 	Logits     []float32 // where the exit is a classifier's
 	Raw        []int16   // logits as the hardware left them, where it works in int16
 	Tensors    []Tensor  // what else the exit gives, or all of it where it is no classifier's

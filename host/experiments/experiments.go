@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -64,27 +63,6 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 		}
 	}
 	return len(exits) - 1
-}
-
-// Confidence is device.Confidence of logits that are floats.
-func Confidence(logits []float32) (int, float32) {
-	best := 0
-	if len(logits) == 1 { // a binary classifier
-		if logits[0] >= 0 {
-			best = 1
-		}
-		return best, float32(1 / (1 + math.Exp(-math.Abs(float64(logits[0])))))
-	}
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	sum := 0.0
-	for _, v := range logits {
-		sum += math.Exp(float64(v) - float64(logits[best]))
-	}
-	return best, float32(1 / sum)
 }
 
 // Service is serial's mean service time in ns for the images at theta, by the table: its capacity is

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -141,6 +143,57 @@ func TestCosimRun(t *testing.T) {
 	for i := range cycles[0] {
 		if cycles[0][i] != cycles[1][i] {
 			t.Errorf("launch %d took %d cycles, in another process %d", i, cycles[0][i], cycles[1][i])
+		}
+	}
+}
+
+// What enlarges maps has no operator of the hardware of its own (dse/onnx/upsample.go): its layers compute what the golden
+// executor does.
+func TestCosimUpsample(t *testing.T) {
+	c, design := openTestCosim(t, CosimOpts{DRAMBytes: 4 << 20, Base: 1 << 32})
+	d, err := New(c, Opts{ClockHz: int64(design.ClockMHz * 1e6)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeDriver(t, d) })
+	if d.Build().Stub { // computes nothing
+		return
+	}
+	for i, name := range []string{"resize_nearest", "resize_linear", "upsample", "transposed", "depth_to_space"} {
+		r := recipe.Recipe{Network: filepath.Join("..", "..", "dse", "onnx", "testdata", "ops", name+".onnx"), Seed: 35}
+		b, err := r.Make(design)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		p, err := golden.New(b)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := d.Load(t.Context(), b); err != nil {
+			t.Fatal(name, err)
+		}
+		n, rng, id := &b.Network, rand.New(rand.NewPCG(35, uint64(i))), device.RequestID(i+1)
+		in := make([]int16, n.InH*n.InW*n.InC)
+		for k := range in {
+			in[k] = int16(rng.Uint32())
+		}
+		want, err := p.Run(in)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := d.Admit(t.Context(), n.Name, id, device.InWords(in)); err != nil {
+			t.Fatal(name, err)
+		}
+		rep, err := d.Run(t.Context(), &device.Launch{
+			ID: device.LaunchID(id), Network: n.Name, Last: len(n.Exits) - 1, Requests: []device.RequestID{id}, Theta: []float32{2},
+		})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for x, e := range rep.Results[0].Exits {
+			if len(want[x]) < 4 || !slices.Equal(e.Raw, want[x]) {
+				t.Errorf("%s, exit %d: the hardware's %d numbers are not the %d of golden", name, x, len(e.Raw), len(want[x]))
+			}
 		}
 	}
 }

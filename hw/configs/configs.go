@@ -179,6 +179,29 @@ func Parse(file string, text []byte) (Design, error) {
 	if err != nil {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
+	// Types first: the library's own text would not name the key.
+	var keys, dram map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return Design{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if n, ok := keys["dram"]; ok && n.Tag == "!!map" {
+		if err := n.Decode(&dram); err != nil {
+			return Design{}, fmt.Errorf("%s: dram: %w", file, err)
+		}
+	}
+	at := func(key string) (n yaml.Node, ok bool) {
+		if sub, nested := strings.CutPrefix(key, "dram."); nested {
+			n, ok = dram[sub]
+			return n, ok
+		}
+		n, ok = keys[key]
+		return n, ok
+	}
+	for _, k := range tags {
+		if n, ok := at(k.key); ok && !slices.Contains(k.tags, n.Tag) {
+			return Design{}, fmt.Errorf("%s:%d: %s: expected %s, found %s %q", file, n.Line, k.key, kinds(k.tags), strings.TrimPrefix(n.Tag, "!!"), n.Value)
+		}
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	switch err := dec.Decode(&d); {
@@ -190,26 +213,9 @@ func Parse(file string, text []byte) (Design, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Design{}, fmt.Errorf("%s: expected one YAML document", file)
 	}
-	var keys, dram map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &keys); err != nil {
-		return Design{}, fmt.Errorf("%s: %w", file, err)
-	}
-	if n, ok := keys["dram"]; ok {
-		if err := n.Decode(&dram); err != nil {
-			return Design{}, fmt.Errorf("%s: dram: %w", file, err)
-		}
-	}
 	for _, k := range tags {
-		n, ok := keys[k.key]
-		if sub, nested := strings.CutPrefix(k.key, "dram."); nested {
-			n, ok = dram[sub]
-		}
-		switch {
-		case !ok && !k.optional:
+		if _, ok := at(k.key); !ok && !k.optional {
 			return Design{}, fmt.Errorf("%s: key %q is missing", file, k.key)
-		case ok && !slices.Contains(k.tags, n.Tag):
-			return Design{}, fmt.Errorf("%s:%d: %s: expected %s, found %s %q",
-				file, n.Line, k.key, strings.Join(k.tags, " or "), n.Tag, n.Value)
 		}
 	}
 	if d.Type == "int16" {
@@ -219,6 +225,12 @@ func Parse(file string, text []byte) (Design, error) {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return d, nil
+}
+
+// kinds names YAML types in words.
+func kinds(tags []string) string {
+	words := map[string]string{"!!str": "text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "keys"}
+	return words[tags[len(tags)-1]]
 }
 
 // FieldError names a parameter that is out of range.

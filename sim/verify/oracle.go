@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
 )
@@ -80,7 +81,7 @@ func ReadOracle(r io.Reader, images, exits int) ([][]device.ExitResult, error) {
 			if err := binary.Read(r, binary.LittleEndian, logits); err != nil {
 				return nil, fmt.Errorf("exit %d, image %d: %w", x, i, err)
 			}
-			class, conf := experiments.Confidence(logits)
+			class, conf := bundle.ConfidenceBy("", logits)
 			out[i] = append(out[i], device.ExitResult{Exit: x, Class: class, Confidence: conf})
 		}
 	}

@@ -53,7 +53,8 @@ Example: dse bench-npu --config zc706 --bandwidth 15.3,28 --clock 81 --law`
 
 type npuRow struct {
 	Network   string         `json:"network"`
-	Board     string         `json:"board"`
+	Config    string         `json:"config"`
+	Board     string         `json:"board"` // "": simulated only
 	Bandwidth float64        `json:"bytes_per_cycle"`
 	ClockMHz  float64        `json:"clock_mhz"`
 	GBps      float64        `json:"dram_gb_per_s"`
@@ -152,14 +153,14 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
-		fmt.Fprintf(w, "\nbackbone, by the law of cycles (estimated)\nboard\tMHz\tGB/s\tns\tB\tMcycles\tframes/s\t\n")
+		fmt.Fprintf(w, "\nbackbone, by the law of cycles (estimated)\nconfig\tMHz\tGB/s\tns\tB\tMcycles\tframes/s\t\n")
 		for _, r := range d.Rows {
-			fmt.Fprintf(w, "%s\t%g\t%.2f\t%.0f\t%d\t%.2f\t%.1f\t\n", r.Board, r.ClockMHz, r.GBps, r.NS, r.Batch, float64(r.Law)/1e6, r.Frames)
+			fmt.Fprintf(w, "%s\t%g\t%.2f\t%.0f\t%d\t%.2f\t%.1f\t\n", r.Config, r.ClockMHz, r.GBps, r.NS, r.Batch, float64(r.Law)/1e6, r.Frames)
 		}
 		return w.Flush()
 	}
 	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated); stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
-	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\tframes/s\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
+	fmt.Fprintf(w, "config\tbytes/cycle\tB\tMcycles\tframes/s\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
 	if len(d.Rows) > 0 {
 		for _, p := range d.Rows[0].Published {
 			fmt.Fprintf(w, "%s, %s law\t", p.Scheme, p.Law)
@@ -168,7 +169,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	fmt.Fprintln(w)
 	for _, r := range d.Rows {
 		share := func(n uint64) float64 { return 100 * float64(n) / float64(r.Cycles) }
-		fmt.Fprintf(w, "%s\t%g\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", r.Board, r.Bandwidth, r.Batch, float64(r.Cycles)/1e6, r.Frames, 100*r.Util,
+		fmt.Fprintf(w, "%s\t%g\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", r.Config, r.Bandwidth, r.Batch, float64(r.Cycles)/1e6, r.Frames, 100*r.Util,
 			share(r.Stalls.Weights), share(r.Stalls.Activations), share(r.Stalls.Drain), share(r.Stalls.Depth),
 			100*r.Util*float64(r.Cycles)/float64(r.Roofline))
 		for _, p := range r.Published {
@@ -254,7 +255,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	}
 	for _, batch := range c.Batch {
 		r := npuRow{
-			Network: c.Network, Board: d.Board, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, Roofline: roofline(d, b, batch),
+			Network: c.Network, Config: d.Name, Board: d.Board, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, Roofline: roofline(d, b, batch),
 			ClockMHz: d.ClockMHz, GBps: d.DRAM.BytesPerCycle * d.ClockMHz / 1e3, NS: 1e3 * float64(d.DRAM.LatencyCycles) / d.ClockMHz,
 		}
 		r.Goal, r.Published = r.Roofline*10/9, paper[batch]

@@ -85,10 +85,7 @@ func (c *evaluation) images(g *graph.Graph, from *recipe.Calibration) (set *imag
 	if c.Evaluate == "" {
 		return nil, nil
 	}
-	if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
-		return nil, err
-	}
-	return set, recipe.BytesFrom(g, set, c.Evaluate)
+	return from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated})
 }
 
 // Run compiles a network and writes its bundle.
@@ -99,6 +96,9 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	d, r, g, from, err := c.open()
 	if err != nil {
 		return err
+	}
+	if err := d.OwnName(); err != nil { // no device could be built that takes the bundle
+		return fmt.Errorf("%s: %w", c.Config, err)
 	}
 	set, err := c.images(g, from) // opened before the work, so that errors in them are reported at once
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gr
 	}
 	doc, err := c.document(e, b, q, from)
 	if err == nil && set != nil {
-		doc.Evaluation, err = c.evaluate(e, r, g, b, nil, set)
+		doc.Evaluation, err = c.evaluate(e, r, g, q, b, nil, set)
 	}
 	return b, doc, err
 }
@@ -177,11 +177,15 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if doc.Int8, err = evaluate.Layers(n, from.Set.Len(), from.Set.Image); err != nil || set == nil {
 		return b, doc, err
 	}
-	beside, err := r.MakeFrom(g, from, d.Typed("int16"))
+	q, err := from.Quantise(g)
 	if err != nil {
 		return nil, nil, err
 	}
-	if doc.Evaluation, err = c.evaluate(e, r, g, beside, &evaluate.Network8{Int8: n, Bundle: b}, set); err == nil {
+	beside, err := r.MakeOf(q, from, d.Typed("int16"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if doc.Evaluation, err = c.evaluate(e, r, g, q, beside, &evaluate.Network8{Int8: n, Bundle: b}, set); err == nil {
 		doc.Evaluation.Int8 = doc.Int8 // with it the rows of int8 are shown
 	}
 	return b, doc, err

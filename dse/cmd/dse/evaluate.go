@@ -74,25 +74,29 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	b, err := r.MakeFrom(g, from, d.Typed("int16"))
+	q, err := from.Quantise(g)
 	if err != nil {
 		return err
 	}
-	var q *evaluate.Network8
+	b, err := r.MakeOf(q, from, d.Typed("int16"))
+	if err != nil {
+		return err
+	}
+	var small *evaluate.Network8
 	var lost *evaluate.Int8
 	if c.Type == "int8" {
-		q = &evaluate.Network8{}
-		if q.Int8, lost, err = c.int8(g, from); err != nil {
+		small = &evaluate.Network8{}
+		if small.Int8, lost, err = c.int8(g, from); err != nil {
 			return err
 		}
 	}
 	doc := evaluateDoc{Header: newHeader("evaluate", c.Seed), Network: g.Name, Calibration: from.Text()}
-	if doc.Report, err = c.evaluate(e, r, g, b, q, set); err != nil {
+	if doc.Report, err = c.evaluate(e, r, g, q, b, small, set); err != nil {
 		return err
 	}
 	doc.Int8, doc.Notes = lost, from.Notes(g, set)
-	if q != nil {
-		doc.Notes = append(doc.Notes, q.Notes()...)
+	if small != nil {
+		doc.Notes = append(doc.Notes, small.Notes()...)
 	}
 	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
@@ -135,8 +139,8 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 	return q, lost, err
 }
 
-// evaluate runs the images through the golden executor, in int8 too unless q is nil, the float network and, if it is installed, onnxruntime.
-func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, q *evaluate.Network8, set *imageset.Set) (*evaluate.Report, error) {
+// evaluate runs the images through the golden executor, in int8 too unless it is nil, the float network and, if it is installed, onnxruntime.
+func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *evaluate.Network8, set *imageset.Set) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
 		python, err := zoo.Python()
@@ -177,7 +181,7 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *b
 	}
 	progress, ended := e.Progress("evaluate", set.Len())
 	defer ended()
-	return evaluate.Run(context.Background(), g, b, q, set, ask, progress)
+	return evaluate.Run(context.Background(), g, q, b, int8, set, ask, progress)
 }
 
 // modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes

@@ -36,7 +36,7 @@ type explainCmd struct {
 type explainLayer struct {
 	Name     string         `json:"name"`
 	Op       string         `json:"op"`
-	Post     string         `json:"post,omitempty"` // "product", "product with a pixel" or "curve", behind the sum
+	Post     string         `json:"post,omitempty"` // "product", "product with a pixel" or "curve", behind the sum; "copy": a pool of one pixel
 	R        int            `json:"R"`              // output pixels of one sample
 	P        int            `json:"P"`
 	C        int            `json:"C"`
@@ -250,9 +250,11 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
-// post is what a layer does behind its sum, "" where that is no more than a residual.
+// post is what a layer does behind its sum, "" where that is no more than a residual; a pool of one pixel copies.
 func post(g cost.Geom) string {
 	switch {
+	case g.Op == abi.OpMaxPool && g.KH == 1 && g.KW == 1:
+		return "copy"
 	case g.Broadcast():
 		return "product with a pixel"
 	case g.Product:
@@ -271,8 +273,12 @@ func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) er
 		if l.Post != "" {
 			op += ", " + l.Post
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, op, l.R, l.P, l.C, l.K, l.S,
-			l.TileB, l.TileRows, l.Time.Total, l.Util, l.Bound, l.Advice)
+		k, util := l.K, fmt.Sprintf("%.3f", l.Util)
+		if l.Op != abi.OpGEMM.String() { // not on the array
+			k, util = "-", "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%s\t%s\t%s\n", l.Name, op, l.R, l.P, l.C, k, l.S,
+			l.TileB, l.TileRows, l.Time.Total, util, l.Bound, l.Advice)
 	}
 	if err := w.Flush(); err != nil {
 		return err

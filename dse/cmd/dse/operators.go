@@ -114,6 +114,9 @@ func (doc *operatorsDoc) missing(to io.Writer) {
 func (doc *operatorsDoc) print(to io.Writer) error {
 	if len(doc.Networks) == 0 {
 		for _, op := range doc.Supported {
+			if onnx.NeedsPost(op) {
+				op += " (designs with post: true)"
+			}
 			fmt.Fprintln(to, op)
 		}
 	}

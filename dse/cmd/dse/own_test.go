@@ -14,10 +14,12 @@ import (
 	"testing"
 	"unicode"
 
+	yaml "go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // ownModel writes a model with one input "x" and one output, the last node's; a dimension of 0 is open.
@@ -438,6 +440,31 @@ func TestBytesFromFloats(t *testing.T) {
 		code, _, stderr := call("compile", "--network", path, "--config", "tiny", use, ownImages(t, 4, 4, 4, 1), "--out", filepath.Join(t.TempDir(), "own.sluice"))
 		if code != cli.Input || !strings.Contains(stderr, "the network's input are bytes; give it pictures") {
 			t.Errorf("%s: status %d: %s", use, code, stderr)
+		}
+	}
+}
+
+// A copy of a configuration with other parameters needs a name of its own: builds and devices of the two go by it. A mere
+// copy is the same design.
+func TestCompileOwnName(t *testing.T) {
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct{ ring, code int }{"tiny": {1, cli.OK}, "mine": {2, cli.OK}, "tiny changed": {2, cli.Input}} {
+		c := d
+		c.Name, c.WRingBeats = strings.Fields(name)[0], d.WRingBeats*want.ring
+		text, err := yaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := filepath.Join(t.TempDir(), "other.yaml")
+		if err := os.WriteFile(config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := call("compile", "--network", "tiny", "--config", config, "--out", filepath.Join(t.TempDir(), "own.sluice"))
+		if code != want.code || code == cli.Input && !strings.Contains(stderr, config+": name: expected one of its own") {
+			t.Errorf("%s: exit code %d, expected %d\n%s", name, code, want.code, stderr)
 		}
 	}
 }

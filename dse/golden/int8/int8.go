@@ -46,13 +46,14 @@ type end struct {
 	l           *quant.Layer8
 	zero        int64 // of the output
 	least, most int64 // codes that do not saturate
+	front       *quant.Front
 	beyond      atomic.Int64
 }
 
 func (e *end) set(n *quant.Int8, i int) {
 	node := &n.Graph.Nodes[i]
 	c := n.Maps[node.Output]
-	*e = end{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64}
+	*e = end{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64, front: n.Front(i)}
 	if lo, hi := c.Bounds(); e.l.Curve == nil { // a curve saturates at codes by itself
 		if math.RoundToEven(float64(node.ClampLo)/c.Step)+float64(c.Zero) < float64(lo) {
 			e.least = int64(lo)
@@ -75,7 +76,10 @@ func (e *end) half(t int64) int64 {
 // code is clamp(t + zero), or clamp(curve(sat16(t))).
 func (e *end) code(t int64) int16 {
 	if e.l.Curve != nil {
-		t = int64(e.l.Curve.At(int16(e.half(t))))
+		if e.front.Saturates(math.Ldexp(float64(t), -e.l.Mid)) {
+			e.beyond.Add(1)
+		}
+		t = int64(e.l.Curve.At(golden.Saturate(t)))
 	} else {
 		t += e.zero
 	}

@@ -333,8 +333,14 @@ func defined(n *quant.Int8, maps [][]int16, i, e int) (code, beyond int64) {
 	}
 	to := n.Maps[node.Output]
 	if l.Curve != nil {
-		t := min(max(v, math.MinInt16), math.MaxInt16)
-		return min(max(int64(l.Curve.At(int16(t))), int64(l.Lo)), int64(l.Hi)), beyond + min(max(v-t, t-v), 1)
+		// What 16 bits or the codes cut off counts where the function's value there is more than a step off.
+		t, ends := min(max(v, math.MinInt16), math.MaxInt16), [2]float64{to.Value(to.Code(math.Inf(-1))), to.Value(to.Code(math.Inf(1)))}
+		at := func(t int64) float64 { return node.Function.At(math.Ldexp(float64(t), -l.Mid)) }
+		clamp := func(y float64) float64 { return min(max(y, float64(node.ClampLo)), float64(node.ClampHi)) }
+		if math.Abs(clamp(at(v))-clamp(min(max(at(t), ends[0]), ends[1]))) > to.Step {
+			beyond++
+		}
+		return min(max(int64(l.Curve.At(int16(t))), int64(l.Lo)), int64(l.Hi)), beyond
 	}
 	lo, hi := to.Bounds()
 	if v += int64(to.Zero); v < int64(lo) && math.RoundToEven(float64(node.ClampLo)/to.Step) < float64(lo-to.Zero) ||

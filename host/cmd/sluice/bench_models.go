@@ -96,7 +96,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 	for i, exits := range set.Exits {
 		var x fluid.Image
 		for _, e := range exits {
-			x.Confidence, x.Right = append(x.Confidence, e.Confidence), append(x.Right, e.Class == im.Labels[i])
+			x.Confidence, x.Right = append(x.Confidence, e.Confidence), append(x.Right, e.Class >= 0 && e.Class == im.Labels[i])
 		}
 		sh.images = append(sh.images, x)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
@@ -24,7 +25,7 @@ type classifyCmd struct {
 	Bundle string    `arg:"" help:"Bundle, as dse compile writes it."`
 	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG, PNG, WebP or BMP files; or one folder, .npy or IDX file of images."`
 	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
-	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
+	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1, of one logit its sigmoid, or what --exits named when the bundle was compiled): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
 	Top    int       `default:"3" help:"Number of classes to show for each image."`
 	N      int       `default:"100" short:"n" help:"Most images to take from a folder or an array."`
 	JSON   bool      `name:"json" help:"Print JSON."`
@@ -43,14 +44,19 @@ Example:
 
 type classified struct {
 	Image string      `json:"image"`
-	Class int         `json:"class"`
-	Name  string      `json:"name"` // "" where the bundle has none
+	Class int         `json:"class"` // -1 where the exit is no classifier
+	Name  string      `json:"name"`  // "" where the bundle has none
 	Label *int        `json:"label"`
 	Exit  string      `json:"exit"`
 	Conf  float64     `json:"confidence"`
-	Ns    int64       `json:"ns"` // on the device, alone
+	By    string      `json:"confidence_by"` // its measure
+	Ns    int64       `json:"ns"`            // on the device, alone
 	Top   []classProb `json:"top"`
+	// Values are the numbers of an exit that is no classifier, as far as valuesMost.
+	Values []float32 `json:"values,omitempty"`
 }
+
+const valuesMost = 1000
 
 type classProb struct {
 	Class int     `json:"class"`
@@ -103,7 +109,9 @@ func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.P
 			t.Name = p.info.Classes[t.Class]
 		}
 	}
-	got.Name = got.Top[0].Name
+	if len(got.Top) > 0 {
+		got.Name = got.Top[0].Name
+	}
 	if set.Labels != nil {
 		got.Label = &set.Labels[i]
 	}
@@ -216,24 +224,50 @@ func (c *classifyCmd) one(
 		if raw == nil {
 			raw = want[s]
 		}
-		out.Class, out.Exit, out.Conf, out.Top = x.Class, b.Network.Exits[s].Name, float64(x.Confidence), top(raw, &b.Network.Exits[s], c.Top)
+		exit := &b.Network.Exits[s]
+		out.Class, out.Exit, out.Conf, out.By = x.Class, exit.Name, float64(x.Confidence), measure(exit)
+		if out.Top = top(exit, raw, c.Top); out.Top == nil {
+			out.Values = exit.Logits(raw[:min(len(raw), valuesMost)])
+		}
 		return out, differs, nil
 	}
 	return nil, false, errors.New("no exit takes it")
 }
 
-// top are the n most probable classes by softmax, or of one logit by its sigmoid.
-func top(raw []int16, e *bundle.Exit, n int) []classProb {
-	logits := e.Logits(raw)
+// measure names how sure an exit is.
+func measure(e *bundle.Exit) string {
+	switch {
+	case e.Confidence != "":
+		return e.Confidence
+	case e.Classes == 1:
+		return graph.Sigmoid
+	}
+	return graph.Softmax
+}
+
+// top are the n most probable classes by softmax, of one logit by its sigmoid, of labels that do not exclude each other
+// each by its own; none of an exit that is no classifier.
+func top(e *bundle.Exit, raw []int16, n int) []classProb {
+	by := measure(e)
+	if by == graph.NoClass {
+		return nil
+	}
 	if len(raw) == 1 {
 		class, p := bundle.ConfidenceAt(&bundle.Exit{Frac: e.Frac, Codes: e.Codes}, raw)
 		return []classProb{{Class: class, Prob: float64(p)}, {Class: 1 - class, Prob: 1 - float64(p)}}[:min(n, 2)]
 	}
-	all, sum, most := make([]classProb, len(raw)), 0., slices.Max(logits)
+	logits := e.Logits(raw)
+	all, sum, most := make([]classProb, len(raw)), 0., float64(slices.Max(logits))
 	for i, v := range logits {
-		p := math.Exp(float64(v) - float64(most))
+		p := math.Exp(float64(v) - most)
+		if by == graph.Sigmoid {
+			p = 1 / (1 + math.Exp(-float64(v)))
+		}
 		all[i] = classProb{Class: i, Prob: p}
 		sum += p
+	}
+	if by == graph.Sigmoid {
+		sum = 1
 	}
 	slices.SortStableFunc(all, func(a, b classProb) int { return cmp.Compare(b.Prob, a.Prob) })
 	all = all[:min(n, len(all))]
@@ -259,7 +293,7 @@ func shorten(all []classified) func(path string) string {
 
 func (c *classifyCmd) print(e *cli.Env, d *classifyDoc) error {
 	fmt.Fprintf(e.Stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
-	t := report.Table{Head: []string{"image", "class", "exit", "time", "likely"}}
+	t := report.Table{Head: []string{"image", "class", "exit", "sure", "time", "likely"}}
 	right, labelled := 0, 0
 	short := shorten(d.Images)
 	for _, x := range d.Images {
@@ -273,8 +307,15 @@ func (c *classifyCmd) print(e *cli.Env, d *classifyDoc) error {
 		for _, c := range x.Top {
 			likely = append(likely, fmt.Sprintf("%s %s", name(c), report.Percent(c.Prob)))
 		}
-		t.Add(short(x.Image), name(x.Top[0]), x.Exit, report.Ns(x.Ns), strings.Join(likely, ", "))
-		if x.Label != nil {
+		for _, v := range x.Values[:min(len(x.Values), c.Top)] {
+			likely = append(likely, fmt.Sprintf("%.4g", v))
+		}
+		class, sure := "-", "-"
+		if x.Class >= 0 {
+			class, sure = name(classProb{Class: x.Class, Name: x.Name}), report.Percent(x.Conf)+" "+x.By
+		}
+		t.Add(short(x.Image), class, x.Exit, sure, report.Ns(x.Ns), strings.Join(likely, ", "))
+		if x.Label != nil && x.Class >= 0 {
 			if labelled++; *x.Label == x.Class {
 				right++
 			}

@@ -310,7 +310,7 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.Confidence(logits[x.Tensor])
+					class, conf := bundle.ConfidenceBy(g.ConfidenceOf(j), logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}

@@ -356,7 +356,7 @@ func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult,
 		r := &res.Records[i]
 		d.Results = append(d.Results, resultDoc{r.ID, r.Exit, r.Class, r.Logits, r.Ending})
 		img := s.Image(r.ID)
-		if r.Exit < 0 || im.Labels[img] < 0 {
+		if r.Exit < 0 || r.Class < 0 || im.Labels[img] < 0 {
 			continue
 		}
 		n++

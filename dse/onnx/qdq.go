@@ -308,7 +308,7 @@ func (c *call) quantize() error {
 // carried is the scale that a layer's output has since its inputs have it.
 func (f *fused) carried(l *layer) *graph.Scale {
 	switch l.kind {
-	case maxPool, pick, concat, clamp:
+	case maxPool, reshape, pick, concat, clamp:
 	default:
 		return nil
 	}

@@ -198,6 +198,25 @@ func TestQuantisedTwice(t *testing.T) {
 	}
 }
 
+// A map that is only moved keeps its scale, however the pixels are woven.
+func TestQuantisedMoves(t *testing.T) {
+	b := quantised().tensor(&onnxpb.TensorProto{Name: proto.String("twice"), DataType: proto.Int32(typeFloat), Dims: []int64{4}, FloatData: []float32{1, 1, 2, 2}})
+	b.op("Resize", "r", in("y", "", "twice"), stringAttr("coordinate_transformation_mode", "asymmetric"), stringAttr("nearest_mode", "floor"))
+	b.op("QuantizeLinear", "rq", in("r", "sy", "zy")).op("DequantizeLinear", "rd", in("rq", "sy", "zy"))
+	g, err := b.outputs("rd").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range g.Nodes {
+		if s := g.Scales[n.Output]; s != (graph.Scale{Step: 0.25, Zero: 0}) {
+			t.Errorf("%s has the scale %v, expected the file's", n.Name, s)
+		}
+	}
+	if len(g.Nodes) < 2 {
+		t.Errorf("%d layers, expected that pixels are moved", len(g.Nodes))
+	}
+}
+
 // Weights keep the steps of their codes through what moves them, through signs and through one factor of all inputs; where
 // the file has codes and no one step remains for a channel, it is 0.
 func TestQuantisedWeights(t *testing.T) {

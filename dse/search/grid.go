@@ -47,7 +47,7 @@ func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err
 	}
-	if err := template.Elaborates(); err != nil {
+	if err := errors.Join(template.Elaborates(), template.Built()); err != nil {
 		return Grid{}, fmt.Errorf("template: %w", err)
 	}
 	g := Grid{

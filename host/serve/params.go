@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"strconv"
 	"time"
 
@@ -191,8 +192,9 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	switch {
 	case in.Datatype == "UINT8" && m.pixels == nil:
 		return nil, refuse(Invalid, "%s: input %q is of UINT8, and the bundle does not say how pixels become values: expected FP32, or INT16", r.Model, in.Name)
-	case !slices.Contains(inputTypes(), in.Datatype):
-		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), UINT8 (pixels), or INT16 (elements, %s)", r.Model, in.Name, in.Datatype, m.net.Scale())
+	case !slices.Contains(inputTypes(), in.Datatype) || in.Datatype == "INT8" && m.net.Type() != "int8":
+		own := strings.ToUpper(m.net.Type())
+		return nil, refuse(Invalid, "%s: input %q is of %s: expected FP32 (values), UINT8 (pixels), or %s (elements, %s)", r.Model, in.Name, in.Datatype, own, m.net.Scale())
 	}
 	if len(in.Data) != n*each*size {
 		return nil, refuse(Invalid, "%s: input %q of %s with the shape %v has %d bytes: expected %d", r.Model, in.Name, in.Datatype, in.Shape, len(in.Data), n*each*size)

@@ -45,9 +45,9 @@ func elements(shape []int64) int {
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
 
 // inputTypes are the datatypes that inputs may have.
-func inputTypes() []string { return []string{"FP32", "UINT8", "INT16"} }
+func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 
-// toWords are values as the network's elements, saturated; cut tells whether some were. INT16 has elements already.
+// toWords are values as the network's elements, saturated; cut tells whether some were. INT16 and INT8 have elements already.
 // Bytes have their values in pixels, 256 a channel.
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
@@ -56,6 +56,9 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 		switch datatype {
 		case "INT16":
 			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
+			continue
+		case "INT8":
+			out[i] = int16(int8(data[i]))
 			continue
 		case "UINT8":
 			v = float64(pixels[(i*256+int(data[i]))%len(pixels)])
@@ -69,7 +72,7 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 		out[i], over = net.Element(v)
 		cut = cut || over
 	}
-	if datatype == "INT16" {
+	if datatype == "INT16" || datatype == "INT8" {
 		return out, false, net.Holds(out)
 	}
 	return out, cut, nil
@@ -135,10 +138,13 @@ func appendNumber(out []byte, datatype string, v json.Number) ([]byte, error) {
 			return nil, fmt.Errorf("%s is no UINT8", v)
 		}
 		return append(out, byte(i)), nil
-	case "INT16":
-		i, err := strconv.ParseInt(v.String(), 10, 16)
+	case "INT16", "INT8":
+		i, err := strconv.ParseInt(v.String(), 10, 8*sizeOf(datatype))
 		if err != nil {
-			return nil, fmt.Errorf("%s is no INT16", v)
+			return nil, fmt.Errorf("%s is no %s", v, datatype)
+		}
+		if datatype == "INT8" {
+			return append(out, byte(i)), nil
 		}
 		return binary.LittleEndian.AppendUint16(out, uint16(i)), nil
 	}

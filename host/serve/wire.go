@@ -122,6 +122,13 @@ func contents(name, datatype string, c *oip.InferTensorContents) ([]byte, error)
 			}
 			out = binary.LittleEndian.AppendUint16(out, uint16(v))
 		}
+	case "INT8":
+		for _, v := range c.GetIntContents() {
+			if v != int32(int8(v)) {
+				return nil, refuse(Invalid, "input %q: %d is no INT8", name, v)
+			}
+			out = append(out, byte(v))
+		}
 	default:
 		return nil, refuse(Invalid, "input %q is of %s: expected one of %v", name, datatype, inputTypes())
 	}

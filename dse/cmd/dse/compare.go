@@ -82,7 +82,7 @@ func (c *compareDesign) load(config, mapping, board string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Elaborates(); err != nil {
+	if err := errors.Join(d.Elaborates(), d.Built()); err != nil {
 		return fmt.Errorf("%s cannot be built: %w", config, err)
 	}
 	*c = compareDesign{Design: d, Mapping: mapping}

@@ -26,7 +26,7 @@ import (
 type evaluateCmd struct {
 	source
 	evaluation
-	Type string   `default:"int16" enum:"int16,int8" help:"int8: also what the network loses with weights and maps of 8 bits, by exit and layer. A quantised (QDQ) file's own scales are taken, others come from the calibration."`
+	Type string   `default:"" enum:",int16,int8" help:"int16, int8 (default: the configuration's). int8: also what the network loses with weights and maps of 8 bits, by exit and layer. A quantised (QDQ) file's own scales are taken, others come from the calibration."`
 	Mix  *float64 `placeholder:"PERCENT" help:"With int8: keep as many layers in int16 as it takes for at most so many per cent of the calibration's images to get another class than in float, at every exit."`
 	Out  string   `placeholder:"FILE" help:"Write the figures there as JSON too."`
 }
@@ -53,8 +53,6 @@ func (c *evaluateCmd) check() error {
 	switch {
 	case c.Evaluate == "":
 		return usage("--evaluate names the images to evaluate on; it is missing")
-	case c.Mix != nil && c.Type != "int8":
-		return usage("--mix is about layers in int8: it needs --type int8")
 	case c.Mix != nil && !(*c.Mix >= 0 && *c.Mix <= 100):
 		return usage("--mix %v: expected 0 to 100 per cent", *c.Mix)
 	}
@@ -69,6 +67,12 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	d, r, g, from, err := c.open()
 	if err != nil {
 		return err
+	}
+	if c.Type == "" && d.Int8() {
+		c.Type = "int8"
+	}
+	if c.Mix != nil && c.Type != "int8" {
+		return usage("--mix is about layers in int8: it needs --type int8, or a configuration of that type")
 	}
 	set, err := c.images(g, from)
 	if err != nil {

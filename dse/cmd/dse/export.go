@@ -75,7 +75,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 		Macros: macros(d), Resources: est, Used: est.Utilisation(b), Layers: []any{}, Infeasible: []string{},
 	}
 	doc.Calibration = calibration(b.Family)
-	if err := errors.Join(d.Elaborates(), est.Check(b)); err != nil {
+	if err := errors.Join(d.Elaborates(), d.Built(), est.Check(b)); err != nil {
 		doc.Infeasible = append(doc.Infeasible, strings.Split(err.Error(), "\n")...)
 		if err := e.Document(doc, "", e.JSON); err != nil {
 			return err

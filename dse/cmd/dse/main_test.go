@@ -133,6 +133,28 @@ func TestCompileInt8(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
 	}
+	// the same design as a configuration: evaluated in int8; what only knows int16 refuses it
+	text, err := os.ReadFile("../../../hw/configs/run.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "run8.yaml")
+	if err := os.WriteFile(config, []byte(strings.Replace(string(text), "name: run\n", "name: run8\ntype: int8\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := call("evaluate", "--network", "tiny", "--config", config, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int8 ") {
+		t.Errorf("exit code %d, expected rows of int8: %s%s", code, stdout, stderr)
+	}
+	for _, args := range [][]string{
+		{"explain", "--network", "tiny", "--config", config},
+		{"compare", "--network", "tiny", "--a", config, "--b", "run"},
+		{"sweep", "--network", "tiny", "--board", "zc706", "--template", config, "--tp", "4", "--tc", "8"},
+		{"export", "--board", "zc706", "--point", "256,8,32", "--template", config, "--out", filepath.Join(dir, "point.yaml")},
+	} {
+		if code, stdout, stderr := call(args...); code == cli.OK || !strings.Contains(stderr+stdout, "computes in int8 yet") {
+			t.Errorf("dse %s: exit code %d: %s, expected that nothing is built in int8", args[0], code, stderr)
+		}
+	}
 }
 
 // Another clock keeps the DRAM's GB/s and ns. At half the clock the array waits less for memory, so it is slower by

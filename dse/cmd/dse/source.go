@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
@@ -40,6 +42,9 @@ func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	d, r, g, from, err := s.open()
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := d.Built(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", s.Config, err)
 	}
 	q, err := from.Quantise(g)
 	if err != nil {

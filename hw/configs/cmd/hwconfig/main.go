@@ -100,6 +100,8 @@ func (o *options) print(path string) ([]byte, error) {
 	switch {
 	case o.whole:
 		err = errors.Join(d.Elaborates(), d.Built(), folded(d))
+	case o.verilator:
+		err = d.Built()
 	case o.cpp:
 		err = d.ForHLS()
 	}

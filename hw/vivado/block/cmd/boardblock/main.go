@@ -51,6 +51,9 @@ func run(args []string, stderr io.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.Built(); err != nil {
+		return nil, fmt.Errorf("%s: %w", args[2], err)
+	}
 	if args[0] != "manifest" {
 		// do not spend hours of Vivado on what cannot fit
 		e := resource.Of(b, d)

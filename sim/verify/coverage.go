@@ -71,9 +71,12 @@ func NewCoverage(designs []configs.Design) *Coverage {
 			c.bin(covOps, op.String())
 		}
 	}
-	post := slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Post })
+	option := map[string]func(configs.Design) bool{
+		"Curve": func(d configs.Design) bool { return d.Post }, "Product": func(d configs.Design) bool { return d.Post },
+		"In8": configs.Design.Int8, "Out8": configs.Design.Int8, "Res8": configs.Design.Int8,
+	}
 	for _, f := range descFlags() {
-		if post || f != "Curve" && f != "Product" {
+		if has := option[f]; has == nil || slices.ContainsFunc(designs, has) {
 			c.bin(covFlags, f)
 		}
 	}

@@ -70,11 +70,11 @@ func (n *Network) Input(x []float32) []int16 {
 
 // Element is a value as an element of the input; cut tells that it was saturated.
 func (n *Network) Element(v float64) (element int16, cut bool) {
-	q := math.Round(math.Ldexp(v, n.InFrac))
-	lo, hi := float64(math.MinInt16), float64(math.MaxInt16)
+	var q, lo, hi float64
 	if n.Step != 0 {
-		q = math.RoundToEven(v/n.Step) + float64(n.Zero)
-		lo, hi = math.MinInt8, math.MaxInt8
+		q, lo, hi = math.RoundToEven(v/n.Step)+float64(n.Zero), math.MinInt8, math.MaxInt8
+	} else {
+		q, lo, hi = math.Round(math.Ldexp(v, n.InFrac)), math.MinInt16, math.MaxInt16
 	}
 	within := max(lo, min(hi, q))
 	return int16(within), q != within
@@ -82,8 +82,11 @@ func (n *Network) Element(v float64) (element int16, cut bool) {
 
 // Holds refuses elements of an input that the network's type does not have.
 func (n *Network) Holds(elements []int16) error {
+	if n.Step == 0 {
+		return nil // int16 has them all
+	}
 	for i, v := range elements {
-		if n.Step != 0 && int16(int8(v)) != v {
+		if int16(int8(v)) != v {
 			return fmt.Errorf("element %d is %d, a network in int8 has -128..127", i, v)
 		}
 	}

@@ -140,11 +140,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 
 // int16 compiles to 16 bits.
 func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
-	q, err := from.Quantise(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := r.MakeOf(q, from, d)
+	q, b, err := inInt16(r, g, from, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,11 +173,7 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if doc.Int8, err = evaluate.Layers(n, from.Set.Len(), from.Set.Image); err != nil || set == nil {
 		return b, doc, err
 	}
-	q, err := from.Quantise(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	beside, err := r.MakeOf(q, from, d.Typed("int16"))
+	q, beside, err := inInt16(r, g, from, d.Typed("int16"))
 	if err != nil {
 		return nil, nil, err
 	}

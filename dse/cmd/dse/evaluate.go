@@ -78,11 +78,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	q, err := from.Quantise(g)
-	if err != nil {
-		return err
-	}
-	b, err := r.MakeOf(q, from, d.Typed("int16"))
+	q, b, err := inInt16(r, g, from, d.Typed("int16"))
 	if err != nil {
 		return err
 	}

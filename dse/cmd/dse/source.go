@@ -37,6 +37,16 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
+// inInt16 is a network in int16, and its bundle.
+func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
+	q, err := from.Quantise(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := r.MakeOf(q, from, d)
+	return q, b, err
+}
+
 // measured compiles a source to a bundle, and measures the network's loss of precision in integers.
 func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	d, r, g, from, err := s.open()
@@ -46,11 +56,7 @@ func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	if err := d.Built(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", s.Config, err)
 	}
-	q, err := from.Quantise(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := r.MakeOf(q, from, d)
+	q, b, err := inInt16(r, g, from, d)
 	if err != nil {
 		return nil, nil, err
 	}

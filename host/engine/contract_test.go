@@ -509,16 +509,25 @@ func checkChips(t interface {
 // was stopped, resumed, ends as an undisturbed one; whatever the policy does that it may, whatever
 // fails, on one or several devices, where launches run through their exits or are begun at each.
 func TestContractHolds(t *testing.T) {
-	contractHolds(t, 4000, engine.Run)
+	stops, fails, besides := contractHolds(t, 4000, engine.Run)
+	least := 10
+	if testing.Short() { // a fifth of the cases
+		least = 1
+	}
+	if stops < 10*least || fails < least || besides == 0 {
+		t.Errorf("%d launches stopped, %d failures, %d ns beside another: too little to tell anything", stops, fails, besides)
+	}
 }
 
-// The same in real time, where a policy decides on what was, and devices go on meanwhile.
+// The same in real time, where a policy decides on what was, and devices go on meanwhile. What comes to
+// happen then is the machine's: a slow one may run no two launches side by side.
 func TestContractHoldsInRealTime(t *testing.T) {
-	contractHolds(t, 20_000, engine.Serve)
+	stops, fails, besides := contractHolds(t, 20_000, engine.Serve)
+	t.Logf("%d launches stopped, %d failures, %d ns beside another", stops, fails, besides)
 }
 
-func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.Config) (*engine.Result, error)) {
-	stops, fails, besides := 0, 0, int64(0)
+// It returns how many launches were stopped, how many failed, and how long two ran side by side.
+func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.Config) (*engine.Result, error)) (stops, fails int, besides int64) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -583,13 +592,7 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 			}
 		}
 	})
-	least := 10
-	if testing.Short() { // a fifth of the cases
-		least = 1
-	}
-	if stops < 10*least || fails < least || besides == 0 {
-		t.Errorf("%d launches stopped, %d failures, %d ns beside another: too little to tell anything", stops, fails, besides)
-	}
+	return stops, fails, besides
 }
 
 // timid launches on units of its own, stops what runs now and then, and resumes it.

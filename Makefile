@@ -213,11 +213,12 @@ qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFI
 
 # What runs on a board, on its processors: emulated, user mode (the simulator beside them is not). SLOW are minutes of
 # emulation that judge policies by many runs in virtual time, or compare texts: a native run shows it, and TestSchedulesAreTheStoredOnes that
-# arm decides alike. Nightly runs test-arm with EMULATED= instead.
+# arm decides alike; BOUNDED have bounds in seconds, of a native run. Nightly runs test-arm with EMULATED= instead.
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
 SLOW := ^(Test(Strait)?AnswersFollowFromTheState|TestGoodput.*|TestNobodyBeats.*|TestSameSeedSameBytes|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|TestLimitsChanged|FuzzFields)$$
-EMULATED ?= -short -skip '$(SLOW)'
+BOUNDED := ^(TestSubmittersStarveNobody|TestCancelsAreLinear)$$
+EMULATED ?= -short -skip '$(SLOW)|$(BOUNDED)'
 # cross vets for both processors, lint-go for this one: go test need not once more. arm64 is nightly's.
 test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm, emulated
 	@sim/build.sh tiny

@@ -74,7 +74,8 @@ func (n *Network) Element(v float64) (element int16, cut bool) {
 	if n.Step != 0 {
 		q, lo, hi = math.RoundToEven(v/n.Step)+float64(n.Zero), math.MinInt8, math.MaxInt8
 	} else {
-		q, lo, hi = math.Round(math.Ldexp(v, n.InFrac)), math.MinInt16, math.MaxInt16
+		scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, which is small
+		q, lo, hi = math.Round(v*scale), math.MinInt16, math.MaxInt16
 	}
 	within := max(lo, min(hi, q))
 	return int16(within), q != within

@@ -3,12 +3,14 @@
 package serve
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -131,48 +133,91 @@ func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
 // few is a list that has not many elements, in JSON.
 type few[T any] []T
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (f *few[T]) UnmarshalJSON(b []byte) error {
-	if *f = nil; string(b) == "null" {
-		return nil
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (f *few[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*f = nil
+	switch d.PeekKind() {
+	case 'n':
+		return d.SkipValue()
+	case '[', 0: // 0: what stands there is no JSON
+	default:
+		v, err := d.ReadValue()
+		if err == nil {
+			err = refuse(Invalid, "tensors are %.20q: expected a list", v)
+		}
+		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	if at, err := d.Token(); err != nil || at != json.Delim('[') {
-		return refuse(Invalid, "tensors are %.20q: expected a list", b)
-	}
-	for d.More() {
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != ']' {
 		var v T
 		if len(*f) == maxTensors {
 			return refuse(Invalid, "more than %d tensors", maxTensors)
 		}
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
+		err = json.UnmarshalDecode(d, &v)
 		*f = append(*f, v)
 	}
-	return nil
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	return err
 }
 
 // dims is a shape that is not long, in JSON.
 type dims []int64
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *dims) UnmarshalJSON(b []byte) error {
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (s *dims) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	b, err := d.ReadValue()
 	if len(b) > maxShape {
 		return refuse(Invalid, "a shape of %d bytes: expected at most %d", len(b), maxShape)
+	} else if err != nil {
+		return err
 	}
 	return json.Unmarshal(b, (*[]int64)(s))
 }
 
-// options are parameters, in JSON. They are not long, and numbers stay what they are.
+// options are parameters, in the types that gRPC has. They are not long, in JSON.
 type options map[string]any
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *options) UnmarshalJSON(b []byte) error {
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (o *options) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	b, err := d.ReadValue()
 	if len(b) > maxParams {
 		return refuse(Invalid, "parameters of %d bytes: expected at most %d", len(b), maxParams)
+	} else if err != nil {
+		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	return d.Decode((*map[string]any)(o))
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(b, &values); err != nil {
+		return err
+	}
+	*o = make(options, len(values))
+	for name, v := range values {
+		if (*o)[name], err = option(v); err != nil {
+			return refuse(Invalid, "parameter %s is %.40s: %v", name, v, err)
+		}
+	}
+	return nil
+}
+
+// option is a parameter's value.
+func option(v jsontext.Value) (any, error) {
+	switch v.Kind() {
+	case '0':
+		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return i, nil
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return nil, errors.New("it is beyond any number")
+		}
+		return f, nil
+	case '"':
+		var s string
+		err := json.Unmarshal(v, &s)
+		return s, err
+	case 't', 'f':
+		return v.Kind() == 't', nil
+	}
+	return nil, errors.New("expected a number, a text, true or false")
 }

@@ -46,7 +46,7 @@ type grpcFace struct {
 // GRPC makes the gRPC server, with health and reflection.
 func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
-		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256), grpc.ConnectionTimeout(10*time.Second),
+		opts, grpc.NumStreamWorkers(64), grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256), grpc.ConnectionTimeout(10*time.Second),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protobuf.Name), s.opts.Limits.Message}),
 		// A client that went without a word gives its connection back, and clients may look after theirs.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),

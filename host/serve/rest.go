@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc/codes"
 )
 
@@ -222,9 +224,9 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	if err != nil {
 		return err
 	}
-	err = json.NewDecoder(http.MaxBytesReader(nil, io.NopCloser(in), slack)).Decode(v)
-	if errors.Is(err, io.EOF) {
-		return nil
+	b, err := io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(in), slack))
+	if err == nil && len(bytes.TrimSpace(b)) > 0 {
+		err = jsonv2.Unmarshal(b, v)
 	}
 	return blamed(err, "the request is no JSON as expected")
 }
@@ -348,11 +350,11 @@ type restRequest struct {
 }
 
 type restTensor struct {
-	Name       string          `json:"name"`
-	Shape      dims            `json:"shape"`
-	Datatype   string          `json:"datatype"`
-	Parameters options         `json:"parameters,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
+	Name       string         `json:"name"`
+	Shape      dims           `json:"shape"`
+	Datatype   string         `json:"datatype"`
+	Parameters options        `json:"parameters,omitempty"`
+	Data       jsontext.Value `json:"data,omitempty"`
 }
 
 type restDoc struct {
@@ -362,28 +364,6 @@ type restDoc struct {
 	Params  options         `json:"parameters,omitempty"`
 	Inputs  few[restTensor] `json:"inputs,omitempty"`
 	Outputs few[restTensor] `json:"outputs,omitempty"`
-}
-
-// typed are parameters in the types that gRPC has.
-func typed(in map[string]any) (map[string]any, error) {
-	out := make(map[string]any, len(in))
-	for name, v := range in {
-		switch v := v.(type) {
-		case json.Number:
-			if i, err := v.Int64(); err == nil {
-				out[name] = i
-			} else if f, err := v.Float64(); err == nil {
-				out[name] = f
-			} else {
-				return nil, refuse(Invalid, "parameter %s: %s is beyond any number", name, v)
-			}
-		case bool, string:
-			out[name] = v
-		default:
-			return nil, refuse(Invalid, "parameter %s is %T: expected a number, a text, true or false", name, v)
-		}
-	}
-	return out, nil
 }
 
 // decode reads an inference request: JSON, and behind it the tensors that it says are binary. length is the header's.
@@ -400,12 +380,8 @@ func decode(body []byte, length string) (*restRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	params, err := typed(doc.Params)
-	if err != nil {
-		return nil, err
-	}
-	q := &restRequest{Request: Request{ID: doc.ID, Params: params}}
-	if q.binary, err = flag(params, "", "binary_data_output", false); err != nil {
+	q := &restRequest{Request: Request{ID: doc.ID, Params: doc.Params}}
+	if q.binary, err = flag(doc.Params, "", "binary_data_output", false); err != nil {
 		return nil, err
 	}
 	for i := range doc.Inputs {
@@ -433,12 +409,14 @@ func document(head []byte) (doc restDoc, err error) {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
 	}
-	err = json.Unmarshal(head, &doc)
-	switch _, known := errors.AsType[*Error](err); {
+	err = jsonv2.Unmarshal(head, &doc)
+	switch e, known := errors.AsType[*Error](err); {
 	case err == nil && len(doc.ID) > maxID:
 		return doc, longID(doc.ID)
-	case err == nil, known:
-		return doc, err
+	case err == nil:
+		return doc, nil
+	case known:
+		return doc, e
 	case strings.Contains(err.Error(), "after top-level value"):
 		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	}
@@ -463,12 +441,11 @@ func flag(p map[string]any, of, name string, without bool) (bool, error) {
 }
 
 // parameters are a tensor's; shared memory is refused.
-func (t *restTensor) parameters() (map[string]any, error) {
-	p, err := typed(t.Parameters)
-	if _, shared := p["shared_memory_region"]; shared {
+func (t *restTensor) parameters() (options, error) {
+	if _, shared := t.Parameters["shared_memory_region"]; shared {
 		return nil, noSharedMemory(t.Name)
 	}
-	return p, err
+	return t.Parameters, nil
 }
 
 // input is an input, taken from the JSON or from the binary tensors, and what is left of these.
@@ -526,37 +503,25 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
 	}
 	out := make([]byte, 0, n*sizeOf(in.Datatype))
-	d := json.NewDecoder(bytes.NewReader(in.Data))
-	d.UseNumber()
+	d := jsontext.NewDecoder(bytes.NewBuffer(in.Data))
 	count := 0
 	var lists nesting
-	for {
-		tok, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, where("data: %v", err)
+	for kind := d.PeekKind(); kind != 0; kind = d.PeekKind() {
+		if kind == '[' || kind == ']' {
+			_, _ = d.ReadToken() // it was read as JSON before
+			lists.bracket(kind == '[')
+			continue
 		}
-		switch v := tok.(type) {
-		case json.Delim:
-			switch v {
-			case '[':
-				lists.begin()
-			case ']':
-				lists.end()
-			default:
-				return nil, where("data holds an object: expected numbers")
-			}
-		case json.Number:
-			lists.number()
-			if count++; count > n {
-				return nil, where("more than the %d elements of the shape %v stand in data", n, in.Shape)
-			}
-			if out, err = appendNumber(out, in.Datatype, v); err != nil {
-				return nil, where("element %d: %v", count-1, err)
-			}
-		default:
-			return nil, where("data holds %v: expected numbers", v)
+		v, err := d.ReadValue()
+		if err != nil || kind != '0' {
+			return nil, where("data holds %.40s: expected numbers", v)
+		}
+		lists.number()
+		if count++; count > n {
+			return nil, where("more than the %d elements of the shape %v stand in data", n, in.Shape)
+		}
+		if out, err = appendNumber(out, in.Datatype, string(v)); err != nil {
+			return nil, where("element %d: %v", count-1, err)
 		}
 	}
 	if count != n {
@@ -591,14 +556,15 @@ func (l *nesting) element() {
 	}
 }
 
-func (l *nesting) begin() {
-	l.element()
-	if l.open = append(l.open, 0); len(l.open) > len(l.lengths) {
-		l.lengths = append(l.lengths, -1)
+// bracket begins a list, or ends it.
+func (l *nesting) bracket(begins bool) {
+	if begins {
+		l.element()
+		if l.open = append(l.open, 0); len(l.open) > len(l.lengths) {
+			l.lengths = append(l.lengths, -1)
+		}
+		return
 	}
-}
-
-func (l *nesting) end() {
 	k := len(l.open) - 1
 	l.uneven = l.uneven || l.lengths[k] >= 0 && l.lengths[k] != l.open[k]
 	l.lengths[k], l.open = l.open[k], l.open[:k]

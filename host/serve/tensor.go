@@ -5,7 +5,6 @@ package serve
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -130,16 +129,16 @@ func ranked(t Tensor, k int, names []string) Tensor {
 }
 
 // appendNumber appends a number of JSON as an element.
-func appendNumber(out []byte, datatype string, v json.Number) ([]byte, error) {
+func appendNumber(out []byte, datatype, v string) ([]byte, error) {
 	switch datatype {
 	case "UINT8":
-		i, err := strconv.ParseUint(v.String(), 10, 8)
+		i, err := strconv.ParseUint(v, 10, 8)
 		if err != nil {
 			return nil, fmt.Errorf("%s is no UINT8", v)
 		}
 		return append(out, byte(i)), nil
 	case "INT16", "INT8":
-		i, err := strconv.ParseInt(v.String(), 10, 8*sizeOf(datatype))
+		i, err := strconv.ParseInt(v, 10, 8*sizeOf(datatype))
 		if err != nil {
 			return nil, fmt.Errorf("%s is no %s", v, datatype)
 		}
@@ -148,7 +147,7 @@ func appendNumber(out []byte, datatype string, v json.Number) ([]byte, error) {
 		}
 		return binary.LittleEndian.AppendUint16(out, uint16(i)), nil
 	}
-	f, err := strconv.ParseFloat(v.String(), 32)
+	f, err := strconv.ParseFloat(v, 32)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no FP32", v)
 	}

@@ -277,6 +277,7 @@ func TestBook(t *testing.T) {
 		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                                  `no cause "x"`,
 		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                     "a cause and no bounds",
 		"claims: [{id: a, source: s, text: t, least: 1, more: 2}]":                                   "more",
+		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1, cause: x}]":          `no cause "x" with a text and an evidence`,
 		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                    `no claim has the cause "x"`,
 		"claims: [{id: a, source: s, text: t, least: 1}, {id: a, source: s, text: t, least: 1}]":     "claim 2",
 		"claims: [{id: 'a/{}', each: [x, y], source: s, text: t, rule: near, published: [1, 2, 3]}]": "3 values or causes for 2 claims",
@@ -291,7 +292,7 @@ func TestBook(t *testing.T) {
 // A line for several names is a claim each, with its own published value and cause, or the one of all.
 func TestEach(t *testing.T) {
 	got, err := Book([]byte(`
-causes: {w: {text: why}}
+causes: {w: {text: why, evidence: there}}
 claims: [{id: "a/{}/b", each: [x/1, y/2], on: "{}", source: s, text: "of {}", rule: at least, published: [1, 2], cause: [w, ""]}, {id: c, source: s, text: t, least: 3}]`))
 	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)

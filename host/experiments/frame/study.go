@@ -156,8 +156,8 @@ func Book(text []byte) ([]Claim, error) {
 
 // resolve finds a claim's cause and bounds.
 func (c *Claim) resolve(causes map[string]Cause) error {
-	if c.cause = causes[c.Cause]; c.Cause != "" && c.cause.Text == "" {
-		return fmt.Errorf("there is no cause %q", c.Cause)
+	if c.cause = causes[c.Cause]; c.Cause != "" && (c.cause.Text == "" || c.cause.Evidence == "") {
+		return fmt.Errorf("there is no cause %q with a text and an evidence", c.Cause)
 	}
 	c.least, c.most = math.Inf(-1), math.Inf(1)
 	bounded, rule := c.Least != nil || c.Most != nil, rules[c.Rule]

@@ -28,6 +28,7 @@ type Floors struct {
 	rate    float64 // of the DRAM, bytes a cycle
 	port    float64 // of the ports in one direction
 	fill    float64 // of the slower one
+	behind  int64   // by how much longer than their bytes rows behind the first kernel row's take, where bursts wait for others
 }
 
 // Floors returns the bounds of what is prepared.
@@ -46,6 +47,8 @@ func (p *Prepared) Floors() Floors {
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = p.moved()
 	s.wait.Ends += int64(s.row / s.fill)
+	late := p.input(g.KH-1, 1)
+	s.behind = p.time(late) - p.time(traffic{read: late.read})
 	if !g.GEMM() {
 		s.drained = int64(g.OutH) * max(g.PoolTaps(*d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
@@ -152,10 +155,10 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	}
 	if s.passes > 0 {
 		// the other rows of the first tile that its first kernel row needs, after its first pass (a cycle less: the law
-		// rounds the time of all rows up, and that of those it leaves out)
+		// rounds the time of all rows up, and that of those it leaves out; it may also take these for slower)
 		in := int64(s.g.RowsAhead(tr0))
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
-		array += max(0, int64(float64(bytes)/s.fill)-1-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
+		array += max(0, int64(float64(bytes)/s.fill)-1-s.behind-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
 	}
 	weights := s.once
 	if !s.kept && (!order || !s.ringed) {
@@ -186,7 +189,7 @@ func (s *Floor) turns(order bool, tb, tr int) int64 {
 		}
 	}
 	rows := int64(g.RowsAhead(tr)) // for the first tile, which has most padding
-	in := int64(float64(rows*int64(tb)*int64(s.row)-1) / s.fill)
+	in := max(0, int64(float64(rows*int64(tb)*int64(s.row)-1)/s.fill)-s.behind)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
 

@@ -37,21 +37,22 @@ type Program struct {
 // layer is a descriptor with its numbers unpacked.
 type layer struct {
 	d       abi.Desc
-	weights []int16 // [OUT_C][K_H][K_W][IN_C], depthwise [K_H][K_W][C]; nil if blocked is used
-	blocked []int16 // the same weights in blocks: see block
+	weights []int16 // [OUT_C][K_H][K_W][IN_C], depthwise [K_H][K_W][C]; nil if there are groups
+	groups  []group // the same weights in blocks
 	bias    []int32 // or the table of M
 	curve   abi.Curve
 	eight   *abi.Post8                                         // of int8's GEMM and DEPTHWISE, else nil
 	fill    int16                                              // of padding
+	plain   bool                                               // emitPlain finishes it
 	end     func(sum int64, channel int, residual int16) int16 // Conv's, else nil
 }
 
 // buffers is the working memory of one execution.
 type buffers struct {
-	in     []int16 // padded input
-	hi, lo []int16 // its upper and lower bytes, for blocked products
-	window []int16 // one output pixel's inputs
-	acc    []int64 // sums of one output pixel
+	in     []int16                 // padded input
+	sums   [][blockW][blockC]int64 // of a row of blocks
+	window []int16                 // one output pixel's inputs
+	acc    []int64                 // sums of one output pixel
 }
 
 // New unpacks a bundle. The bundle must be valid (bundle.Validate); what bundle.Read returns is.
@@ -376,7 +377,7 @@ func resize[T any](v []T, n int) []T {
 }
 
 func (l *layer) gemm(s *buffers, slot []byte) error {
-	if l.blocked != nil {
+	if l.groups != nil {
 		return l.gemmBlocked(s, slot)
 	}
 	d := &l.d
@@ -408,39 +409,70 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 // emit finishes and writes the sums of the channels from first on, at one position.
 func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	d := &l.d
-	out := l.outputs(slot, oh, ow, first, len(sums))
-	most := int64(1)<<(l.accBits()-1) - 1
-	for o, acc := range sums {
-		sum := acc + int64(l.bias[first+o])
-		if acc > most || acc < ^most || sum > most || sum < ^most {
-			return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
-				ErrOverflow, oh, ow, first+o, acc, sum, l.accBits(), ^most, most)
-		}
-		sums[o] = sum
-	}
+	out, bias := l.outputs(slot, oh, ow, first, len(sums)), l.bias[first:][:len(sums)]
 	var res []byte
 	if size := bytesOf(d.Res8); d.Residual {
 		res = slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+size*(ow*int(d.ResPix)+first):][:size*len(sums)]
 	}
+	if l.plain && l.emitPlain(out, res, bias, sums) {
+		return nil
+	}
+	most := int64(1)<<(l.accBits()-1) - 1
 	for o, acc := range sums {
+		sum := acc + int64(bias[o])
+		if acc > most || acc < ^most || sum > most || sum < ^most {
+			return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
+				ErrOverflow, oh, ow, first+o, acc, sum, l.accBits(), ^most, most)
+		}
 		x := int16(0)
 		if d.Residual {
 			x = element(res, o, d.Res8)
 		}
 		if l.end != nil {
-			put(out, o, d.Out8, l.end(acc, first+o, x))
+			put(out, o, d.Out8, l.end(sum, first+o, x))
 			continue
 		}
 		if !d.Product {
-			acc += int64(x) << d.ResShift
+			sum += int64(x) << d.ResShift
 		}
-		put(out, o, d.Out8, l.post(acc, x))
+		put(out, o, d.Out8, l.post(sum, x))
 	}
 	return nil
 }
 
+// isPlain says whether emitPlain does for the layer what emit does.
+func (l *layer) isPlain() bool {
+	d := &l.d
+	return l.end == nil && !d.Curve && !d.Product && !d.Out8 && !d.Res8 && d.Shift < 64 && d.ResShift < 64
+}
+
+// emitPlain finishes and writes sums of 16 bits' layers without a curve or a product. It is false, and out not written
+// whole, if a sum overflows.
+func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
+	d := &l.d
+	shift, lo, hi := d.Shift&63, int64(d.ClampLo), int64(d.ClampHi) // which also saturate
+	half := int64(1) << shift >> 1
+	const limit = 1 << (abi.AccBits - 1)
+	var over uint64
+	out, bias = out[:2*len(sums)], bias[:len(sums)]
+	for o, acc := range sums {
+		sum := acc + int64(bias[o])
+		over |= uint64(acc+limit) | uint64(sum+limit)
+		if res != nil {
+			sum += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << (d.ResShift & 63)
+		}
+		y := min((sum+half)>>shift, hi)
+		if y < lo {
+			y = lo
+		}
+		binary.LittleEndian.PutUint16(out[2*o:], uint16(y))
+	}
+	return over>>abi.AccBits == 0
+}
+
 // arrange puts the weights into the order in which they are read fastest.
 func (l *layer) arrange() {
+	l.plain = l.isPlain()
 	switch {
 	case l.d.Op == abi.OpDepthwise:
 		l.byTap()

@@ -238,6 +238,26 @@ func TestOverflowIsReported(t *testing.T) {
 	}
 }
 
+// The least sum is no overflow; one less is, and so are products that only their bias brings back.
+func TestOverflowBegins(t *testing.T) {
+	for _, c := range []struct {
+		weight int16
+		inputs uint16 // of -2^15 each
+		bias   int32
+		over   bool
+	}{{1 << 14, 64, 0, false}, {1 << 14, 64, -1, true}, {-1 << 15, 32, -1, true}} {
+		l := layer{d: abi.Desc{
+			Op: abi.OpGEMM, InH: 1, InW: 1, InC: c.inputs, InPix: c.inputs, KH: 1, KW: 1, KWC: uint32(c.inputs), SH: 1, SW: 1,
+			OutH: 1, OutW: 1, OutC: 1, OutPix: 1, OutOffset: 2 * uint32(c.inputs), Shift: 40, ClampHi: math.MaxInt16,
+		}, weights: slices.Repeat([]int16{c.weight}, int(c.inputs)), bias: []int32{c.bias}}
+		l.arrange()
+		slot := append(bytes.Repeat([]byte{0, 0x80}, int(c.inputs)), 0, 0)
+		if err := l.run(new(buffers), slot); errors.Is(err, ErrOverflow) != c.over {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestOnChipLeavesTheSlot: a tensor that is only on chip is used, but the bytes at its place in the slot do not
 // change; everything else is as without it.
 func TestOnChipLeavesTheSlot(t *testing.T) {

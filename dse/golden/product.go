@@ -2,73 +2,124 @@
 
 package golden
 
-// A block is blockW adjacent output positions by blockC channels: the sums that one call of madd updates.
+import "slices"
+
 const (
+	// A block is blockW adjacent output positions by blockC channels.
 	blockW = 4
 	blockC = 8
-	// blockPairs limits the pairs of one call: 64 x 2 products of a lower byte (255) and an int16 fit 32 bits.
-	blockPairs = 64
+	// blockPairs is how many pairs of weights and inputs of a kernel row are multiplied at once: 4 KiB of weights, which
+	// stay in the cache for a row of blocks.
+	blockPairs = 128
+	// A window of pairs is summed in 32 bits, beginning at windowBias, and then added to 64 bits as an unsigned number. Of
+	// weights whose magnitudes add up to windowMost the products with any inputs fit, and so does any single pair.
+	windowBias = 1<<31 - 1
+	windowMost = 1<<16 - 1
+	maxWindow  = 16
 )
 
-// block arranges the weights as [OUT_C / blockC][K_H][pairs of K_W x IN_C][blockC][2], with zeros if a row is odd or
-// channels are missing.
+// lane is where a channel of a block stands among the weights of a pair: even lanes hold the first half of the channels,
+// odd ones the second.
+func lane(channel int) int { return channel%(blockC/2)*2 + channel/(blockC/2) }
+
+// group is the weights of blockC channels.
+type group struct {
+	weights []int16 // [K_H][pairs of K_W x IN_C][lanes][2], with zeros if a row is odd or channels are missing
+	windows []int   // by kernel row and part of blockPairs
+	bias    int64   // that all windows add
+}
+
+// block arranges the weights in groups.
 func (l *layer) block() {
 	outC, kh, kwc := int(l.d.OutC), int(l.d.KH), int(l.d.KWC)
-	pairs := (kwc + 1) / 2
-	groups := (outC + blockC - 1) / blockC
-	l.blocked = make([]int16, groups*kh*pairs*blockC*2)
-	for o := range outC {
-		for y := range kh {
-			row := l.weights[(o*kh+y)*kwc:][:kwc]
-			to := l.blocked[((o/blockC*kh+y)*pairs*blockC+o%blockC)*2:]
-			for i, w := range row {
-				to[i/2*blockC*2+i%2] = w
+	size := (kwc + 1) / 2 * blockC * 2 // of a row
+	l.groups = make([]group, (outC+blockC-1)/blockC)
+	for i := range l.groups {
+		g := &l.groups[i]
+		g.weights = make([]int16, kh*size)
+		for o := range min(blockC, outC-i*blockC) {
+			for y := range kh {
+				row := l.weights[((i*blockC+o)*kh+y)*kwc:][:kwc]
+				to := g.weights[y*size+2*lane(o):]
+				for i, w := range row {
+					to[i/2*blockC*2+i%2] = w
+				}
+			}
+		}
+		for row := range slices.Chunk(g.weights, size) {
+			for part := range slices.Chunk(row, blockPairs*blockC*2) {
+				n := window(part)
+				g.windows = append(g.windows, n)
+				g.bias += int64((len(part)/(blockC*2)+n-1)/n) * windowBias
 			}
 		}
 	}
 	l.weights = nil
 }
 
-// split writes the upper and the lower byte of each padded input element into two buffers. These are longer than the
-// input, because the last block of a row reads beyond it.
-func (s *buffers) split(beyond int) {
-	n := len(s.in)
-	s.hi, s.lo = resize(s.hi, n+beyond), resize(s.lo, n+beyond)
-	hi, lo := s.hi[:n], s.lo[:n]
-	for i, v := range s.in {
-		hi[i], lo[i] = v>>8, v&0xff
+// window is how many pairs of weights may be summed in 32 bits.
+func window(weights []int16) int {
+	var all [blockPairs][blockC]int32 // of magnitudes, of a window of n pairs
+	sums := all[:len(weights)/(2*blockC)]
+	for i := range sums {
+		for o := range blockC {
+			w := weights[2*(blockC*i+o):][:2]
+			sums[i][o] = magnitude(w[0]) + magnitude(w[1])
+		}
 	}
-	clear(s.hi[n:])
-	clear(s.lo[n:])
+	n := 1
+	for ; n < maxWindow && len(sums) > 1; n *= 2 {
+		for i := range len(sums) / 2 {
+			for o := range blockC {
+				sums[i][o] = sums[2*i][o] + sums[2*i+1][o]
+				if sums[i][o] > windowMost {
+					return n
+				}
+			}
+		}
+		if odd := len(sums) % 2; odd > 0 {
+			sums[len(sums)/2] = sums[len(sums)-1]
+		}
+		sums = sums[:(len(sums)+1)/2]
+	}
+	return n
 }
+
+func magnitude(x int16) int32 { return max(int32(x), -int32(x)) }
 
 // gemmBlocked is gemm in blocks. Results beyond the last position of a row are computed but not used.
 func (l *layer) gemmBlocked(s *buffers, slot []byte) error {
 	d := &l.d
 	width := l.load(s, slot, l.fill)
-	c, kh, pairs := int(d.InC), int(d.KH), (int(d.KWC)+1)/2
+	c, pairs := int(d.InC), (int(d.KWC)+1)/2
 	stride := int(d.SW) * c
-	s.split((blockW-1)*stride + 2)
-	var sums [blockW][blockC]int64
-	for o := 0; o < int(d.OutC); o += blockC {
-		weights := l.blocked[o/blockC*kh*pairs*blockC*2:]
-		channels := min(blockC, int(d.OutC)-o)
+	s.in = append(s.in, make([]int16, blockW*stride+1)...) // the last block and an odd row read beyond the input
+	s.sums = resize(s.sums, (int(d.OutW)+blockW-1)/blockW)
+	for i := range l.groups {
+		g, first := &l.groups[i], i*blockC
+		channels := min(blockC, int(d.OutC)-first)
+		var begin [blockW][blockC]int64
+		for x := range begin {
+			for o := range begin[x] {
+				begin[x][o] = -g.bias
+			}
+		}
 		for oh := range int(d.OutH) {
-			for ow := 0; ow < int(d.OutW); ow += blockW {
-				clear(sums[:])
-				for y := range kh {
-					first := (oh*int(d.SH)+y)*width*c + ow*stride
-					for at := 0; at < pairs; at += blockPairs {
-						n := min(blockPairs, pairs-at)
-						last := first + (blockW-1)*stride + 2*(at+n)
-						hi, lo := s.hi[first+2*at:last], s.lo[first+2*at:last]
-						madd(&sums, weights[(y*pairs+at)*blockC*2:][:n*blockC*2], hi, lo, stride)
-					}
+			for i := range s.sums {
+				s.sums[i] = begin
+			}
+			weights, windows := g.weights, g.windows
+			for y := range int(d.KH) {
+				row := s.in[(oh*int(d.SH)+y)*width*c:]
+				for left := pairs; left > 0; {
+					n := min(blockPairs, left)
+					madd(s.sums, weights[:n*blockC*2], row, stride, windows[0])
+					weights, windows, row, left = weights[n*blockC*2:], windows[1:], row[2*n:], left-n
 				}
-				for x := range min(blockW, int(d.OutW)-ow) {
-					if err := l.emit(slot, oh, ow+x, o, sums[x][:channels]); err != nil {
-						return err
-					}
+			}
+			for ow := range int(d.OutW) {
+				if err := l.emit(slot, oh, ow, first, s.sums[ow/blockW][ow%blockW][:channels]); err != nil {
+					return err
 				}
 			}
 		}

@@ -4,13 +4,15 @@ import "golang.org/x/sys/cpu"
 
 var hasVectors = cpu.X86.HasAVX2
 
-// madd adds to sums[x][o] the products of len(weights)/16 pairs of weights of channel o with the
-// inputs of position x, which begin at x*stride and whose upper bytes are hi, lower bytes lo.
-func madd(sums *[blockW][blockC]int64, weights, hi, lo []int16, stride int) {
-	maddAVX2(&sums[0][0], &weights[0], &hi[0], &lo[0], 2*stride, len(weights)/(2*blockC))
+// madd adds the products of a part of a kernel row to the sums of a row of blocks, whose inputs begin at multiples of
+// stride. Each window of pairs adds windowBias too much.
+func madd(sums [][blockW][blockC]int64, weights, inputs []int16, stride, window int) {
+	pairs := len(weights) / (2 * blockC)
+	_ = inputs[(blockW*len(sums)-1)*stride+2*pairs-1] // the last one read
+	maddAVX2(&sums[0][0][0], &weights[0], &inputs[0], 2*stride, pairs, window, len(sums))
 }
 
-// maddAVX2 is madd; stride is in bytes, pairs at least 1 and at most blockPairs.
+// maddAVX2 is madd; stride is in bytes, no number is 0.
 //
 //go:noescape
-func maddAVX2(sums *int64, weights, hi, lo *int16, stride, pairs int)
+func maddAVX2(sums *int64, weights, inputs *int16, stride, pairs, window, blocks int)

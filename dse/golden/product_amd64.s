@@ -1,66 +1,82 @@
 #include "textflag.h"
 
-// Lanes are channels. Y0-Y3 sum the products with the upper bytes of four positions, Y4-Y7 those with
-// the lower bytes: VPMADDWD adds a pair's two products, exactly, in 32 bits.
-#define STEP(address, sum) \
-	VPBROADCASTD address, Y9 \
-	VPMADDWD Y8, Y9, Y9      \
-	VPADDD   Y9, sum, sum
+// A position's window gets the products of a pair: VPMADDWD adds both, exactly, in 32 bits.
+#define STEP(address, window) \
+	VPBROADCASTD address, Y13 \
+	VPMADDWD Y12, Y13, Y13    \
+	VPADDD   Y13, window, window
 
-// 256 x upper + lower, as 64 bits, is added to eight sums.
-#define FLUSH(yhi, xhi, ylo, xlo, at) \
-	VPMOVSXDQ    xhi, Y8          \
-	VPMOVSXDQ    xlo, Y9          \
-	VPSLLQ       $8, Y8, Y8       \
-	VPADDQ       Y9, Y8, Y8       \
-	VPADDQ       at(DI), Y8, Y8   \
-	VMOVDQU      Y8, at(DI)       \
-	VEXTRACTI128 $1, yhi, xhi     \
-	VEXTRACTI128 $1, ylo, xlo     \
-	VPMOVSXDQ    xhi, Y8          \
-	VPMOVSXDQ    xlo, Y9          \
-	VPSLLQ       $8, Y8, Y8       \
-	VPADDQ       Y9, Y8, Y8       \
-	VPADDQ       (at+32)(DI), Y8, Y8 \
-	VMOVDQU      Y8, (at+32)(DI)
+// A window is added to the sums of its even lanes and those of its odd ones, as unsigned numbers.
+#define FLUSH(window, even, odd) \
+	VPBLENDD $0x55, window, Y15, Y13 \
+	VPSRLQ   $32, window, window     \
+	VPADDQ   Y13, even, even         \
+	VPADDQ   window, odd, odd
 
-// func maddAVX2(sums *int64, weights, hi, lo *int16, stride, pairs int)
-TEXT ·maddAVX2(SB), NOSPLIT, $0-48
+// func maddAVX2(sums *int64, weights, inputs *int16, stride, pairs, window, blocks int)
+TEXT ·maddAVX2(SB), NOSPLIT, $0-56
 	MOVQ  sums+0(FP), DI
-	MOVQ  weights+8(FP), SI
-	MOVQ  hi+16(FP), R8
-	MOVQ  lo+24(FP), R9
-	MOVQ  stride+32(FP), R10
-	MOVQ  pairs+40(FP), CX
+	MOVQ  inputs+16(FP), DX
+	MOVQ  stride+24(FP), R10
+	MOVQ  window+40(FP), R12
+	MOVQ  blocks+48(FP), R13
 	LEAQ  (R10)(R10*2), R11
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
+	VPXOR Y15, Y15, Y15
+	VPCMPEQD Y14, Y14, Y14
+	VPSRLD $1, Y14, Y14 // 2^31 - 1
+
+block:
+	VMOVDQU (DI), Y4
+	VMOVDQU 32(DI), Y5
+	VMOVDQU 64(DI), Y6
+	VMOVDQU 96(DI), Y7
+	VMOVDQU 128(DI), Y8
+	VMOVDQU 160(DI), Y9
+	VMOVDQU 192(DI), Y10
+	VMOVDQU 224(DI), Y11
+	MOVQ    weights+8(FP), SI
+	MOVQ    DX, R8
+	MOVQ    pairs+32(FP), BX
+
+window:
+	MOVQ    R12, CX
+	CMPQ    BX, CX
+	CMOVQLT BX, CX // the last one may be short
+	SUBQ    CX, BX
+	VMOVDQA Y14, Y0
+	VMOVDQA Y14, Y1
+	VMOVDQA Y14, Y2
+	VMOVDQA Y14, Y3
 
 pair:
-	VMOVDQU (SI), Y8
+	VMOVDQU (SI), Y12
 	STEP((R8), Y0)
 	STEP((R8)(R10*1), Y1)
 	STEP((R8)(R10*2), Y2)
 	STEP((R8)(R11*1), Y3)
-	STEP((R9), Y4)
-	STEP((R9)(R10*1), Y5)
-	STEP((R9)(R10*2), Y6)
-	STEP((R9)(R11*1), Y7)
 	ADDQ    $32, SI
 	ADDQ    $4, R8
-	ADDQ    $4, R9
 	DECQ    CX
 	JNZ     pair
 
-	FLUSH(Y0, X0, Y4, X4, 0)
-	FLUSH(Y1, X1, Y5, X5, 64)
-	FLUSH(Y2, X2, Y6, X6, 128)
-	FLUSH(Y3, X3, Y7, X7, 192)
+	FLUSH(Y0, Y4, Y5)
+	FLUSH(Y1, Y6, Y7)
+	FLUSH(Y2, Y8, Y9)
+	FLUSH(Y3, Y10, Y11)
+	TESTQ   BX, BX
+	JNZ     window
+
+	VMOVDQU Y4, (DI)
+	VMOVDQU Y5, 32(DI)
+	VMOVDQU Y6, 64(DI)
+	VMOVDQU Y7, 96(DI)
+	VMOVDQU Y8, 128(DI)
+	VMOVDQU Y9, 160(DI)
+	VMOVDQU Y10, 192(DI)
+	VMOVDQU Y11, 224(DI)
+	ADDQ    $256, DI
+	LEAQ    (DX)(R10*4), DX
+	DECQ    R13
+	JNZ     block
 	VZEROUPPER
 	RET

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -23,14 +24,18 @@ func TestBlocksAreExact(t *testing.T) {
 		case 1:
 			return math.MaxInt16
 		case 2:
-			return -1 // the upper byte -1, the lower 255
+			return -1
+		case 3: // 16 of them are one more than a window may have
+			return 4096
+		case 4:
+			return int16(rng.IntN(511) - 255) // longest windows
 		}
 		return int16(rng.Uint32())
 	}
 	for n := range 400 {
 		of := func(k int) uint8 { return uint8(1 + rng.IntN(k)) }
 		d := abi.Desc{
-			Op: abi.OpGEMM, InC: uint16(1 + rng.IntN(200)), KH: of(3), KW: of(3), SH: of(2), SW: of(3), OutC: uint16(1 + rng.IntN(20)),
+			Op: abi.OpGEMM, InC: uint16(1 + rng.IntN(300)), KH: of(3), KW: of(3), SH: of(2), SW: of(3), OutC: uint16(1 + rng.IntN(20)),
 			OutH: uint16(of(3)), OutW: uint16(of(9)), ClampLo: math.MinInt16, ClampHi: math.MaxInt16, Shift: uint8(rng.IntN(40)),
 		}
 		d.KWC = uint32(d.KW) * uint32(d.InC)
@@ -39,7 +44,7 @@ func TestBlocksAreExact(t *testing.T) {
 		d.InRowBytes, d.OutRowBytes = 2*uint32(d.InW)*uint32(d.InC), 2*uint32(d.OutW)*uint32(d.OutC)
 		d.OutOffset = uint32(d.InH) * d.InRowBytes
 		l := layer{d: d, weights: make([]int16, int(d.OutC)*int(d.KH)*int(d.KWC)), bias: make([]int32, d.OutC)}
-		kinds := [2]int{n % 5, n / 5 % 5}
+		kinds := [2]int{n % 6, n / 6 % 6}
 		for i := range l.weights {
 			l.weights[i] = draw(kinds[0])
 		}
@@ -62,6 +67,36 @@ func TestBlocksAreExact(t *testing.T) {
 		}
 		if results[0] != results[1] {
 			t.Fatalf("draw %d, %+v: products in blocks differ", n, d)
+		}
+	}
+}
+
+// A window is the longest that fits in every place and channel.
+func TestWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(firstSeed(t), 1))
+	for range 300 {
+		pairs := 1 + rng.IntN(blockPairs)
+		weights := make([]int16, pairs*blockC*2)
+		for i := range weights { // small ones, and few large ones
+			if weights[i] = int16(rng.Uint32()) >> (6 + rng.IntN(8)); rng.IntN(len(weights)) == 0 {
+				weights[i] = int16(rng.Uint32())
+			}
+		}
+		fit := func(n int) bool {
+			for at := 0; at < pairs; at += n {
+				var sums [blockC]int
+				for i, w := range weights[at*blockC*2 : min(at+n, pairs)*blockC*2] {
+					sums[i/2%blockC] += max(int(w), -int(w))
+				}
+				if slices.Max(sums[:]) > windowMost {
+					return false
+				}
+			}
+			return true
+		}
+		n := window(weights)
+		if n > 1 && !fit(n) || n < maxWindow && n < pairs && fit(2*n) {
+			t.Fatalf("%d pairs: a window of %d, %d fits: %v, %d: %v", pairs, n, n, fit(n), 2*n, fit(2*n))
 		}
 	}
 }

@@ -258,8 +258,7 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance. Rounding
-	// can put a bound a cycle above the law, far less than slack.
+	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance
 	type point struct {
 		at    Point
 		law   cost.Prepared
@@ -295,8 +294,7 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 			least = e
 		}
 	}
-	slack := func(cycles int64) int64 { return cycles + cycles/64 + 16 }
-	limit := slack(least.on.law.Layer(bact, least.FBCB).Total) // others may be as fast and come first
+	limit := least.on.law.Layer(bact, least.FBCB).Total // others may be as fast and come first
 	var best abi.FBCB
 	var bestTime cost.Breakdown
 	for i := range legal {
@@ -306,7 +304,7 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 		}
 		if t := e.on.law.Layer(bact, e.FBCB); bestTime.Total == 0 || t.Total < bestTime.Total {
 			best, bestTime = e.FBCB, t
-			limit = min(limit, slack(t.Total))
+			limit = min(limit, t.Total)
 		}
 	}
 	return best, bestTime, nil

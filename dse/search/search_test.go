@@ -531,10 +531,10 @@ func TestPruningIsSafe(t *testing.T) {
 		m              mapping.Options
 		x              Axes
 	}{
-		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}, Axes{}},
-		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL(), Axes{}},
-		{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}, Axes{}},
-		{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL(), Axes{}},
+		{"tiny", "zc706", Range{2, 9}, Range{4, 32}, Options{Objective: GOPS}, mapping.Options{}, Axes{}},
+		{"tiny", "zc706", Range{8, 16}, Range{36, 64}, Options{Objective: Latency}, mapping.RTL(), Axes{}},
+		{"fashion", "zcu104", Range{3, 6}, Range{8, 32}, Options{Objective: GOPSPerDSP}, mapping.Options{}, Axes{}},
+		{"resnet50", "zc706", Range{7, 8}, Range{116, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL(), Axes{}},
 		{"mobilenetv2", "zc706", Range{7, 8}, Range{100, 100}, Options{Objective: Latency}, mapping.RTL(), Axes{Depthwise: []bool{false, true}, Post: []bool{false, true}}},
 	} {
 		w, g := load(t, c.network), grid(t, c.board)
@@ -589,7 +589,7 @@ func TestWorkers(t *testing.T) {
 // sweep, or a modified file, is rejected.
 func TestResume(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
-	g.TC.Hi = 64
+	g.TP.Hi, g.TC.Hi = 9, 48
 	want := text(t, sweepOf(t, w, g, Options{Objective: GOPS}))
 	file := filepath.Join(t.TempDir(), "state.json")
 	for stop := 1; ; stop++ {

@@ -125,6 +125,50 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
+// Gate is g of a function x * g(x) whose g stays within 2, as SiLU's Sigmoid; nil if the function is none.
+func (f *Function) Gate() *Function {
+	g := f.over()
+	if g == nil {
+		return nil
+	}
+	for _, far := range []float64{-256, 256} {
+		if !(math.Abs(g.At(far)) <= 2) {
+			return nil
+		}
+	}
+	return g
+}
+
+// over is the function divided by x; nil if x is no factor of it.
+func (f *Function) over() *Function {
+	line := func(of *Function, alpha, beta float64) *Function {
+		return &Function{Name: "Line", Alpha: alpha, Beta: beta, Of: []*Function{of}}
+	}
+	switch {
+	case f.Name == "Mul" && len(f.Of) == 2:
+		for i, a := range f.Of {
+			if a.Name == "x" {
+				return f.Of[1-i]
+			}
+			if g := a.over(); g != nil {
+				return &Function{Name: "Mul", Of: []*Function{g, f.Of[1-i]}}
+			}
+		}
+	case f.Name == "Line" && f.Beta == 0 && len(f.Of) == 1:
+		if g := f.Of[0].over(); g != nil {
+			return line(g, f.Alpha, 0)
+		}
+	case len(f.Of) == 1 && f.Of[0].Name != "x" || len(f.Of) > 1:
+	case f.Name == "Gelu":
+		return line(&Function{Name: "Erf", Of: []*Function{line(X(), 1/math.Sqrt2, 0)}}, 0.5, 0.5)
+	case f.Name == "HardSwish":
+		return &Function{Name: "Clip", Beta: 1, Of: []*Function{line(X(), 1./6, 0.5)}}
+	case f.Name == "Mish":
+		return &Function{Name: "Tanh", Of: []*Function{{Name: "Softplus"}}}
+	}
+	return nil
+}
+
 // Tame reports whether the function is finite and grows no faster than a line, so that straight segments can stand
 // for it whatever the input.
 func (f *Function) Tame() bool {

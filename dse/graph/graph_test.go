@@ -332,6 +332,44 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// x times the gate of a function is the function.
+func TestGate(t *testing.T) {
+	sigmoid := &Function{Name: "Sigmoid"}
+	erf := &Function{Name: "Line", Alpha: 1, Beta: 1, Of: []*Function{{Name: "Erf"}}}
+	for _, f := range []*Function{
+		{Name: "HardSwish"},
+		{Name: "Gelu"},
+		{Name: "Mish"},
+		{Name: "Mul", Of: []*Function{X(), sigmoid}},
+		{Name: "Mul", Of: []*Function{sigmoid, X()}},
+		{Name: "Line", Alpha: 0.5, Of: []*Function{{Name: "Mul", Of: []*Function{X(), erf}}}},                                          // as exporters write GELU
+		{Name: "Mul", Of: []*Function{{Name: "Line", Alpha: 0.5, Of: []*Function{{Name: "Mul", Of: []*Function{erf, X()}}}}, sigmoid}}, // x in an inner factor
+	} {
+		g := f.Gate()
+		if g == nil {
+			t.Errorf("%v has no gate", f)
+			continue
+		}
+		for x := -8.0; x <= 8; x += 0.37 {
+			if y, want := x*g.At(x), f.At(x); math.Abs(y-want) > 1e-12 {
+				t.Errorf("%v at %v: %v, by its gate %v %v", f, x, want, g, y)
+			}
+		}
+	}
+	for _, f := range []*Function{
+		X(), sigmoid,
+		{Name: "Tanh"},
+		{Name: "Elu", Alpha: 1},
+		{Name: "Mul"},                            // x * x: grows
+		{Name: "Gelu", Of: []*Function{sigmoid}}, // not of x
+		{Name: "Line", Alpha: 1, Beta: 1, Of: []*Function{{Name: "HardSwish"}}},
+	} {
+		if g := f.Gate(); g != nil {
+			t.Errorf("%v has the gate %v", f, g)
+		}
+	}
+}
+
 // TestDivisor: the part of a window beyond the padding does not count.
 func TestDivisor(t *testing.T) {
 	g := &Graph{

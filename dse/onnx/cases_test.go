@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,9 +27,9 @@ func TestOperators(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
 			stored := readFloats(t, strings.TrimSuffix(file, ".onnx")+".bin")
-			for _, post := range []bool{false, true} {
-				g, err := ImportFile(file, Options{Post: post})
-				if !post && strings.HasPrefix(filepath.Base(file), "post_") {
+			for _, o := range []Options{{}, {Post: true}, {Post: true, Gates: true}} {
+				g, err := ImportFile(file, o)
+				if !o.Post && strings.HasPrefix(filepath.Base(file), "post_") {
 					if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "a design with post: true") {
 						t.Errorf("without post: %v", err)
 					}
@@ -64,6 +65,33 @@ func TestOperators(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With Gates, a function x * g(x) is a curve of g and a product; others stay one curve.
+func TestGates(t *testing.T) {
+	for _, c := range []struct {
+		kind, gate string
+	}{{"Sigmoid", "Sigmoid(x)"}, {"HardSwish", "Clip(Line(x, 0.166667, 0.5), 0, 1)"}, {"Gelu", "Line(Erf(Line(x, 0.707107, 0)), 0.5, 0.5)"}, {"Tanh", ""}} {
+		b := build(1, 4, 6, 6).weight("w", 4, 4, 1, 1).op("Conv", "c", in("x", "w")).op(c.kind, "f", in("c"))
+		out, ops, at := "f", []graph.Op{graph.Conv}, 0
+		if c.kind == "Sigmoid" {
+			b, out = b.op("Mul", "y", in("c", "f")), "y"
+		}
+		if c.gate != "" {
+			ops, at = []graph.Op{graph.Conv, graph.Conv, graph.Mul}, 1
+		}
+		g, err := b.outputs(out).load(t, Options{Post: true, Gates: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []graph.Op
+		for _, n := range g.Nodes {
+			have = append(have, n.Op)
+		}
+		if f := g.Nodes[at].Function; !slices.Equal(have, ops) || f == nil || c.gate != "" && f.String() != c.gate {
+			t.Errorf("%s: layers %v, the function %v, expected %v and %s", c.kind, have, f, ops, c.gate)
+		}
 	}
 }
 

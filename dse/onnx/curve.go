@@ -234,6 +234,35 @@ func (f *fused) compose() error {
 	return nil
 }
 
+// gate makes two layers of a function x * g(x): a curve of g, which is flat where x is far from zero, and the product.
+func (f *fused) gate() error {
+	var layers []*layer
+	for _, l := range f.layers {
+		layers = append(layers, l)
+		g := (*graph.Function)(nil)
+		if l.kind == curve {
+			g = l.function.Gate()
+		}
+		if g == nil {
+			continue
+		}
+		x, t := l.in[0], f.tensors[l.out]
+		s, err := f.tensor(t.name+" (gate)", t.h, t.w, t.c)
+		if err != nil {
+			return err
+		}
+		product := *l
+		product.kind, product.function, product.in = mul, nil, []int{x, s}
+		*l = layer{name: l.name + " (gate)", kind: curve, in: []int{x}, out: s, residual: -1, lo: float32(math.Inf(-1)), hi: float32(math.Inf(1)), function: g}
+		layers = append(layers, &product)
+		f.producer, f.readers, f.exits = append(f.producer, l), append(f.readers, 1), append(f.exits, false)
+		f.producer[product.out] = &product
+		f.readers[x]++
+	}
+	f.layers = layers
+	return nil
+}
+
 // maxCone limits the layers of one function.
 const maxCone = 32
 

@@ -56,7 +56,7 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q: %w", ErrExits, name, err)
 		}
 	}
-	if err := im.net.fuse(tensors, im.options.Post); err != nil {
+	if err := im.net.fuse(tensors, im.options); err != nil {
 		return nil, err
 	}
 	name := im.options.Name

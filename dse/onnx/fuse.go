@@ -114,7 +114,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 }
 
 // fuse folds what can be folded and makes convolutions of the rest.
-func (f *fused) fuse(exits []int, post bool) error {
+func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
 	f.producer = make([]*layer, len(f.tensors))
 	f.readers = make([]int, len(f.tensors))
@@ -128,9 +128,14 @@ func (f *fused) fuse(exits []int, post bool) error {
 	for _, t := range exits {
 		f.exits[t] = true
 	}
-	if post {
+	if o.Post {
 		if err := f.compose(); err != nil {
 			return err
+		}
+		if o.Gates {
+			if err := f.gate(); err != nil {
+				return err
+			}
 		}
 	}
 	next := f.nextReader()
@@ -413,7 +418,7 @@ func (f *fused) foldClamp(l *layer) {
 }
 
 // clampable tells whether a clamp of a tensor that one layer reads can move to what produces it:
-// a clamp commutes with a maximum and with a concatenation.
+// a clamp commutes with a maximum, a concatenation, and with what only moves elements.
 func (f *fused) clampable(t int) bool {
 	p := f.only(t)
 	if p == nil {
@@ -422,7 +427,7 @@ func (f *fused) clampable(t int) bool {
 	switch p.kind {
 	case conv, add, mul, avgPool:
 		return true
-	case maxPool:
+	case maxPool, pick, reshape:
 		return f.clampable(p.in[0])
 	case concat:
 		for _, in := range p.in {
@@ -435,11 +440,11 @@ func (f *fused) clampable(t int) bool {
 	return false
 }
 
-// clampProducer moves a clamp, and a rounding with it: each commutes with a maximum and with a concatenation.
+// clampProducer moves a clamp, and a rounding with it, to where clampable says.
 func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	p := f.producer[t]
 	switch p.kind {
-	case maxPool, concat:
+	case maxPool, concat, pick, reshape:
 		for _, in := range p.in {
 			f.clampProducer(in, lo, hi, to)
 			if to != nil {

@@ -81,6 +81,7 @@ type Options struct {
 	WeightSeed uint64            // for models whose metadata says sluice.weights = seeded
 	InputSide  Side              // of the input, in place of the model's own
 	Post       bool              // for designs with post: curves, and products of two maps
+	Gates      bool              // with Post: functions x * g(x), as SiLU, are a curve of g and a product, not one curve
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
 }

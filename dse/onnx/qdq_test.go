@@ -165,6 +165,37 @@ func TestQuantisedFunction(t *testing.T) {
 	}
 }
 
+// What a file rounds behind a map that is woven of phases is each phase's rounding: no layer more, and no scale of their own.
+func TestQuantisedPhases(t *testing.T) {
+	for _, c := range []struct {
+		kind       string
+		attributes []*onnxpb.AttributeProto
+		convs      int
+	}{
+		{"ConvTranspose", []*onnxpb.AttributeProto{intsAttr("strides", 2, 2)}, 5},
+		{"ConvTranspose", []*onnxpb.AttributeProto{intsAttr("strides", 2, 2), intsAttr("pads", 0, 0, 1, 1)}, 5}, // cut
+	} {
+		b := quantised().real("sz", 0.125).codes("v", typeInt8, []int64{2, 1, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8).op("DequantizeLinear", "vd", in("v", "sz"))
+		b.op(c.kind, "u", in("y", "vd"), c.attributes...).op("QuantizeLinear", "uq", in("u", "sz", "zy")).op("DequantizeLinear", "ud", in("uq", "sz", "zy"))
+		g, err := b.outputs("ud").load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		convs, want := 0, graph.Scale{Step: 0.125}
+		for i, n := range g.Nodes {
+			if n.Op == graph.Conv {
+				convs++
+			}
+			if i > 0 && g.Scales[n.Output] != want {
+				t.Errorf("%q has the scale %+v, the file %+v", n.Name, g.Scales[n.Output], want)
+			}
+		}
+		if convs != c.convs {
+			t.Errorf("%d convolutions, expected %d", convs, c.convs)
+		}
+	}
+}
+
 // Readers that quantise one map by themselves: by one scale, it is rounded once; by two, each of them rounds what the
 // map is made of.
 func TestQuantisedTwice(t *testing.T) {

@@ -94,10 +94,26 @@ func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {
 		if g.Nodes[i].Function != nil {
-			f[i] = &spread{}
+			f[i] = &spread{gates: gates(g, i)}
 		}
 	}
 	return f
+}
+
+// gates reports whether products with what node n reads are all that its output is for.
+func gates(g *graph.Graph, n int) bool {
+	x, y, products := g.Nodes[n].Inputs[0], g.Nodes[n].Output, 0
+	for i := range g.Nodes {
+		r := &g.Nodes[i]
+		if r.Residual != y && !slices.Contains(r.Inputs, y) {
+			continue
+		}
+		if r.Op != graph.Mul || !slices.Contains(r.Inputs, x) {
+			return false
+		}
+		products++
+	}
+	return products > 0 && !slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y })
 }
 
 // parallel hands out n images to workers, each with a runner of its own: start makes a worker, of which what it returns

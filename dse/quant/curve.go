@@ -13,6 +13,7 @@ import (
 type spread struct {
 	lo, hi float64
 	signed [2]histogram // of the magnitudes below zero, and of those above
+	gates  bool         // the function's result multiplies these very values, and its errors with them
 }
 
 func (s *spread) add(values []float32) {
@@ -46,6 +47,8 @@ const (
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // of the integers
+	// A point of a gate weighs as the square of what it multiplies, and this much in addition.
+	gateLeast = 0.001
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
 	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
 	tailSteps = 4
@@ -156,8 +159,12 @@ func (t *fitter) points(s *spread, first, last int) {
 			if n > 0 {
 				from := float64(math.Float32frombits(uint32(b) << coarse))
 				x := sign * math.Ldexp((from+edge(b))/2*t.stretch, t.mid)
-				seen[min(max(x, math.MinInt16), math.MaxInt16)] += float64(n)
-				weights += float64(n)
+				weight := float64(n)
+				if s.gates {
+					weight *= gateLeast + math.Pow(math.Ldexp(x, -t.mid)/t.stretch, 2)
+				}
+				seen[min(max(x, math.MinInt16), math.MaxInt16)] += weight
+				weights += weight
 			}
 		}
 	}

@@ -34,6 +34,8 @@ type Kept struct {
 	// largest value.
 	Function string  `json:"function,omitempty"`
 	Curve    float64 `json:"curve_error,omitempty"`
+
+	gate bool // of the function
 }
 
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
@@ -164,6 +166,7 @@ func (l *loss) report(images int) *Loss {
 			k.WeightBits = &bits
 		}
 		if node.Function != nil {
+			k.gate = node.Function.Gate() != nil
 			k.Function, k.Curve = node.Function.String(), l.n.Layers[i].CurveError/orOne(slices.Max(l.most[t]))
 		}
 		for c, most := range l.most[t] {
@@ -222,6 +225,9 @@ func (l *Loss) Warning() string {
 		k.Tensor, k.Layer, strings.Join(shown, ", "), 100*k.Error, k.Channel, k.TensorBits)
 	if k.Function != "" {
 		text += fmt.Sprintf(", its segments for %s are off by up to %.2f %%", k.Function, 100*k.Curve)
+	}
+	if k.gate {
+		text += " (--gates: a quarter of that)"
 	}
 	if k.WeightBits != nil {
 		text += fmt.Sprintf(", the layer's largest weight %d", *k.WeightBits)

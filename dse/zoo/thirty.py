@@ -174,12 +174,12 @@ def dse(binary: Path, *args: str) -> tuple[int, dict]:
         return done.returncode, {"error": (done.stderr or done.stdout).strip()[-400:]}
 
 
-def agree(binary: Path, config: str, model: Path, calibrate: Path, held: Path) -> dict:
+def agree(binary: Path, config: str, model: Path, calibrate: Path, held: Path, *more: str) -> dict:
     began = time.monotonic()
     code, doc = dse(
         binary, "compile", "--network", str(model), "--config", config, "--calibrate", str(calibrate), "--evaluate", str(held),
         "--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD)), "--onnxruntime=yes",
-        "--evaluated", str(HELD), "--out", str(model.with_suffix(".sluice")),
+        "--evaluated", str(HELD), "--out", str(model.with_suffix(".sluice")), *more,
     )
     row: dict = {"seconds": round(time.monotonic() - began, 1), "code": code}
     if code != 0:
@@ -223,6 +223,8 @@ def markdown(result: dict) -> str:
     for name, r in sorted(result["agree"].items(), key=lambda kv: (not kv[1]["agrees"], kv[0])):
         if "worst" in r:
             note = ", ".join(["with post"] * r.get("post", False) + ["beyond 2 %"] * (not r["agrees"]))
+            if "worst_without_gates" in r:
+                note += f", --gates ({100 * r['worst_without_gates']:.2f} without)"
             rounded = f"{100 * r['input_rounded']:.3f}" if "input_rounded" in r else ""
             out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {rounded} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
         else:
@@ -312,7 +314,10 @@ def main() -> int:
         if name in AGREE:
             post = bool(doc["networks"][0]["post"])
             config = str(with_post(args.config, args.work)) if post else args.config
-            result["agree"][name] = agree(args.dse, config, model, calibrate, held) | ({"post": True} if post else {})
+            row = agree(args.dse, config, model, calibrate, held) | ({"post": True} if post else {})
+            if post and "worst" in row and not row["agrees"]:
+                row = agree(args.dse, config, model, calibrate, held, "--gates") | {"post": True, "gates": True, "worst_without_gates": row["worst"]}
+            result["agree"][name] = row
             if "why" not in result["agree"][name]:
                 result["agree"][name]["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
             said += f"; {result['agree'][name]}"

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -30,6 +32,7 @@ type Layers struct {
 	Exercised
 	N        int            `json:"-"` // number of layers
 	Networks int            `json:"networks"`
+	Woven    int            `json:"woven"` // networks with maps woven of phases
 	Ops      map[string]int `json:"ops"`
 	MACs     int64          `json:"macs"`
 	Memory   Memories       `json:"memory"`
@@ -107,7 +110,9 @@ func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bo
 
 // random runs one network, with a start for each segment. With news it runs only if something new occurs.
 func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
-	net, err := randnet.New(seed, b.Design, randnet.Built())
+	o := randnet.Built()
+	o.Woven = seed%5 == 0 // as Resize, ConvTranspose and DepthToSpace leave them
+	net, err := randnet.New(seed, b.Design, o)
 	if err != nil {
 		return err
 	}
@@ -164,6 +169,9 @@ func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.
 		total.MACs += x.MACs * int64(batch)
 	}
 	total.Networks++
+	if slices.ContainsFunc(net.Quant.Graph.Nodes, func(n graph.Node) bool { return n.Op == graph.Reshape }) {
+		total.Woven++
+	}
 	total.N += len(bun.Layers)
 	return nil
 }

@@ -41,7 +41,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		MaxLatency: int64(c.MaxLatency * 1e6), Band: band.Mean,
 		Asked: []search.Param{
 			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
-			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits),
+			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits), search.Ask("--gates", c.Gates),
 		},
 	}
 	if o.Objective != search.Rate && o.Objective != search.Cheapest && len(in.w.Parts) == 1 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -662,6 +663,93 @@ func TestInt8IsOnnxruntimes(t *testing.T) {
 		codes, off, exact = codes+c, off+o, exact+e
 	}
 	t.Logf("seed %d: of %d codes %d are onnxruntime's neighbours, all near a tie, %d of them exact ties", seed, codes, off, exact)
+}
+
+// A transposed convolution of a quantised file has the file's scale in each of its phases: its codes are onnxruntime's but
+// for ties.
+func TestTransposedInt8IsOnnxruntimes(t *testing.T) {
+	var jobs []job
+	var codes [][]int16
+	for _, c := range []struct{ stride, kernel, pad, more int }{{2, 4, 1, 0}, {2, 3, 1, 1}, {2, 2, 0, 0}, {3, 3, 0, 0}, {1, 3, 1, 0}, {3, 2, 0, 0}} {
+		rng := rand.New(rand.NewPCG(uint64(c.stride), uint64(c.kernel)))
+		x := &exporter{g: &onnxpb.GraphProto{Name: proto.String("transposed")}, unsigned: true}
+		coded := func(from, to string, step float64, zero int) {
+			q := []string{from, x.floats(to+".s", nil, step), x.bytes8(to+".z", nil, zero)}
+			x.op("QuantizeLinear", "", q, to+".q")
+			x.op("DequantizeLinear", "", append([]string{to + ".q"}, q[1:]...), to)
+		}
+		draw := func(n, most int) []int {
+			v := make([]int, n)
+			for i := range v {
+				v[i] = rng.IntN(2*most+1) - most
+			}
+			return v
+		}
+		shape := &onnxpb.TensorShapeProto{}
+		for _, d := range []int64{1, 3, 5, 6} {
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: d}})
+		}
+		x.g.Input = []*onnxpb.ValueInfoProto{{Name: proto.String("x"), Type: &onnxpb.TypeProto{TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape}}}}
+		coded("x", "xd", 1./128, 3)
+		dims := []int64{3, 4, int64(c.kernel), int64(c.kernel)}
+		steps := []float64{0.01, 0.002, 0.004, 0.03}
+		x.op("DequantizeLinear", "", []string{x.bytes8("w", dims, draw(12*c.kernel*c.kernel, 100)...), x.floats("ws", []int64{4}, steps...), x.bytes8("wz", []int64{4}, 0, 0, 0, 0)}, "wd",
+			&onnxpb.AttributeProto{Name: proto.String("axis"), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(1)})
+		ints := func(name string, v ...int64) *onnxpb.AttributeProto {
+			return &onnxpb.AttributeProto{Name: &name, Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
+		}
+		s, p, m := int64(c.stride), int64(c.pad), int64(c.more)
+		x.op("ConvTranspose", "up", []string{"xd", "wd"}, "u", ints("strides", s, s), ints("pads", p, p, p, p), ints("output_padding", m, m))
+		coded("u", "y", 0.02, -20)
+		x.g.Output = []*onnxpb.ValueInfoProto{{Name: proto.String("y")}}
+		model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}, Graph: x.g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := onnx.Import(bytes.NewReader(model), onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := make([]float32, g.Tensors[g.Input].Elems())
+		for i := range image {
+			image[i] = rng.Float32()*2 - 1
+		}
+		seen, err := quant.See(g, 1, func(int) ([]float32, error) { return image, nil }, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := seen.Network(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := New(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]int16, len(image))
+		n.Input(in, image)
+		maps, err := program.Run(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, codes = append(jobs, job{n, model, "float", image, []string{"y.q"}, true}), append(codes, slices.Clone(maps[g.Exits[0].Tensor]))
+	}
+	for k, want := range ran(t, jobs) {
+		g, off := jobs[k].n.Graph, 0
+		out := g.Tensors[g.Exits[0].Tensor]
+		for i, v := range codes[k] {
+			w := int16(want[i%out.C*out.H*out.W+i/out.C]) - 128
+			if v != w {
+				off++
+			}
+			if max(v-w, w-v) > 1 {
+				t.Errorf("network %d, element %d: code %d, in onnxruntime %d", k, i, v, w)
+			}
+		}
+		if 100*off > len(want) {
+			t.Errorf("network %d: %d of %d codes differ from onnxruntime's", k, off, len(want))
+		}
+	}
 }
 
 // sameRun holds two networks to each other, exit by exit.

@@ -554,7 +554,7 @@ func (d *verifyDoc) print(w io.Writer) error {
 	}
 	if d.Coverage.Layers.Ops != nil {
 		x := &d.Coverage.Layers
-		row("layers = golden", strconv.Itoa(d.Layers), fmt.Sprintf("%d networks, %v, batches %v, %s compared", x.Networks, x.Ops, x.Batches, report.Bytes(x.Bytes)))
+		row("layers = golden", strconv.Itoa(d.Layers), fmt.Sprintf("%d networks, %d with woven maps, %v, batches %v, %s compared", x.Networks, x.Woven, x.Ops, x.Batches, report.Bytes(x.Bytes)))
 		if m := &x.Memory; m.Networks > 0 {
 			row("  memory of each drawn", strconv.Itoa(m.Networks), fmt.Sprintf("%.1f to %.1f bytes a cycle, latencies of %d to %d cycles, %d stalls",
 				m.BytesPerCycle[0], m.BytesPerCycle[1], m.Latency[0], m.Latency[1], m.Stalls))

@@ -573,6 +573,7 @@ func text(t *testing.T, r *Result) string {
 // The result, including the number of evaluations, is the same for any number of workers.
 func TestWorkers(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
+	g.TP.Hi, g.TC.Hi = 9, 48
 	first := ""
 	for _, workers := range []int{1, 2, 7} {
 		r := text(t, sweepOf(t, w, g, Options{Objective: GOPS, Workers: workers}))

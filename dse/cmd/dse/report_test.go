@@ -34,8 +34,18 @@ func TestReportOfEveryBoard(t *testing.T) {
 	for _, board := range append(boards.Names(), own) {
 		t.Run(strings.TrimSuffix(filepath.Base(board), ".yaml"), func(t *testing.T) {
 			dir := t.TempDir()
-			if code, _, stderr := call("report", "--network", "tiny", "--board", board, "--out", dir); code != cli.OK {
+			code, stdout, stderr := call("report", "--json", "--network", "tiny", "--board", board, "--out", dir)
+			if code != cli.OK {
 				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			files, _ := checkDoc(t, stdout, "layers", "infeasible", "files")["files"].([]any)
+			for _, f := range files {
+				if info, err := os.Stat(f.(string)); err != nil || info.Size() < 1000 {
+					t.Errorf("%v: %v", f, err)
+				}
+			}
+			if len(files) != 11 { // five pictures, light and dark, and the page
+				t.Errorf("files %v", files)
 			}
 			dom := reporttest.Open(t, "file://"+filepath.Join(dir, "report.html"))
 			if !hidden.Match(dom) {

@@ -41,7 +41,7 @@ const servesAlone = "SLUICE_TEST_SERVES"
 
 // serveAlone serves the bundle that the environment names, with numerics that take no time, and says where.
 func serveAlone(path string) error {
-	defer runtime.KeepAlive(make([]byte, serve.Ballast))
+	defer runtime.KeepAlive(serve.Ballast())
 	s, err := serve.New(context.Background(), serve.Options{Open: stubbed(true)})
 	if err == nil {
 		err = errors.Join(s.Add(path), s.LoadAll())

@@ -3,9 +3,11 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -130,6 +132,25 @@ func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
 	return memory
 }
 
+// lenient has JSON read as encoding/json does. Names that may come twice need not be remembered, which took twenty times the
+// memory of a message.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
+
+// illegible says in our words why JSON is not what is expected: the library's differ from one run to the next.
+func illegible(err error) error {
+	e, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return err
+	}
+	is, known := map[reflect.Kind]string{
+		reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object",
+	}[e.GoType.Kind()]
+	if !known {
+		return err
+	}
+	return fmt.Errorf("%q is a JSON %s: expected %s", cmp.Or(string(e.JSONPointer), "/"), e.JSONKind, is)
+}
+
 // few is a list that has not many elements, in JSON.
 type few[T any] []T
 
@@ -173,10 +194,13 @@ func (s *dims) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	} else if err != nil {
 		return err
 	}
-	return json.Unmarshal(b, (*[]int64)(s))
+	if json.Unmarshal(b, (*[]int64)(s), d.Options()) != nil {
+		return refuse(Invalid, "the shape is %.40s: expected a list of whole numbers", b)
+	}
+	return nil
 }
 
-// options are parameters, in the types that gRPC has. They are not long, in JSON.
+// options are parameters, in the types that gRPC has. They are not long, in JSON. What is null is as if it were left out.
 type options map[string]any
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -188,13 +212,16 @@ func (o *options) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return err
 	}
 	var values map[string]jsontext.Value
-	if err := json.Unmarshal(b, &values); err != nil {
-		return err
+	if err := json.Unmarshal(b, &values, d.Options()); err != nil {
+		return refuse(Invalid, "parameters are %.40s: expected an object", b)
 	}
 	*o = make(options, len(values))
 	for name, v := range values {
+		if v.Kind() == 'n' {
+			continue
+		}
 		if (*o)[name], err = option(v); err != nil {
-			return refuse(Invalid, "parameter %s is %.40s: %v", name, v, err)
+			return refuse(Invalid, "parameter %.40q is %.40s: %v", name, v, err)
 		}
 	}
 	return nil
@@ -214,7 +241,7 @@ func option(v jsontext.Value) (any, error) {
 		return f, nil
 	case '"':
 		var s string
-		err := json.Unmarshal(v, &s)
+		err := json.Unmarshal(v, &s, lenient)
 		return s, err
 	case 't', 'f':
 		return v.Kind() == 't', nil

@@ -598,3 +598,33 @@ func TestLoadCountsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// TestLenient: JSON is read as encoding/json reads it, and what is wrong is said in our words.
+func TestLenient(t *testing.T) {
+	s := start(t, 0, nil)
+	data := strings.TrimSuffix(strings.Repeat("1,", 784), ",")
+	ask := func(document string) (int, string) {
+		document = strings.ReplaceAll(document, "INPUT", `[{"name":"input","datatype":"FP32","shape":[1,28,28,1],"data":[`+data+`]}]`)
+		code, _, text := post(t, s.rest+"/v2/models/tiny/infer", []byte(document), 0)
+		return code, string(text)
+	}
+	for document, want := range map[string]string{
+		`{"Inputs":INPUT,"ID":"a"}`: `"id":"a"`, `{"id":"b","id":"c","inputs":INPUT}`: `"id":"c"`, "{\"id\":\"\xe9\",\"inputs\":INPUT}": `"id":"`,
+		`{"foo":{"a":1,"a":2},"inputs":INPUT}`: `"outputs"`, `{"parameters":{"exit_threshold":null},"inputs":INPUT}`: `"outputs"`,
+	} {
+		if code, text := ask(document); code != 200 || !strings.Contains(text, want) {
+			t.Errorf("%.40s: %d %.200s: expected %s", document, code, text, want)
+		}
+	}
+	for document, want := range map[string]string{
+		`{"Parameters":{"exit_threshold":9.5},"inputs":INPUT}`: "exit_threshold", `{"inputs":[{"name":"input","datatype":"FP32","shape":[1.0,28]}]}`: `the shape is [1.0,28]: expected a list of whole numbers`,
+		`{"id":5,"inputs":INPUT}`: `"/id" is a JSON number: expected a text`, `{"inputs":{}}`: "expected a list", `{"after top-level value":5,"after top-level value":x}`: "invalid character",
+		`{"inputs":INPUT}x`: headerLength, `{"parameters":[1],"inputs":INPUT}`: "parameters are [1]: expected an object", `{"inputs":[5]}`: `"/inputs/0" is a JSON number: expected an object`,
+	} {
+		if code, text := ask(document); code != 400 || !strings.Contains(strings.ReplaceAll(text, `\"`, `"`), want) {
+			t.Errorf("%.40s: %d %.200s: expected 400, %s", document, code, text, want)
+		}
+	}
+}
+
+const headerLength = "Inference-Header-Content-Length"

@@ -128,7 +128,7 @@ func (s *Server) repositoryREST(handle handler) {
 	repository := func(f func(string) error) func(http.ResponseWriter, *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			var q struct {
-				Parameters options `json:"parameters"`
+				Parameters map[string]jsontext.Value `json:"parameters"`
 			}
 			if err := s.readJSON(r, &q); err != nil {
 				return err
@@ -226,7 +226,7 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	}
 	b, err := io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(in), slack))
 	if err == nil && len(bytes.TrimSpace(b)) > 0 {
-		err = jsonv2.Unmarshal(b, v)
+		err = illegible(jsonv2.Unmarshal(b, v, lenient))
 	}
 	return blamed(err, "the request is no JSON as expected")
 }
@@ -409,7 +409,8 @@ func document(head []byte) (doc restDoc, err error) {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
 	}
-	err = jsonv2.Unmarshal(head, &doc)
+	err = jsonv2.Unmarshal(head, &doc, lenient)
+	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
 	switch e, known := errors.AsType[*Error](err); {
 	case err == nil && len(doc.ID) > maxID:
 		return doc, longID(doc.ID)
@@ -417,10 +418,10 @@ func document(head []byte) (doc restDoc, err error) {
 		return doc, nil
 	case known:
 		return doc, e
-	case strings.Contains(err.Error(), "after top-level value"):
+	case syntax != nil && strings.HasSuffix(syntax.Err.Error(), "after top-level value"):
 		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	}
-	return doc, refuse(Invalid, "the request's JSON: %v", err)
+	return doc, refuse(Invalid, "the request's JSON: %v", illegible(err))
 }
 
 func longID(id string) error {
@@ -503,7 +504,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
 	}
 	out := make([]byte, 0, n*sizeOf(in.Datatype))
-	d := jsontext.NewDecoder(bytes.NewBuffer(in.Data))
+	d := jsontext.NewDecoder(bytes.NewBuffer(in.Data), lenient)
 	count := 0
 	var lists nesting
 	for kind := d.PeekKind(); kind != 0; kind = d.PeekKind() {

@@ -135,7 +135,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		defer l.Close()
 		ports[i] = serve.Limit(l, c.MaxConns, c.PerClient)
 	}
-	defer runtime.KeepAlive(make([]byte, serve.Ballast))
+	defer runtime.KeepAlive(serve.Ballast())
 	err = c.serve(e, s, secure, ports)
 	short, stop := context.WithTimeout(running, 5*time.Second)
 	defer stop()

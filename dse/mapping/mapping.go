@@ -89,11 +89,21 @@ func Built(d configs.Design, p Point) bool {
 	return tp >= 1 && tc/p.S >= 1
 }
 
+// illegal is an ErrIllegal whose text is made when somebody reads it: Enumerate asks for most entries in vain.
+type illegal struct {
+	format string
+	args   []any
+}
+
+func (e *illegal) Error() string { return ErrIllegal.Error() + ": " + e.reason().Error() }
+
+func (e *illegal) Unwrap() []error { return []error{ErrIllegal, e.reason()} }
+
+func (e *illegal) reason() error { return fmt.Errorf(e.format, e.args...) }
+
 // Check reports whether entry e is legal for a layer of geometry g at batch bact on design d.
 func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %w", ErrIllegal, fmt.Errorf(format, args...))
-	}
+	fail := func(format string, args ...any) error { return &illegal{format, args} }
 	if bact < 1 || bact > abi.BMax {
 		return fail("batch %d, must be 1..%d", bact, abi.BMax)
 	}

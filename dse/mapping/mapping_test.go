@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -135,7 +136,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"kept in two tiles", d, g, 2, abi.FBCB{BR: 2, TileB: 1, TileRows: 16, KeepIn: true}},
 		{"on chip and not kept", d, g, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 16, OnChip: true}},
 	} {
-		if err := Check(c.d, c.g, c.bact, c.e); !errors.Is(err, ErrIllegal) {
+		if err := Check(c.d, c.g, c.bact, c.e); !errors.Is(err, ErrIllegal) || !strings.HasPrefix(err.Error(), ErrIllegal.Error()+": ") || strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v, want ErrIllegal", c.name, err)
 		}
 	}

@@ -127,6 +127,7 @@ var headline = map[string][]struct {
 		{"fewer deadlines of high priority missed", []string{"fig5/high/high", "fig5/low/high"}, 1},
 		{"low priority pays", []string{"fig5/high/low", "fig5/low/low"}, -1},
 		{"error of predicted latency", []string{"fig7a/latency-p95", "fig7a/explained-p95"}, 1},
+		{"held out", []string{"trace/high"}, 1},
 	},
 	"Jellyfish": {
 		{"deadlines missed over LTE", []string{"mixed/4/jellyfish"}, 100},

@@ -319,11 +319,54 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 	}
 }
 
+// Lowest is the sample with the least mean of several: a claim about every baseline is judged against the one that is
+// best over all seeds. (Least of each seed's values is below every mean, the more so the shorter the runs.)
+func Lowest[L any](workers int, all ...Probe[L]) func([]L) ([]float64, error) {
+	return lowest(1, workers, all)
+}
+
+// Highest is the one with the largest mean.
+func Highest[L any](workers int, all ...Probe[L]) func([]L) ([]float64, error) {
+	return lowest(-1, workers, all)
+}
+
+func lowest[L any](sign float64, workers int, all []Probe[L]) func([]L) ([]float64, error) {
+	return func(labs []L) (low []float64, err error) {
+		least, silent := math.Inf(1), true
+		for _, p := range all {
+			v, quiet, err := each(labs, p, workers)
+			if err != nil {
+				return nil, err
+			}
+			if silent = silent && quiet; low == nil || sign*stat.Mean(v, nil) < least {
+				low, least = v, sign*stat.Mean(v, nil)
+			}
+		}
+		return nothing(low, silent), nil
+	}
+}
+
 // Sample computes a value for every lab; NaN for all if all are quiet.
 func Sample[L any](labs []L, of Probe[L]) ([]float64, error) { return sample(labs, of, 1) }
 
 // sample does so for several labs at the same time.
 func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
+	v, quiet, err := each(labs, of, workers)
+	return nothing(v, quiet), err
+}
+
+// nothing is NaN in place of every value of a quiet sample.
+func nothing(v []float64, quiet bool) []float64 {
+	if quiet {
+		for i := range v {
+			v[i] = math.NaN()
+		}
+	}
+	return v
+}
+
+// each computes the values, and whether all labs are quiet.
+func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	v := make([]float64, len(labs))
 	var quiet atomic.Int32
 	var g errgroup.Group
@@ -337,15 +380,8 @@ func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	if int(quiet.Load()) == len(labs) {
-		for i := range v {
-			v[i] = math.NaN()
-		}
-	}
-	return v, nil
+	err := g.Wait()
+	return v, int(quiet.Load()) == len(labs), err
 }
 
 // Of is a number of a run's outcome.

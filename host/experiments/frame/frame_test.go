@@ -182,6 +182,36 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// Of several samples that of the least mean is taken whole, not each seed's least; quiet ones count as no difference, unless
+// all are.
+func TestLowest(t *testing.T) {
+	up := func(l float64) (float64, error) { return l, nil }
+	down := func(l float64) (float64, error) { return 4 - l, nil }
+	quiet := func(float64) (float64, error) { return 0, ErrQuiet }
+	nan := math.NaN()
+	for _, c := range []struct {
+		labs            []float64
+		all             []Probe[float64]
+		lowest, highest []float64
+	}{
+		{[]float64{1, 2}, []Probe[float64]{up, down}, []float64{1, 2}, []float64{3, 2}},
+		{[]float64{3, 2}, []Probe[float64]{up, down}, []float64{1, 2}, []float64{3, 2}},
+		{[]float64{1, 2}, []Probe[float64]{up, quiet}, []float64{0, 0}, []float64{1, 2}},
+		{[]float64{-1, -2}, []Probe[float64]{quiet, up}, []float64{-1, -2}, []float64{0, 0}},
+		{[]float64{1, 2}, []Probe[float64]{quiet, quiet}, []float64{nan, nan}, []float64{nan, nan}},
+	} {
+		for i, of := range []func([]float64) ([]float64, error){Lowest(2, c.all...), Highest(2, c.all...)} {
+			v, err := of(c.labs)
+			if want := [][]float64{c.lowest, c.highest}[i]; err != nil || !slices.EqualFunc(v, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+				t.Errorf("%v: %v, %v, expected %v", c.labs, v, err, want)
+			}
+		}
+	}
+	if _, err := Lowest(1, up, func(float64) (float64, error) { return 0, ErrBook })([]float64{1}); !errors.Is(err, ErrBook) {
+		t.Error(err)
+	}
+}
+
 // What is not there is null in JSON: no bound on one side, nothing that happened.
 func TestNothingIsNull(t *testing.T) {
 	c := claim(math.Inf(-1), 2)
@@ -199,7 +229,7 @@ causes:
 claims:
   - {id: a, source: figure 1, text: a, published: 4, rule: near, exact: true, cause: late}
   - {id: b/gain, source: figure 2, text: b, published: 3, rule: gain, exact: true}
-  - {id: c, source: figure 3, text: c, least: 1}
+  - {id: c, source: figure 3, text: c, least: 1, long: true}
   - {id: d, source: figure 4, text: d, rule: not-tried, cause: late}
 `
 

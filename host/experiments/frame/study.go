@@ -343,7 +343,7 @@ func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) e
 		}
 		for i := range claims {
 			k := &claims[i]
-			if k.On != on || k.Long || s.Probes[k.ID] == nil {
+			if k.On != on || k.Long || s.Probes[k.ID] == nil && s.Whole[k.ID] == nil {
 				continue
 			}
 			then, err := s.state(c, k, labs)

@@ -216,26 +216,40 @@ func pressure(high float64) runs {
 	}
 }
 
-// probes returns the probe of each claim.
+// sample are the values of a claim about every baseline, against the one that is best over all seeds.
+type sample = func([]*lab) ([]float64, error)
+
+// againstAll returns the samples of the claims about every baseline: the least or the most of several.
+func againstAll(least, most func(...value) sample) map[string]sample {
+	out := map[string]sample{"trace/high": least(than(on(1, "trace"), "strait", 1, baselines()...)...)}
+	for _, name := range []string{"high", "low", "uniform"} {
+		for fig, r := range map[string]runs{"fig5/": on(1, name), "fig5/node/": on(4, name)} {
+			id := fig + name + "/"
+			out[id+"high"] = least(than(r, "strait", 1, baselines()...)...)
+			out[id+"high-most"] = most(than(r, "strait", 1, baselines()...)...)
+			out[id+"low"] = least(than(r, "strait", 0, baselines()...)...)
+			out[id+"temporal-low"] = least(less(r, "static", "temporal", 0), less(r, "reactive", "temporal", 0), less(r, "strait", "temporal", 0))
+			out[id+"static-low"] = least(less(r, "static", "reactive", 0), less(r, "static", "strait", 0))
+			out[id+"reactive-low"] = least(less(r, "static", "reactive", 0), less(r, "strait", "reactive", 0))
+		}
+	}
+	return out
+}
+
+// probes returns the probes of the other claims.
 func probes() map[string]value {
-	best, worst, minus := frame.Least[*lab], frame.Most[*lab], frame.Minus[*lab]
+	minus := frame.Minus[*lab]
 	out := map[string]value{}
 	for _, name := range []string{"high", "low", "uniform"} {
 		for fig, r := range map[string]runs{"fig5/": on(1, name), "fig5/node/": on(4, name)} {
 			id := fig + name + "/"
-			out[id+"high"] = best(than(r, "strait", 1, baselines()...)...)
-			out[id+"high-most"] = worst(than(r, "strait", 1, baselines()...)...)
-			out[id+"low"] = best(than(r, "strait", 0, baselines()...)...)
-			out[id+"temporal-low"] = best(less(r, "static", "temporal", 0), less(r, "reactive", "temporal", 0), less(r, "strait", "temporal", 0))
 			out[id+"temporal-spread"] = minus(spread(r, "static"), spread(r, "temporal"))
 			out[id+"strait-spread"] = minus(spread(r, "static"), spread(r, "strait"))
-			out[id+"static-low"] = best(less(r, "static", "reactive", 0), less(r, "static", "strait", 0))
-			out[id+"reactive-low"] = best(less(r, "static", "reactive", 0), less(r, "strait", "reactive", 0))
 		}
 		out["5.2/"+name+"/dropped"] = dropped(name)
 	}
 	out["fig5/reactive-gain"] = minus(less(on(1, "low"), "reactive", "static", 1), less(on(1, "high"), "reactive", "static", 1))
-	out["trace/high"], out["fig7c/median"] = best(than(on(1, "trace"), "strait", 1, baselines()...)...), frame.Of(on(1, "trace")("strait"), wander)
+	out["fig7c/median"] = frame.Of(on(1, "trace")("strait"), wander)
 
 	for _, x := range []struct{ suffix, xsched string }{{"", "xsched"}, {"/4", "xsched-4"}} {
 		out["fig6a/high"+x.suffix], out["fig6a/low"+x.suffix] = less(pressure(6), "strait-now", x.xsched, 1), less(pressure(6), "strait-now", x.xsched, 0)
@@ -272,7 +286,7 @@ func probes() map[string]value {
 	meet, violate := removed("no-meet", "no-stream", 1), removed("no-violate", "no-meet", 1)
 	out["fig10/priority/high"], out["fig10/stream/high"], out["fig10/meet/high"], out["fig10/violate/high"] = priority, stream, meet, violate
 	out["fig10/meet/low"], out["fig10/violate/low"] = removed("no-meet", "no-stream", 0), removed("no-violate", "no-meet", 0)
-	out["fig10/most"] = frame.Over(violate, worst(meet, stream, priority))
+	out["fig10/most"] = frame.Over(violate, frame.Most(meet, stream, priority))
 	for id, of := range out {
 		out[id] = func(l *lab) (float64, error) {
 			x, err := of(l)

@@ -92,6 +92,9 @@ lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@echo "verilator --lint-only -Wall: clean"
 	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
 	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
+	@mkdir -p $(BUILD)/rtl-int8 && hw/rtl/int8/files.sh $(BUILD)/rtl-int8 >$(BUILD)/rtl-int8/files.f
+	@for p in '' -GPOST=1 -GT_P=16; do verilator --lint-only -Wall --top-module npu_top -GT_C=16 -GDRAIN=4 $$p -f $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v || exit 1; done
+	@$(VENV)/bin/python hw/lint/slang.py $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v -- npu_top T_C=16 POST=1 >/dev/null
 	@for top in 'mac_packed LEN=13' 'mac_packed LEN=13 DSP48E2=1' requant weight_pack; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/int8/files.f sim/cells/dsp48e2.v -- $$top; done >/dev/null
 	@echo "slang, on tiny, zc706 and zcu104 too: clean"
 

@@ -142,8 +142,13 @@ func Names() []string {
 	return names
 }
 
-// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml.
+// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml. NAME-int8 is
+// the embedded NAME with that type.
 func Load(nameOrPath string) (Design, error) {
+	if base, ok := strings.CutSuffix(nameOrPath, "-"+TypeInt8); ok && slices.Contains(Names(), base) {
+		d, err := Load(base)
+		return d.Typed(TypeInt8), err
+	}
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
 		f, err := os.Open(nameOrPath)
 		if err != nil {
@@ -271,13 +276,14 @@ func (d Design) OwnName() error {
 			return &FieldError{"name", d.Name, fmt.Sprintf("one that does not end in %s, as a build of another design does", kind)}
 		}
 	}
-	if !slices.Contains(Names(), d.Name) {
+	base := strings.TrimSuffix(d.Name, "-"+TypeInt8)
+	if !slices.Contains(Names(), base) {
 		return nil
 	}
 	if e, err := Load(d.Name); err != nil || e.Hash() == d.Hash() {
 		return err
 	}
-	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", d.Name)}
+	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", base)}
 }
 
 // Elaborates checks that the RTL of the whole NPU accepts these parameters: Validate, and the conditions between

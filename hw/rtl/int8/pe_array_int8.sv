@@ -4,8 +4,7 @@
 // their sums leave. So the first half's sum leaves T0 cycles after the row came, for k = 1 the second's two cycles later, for
 // k = 2 the odd chain's two and four cycles after that; a row may use an accumulator again after 4, 6, 10 cycles (k = 1/2, 1,
 // 2), which is no more than gemm_seq waits where T_P is 4 or more.
-// Weights are packed on their way to the shadow weights, in a cycle. They may come when the last lane has swapped, which is up to
-// SWAP_LATE cycles later than lane by lane (as in pe_array).
+// Weights are packed in a cycle on their way to the shadow weights, so they may come as early after a swap as in pe_array.
 module pe_array_int8 #(
   parameter int unsigned T_R    = 256,
   parameter int unsigned T_P    = 8,

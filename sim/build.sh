@@ -80,6 +80,10 @@ other=
 if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
+elif [[ -n $(value INT8) ]]; then
+  # one folder a build, so that none reads what another writes
+  list=$(hw/rtl/int8/files.sh "build/cosim/$(basename "$config" .yaml)$stub$trace$fold${SLUICE_CHECK:+-check}/rtl")
+  mapfile -t rtl <<<"$list"
 else
   mapfile -t rtl < <(grep "^hw/" hw/rtl/files.f)
 fi

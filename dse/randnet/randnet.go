@@ -68,7 +68,7 @@ func All() Options {
 // Net is a random network.
 type Net struct {
 	Seed   uint64
-	Quant  *quant.Network
+	Quant  *quant.Network // of a design of int8 the draw, whose integers Int8 has replaced
 	Bundle *bundle.Bundle
 }
 
@@ -114,7 +114,12 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 			continue
 		}
 		q.Graph.Name = fmt.Sprintf("random-%d", seed)
-		b, err := compile.Compile(q, d, o.Compile)
+		var b *bundle.Bundle
+		if d.Int8() {
+			b, err = compile.Int8(Int8(rng, q), d, o.Compile)
+		} else {
+			b, err = compile.Compile(q, d, o.Compile)
+		}
 		if err == nil {
 			return &Net{Seed: seed, Quant: q, Bundle: b}, nil
 		}

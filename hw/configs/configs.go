@@ -142,8 +142,13 @@ func Names() []string {
 	return names
 }
 
-// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml.
+// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml. NAME-int8 is
+// the embedded NAME with that type.
 func Load(nameOrPath string) (Design, error) {
+	if base, ok := strings.CutSuffix(nameOrPath, "-"+TypeInt8); ok && slices.Contains(Names(), base) {
+		d, err := Load(base)
+		return d.Typed(TypeInt8), err
+	}
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
 		f, err := os.Open(nameOrPath)
 		if err != nil {
@@ -271,13 +276,14 @@ func (d Design) OwnName() error {
 			return &FieldError{"name", d.Name, fmt.Sprintf("one that does not end in %s, as a build of another design does", kind)}
 		}
 	}
-	if !slices.Contains(Names(), d.Name) {
+	base := strings.TrimSuffix(d.Name, "-"+TypeInt8)
+	if !slices.Contains(Names(), base) {
 		return nil
 	}
 	if e, err := Load(d.Name); err != nil || e.Hash() == d.Hash() {
 		return err
 	}
-	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", d.Name)}
+	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", base)}
 }
 
 // Elaborates checks that the RTL of the whole NPU accepts these parameters: Validate, and the conditions between
@@ -319,12 +325,23 @@ func (d Design) Folded() error {
 	return errors.Join(f...)
 }
 
-// Built checks that there is hardware of the design's type.
+// Built checks that what is estimated, synthesised or made for boards knows the design's type.
 func (d Design) Built() error {
 	if d.Int8() {
-		return &FieldError{"type", d.Type, "int16: neither the RTL nor the kernel in HLS computes in int8 yet (the soft device does)"}
+		return &FieldError{"type", d.Type, "int16: of int8 there are the soft device and the RTL in simulation, but no kernel in HLS, board or synthesis yet"}
 	}
 	return nil
+}
+
+// leastTP8 is the shortest chain that pe_array_int8 takes: its accumulators are free again no earlier than gemm_seq expects.
+const leastTP8 = 4
+
+// Simulated checks what the RTL has of the design's type: of int8 no depthwise unit, and no short chains.
+func (d Design) Simulated() error {
+	var f findings
+	f.want(!d.Int8() || d.TP >= leastTP8, "TP", d.TP, fmt.Sprintf("at least %d with type: int8", leastTP8))
+	f.want(!d.Int8() || !d.Depthwise, "depthwise", d.Depthwise, "false with type: int8, which has no depthwise unit in RTL yet (the soft device has)")
+	return errors.Join(f...)
 }
 
 // ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.

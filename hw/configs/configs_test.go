@@ -386,3 +386,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestInt8ByName(t *testing.T) {
+	d, err := Load("run-int8")
+	base, errBase := Load("run")
+	if err != nil || errBase != nil || d != base.Typed("int8") || d.Name != "run-int8" || d.Hash() == base.Hash() {
+		t.Fatalf("run-int8 is %+v (%v, %v), expected run of that type", d, err, errBase)
+	}
+	if err := errors.Join(d.Simulated(), d.OwnName()); err != nil {
+		t.Error(err)
+	}
+	if d.TR *= 2; d.OwnName() == nil {
+		t.Error("a design of other parameters may be called run-int8")
+	}
+	if _, err := Load("none-int8"); err == nil || !strings.Contains(err.Error(), `there is no "none-int8"`) {
+		t.Error(err)
+	}
+	for name, field := range map[string]string{"tiny-int8": "TP", "v13x-int8": "depthwise", "v13x": "", "tiny": ""} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *FieldError
+		if err = d.Simulated(); errors.As(err, &wrong) != (field != "") || wrong != nil && wrong.Field != field {
+			t.Errorf("%s: %v, expected an error of %q", name, err, field)
+		}
+	}
+}

@@ -87,11 +87,18 @@ func (c *Campaign) pick(all []change) string {
 	return x.what
 }
 
+// elem is the bytes of an element.
+func (c *Campaign) elem() uint32 { return uint32(c.rig.design.ElemBytes()) }
+
 // badOperator is an operator that there is not, or what the build lacks.
 func badOperator(c *Campaign, raw []byte, d *abi.Desc) string {
 	all := []change{{"OP", func() { raw[0] = raw[0]&0xF0 | byte(len(abi.Ops())+c.rng.IntN(16-len(abi.Ops()))) }}}
 	if !c.rig.design.Depthwise {
 		all = append(all, change{"OP of a depthwise layer", func() { raw[0] = raw[0]&0xF0 | byte(abi.OpDepthwise) }})
+	}
+	if d.In8 {
+		all = append(all, change{"16 bits", func() { d.In8 = false }}, change{"a result of 16 bits", func() { d.Out8 = false }},
+			change{"RES_8 of no residual, or none", func() { d.Res8 = !d.Res8 }})
 	}
 	if !c.rig.design.Post {
 		all = append(all, change{"CURVE", func() { d.Curve = true }}, change{"PRODUCT", func() { d.Product = true }})
@@ -116,7 +123,7 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"IN_PIX below IN_C", func() { d.InPix = d.InC - 1 }},
 		{"OUT_PIX below OUT_C", func() { // adjust the row's bytes too, so that nothing else is wrong
 			d.OutPix = d.OutC - 1
-			d.OutRowBytes = 2 * uint32(d.OutW) * uint32(d.OutPix)
+			d.OutRowBytes = c.elem() * uint32(d.OutW) * uint32(d.OutPix)
 		}},
 		{"BIAS_COUNT", func() { d.BiasCount ^= 1 << 15 }},
 	}
@@ -155,7 +162,7 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 	post := c.rig.design.Post
 	if d.Residual {
 		pix := func(pix uint16) func() {
-			return func() { d.ResPix, d.ResRowBytes = pix, 2*uint32(d.OutW)*uint32(pix) }
+			return func() { d.ResPix, d.ResRowBytes = pix, c.elem()*uint32(d.OutW)*uint32(pix) }
 		}
 		if d.OutC > 1 {
 			all = append(all, change{"RES_PIX below OUT_C", pix(d.OutC - 1)})
@@ -189,7 +196,7 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"STEP_ROW", func() { d.StepRow ^= 1 << c.rng.IntN(24) }},
 		{"STEP_COL", func() { d.StepCol ^= 1 << c.rng.IntN(24) }},
 		{"PAD_COL", func() { d.PadCol ^= 1 << c.rng.IntN(24) }},
-		{"IN_ROW_BYTES", func() { d.InRowBytes = uint32(c.rng.IntN(2 * int(d.InW) * int(d.InPix))) }},
+		{"IN_ROW_BYTES", func() { d.InRowBytes = uint32(c.rng.IntN(int(c.elem()) * int(d.InW) * int(d.InPix))) }},
 		{"OUT_ROW_BYTES", func() { d.OutRowBytes ^= 1 << c.rng.IntN(32) }},
 	}
 	if d.Residual {
@@ -208,9 +215,9 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 	run := uint32(abi.RunBeatsMax) * uint32(c.rig.design.WideBytes())
 	out := func(w, pix uint32) {
 		d.OutW, d.OutPix = uint16(w), uint16(pix)
-		d.OutRowBytes = 2 * w * pix
+		d.OutRowBytes = c.elem() * w * pix
 		if d.Residual {
-			d.ResRowBytes = 2 * w * uint32(d.ResPix)
+			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
 	// an input with that many columns, whose rows are no runs, and a stride of one: nothing else is too large
@@ -219,9 +226,9 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 		d.InPix = d.InC + 1
 		d.InRow = w * uint32(d.InC)
 		d.StepRow, d.StepCol = d.InRow, uint32(d.InC)
-		d.InRowBytes = 2 * w * uint32(d.InPix)
+		d.InRowBytes = c.elem() * w * uint32(d.InPix)
 	}
-	fits := func(w uint32) bool { return w <= 65535 && 2*w*(uint32(d.InC)+1) < 1<<25 }
+	fits := func(w uint32) bool { return w <= 65535 && c.elem()*w*(uint32(d.InC)+1) < 1<<25 }
 	all := []change{
 		{"OUT_H", func() { d.InH, d.SH, d.StepRow, d.OutH = 65535, 1, d.InRow, uint16(0xF000+c.rng.IntN(0x1000)) }},
 		{"a window below the input", func() { d.OutH = behind(d.InH, d.PadT, d.SH) }},
@@ -232,10 +239,10 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 		all = append(all, change{"OUT_ROW_BYTES", func() {
 			w := uint32(1024 + c.rng.IntN(1024))
 			wide(w)
-			out(w, 1<<14)
+			out(w, 1<<15/c.elem())
 		}})
 	}
-	if w := run/(2*uint32(d.OutC)) + 1; fits(w) {
+	if w := run/(c.elem()*uint32(d.OutC)) + 1; fits(w) {
 		all = append(all, change{"beats of an output row", func() {
 			wide(w)
 			out(w, uint32(d.OutC))
@@ -249,9 +256,11 @@ func badShift(c *Campaign, _ []byte, d *abi.Desc) string {
 	if d.Curve {
 		all = append(all, change{"CURVE_STEP", func() { d.CurveStep = uint8(abi.CurveStepMax + 1 + c.rng.IntN(15-abi.CurveStepMax)) }})
 	}
+	if d.Op == abi.OpAvgPool && !d.In8 {
+		all = append(all, change{"AVG_SHIFT 0", func() { d.AvgShift = 0 }})
+	}
 	if d.Op == abi.OpAvgPool {
 		all = append(all,
-			change{"AVG_SHIFT 0", func() { d.AvgShift = 0 }},
 			change{"AVG_SHIFT", func() { d.AvgShift = uint8(48 + c.rng.IntN(16)) }})
 	}
 	return c.pick(all)
@@ -269,11 +278,12 @@ func packed(d *abi.Desc, k cost.K) (offset, size *uint32) {
 }
 
 func badAlignment(c *Campaign, raw []byte, d *abi.Desc) string {
-	all := []change{
-		{"IN_OFFSET odd", func() { d.InOffset++ }},
-		{"OUT_OFFSET odd", func() { d.OutOffset++ }},
-		{"RES_OFFSET odd", func() { d.ResOffset++ }},
-		{"BIAS_OFFSET", func() { d.BiasOffset += 4 }},
+	all := []change{{"BIAS_OFFSET", func() { d.BiasOffset += 4 }}}
+	if !d.In8 {
+		all = append(all,
+			change{"IN_OFFSET odd", func() { d.InOffset++ }},
+			change{"OUT_OFFSET odd", func() { d.OutOffset++ }},
+			change{"RES_OFFSET odd", func() { d.ResOffset++ }})
 	}
 	if d.Op == abi.OpGEMM || d.Op == abi.OpDepthwise {
 		offset, size := packed(d, cost.K(c.entry(c.layerOf(raw)).K))
@@ -307,13 +317,13 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{
-		{"OUT_OFFSET", out(stride - 2*uint32(c.rng.IntN(int(d.OutC))))},
+		{"OUT_OFFSET", out(stride - c.elem()*uint32(c.rng.IntN(int(d.OutC))))},
 		{"OUT_OFFSET, far", out(1<<31 + 2*c.rng.Uint32N(1<<29))},
 		{"OUT_OFFSET, -2", out(^uint32(1))},
 	}
 	if !c.entry(c.target).KeepIn { // otherwise it is not checked
 		all = append(all,
-			change{"IN_OFFSET", in(stride - 2*uint32(c.rng.IntN(int(d.InC))))},
+			change{"IN_OFFSET", in(stride - c.elem()*uint32(c.rng.IntN(int(d.InC))))},
 			change{"IN_OFFSET, far", in(1<<31 + 2*c.rng.Uint32N(1<<29))})
 	}
 	if d.Residual {
@@ -323,7 +333,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 }
 
 func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
-	d.ResOffset = uint32(c.rig.stride()) - 2*uint32(c.rng.IntN(int(d.OutC)))
+	d.ResOffset = uint32(c.rig.stride()) - c.elem()*uint32(c.rng.IntN(int(d.OutC)))
 	c.addr = c.beyond(d, d.ResOffset, d.ResRowBytes)
 	return "RES_OFFSET"
 }
@@ -351,10 +361,10 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {
 		run = min(run, cost.CTile(c.rig.design, cost.K(e.K), cost.Groups(e, len(c.rig.trial.table))))
 	}
-	if uint64(offset)+2*uint64(run) > uint64(c.rig.stride()) {
+	if uint64(offset)+uint64(c.elem())*uint64(run) > uint64(c.rig.stride()) {
 		return span{offset, offset}
 	}
-	return span{offset + 2*uint32(run), offset + max(uint32(d.OutH)*rowBytes, 2*uint32(d.OutC))}
+	return span{offset + c.elem()*uint32(run), offset + max(uint32(d.OutH)*rowBytes, c.elem()*uint32(d.OutC))}
 }
 
 // weights is a weight stream that is longer or shorter than the layer's, by whole beats. A depthwise layer's is one tile.

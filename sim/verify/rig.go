@@ -190,8 +190,8 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 		t.work.add(d, len(t.table))
 		for y := range int(d.OutH) {
 			for x := range int(d.OutW) {
-				at := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*x*int(d.OutPix)
-				for i := range 2 * int(d.OutC) {
+				at := int(d.OutOffset) + y*int(d.OutRowBytes) + r.design.ElemBytes()*x*int(d.OutPix)
+				for i := range r.design.ElemBytes() * int(d.OutC) {
 					t.written[at+i] = true
 				}
 			}

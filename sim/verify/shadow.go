@@ -73,9 +73,10 @@ func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID,
 	ref := slices.Clone(s.Reference.Slot(id))
 	copy(s.Reference.Slot(id), s.Slotted.Slot(id))
 	n := &s.b.Network
+	size := s.b.Design.ElemBytes()
 	for p := range n.InH * n.InW {
-		at := n.InOffset + 2*p*n.InPix
-		if got, want := s.Slotted.Slot(id)[at:at+2*n.InC], ref[at:at+2*n.InC]; !bytes.Equal(got, want) {
+		at := n.InOffset + size*p*n.InPix
+		if got, want := s.Slotted.Slot(id)[at:at+size*n.InC], ref[at:at+size*n.InC]; !bytes.Equal(got, want) {
 			return fmt.Errorf("%w: request %d: pixel %d of the input was uploaded as % x, expected % x", ErrMismatch, id, p, got, want)
 		}
 	}
@@ -149,14 +150,15 @@ func Explain(b *bundle.Bundle, first, last int, got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("a slot of %d bytes, expected %d", len(got), len(want))
 	}
-	at := func(slot []byte, i int) int16 { return int16(uint16(slot[i]) | uint16(slot[i+1])<<8) }
+	size := b.Design.ElemBytes()
+	at := func(slot []byte, i int) int16 { return b.ElementAt(slot, i, 0) }
 	for l := b.Network.Exits[first].First; l <= b.Network.Exits[last].Last; l++ {
 		d := &b.Layers[l]
 		for y := range int(d.OutH) {
 			for x := range int(d.OutW) {
 				for c := range int(d.OutC) {
-					i := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*(x*int(d.OutPix)+c)
-					if i+1 < len(want) && at(got, i) != at(want, i) {
+					i := int(d.OutOffset) + y*int(d.OutRowBytes) + size*(x*int(d.OutPix)+c)
+					if i+size <= len(want) && at(got, i) != at(want, i) {
 						name := ""
 						if l < len(b.Names) {
 							name = b.Names[l]

@@ -27,7 +27,7 @@ type evaluation struct {
 type compileCmd struct {
 	source
 	evaluation
-	Type string `default:"" enum:",int16,int8" help:"Type of maps and weights: the configuration with another type than its own, as NAME-int8 (default: its own). A quantised (QDQ) file's own scales are taken. Only the soft device runs int8: no RTL or board does yet."`
+	Type string `default:"" enum:",int16,int8" help:"Type of maps and weights: the configuration with another type than its own, as NAME-int8 (default: its own). A quantised (QDQ) file's own scales are taken. The soft device and the RTL in simulation run int8, no board does yet."`
 	Out  string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
 }
 

@@ -399,7 +399,11 @@ func cosimOf(device string, d configs.Design) string {
 // --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
-	if err := d.Built(); err != nil {
+	err := d.Simulated()
+	if kind == cosimOf("hls", d) {
+		err = d.Built()
+	}
+	if err != nil {
 		return nil, cli.Errorf(cli.Input, "%s: %w", d.Name, err)
 	}
 	path, err := npu.FindCosim(kind, named...)

@@ -31,6 +31,7 @@ type output struct {
 
 var outputs = []output{
 	{"hw/rtl/abi_pkg.sv", emitSV},
+	{"hw/rtl/int8/abi_pkg.sv", emitSVInt8},
 	{"sim/include/sluice_abi.hpp", emitCPP},
 	{"hls/include/sluice_limits.hpp", emitLimits},
 	{"hw/abi/abi_gen.go", emitGo},

@@ -59,7 +59,7 @@ type field struct {
 	word      int64 // descriptor only
 	lsb, bits int64
 	signed    bool
-	planned   bool // no hardware has it yet
+	planned   bool // of hardware only the RTL of int8 has it
 	line      int
 }
 
@@ -74,7 +74,7 @@ type counter struct {
 	line      int
 }
 
-// built is what hardware has of the description: all but the fields that are planned.
+// built is what int16 hardware has of the description: all but the fields that are planned.
 func (s *spec) built() *spec {
 	of := func(all []field) []field {
 		return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return f.planned })

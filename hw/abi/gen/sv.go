@@ -35,8 +35,11 @@ func svIdents(s *spec) []ident {
 	return ids
 }
 
-func emitSV(s *spec) ([]byte, error) {
-	s = s.built()
+// emitSV is the package of what every design has.
+func emitSV(s *spec) ([]byte, error) { return emitSVInt8(s.built()) }
+
+// emitSVInt8 is the package that an int8 design has in its place: with the planned fields.
+func emitSVInt8(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	w("// %s", banner)

@@ -99,9 +99,9 @@ func (o *options) print(path string) ([]byte, error) {
 	}
 	switch {
 	case o.whole:
-		err = errors.Join(d.Elaborates(), d.Built(), folded(d))
+		err = errors.Join(d.Elaborates(), d.Simulated(), folded(d))
 	case o.verilator:
-		err = d.Built()
+		err = d.Simulated()
 	case o.cpp:
 		err = d.ForHLS()
 	}

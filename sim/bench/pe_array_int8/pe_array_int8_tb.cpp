@@ -1,0 +1,231 @@
+// pe_array_int8_tb: as pe_array_tb, with codes of 8 bits, two channels a chain and sums modulo 2^32. Rows and weights come as
+// close to each other as the header allows; weights are -127 to 127, a fifth of them and of the codes extremes.
+#include "Vpe_array_int8.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+#ifndef P_DSP48E2
+#define P_DSP48E2 0
+#endif
+#ifndef P_STUB
+#define P_STUB 0
+#endif
+#ifndef P_STACK
+#define P_STACK 1
+#endif
+#ifndef P_FLUID
+#define P_FLUID 1
+#endif
+
+namespace {
+
+constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD, kChains = kTC / 2;
+constexpr unsigned kFirst = kTP / 2, kGroups = (kChains + kLoad - 1) / kLoad, kHalfRows = kTR / 2;
+constexpr unsigned kMost = P_DSP48E2 ? 8 : 4, kSecond = kTP - kFirst;
+// when sums leave: for k = 1/2, 1 and 2
+constexpr unsigned kLeave = std::min(kSecond, kMost) + 4 + unit::clog2((kSecond + kMost - 1) / kMost);
+constexpr unsigned kLater[] = {2, 0, 6}, kAgain[] = {6, 4, 10};
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("pe_array_int8", args.seed) {
+    dut_.rst_ni = 0;
+    for (int i = 0; i < 3; i++) cycle();
+    dut_.rst_ni = 1;
+    weights();
+    while (loading_ < kGroups) cycle();
+  }
+
+  void tile() {
+    unsigned k = static_cast<unsigned>(P_STACK ? random_.below(3) : 0);
+    bool two = P_FLUID && k != 2 && random_.percent(50);
+    if (tiles_++ % 4 == 3) k = k_, two = two_;
+    if (k != k_ || two != two_) {
+      while (!done_.empty()) cycle();
+      k_ = k;
+      two_ = two;
+    }
+    const unsigned chain = k == 1 ? kTP - kFirst : k == 2 ? 2 * kTP : kTP, depth = kAgain[k];
+    const unsigned most = k == 1 ? kHalfRows : kTR;
+    const unsigned rows = static_cast<unsigned>(random_.percent(25) ? 1 : random_.percent(25) ? most : random_.range(1, most));
+    const unsigned passes = static_cast<unsigned>(random_.range(1, 6));
+    const unsigned gaps = static_cast<unsigned>(random_.percent(50) ? 0 : random_.range(1, 60));
+    std::vector<uint64_t> used(rows, 0);
+    uint64_t done_at = 0;
+    while (draining_ && drain_.bank == bank_) cycle();
+    acc_[bank_].assign(2 * kTR * kChains, 0);
+    for (unsigned p = 0; p < passes; p++) {
+      while (loading_ < kGroups) cycle();  // weights complete
+      for (unsigned r = 0; r < rows; r++) {
+        while (gaps && random_.percent(gaps)) cycle();
+        while (p > 0 && now_ < used[r] + depth) cycle();
+        used[r] = now_;
+        if (r == 0) {
+          std::memcpy(weight_, shadow_, sizeof weight_);
+          swap_at_ = now_;
+          chain_ = chain;
+          weights();
+        }
+        dut_.valid_i = 1;
+        dut_.row_i = static_cast<unsigned char>(r);
+        dut_.bank_i = static_cast<unsigned char>(bank_);
+        dut_.first_i = p == 0;
+        dut_.swap_i = r == 0;
+        dut_.last_i = p + 1 == passes && r + 1 == rows;
+        if (dut_.last_i) {
+          done_at = now_ + kLeave + kLater[k];
+          done_.push_back(done_at);
+        }
+        int64_t x[2 * kTP], y[kTP];
+        for (unsigned j = 0; j < 2 * kTP; j++) {
+          x[j] = random_.percent(20) ? -128 : unit::sign(random_.next(), 8);
+          unit::put(dut_.x_i, j * 8, 8, static_cast<uint64_t>(x[j]));
+        }
+        for (unsigned j = 0; j < kTP; j++) {
+          y[j] = random_.percent(20) ? -128 : unit::sign(random_.next(), 8);
+          unit::put(dut_.y_i, j * 8, 8, static_cast<uint64_t>(y[j]));
+        }
+        for (unsigned f = 0; f < 2 * kChains; f++) {
+          const unsigned c = f / 2, e = f % 2;
+          const int64_t* in = two && c % 2 ? y : x;
+          for (unsigned j = 0; j < kTP; j++) {
+            if (k == 0) {
+              acc_[bank_][at(c, r / kHalfRows, r, e)] += in[j] * weight_[c][j][e];
+            } else if (k == 2) {
+              acc_[bank_][at(c | 1, r / kHalfRows, r, e)] += x[c % 2 * kTP + j] * weight_[c][j][e];
+            } else if (j < 2 * kFirst) {
+              acc_[bank_][at(c, j / kFirst, r, e)] += in[j % kFirst] * weight_[c][j][e];
+            }
+          }
+        }
+        step();
+      }
+    }
+    // read while the next tile computes
+    while (draining_) cycle();
+    drain_ = {bank_, rows, k, done_at + 1};
+    draining_ = true;
+    drain_row_ = 0;
+    bank_ = !bank_;
+  }
+  int finish() {
+    while (draining_) cycle();
+    return check_.passed();
+  }
+
+ private:
+  // An accumulator: half of a chain, row and channel.
+  static unsigned at(unsigned chain, unsigned half, unsigned row, unsigned channel) {
+    return ((2 * chain + half) * kHalfRows + row % kHalfRows) * 2 + channel;
+  }
+
+  void weights() {
+    loading_ = 0;
+    for (auto& pe : next_) {
+      for (auto& pair : pe) {
+        for (auto& w : pair) w = static_cast<int8_t>(random_.percent(20) ? 127 - 254 * static_cast<int>(random_.below(2)) : static_cast<int>(random_.below(255)) - 127);
+      }
+    }
+  }
+  // A cycle without a row.
+  void cycle() {
+    dut_.valid_i = 0;
+    dut_.swap_i = random_.percent(50);
+    dut_.last_i = random_.percent(50);
+    dut_.first_i = random_.percent(50);
+    dut_.bank_i = random_.percent(50);
+    dut_.row_i = static_cast<unsigned char>(random_.below(kTR));
+    step();
+  }
+  void step() {
+    // shadow weights, from the last lane's swap on
+    dut_.k_i = static_cast<unsigned char>(k_);
+    dut_.two_i = two_;
+    dut_.load_i = 0;
+    if (dut_.rst_ni && loading_ < kGroups && now_ >= swap_at_ + chain_ - 1) {
+      dut_.load_i = 1;
+      dut_.group_i = static_cast<unsigned char>(loading_);
+      for (unsigned k = 0; k < kLoad; k++) {
+        const unsigned pe = loading_ * kLoad + k;
+        for (unsigned j = 0; j < kTP; j++) {
+          uint64_t w = random_.next();
+          if (pe < kChains) {
+            w = static_cast<uint64_t>(next_[pe][j][1] * 256) | static_cast<uint8_t>(next_[pe][j][0]);
+            std::memcpy(shadow_[pe][j], next_[pe][j], sizeof shadow_[pe][j]);
+          }
+          unit::put(dut_.w_i, (k * kTP + j) * 16, 16, w & 0xFFFF);
+        }
+      }
+      loading_++;
+    }
+    // drain: a row at random times
+    dut_.dr_en_i = 0;
+    dut_.dr_bank_i = random_.percent(50);
+    dut_.dr_row_i = static_cast<unsigned char>(random_.below(kHalfRows));
+    const bool read = draining_ && now_ >= drain_.from && random_.percent(70);
+    if (read) {
+      dut_.dr_en_i = 1;
+      dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
+      dut_.dr_row_i = static_cast<unsigned char>(drain_row_ % kHalfRows);
+    }
+    dut_.clk_i = 0;
+    dut_.eval();
+    if (dut_.rst_ni) {
+      const bool done = !done_.empty() && done_.front() == now_;
+      check_.that(dut_.done_o == done, "done_o is %d", dut_.done_o);
+      if (done) done_.pop_front();
+      if (held_) match();
+    }
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+    if (read) {
+      held_ = true;
+      held_row_ = drain_row_++;
+      if (drain_row_ == drain_.rows) {
+        // a word that was read stays as long as this bank does not compute
+        dut_.clk_i = 0;
+        dut_.eval();
+        match();
+        held_ = draining_ = false;
+      }
+    }
+  }
+  void match() {
+    // k = 1/2: both halves; otherwise the half that holds the row; k = 2: of the odd chain
+    for (unsigned h = 0; h < 4 * kChains; h++) {
+      const unsigned chain = h / 4, half = h / 2 % 2, channel = h % 2;
+      if (drain_.k != 1 && half != held_row_ / kHalfRows) continue;
+      if (drain_.k == 2 && chain % 2 == 0) continue;
+      const uint64_t have = unit::get(dut_.dr_acc_o, h * 32, 32);
+      const uint64_t want = P_STUB ? 0 : static_cast<uint32_t>(acc_[drain_.bank][at(chain, half, held_row_, channel)]);
+      check_.that(have == want, "k %u, row %u, chain %u, half %u, channel %u: %" PRIx64 ", not %" PRIx64, drain_.k, held_row_, chain, half,
+                  channel, have, want);
+    }
+  }
+
+  struct Drain {
+    unsigned bank, rows, k;
+    uint64_t from;
+  };
+  tb::Random random_;
+  tb::Checks check_;
+  Vpe_array_int8 dut_;
+  int8_t weight_[kChains][kTP][2] = {}, shadow_[kChains][kTP][2] = {}, next_[kChains][kTP][2] = {};
+  std::vector<int64_t> acc_[2];
+  std::deque<uint64_t> done_;
+  Drain drain_{0, 0, 0, 0};
+  uint64_t now_ = 0, swap_at_ = 0;
+  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0, held_row_ = 0;
+  unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
+  bool two_ = false, draining_ = false, held_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 150); i++) bench.tile();
+  return bench.finish();
+}

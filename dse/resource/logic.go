@@ -88,8 +88,11 @@ func lanes(_ string, d configs.Design) float64 {
 			n += d.TP
 		}
 	}
-	return float64(n * abi.DataBits)
+	return float64(n * 8 * d.ElemBytes())
 }
+
+// chains is the number of chains of the array: of int8 two channels share one.
+func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
 // parts lists first the units that are fitted on runs of their module alone, then those fitted on whole runs. Where
 // two units meet, LUTs may count with either: the drain's selection of accumulators is what the array's own runs do
@@ -99,8 +102,8 @@ var parts = []part{
 		name: "array", alone: topArray,
 		lut: []calc{
 			one,
-			of(func(d configs.Design) int { return d.TC }),
-			func(_ string, d configs.Design) float64 { return float64(d.TC) * flag(d.Stack) },
+			of(chains),
+			func(_ string, d configs.Design) float64 { return float64(chains(d)) * flag(d.Stack) },
 			lanes,
 		},
 		ff: []calc{
@@ -113,9 +116,9 @@ var parts = []part{
 				return float64(d.TP) * flag((d.Stack || d.Fluid) && family == boards.Series7)
 			},
 		},
-		// shadow weights; UltraScale+ has them in DSPs
+		// shadow weights; UltraScale+ has them in DSPs, eight counts those of int8
 		regs: func(family string, d configs.Design) float64 {
-			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7)
+			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7 && !d.Int8())
 		},
 	},
 	{
@@ -213,7 +216,34 @@ func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Post {
 		lut, ff = lut+147+538*float64(d.Drain), ff+100+114*float64(d.Drain)
 	}
+	if d.Int8() {
+		moreLUT, moreFF := eight(family, d)
+		lut, ff = lut+moreLUT, ff+moreFF
+	}
 	return lut, ff
+}
+
+// requantDSPs is the multipliers of a lane's end of int8 (hw/rtl/int8/requant).
+const requantDSPs = 4
+
+// eight is what an array of int8 has beside what one of int16 of as many chains has: in both halves of each chain the segments'
+// adders and two accumulators (mac_packed), the packed sums of weights on their way (weight_pack), and the lanes' ends (requant).
+// From runs of the units alone with yosys 0.23 (hw/README): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and
+// 8, 13 and 16 on UltraScale+, requant's are those of one lane.
+func eight(family string, d configs.Design) (lut, ff float64) {
+	cells, shadow := 4, 25.
+	laneLUT, laneFF := 473., 281.
+	if family == boards.UltraScalePlus {
+		cells, shadow = 8, 0 // in DSPs
+		laneLUT, laneFF = 569, 674
+	}
+	for _, length := range []int{d.TP / 2, d.TP - d.TP/2} {
+		more := float64(ceil(length, cells) - 1) // segments beside the first
+		lut += float64(chains(d)) * (65 + 35*more)
+		ff += float64(chains(d)) * (128 + 37*more + shadow*float64(length))
+	}
+	lut += float64(d.Drain)*laneLUT + 8*float64(max(8, d.WLoad*d.TP))
+	return lut, ff + float64(d.Drain)*laneFF
 }
 
 // depthwiseSlots is the number of queues of the depthwise unit's sums: two where DRAIN words may be of two groups.

@@ -26,15 +26,18 @@ func Memories(d configs.Design) []Memory {
 	nb := d.NB()
 	spot := log2(wide / 2) // a word of a wide beat
 	beat := 32 - log2(d.AXIBytes)
-	biasLayer := 18
+	accBits, biasLayer := abi.AccBits, 18
+	if d.Int8() {
+		accBits = 32
+	}
 	if d.Post {
 		biasLayer = 24
 	}
 	list := []Memory{
 		// pe_array: two halves a PE, two banks a half (acc_half)
-		{accumulators, 4 * d.TC, d.TR / 2, abi.AccBits, false},
+		{accumulators, 4 * d.TC, d.TR / 2, accBits, false},
 		// act_buffer: two halves of NB banks
-		{activations, 2 * nb, d.ABufWords, bankBits, false},
+		{activations, 2 * nb, d.ABufWords, bankBits(d), false},
 		{weightsRing, 1, d.WRingBeats / lanes, wideBits, false},
 		{"residual beats", 1, resBeats, wideBits, false},
 		{"biases", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 32, false},
@@ -60,6 +63,9 @@ func Memories(d configs.Design) []Memory {
 			Memory{"depthwise columns", 1, 64, nb * 2 * abi.AccBits, true},
 			Memory{"depthwise sums", slots, 8 / slots, nb * abi.AccBits, true})
 	}
+	if d.Int8() { // beside each bias its factor and shift
+		list = append(list, Memory{"factors", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 23, false})
+	}
 	if d.Post {
 		list = append(list, Memory{"curve offsets", d.Drain, 2 * abi.CurveSegments, 33, true}, Memory{"curve slopes", d.Drain, 2 * abi.CurveSegments, 16, true})
 	}
@@ -82,10 +88,12 @@ const (
 
 	depthwiseWeights = "depthwise weights"
 
-	bankBits = 16
 	resBeats = 256 // res_loader's BEATS
 	maxOut   = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
 )
+
+// bankBits is the width of a bank of the activation buffer: an element.
+func bankBits(d configs.Design) int { return 8 * d.ElemBytes() }
 
 // log2 is the width of an index below n.
 func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
@@ -256,7 +264,7 @@ const folded = 4
 // Folds reports whether the law folds a design's activation buffer on a family: if yosys would map its banks to URAM
 // (see boards.Board.Folds).
 func Folds(family string, d configs.Design) bool {
-	return inURAM(family, d.ABufWords, bankBits)
+	return inURAM(family, d.ABufWords, bankBits(d))
 }
 
 func inURAM(family string, words, width int) bool { return Place(family, words, width).URAM > 0 }

@@ -52,7 +52,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	moreLUT, moreFF := options(b.Family, d)
 	e.LUT = Banded{Value: int(math.Round(lut + moreLUT)), Band: l.LUTBand}
 	e.FF = Banded{Value: int(math.Round(ff + moreFF)), Band: l.FFBand}
-	if d.Depthwise || d.Post { // which no stored run of the whole has
+	if d.Depthwise || d.Post || d.Int8() { // which no stored run of the whole has
 		e.LUT.Band, e.FF.Band = bound, bound
 	}
 	if stale()[b.Family] {
@@ -63,9 +63,12 @@ func Of(b boards.Board, d configs.Design) Estimate {
 
 // memories is the exact part of the law, under a rule for mapping memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
-	e := Estimate{DSP: d.MACs() + d.PoolMuls(), Label: "estimated"}
+	e := Estimate{DSP: d.MACs()/d.PerDSP() + d.PoolMuls(), Label: "estimated"}
 	if d.Stub {
 		e.DSP = d.PoolMuls()
+	}
+	if d.Int8() {
+		e.DSP += requantDSPs * d.Drain
 	}
 	if d.Depthwise {
 		e.DSP += d.DepthwiseMuls()
@@ -141,14 +144,14 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 	}
 	banks := 2 * d.NB()
 	for words := most / unit * unit; words >= unit; words -= unit {
-		p := bankOf(b.Family, words)
+		p := bankOf(b.Family, d, words)
 		if half+banks*p.half() <= 2*b.BRAM36 && uram+banks*p.URAM <= b.URAM {
 			d.ABufWords = words
 			return d, nil
 		}
 	}
 	d.ABufWords = unit
-	p := bankOf(b.Family, unit)
+	p := bankOf(b.Family, d, unit)
 	return d, fmt.Errorf("%w: the smallest activation buffer, %d banks of %d words, makes %g BRAM36 and %d URAMs; %s has %d and %d",
 		ErrBudget, banks, unit, float64(half+banks*p.half())/2, uram+banks*p.URAM, b.Device, b.BRAM36, b.URAM)
 }
@@ -171,13 +174,23 @@ func Ring(b boards.Board, d configs.Design) int {
 }
 
 // bankOf returns the blocks of one bank of the activation buffer.
-func bankOf(family string, words int) Blocks { return banksOf[family][words/unit] }
+func bankOf(family string, d configs.Design, words int) Blocks {
+	return banksOf[bank{family, bankBits(d)}][words/unit]
+}
 
-var banksOf = func() map[string][]Blocks {
-	out := map[string][]Blocks{}
+// bank is a family and the width of a bank's words.
+type bank struct {
+	family string
+	bits   int
+}
+
+var banksOf = func() map[bank][]Blocks {
+	out := map[bank][]Blocks{}
 	for family := range rams {
-		for words := 0; words <= maxWords; words += unit {
-			out[family] = append(out[family], Memory{activations, 1, words, bankBits, false}.Place(family))
+		for _, bits := range []int{8, 16} {
+			for words := 0; words <= maxWords; words += unit {
+				out[bank{family, bits}] = append(out[bank{family, bits}], Memory{activations, 1, words, bits, false}.Place(family))
+			}
 		}
 	}
 	return out

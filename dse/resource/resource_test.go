@@ -3,6 +3,7 @@ package resource
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -122,6 +123,45 @@ func TestOptionsAreExact(t *testing.T) {
 		post.Post = true
 		if n := lutram(post) - lutram(c.d) - c.curves; c.curves >= 0 && (n < 0 || n > 4) { // the queue of layers is wider
 			t.Errorf("%s: curves have %d LUTs as memory, yosys %d", c.family, n+c.curves, c.curves)
+		}
+	}
+}
+
+// DSPs of int8 designs are those of hw/README, and what their chains add is what yosys counted of mac_packed alone.
+func TestInt8(t *testing.T) {
+	for _, c := range []struct {
+		d   configs.Design
+		dsp int
+	}{
+		{configs.Design{TP: 13, TC: 128, Drain: 16}, 900},
+		{configs.Design{TP: 14, TC: 128, Drain: 16}, 964},
+		{configs.Design{TP: 24, TC: 132, Drain: 22}, 1680},
+		{configs.Design{TP: 26, TC: 132, Drain: 22}, 1812},
+	} {
+		c.d.Type, c.d.NAXI, c.d.AXIBytes, c.d.MaxBurst, c.d.CMax = configs.TypeInt8, 4, 8, 16, 2048
+		if e := memories(boards.Series7, c.d, Memory.Place); e.DSP != c.dsp {
+			t.Errorf("<%d, %d>: %d DSPs, expected %d", c.d.TP, c.d.TC, e.DSP, c.dsp)
+		}
+	}
+	for _, c := range []struct {
+		family       string
+		len, lut, ff int
+	}{
+		{boards.Series7, 4, 65, 228},
+		{boards.Series7, 7, 99, 339},
+		{boards.Series7, 8, 99, 364},
+		{boards.Series7, 16, 170, 638},
+		{boards.UltraScalePlus, 8, 65, 128},
+		{boards.UltraScalePlus, 13, 101, 166},
+		{boards.UltraScalePlus, 16, 101, 166},
+	} {
+		d := configs.Design{Type: configs.TypeInt8, TP: 2 * c.len, TC: 4}
+		lut, ff := eight(c.family, d)
+		d.TC = 2
+		one, oneFF := eight(c.family, d)
+		lut, ff = (lut-one)/2, (ff-oneFF)/2 // of a chain's half
+		if math.Abs(lut/float64(c.lut)-1) > 0.015 || math.Abs(ff/float64(c.ff)-1) > 0.015 {
+			t.Errorf("%s, %d DSPs: %g LUTs and %g registers, yosys %d and %d", c.family, c.len, lut, ff, c.lut, c.ff)
 		}
 	}
 }

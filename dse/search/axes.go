@@ -23,6 +23,7 @@ type Axes struct {
 	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is left
 	Depthwise     []bool    `json:"depthwise,omitempty"`  // whether the depthwise unit is built
 	Post          []bool    `json:"post,omitempty"`       // whether products and curves are
+	Type          []string  `json:"type,omitempty"`       // "int16" or "int8"
 }
 
 // axis is one of Axes: its name and mark for messages, and a function that sets it in a template.
@@ -71,6 +72,12 @@ func (a *Axes) list() []axis {
 		whole("ABUF_WORDS", "a", a.ABufWords, func(v *variant) *int { return &v.abuf }),
 		option("depthwise unit", "dw", a.Depthwise, func(v *variant) *bool { return &v.d.Depthwise }),
 		option("products and curves", "post", a.Post, func(v *variant) *bool { return &v.d.Post }),
+		{"type", "", len(a.Type), func(v *variant, i int) string {
+			name := v.d.Name
+			v.d = v.d.Typed(a.Type[i])
+			v.d.Name = name // marked as by any axis
+			return a.Type[i]
+		}},
 	}
 }
 
@@ -105,6 +112,11 @@ func (a *Axes) check() error {
 	for _, v := range a.ABufWords {
 		if v != 0 && (v < 1024 || v > 1<<16) {
 			return fmt.Errorf("%w: an axis of ABUF_WORDS has %d, must be 0 (all there is) or 1024..65536", ErrGrid, v)
+		}
+	}
+	for _, v := range a.Type {
+		if v != "int16" && v != configs.TypeInt8 {
+			return fmt.Errorf("%w: the axis of types has %q, must be int16 or int8", ErrGrid, v)
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,12 +47,38 @@ func TestAxes(t *testing.T) {
 		{BytesPerCycle: []float64{-1}},
 		{WLoad: []int{0}},
 		{ABufWords: []int{5}},
+		{Type: []string{"int4"}},
 		{WLoad: make([]int, 70), Drain: make([]int, 70)},
 	} {
 		g.Axes = a
 		if err := g.Check(); !errors.Is(err, ErrGrid) {
 			t.Errorf("%+v: %v", a, err)
 		}
+	}
+}
+
+// The type is an axis: an int8 design has half of the array's DSPs, chains beyond int16's, a name of its own, and is the best.
+func TestTypeAxis(t *testing.T) {
+	w, g := load(t, "tiny"), grid(t, "zc706")
+	g.TP, g.TC, g.TR = Range{15, 18}, Range{16, 16}, Range{128, 128}
+	g.Axes.Type = []string{"int16", "int8"}
+	r := sweepOf(t, w, g, Options{Objective: GOPS, Exhaustive: true})
+	b := r.Best.Design
+	if r.Designs != 2+4 || len(r.Refused) > 0 || !b.Int8() || !strings.Contains(b.Name, "-int8") {
+		t.Errorf("%d designs, the best %+v", r.Designs, b)
+	}
+	if want := b.TP*b.TC/2 + b.PoolMuls() + 4*b.Drain; r.Best.DSP != want {
+		t.Errorf("%d DSPs, expected %d", r.Best.DSP, want)
+	}
+	var chains []string
+	for _, p := range r.Points {
+		chains = append(chains, fmt.Sprint(p.TP, p.Design.Type))
+	}
+	if slices.Sort(chains); strings.Join(chains, " ") != "15 15int8 16 16int8 17int8 18int8" {
+		t.Error(chains)
+	}
+	if !strings.Contains(r.Grid, "T_P 15..16 and T_P 15..18 of int8") || !strings.Contains(r.Grid, "T_P T_C <= 896 and 1792") {
+		t.Error(r.Grid)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // logic, and clocks, leakage and routing are left out.
 type Energy struct {
 	MAC  float64 `json:"mac_pj"`       // 16 x 16 bits into 36
+	MAC8 float64 `json:"mac_int8_pj"`  // 8 x 8 bits into 32
 	Word float64 `json:"word_pj"`      // 16 bits from or to a memory of a few KiB
 	Byte float64 `json:"dram_byte_pj"` // one byte of DRAM
 
@@ -23,40 +24,55 @@ type Energy struct {
 // Horowitz is the table of M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014.
 func Horowitz() *Energy {
 	return &Energy{
-		MAC: 0.9, Word: 2.5, Byte: 162.5,
+		MAC: 0.9, MAC8: 0.3, Word: 2.5, Byte: 162.5,
 		Sources: []string{
-			"multiply-accumulate: Horowitz, ISSCC 2014, 45 nm: 8-bit product 0.2 pJ, taken four times for 16 bits (the table's 32-bit one is 3.1 pJ), and 0.1 pJ for a 32-bit sum",
+			"multiply-accumulate: Horowitz, ISSCC 2014, 45 nm: 8-bit product 0.2 pJ, taken four times for 16 bits (the table's 32-bit one is 3.1 pJ) and once for 8, and 0.1 pJ for a 32-bit sum",
 			"on-chip word: the same table, 64 bits of an 8 KB memory 10 pJ, a quarter for 16 bits (a block RAM has 4.5 KB)",
 			"DRAM byte: the same table, 64 bits 1.3 nJ, the lower of its figures",
 		},
 	}
 }
 
-// accWords is the size of an accumulator in words of 16 bits.
-const accWords = float64(abi.AccBits) / 16
+// mac is a multiply-accumulate of the design's type.
+func (m *Energy) mac(d configs.Design) float64 {
+	if d.Int8() {
+		return m.MAC8
+	}
+	return m.MAC
+}
+
+// wordsOf is the size of an element and of an accumulator in words of 16 bits.
+func wordsOf(d configs.Design) (elem, acc float64) {
+	if d.Int8() {
+		return 0.5, 2
+	}
+	return 1, float64(abi.AccBits) / 16
+}
 
 // onChip returns the number of words that a layer's passes move for B = 1 and k: activations, read once per C tile,
 // and accumulators, read and written once per pass.
 func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
+	elem, acc := wordsOf(d)
 	rows := float64(g.OutH) * float64(g.OutW)
 	switch {
 	case g.GEMM():
 	case g.Drained(): // and a weight for each
-		return 2 * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
+		return 2 * elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
 	default:
-		return rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
+		return elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
 	}
 	tp, _ := cost.Tree(d, k)
 	passes := float64(cost.Passes(d, g, k))
-	return rows * passes * (float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*accWords*float64(g.OutC))
+	return rows * passes * (elem*float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*acc*float64(g.OutC))
 }
 
 // layer returns the energy of one sample of a layer in a batch; t is what the law says of entry e.
 func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
 	b := float64(batch)
-	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/elemBytes
+	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/2
 	if e.KeepOut { // results are also written into the buffer that the next layer reads
-		words += b * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
+		elem, _ := wordsOf(d)
+		words += b * elem * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
 	if g.Drained() { // weights move from the ring into the array once per row tile, into the depthwise unit once
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
@@ -64,9 +80,9 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 		if g.GEMM() {
 			times = ceil(int(e.BR), int(e.TileB)) * ceil(g.OutH, int(e.TileRows))
 		}
-		words += float64(times) * float64(once) / elemBytes
+		words += float64(times) * float64(once) / 2
 	}
-	return m.MAC*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
+	return m.mac(d)*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
 // least is a lower bound of layer over all entries and batch sizes. It counts multiplications, on-chip words that
@@ -75,7 +91,7 @@ func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	words := onChip(d, g, cost.K1, 1)
 	bytes := 0.0
 	if !stays {
-		bytes = float64(g.OutH) * float64(g.OutW) * float64(g.OutC) * elemBytes
+		bytes = float64(g.OutH) * float64(g.OutW) * float64(g.OutC) * float64(d.ElemBytes())
 	}
 	if g.GEMM() {
 		for _, k := range []cost.K{cost.KHalf, cost.K2} {
@@ -83,9 +99,9 @@ func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 				words = min(words, onChip(d, g, k, 1))
 			}
 		}
-		bytes += float64(g.KH*g.KWC()) * float64(g.OutC) * elemBytes / abi.BMax
+		bytes += float64(g.KH*g.KWC()) * float64(g.OutC) * float64(d.ElemBytes()) / abi.BMax
 	}
-	return m.MAC*float64(g.MACs()) + m.Word*words + m.Byte*bytes
+	return m.mac(d)*float64(g.MACs()) + m.Word*words + m.Byte*bytes
 }
 
 // share returns the weight of each segment in the energy of the mean request.

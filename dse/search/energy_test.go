@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -18,11 +20,13 @@ func TestEnergy(t *testing.T) {
 		for i := range early {
 			early[i] = 1 / float64(1+i)
 		}
-		for _, config := range []string{"run", "v7", "v13"} {
+		for _, config := range []string{"run", "v7", "v13", "v13 int8"} {
+			config, kind, _ := strings.Cut(config, " ")
 			d, err := configs.Load(config)
 			if err != nil {
 				t.Fatal(err)
 			}
+			d = d.Typed(cmp.Or(kind, "int16"))
 			of := func(m Energy, weights Weights, reach []float64) float64 {
 				v, err := m.Of(w, d, mapping.RTL(), weights, reach)
 				if err != nil {
@@ -48,14 +52,14 @@ func TestEnergy(t *testing.T) {
 				bytes += float64(x.BytesRead+x.BytesWritten) / 4
 			}
 			four := Weights{3: 1}
-			if v := of(Energy{MAC: 1}, Uniform(), nil); v != float64(macs) {
+			if v := of(Energy{MAC: 1, MAC8: 1}, Uniform(), nil); v != float64(macs) {
 				t.Errorf("%s on %s: %v multiplications, the layers have %d", name, config, v, macs)
 			}
 			if v := of(Energy{Byte: 1}, four, nil); math.Abs(v/bytes-1) > 1e-12 {
 				t.Errorf("%s on %s: %v bytes at B = 4, the law says %v", name, config, v, bytes)
 			}
 			// a word of weights feeds at most T_P T_C multiplications, one of activations at most T_C
-			if v := of(Energy{Word: 1}, four, nil); v < bytes/2+stays || v > 6*float64(macs) {
+			if v := of(Energy{Word: 1}, four, nil); v < bytes/2+stays*float64(d.ElemBytes())/2 || v > 6*float64(macs) {
 				t.Errorf("%s on %s: %v words for %v bytes and %d multiplications", name, config, v, bytes, macs)
 			}
 			m, all := Horowitz(), classes(layers, w.Segments)
@@ -126,6 +130,9 @@ func TestOnChip(t *testing.T) {
 	}
 	if v := onChip(d, g, cost.K1, 2); v != 16*9*(2*4+2*2.25*8) {
 		t.Errorf("in two groups %v words", v)
+	}
+	if v := onChip(configs.Design{TP: 4, TC: 8, Type: configs.TypeInt8}, g, cost.K1, 1); v != 16*9*(4./2+2*2*8) {
+		t.Errorf("%v words in int8, by hand %v", v, 16*9*(4./2+2*2*8))
 	}
 	g.Op = abi.OpMaxPool
 	if v := onChip(d, g, cost.K1, 1); v != 16*9*8 {

@@ -32,7 +32,7 @@ type Grid struct {
 	Axes   Axes
 	Budget Budget
 
-	TP, TC, TR Range // all values that the RTL accepts: T_P; T_C; T_R in powers of two
+	TP, TC, TR Range // all values that the RTL accepts: T_P, of which a type takes only so many; T_C; T_R in powers of two
 	Mapping    mapping.Options
 }
 
@@ -47,12 +47,12 @@ func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err
 	}
-	if err := errors.Join(template.Elaborates(), template.Built()); err != nil {
+	if err := template.Elaborates(); err != nil {
 		return Grid{}, fmt.Errorf("template: %w", err)
 	}
 	g := Grid{
 		Board: b, Template: template,
-		TP: Range{2, configs.MaxTP}, TC: Range{4, 512}, TR: Range{16, 1 << 16},
+		TP: Range{2, configs.MaxTP8}, TC: Range{4, 512}, TR: Range{16, 1 << 16},
 		Mapping: mapping.RTL(),
 	}
 	return g, nil
@@ -68,7 +68,7 @@ func (g Grid) Check() error {
 		r      Range
 		lo, hi int
 	}{
-		{"T_P", g.TP, 2, configs.MaxTP}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
+		{"T_P", g.TP, 2, configs.MaxTP8}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
 	} {
 		if r.r.Lo < r.lo || r.r.Hi > r.hi || r.r.Lo > r.r.Hi {
 			return fmt.Errorf("%w: %s is %d..%d, must lie in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
@@ -103,12 +103,26 @@ func (g Grid) String() string {
 	if g.Budget != (Budget{}) {
 		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
 	}
-	return fmt.Sprintf("T_P %d..%d, T_C %d..%d in steps of 4 with T_P T_C <= %d, T_R powers of two in %d..%d; "+
+	// of each type, how long a chain may be and how many MACs are
+	var chains, macs []string
+	types := g.Axes.Type
+	if types == nil {
+		types = []string{g.Template.Type}
+	}
+	for _, name := range types {
+		d := configs.Design{}.Typed(name)
+		chain := fmt.Sprintf("T_P %d..%d", g.TP.Lo, min(g.TP.Hi, d.MaxTP()))
+		if d.Int8() {
+			chain += " of int8"
+		}
+		chains, macs = append(chains, chain), append(macs, fmt.Sprint(d.PerDSP()*(may.DSP-configs.LeastPoolMuls)))
+	}
+	return fmt.Sprintf("%s, T_C %d..%d in steps of 4 with T_P T_C <= %s, T_R powers of two in %d..%d; "+
 		"DRAIN the largest even divisor of T_C/2 up to %d, C_MAX the smallest multiple of it from %d, W_LOAD %d, ring %d beats, "+
 		"%d ports of %d bytes, %g MHz, DRAM %g bytes/cycle and %d cycles; "+
 		"activations take what remains of the %s; a layer and batch: %s, %s, B_R = ceil(B/s), TILE_B 1..B_R, "+
 		"TILE_ROWS all up to a height of 64, above that the smallest for each number of row tiles%s",
-		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, may.DSP-configs.LeastPoolMuls, g.TR.Lo, g.TR.Hi,
+		strings.Join(chains, " and "), g.TC.Lo, g.TC.Hi, strings.Join(macs, " and "), g.TR.Lo, g.TR.Hi,
 		g.Template.Drain, cMaxFrom, g.Template.WLoad, g.Template.WRingBeats,
 		g.Template.NAXI, g.Template.AXIBytes, g.Template.ClockMHz, g.Template.DRAM.BytesPerCycle, g.Template.DRAM.LatencyCycles,
 		where, points, orders, more)
@@ -198,9 +212,9 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	b := g.allowedBoard()
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
-		for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
+		for tp := g.TP.Lo; tp <= min(g.TP.Hi, v.d.MaxTP()); tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
-				if tp*tc+configs.LeastPoolMuls > b.DSP {
+				if tp*tc/v.d.PerDSP()+configs.LeastPoolMuls > b.DSP {
 					break
 				}
 				p := pair{tp: tp, tc: tc}

@@ -40,7 +40,7 @@ func (s *sweep) question() []Param {
 		Ask("--mapping", []any{g.Mapping.Points, g.Mapping.Orders}), Ask("--tp", g.TP), Ask("--tc", g.TC), Ask("--tr", g.TR),
 		Ask("--clock", x.ClockMHz), Ask("--bandwidth", x.BytesPerCycle), Ask("--ports", x.NAXI), Ask("--port-bytes", x.AXIBytes),
 		Ask("--w-load", x.WLoad), Ask("--drain", x.Drain), Ask("--ring", x.WRingBeats), Ask("--abuf", x.ABufWords),
-		Ask("--depthwise", x.Depthwise), Ask("--post", x.Post),
+		Ask("--depthwise", x.Depthwise), Ask("--post", x.Post), Ask("--type", x.Type),
 		Ask("--max-dsp", most.DSP), Ask("--max-bram", most.BRAM36), Ask("--max-uram", most.URAM), Ask("--max-lut", most.LUT), Ask("--max-ff", most.FF),
 		Ask("--margin", most.Margin),
 		Ask("--objective", o.Objective), Ask("--cost", o.Cost), Ask("--weights", o.Weights), Ask("--exit-rate", s.reach), Ask("--max-latency", o.MaxLatency),

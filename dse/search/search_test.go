@@ -34,8 +34,9 @@ import (
 
 // drawDesign draws a design that the RTL accepts.
 func drawDesign(t *rapid.T) configs.Design {
+	of := configs.Design{Type: rapid.SampledFrom([]string{"", configs.TypeInt8}).Draw(t, "type")}
 	d := configs.Design{
-		Name: "drawn", TP: rapid.IntRange(3, configs.MaxTP).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
+		Name: "drawn", Type: of.Type, TP: rapid.IntRange(3, of.MaxTP()).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
 		TR: 1 << rapid.IntRange(4, 12).Draw(t, "TR"), NAXI: rapid.IntRange(1, 4).Draw(t, "n_axi"),
 		AXIBytes: rapid.SampledFrom([]int{8, 16}).Draw(t, "axi_bytes"), MaxBurst: rapid.SampledFrom([]int{4, 16}).Draw(t, "burst"), WLoad: 2,
 		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(6, 14).Draw(t, "ring"),
@@ -43,6 +44,7 @@ func drawDesign(t *rapid.T) configs.Design {
 		Depthwise: rapid.Bool().Draw(t, "depthwise"), Post: rapid.Bool().Draw(t, "post"),
 		DRAM: configs.DRAM{BytesPerCycle: rapid.Float64Range(1, 64).Draw(t, "bpc"), LatencyCycles: rapid.IntRange(0, 300).Draw(t, "latency")},
 	}
+	d.AXIBytes = min(d.AXIBytes, d.ElemBytes()*d.NB())
 	d.Drain = drainFor(d.TC, min(d.NB(), 2*rapid.IntRange(1, 11).Draw(t, "drain")))
 	d.CMax = (2048 + d.Drain - 1) / d.Drain * d.Drain
 	if err := d.Elaborates(); err != nil {
@@ -81,6 +83,9 @@ func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 			}
 		}
 	}
+	if g.Int8 = d.Int8(); g.Int8 && g.Drained() {
+		g.BiasCount = abi.Post8Words(&abi.Desc{OutC: uint16(g.OutC), Residual: g.Residual, Curve: g.Curve})
+	}
 	if g.First = rapid.Bool().Draw(t, "first"); rapid.Bool().Draw(t, "next") {
 		g.Next = cost.Behind{KH: rapid.IntRange(1, 7).Draw(t, "next_kh"), KWC: rapid.IntRange(1, 2000).Draw(t, "next_kwc"), OutC: rapid.IntRange(1, 700).Draw(t, "next_c")}
 	}
@@ -88,7 +93,7 @@ func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 		if rapid.Bool().Draw(t, name) {
 			return c, 0
 		}
-		return c + rapid.IntRange(0, 40).Draw(t, name+"_pix"), 2 * rapid.Int64Range(0, 31).Draw(t, name+"_at")
+		return c + rapid.IntRange(0, 40).Draw(t, name+"_pix"), int64(d.ElemBytes()) * rapid.Int64Range(0, 31).Draw(t, name+"_at")
 	}
 	g.InPix, g.InOffset = gap("in", g.InC)
 	g.OutPix, g.OutOffset = gap("out", g.OutC)
@@ -372,12 +377,17 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		network, config string
 		side            int
 		unit            bool // with the depthwise unit
-	}{{"tiny", "run", 0, false}, {"fashion", "v7", 0, false}, {"mobilenetv2", "mid", 64, false}, {"mobilenetv2", "mid", 64, true}, {"inceptionv3", "zcu104", 107, false}} {
+		kind            string
+	}{
+		{"tiny", "run", 0, false, "int16"},
+		{"fashion", "v7", 0, false, "int16"},
+		{"mobilenetv2", "mid", 64, false, "int16"},
+		{"mobilenetv2", "mid", 64, true, "int16"},
+		{"inceptionv3", "zcu104", 107, false, "int16"},
+		{"fashion", "v7", 0, false, "int8"},
+		{"mobilenetv2", "mid", 64, true, "int8"},
+	} {
 		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(c.side)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := quant.Quantise(g, [][]float32{make([]float32, g.Tensors[g.Input].Elems())}, quant.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,11 +395,9 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d = d.Typed(c.kind)
 		d.Depthwise = c.unit
-		b, err := compile.Compile(q, d, compile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := compiled(t, g, d)
 		if unit := slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.Op == abi.OpDepthwise }); unit != c.unit {
 			t.Errorf("%s on %s: a layer for the depthwise unit: %t", c.network, c.config, unit)
 		}
@@ -434,6 +442,36 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 	if kept < 50 {
 		t.Errorf("%d tensors stay on chip", kept)
 	}
+}
+
+// compiled is a network's bundle, calibrated on an image of ones.
+func compiled(t *testing.T, g *graph.Graph, d configs.Design) *bundle.Bundle {
+	t.Helper()
+	image := slices.Repeat([]float32{1}, g.Tensors[g.Input].Elems())
+	if !d.Int8() {
+		q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := compile.Compile(q, d, compile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	seen, err := quant.See(g, 1, func(int) ([]float32, error) { return image, nil }, quant.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := seen.Network(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := compile.Int8(n, d, compile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // The rooms that allow a kept tensor are those of mapping.Check.

@@ -101,11 +101,9 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	return out, nil
 }
 
-const elemBytes = 2
-
 // offset of a channel from an aligned address in its memory
-func (w *Workload) offset(t graph.TensorID, channel int) int64 {
-	return int64(w.plan.Views[t].Channel+channel) * elemBytes
+func (l *lowering) offset(t graph.TensorID, channel int) int64 {
+	return int64((l.w.plan.Views[t].Channel + channel) * l.d.ElemBytes())
 }
 
 // Lower returns the layers that a design runs, like dse/compile (a test compares the two): one layer for each
@@ -316,7 +314,7 @@ func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, ou
 	g := cost.Geom{
 		Op: op, InH: ti.H, InW: ti.W, InC: inC, InPix: w.plan.Pix(in), OutH: to.H, OutW: to.W, OutC: outC,
 		OutPix: w.plan.Pix(node.Output), KH: win.KH, KW: win.KW, SH: win.SH, SW: win.SW, PadT: win.PT, PadL: win.PL,
-		InOffset: w.offset(in, in0) % alignment, OutOffset: w.offset(node.Output, out0) % alignment,
+		InOffset: l.offset(in, in0) % alignment, OutOffset: l.offset(node.Output, out0) % alignment, Int8: l.d.Int8(),
 	}
 	switch {
 	case g.Drained():
@@ -329,10 +327,13 @@ func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, ou
 		g.BiasCount = win.KH*win.KW + 1
 	}
 	if res != graph.None {
-		g.Residual, g.Product, g.ResPix, g.ResOffset = true, node.Op == graph.Mul, w.plan.Pix(res), w.offset(res, out0)%alignment
+		g.Residual, g.Product, g.ResPix, g.ResOffset = true, node.Op == graph.Mul, w.plan.Pix(res), l.offset(res, out0)%alignment
 		if g.Product && w.graph.Tensors[res].OnePixelOf(to) {
 			g.ResPix = 0
 		}
+	}
+	if g.Int8 && g.Drained() {
+		g.BiasCount = abi.Post8Words(&abi.Desc{OutC: uint16(outC), Residual: g.Residual, Curve: g.Curve})
 	}
 	return g
 }
@@ -373,7 +374,7 @@ func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC
 	to := l.w.graph.Nodes[n].Output
 	at := mapping.Place{
 		Geom: g, In: l.root(in), Out: l.root(to), Res: l.root(res),
-		InAt: l.w.offset(in, in0), OutAt: l.w.offset(to, out0), InRow: int64(row), OutRow: int64(g.OutW*g.OutPix) * elemBytes,
+		InAt: l.offset(in, in0), OutAt: l.offset(to, out0), InRow: int64(row), OutRow: int64(g.OutW * g.OutPix * l.d.ElemBytes()),
 	}
 	l.at = append(l.at, at)
 	return nil

@@ -251,8 +251,20 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP is the longest chain that the RTL supports.
-const MaxTP = 16
+// MaxTP is the longest chain that the RTL supports, MaxTP8 that of int8: two channels share a chain's DSPs, so one twice as
+// long makes an array of as many.
+const (
+	MaxTP  = 16
+	MaxTP8 = 2 * MaxTP
+)
+
+// MaxTP is the longest chain of the design's type.
+func (d Design) MaxTP() int {
+	if d.Int8() {
+		return MaxTP8
+	}
+	return MaxTP
+}
 
 // findings are *FieldErrors.
 type findings []error
@@ -293,7 +305,7 @@ func (d Design) Elaborates() error {
 		return err
 	}
 	var f findings
-	f.want(d.TP <= MaxTP, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
+	f.want(d.TP <= d.MaxTP(), "TP", d.TP, fmt.Sprintf("2..%d", d.MaxTP()))
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	lanes := d.ElemBytes() * d.NB()
 	f.want(d.AXIBytes <= lanes, "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", lanes))
@@ -370,7 +382,7 @@ func (d Design) Validate() error {
 	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
 	want(d.Board == "" || nameRE.MatchString(d.Board), "board", d.Board, `"" or up to 64 of a-z 0-9 - _`)
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
-	want(d.TP >= 2 && d.TP <= 64, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
+	want(d.TP >= 2 && d.TP <= 64, "TP", d.TP, fmt.Sprintf("2..%d", d.MaxTP()))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
 	// a layer's row has at most as many words as there are sums, and words are counted in 24 bits
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
@@ -402,6 +414,14 @@ func (d Design) NB() int {
 
 // ABufElems is the capacity of one half of the activation buffer, in elements.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
+
+// PerDSP is the array's MACs a DSP: of int8 two channels share one.
+func (d Design) PerDSP() int {
+	if d.Int8() {
+		return 2
+	}
+	return 1
+}
 
 // LeastPoolMuls is the number of multipliers of the pool unit if fewer than 20 words leave the drain in a cycle.
 const LeastPoolMuls = 4

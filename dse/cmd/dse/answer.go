@@ -115,7 +115,7 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	return cli.WriteFile(path, func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		head := []string{
-			"name", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain", "wring_beats", "abuf_words", "clock_mhz", "bytes_per_cycle",
+			"name", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain", "wring_beats", "abuf_words", "clock_mhz", "bytes_per_cycle", "type",
 			"dsp", "bram36", "uram", "lut", "ff", "value", "at_most", "holds", "within", "pareto", "gops", "latency_b1_ns", "latency_exits_ns", "samples_per_s",
 			"violations", "violations_ci95", "goodput", "goodput_ci95", "energy_pj",
 		}
@@ -132,7 +132,7 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 			for _, v := range []int{d.TR, d.TP, d.TC, d.NAXI, d.AXIBytes, d.MaxBurst, d.WLoad, d.Drain, d.WRingBeats, d.ABufWords} {
 				row = append(row, strconv.Itoa(v))
 			}
-			row = append(row, num(d.ClockMHz), num(d.DRAM.BytesPerCycle), strconv.Itoa(p.DSP), num(p.BRAM36), strconv.Itoa(p.URAM), strconv.Itoa(p.LUT),
+			row = append(row, num(d.ClockMHz), num(d.DRAM.BytesPerCycle), typeOf(d), strconv.Itoa(p.DSP), num(p.BRAM36), strconv.Itoa(p.URAM), strconv.Itoa(p.LUT),
 				strconv.Itoa(p.FF), num(p.Value), strconv.FormatBool(p.AtMost), strconv.FormatBool(!p.Fails), strconv.FormatBool(within[d.Name]),
 				strconv.FormatBool(front[d.Name]), num(p.GOPS), strconv.FormatInt(p.B1NS, 10), strconv.FormatInt(p.ExitNS, 10), num(p.Samples))
 			if s := p.Served; s != nil {
@@ -174,12 +174,12 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 		fmt.Fprintf(w, "\n%d designs are as good, as far as estimates tell:\n", len(r.Within))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tURAM\tLUT\tGOP/s\tms at B=1\tvalue\t  design\t")
+	fmt.Fprintln(t, "T_R\tT_P\tT_C\ttype\tDSP\tBRAM36\tURAM\tLUT\tGOP/s\tms at B=1\tvalue\t  design\t")
 	for i, p := range r.Within {
 		if i == most {
 			break
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%.1f\t%.2f\t%s\t  %s\t\n", p.TR, p.TP, p.TC, p.DSP, p.BRAM36, p.URAM, p.LUT, p.GOPS, float64(p.B1NS)/1e6,
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%d\t%.1f\t%d\t%d\t%.1f\t%.2f\t%s\t  %s\t\n", p.TR, p.TP, p.TC, typeOf(p.Design), p.DSP, p.BRAM36, p.URAM, p.LUT, p.GOPS, float64(p.B1NS)/1e6,
 			c.valueText(p.Value), p.Design.Name)
 	}
 	_ = t.Flush()

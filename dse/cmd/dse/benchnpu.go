@@ -109,7 +109,11 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 		}
 	}
 	for _, name := range c.Config {
-		d, err := configs.Load(name)
+		load := built
+		if c.Law {
+			load = configs.Load
+		}
+		d, err := load(name)
 		if err != nil {
 			return err
 		}

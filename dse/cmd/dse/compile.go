@@ -153,15 +153,7 @@ func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gr
 
 // int8 compiles to 8 bits. The images are evaluated in int16 beside.
 func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
-	seen, err := from.See(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := seen.Network(nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := r.MakeInt8(n, from, d)
+	n, b, lost, err := inInt8(r, g, from, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,9 +161,9 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if err != nil {
 		return nil, nil, err
 	}
-	doc := &compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s, Notes: n.Notes()}
-	if doc.Int8, err = evaluate.Layers(n, from.Set.Len(), from.Set.Image); err != nil || set == nil {
-		return b, doc, err
+	doc := &compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s, Notes: n.Notes(), Int8: lost}
+	if set == nil {
+		return b, doc, nil
 	}
 	q, beside, err := inInt16(r, g, from, d.Typed("int16"))
 	if err != nil {

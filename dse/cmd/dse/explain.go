@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
@@ -63,7 +64,8 @@ type explainDoc struct {
 	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
-	Kept       []quant.Kept   `json:"bits_kept"` // on images of the calibration, by the network's layers
+	Kept       []quant.Kept   `json:"bits_kept"`      // on images of the calibration, by the network's layers
+	Int8       *evaluate.Int8 `json:"int8,omitempty"` // in place of these
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
@@ -124,11 +126,16 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if err := c.check(e); err != nil {
 		return err
 	}
+	if c.HLS || len(c.Csynth) > 0 {
+		if _, err := built(c.Config); err != nil {
+			return err
+		}
+	}
 	doc := explainDoc{
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
 	}
-	b, loss, err := c.measured()
+	b, loss, eight, err := c.measured()
 	if errors.Is(err, mapping.ErrNoFit) {
 		doc.Infeasible = append(doc.Infeasible, err.Error())
 		if err := e.Document(doc, c.Out, e.JSON); err != nil {
@@ -143,7 +150,11 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Trace {
 		return c.trace(e.Stdout, b)
 	}
-	doc.Network, doc.Design, doc.Kept = b.Network.Name, b.Design.Name, loss.Layers
+	doc.Network, doc.Design, doc.Int8 = b.Network.Name, b.Design.Name, eight
+	warning := ""
+	if loss != nil {
+		doc.Kept, warning = loss.Layers, loss.Warning()
+	}
 	from, err := recipe.Of(b)
 	if err != nil {
 		return err
@@ -174,7 +185,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if e.JSON {
 		return nil
 	}
-	return doc.print(e.Stdout, loss.Warning(), from.Missing)
+	return doc.print(e.Stdout, warning, from.Missing)
 }
 
 // check rejects flags that exclude each other.
@@ -287,6 +298,9 @@ func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) er
 		fmt.Fprintln(to, line)
 	}
 	fmt.Fprintf(to, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	if doc.Int8 != nil {
+		printLayers(to, doc.Int8)
+	}
 	if warning != "" {
 		fmt.Fprintf(to, "%s: %s\n", doc.Network, warning)
 	}

@@ -133,7 +133,7 @@ func TestCompileInt8(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
 	}
-	// the same design as a configuration: evaluated in int8; what only knows int16 refuses it
+	// the same design as a configuration: what the law answers it answers, and what simulates refuses it
 	text, err := os.ReadFile("../../../hw/configs/run.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -145,11 +145,28 @@ func TestCompileInt8(t *testing.T) {
 	if code, stdout, stderr := call("evaluate", "--network", "tiny", "--config", config, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int8 ") {
 		t.Errorf("exit code %d, expected rows of int8: %s%s", code, stdout, stderr)
 	}
+	point := filepath.Join(dir, "point")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"int8: 100.0 % of the MACs", []string{"explain", "--network", "tiny", "--config", config}},
+		{"nothing of int8 was counted", []string{"explain", "--network", "tiny", "--config", config}},
+		{"of int8, which no hardware computes yet", []string{"compare", "--network", "tiny", "--a", config, "--b", "run"}},
+		{"<512, 16, 8> of int8", []string{"sweep", "--network", "tiny", "--board", "zc706", "--type", "int8,int16", "--tp", "15..17", "--tc", "8", "--tr", "512"}},
+		{"--config " + point, []string{"export", "--board", "zc706", "--point", "256,8,32", "--template", config, "--out", point}},
+		{"run8", []string{"bench-npu", "--network", "tiny", "--law", "--config", config}},
+	} {
+		code, stdout, stderr := call(c.args...)
+		if code != cli.OK || !strings.Contains(stdout, c.want) || strings.Contains(stdout, "sim/build.sh") {
+			t.Errorf("dse %s: exit code %d, expected %q: %s%s", c.args[0], code, c.want, stdout, stderr)
+		}
+	}
 	for _, args := range [][]string{
-		{"explain", "--network", "tiny", "--config", config},
-		{"compare", "--network", "tiny", "--a", config, "--b", "run"},
-		{"sweep", "--network", "tiny", "--board", "zc706", "--template", config, "--tp", "4", "--tc", "8"},
-		{"export", "--board", "zc706", "--point", "256,8,32", "--template", config, "--out", filepath.Join(dir, "point.yaml")},
+		{"explain", "--network", "tiny", "--config", config, "--hls"},
+		{"validate", "--config", config},
+		{"validate", "--config", config, "--starts"},
+		{"bench-npu", "--network", "tiny", "--config", config},
 	} {
 		if code, stdout, stderr := call(args...); code == cli.OK || !strings.Contains(stderr+stdout, "no kernel in HLS, board or synthesis yet") {
 			t.Errorf("dse %s: exit code %d: %s, expected that nothing is built in int8", args[0], code, stderr)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
@@ -37,6 +38,18 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
+// built loads a configuration and refuses one of a type that no hardware has.
+func built(config string) (configs.Design, error) {
+	d, err := configs.Load(config)
+	if err != nil {
+		return d, err
+	}
+	if err := d.Built(); err != nil {
+		return d, fmt.Errorf("%s: %w", config, err)
+	}
+	return d, nil
+}
+
 // inInt16 is a network in int16, and its bundle.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
@@ -47,21 +60,40 @@ func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d confi
 	return q, b, err
 }
 
-// measured compiles a source to a bundle, and measures the network's loss of precision in integers.
-func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
+// inInt8 is a network in int8, its bundle, and what its layers lose.
+func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Int8, *bundle.Bundle, *evaluate.Int8, error) {
+	seen, err := from.See(g)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	n, err := seen.Network(nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	b, err := r.MakeInt8(n, from, d)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	lost, err := evaluate.Layers(n, from.Set.Len(), from.Set.Image)
+	return n, b, lost, err
+}
+
+// measured compiles a source to a bundle, and measures the network's loss of precision in integers: of int8 by layer, of int16
+// the other.
+func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate.Int8, err error) {
 	d, r, g, from, err := s.open()
 	if err != nil {
-		return nil, nil, err
+		return
 	}
-	if err := d.Built(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", s.Config, err)
+	if d.Int8() {
+		_, b, eight, err = inInt8(r, g, from, d)
+		return
 	}
 	q, b, err := inInt16(r, g, from, d)
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		loss, err = q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
 	}
-	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
-	return b, loss, err
+	return
 }
 
 // compileFor does the same for a design that is not simply a configuration.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,7 @@ type axisFlags struct {
 	Ring      []int     `law:"rtl" placeholder:"BEATS" help:"Axis: beats of the ring of weights."`
 	Depthwise []string  `law:"rtl" placeholder:"off,on" enum:"off,on" help:"Axis: whether the unit for depthwise convolutions is built (default: as the board's reference has it)."`
 	Post      []string  `law:"rtl" placeholder:"off,on" enum:"off,on" help:"Axis: whether products of maps and curves are built."`
+	Type      []string  `law:"rtl" placeholder:"int16,int8" enum:"int16,int8" help:"Axis: of maps and weights. int8 has two MACs a DSP and chains of up to 32; no hardware has it yet, and its cycles and resources are held to nothing."`
 	ABuf      []int     `law:"rtl" name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
 }
 
@@ -159,7 +161,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.share(g.Board)}
 	g.Axes = search.Axes{
 		ClockMHz: slices.Clone(c.Clock), BytesPerCycle: c.Bandwidth, NAXI: c.NPorts, AXIBytes: c.PortBytes, WLoad: c.WLoad, Drain: c.Drain,
-		WRingBeats: c.Ring, ABufWords: c.ABuf, Depthwise: onOff(c.Depthwise), Post: onOff(c.Post),
+		WRingBeats: c.Ring, ABufWords: c.ABuf, Depthwise: onOff(c.Depthwise), Post: onOff(c.Post), Type: c.Type,
 	}
 	for _, p := range []struct {
 		flag   string
@@ -457,7 +459,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintln(w, "cycles are those of what dse compile makes, with the tensors that it keeps on chip")
 	fmt.Fprintln(w)
 	b := r.Best
-	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, c.valueText(b.Value), doc.Band)
+	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d> of %s, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, typeOf(b.Design), c.valueText(b.Value), doc.Band)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "B\t1\t2\t3\t4\t5\t6\t7\t8\t")
 	row := "GOP/s"
@@ -485,14 +487,16 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 func (c *sweepCmd) printFront(w io.Writer, r *search.Result) {
 	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down); every 8th:\n", len(r.Pareto))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
+	fmt.Fprintln(t, "T_R\tT_P\tT_C\ttype\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
 	for i, p := range r.Pareto {
 		if i%8 == 0 || i == len(r.Pareto)-1 {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
+			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, typeOf(p.Design), p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
 		}
 	}
 	_ = t.Flush()
 }
+
+func typeOf(d configs.Design) string { return cmp.Or(d.Type, "int16") }
 
 func peakGOPS(d configs.Design) float64 { return 2 * float64(d.MACs()) * d.ClockMHz / 1000 }
 

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 func TestServedConfiguration(t *testing.T) {
@@ -21,6 +24,21 @@ func TestServedConfiguration(t *testing.T) {
 		if got, ok := served(designs); got != want || ok != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", list, got, ok, want)
 		}
+	}
+	small, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(small.Typed("int8"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eight := filepath.Join(t.TempDir(), "tiny-int8.yaml")
+	if err := os.WriteFile(eight, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), eight+": type: expected int16") {
+		t.Errorf("a design of int8: %v", err)
 	}
 	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
 		if _, err := loadDesigns(list); err == nil {

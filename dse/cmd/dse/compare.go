@@ -256,7 +256,7 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
 		}
 		if d.Int8() {
-			fmt.Fprintln(e.Stdout, "   of int8, which no hardware computes yet: nothing says how far the law is off")
+			fmt.Fprintln(e.Stdout, "   of int8, whose cycles are not counted yet: nothing says how far the law is off")
 		}
 		if r := s.d.Resources; r != nil {
 			fmt.Fprintf(e.Stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)

@@ -152,7 +152,7 @@ func TestCompileInt8(t *testing.T) {
 	}{
 		{"int8: 100.0 % of the MACs", []string{"explain", "--network", "tiny", "--config", config}},
 		{"nothing of int8 was counted", []string{"explain", "--network", "tiny", "--config", config}},
-		{"of int8, which no hardware computes yet", []string{"compare", "--network", "tiny", "--a", config, "--b", "run"}},
+		{"of int8, whose cycles are not counted yet", []string{"compare", "--network", "tiny", "--a", config, "--b", "run"}},
 		{"<512, 16, 8> of int8", []string{"sweep", "--network", "tiny", "--board", "zc706", "--type", "int8,int16", "--tp", "15..17", "--tc", "8", "--tr", "512"}},
 		{"--config " + point, []string{"export", "--board", "zc706", "--point", "256,8,32", "--template", config, "--out", point}},
 		{"run8", []string{"bench-npu", "--network", "tiny", "--law", "--config", config}},

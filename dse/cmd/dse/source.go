@@ -38,7 +38,7 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// built loads a configuration and refuses one of a type that no hardware has.
+// built loads a configuration and refuses one of a type that only simulates.
 func built(config string) (configs.Design, error) {
 	d, err := configs.Load(config)
 	if err != nil {

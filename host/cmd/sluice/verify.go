@@ -128,7 +128,7 @@ func loadDesigns(list string) ([]configs.Design, error) {
 		if err != nil {
 			return nil, cli.Coded(cli.Input, err)
 		}
-		if err := d.Built(); err != nil {
+		if err := d.Simulated(); err != nil {
 			return nil, cli.Coded(cli.Input, fmt.Errorf("%s: %w", name, err))
 		}
 		for _, other := range all {

@@ -29,7 +29,9 @@ func TestServedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := yaml.Marshal(small.Typed("int8"))
+	small = small.Typed("int8")
+	small.Depthwise = true
+	text, err := yaml.Marshal(small)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +39,8 @@ func TestServedConfiguration(t *testing.T) {
 	if err := os.WriteFile(eight, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), eight+": type: expected int16") {
-		t.Errorf("a design of int8: %v", err)
+	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), "depthwise") {
+		t.Errorf("a design of int8 with a unit that its RTL lacks: %v", err)
 	}
 	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
 		if _, err := loadDesigns(list); err == nil {

@@ -20,6 +20,8 @@ APT_TEST  += libpython3-dev
 APT_TEST  += iproute2
 # systemd-analyze, for the unit of sluice serve; what perf_analyzer is linked with
 APT_TEST  += systemd libb64-0d
+# the RTL of int8 is a patch of the other
+APT_TEST  += patch
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)

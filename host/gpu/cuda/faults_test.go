@@ -293,7 +293,7 @@ func everyCallFails(t *testing.T, cfg cuda.Config) {
 	surfaced, tried := map[string]bool{}, 0
 	for _, name := range cfg.API.Calls() {
 		n := count[name]
-		step := max(1, n/4)
+		step := max(1, n/2)
 		if *everyCall {
 			step = 1
 		}

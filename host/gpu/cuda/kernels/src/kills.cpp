@@ -11,6 +11,8 @@
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
 // later than it should; threads: a kernel's blocks run on two threads, of which one stops both. A kill is
 // one that a block has left by.
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -98,12 +100,17 @@ struct Run {
 // Two threads take the blocks of a program's kernels, kernel by kernel; whichever comes to the look that is drawn stops
 // both. What is counted for that orders nothing between them, so that a sanitizer sees the kernels' own order alone.
 struct Pair {
-  std::atomic<u32> turn{0}, over{0}, met{0};
+  pthread_barrier_t both, ends; // which sleep at once: atomics' wait gives the processor away again and again first
   std::atomic<long> looks{0}, stop_at{-1};
   std::vector<Layer> todo;
   const std::vector<int32_t> *entries = nullptr;
   unsigned *epoch = nullptr;
-  std::thread a{[this] { serve(0); }}, b{[this] { serve(1); }};
+  std::thread a, b;
+
+  Pair() {
+    pthread_barrier_init(&both, nullptr, 2), pthread_barrier_init(&ends, nullptr, 3);
+    a = std::thread{[this] { serve(0); }}, b = std::thread{[this] { serve(1); }};
+  }
 
   struct At {
     Pair *pair;
@@ -117,31 +124,24 @@ struct Pair {
     if (pair->stop_at.compare_exchange_strong(at, -1, std::memory_order_relaxed)) __atomic_store_n(pair->epoch, l->epoch + 1, __ATOMIC_RELEASE);
   }
 
-  void meet() { // both have ended what came before
-    const u32 all = 2 * (met.fetch_add(1) / 2 + 1);
-    met.notify_all();
-    for (u32 n = met; n < all; n = met) met.wait(n);
-  }
   void serve(u32 me) {
-    for (u32 seen = 0;; seen++) {
-      turn.wait(seen);
+    for (;; pthread_barrier_wait(&ends)) {
+      pthread_barrier_wait(&ends);
       if (todo.empty()) return;
       for (const Layer &l : todo) {
         At at{this, &l};
         Watch w{look, &at};
         for (u32 k = me; k < l.blocks; k += 2) alone(l, k, &w);
-        meet();
+        pthread_barrier_wait(&both);
       }
-      if (++over == 2) over.notify_all();
     }
   }
   // run does what it is given, and stops it at a look, where it is to.
   void run(std::vector<Layer> all, long stop, const std::vector<int32_t> &back, unsigned *at) {
-    todo = std::move(all), entries = &back, epoch = at, over = 0, looks = 0, stop_at = stop;
-    turn++, turn.notify_all();
-    for (u32 n = over; n != 2; n = over) over.wait(n);
+    todo = std::move(all), entries = &back, epoch = at, looks = 0, stop_at = stop;
+    pthread_barrier_wait(&ends), pthread_barrier_wait(&ends);
   }
-  ~Pair() { todo.clear(), turn++, turn.notify_all(), a.join(), b.join(); }
+  ~Pair() { todo.clear(), pthread_barrier_wait(&ends), a.join(), b.join(); }
 };
 
 int main(int argc, char **argv) {

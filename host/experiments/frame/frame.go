@@ -338,8 +338,9 @@ func lowest[L any](sign float64, workers int, all []Probe[L]) func([]L) ([]float
 			if err != nil {
 				return nil, err
 			}
-			if silent = silent && quiet; low == nil || sign*stat.Mean(v, nil) < least {
-				low, least = v, sign*stat.Mean(v, nil)
+			mean := sign * stat.Mean(v, nil)
+			if silent = silent && quiet; low == nil || mean < least || math.IsNaN(mean) {
+				low, least = v, mean
 			}
 		}
 		return nothing(low, silent), nil

@@ -189,6 +189,7 @@ func TestLowest(t *testing.T) {
 	down := func(l float64) (float64, error) { return 4 - l, nil }
 	quiet := func(float64) (float64, error) { return 0, ErrQuiet }
 	nan := math.NaN()
+	none := func(float64) (float64, error) { return nan, nil }
 	for _, c := range []struct {
 		labs            []float64
 		all             []Probe[float64]
@@ -198,6 +199,7 @@ func TestLowest(t *testing.T) {
 		{[]float64{3, 2}, []Probe[float64]{up, down}, []float64{1, 2}, []float64{3, 2}},
 		{[]float64{1, 2}, []Probe[float64]{up, quiet}, []float64{0, 0}, []float64{1, 2}},
 		{[]float64{-1, -2}, []Probe[float64]{quiet, up}, []float64{-1, -2}, []float64{0, 0}},
+		{[]float64{1, 1}, []Probe[float64]{up, none, down}, []float64{nan, nan}, []float64{nan, nan}},
 		{[]float64{1, 2}, []Probe[float64]{quiet, quiet}, []float64{nan, nan}, []float64{nan, nan}},
 	} {
 		for i, of := range []func([]float64) ([]float64, error){Lowest(2, c.all...), Highest(2, c.all...)} {

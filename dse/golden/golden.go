@@ -461,8 +461,9 @@ func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 		if res != nil {
 			sum += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << (d.ResShift & 63)
 		}
-		y := min((sum+half)>>shift, hi)
-		if y < lo {
+		x := (sum + half) >> shift
+		y := min(x, hi)
+		if x < lo { // first, as in Clamp: a layer that is not valid may have them in the other order
 			y = lo
 		}
 		binary.LittleEndian.PutUint16(out[2*o:], uint16(y))

@@ -2,13 +2,16 @@ package serve_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +42,29 @@ import (
 // servesAlone has this program be a server, in a process of its own, until its input ends.
 const servesAlone = "SLUICE_TEST_SERVES"
 
+// servesBare has that server answer REST as it answered the first time, so that net/http alone is left.
+const servesBare = "SLUICE_TEST_BARE"
+
+// bare gives the answer that h gave first.
+func bare(h http.Handler) http.Handler {
+	var once sync.Once
+	var first *httptest.ResponseRecorder
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			h.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		once.Do(func() {
+			r.Body, first = io.NopCloser(bytes.NewReader(body)), httptest.NewRecorder()
+			h.ServeHTTP(first, r)
+		})
+		maps.Copy(w.Header(), first.Header())
+		w.WriteHeader(first.Code)
+		_, _ = w.Write(first.Body.Bytes())
+	})
+}
+
 // serveAlone serves the bundle that the environment names, with numerics that take no time, and says where.
 func serveAlone(path string) error {
 	defer runtime.KeepAlive(serve.Ballast())
@@ -51,6 +77,9 @@ func serveAlone(path string) error {
 	}
 	var at [2]string
 	g, h := s.GRPC(), &http.Server{Handler: s.REST(), ReadHeaderTimeout: time.Minute}
+	if os.Getenv(servesBare) != "" {
+		h.Handler = bare(h.Handler)
+	}
 	for i, run := range []func(net.Listener) error{h.Serve, g.Serve} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -100,7 +129,8 @@ func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table)
 	return dir, table
 }
 
-// BenchmarkRequest: the server's CPU time a request, of a process of its own, with eight calls at a time; REST and gRPC. What
+// BenchmarkRequest: the server's CPU time a request, of a process of its own, with eight calls at a time; REST and gRPC, and
+// what net/http alone takes of REST's. What
 // starting, the first requests and draining take is measured beside and taken off.
 func BenchmarkRequest(b *testing.B) {
 	dir, _ := paced(b, 10*time.Microsecond)
@@ -111,6 +141,9 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), servesAlone+"="+dir)
+		if face == "net/http" {
+			cmd.Env = append(cmd.Env, servesBare+"=1")
+		}
 		cmd.Stderr = os.Stderr
 		in, err1 := cmd.StdinPipe()
 		out, err2 := cmd.StdoutPipe()
@@ -122,7 +155,7 @@ func BenchmarkRequest(b *testing.B) {
 		if err != nil || !ok {
 			b.Fatal(line, err)
 		}
-		s, err := drive.Dial(map[string]string{"REST": "http://" + rest, "gRPC": "grpc://" + remote}[face], "", nil)
+		s, err := drive.Dial(map[string]string{"REST": "http://" + rest, "net/http": "http://" + rest, "gRPC": "grpc://" + remote}[face], "", nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -139,7 +172,7 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
-	for _, face := range []string{"REST", "gRPC"} {
+	for _, face := range []string{"REST", "net/http", "gRPC"} {
 		b.Run(face, func(b *testing.B) {
 			const first = 1000
 			start := served(b, face, first)

@@ -271,26 +271,32 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		return nil, e
 	}
 	r.Inputs = nil // the device has them in its own form; a request that waits need not keep both
-	over := make(chan struct{})
-	go func() { // passed may wait for the client, and what has ended waits for nobody
-		defer close(over)
+	defer context.AfterFunc(ctx, ticket.Cancel)()
+	ended := func() {
 		<-ticket.Done()
 		m.watch.ended(task.Deadline > 0, ticket.Outcomes())
 		left()
-	}()
-	defer context.AfterFunc(ctx, ticket.Cancel)()
-	var lost error // the client takes no more
-	sp := spanOf(ctx)
-	for e := range ticket.Exits() {
-		sp.exit(&e, m.on.server.Now())
-		if passed == nil || lost != nil {
-			continue
-		}
-		if lost = passed(m.exit(r, &e)); lost != nil {
-			ticket.Cancel()
-		}
 	}
-	<-over
+	var lost error // the client takes no more
+	if sp := spanOf(ctx); passed == nil && sp == nil {
+		ended() // who asks for no exit is not woken by each
+	} else {
+		over := make(chan struct{})
+		go func() { // passed may wait for the client, and what has ended waits for nobody
+			defer close(over)
+			ended()
+		}()
+		for e := range ticket.Exits() {
+			sp.exit(&e, m.on.server.Now())
+			if passed == nil || lost != nil {
+				continue
+			}
+			if lost = passed(m.exit(r, &e)); lost != nil {
+				ticket.Cancel()
+			}
+		}
+		<-over
+	}
 	if lost != nil {
 		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
 	}

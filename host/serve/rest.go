@@ -332,11 +332,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	for _, part := range append([][]byte{head}, tail...) {
-		if _, err := out.Write(part); err != nil {
-			return nil // the client has gone
-		}
-	}
+	_, _ = out.Write(slices.Concat(append([][]byte{head}, tail...)...)) // it fails where the client has gone
 	if pack != nil {
 		_ = pack.Close() // the same
 	}

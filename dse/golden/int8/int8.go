@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Program is a network prepared for execution. There is no such hardware and no such bundle yet: the layers' order is the
+// Program is a network prepared for execution. It knows no bundle and no design, so that golden on bundles is held to it: the layers' order is the
 // graph's, and every map has a place of its own, in words of 16 bits. Convolutions are golden's up to their sums. It is
 // safe for concurrent use.
 type Program struct {

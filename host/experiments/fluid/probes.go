@@ -22,7 +22,10 @@ type lab struct {
 	seed uint64
 }
 
-type probe = frame.Probe[*lab]
+type (
+	probe    = frame.Probe[*lab]
+	samplers = map[string]frame.Sampler[*lab]
+)
 
 // errNotRun is the error of a claim about a run that the suite does not have.
 var errNotRun = errors.New("not run")
@@ -52,13 +55,12 @@ func each(sets []Setting, of func(Setting) probe) (out []probe) {
 	return out
 }
 
-// rising is the least ratio of a metric from one policy to the next. Above one, every policy exceeds the one before.
-func rising(set Setting, metric string, policies ...string) probe {
-	var out []probe
+// rising are the ratios of a metric from one policy to the next. If the least is above one, every policy exceeds the one before.
+func rising(set Setting, metric string, policies ...string) (out []probe) {
 	for i := range policies[1:] {
 		out = append(out, frame.Over(at(set, policies[i+1], metric), at(set, policies[i], metric)))
 	}
-	return frame.Least(out...)
+	return out
 }
 
 func one(*lab) (float64, error) { return 1, nil }
@@ -79,8 +81,8 @@ func ofModel(k ModelKey, of func(*Model) float64) probe {
 }
 
 // probes returns the probe of each claim.
-func probes() map[string]probe {
-	out := map[string]probe{}
+func probes() samplers {
+	out := samplers{}
 	table2(out)
 	for _, f := range []struct {
 		id, board string
@@ -106,7 +108,7 @@ func probes() map[string]probe {
 	sweep := append(along(fig7Base, fig7Rates...), along(fig8Base, fig8Rates...)...)
 	log := func(p probe) probe { return func(l *lab) (float64, error) { x, err := p(l); return math.Log(x), err } }
 	mean := frame.Mean(each(sweep, func(s Setting) probe { return log(frame.Over(at(s, Baseline, "avg_ns"), at(s, "fluid", "avg_ns"))) })...)
-	out["abstract/latency"] = func(l *lab) (float64, error) { x, err := mean(l); return math.Exp(x), err }
+	out["abstract/latency"] = probe(func(l *lab) (float64, error) { x, err := mean(l); return math.Exp(x), err })
 	late := func(policy string) probe {
 		return frame.Mean(each(append(fig9Left[:len(fig9Left):len(fig9Left)], fig9Right...), func(s Setting) probe { return at(s, policy, "violation_rate") })...)
 	}
@@ -114,7 +116,7 @@ func probes() map[string]probe {
 	return out
 }
 
-func table2(out map[string]probe) {
+func table2(out samplers) {
 	for _, set := range stringent {
 		id := "table2/" + set.String() + "/"
 		for _, p := range append([]string{"fluid"}, lazies...) {
@@ -122,10 +124,10 @@ func table2(out map[string]probe) {
 		}
 		for _, lazy := range lazies {
 			ratio := frame.Over(at(set, lazy, "avg_ns"), at(set, "fluid", "avg_ns"))
-			out[id+"ratio/"+lazy] = ratio
-			out[id+"points/"+lazy] = frame.Minus(at(set, lazy, "violation_rate"), at(set, "fluid", "violation_rate"))
+			points := frame.Minus(at(set, lazy, "violation_rate"), at(set, "fluid", "violation_rate"))
+			out[id+"ratio/"+lazy], out[id+"points/"+lazy] = ratio, points
 			out[id+"own/"+lazy] = frame.Over(at(set, lazy+"["+MappingROwn+"]", "avg_ns"), at(set, "fluid", "avg_ns"))
-			out[id+"order/"+lazy] = frame.Least(out[id+"points/"+lazy], frame.Minus(ratio, one))
+			out[id+"order/"+lazy] = frame.Lowest(points, frame.Minus(ratio, one))
 		}
 		// The hardware under LazyBatching's scheduler, then the scheduler on equal hardware.
 		equal := Baseline + "[" + MappingFluid + "]"
@@ -143,34 +145,34 @@ func table2(out map[string]probe) {
 }
 
 // traffic adds the claims about low and high arrival rates.
-func traffic(out map[string]probe, id string, sets []Setting) {
+func traffic(out samplers, id string, sets []Setting) {
 	low, high := sets[0], sets[len(sets)-1]
-	out[id+"rate"] = frame.Most(each(sets, func(s Setting) probe { return at(s, "fluid", "rate") })...)
+	out[id+"rate"] = frame.Highest(each(sets, func(s Setting) probe { return at(s, "fluid", "rate") })...)
 	out[id+"low/similar"] = frame.Over(at(low, "fluid", "avg_ns"), at(low, "serial", "avg_ns"))
 	for _, f := range []string{"fc", "r"} {
 		s, m, l := f+"-adaptb-s", f+"-adaptb-m", f+"-adaptb-l"
-		out[id+"low/"+f] = rising(low, "avg_ns", "serial", s, m, l)
-		best := func(on string) probe {
-			return frame.Least(at(high, s+on, "avg_ns"), at(high, m+on, "avg_ns"), at(high, l+on, "avg_ns"))
+		out[id+"low/"+f] = frame.Lowest(rising(low, "avg_ns", "serial", s, m, l)...)
+		best := func(on string) frame.Sampler[*lab] {
+			return frame.Lowest(at(high, s+on, "avg_ns"), at(high, m+on, "avg_ns"), at(high, l+on, "avg_ns"))
 		}
 		itself, equal := best("["+f+own+"]"), best("["+MappingFluid+"]")
 		fluid, id := at(high, "fluid", "avg_ns"), id+"high/"+f
-		out[id], out[id+"/own"] = frame.Over(best(""), fluid), frame.Over(itself, fluid)
-		out[id+"/hardware"], out[id+"/scheduler"] = frame.Over(itself, equal), frame.Over(equal, fluid)
+		out[id], out[id+"/own"] = frame.Ratio(best(""), fluid), frame.Ratio(itself, fluid)
+		out[id+"/hardware"], out[id+"/scheduler"] = frame.Ratio(itself, equal), frame.Ratio(equal, fluid)
 	}
-	out[id+"high/plateau"] = rising(high, "rate", "fc-adaptb-l", "r-adaptb-l", "fluid")
+	out[id+"high/plateau"] = frame.Lowest(rising(high, "rate", "fc-adaptb-l", "r-adaptb-l", "fluid")...)
 	var gains []probe
 	for _, s := range sets {
 		if s.Rate > 0.6*high.Rate { // above 15 of 25 requests a second
-			gains = append(gains, rising(s, "avg_ns", "fluid", "serial"), rising(s, "p99_ns", "fluid", "serial"))
+			gains = append(gains, rising(s, "avg_ns", "fluid", "serial")[0], rising(s, "p99_ns", "fluid", "serial")[0])
 		}
 	}
-	out[id+"high/serial"] = frame.Least(gains...)
+	out[id+"high/serial"] = frame.Lowest(gains...)
 	out[id+"high/busy"], out[id+"high/mac-util"] = at(high, "fluid", "busy"), at(high, "fluid", "mac_util")
 }
 
 // utilisation is the mean gain over serial, for each meaning of the word.
-func utilisation(out map[string]probe, id string, sets []Setting) {
+func utilisation(out samplers, id string, sets []Setting) {
 	for name, m := range map[string]struct {
 		base, metric string
 		relative     bool
@@ -193,9 +195,9 @@ func utilisation(out map[string]probe, id string, sets []Setting) {
 }
 
 // slosOf adds the claims about figure 9.
-func slosOf(out map[string]probe, id string, sets []Setting) {
+func slosOf(out samplers, id string, sets []Setting) {
 	relaxed := sets[len(sets)-1]
-	out[id+"serial"] = frame.Most(each(sets, func(s Setting) probe {
+	out[id+"serial"] = frame.Highest(each(sets, func(s Setting) probe {
 		return frame.Minus(at(s, "fluid", "violation_rate"), at(s, "serial", "violation_rate"))
 	})...)
 	out[id+"none"] = at(relaxed, "fluid", "violation_rate")
@@ -205,11 +207,11 @@ func slosOf(out map[string]probe, id string, sets []Setting) {
 			adapt = append(adapt, at(relaxed, f+"-adaptb-"+size, "violation_rate"))
 		}
 	}
-	out[id+"adaptb"] = frame.Least(adapt...)
+	out[id+"adaptb"] = frame.Lowest(adapt...)
 }
 
 // calls adds the number of scheduler calls relative to one call per layer.
-func calls(out map[string]probe) {
+func calls(out samplers) {
 	out["fig7/calls/boundaries"] = ofModel(ModelKey{Network: "resnet50", Board: "zc706", Mapping: MappingFluid, Bandwidth: ServingBandwidth("zc706")}, func(m *Model) float64 {
 		exits, layers := 0.0, 0.0
 		for seg, n := range m.Layers {
@@ -227,7 +229,7 @@ func calls(out map[string]probe) {
 }
 
 // tables are figures 1 and 10.
-func tables(out map[string]probe) {
+func tables(out samplers) {
 	for i := 0; i < len(fig1); i += 2 { // without exits, with exits
 		gain := func(s Setting) probe { return frame.Over(at(s, "r-adaptb-l", "mac_util"), at(s, "serial", "mac_util")) }
 		out["fig1a/"+fig1[i].Board+"/batching"] = gain(fig1[i])
@@ -235,7 +237,7 @@ func tables(out map[string]probe) {
 	}
 	// At the bandwidth of all other claims, and at that which explains the published throughput.
 	for at, gbs := range map[string]float64{"": ServingBandwidth("zc706"), fmt.Sprintf("/%gGBps", ThroughputBandwidth("zc706")): ThroughputBandwidth("zc706")} {
-		out["fig1b"+at] = func(l *lab) (float64, error) { // how many ways of batching are the best of some quarter
+		out["fig1b"+at] = probe(func(l *lab) (float64, error) { // how many ways of batching are the best of some quarter
 			best := map[string]bool{}
 			for s := range 4 {
 				most, name := 0.0, ""
@@ -252,7 +254,7 @@ func tables(out map[string]probe) {
 				best[name] = true
 			}
 			return float64(len(best)), nil
-		}
+		})
 		share := func(mapping string, b int) probe {
 			return ofModel(ModelKey{Network: "resnet50", Board: "zc706", Mapping: mapping, Bandwidth: gbs, Backbone: true}, func(m *Model) float64 {
 				total := int64(0)
@@ -266,10 +268,10 @@ func tables(out map[string]probe) {
 		for b := 4; b <= 8; b++ {
 			peak = append(peak, share(MappingFluid, b))
 		}
-		out["fig10/peak"+at] = frame.Least(peak...)
+		out["fig10/peak"+at] = frame.Lowest(peak...)
 		stack := func(b int) probe { return frame.Over(share(MappingFluid, b), share(MappingNoStack, b)) }
 		out["fig10/stack"+at] = frame.Over(stack(1), stack(8))
-		out["fig10/best"+at] = frame.Over(share(MappingFluid, 8), frame.Most(share(MappingR, 8), share(MappingFC, 8)))
+		out["fig10/best"+at] = frame.Ratio(share(MappingFluid, 8), frame.Highest(share(MappingR, 8), share(MappingFC, 8)))
 	}
 }
 

@@ -266,6 +266,11 @@ func Count(all []Statement) string {
 // counts beside those of other seeds; if all seeds are quiet, there is no sample.
 var ErrQuiet = errors.New("nothing happened")
 
+// Sampler computes a claim's sample from the labs of all seeds: a Probe, or what Lowest, Highest and Given return.
+type Sampler[L any] interface {
+	sample(labs []L, workers int) ([]float64, error)
+}
+
 // Probe computes one number from a lab, which has the runs of one seed.
 type Probe[L any] func(L) (float64, error)
 
@@ -294,7 +299,7 @@ func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Over is a / b, Minus a - b; Least, Most and Mean are those of several.
+// Over is a / b.
 func Over[L any](a, b Probe[L]) Probe[L] {
 	return Fold(func(x, y float64) float64 { return x / y }, a, b)
 }
@@ -303,12 +308,6 @@ func Over[L any](a, b Probe[L]) Probe[L] {
 func Minus[L any](a, b Probe[L]) Probe[L] {
 	return Fold(func(x, y float64) float64 { return x - y }, a, b)
 }
-
-// Least is the least of several.
-func Least[L any](all ...Probe[L]) Probe[L] { return Fold(math.Min, all...) }
-
-// Most is the largest of several.
-func Most[L any](all ...Probe[L]) Probe[L] { return Fold(math.Max, all...) }
 
 // Mean is the mean of several.
 func Mean[L any](all ...Probe[L]) Probe[L] {
@@ -321,38 +320,62 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 
 // Lowest is the sample with the least mean of several: a claim about every baseline is judged against the one that is
 // best over all seeds. (Least of each seed's values is below every mean, the more so the shorter the runs.)
-func Lowest[L any](workers int, all ...Probe[L]) func([]L) ([]float64, error) {
-	return lowest(1, workers, all)
-}
+func Lowest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{1, all} }
 
 // Highest is the one with the largest mean.
-func Highest[L any](workers int, all ...Probe[L]) func([]L) ([]float64, error) {
-	return lowest(-1, workers, all)
+func Highest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{-1, all} }
+
+type extreme[L any] struct {
+	sign float64
+	all  []Probe[L]
 }
 
-func lowest[L any](sign float64, workers int, all []Probe[L]) func([]L) ([]float64, error) {
-	return func(labs []L) (low []float64, err error) {
-		least, silent := math.Inf(1), true
-		for _, p := range all {
-			v, quiet, err := each(labs, p, workers)
-			if err != nil {
-				return nil, err
-			}
-			mean := sign * stat.Mean(v, nil)
-			if silent = silent && quiet; low == nil || mean < least || math.IsNaN(mean) {
-				low, least = v, mean
-			}
+func (x extreme[L]) sample(labs []L, workers int) (low []float64, err error) {
+	least, silent := math.Inf(1), true
+	for _, p := range x.all {
+		v, quiet, err := each(labs, p, workers)
+		if err != nil {
+			return nil, err
 		}
-		return nothing(low, silent), nil
+		mean := x.sign * stat.Mean(v, nil)
+		if silent = silent && quiet; low == nil || mean < least || math.IsNaN(mean) {
+			low, least = v, mean
+		}
 	}
+	return nothing(low, silent), nil
 }
+
+// Ratio is a sample over another, seed by seed.
+func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
+
+type ratio[L any] struct{ a, b Sampler[L] }
+
+func (r ratio[L]) sample(labs []L, workers int) ([]float64, error) {
+	x, err := r.a.sample(labs, workers)
+	if err != nil {
+		return nil, err
+	}
+	y, err := r.b.sample(labs, workers)
+	out := make([]float64, len(y))
+	for i := range y {
+		out[i] = x[i] / y[i]
+	}
+	return out, err
+}
+
+// Given is a sample that needs no lab.
+func Given[L any](v []float64) Sampler[L] { return given[L](v) }
+
+type given[L any] []float64
+
+func (g given[L]) sample([]L, int) ([]float64, error) { return g, nil }
 
 // Sample computes a value for every lab; NaN for all if all are quiet.
-func Sample[L any](labs []L, of Probe[L]) ([]float64, error) { return sample(labs, of, 1) }
+func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) { return of.sample(labs, 1) }
 
-// sample does so for several labs at the same time.
-func sample[L any](labs []L, of Probe[L], workers int) ([]float64, error) {
-	v, quiet, err := each(labs, of, workers)
+// sample computes several labs at the same time.
+func (p Probe[L]) sample(labs []L, workers int) ([]float64, error) {
+	v, quiet, err := each(labs, p, workers)
 	return nothing(v, quiet), err
 }
 

@@ -123,11 +123,11 @@ func TestApart(t *testing.T) {
 		}
 		return x, nil
 	}
-	v, err := sample(labs, of, 5)
+	v, err := Probe[*int](of).sample(labs, 5)
 	if err != nil || v[39] != 39 || v[7] != 0 || v[8] != 8 {
 		t.Errorf("%v, %v", v, err)
 	}
-	if _, err := sample(labs, func(l *int) (float64, error) { return 0, ErrBook }, 3); !errors.Is(err, ErrBook) {
+	if _, err := Probe[*int](func(l *int) (float64, error) { return 0, ErrBook }).sample(labs, 3); !errors.Is(err, ErrBook) {
 		t.Error(err)
 	}
 }
@@ -170,14 +170,14 @@ func TestQuiet(t *testing.T) {
 		{[]float64{0, 3}, of, []float64{0, 3}},
 		{[]float64{0, 0}, of, []float64{math.NaN(), math.NaN()}},
 		{[]float64{0, 0}, Minus(of, of), []float64{math.NaN(), math.NaN()}},
-		{[]float64{0, 0}, Least(loud, of), []float64{0, 0}},
+		{[]float64{0, 0}, Mean(loud, of), []float64{0.5, 0.5}},
 	} {
 		v, err := Sample(c.labs, c.of)
 		if err != nil || !slices.EqualFunc(v, c.want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
 			t.Errorf("%v: %v, %v", c.labs, v, err)
 		}
 	}
-	if _, err := Sample([]float64{1}, func(float64) (float64, error) { return 0, ErrBook }); !errors.Is(err, ErrBook) {
+	if _, err := Sample([]float64{1}, Probe[float64](func(float64) (float64, error) { return 0, ErrBook })); !errors.Is(err, ErrBook) {
 		t.Error(err)
 	}
 }
@@ -202,14 +202,17 @@ func TestLowest(t *testing.T) {
 		{[]float64{1, 1}, []Probe[float64]{up, none, down}, []float64{nan, nan}, []float64{nan, nan}},
 		{[]float64{1, 2}, []Probe[float64]{quiet, quiet}, []float64{nan, nan}, []float64{nan, nan}},
 	} {
-		for i, of := range []func([]float64) ([]float64, error){Lowest(2, c.all...), Highest(2, c.all...)} {
-			v, err := of(c.labs)
+		for i, of := range []Sampler[float64]{Lowest(c.all...), Highest(c.all...)} {
+			v, err := Sample(c.labs, of)
 			if want := [][]float64{c.lowest, c.highest}[i]; err != nil || !slices.EqualFunc(v, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
 				t.Errorf("%v: %v, %v, expected %v", c.labs, v, err, want)
 			}
 		}
 	}
-	if _, err := Lowest(1, up, func(float64) (float64, error) { return 0, ErrBook })([]float64{1}); !errors.Is(err, ErrBook) {
+	if v, err := Sample([]float64{3, 2}, Ratio(Lowest(up, down), Highest(up, down))); err != nil || !slices.Equal(v, []float64{1. / 3, 1}) {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := Sample([]float64{1}, Lowest(up, func(float64) (float64, error) { return 0, ErrBook })); !errors.Is(err, ErrBook) {
 		t.Error(err)
 	}
 }
@@ -238,8 +241,7 @@ claims:
 func study(x *[]Change) Study[float64] {
 	one := func(l float64) (float64, error) { return l, nil }
 	return Study[float64]{
-		Book: []byte(book), Probes: map[string]Probe[float64]{"a": one, "b/gain": Over(one, one)},
-		Whole: map[string]func([]float64) ([]float64, error){"c": func(l []float64) ([]float64, error) { return l[:1], nil }},
+		Book: []byte(book), Probes: map[string]Sampler[float64]{"a": Probe[float64](one), "b/gain": Over(one, one), "c": Given[float64]([]float64{4})},
 		Labs: func(_ string, c *Change) ([]float64, error) {
 			if c != nil {
 				*x = append(*x, *c)

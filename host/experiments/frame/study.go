@@ -205,8 +205,7 @@ func (c *Config) Say(what string) {
 // Study is a publication's claims and the probes that check them. L is a lab.
 type Study[L any] struct {
 	Book   []byte
-	Probes map[string]Probe[L]                     // by claim, for one seed each
-	Whole  map[string]func([]L) ([]float64, error) // by claim, where a sample is not one value a seed
+	Probes map[string]Sampler[L] // by claim
 	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter; nil: unchanged.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
@@ -228,16 +227,15 @@ func (s *Study[L]) Claims(only string) ([]Claim, error) {
 	for i := range all {
 		c := &all[i]
 		_, one := s.Probes[c.ID]
-		_, whole := s.Whole[c.ID]
-		if open := c.Rule == IllPosed || c.Rule == NotTried; open == (one || whole) || one && whole {
-			return nil, fmt.Errorf("%w: %s is looked at in no way or in several", ErrBook, c.ID)
+		if open := c.Rule == IllPosed || c.Rule == NotTried; open == one {
+			return nil, fmt.Errorf("%w: %s has a probe and a rule without bounds, or neither", ErrBook, c.ID)
 		}
-		if one || whole {
+		if one {
 			probed++
 		}
 	}
-	if n := len(s.Probes) + len(s.Whole); n != probed {
-		return nil, fmt.Errorf("%w: %d ways of looking for %d claims", ErrBook, n, probed)
+	if n := len(s.Probes); n != probed {
+		return nil, fmt.Errorf("%w: %d probes for %d claims", ErrBook, n, probed)
 	}
 	out := slices.DeleteFunc(all, func(c Claim) bool { return !strings.HasPrefix(c.ID, only) })
 	if len(out) == 0 {
@@ -308,14 +306,12 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	if k.Exact { // two show whether it is
 		labs = labs[:min(2, len(labs))]
 	}
-	if whole := s.Whole[k.ID]; whole != nil {
-		v, err = whole(labs)
-	} else if of := s.Probes[k.ID]; of != nil {
+	if of := s.Probes[k.ID]; of != nil {
 		workers := 1
 		if s.Apart {
 			workers = c.Workers
 		}
-		v, err = sample(labs, of, workers)
+		v, err = of.sample(labs, workers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
@@ -343,7 +339,7 @@ func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) e
 		}
 		for i := range claims {
 			k := &claims[i]
-			if k.On != on || k.Long || s.Probes[k.ID] == nil && s.Whole[k.ID] == nil {
+			if k.On != on || k.Long || s.Probes[k.ID] == nil {
 				continue
 			}
 			then, err := s.state(c, k, labs)

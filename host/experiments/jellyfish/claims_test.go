@@ -43,6 +43,23 @@ func TestNoEvidence(t *testing.T) {
 	}
 }
 
+// What is claimed of every setting is judged at the worst one over all seeds, not at each seed's own worst.
+func TestWorstSetting(t *testing.T) {
+	var labs []*lab
+	for i := range 6 {
+		l := &lab{runs: map[key]*Outcome{}}
+		for _, k := range (&Config{}).runs() {
+			l.runs[k] = &Outcome{Frames: 1000, OnTime: 1000, Accuracy: 0.3}
+		}
+		l.runs[key{eighteen("wifi")[i], "jellyfish"}].Miss = 0.012
+		labs = append(labs, l)
+	}
+	v, err := frame.Sample(labs, probes()["fig11/wifi"])
+	if err != nil || !slices.Equal(v, []float64{0.012, 0, 0, 0, 0, 0}) {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
 // A ratio to an upper bound is at most one in truth: the annealing fails where it would with all of those at
 // one, be the best of every instance known or not.
 func TestBoundRefutesNothing(t *testing.T) {

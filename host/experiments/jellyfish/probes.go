@@ -14,6 +14,19 @@ import (
 // value is a number of one seed.
 type value = func(*lab) float64
 
+// probe is a value, which has no error.
+func probe(of value) frame.Probe[*lab] {
+	return func(l *lab) (float64, error) { return of(l), nil }
+}
+
+// each is a number at each of several points, for what is claimed of all of them.
+func each(points []Point, of func(*lab, Point) float64) (all []frame.Probe[*lab]) {
+	for _, p := range points {
+		all = append(all, probe(one(p, of)))
+	}
+	return all
+}
+
 func over(points []Point, whole func([]float64) float64, of func(*lab, Point) float64) value {
 	return func(l *lab) float64 {
 		var v []float64
@@ -85,29 +98,18 @@ func hits(loaded int, system string) value {
 }
 
 // probes returns the probe of each claim, except those about random instances.
-func probes() map[string]frame.Probe[*lab] {
+func probes() map[string]frame.Sampler[*lab] {
 	steps, wifi, lte := eighteen("steps"), eighteen("wifi"), eighteen("lte")
 	bySLO := func(slo int64) []Point { return but(steps, func(p Point) bool { return p.SLO != slo*ms }) }
 	p50 := func(l *lab, p Point) float64 { return float64(l.of(p, "jellyfish").P50) }
 	of := map[string]value{
-		"fig8/miss":       over(but(steps, overloaded), slices.Max, miss("jellyfish")),
 		"fig8/overloaded": one(at("steps", 8, 25, 75), miss("jellyfish")),
 		"fig8/8x15/100ms": one(at("steps", 8, 15, 100), miss("jellyfish")),
-		"fig8/accuracy": over(bySLO(150), slices.Min, func(l *lab, p Point) float64 {
-			q, r := p, p
-			q.SLO, r.SLO = 75*ms, 100*ms
-			of := accuracy("jellyfish")
-			return of(l, p) - max(of(l, q), of(l, r))
-		}),
-		"fig8/smallest": over(but(steps, overloaded), slices.Min, func(l *lab, p Point) float64 { return accuracy("jellyfish")(l, p) / accuracy("b-l")(l, p) }),
-		"fig8/busy":     over(steps, slices.Max, func(l *lab, p Point) float64 { return l.of(p, "jellyfish").Busy }),
-		"fig9/100ms":    one(at("steps", 2, 15, 100), p50),
-		"fig9/150ms":    one(at("steps", 2, 15, 150), p50),
+		"fig9/100ms":      one(at("steps", 2, 15, 100), p50),
+		"fig9/150ms":      one(at("steps", 2, 15, 150), p50),
 		"fig9/p99": over(but(steps, func(p Point) bool { return p.Clients < 8 }), mean, func(l *lab, p Point) float64 {
 			return float64(l.of(p, "jellyfish").P99) / float64(p.SLO)
 		}),
-		"fig11/wifi": over(but(wifi, overloaded), slices.Max, miss("jellyfish")),
-		"fig11/lte":  over(but(lte, overloaded), slices.Max, miss("jellyfish")),
 		"fig11/wifi/b-h-accuracy": one(at("wifi", 2, 15, 150), func(l *lab, p Point) float64 {
 			return accuracy("jellyfish")(l, p) / accuracy("b-h")(l, p)
 		}),
@@ -115,34 +117,50 @@ func probes() map[string]frame.Probe[*lab] {
 		"fig11/b-m-many": over(but(steps, func(p Point) bool { return p.Clients == 2 || p.SLO == 150*ms }), mean, miss("b-m")),
 		"prefetch/5":     hits(5, "jellyfish"),
 		"prefetch/3":     hits(3, "jellyfish"),
-		"fig13/150ms":    over(but(large(), func(p Point) bool { return p.SLO != 150*ms }), slices.Max, miss("jellyfish")),
-		"fig13/100ms":    over(but(large(), func(p Point) bool { return p.SLO != 100*ms }), slices.Max, miss("jellyfish")),
-	}
-	for name, points := range map[string][]Point{"steps": steps, "wifi": wifi, "lte": lte} {
-		baselines(of, "fig11/"+name+"/", points)
 	}
 	for _, n := range []int{4, 8} {
 		p := Point{Trace: "lte", Workers: 2, Clients: n}
 		of[fmt.Sprintf("mixed/%d/jellyfish", n)], of[fmt.Sprintf("mixed/%d/b-m", n)] = one(p, miss("jellyfish")), one(p, miss("b-m"))
 	}
 	dataProbes(of, steps)
-	out := map[string]frame.Probe[*lab]{}
+	out := map[string]frame.Sampler[*lab]{}
+	for name, points := range map[string][]Point{"steps": steps, "wifi": wifi, "lte": lte} {
+		baselines(of, "fig11/"+name+"/", points)
+		out["fig11/"+name+"/b-l"] = frame.Highest(each(points, miss("b-l"))...)
+	}
 	for id, v := range of {
-		out[id] = func(l *lab) (float64, error) { return v(l), nil }
+		out[id] = probe(v)
 	}
-	out["fig8/150ms"] = func(l *lab) (x float64, err error) {
-		m := func(slo int64) float64 { return over(bySLO(slo), mean, miss("jellyfish"))(l) }
-		if m(75) == 0 && m(100) == 0 && m(150) == 0 {
-			err = frame.ErrQuiet // no deadline was missed
-		}
-		return m(150) - min(m(75), m(100)), err
+	for id, points := range map[string][]Point{
+		"fig8/miss": but(steps, overloaded), "fig11/wifi": but(wifi, overloaded), "fig11/lte": but(lte, overloaded),
+		"fig13/150ms": but(large(), func(p Point) bool { return p.SLO != 150*ms }), "fig13/100ms": but(large(), func(p Point) bool { return p.SLO != 100*ms }),
+	} {
+		out[id] = frame.Highest(each(points, miss("jellyfish"))...)
 	}
+	out["fig8/busy"] = frame.Highest(each(steps, func(l *lab, p Point) float64 { return l.of(p, "jellyfish").Busy })...)
+	out["fig8/smallest"] = frame.Lowest(each(but(steps, overloaded), func(l *lab, p Point) float64 { return accuracy("jellyfish")(l, p) / accuracy("b-l")(l, p) })...)
+	out["fig12/bw-50/75ms"] = frame.Lowest(each(bySLO(75), miss("da-bw-50"))...)
+	var accuracies, misses []frame.Probe[*lab]
+	for _, shorter := range []int64{75, 100} {
+		accuracies = append(accuracies, each(bySLO(150), func(l *lab, p Point) float64 {
+			q := p
+			q.SLO = shorter * ms
+			return accuracy("jellyfish")(l, p) - accuracy("jellyfish")(l, q)
+		})...)
+		misses = append(misses, func(l *lab) (float64, error) {
+			m := func(slo int64) float64 { return over(bySLO(slo), mean, miss("jellyfish"))(l) }
+			if m(shorter) == 0 && m(150) == 0 {
+				return 0, frame.ErrQuiet // no deadline was missed
+			}
+			return m(150) - m(shorter), nil
+		})
+	}
+	out["fig8/accuracy"], out["fig8/150ms"] = frame.Lowest(accuracies...), frame.Highest(misses...)
 	return out
 }
 
 // baselines adds the claims of figure 11 about one kind of link.
 func baselines(of map[string]value, id string, points []Point) {
-	of[id+"b-l"] = over(points, slices.Max, miss("b-l"))
 	of[id+"b-l-accuracy"] = over(points, mean, func(l *lab, p Point) float64 {
 		a := accuracy("b-l")(l, p)
 		return truth(a <= accuracy("jellyfish")(l, p) && (a <= accuracy("b-m")(l, p) || l.of(p, "b-m").OnTime == 0) && (a <= accuracy("b-h")(l, p) || l.of(p, "b-h").OnTime == 0))
@@ -164,7 +182,6 @@ func baselines(of map[string]value, id string, points []Point) {
 func dataProbes(of map[string]value, steps []Point) {
 	tight, half := but(steps, func(p Point) bool { return p.SLO == 150*ms }), but(steps, func(p Point) bool { return p.SLO == 75*ms })
 	of["fig12/off"] = over(steps, mean, func(l *lab, p Point) float64 { return truth(miss("da-off")(l, p) > 0.1) })
-	of["fig12/bw-50/75ms"] = over(but(steps, func(p Point) bool { return p.SLO != 75*ms }), slices.Min, miss("da-bw-50"))
 	of["fig12/bw"] = func(l *lab) float64 {
 		more := func(s string) float64 {
 			return over(tight, mean, func(l *lab, p Point) float64 { return truth(miss(s)(l, p) > miss("jellyfish")(l, p)) })(l)

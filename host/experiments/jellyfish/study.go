@@ -172,7 +172,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b := &Bench{}
 	study := frame.Study[*lab]{
-		Book: book, Probes: probes(), Rows: c.rows, Whole: map[string]func([]*lab) ([]float64, error){},
+		Book: book, Probes: probes(), Rows: c.rows,
 		Labs: func(_ string, x *frame.Change) (labs []*lab, err error) {
 			v := c
 			if x != nil {
@@ -197,7 +197,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	for i := range b.Ratios {
 		r := &b.Ratios[i]
-		study.Whole[r.claim()] = func([]*lab) ([]float64, error) { return r.Of[0].Each, nil }
+		study.Probes[r.claim()] = frame.Given[*lab](r.Of[0].Each)
 	}
 	study.Final = bounded(b.Ratios)
 	r, err := study.Run(ctx, &c.Config)

@@ -64,11 +64,11 @@ func TestShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := probes()[k.ID](newLab(t.Context(), f, 1e6, 1))
+		x, err := frame.Sample([]*lab{newLab(t.Context(), f, 1e6, 1)}, probes()[k.ID])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprintf("%.4g", x); got != line[1] {
+		if got := fmt.Sprintf("%.4g", x[0]); got != line[1] {
 			t.Errorf("%s is %s today, reef.txt has %s", k.ID, got, line[1])
 		}
 	}

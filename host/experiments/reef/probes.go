@@ -214,8 +214,8 @@ func longest(style string) probe {
 }
 
 // probes returns the probe of each claim.
-func probes() map[string]probe {
-	out := map[string]probe{}
+func probes() samplers {
+	out := samplers{}
 	disbProbes(out)
 	preemptionProbes(out)
 	programProbes(out)
@@ -225,7 +225,7 @@ func probes() map[string]probe {
 }
 
 // disbProbes are those of DISB's workloads: figures 1, 15, 16 and 18.
-func disbProbes(out map[string]probe) {
+func disbProbes(out samplers) {
 	for _, g := range []string{"mi50", "gv100"} {
 		for _, w := range []string{"A", "B", "C"} {
 			id := "fig15-16/" + g + "/" + w + "/"
@@ -239,7 +239,7 @@ func disbProbes(out map[string]probe) {
 			out["fig15-16/"+g+"/"+w+"/reef-throughput"] = throughput("tvm", "reef", w)
 		}
 		out["fig15-16/"+g+"/trace/reef-throughput"], out["fig15-16/"+g+"/trace/reef-rt"] = throughput("tvm", "reef", "drive"), rt("tvm", "reef", "drive")
-		out["fig18/"+g+"/reset-least"], out["fig18/"+g+"/reset-most"] = least(each5("reset")...), most(each5("reset")...)
+		out["fig18/"+g+"/reset-least"], out["fig18/"+g+"/reset-most"] = frame.Lowest(each5("reset")...), frame.Highest(each5("reset")...)
 	}
 	out["fig15/mi50/D/reef-rt"], out["fig15/mi50/E/reef-rt"] = rt("tvm", "reef", "D"), rt("tvm", "reef", "E")
 	out["fig1/streams-5"] = rt("tvm", "streams", "C")
@@ -254,33 +254,33 @@ func workloads() (names []string) {
 }
 
 // preemptionProbes are those of figures 17 to 21.
-func preemptionProbes(out map[string]probe) {
+func preemptionProbes(out samplers) {
 	preempted := func(system, workload string) probe { return preempt("tvm", system, workload) }
 	gains := func(workloads ...string) []probe { return by(workloads, "wait", "reset") }
-	out["fig17/mi50/B"], out["fig17/mi50/C"], out["fig17/mi50/least"] = gains("B")[0], gains("C")[0], least(gains(workloads()...)...)
+	out["fig17/mi50/B"], out["fig17/mi50/C"], out["fig17/mi50/least"] = gains("B")[0], gains("C")[0], frame.Lowest(gains(workloads()...)...)
 	out["fig17/gv100/A"], out["fig17/gv100/C"] = gains("A")[0], gains("C")[0]
 	out["fig18/vgg"], out["fig18/rnet"] = preempted("wait", "vgg19+1"), preempted("wait", "resnet152+1")
 	out["fig18/gv100/rnet"], out["fig18/gv100/gpt2"] = preempted("wait", "resnet152+1"), preempted("wait", "gpt2+1")
 	out["fig19a/wait"] = over(preemptUniform("wait", 200, 100), preemptUniform("wait", 50, 100))
 	out["fig19b/wait"] = over(preemptUniform("wait", 100, 200), preemptUniform("wait", 100, 50))
-	out["fig19/reset"] = most(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200))
+	out["fig19/reset"] = frame.Highest(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200))
 	var clients []string
 	for n := 1; n <= 5; n++ {
 		clients = append(clients, fmt.Sprintf("resnet152+%d", n))
 	}
 	left, waited := by(clients, "reset", "reset-plain"), by(clients, "wait", "reset-plain")
-	out["fig20a/most-left"], out["fig20a/least-left"] = most(left...), least(left...)
-	out["fig20a/wait-least"], out["fig20a/wait-most"] = least(waited...), most(waited...)
+	out["fig20a/most-left"], out["fig20a/least-left"] = frame.Highest(left...), frame.Lowest(left...)
+	out["fig20a/wait-least"], out["fig20a/wait-most"] = frame.Lowest(waited...), frame.Highest(waited...)
 	out["fig20b/31us"], out["fig20b/424us"] = preempted("reset", "resnet152+1"), preempted("reset-plain", "resnet152+1")
 	// Part by part: the host's queue, and the rest less the 3 us of the kill.
 	out["fig20b/host"], out["fig20b/host-async"] = hostReset("reset-plain"), hostReset("reset-async")
 	out["fig20b/device"], out["fig20b/device-four"] = deviceReset("reset-async"), deviceReset("reset")
-	out["fig21/queue"], out["fig21/long"], out["fig21/ms"], out["fig21/linear"] = queues(1, 4), queues(4, 256), alone("tvm", "resnet152", four), linear
+	out["fig21/queue"], out["fig21/long"], out["fig21/ms"], out["fig21/linear"] = queues(1, 4), queues(4, 256), alone("tvm", "resnet152", four), probe(linear)
 }
 
 // programProbes are those of the networks' kernels: the work that a preemption repeats (figure 22), the groups of kernels
 // (figure 10), and table 1.
-func programProbes(out map[string]probe) {
+func programProbes(out samplers) {
 	styles := []string{"tvm", "tensorrt", "pytorch"}
 	for _, s := range []struct{ gpu, style string }{{"mi50", "tvm"}, {"gv100", "tvm"}, {"gv100", "tensorrt"}, {"gv100", "pytorch"}} {
 		var us, share []probe
@@ -293,7 +293,7 @@ func programProbes(out map[string]probe) {
 			}))
 		}
 		id := "fig22/" + s.gpu + "/" + s.style
-		out[id+"/least"], out[id+"/most"], out[id+"/share"] = least(us...), most(us...), most(share...)
+		out[id+"/least"], out[id+"/most"], out[id+"/share"] = frame.Lowest(us...), frame.Highest(us...), frame.Highest(share...)
 	}
 	for _, style := range styles[1:] {
 		out["fig10/"+style] = longest(style)
@@ -307,7 +307,7 @@ func programProbes(out map[string]probe) {
 }
 
 // paddingProbes are those of sections 6.3 and 6.5 and of figures 23, 24 and 27.
-func paddingProbes(out map[string]probe) {
+func paddingProbes(out samplers) {
 	out["sec6.3/B/best-effort"] = bestEffort("reef", "B")
 	out["sec6.5/dkp-starved"], out["sec6.5/mv-starved"] = starving("reef-dkp"), starving("reef")
 	var notSlowed, below9 []probe
@@ -324,20 +324,20 @@ func paddingProbes(out map[string]probe) {
 	}
 	late := func(system string) func(string) probe { return func(w string) probe { return rt("tvm", system, w) } }
 	for id, s := range map[string]string{"dkp": "reef-dkp", "mv": "reef"} {
-		out["fig23/"+id+"-throughput"], out["fig23/"+id+"-most"] = pairs(pair(s)), most(each25(pair(s))...)
+		out["fig23/"+id+"-throughput"], out["fig23/"+id+"-most"] = pairs(pair(s)), frame.Highest(each25(pair(s))...)
 		out["fig23/rnet/"+id] = pairs(pair(s), "resnet152")
 		out["fig24/rnet-"+id] = usages(s, "resnet152")
 	}
-	out["fig23/dkp-rt"], out["fig23/dkp-rt-most"] = pairs(late("reef-dkp")), most(each25(late("reef-dkp"))...)
+	out["fig23/dkp-rt"], out["fig23/dkp-rt-most"] = pairs(late("reef-dkp")), frame.Highest(each25(late("reef-dkp"))...)
 	out["fig23/streams-rt"], out["fig23/streams-throughput"] = pairs(late("streams")), pairs(pair("streams"))
-	out["fig23/streams-rt-least"], out["fig23/streams-rt-most"] = least(each25(late("streams"))...), most(each25(late("streams"))...)
+	out["fig23/streams-rt-least"], out["fig23/streams-rt-most"] = frame.Lowest(each25(late("streams"))...), frame.Highest(each25(late("streams"))...)
 	out["fig23/streams-rt-throughput"] = pairs(rtThroughput("streams"))
 	out["fig24/rnet"], out["fig24/yolo"] = usage("resnet152"), usage("yolov3")
 }
 
 // unpaddedProbes are those of figures 28 and 29: Triton's and Orion's kernels, without padding. They are p99s where the
 // text says so.
-func unpaddedProbes(out map[string]probe) {
+func unpaddedProbes(out samplers) {
 	triton := func(w string) probe { return rt("tensorrt", "priority", w) }
 	for _, w := range []string{"A", "B", "C"} {
 		out["fig28/"+w+"/triton"] = triton(w)

@@ -28,10 +28,11 @@ func GPUs() []string { return []string{"mi50", "gv100"} }
 // probe computes a number from one lab.
 type probe = frame.Probe[*lab]
 
-func over(a, b probe) probe    { return frame.Over(a, b) }
-func least(all ...probe) probe { return frame.Least(all...) }
-func most(all ...probe) probe  { return frame.Most(all...) }
-func mean(all ...probe) probe  { return frame.Mean(all...) }
+// samplers are the probes of claims.
+type samplers = map[string]frame.Sampler[*lab]
+
+func over(a, b probe) probe   { return frame.Over(a, b) }
+func mean(all ...probe) probe { return frame.Mean(all...) }
 
 // lab makes each run once.
 type lab struct {

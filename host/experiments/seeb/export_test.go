@@ -27,8 +27,8 @@ func (e *Edge) Statement(id string, ns int64, seed uint64) (*frame.Statement, er
 	}
 	for i := range claims {
 		if claims[i].ID == id {
-			v, err := probes()[id](&lab{ctx: context.Background(), file: e.file, edge: e, ns: ns, seed: seed})
-			return claims[i].Judge([]float64{v}), err
+			v, err := frame.Sample([]*lab{{ctx: context.Background(), file: e.file, edge: e, ns: ns, seed: seed}}, probes()[id])
+			return claims[i].Judge(v), err
 		}
 	}
 	return nil, fmt.Errorf("no claim %q", id)

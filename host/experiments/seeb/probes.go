@@ -63,8 +63,8 @@ func each(name string, of func(*EdgeOutcome) float64, systems ...string) (out []
 }
 
 // probes returns the probe of each claim.
-func probes() map[string]probe {
-	out := map[string]probe{}
+func probes() map[string]frame.Sampler[*lab] {
+	out := map[string]frame.Sampler[*lab]{}
 	systems := []string{"batch", "branchynet", "gslice", "deeprt", "seeb"}
 	baselines := systems[:4]
 	throughput := func(o *EdgeOutcome) float64 { return o.Throughput }
@@ -93,7 +93,7 @@ func probes() map[string]probe {
 			out["table4"+reading+"/"+s] = frame.Mean(all...)
 		}
 		for _, g := range gammas {
-			out["fig8/"+g+reading+"/violations"] = frame.Most(each(g+reading, violations, systems...)...)
+			out["fig8/"+g+reading+"/violations"] = frame.Highest(each(g+reading, violations, systems...)...)
 		}
 	}
 	for _, s := range []string{"seeb", "batch", "branchynet", "gslice"} {
@@ -101,29 +101,27 @@ func probes() map[string]probe {
 	}
 	for fig, loads := range map[string][]string{"fig7/": poisson, "fig8/": gammas} {
 		for _, name := range loads {
-			out[fig+name+"/latency"] = frame.Over(frame.Least(each(name, latency, baselines...)...), served("seeb", name, latency))
-			out[fig+name+"/efficacy"] = frame.Over(served("seeb", name, efficacy), frame.Most(each(name, efficacy, baselines...)...))
+			out[fig+name+"/latency"] = frame.Ratio(frame.Lowest(each(name, latency, baselines...)...), served("seeb", name, latency))
+			out[fig+name+"/efficacy"] = frame.Ratio(served("seeb", name, efficacy), frame.Highest(each(name, efficacy, baselines...)...))
 		}
 	}
 	out["fig9/lambda1"] = frame.Over(served("seeb:20:1", "pai", latency), served("seeb", "pai", latency))
 	out["fig9/lambda2-accuracy"] = served("seeb:1:1", "pai", accuracy)
 	out["fig9/lambda2-latency"] = frame.Over(served("seeb:1:1", "pai", latency), served("seeb", "pai", latency))
 	config := func(n int, of func(*EdgeOutcome) float64) probe { return served(fmt.Sprint("seeb:", n), "pai", of) }
-	others := func(but int, of func(*EdgeOutcome) float64) (all []probe) {
-		for n := 1; n <= 6; n++ {
-			if n != but {
-				all = append(all, config(n, of))
-			}
+	others := func(from int, of func(*EdgeOutcome) float64) (all []probe) {
+		for n := range 5 {
+			all = append(all, config(from+n, of))
 		}
 		return all
 	}
-	out["fig10/1-fastest"] = frame.Over(frame.Least(others(1, latency)...), config(1, latency))
+	out["fig10/1-fastest"] = frame.Ratio(frame.Lowest(others(2, latency)...), config(1, latency))
+	out["fig10/6-efficacy"] = frame.Ratio(config(6, efficacy), frame.Highest(others(1, efficacy)...))
 	out["fig10/1-accuracy"], out["fig10/2-accuracy"] = config(1, accuracy), config(2, accuracy)
 	out["fig10/2-slower"] = frame.Over(config(2, latency), config(1, latency))
 	out["fig10/4-slower"] = frame.Over(config(4, latency), config(3, latency))
-	out["fig10/6-efficacy"] = frame.Over(config(6, efficacy), frame.Most(others(6, efficacy)...))
-	out["fig3/accuracy"] = func(l *lab) (float64, error) { return l.edge.accuracy("resnet34", 0.3), nil }
-	out["fig3/latency"] = func(l *lab) (float64, error) { return l.edge.early("resnet34", 0.3) }
+	out["fig3/accuracy"] = probe(func(l *lab) (float64, error) { return l.edge.accuracy("resnet34", 0.3), nil })
+	out["fig3/latency"] = probe(func(l *lab) (float64, error) { return l.edge.early("resnet34", 0.3) })
 	out["table1/disjoint"], out["table1/overlapping"] = partitions(10, 21), partitions(10, 10)
 	out["table1/order"] = frame.Over(partitions(10, 10), partitions(10, 21))
 	for name, tpcs := range map[string]int{"shufflenet": 3, "resnet34": 8, "mobilenetv2": 15} {

@@ -216,33 +216,19 @@ func pressure(high float64) runs {
 	}
 }
 
-// sample are the values of a claim about every baseline, against the one that is best over all seeds.
-type sample = func([]*lab) ([]float64, error)
-
-// againstAll returns the samples of the claims about every baseline: the least or the most of several.
-func againstAll(least, most func(...value) sample) map[string]sample {
-	out := map[string]sample{"trace/high": least(than(on(1, "trace"), "strait", 1, baselines()...)...)}
+// probes returns the probe of each claim.
+func probes() map[string]frame.Sampler[*lab] {
+	minus, least := frame.Minus[*lab], frame.Lowest[*lab]
+	out := map[string]frame.Sampler[*lab]{"trace/high": least(than(on(1, "trace"), "strait", 1, baselines()...)...)}
 	for _, name := range []string{"high", "low", "uniform"} {
 		for fig, r := range map[string]runs{"fig5/": on(1, name), "fig5/node/": on(4, name)} {
 			id := fig + name + "/"
 			out[id+"high"] = least(than(r, "strait", 1, baselines()...)...)
-			out[id+"high-most"] = most(than(r, "strait", 1, baselines()...)...)
+			out[id+"high-most"] = frame.Highest(than(r, "strait", 1, baselines()...)...)
 			out[id+"low"] = least(than(r, "strait", 0, baselines()...)...)
 			out[id+"temporal-low"] = least(less(r, "static", "temporal", 0), less(r, "reactive", "temporal", 0), less(r, "strait", "temporal", 0))
 			out[id+"static-low"] = least(less(r, "static", "reactive", 0), less(r, "static", "strait", 0))
 			out[id+"reactive-low"] = least(less(r, "static", "reactive", 0), less(r, "strait", "reactive", 0))
-		}
-	}
-	return out
-}
-
-// probes returns the probes of the other claims.
-func probes() map[string]value {
-	minus := frame.Minus[*lab]
-	out := map[string]value{}
-	for _, name := range []string{"high", "low", "uniform"} {
-		for fig, r := range map[string]runs{"fig5/": on(1, name), "fig5/node/": on(4, name)} {
-			id := fig + name + "/"
 			out[id+"temporal-spread"] = minus(spread(r, "static"), spread(r, "temporal"))
 			out[id+"strait-spread"] = minus(spread(r, "static"), spread(r, "strait"))
 		}
@@ -264,21 +250,21 @@ func probes() map[string]value {
 	}
 	out["fig7a/overhead-p99"], out["fig7a/overhead-most"] = overhead(0.99), overhead(1)
 	out["5.4/small"] = bias(0.05, 0.6)
-	out["5.4/long-tail"] = func(l *lab) (float64, error) {
+	out["5.4/long-tail"] = value(func(l *lab) (float64, error) {
 		at, err := overhead(0.95)(l)
 		if err != nil {
 			return 0, err
 		}
 		b, err := bias(at/100, math.Inf(1))(l)
 		return -b, err
-	}
+	})
 	out["fig2/linear/as-published"] = worse(by(published, linear), 0.95)
 	models, gpu := linearOn(elsewhere("fig2 models", "l4", set2, 1)), linearOn(elsewhere("fig2 gpu", "rtx3090", set1, 1))
 	out["fig2/rates"], out["fig2/models"] = linearOn(elsewhere("fig2 rates", "l4", set1, 3)), models
 	out["fig2/gpu"], out["fig2/gpu-most"] = gpu, minus(gpu, models)
 	out["fig7b/bursts"], out["fig7b/models"] = gain("bursts", 0.99), gain("models", 0.95)
 	out["fig7b/ampere"], out["fig7b/hopper"] = gain("ampere", 0.99), gain("hopper", 0.99)
-	out["fig9/drift"], out["fig8/50"] = drift, capped(0.5)
+	out["fig9/drift"], out["fig8/50"] = value(drift), capped(0.5)
 	out["fig1/vgg"], out["fig1/roberta"] = beside("yolov8n", "vgg19"), beside("vgg19", "roberta")
 	out["fig1/tail"], out["fig1/worse-than-low"] = tail("roberta", "resnet50"), minus(tail("roberta", "resnet50"), tail("roberta", "roberta"))
 
@@ -286,15 +272,19 @@ func probes() map[string]value {
 	meet, violate := removed("no-meet", "no-stream", 1), removed("no-violate", "no-meet", 1)
 	out["fig10/priority/high"], out["fig10/stream/high"], out["fig10/meet/high"], out["fig10/violate/high"] = priority, stream, meet, violate
 	out["fig10/meet/low"], out["fig10/violate/low"] = removed("no-meet", "no-stream", 0), removed("no-violate", "no-meet", 0)
-	out["fig10/most"] = frame.Over(violate, frame.Most(meet, stream, priority))
-	for id, of := range out {
-		out[id] = func(l *lab) (float64, error) {
+	out["fig10/most"] = frame.Ratio(violate, frame.Highest(meet, stream, priority))
+	for id, s := range out {
+		of, one := s.(value)
+		if !one {
+			continue
+		}
+		out[id] = value(func(l *lab) (float64, error) {
 			x, err := of(l)
 			if errors.Is(err, predict.ErrFit) { // too short a run to fit a line to
 				return math.NaN(), nil
 			}
 			return x, err
-		}
+		})
 	}
 	return out
 }

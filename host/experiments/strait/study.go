@@ -336,10 +336,6 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 			return out, nil
 		},
 		Changes: changes,
-		Whole: againstAll(
-			func(all ...value) sample { return frame.Lowest(c.Workers, all...) },
-			func(all ...value) sample { return frame.Highest(c.Workers, all...) },
-		),
 	}
 	r, err := s.Run(ctx, &c.Config)
 	if err != nil {

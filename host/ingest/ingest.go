@@ -12,6 +12,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -61,6 +62,9 @@ type Config struct {
 	Now     func() Time
 	// Submit submits a task. Several goroutines call it. The gate chooses the task's id, which Answer uses.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
+	// Link is the rate of a client's link in bits a second from elsewhere, such as captured packets. Where it is 0, or
+	// without it, the rate is that of the frame's transfer as the gate has timed it.
+	Link func(client net.Addr) float64
 }
 
 // Answer is the result of a frame.
@@ -218,8 +222,12 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	}
 	arrived := g.cfg.Now()
 	created := max(0, began-waited.Nanoseconds())
+	link := m.rate()
+	if g.cfg.Link != nil {
+		link = cmp.Or(g.cfg.Link(c.RemoteAddr()), link)
+	}
 	t := &sched.Task{
-		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: m.rate(),
+		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: link,
 		// A late frame is still reported: its client is there, on a slow link.
 		Deadline: max(created+g.cfg.SLO[client], arrived+1),
 	}

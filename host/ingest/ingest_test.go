@@ -90,12 +90,16 @@ func (w *wire) frame(client, waitedUs, side uint32, size, burst int, bits float6
 }
 
 // gate serves the wire, answers each task at once, and returns the tasks.
-func gate(t *testing.T, w *wire, refuse bool) ([]sched.Task, []int, error) {
+func gate(t *testing.T, w *wire, refuse bool, link ...float64) ([]sched.Task, []int, error) {
 	t.Helper()
 	var tasks []sched.Task
 	var sides []int
+	var elsewhere func(net.Addr) float64
+	if link != nil {
+		elsewhere = func(net.Addr) float64 { return link[len(tasks)] }
+	}
 	var g *Gate
-	g = NewGate(Config{SLO: []Time{100e6, 150e6}, Network: "zoo", Bytes: 1 << 20, Now: w.clock, Submit: func(_ context.Context, task *sched.Task, side int) error {
+	g = NewGate(Config{SLO: []Time{100e6, 150e6}, Network: "zoo", Bytes: 1 << 20, Now: w.clock, Link: elsewhere, Submit: func(_ context.Context, task *sched.Task, side int) error {
 		tasks, sides = append(tasks, *task), append(sides, side)
 		if refuse {
 			return errors.New("full")
@@ -146,6 +150,18 @@ func TestLink(t *testing.T) {
 		if got := text[i*answerBytes : (i+1)*answerBytes]; !bytes.Equal(got, want) {
 			t.Errorf("answer %d: %q, expected %q", i, got, want)
 		}
+	}
+}
+
+// A rate from elsewhere takes the place of the gate's own, where there is one.
+func TestLinkFromElsewhere(t *testing.T) {
+	w := &wire{now: 5e9}
+	for range 2 {
+		w.frame(0, 0, 608, 56_000, 4*packet, 20e6)
+	}
+	tasks, _, err := gate(t, w, false, 3e6, 0)
+	if err != nil || len(tasks) != 2 || tasks[0].Link != 3e6 || math.Abs(tasks[1].Link-20e6) > 20e3 {
+		t.Errorf("%+v, %v", tasks, err)
 	}
 }
 

@@ -3,14 +3,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/bandwidth/capture"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
 	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
@@ -24,6 +28,7 @@ type zooFlags struct {
 	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or a number of equal ones with --rate, --slo and --link."`
 	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, in turn: steps, wifi, lte, a file with one Mbit/s value a line, or pcap:PORT:FILE, the rates of a capture's requests to a port."`
 	Workers int      `serves:"zoo" default:"2" help:"--zoo: workers, one network at a time each."`
+	Capture string   `serves:"zoo" placeholder:"INTERFACE" help:"--zoo with --listen HOST:PORT: measure the clients' links by the packets of this interface, as sluice bandwidth --live does, not by when the frames' bytes are read (Linux; needs root or CAP_NET_RAW)."`
 	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve the frames of clients that connect to this address (HOST:PORT or unix:PATH), in real time over real links. sluice camera sends frames; host/ingest has the format."`
 }
 
@@ -66,7 +71,8 @@ type zooRunDoc struct {
 	Zoo          string         `json:"zoo"`
 	Networks     []string       `json:"networks"` // the networks that remain of the zoo, smallest first
 	Workers      int            `json:"workers"`
-	Listen       string         `json:"listen"` // empty: in virtual time, over simulated links
+	Listen       string         `json:"listen"`            // empty: in virtual time, over simulated links
+	Capture      string         `json:"capture,omitempty"` // the interface whose packets measure the links; empty: the frames' bytes do
 	Time         int64          `json:"time_ns"`
 	Assumed      edge.Assumed   `json:"assumed"`
 	zooPolicyDoc                // of the last policy
@@ -102,6 +108,9 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	if length < time.Second || length > 24*time.Hour {
 		return cli.Errorf(cli.Usage, "--time %s: 1s to 24h are expected", length)
 	}
+	if c.Capture != "" && c.Listen == "" {
+		return cli.Errorf(cli.Usage, "--capture %s: --listen is expected beside it; a file of packets is a --link (pcap:PORT:FILE)", c.Capture)
+	}
 	if c.Workers < 1 || c.Workers > mostWorkers {
 		return cli.Errorf(cli.Usage, "--workers %d: 1 to %d are expected", c.Workers, mostWorkers)
 	}
@@ -114,7 +123,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 		return err
 	}
 	doc := zooRunDoc{
-		Header: cli.NewHeader("sluice-run-zoo/1", c.Seed, "simulated"), Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Time: length.Nanoseconds(), Assumed: edge.Assume(),
+		Header: cli.NewHeader("sluice-run-zoo/1", c.Seed, "simulated"), Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Capture: c.Capture, Time: length.Nanoseconds(), Assumed: edge.Assume(),
 	}
 	for i := range zoo {
 		doc.Networks = append(doc.Networks, zoo[i].Name)
@@ -183,8 +192,38 @@ func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assum
 	if err != nil {
 		return nil, cli.Errorf(cli.Input, "--listen: %w", err)
 	}
+	var rates *edge.Rates
+	if c.Capture != "" {
+		rates = &edge.Rates{}
+		end, err := c.capture(e, l, rates)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		defer end()
+	}
 	e.Log.Info("listening", "at", l.Addr().String(), "for", time.Duration(set.Ns).String())
-	return edge.Serve(e.Ctx, set, s, a, l, func(err error) { e.Log.Warn("a connection was ended", "why", err) })
+	return edge.Serve(e.Ctx, set, s, a, l, rates, func(err error) { e.Log.Warn("a connection was ended", "why", err) })
+}
+
+// capture measures the links of a listener's clients by their packets until end is called.
+func (c *runCmd) capture(e *cli.Env, l net.Listener, rates *edge.Rates) (end func(), err error) {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, cli.Errorf(cli.Usage, "--capture %s --listen %s: packets are of TCP, HOST:PORT is expected", c.Capture, c.Listen)
+	}
+	s, err := capture.Open(c.Capture, capture.Config{Port: uint16(at.Port)})
+	if err != nil {
+		return nil, cli.Errorf(cli.Input, "--capture: %w", err)
+	}
+	ctx, stop := context.WithCancel(e.Ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		seen, err := s.Live(ctx, rates.Add)
+		if e.Log.Info("captured", "packets", seen.String()); err != nil {
+			e.Log.Warn("the capture has ended; links are measured by when bytes are read", "why", err)
+		}
+	})
+	return func() { stop(); reader.Wait() }, nil
 }
 
 // zooClients returns the clients given by --clients.

@@ -2,11 +2,13 @@ package jellyfish
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
@@ -73,6 +75,39 @@ func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 		l.Add(at, t.Rate)
 		each(t, Estimate{t.Client, at, l.Rate(at)})
 	}
+}
+
+// Rates are the rates of connections' last requests in a live capture. Connections share it.
+type Rates struct {
+	mu sync.Mutex
+	of map[netip.AddrPort]float64
+}
+
+// mostRates bounds the connections that Rates remembers. Beyond it the others begin anew.
+const mostRates = 1 << 16
+
+// Add records a request; one without a rate changes nothing.
+func (r *Rates) Add(t capture.Transfer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil || len(r.of) == mostRates {
+		r.of = map[netip.AddrPort]float64{}
+	}
+	if t.Rate > 0 {
+		r.of[t.Client] = t.Rate
+	}
+}
+
+// Of is the rate of a client's last request in bits a second; 0: none was measured.
+func (r *Rates) Of(client net.Addr) float64 {
+	a, ok := client.(*net.TCPAddr)
+	if !ok {
+		return 0
+	}
+	at := a.AddrPort()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())]
 }
 
 // captured is the prefix of a link that is read from captured packets: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.

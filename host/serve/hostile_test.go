@@ -611,6 +611,7 @@ func TestLenient(t *testing.T) {
 	for document, want := range map[string]string{
 		`{"Inputs":INPUT,"ID":"a"}`: `"id":"a"`, `{"id":"b","id":"c","inputs":INPUT}`: `"id":"c"`, "{\"id\":\"\xe9\",\"inputs\":INPUT}": `"id":"`,
 		`{"foo":{"a":1,"a":2},"inputs":INPUT}`: `"outputs"`, `{"parameters":{"exit_threshold":null},"inputs":INPUT}`: `"outputs"`,
+		`{"parameters":{"exit_threshold":9.5,"exit_threshold":null},"inputs":INPUT}`: `"outputs"`,
 	} {
 		if code, text := ask(document); code != 200 || !strings.Contains(text, want) {
 			t.Errorf("%.40s: %d %.200s: expected %s", document, code, text, want)

@@ -8,7 +8,6 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -248,11 +247,12 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	}
 	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
 	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
-	b, err := io.ReadAll(counted)
-	if err == nil && int64(len(b)) > limit {
+	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(r.ContentLength, 0), slack))) // what a client says it sends, in reason
+	_, err = b.ReadFrom(counted)
+	if err == nil && int64(b.Len()) > limit {
 		err = &http.MaxBytesError{Limit: limit}
 	}
-	return b, counted.n, blamed(err, "read the request")
+	return b.Bytes(), counted.n, blamed(err, "read the request")
 }
 
 // unpacked is a request's body without its encoding.
@@ -306,10 +306,12 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	head, tail, err := q.encode(a)
-	if err != nil {
-		return err
-	}
+	head, tail := answerDoc(a, func(i int) bool {
+		if i < len(q.Outputs) { // as they were asked for, in order
+			return q.Outputs[i].Binary
+		}
+		return q.binary
+	})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if len(tail) > 0 {
@@ -343,23 +345,6 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 type restRequest struct {
 	Request
 	binary bool // outputs that say nothing else
-}
-
-type restTensor struct {
-	Name       string         `json:"name"`
-	Shape      dims           `json:"shape"`
-	Datatype   string         `json:"datatype"`
-	Parameters options        `json:"parameters,omitempty"`
-	Data       jsontext.Value `json:"data,omitempty"`
-}
-
-type restDoc struct {
-	Model   string          `json:"model_name,omitempty"`
-	Version string          `json:"model_version,omitempty"`
-	ID      string          `json:"id,omitempty"`
-	Params  options         `json:"parameters,omitempty"`
-	Inputs  few[restTensor] `json:"inputs,omitempty"`
-	Outputs few[restTensor] `json:"outputs,omitempty"`
 }
 
 // decode reads an inference request: JSON, and behind it the tensors that it says are binary. length is the header's.
@@ -398,26 +383,6 @@ func decode(body []byte, length string) (*restRequest, error) {
 		q.Outputs = append(q.Outputs, w)
 	}
 	return q, nil
-}
-
-// document reads the JSON of a request.
-func document(head []byte) (doc restDoc, err error) {
-	if len(bytes.TrimSpace(head)) == 0 {
-		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
-	}
-	err = jsonv2.Unmarshal(head, &doc, lenient)
-	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
-	switch e, known := errors.AsType[*Error](err); {
-	case err == nil && len(doc.ID) > maxID:
-		return doc, longID(doc.ID)
-	case err == nil:
-		return doc, nil
-	case known:
-		return doc, e
-	case syntax != nil && strings.HasSuffix(syntax.Err.Error(), "after top-level value"):
-		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
-	}
-	return doc, refuse(Invalid, "the request's JSON: %v", illegible(err))
 }
 
 func longID(id string) error {
@@ -571,28 +536,4 @@ func (l *nesting) number() {
 	l.element()
 	l.uneven = l.uneven || l.depth > 0 && l.depth != len(l.open)
 	l.depth = len(l.open)
-}
-
-// encode makes the JSON of an answer, and the binary tensors behind it.
-func (q *restRequest) encode(a *Answer) (head []byte, tail [][]byte, err error) {
-	doc := restDoc{Model: a.Model, Version: a.Version, ID: a.ID, Params: a.Params}
-	for i := range a.Outputs {
-		t := &a.Outputs[i]
-		out := restTensor{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype}
-		binary := q.binary
-		if i < len(q.Outputs) { // as they were asked for, in order
-			binary = q.Outputs[i].Binary
-		}
-		if binary {
-			out.Parameters = map[string]any{"binary_data_size": len(t.Data)}
-			tail = append(tail, t.Data)
-		} else if out.Data, err = json.Marshal(plain(t)); err != nil {
-			return nil, nil, fmt.Errorf("output %q: %w", t.Name, err)
-		}
-		doc.Outputs = append(doc.Outputs, out)
-	}
-	if head, err = json.Marshal(doc); err != nil {
-		return nil, nil, fmt.Errorf("answer: %w", err)
-	}
-	return head, tail, nil
 }

@@ -153,27 +153,3 @@ func appendNumber(out []byte, datatype, v string) ([]byte, error) {
 	}
 	return binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(f))), nil
 }
-
-// plain are a tensor's elements for JSON.
-func plain(t *Tensor) any {
-	switch t.Datatype {
-	case "INT32":
-		out := make([]int32, len(t.Data)/4)
-		for i := range out {
-			out[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
-		}
-		return out
-	case "FP32":
-		out := make([]float32, len(t.Data)/4)
-		for i := range out {
-			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-		}
-		return out
-	}
-	out := []string{}
-	for b := t.Data; len(b) >= 4; {
-		n := 4 + int(binary.LittleEndian.Uint32(b))
-		out, b = append(out, string(b[4:n])), b[n:]
-	}
-	return out
-}

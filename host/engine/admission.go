@@ -210,6 +210,9 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		return nil
 	}
 	samples, limit := max(1, in.Samples), in.Deadline-now
+	if limit <= 0 {
+		return fmt.Errorf("task %d: %w: %v ago", in.ID, ErrExpired, time.Duration(-limit))
+	}
 	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // one may come back
 		return nil
 	}

@@ -52,11 +52,8 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	now = p.catchUp(now)
 	_, prepares := p.v.(Preparer)
 	if w.Kind != Copy && (w.Kind != Load || !prepares) {
-		done, err := p.v.Begin(ctx, now, w)
-		if !done {
-			p.changed()
-		}
-		return done, err
+		defer p.changed() // it may answer otherwise after each, also when done
+		return p.v.Begin(ctx, now, w)
 	}
 	p.copies = append(p.copies, &pending{work: w})
 	signal(p.more)
@@ -145,9 +142,7 @@ func (p *Paced) begin(c *pending, err error) {
 	done := c.work.Kind == Load
 	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
-		if !done {
-			p.changed()
-		}
+		p.changed()
 	}
 	if c.released { // also where it did not begin: it may be prepared
 		p.v.Release(c.work.Request)

@@ -176,7 +176,7 @@ func (c *core) launch(a *sched.Action) error {
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last, Network: l.Network}, l.reqs)
 	}
-	if l.copies > 0 {
+	if l.Copying > 0 {
 		l.Phase = sched.Running
 		l.hold()
 		return nil
@@ -223,7 +223,7 @@ func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
 	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
 	l.on, l.table, l.seen, l.reqs = &c.devs[a.Device], h.Table, nil, l.reqs[:0]
-	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost, l.listed = false, false, 0, nil, false, false, false
+	l.busy, l.holds, l.Copying, l.doomed, l.killed, l.lost, l.listed = false, false, 0, nil, false, false, false
 	j := &l.work.Launch
 	j.ID, j.Device, j.Network = c.next, a.Device, h.Network
 	l.confine(a)
@@ -279,7 +279,7 @@ func (c *core) join(l *launch, r *request, assigned bool) {
 	l.reqs = append(l.reqs, r)
 	l.Requests = append(l.Requests, r.Request)
 	if r.copying {
-		l.copies++
+		l.Copying++
 		l.Requests[len(l.Requests)-1].Network = l.Network
 	}
 }
@@ -305,7 +305,7 @@ func (l *launch) stops(kill bool) bool {
 }
 
 // refused tells whether a launch's work was refused.
-func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.copies == 0 }
+func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.Copying == 0 }
 
 // preempt halts a launch at the exit at which it stands, or stops one that runs where its device can.
 func (c *core) preempt(a *sched.Action) error {
@@ -323,7 +323,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case inside && l.busy:
 		l.Phase = sched.Stopping
 		d.abort(c.now, l.work.ID, kill)
-	case inside && l.copies > 0:
+	case inside && l.Copying > 0:
 		l.Phase = sched.Stopping // it is halted when its inputs are there
 	case l.refused():
 		return nil // which the policy is about to hear

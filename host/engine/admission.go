@@ -27,12 +27,14 @@ type admission struct {
 	// batch is the largest that the policy has launched.
 	batch int
 	// pace is how much longer than by the table segments have taken of late: 1 at least.
-	pace  float64
+	pace float64
+	// copy is how long a device has waited for a sample's input of late: nothing where copies run beside launches.
+	copy  float64
 	ahead []aheadOf // storage of waitFirst
 }
 
-// service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
-// have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
+// service is what a batch of b for a network takes from its launch to its last result, by the tables and what inputs have taken
+// of late, as exits have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
 // until it takes no longer than limit. never: nobody serves it.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
@@ -49,6 +51,7 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 			for s := range h.Table.Segments() {
 				t += h.Table.At(s, s, remain(seen, 0, s, n))
 			}
+			t += Time(float64(n) * a.copy)
 			if t > limit && n > 1 {
 				continue
 			}
@@ -101,6 +104,11 @@ func (a *admission) ran(took, table Time) {
 	}
 }
 
+// copied takes in how long a device has waited for the inputs of n samples, which count as so many times.
+func (a *admission) copied(waited Time, n int) {
+	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
+}
+
 // busyFor is how long that device of a task's network which is free for it first still runs what has been launched, by
 // the table: where the policy preempts for it, that of the same and of higher levels.
 func (a *admission) busyFor(now Time, in *sched.Task) Time {
@@ -117,7 +125,10 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 				continue
 			}
 			from, last, took := l.Reached+1, l.Last, Time(0)
-			if l.Phase == sched.Running {
+			switch {
+			case l.Copying > 0:
+				left += Time(float64(l.Copying) * a.copy)
+			case l.Phase == sched.Running:
 				took = now - l.Since
 			}
 			if a.preempts && l.Level() < in.Priority { // it is halted at its next exit
@@ -199,6 +210,9 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		return nil
 	}
 	samples, limit := max(1, in.Samples), in.Deadline-now
+	if limit <= 0 {
+		return fmt.Errorf("task %d: %w: %v ago", in.ID, ErrExpired, time.Duration(-limit))
+	}
 	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // one may come back
 		return nil
 	}
@@ -239,7 +253,7 @@ func (c *core) giveUp() {
 	}
 	c.spoiled = c.spoiled[:0]
 	for _, l := range c.live {
-		if !l.busy && l.copies == 0 {
+		if !l.busy && l.Copying == 0 {
 			c.stopLate(l)
 			c.left = c.left || len(l.reqs) == 0
 		}

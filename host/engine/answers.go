@@ -16,6 +16,13 @@ import (
 func (c *core) begin(l *launch) {
 	d := l.on
 	s := l.Reached + 1
+	if s == l.First && l.Phase != sched.Halted {
+		waited := Time(0)
+		if l.Phase == sched.Running && d.running == 0 { // for its inputs, while the device had nothing to do
+			waited = c.now - max(l.Since, d.freed)
+		}
+		c.admission.copied(waited, len(l.reqs))
+	}
 	l.Phase, l.began, l.Since = sched.Running, c.now, c.now
 	c.works++
 	w := &l.work
@@ -87,6 +94,7 @@ func (c *core) halt(l *launch) {
 			c.rewatch(l.Device)
 		}
 		c.res.Busy[l.Device] += c.now - d.since
+		d.freed = c.now
 		return
 	}
 	c.rewatch(l.Device)
@@ -395,7 +403,7 @@ func (c *core) copied(r *request, err error, took Time) error {
 	if l == nil {
 		return c.tell(sched.Event{Kind: sched.Fault})
 	}
-	if l.copies--; l.copies > 0 {
+	if l.Copying--; l.Copying > 0 {
 		return nil
 	}
 	if l.doomed != nil {

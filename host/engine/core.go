@@ -61,7 +61,6 @@ type launch struct {
 	work   device.Work // its slices are used again
 	busy   bool        // work is under way
 	holds  bool        // a place
-	copies int         // inputs under way that it waits for
 	doomed error       // what it runs on has failed: its requests start again when it has ended
 	limit  Time        // when the watchdog looks at it
 	second bool        // it has looked once at this limit, in real time
@@ -81,6 +80,7 @@ type dev struct {
 	held    int    // places
 	running int    // pieces of work of launches
 	since   Time   // when the first of them began
+	freed   Time   // when the last of them ended
 	seq     uint64 // of what was begun last
 	watch   Time   // when the first of them may hang
 	stale   bool   // what follows is to be found anew

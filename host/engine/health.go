@@ -89,7 +89,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		if !units.Empty() && o != first && !units.Meets(o.Units) {
 			continue
 		}
-		if !o.busy && o.copies == 0 {
+		if !o.busy && o.Copying == 0 {
 			c.end1(o, v, ready, cause)
 			continue
 		}
@@ -316,7 +316,7 @@ func (c *core) illCopy(r *request, cause error) error {
 			units = l.Units
 		}
 		c.leave(l, r)
-		l.copies--
+		l.Copying--
 	case r.waits:
 		c.unqueue(r)
 	}
@@ -326,7 +326,7 @@ func (c *core) illCopy(r *request, cause error) error {
 	}
 	c.heard(&f)
 	c.giveBack(r, v, ready, cause)
-	doomed, copied := l != nil && l.doomed != nil, l != nil && l.copies == 0
+	doomed, copied := l != nil && l.doomed != nil, l != nil && l.Copying == 0
 	switch {
 	case doomed && copied:
 		return c.landLaunch(l)
@@ -355,12 +355,12 @@ func (c *core) lostCopy(j *job, cause error) error {
 	l := r.launch
 	if l != nil {
 		c.leave(l, r)
-		l.copies--
+		l.Copying--
 	}
 	c.release(r)
 	c.heard(&Fault{At: c.now, Device: d, Scope: device.LoseDevice, Err: cause})
 	if l != nil && l.doomed != nil {
-		if l.copies == 0 {
+		if l.Copying == 0 {
 			return c.landLaunch(l)
 		}
 	} else if !c.st.Devices[d].Down {

@@ -193,6 +193,7 @@ type LaunchView struct {
 	Kernel  int // if it was stopped inside a segment: the first kernel of that segment that still has to run
 	Phase   Phase
 	Since   Time // when it began to run, or reached the place where it waits
+	Copying int  // inputs that it waits for before it runs
 
 	Units     device.Units // the units it may use; zero: the whole device
 	Exclusive bool

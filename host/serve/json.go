@@ -64,7 +64,7 @@ type restDoc struct {
 // document reads the JSON of a request. As with encoding/json the case of names is free, the last of a name counts, what is
 // null is left out, and unknown names are passed over.
 func document(head []byte) (doc restDoc, err error) {
-	if len(bytes.TrimSpace(head)) == 0 {
+	if len(bytes.Trim(head, blanks)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
 	}
 	r := reader{head: head, d: jsontext.NewDecoder(bytes.NewBuffer(head), lenient)}
@@ -88,13 +88,16 @@ func document(head []byte) (doc restDoc, err error) {
 		err = io.ErrUnexpectedEOF
 	case err == nil && len(doc.ID) > maxID:
 		return doc, longID(doc.ID)
-	case err == nil && len(bytes.TrimSpace(head[r.d.InputOffset():])) > 0:
+	case err == nil && len(bytes.Trim(head[r.d.InputOffset():], blanks)) > 0:
 		return doc, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	case err == nil:
 		return doc, nil
 	}
 	return doc, refuse(Invalid, "the request's JSON: %v", err)
 }
+
+// blanks are what may stand between JSON's tokens.
+const blanks = " \t\r\n"
 
 // reader reads values one after the other. What is null it leaves as it is.
 type reader struct {
@@ -221,6 +224,7 @@ func (r *reader) shape(to *[]int64) error {
 	case len(v) > maxShape:
 		return refuse(Invalid, "a shape of %d bytes: expected at most %d", len(v), maxShape)
 	case v.Kind() == 'n':
+		*to = nil
 		return nil
 	}
 	*to = make([]int64, 0, 4) // as many as most have
@@ -250,23 +254,48 @@ func (r *reader) options(to *options) error {
 		return err
 	}
 	*to = options{}
-	from := r.d.InputOffset()
-	return r.object(func(name []byte) error {
-		v, err := r.value()
-		switch n := r.d.InputOffset() - from; {
-		case err != nil:
-			return err
-		case n > maxParams:
+	from := r.head[r.d.InputOffset():]
+	before := len(bytes.TrimLeft(from, blanks+":,"))
+	long := func() error {
+		if n := before - len(r.head) + int(r.d.InputOffset()); n > maxParams {
 			return refuse(Invalid, "parameters of %d bytes and more: expected at most %d", n, maxParams)
-		case v.Kind() == 'n':
-			delete(*to, string(name))
-			return nil
-		}
-		if (*to)[string(name)], err = option(v); err != nil {
-			return refuse(Invalid, "parameter %.40q is %.40s: %v", name, v, err)
 		}
 		return nil
+	}
+	values := map[string]jsontext.Value{} // the last of a name is judged alone
+	err := r.object(func(name []byte) error {
+		v, err := r.value()
+		if err == nil {
+			err = long()
+		}
+		values[string(name)] = v
+		return err
 	})
+	if err == nil {
+		err = long()
+	}
+	if err != nil {
+		return err
+	}
+	for name, v := range values {
+		if v.Kind() == 'n' {
+			continue
+		}
+		if (*to)[name], err = option(v); err != nil {
+			return wrong(values)
+		}
+	}
+	return nil
+}
+
+// wrong names the first by name of parameters that cannot be.
+func wrong(values map[string]jsontext.Value) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, err := option(values[name]); err != nil && values[name].Kind() != 'n' {
+			return refuse(Invalid, "parameter %.40q is %.40s: %v", name, values[name], err)
+		}
+	}
+	return nil
 }
 
 // option is a parameter's value.

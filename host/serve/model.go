@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -34,13 +36,13 @@ type Opened struct {
 
 // Settings are a model's, as they stand in NAME.yaml beside NAME.sluice. What is left out is the server's default.
 type Settings struct {
-	Policy     string    `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
-	BMax       int       `yaml:"b_max"`      // largest batch; 0: the device's
-	Queue      int       `yaml:"queue"`      // samples that wait or run at a time; 1024
-	SLO        Duration  `yaml:"slo"`        // of requests that name none; a file's 0s: none
-	Theta      []float32 `yaml:"theta"`      // one for all exits, or one an exit; 0.8
-	Priorities int       `yaml:"priorities"` // levels, 1 the highest; 2
-	Priority   int       `yaml:"priority"`   // of requests that name none; the lowest
+	Policy     string   `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
+	BMax       int      `yaml:"b_max"`      // largest batch; 0: the device's
+	Queue      int      `yaml:"queue"`      // samples that wait or run at a time; 1024
+	SLO        Duration `yaml:"slo"`        // of requests that name none, and the longest of others; a file's 0s: none
+	Theta      Thetas   `yaml:"theta"`      // one for all exits, or one an exit; 0.8
+	Priorities int      `yaml:"priorities"` // levels, 1 the highest; 2
+	Priority   int      `yaml:"priority"`   // of requests that name none; the lowest
 }
 
 // Duration is a time in YAML: 20ms.
@@ -48,6 +50,18 @@ type Duration time.Duration
 
 // noSLO is an SLO of 0s that a file names: none, whatever the server's default is.
 const noSLO = Duration(math.MinInt64)
+
+// Thetas are exit thresholds. In YAML one may stand without a list.
+type Thetas []float32
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *Thetas) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*t = make(Thetas, 1)
+		return n.Decode(&(*t)[0])
+	}
+	return n.Decode((*[]float32)(t))
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(b []byte) error {
@@ -348,7 +362,7 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			if o.Result == nil {
 				return nil, refuse(Internal, "%s: sample %d ended without a result", r.Model, i)
 			}
-			if bad := append([]float32{o.Result.Confidence}, o.Result.Logits...); slices.ContainsFunc(bad, func(v float32) bool { return v-v != 0 }) {
+			if bad := append([]float32{o.Result.Confidence}, m.logits(o.Result)...); slices.ContainsFunc(bad, func(v float32) bool { return v-v != 0 }) {
 				return nil, refuse(Internal, "%s: sample %d, exit %d: the device's result is no finite number", r.Model, i, o.Result.Exit)
 			}
 			results = append(results, o.Result)
@@ -409,6 +423,14 @@ func (m *Model) outputs(r *Request) error {
 	return nil
 }
 
+// logits are an exit's, of a device that says them or has their elements.
+func (m *Model) logits(e *device.ExitResult) []float32 {
+	if e.Logits != nil {
+		return e.Logits
+	}
+	return m.net.Exits[e.Exit].Logits(e.Raw)
+}
+
 // show makes an answer of results, one a sample. Those of a sample alone stand in the parameters too.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
@@ -419,11 +441,7 @@ func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	)
 	for _, e := range results {
 		exits, classes, confidence = append(exits, int32(e.Exit)), append(classes, int32(e.Class)), append(confidence, e.Confidence)
-		if l := e.Logits; l != nil {
-			logits = append(logits, l...)
-		} else {
-			logits = append(logits, m.net.Exits[e.Exit].Logits(e.Raw)...)
-		}
+		logits = append(logits, m.logits(e)...)
 	}
 	if n == 1 {
 		a.Params["exit"], a.Params["class"], a.Params["confidence"] = int64(exits[0]), int64(classes[0]), float64(confidence[0])

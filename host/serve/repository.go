@@ -170,17 +170,50 @@ func (s *Server) LoadAll() error {
 }
 
 // Load loads all versions of a model, also those that have come since; one that is loaded is loaded again from its file, and
-// served from the old one until then.
+// served from the old one until then. Versions whose files have gone are unloaded, and no longer in the repository.
 func (s *Server) Load(name string) error {
 	s.mu.Lock()
 	paths := slices.Clone(s.paths)
 	s.mu.Unlock()
+	var wrong error
 	for _, p := range paths {
 		if err := s.scan(p, name); err != nil {
 			s.opts.Log.Error("the repository cannot be read", "err", err)
+			if errors.Is(err, ErrName) { // clients need not know where the server keeps its files
+				wrong = errors.Join(wrong, refuse(Invalid, "%s", strings.ReplaceAll(err.Error(), filepath.Clean(p)+string(filepath.Separator), "")))
+			}
 		}
 	}
-	return s.each(name, s.loadVersion)
+	err := s.forget(name)
+	if wrong != nil && !s.has(name) {
+		return errors.Join(wrong, err)
+	}
+	return errors.Join(err, s.each(name, s.loadVersion))
+}
+
+// forget unloads the versions of a model whose files have gone.
+func (s *Server) forget(name string) error {
+	s.mu.Lock()
+	var gone []*Model
+	for version, e := range s.models[name] {
+		if _, err := os.Stat(e.path); e.loading || !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		delete(s.models[name], version)
+		s.opts.Log.Info("model unloaded, its file has gone", "model", name, "version", version)
+		if e.model != nil {
+			gone = append(gone, e.model)
+		}
+	}
+	if len(s.models[name]) == 0 {
+		delete(s.models, name)
+	}
+	s.mu.Unlock()
+	var err error
+	for _, m := range gone {
+		err = errors.Join(err, s.devices.leave(m))
+	}
+	return err
 }
 
 // Unload lets go of all versions of a model, when their requests have ended.
@@ -348,10 +381,10 @@ func ParseSettings(text []byte) (Settings, error) {
 		return Settings{}, err
 	}
 	for key, v := range keys { // zeros and what is empty would be taken as left out
-		if text := fmt.Sprint(v); text == "" || text == "0" && key != "slo" || strings.Contains(text, "<nil>") {
+		if text := fmt.Sprint(v); text == "" || text == "0" && key != "slo" && key != "theta" || strings.Contains(text, "<nil>") {
 			return Settings{}, fmt.Errorf("%s is %q: leave it out for the default", key, text)
 		}
-		if n, is := v.(float64); is && n != math.Trunc(n) { // it would be cut
+		if n, is := v.(float64); is && n != math.Trunc(n) && key != "theta" { // it would be cut
 			return Settings{}, fmt.Errorf("%s is %v: expected a whole number", key, v)
 		}
 	}
@@ -448,5 +481,5 @@ func (s *Server) has(name string) bool {
 // modelReady tells whether a model answers. One that there is not does not.
 func (s *Server) modelReady(name, version string) bool {
 	m, err := s.model(name, version)
-	return err == nil && m.alive() && !s.draining.Load()
+	return err == nil && m.alive() && !s.leaving()
 }

@@ -39,6 +39,31 @@ func (s *running) settings(t *testing.T, name, text string) {
 	}
 }
 
+// TestOneThreshold: a threshold for all exits needs no list.
+func TestOneThreshold(t *testing.T) {
+	for text, want := range map[string]float32{"theta: 0.5": 0.5, "theta: 0": 0, "theta: [1]": 1} {
+		if s, err := serve.ParseSettings([]byte(text)); err != nil || !slices.Equal(s.Theta, serve.Thetas{want}) {
+			t.Errorf("%s: %v, %v", text, s.Theta, err)
+		}
+	}
+}
+
+// TestLeave: a server that is about to drain says that it is not ready, of itself and its models, and serves on.
+func TestLeave(t *testing.T) {
+	s := start(t, 0, nil)
+	if !s.Ready() {
+		t.Fatal("it is not ready at first")
+	}
+	s.Leave()
+	ready, err := s.ModelReady(t.Context(), &oip.ModelReadyRequest{Name: "tiny"})
+	if s.Ready() || err != nil || ready.GetReady() {
+		t.Error("it says that it is ready, or its model", err)
+	}
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNewModels: load finds models and versions that have come since the server started. NAME.yaml holds for all versions, but
 // for what a version's own file says.
 func TestNewModels(t *testing.T) {
@@ -64,6 +89,23 @@ func TestNewModels(t *testing.T) {
 	}
 	if err := s.Load("never"); status.Code(err) != codes.NotFound {
 		t.Errorf("a model that there is not: %v", err)
+	}
+	s.copied(t, "stats")
+	if err := s.Load("stats"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "rename it") || strings.Contains(err.Error(), s.dir) {
+		t.Errorf("a file with an impossible name: %v", err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(s.dir, "tiny@3.sluice")), s.Load("tiny")); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(s.dir, "later.sluice"))); err != nil || status.Code(s.Load("later")) != codes.NotFound {
+		t.Error("a model whose file has gone is loaded", err)
+	}
+	var left []string
+	for _, i := range s.Index() {
+		left = append(left, i.Name+":"+i.Version+" "+i.State)
+	}
+	if want := []string{"tiny:1 READY", "tiny:2 READY"}; !slices.Equal(left, want) {
+		t.Errorf("the repository has %q: expected %q", left, want)
 	}
 	for _, bad := range []string{"tiny@01", "tiny@+4", "a\x01b", "a b", "\xff", "stats", ".", "..", "inference.GRPCInferenceService"} {
 		dir := t.TempDir()

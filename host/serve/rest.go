@@ -247,12 +247,20 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	}
 	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
 	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
-	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(r.ContentLength, 0), slack))) // what a client says it sends, in reason
-	_, err = b.ReadFrom(counted)
-	if err == nil && int64(b.Len()) > limit {
+	b := make([]byte, 0, 512+min(max(r.ContentLength, 0), 4096)) // what a client says it sends, as far as that costs nothing
+	for n := 0; err == nil; b = b[:len(b)+n] {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err = counted.Read(b[len(b):cap(b)])
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if err == nil && int64(len(b)) > limit {
 		err = &http.MaxBytesError{Limit: limit}
 	}
-	return b.Bytes(), counted.n, blamed(err, "read the request")
+	return b, counted.n, blamed(err, "read the request")
 }
 
 // unpacked is a request's body without its encoding.

@@ -134,6 +134,7 @@ type Server struct {
 	opts     Options
 	ctx      context.Context // of everything that runs
 	stop     context.CancelFunc
+	quiet    atomic.Bool // not ready, though it serves
 	draining atomic.Bool
 	pending  sync.WaitGroup
 	book     book
@@ -169,7 +170,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // Ready tells whether the server takes requests, and every model that is meant to be loaded is.
 func (s *Server) Ready() bool {
-	if s.draining.Load() || s.ctx.Err() != nil {
+	if s.leaving() || s.ctx.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
@@ -183,6 +184,12 @@ func (s *Server) Ready() bool {
 	}
 	return true
 }
+
+// Leave has the server, and all of its models, say that they are not ready, while they serve on: balancers then send requests
+// elsewhere before Drain refuses any.
+func (s *Server) Leave() { s.quiet.Store(true) }
+
+func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 
 // Drain refuses new requests, waits for those that are there, and closes the models. Requests that are there when ctx ends
 // are given up.

@@ -108,7 +108,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	const count, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	truth := map[bool]float64{true: 1}
 	send(gauge, "sluice_snapshot", "Number of the snapshot that these figures are of.", float64(c.p.Number))
-	send(gauge, "sluice_draining", "1 while the server drains.", truth[c.p.Draining])
+	send(gauge, "sluice_draining", "1 while the server drains, or is about to.", truth[c.p.Draining])
 	for code, n := range c.p.Requests {
 		send(count, "sluice_server_requests_total", "Requests of all models, also of those that have gone, by the code they ended with.", float64(n), "code", code)
 	}

@@ -366,7 +366,7 @@ func (s *Server) Take() *Snapshot {
 // look is how things stand, for who holds the book's mu.
 func (s *Server) look() *Snapshot {
 	b := &s.book
-	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
+	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.leaving(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
 	for _, on := range s.devices.list() {
 		p.Devices = append(p.Devices, on.state())
 	}

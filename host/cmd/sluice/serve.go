@@ -32,7 +32,7 @@ type serveCmd struct {
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
 	Triton     bool          `name:"triton-metrics" help:"Also show nv_inference_*, as Triton names and counts them."`
 	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
-	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
+	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival, and the longest that others may have; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
 	Queue      int           `default:"1024" help:"Samples of a model that wait or run at the same time; more are refused with a retry time."`
 	Strict     bool          `help:"End where a model cannot be loaded. Otherwise the index lists it as UNAVAILABLE with the reason, and the others serve."`
@@ -47,6 +47,7 @@ type serveCmd struct {
 	PerClient  int           `name:"max-conns-per-client" help:"Connections of each port at a time of one client's address; 0: as many as the port has."`
 	MaxRate    float64       `help:"Requests per second of one client's address; 0: no limit."`
 	Grace      time.Duration `default:"30s" help:"Time for the requests in flight after SIGTERM."`
+	Linger     time.Duration `help:"Time after SIGTERM in which it says that it is not ready, and serves on, before it drains: what a balancer takes to notice."`
 	uioFlags
 }
 
@@ -66,11 +67,11 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	}
 	o := serve.Options{
 		Version: cli.Version(), Log: e.Log, Open: c.open, TritonMetrics: c.Triton,
-		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
+		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: serve.Thetas(c.Theta.theta), Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Memory: c.MaxMemory, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}
-	if c.MaxBytes < 1 || c.MaxMemory < 1 || c.MaxSamples < 1 || c.MaxSamples > engine.MaxOpen || c.MaxConns < 1 || c.PerClient < 0 || !(c.MaxRate >= 0) || c.Queue < 1 || c.Grace < 0 {
-		return cli.Coded(cli.Usage, errors.New("--max-bytes, --max-memory, --max-samples, --max-conns, --queue: expected at least 1 (samples: 16384 at most); --max-conns-per-client, --max-rate, --grace: no negative number"))
+	if c.MaxBytes < 1 || c.MaxMemory < 1 || c.MaxSamples < 1 || c.MaxSamples > engine.MaxOpen || c.MaxConns < 1 || c.PerClient < 0 || !(c.MaxRate >= 0) || c.Queue < 1 || c.Grace < 0 || c.Linger < 0 {
+		return cli.Coded(cli.Usage, errors.New("--max-bytes, --max-memory, --max-samples, --max-conns, --queue: expected at least 1 (samples: 16384 at most); --max-conns-per-client, --max-rate, --grace, --linger: no negative number"))
 	}
 	o.About = func(b *bundle.Bundle) (serve.About, error) {
 		i, err := recipe.Of(b)
@@ -242,7 +243,13 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
 		case <-e.Ctx.Done():
 			serving = false
-			e.Log.Info("draining", "at most", c.Grace)
+			s.Leave()
+			e.Log.Info("draining", "after", c.Linger, "at most", c.Grace)
+			select {
+			case <-time.After(c.Linger):
+			case err = <-f.failed:
+				err = cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
+			}
 		case err = <-f.failed:
 			serving, err = false, cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
 		}

@@ -2,39 +2,60 @@ package images
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"regexp"
 )
 
-// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none.
+// inXMP finds the orientation in XMP, as PIL does.
+var inXMP = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
+
+// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none. XMP counts where EXIF
+// has none, as editors of photographs write it.
 func orientation(data []byte) int {
-	if o := fromTIFF(exif(data)); o > 1 && o <= 8 {
+	exif, xmp := metadata(data)
+	o := fromTIFF(exif)
+	if m := inXMP.FindSubmatch(xmp); o == 0 && m != nil {
+		o = int(m[1][0] - '0')
+	}
+	if o > 1 && o <= 8 {
 		return o
 	}
 	return 1
 }
 
-// exif returns the block of EXIF data of a file, which begins like a TIFF file; nil if there is none.
-func exif(data []byte) []byte {
+// metadata returns the blocks of EXIF, which begins like a TIFF file, and of XMP; nil if there is none.
+func metadata(data []byte) (exif, xmp []byte) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
-		return exifOfJPEG(data[2:])
+		return segment(data[2:], "Exif\x00\x00"), segment(data[2:], "http://ns.adobe.com/xap/1.0/\x00")
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
-		return chunk(data[8:], "eXIf", 4, func(head []byte) (string, int) {
-			return string(head[4:8]), int(binary.BigEndian.Uint32(head))
-		})
+		find := func(name, prefix string) []byte {
+			return chunk(data[8:], name, prefix, 4, func(head []byte) (string, int) {
+				return string(head[4:8]), int(binary.BigEndian.Uint32(head))
+			})
+		}
+		if exif = find("eXIf", ""); exif == nil {
+			exif = rawProfile(find("zTXt", "Raw profile type exif\x00\x00"))
+		}
+		return exif, find("iTXt", "XML:com.adobe.xmp\x00")
 	case len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP":
-		block := chunk(data[12:], "EXIF", 0, func(head []byte) (string, int) {
-			size := int(binary.LittleEndian.Uint32(head[4:]))
-			return string(head[:4]), size + size&1
-		})
-		return bytes.TrimPrefix(block, []byte("Exif\x00\x00"))
+		find := func(name string) []byte {
+			return chunk(data[12:], name, "", 0, func(head []byte) (string, int) {
+				size := int(binary.LittleEndian.Uint32(head[4:]))
+				return string(head[:4]), size + size&1
+			})
+		}
+		return bytes.TrimPrefix(find("EXIF"), []byte("Exif\x00\x00")), find("XMP ")
 	}
-	return nil
+	return nil, nil
 }
 
-// exifOfJPEG searches the segments before the pixels.
-func exifOfJPEG(data []byte) []byte {
+// segment searches the segments APP1 before a JPEG's pixels for one that begins with a name, and returns the rest of it.
+func segment(data []byte, name string) []byte {
 	const app1, scan = 0xe1, 0xda
 	for len(data) >= 4 && data[0] == 0xff {
 		if data[1] == 0xff { // a fill byte
@@ -45,7 +66,7 @@ func exifOfJPEG(data []byte) []byte {
 		if data[1] == scan || size > len(data) || size < 4 {
 			return nil
 		}
-		if block, ok := bytes.CutPrefix(data[4:size], []byte("Exif\x00\x00")); ok && data[1] == app1 {
+		if block, ok := bytes.CutPrefix(data[4:size], []byte(name)); ok && data[1] == app1 {
 			return block
 		}
 		data = data[size:]
@@ -53,26 +74,45 @@ func exifOfJPEG(data []byte) []byte {
 	return nil
 }
 
-// chunk finds a chunk by name in a file that consists of chunks, each with a header of 8 bytes and possibly a
-// trailer.
-func chunk(data []byte, name string, tail int, parse func(head []byte) (string, int)) []byte {
+// chunk finds a chunk by its name and what it begins with, in a file that consists of chunks, each with a header of 8
+// bytes and possibly a trailer; it returns the rest of it.
+func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (string, int)) []byte {
 	for len(data) >= 8 {
 		kind, size := parse(data[:8])
 		data = data[8:]
 		if size < 0 || size > len(data) {
 			return nil
 		}
-		if kind == name {
-			return data[:size]
+		if rest, ok := bytes.CutPrefix(data[:size], []byte(prefix)); ok && kind == name {
+			return rest
 		}
 		data = data[min(size+tail, len(data)):]
 	}
 	return nil
 }
 
+// rawProfile unpacks EXIF as ImageMagick writes it to a PNG: compressed text of three lines, then hexadecimal digits.
+func rawProfile(data []byte) []byte {
+	r, err := zlib.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+	lines := bytes.SplitN(text, []byte("\n"), 4)
+	if err != nil || len(lines) < 4 {
+		return nil
+	}
+	digits := bytes.ReplaceAll(lines[3], []byte("\n"), nil)
+	block := make([]byte, len(digits)/2)
+	if _, err := hex.Decode(block, digits); err != nil {
+		return nil
+	}
+	return bytes.TrimPrefix(block, []byte("Exif\x00\x00"))
+}
+
 // fromTIFF reads the orientation tag in the first directory; 0 if it is missing.
 func fromTIFF(data []byte) int {
-	const tag, short, entry = 0x112, 3, 12
+	const tag, short, long, entry = 0x112, 3, 4, 12
 	if len(data) < 8 {
 		return 0
 	}
@@ -90,8 +130,14 @@ func fromTIFF(data []byte) int {
 	}
 	n := int(order.Uint16(data[at:]))
 	for list := data[at+2:]; n > 0 && len(list) >= entry; n, list = n-1, list[entry:] {
-		if order.Uint16(list) == tag && order.Uint16(list[2:]) == short {
+		if order.Uint16(list) != tag {
+			continue
+		}
+		switch order.Uint16(list[2:]) {
+		case short:
 			return int(order.Uint16(list[8:]))
+		case long:
+			return int(order.Uint32(list[8:]))
 		}
 	}
 	return 0

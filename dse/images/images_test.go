@@ -245,7 +245,7 @@ func TestLabels(t *testing.T) {
 		write(t, filepath.Join(dir, set, name), encode(t, flat(2, 2, color.Gray{uint8(i)}), false))
 	}
 	csv := write(t, filepath.Join(dir, "labels.csv"), []byte("source,label,file\nx,dog,cat/1.png\nx,cat,cat/2.png\nx,dog,dog/1.png\n"))
-	excel := write(t, filepath.Join(dir, "excel.csv"), []byte("\ufefffile,label\ncat/1.png,dog\ncat/2.png,cat\ndog/1.png,dog\n"))
+	excel := write(t, filepath.Join(dir, "excel.csv"), []byte("\ufefffile,label\ncat/1.png, dog\ncat/2.png ,cat \ndog/1.png,dog\n"))
 	ints := write(t, filepath.Join(dir, "labels.npy"), npyFile("<i8", "3,", []int64{2, 0, 1}))
 	short := write(t, filepath.Join(dir, "short"), idxFile(false, []uint32{2}, []byte{1, 2}))
 	bad := map[string]string{}
@@ -442,7 +442,8 @@ func TestSpread(t *testing.T) {
 // Class names are the same with a byte order mark and with CR LF.
 func TestClassesAsProgramsWriteThem(t *testing.T) {
 	for text, says := range map[string]string{
-		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 has a byte that is not UTF-8",
+		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "cat\n dog\n\n \r\n": "", "cat\n\ndog\n": "line 2 is empty", "\ncat\ndog": "line 1",
+		"\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 has a byte that is not UTF-8",
 	} {
 		names, err := LoadClasses(write(t, filepath.Join(t.TempDir(), "classes"), []byte(text)))
 		if says == "" && (err != nil || !slices.Equal(names, []string{"cat", "dog"})) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {

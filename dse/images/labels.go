@@ -295,6 +295,7 @@ func parseLabels(r io.Reader) (map[string]labelled, error) {
 			return nil, fmt.Errorf("%w: %v", ErrLabels, err)
 		}
 		line, _ := c.FieldPos(0)
+		row[file], row[label] = strings.TrimSpace(row[file]), strings.TrimSpace(row[label])
 		key := filepath.ToSlash(filepath.Clean(row[file]))
 		switch _, twice := named[key]; {
 		case twice:
@@ -326,10 +327,14 @@ func parseClasses(r io.Reader) ([]string, error) {
 	var names []string
 	seen := map[string]int{}
 	lines := bufio.NewScanner(plaintext.NewReader(r))
-	for lines.Scan() {
+	last := 0 // line of the last name
+	for n := 1; lines.Scan(); n++ {
 		name := strings.TrimSpace(lines.Text())
-		n := len(names) + 1
 		switch {
+		case name == "" && n > 1: // an editor's, behind the last name
+			continue
+		case n > last+1: // one between names would shift the classes behind it
+			return nil, fmt.Errorf("%w: line %d is empty, expected a name", ErrLabels, last+1)
 		case name == "" || len(name) > maxName:
 			return nil, fmt.Errorf("%w: line %d: expected a name of 1 to %d bytes", ErrLabels, n, maxName)
 		case seen[name] > 0:
@@ -337,7 +342,7 @@ func parseClasses(r io.Reader) ([]string, error) {
 		case n > maxClasses:
 			return nil, fmt.Errorf("%w: more than %d classes", ErrLabels, maxClasses)
 		}
-		seen[name] = n
+		seen[name], last = n, n
 		names = append(names, name)
 	}
 	if err := lines.Err(); err != nil {

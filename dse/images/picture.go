@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	_ "golang.org/x/image/bmp"
+	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
 )
 
@@ -210,6 +210,8 @@ func named(data []byte, err error) error {
 		kind = "a pointer of Git LFS, whose file is not here (git lfs pull)"
 	case len(data) == 0:
 		kind = "an empty file"
+	case errors.Is(err, bmp.ErrUnsupported):
+		return errors.New("it is a BMP file of 16 bits a pixel, with masks, compressed or of OS/2, which are not read; convert it to PNG")
 	}
 	if kind == "" || !errors.Is(err, image.ErrFormat) && !strings.HasPrefix(kind, "an animated") {
 		return err

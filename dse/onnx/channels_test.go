@@ -84,6 +84,9 @@ func TestArithmeticRefuses(t *testing.T) {
 		{"a bound for each channel", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3).op("Max", "y", in("r", "k")) }},
 		{"a constant divided", ErrUnsupported, func(b *builder) *builder { return b.float("k", 1).op("Div", "y", in("k", "r")) }},
 		{"divided by nothing", ErrValue, func(b *builder) *builder { return b.float("k", 1, 0, 1).op("Div", "y", in("r", "k")) }},
+		{"numbers for more positions than a map has", ErrShape, func(b *builder) *builder {
+			return b.op("GlobalAveragePool", "p", in("r")).float("k", 1, 1, 1, 1).op("Reshape", "l", in("k", "s")).ints("s", 1, 1, 2, 2).op("Mul", "y", in("p", "l"))
+		}},
 		{"numbers for other channels", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3, 4).op("Mul", "y", in("r", "k")) }},
 		{"a size of zero", ErrShape, func(b *builder) *builder {
 			return b.ints("s", 0, 3, 4, 4).op("Reshape", "y", in("r", "s"), intAttr("allowzero", 1))

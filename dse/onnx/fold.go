@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,27 +22,38 @@ type numbers struct {
 // folds maps an operator to what computes it where all of its inputs are constants.
 var folds = map[string]func(*call) error{
 	"Abs":                eachOf(math.Abs),
-	"Add":                broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"Add":                sum,
+	"And":                logic(func(a, b int64) int64 { return a & b }),
 	"BatchNormalization": (*call).foldNormalization,
 	"Cast":               (*call).foldCast,
+	"CastLike":           (*call).foldCast,
 	"Ceil":               eachOf(math.Ceil),
 	"Clip":               (*call).foldClip,
 	"Concat":             (*call).foldConcat,
 	"ConstantOfShape":    (*call).constantOfShape,
 	"DequantizeLinear":   (*call).dequantize,
 	"Div":                broadcasting(quotient, func(a, b float64) float64 { return a / b }),
-	"Equal":              (*call).equal,
+	"Equal":              comparing(func(order int) bool { return order == 0 }),
 	"Exp":                eachOf(math.Exp),
 	"Expand":             (*call).expand,
 	"Flatten":            (*call).foldFlatten,
 	"Floor":              eachOf(math.Floor),
 	"Gather":             (*call).foldGather,
+	"Greater":            comparing(func(order int) bool { return order > 0 }),
+	"GreaterOrEqual":     comparing(func(order int) bool { return order >= 0 }),
+	"Less":               comparing(func(order int) bool { return order < 0 }),
+	"LessOrEqual":        comparing(func(order int) bool { return order <= 0 }),
 	"Log":                eachOf(math.Log),
 	"MatMul":             (*call).foldMatMul,
 	"Max":                broadcasting(func(a, b int64) int64 { return max(a, b) }, math.Max),
+	"Mean":               (*call).foldMean,
 	"Min":                broadcasting(func(a, b int64) int64 { return min(a, b) }, math.Min),
+	"Mod":                (*call).mod,
 	"Mul":                broadcasting(func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }),
 	"Neg":                eachOf(func(a float64) float64 { return -a }),
+	"Not":                logic(func(a, _ int64) int64 { return 1 - a }),
+	"Or":                 logic(func(a, b int64) int64 { return a | b }),
+	"Pad":                (*call).foldPad,
 	"Pow":                broadcasting(func(a, b int64) int64 { return int64(math.Pow(float64(a), float64(b))) }, math.Pow),
 	"QuantizeLinear":     (*call).quantize,
 	"Range":              (*call).rangeOf,
@@ -56,20 +68,26 @@ var folds = map[string]func(*call) error{
 	"ReduceSumSquare":    reduce(0, func(s, v float64) float64 { return s + v*v }, nil),
 	"Relu":               eachOf(func(a float64) float64 { return max(a, 0) }),
 	"Reshape":            (*call).foldReshape,
+	"Round":              eachOf(math.RoundToEven),
 	"Shape":              (*call).foldShape,
 	"Sigmoid":            eachOf(func(a float64) float64 { return 1 / (1 + math.Exp(-a)) }),
+	"Sign":               eachOf(func(a float64) float64 { return float64(cmp.Compare(a, 0)) }),
+	"Size":               (*call).sizeOf,
 	"Slice":              (*call).foldSlice,
 	"Split":              (*call).foldSplit,
 	"Sqrt":               eachOf(math.Sqrt),
 	"Squeeze":            (*call).foldSqueeze,
 	"Sub":                broadcasting(func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b }),
-	"Sum":                broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"Sum":                sum,
 	"Tanh":               eachOf(math.Tanh),
 	"Tile":               (*call).tile,
 	"Transpose":          (*call).foldTranspose,
 	"Unsqueeze":          (*call).foldUnsqueeze,
 	"Where":              (*call).where,
+	"Xor":                logic(func(a, b int64) int64 { return a ^ b }),
 }
+
+var sum = broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b })
 
 // quotient is integer division as ONNX has it; by zero it is zero, where ONNX leaves it open.
 func quotient(a, b int64) int64 {
@@ -414,37 +432,166 @@ func (c *call) foldClip() error {
 	return nil
 }
 
-// equal compares integers, as exporters do with the sizes of an Expand.
-func (c *call) equal() error {
-	if err := c.plain(2, 2); err != nil {
-		return err
+// comparing is a comparison of two constants of one type, by their order.
+func comparing(holds func(order int) bool) func(*call) error {
+	return func(c *call) error {
+		x, y, err := c.operands()
+		if err != nil {
+			return err
+		}
+		return c.pairwise(typeBool, x, y, func(i, k int) (v int64) {
+			order := 0
+			if whole(x.kind) {
+				order = cmp.Compare(x.ints[i], y.ints[k])
+			} else {
+				order = cmp.Compare(x.real[i], y.real[k])
+			}
+			if holds(order) {
+				return 1
+			}
+			return 0
+		})
 	}
-	x, err := c.operand(0)
-	if err != nil {
-		return err
+}
+
+// logic combines truth values; a node of one input takes it twice.
+func logic(of func(a, b int64) int64) func(*call) error {
+	return func(c *call) error {
+		x, y, err := c.operands()
+		if err != nil {
+			return err
+		}
+		if x.kind != typeBool {
+			return fmt.Errorf("tensor %q: %w %d, expected 9 (bool)", c.input(0), ErrType, x.kind)
+		}
+		return c.pairwise(typeBool, x, y, func(i, k int) int64 { return of(x.ints[i], y.ints[k]) })
 	}
-	y, err := c.operand(1)
-	if err != nil {
-		return err
+}
+
+// operands gives both operands, of one type, of an operator without attributes; the only one of a Not twice.
+func (c *call) operands() (x, y *numbers, err error) {
+	n := 2
+	if opName(c.node) == "Not" {
+		n = 1
 	}
-	if !whole(x.kind) || x.kind != y.kind {
-		return fmt.Errorf("tensors %q and %q: %w: %d and %d, expected integers of one type", c.input(0), c.input(1), ErrType, x.kind, y.kind)
+	if err = c.plain(n, n); err != nil {
+		return
 	}
+	if x, err = c.operand(0); err != nil {
+		return
+	}
+	if y, err = c.operand(n - 1); err != nil {
+		return
+	}
+	if x.kind != y.kind || x.absent || y.absent {
+		err = fmt.Errorf("tensors %q: %w: %d and %d, expected values of one type", c.node.GetInput(), ErrType, x.kind, y.kind)
+	}
+	return
+}
+
+// pairwise lets the output be integers, each of the elements of x and y that broadcast there.
+func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {
 		return err
 	}
-	z, err := c.fresh(typeBool, dims, false)
+	z, err := c.fresh(kind, dims, false)
 	if err != nil {
 		return err
 	}
 	a, b := spreadOver(x.dims, dims), spreadOver(y.dims, dims)
 	for i := range z.ints {
-		if x.ints[a(i)] == y.ints[b(i)] {
-			z.ints[i] = 1
-		}
+		z.ints[i] = of(a(i), b(i))
 	}
 	c.define(0, z)
+	return nil
+}
+
+// mod has the sign of the divisor; with the attribute fmod, and then also of floats, that of the dividend.
+func (c *call) mod() error {
+	if c.attr.int("fmod", 0) != 0 {
+		return broadcasting(func(a, b int64) int64 { return a - b*quotient(a, b) }, math.Mod)(c)
+	}
+	if x := c.constants[c.input(0)]; !whole(x.kind) {
+		return fmt.Errorf("tensor %q: %w %d: floats need the attribute fmod", c.input(0), ErrType, x.kind)
+	}
+	return broadcasting(func(a, b int64) int64 {
+		r := a - b*quotient(a, b)
+		if r != 0 && (r < 0) != (b < 0) {
+			r += b
+		}
+		return r
+	}, nil)(c)
+}
+
+func (c *call) foldMean() error {
+	if err := sum(c); err != nil {
+		return err
+	}
+	mean := c.constants[c.output()]
+	for i := range mean.float {
+		mean.float[i] /= float32(len(c.node.GetInput()))
+	}
+	return nil
+}
+
+// sizeOf counts elements.
+func (c *call) sizeOf() error {
+	if err := c.plain(1, 1); err != nil {
+		return err
+	}
+	c.define(0, &numbers{dims: []int{}, kind: typeInt64, ints: []int64{int64(c.constants[c.input(0)].elems)}})
+	return nil
+}
+
+// foldPad surrounds a constant with one number; negative amounts cut.
+func (c *call) foldPad() error {
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	fill := &numbers{kind: x.kind, ints: []int64{0}, real: []float64{float64(c.attr.float("value", 0))}}
+	pads, err := c.pads(len(x.dims))
+	if err != nil {
+		return err
+	}
+	if c.input(2) != "" {
+		if fill, err = c.operand(2); err != nil {
+			return err
+		}
+	}
+	if fill.kind != x.kind || len(fill.ints)+len(fill.real) < 1 {
+		return fmt.Errorf("tensor %q: %w: %v of type %d, expected one number of type %d", c.input(2), ErrType, fill.dims, fill.kind, x.kind)
+	}
+	rank, dims := len(x.dims), slices.Clone(x.dims)
+	for a := range dims {
+		if dims[a] += int(pads[a] + pads[rank+a]); dims[a] < 0 {
+			return fmt.Errorf("tensor %q: %w: %v padded by %v", c.input(0), ErrShape, x.dims, pads)
+		}
+	}
+	y, err := c.fresh(x.kind, dims, x.absent)
+	if err != nil {
+		return err
+	}
+	p, own := placesOf(dims), make([]int, len(dims))
+	for i := range len(y.ints) + len(y.real) {
+		inside := true
+		for a, at := range p.of(i) {
+			own[a] = at - int(pads[a])
+			inside = inside && own[a] >= 0 && own[a] < x.dims[a]
+		}
+		switch {
+		case whole(x.kind) && inside:
+			y.ints[i] = x.ints[flat(x.dims, own)]
+		case whole(x.kind):
+			y.ints[i] = fill.ints[0]
+		case inside:
+			y.real[i] = x.real[flat(x.dims, own)]
+		default:
+			y.real[i] = fill.real[0]
+		}
+	}
+	c.define(0, y)
 	return nil
 }
 
@@ -494,13 +641,8 @@ func (c *call) where() error {
 }
 
 func (c *call) foldCast() error {
-	if err := c.inputs(1, 1); err != nil {
-		return err
-	}
-	to := c.attr.int("to", 0)
-	c.attr.int("saturate", 1)         // of 8-bit floats
-	c.attr.string("round_mode", "up") // of 8-bit floats
-	if err := c.attr.done(); err != nil {
+	to, err := c.castTo()
+	if err != nil {
 		return err
 	}
 	kind := int32(to)
@@ -865,28 +1007,36 @@ func (c *call) rangeOf() error {
 	if err := c.plain(3, 3); err != nil {
 		return err
 	}
-	var v [3]int64
+	var v [3]float64
+	kind := c.constants[c.input(0)].kind
 	for i := range v {
-		k, err := c.integers(c.input(i))
+		x, err := c.operand(i)
 		if err != nil {
 			return err
 		}
-		if len(k) != 1 {
-			return fmt.Errorf("tensor %q: %w: %d integers, expected one", c.input(i), ErrShape, len(k))
+		if x.kind != kind || len(x.ints)+len(x.real) != 1 {
+			return fmt.Errorf("tensor %q: %w: %v of type %d, expected one number of type %d", c.input(i), ErrShape, x.dims, x.kind, kind)
 		}
-		v[i] = k[0]
+		for _, n := range x.ints {
+			v[i] = float64(n)
+		}
+		for _, n := range x.real {
+			v[i] = n
+		}
 	}
-	step := v[2]
-	if step == 0 || max(v[0], -v[0], v[1], -v[1], step, -step) > maxElems || min(v[0], v[1], step) < -maxElems {
-		return fmt.Errorf("%w: from %d to %d in steps of %d", ErrAttribute, v[0], v[1], step)
+	n := math.Ceil((v[1] - v[0]) / v[2])
+	if v[2] == 0 || !(n <= maxElems) || math.Abs(v[0]) > 1<<52 || math.Abs(v[2]) > 1<<52 {
+		return fmt.Errorf("%w: from %v to %v in steps of %v", ErrAttribute, v[0], v[1], v[2])
 	}
-	n := max(0, int(math.Ceil(float64(v[1]-v[0])/float64(step))))
-	y, err := c.fresh(typeInt64, []int{n}, false)
+	y, err := c.fresh(kind, []int{max(0, int(n))}, false)
 	if err != nil {
 		return err
 	}
 	for i := range y.ints {
-		y.ints[i] = v[0] + int64(i)*step
+		y.ints[i] = cut(kind, int64(v[0])+int64(i)*int64(v[2]))
+	}
+	for i := range y.real {
+		y.real[i] = round(kind, v[0]+float64(i)*v[2])
 	}
 	c.define(0, y)
 	return nil

@@ -30,6 +30,7 @@ func init() {
 		"AveragePool":        (*call).averagePool,
 		"BatchNormalization": (*call).batchNormalization,
 		"Cast":               (*call).cast,
+		"CastLike":           (*call).cast,
 		"Clip":               (*call).clip,
 		"Concat":             (*call).concat,
 		"Constant":           (*call).constant,
@@ -57,7 +58,8 @@ func init() {
 		"PRelu":              (*call).pRelu,
 		"Pad":                (*call).padding,
 		"Pow":                (*call).pow,
-		"ReduceMean":         (*call).reduceMean,
+		"ReduceMax":          (*call).reduceMap,
+		"ReduceMean":         (*call).reduceMap,
 		"QuantizeLinear":     (*call).quantizeMap,
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
@@ -100,19 +102,30 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 	if lowering == nil {
 		return fmt.Errorf("%w: only of constants", ErrUnsupported)
 	}
+	if op := opName(n); c.input(0) != "" && im.fixed(n) && op != "Identity" && op != "Dropout" {
+		return fmt.Errorf("tensor %q: %w: a constant, as all that the node reads; `onnxsim IN.onnx OUT.onnx` computes it", c.input(0), ErrUnsupported)
+	}
 	return lowering(c)
 }
 
 // fixed tells a node all of whose inputs are constants.
 func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 	some := false
-	for _, in := range n.GetInput() {
+	for _, in := range valued(n) {
 		if in != "" && im.constants[in] == nil {
 			return false
 		}
 		some = some || in != ""
 	}
 	return some
+}
+
+// valued lists the inputs whose values count: of a CastLike's second one only the type does.
+func valued(n *onnxpb.NodeProto) []string {
+	if in := n.GetInput(); opName(n) == "CastLike" && len(in) > 1 {
+		return in[:1]
+	}
+	return n.GetInput()
 }
 
 // dims are the sizes of a map as ONNX sees them.
@@ -607,7 +620,8 @@ func (o order) spatial(axes []bool) bool {
 	return len(axes) == 4 && !axes[0] && !axes[1+o.axisOf(0)] && axes[1+o.axisOf(1)] && axes[1+o.axisOf(2)]
 }
 
-func (c *call) reduceMean() error {
+// reduceMap is a pool over height and width: of the mean or, as Keras' global maximum is exported, of the largest.
+func (c *call) reduceMap() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
 	}
@@ -625,9 +639,13 @@ func (c *call) reduceMean() error {
 		return err
 	}
 	if !v.order.spatial(axes) {
-		return fmt.Errorf("%w: ReduceMean over other axes than height and width", ErrUnsupported)
+		return fmt.Errorf("%w: %s over other axes than height and width", ErrUnsupported, opName(c.node))
 	}
-	if err := c.global(v, avgPool); err != nil {
+	k := avgPool
+	if opName(c.node) == "ReduceMax" {
+		k = maxPool
+	}
+	if err := c.global(v, k); err != nil {
 		return err
 	}
 	if keep == 0 {
@@ -929,22 +947,33 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 	if rank == 2 {
 		at = 1
 	}
-	for i, d := range k.dims {
-		isChannel := len(k.dims)-i == at
-		if d != 1 && !(isChannel && d == channels) {
-			return nil, fmt.Errorf("tensor %q: %w: %v, expected one number for each of %d channels", name, ErrShape, k.dims, channels)
-		}
-	}
 	if len(k.dims) > rank {
 		return nil, fmt.Errorf("tensor %q: %w: %v, expected rank %d at most", name, ErrShape, k.dims, rank)
+	}
+	along := len(k.dims) - at // the channels' axis of the constant, if it has that one
+	varies := along >= 0 && k.dims[along] == channels
+	for i, d := range k.dims { // an Expand may have spread it over the map
+		if d != 1 && !(i == along && varies) && (rank == 2 || d != c.dims(v)[rank-len(k.dims)+i]) {
+			return nil, fmt.Errorf("tensor %q: %w: %v, expected one number for each of %d channels", name, ErrShape, k.dims, channels)
+		}
 	}
 	_, values, err := c.weights(name, r, nil, k.dims...)
 	if err != nil {
 		return nil, err
 	}
-	shift := make([]float64, channels)
-	for i := range shift {
-		shift[i] = float64(values[i%len(values)])
+	shift, p := slices.Repeat([]float64{math.NaN()}, channels), placesOf(k.dims)
+	for i, v := range values {
+		own := shift
+		if varies {
+			at := p.of(i)[along]
+			own = shift[at : at+1]
+		}
+		if own[0] == own[0] && own[0] != float64(v) {
+			return nil, fmt.Errorf("tensor %q: %w: %v, of numbers that differ from position to position; expected one for each of %d channels", name, ErrShape, k.dims, channels)
+		}
+		for i := range own {
+			own[i] = float64(v)
+		}
 	}
 	return shift, nil
 }
@@ -1141,6 +1170,36 @@ func (w view) channels(axis int, t shape) bool {
 	return slices.Equal(w.axes[axis], []factor{{0, t.c, 1}}) && w.whole(t)
 }
 
+// pads reads what a Pad adds before and after each of rank axes.
+func (c *call) pads(rank int) (pads []int64, err error) {
+	if mode := c.attr.string("mode", "constant"); mode != "constant" {
+		return nil, fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
+	}
+	pads = c.attr.ints("pads")
+	if name := c.input(1); name != "" {
+		if pads, err = c.integers(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return nil, err
+	}
+	if name := c.input(3); name != "" {
+		if pads, err = c.padsOf(name, pads, rank); err != nil {
+			return nil, err
+		}
+	}
+	if len(pads) != 2*rank {
+		return nil, fmt.Errorf("pads %v: %w: expected %d numbers, before and after each axis", pads, ErrAttribute, 2*rank)
+	}
+	for _, p := range pads {
+		if p < -maxDim || p > maxDim {
+			return nil, fmt.Errorf("pads %v: %w: expected numbers from %d to %d", pads, ErrAttribute, -maxDim, maxDim)
+		}
+	}
+	return pads, nil
+}
+
 func (c *call) padding() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err
@@ -1152,35 +1211,14 @@ func (c *call) padding() error {
 	if v.rank != 4 {
 		return fmt.Errorf("tensor %q: %w: rank %d, expected N x C x H x W", c.input(0), ErrShape, v.rank)
 	}
-	if mode := c.attr.string("mode", "constant"); mode != "constant" {
-		return fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
-	}
 	fill := c.attr.float("value", 0)
-	pads := c.attr.ints("pads")
-	if name := c.input(1); name != "" {
-		if pads, err = c.integers(name); err != nil {
-			return err
-		}
+	pads, err := c.pads(4)
+	if err != nil {
+		return err
 	}
 	if name := c.input(2); name != "" {
 		if fill, err = c.number(name); err != nil {
 			return err
-		}
-	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	if name := c.input(3); name != "" {
-		if pads, err = c.padsOf(name, pads); err != nil {
-			return err
-		}
-	}
-	if len(pads) != 8 {
-		return fmt.Errorf("pads %v: %w: expected 8 numbers, before and after N, C, H, W", pads, ErrAttribute)
-	}
-	for _, p := range pads {
-		if p < -maxDim || p > maxDim {
-			return fmt.Errorf("pads %v: %w: expected numbers from %d to %d", pads, ErrAttribute, -maxDim, maxDim)
 		}
 	}
 	if slices.Min(pads) < 0 && pads[0]|pads[4] == 0 {
@@ -1241,7 +1279,7 @@ func (c *call) cropped(pads []int64) (value, error) {
 }
 
 // padsOf spreads the pads of some axes over N, C, H, W.
-func (c *call) padsOf(name string, some []int64) ([]int64, error) {
+func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	axes, err := c.integers(name)
 	if err != nil {
 		return nil, err
@@ -1249,14 +1287,14 @@ func (c *call) padsOf(name string, some []int64) ([]int64, error) {
 	if len(some) != 2*len(axes) {
 		return nil, fmt.Errorf("pads %v: %w: expected %d numbers, before and after the axes %v", some, ErrAttribute, 2*len(axes), axes)
 	}
-	pads, seen := make([]int64, 8), [4]bool{}
+	pads, seen := make([]int64, 2*rank), make([]bool, rank)
 	for i, a := range axes {
-		if a < -4 || a > 3 || seen[(a+4)%4] {
-			return nil, fmt.Errorf("tensor %q: %w: axes %v, expected different ones from -4 to 3", name, ErrAttribute, axes)
+		at, err := axisOf(a, rank)
+		if err != nil || seen[at] {
+			return nil, fmt.Errorf("tensor %q: %w: axes %v, expected different ones from %d to %d", name, ErrAttribute, axes, -rank, rank-1)
 		}
-		a = (a + 4) % 4
-		seen[a] = true
-		pads[a], pads[a+4] = some[i], some[i+len(axes)]
+		seen[at] = true
+		pads[at], pads[rank+at] = some[i], some[i+len(axes)]
 	}
 	return pads, nil
 }

@@ -172,7 +172,7 @@ func (c *call) quantizeMap() error {
 		if joins != nil { // of what it joins, which is rounded once so
 			l = layer{kind: concat, in: slices.Clone(joins.in)}
 		}
-		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || joins != nil && t.nonNegative); err != nil {
+		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || t.nonNegative); err != nil {
 			return err
 		}
 		from := v.tensor

@@ -327,3 +327,49 @@ func TestQuantisedBefore(t *testing.T) {
 		}
 	}
 }
+
+// A maximum over zeros that a Pad adds needs no pixels for them only where the codes before have none below zero, or what
+// is coded has not.
+func TestQuantisedNotNegative(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		zero   int32 // point of the output's codes, of 0 to 255
+		relu   bool
+		layers int
+	}{
+		{"codes below zero", 128, false, 3},
+		{"codes from zero on", 0, false, 2},
+		{"codes below zero of nothing below", 128, true, 2},
+	} {
+		b, last := build(1, 1, 4, 4).real("sx", 0.5).codes("zx", typeUint8, nil, 100).real("sy", 0.25).codes("zy", typeUint8, nil, c.zero).
+			op("QuantizeLinear", "xq", in("x", "sx", "zx")).op("DequantizeLinear", "xd", in("xq", "sx", "zx")).
+			codes("w", typeInt8, []int64{2, 1, 1, 1}, -100, 7).op("DequantizeLinear", "wd", in("w", "sx")).
+			op("Conv", "c", in("xd", "wd")), "c"
+		if c.relu {
+			b, last = b.op("Relu", "r", in("c")), "r"
+		}
+		b.op("QuantizeLinear", "q", in(last, "sy", "zy")).op("DequantizeLinear", "y", in("q", "sy", "zy")).
+			ints("pads", 0, 0, 1, 1, 0, 0, 1, 1).op("Pad", "p", in("y", "pads")).op("MaxPool", "m", in("p"), intsAttr("kernel_shape", 2, 2))
+		g, err := b.outputs("m").load(t, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if len(g.Nodes) != c.layers {
+			t.Errorf("%s: %d layers, expected %d", c.name, len(g.Nodes), c.layers)
+		}
+		x := slices.Repeat([]float32{3}, 16) // the first channel is negative throughout: zeros win at the border alone
+		tensors, err := graph.Run(g, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := tensors[g.Exits[0].Tensor]
+		inner := float32(-32)
+		if c.relu || c.zero == 0 {
+			inner = 0
+		}
+		if corner, middle := y[0], y[2*(5*2+2)]; corner != 0 || middle != inner {
+			t.Errorf("%s: %v in the corner and %v in the middle, expected 0 and %v", c.name, corner, middle, inner)
+		}
+	}
+}

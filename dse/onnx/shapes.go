@@ -129,14 +129,29 @@ func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	return nil
 }
 
-func (c *call) cast() error {
-	if err := c.inputs(1, 1); err != nil {
-		return err
+// castTo reads the type that a Cast or CastLike gives.
+func (c *call) castTo() (to int64, err error) {
+	like, n := opName(c.node) == "CastLike", 1
+	if like {
+		n = 2
+	} else {
+		to = c.attr.int("to", 0)
 	}
-	to := c.attr.int("to", 0)
 	c.attr.int("saturate", 1)         // of 8-bit floats
 	c.attr.string("round_mode", "up") // of 8-bit floats
-	if err := c.attr.done(); err != nil {
+	if err := c.plain(n, n); err != nil || !like {
+		return to, err
+	}
+	if k := c.constants[c.input(1)]; k != nil {
+		return int64(k.kind), nil
+	}
+	_, err = c.reading(1) // refuses maps of integers
+	return typeFloat, err
+}
+
+func (c *call) cast() error {
+	to, err := c.castTo()
+	if err != nil {
 		return err
 	}
 	v, ok := c.values[c.input(0)]

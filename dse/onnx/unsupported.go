@@ -13,6 +13,7 @@ type UnsupportedOp struct {
 	Op    string
 	Nodes []string
 	Post  bool // a design with post runs it
+	Fixed bool // all that its nodes read is constant
 }
 
 // UnsupportedError lists every operator of a network that Import cannot map, each once.
@@ -27,10 +28,13 @@ const shownNodes = 8
 func (e *UnsupportedError) Error() string {
 	var b strings.Builder
 	b.WriteString("unsupported operators: ")
-	var post []string
+	var post, fixed []string
 	for i, op := range e.Ops {
 		if op.Post {
 			post = append(post, op.Op)
+		}
+		if op.Fixed {
+			fixed = append(fixed, op.Op)
 		}
 		if i > 0 {
 			b.WriteString("; ")
@@ -44,6 +48,9 @@ func (e *UnsupportedError) Error() string {
 	}
 	if len(post) > 0 {
 		fmt.Fprintf(&b, "; a design with post: true runs %s", strings.Join(post, ", "))
+	}
+	if len(fixed) > 0 {
+		fmt.Fprintf(&b, "; `onnxsim IN.onnx OUT.onnx` computes %s, as it reads constants alone", strings.Join(fixed, ", "))
 	}
 	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(e.others(), ", "))
 	return b.String()
@@ -102,19 +109,20 @@ func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
 	}
 	for _, n := range nodes {
 		op := opName(n)
-		folded := op == "Shape" || !slices.ContainsFunc(n.GetInput(), func(in string) bool { return !fixed[in] })
+		folded := op == "Shape" || !slices.ContainsFunc(valued(n), func(in string) bool { return !fixed[in] })
+		for _, out := range n.GetOutput() {
+			fixed[out] = folded
+		}
 		if im.mapped(n) || folded && folds[op] != nil {
-			for _, out := range n.GetOutput() {
-				fixed[out] = folded
-			}
 			continue
 		}
 		i, seen := at[op]
 		if !seen {
 			i = len(e.Ops)
 			at[op] = i
-			e.Ops = append(e.Ops, UnsupportedOp{Op: op, Post: im.curved(n)})
+			e.Ops = append(e.Ops, UnsupportedOp{Op: op, Post: im.curved(n), Fixed: true})
 		}
+		e.Ops[i].Fixed = e.Ops[i].Fixed && folded && len(n.GetInput()) > 0
 		e.Ops[i].Nodes = append(e.Ops[i].Nodes, fmt.Sprintf("%q", nodeName(n)))
 	}
 	if len(e.Ops) == 0 {

@@ -197,8 +197,27 @@ func TestSaturatedFunction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if share := l.Saturated[g.Tensors[at].Name]; (share > 0) != c.want || share > 1 {
-			t.Errorf("%s of weights of %v, images up to %v: %v saturated, expected some: %v", c.function, c.weights, c.most, share, c.want)
+		beyond, front := 0, q.Front(0)
+		r, err := graph.NewRunner(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Before = func(_ int, values []float32) {
+			for _, v := range values {
+				if front.Saturates(float64(v)) {
+					beyond++
+				}
+			}
+		}
+		for i := range images {
+			x, _ := scaled(c.most)(i)
+			if _, err := r.Run(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := float64(beyond) / float64(len(images)*g.Tensors[at].Elems())
+		if share := l.Saturated[g.Tensors[at].Name]; (share > 0) != c.want || share != want {
+			t.Errorf("%s of weights of %v, images up to %v: %v saturated, expected %v, some: %v", c.function, c.weights, c.most, share, want, c.want)
 		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // maxClients bounds the addresses whose rates are remembered; the oldest half is forgotten beyond.
@@ -171,6 +173,9 @@ func (k *kept[T]) get() T {
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
 		text, err := os.ReadFile(path)
+		if err == nil {
+			text, err = plaintext.Clean(text)
+		}
 		token := strings.TrimSpace(string(text))
 		if err == nil && token == "" {
 			err = fmt.Errorf("%s: expected a file with a token in it", path)

@@ -340,7 +340,11 @@ func TestTokenReload(t *testing.T) {
 	if _, err := serve.TokenFile(path, log); err == nil || !strings.Contains(err.Error(), "expected a file with a token") {
 		t.Errorf("%v: expected that an empty file is refused", err)
 	}
-	write("first\n")
+	write("\xff\xfef\x00")
+	if _, err := serve.TokenFile(path, log); err == nil || !strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("%v: expected that UTF-16 is refused", err)
+	}
+	write("\ufefffirst\r\n")
 	token, err := serve.TokenFile(path, log)
 	if err != nil {
 		t.Fatal(err)

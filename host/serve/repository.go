@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
@@ -365,6 +366,10 @@ func readSettings(path string) (Settings, error) {
 // ParseSettings reads settings, and refuses keys that it does not know.
 func ParseSettings(text []byte) (Settings, error) {
 	var s Settings
+	text, err := plaintext.YAML(text)
+	if err != nil {
+		return Settings{}, err
+	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {

@@ -123,7 +123,7 @@ func TestFilesOfSettings(t *testing.T) {
 	for text, why := range map[string]string{
 		"queue: 4\n---\nqueue: 7\n": "one document", "queue: 0": "queue", "queue: -1": "queue", "queue:": "queue", "queue: 1.5": "1.5", "b_max: 0": "b_max",
 		"priorities: 1001": "1001", "priorities: 0": "priorities", "priority: 0": "priority", "priorities: 2\npriority: 3": "priority 3", "policy: ''": "policy", "theta: [~]": "theta",
-		"theta: [3]": "theta", "theta: [.nan]": "theta", "slo: -1s": "slo", "slo: 5": "20ms", "slo:": "slo", "queue: 1\nqueue: 2": "already", "SLO: 1s": "SLO",
+		"theta: [3]": "theta", "theta: [.nan]": "theta", "slo: -1s": "slo", "slo: 5": "20ms", "slo:": "slo", "queue: 1\nqueue: 2": "already", "queue: 010": "write 10", "q\x00u\x00": "UTF-16", "SLO: 1s": "SLO",
 	} {
 		if _, err := serve.ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v: expected a refusal that names %s", text, err, why)

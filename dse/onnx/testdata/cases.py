@@ -470,6 +470,33 @@ def expressions() -> None:
     m.write([y])
 
 
+    m = Model("fold_logic", [1, 3, 6, 6], opset=18)
+    ints = lambda *v: m.array(v, np.int64)
+    w = m.array(np.round(m.rng.normal(0, 2, (4, 3, 3, 3))) / 4)
+    few = m.op("And", m.op("Not", m.op("Greater", w, m.array(0.5))), m.op("GreaterOrEqual", w, m.array(-0.25)))  # pruned
+    few = m.op("Or", few, m.op("Xor", m.op("Less", w, m.array(-0.5)), m.op("LessOrEqual", w, m.array(-0.75))))
+    few = m.op("Or", few, m.op("And", m.op("Less", w, m.array(-0.5)), m.op("LessOrEqual", w, m.array(-1.0))))
+    y = m.op("Conv", "input", m.op("Mul", w, m.op("CastLike", few, "input")), m.op("Range", m.array(0.5), m.array(-0.4), m.array(-0.25)))
+    w = m.random(4, 4, 1, 1)
+    w = m.op("Mul", m.op("Sign", w), m.op("ReduceMean", m.op("Abs", w), ints(1, 2, 3)))  # one bit each
+    y = m.op("Conv", y, m.op("Mean", w, m.op("Round", m.random(4, 1, 1, 1, scale=2))))
+    w = m.op("Pad", m.random(4, 4, 1, 3), ints(1, -1, 1, 0), m.array(0.25), ints(-2, 3))
+    y = m.op("Conv", y, w, m.op("CastLike", m.op("Mod", ints(-5, 4, -3, 7), ints(-3)), w))
+    w = m.random(4, 4, 1, 1)
+    whole = m.op("Where", m.op("Equal", m.op("Mod", w, m.array(0.5), fmod=1), w), w, m.array(0.5))
+    y = m.op("Conv", y, m.op("Div", whole, m.op("Sqrt", m.op("Cast", m.op("Size", w), to=TensorProto.FLOAT))))
+    m.head(y, 4 * 2 * 3)
+    m.write()
+
+    m = Model("fold_spread", ["batch", 3, 6, 6])  # numbers that an Expand repeats over the map
+    y = m.conv("input", 3, 4, 3, 3)
+    y = m.op("Add", y, m.op("Expand", m.random(1, 4, 1, 1), m.op("Shape", y)))
+    y = m.op("Transpose", m.op("Mul", y, m.array(np.full((4, 4), 0.5))), perm=[0, 2, 3, 1])
+    y = m.op("Sub", y, m.op("Expand", m.random(4), m.op("Shape", y)))
+    m.head(y, 4 * 4 * 4)
+    m.write()
+
+
 def layouts() -> None:
     """Channels last, as TensorFlow's networks come out of tf2onnx."""
     m = Model("nhwc_input", ["batch", 7, 6, 3])
@@ -510,6 +537,12 @@ def layouts() -> None:
     y = m.op("Reshape", m.op("GlobalAveragePool", y), m.array([-1, 1, 1, 6], np.int64))
     y = m.op("Transpose", m.op("Relu", y), perm=[0, 3, 1, 2])
     m.head(m.conv(y, 6, 4, 1, 1), 4)
+    m.write()
+
+
+    m = Model("nhwc_largest", ["batch", 5, 4, 3])  # Keras' GlobalMaxPooling2D
+    y = m.conv(m.op("Transpose", "input", perm=[0, 3, 1, 2]), 3, 6, 3, 3)
+    m.head(m.op("ReduceMax", m.op("Transpose", y, perm=[0, 2, 3, 1]), axes=[1, 2], keepdims=0), 6)
     m.write()
 
 

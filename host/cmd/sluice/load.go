@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/report"
@@ -192,8 +193,11 @@ func (c *loadCmd) dial() (drive.Server, error) {
 	token := ""
 	if c.Token != "" {
 		text, err := os.ReadFile(c.Token)
+		if err == nil {
+			text, err = plaintext.Clean(text)
+		}
 		if err != nil {
-			return nil, cli.Coded(cli.Input, err)
+			return nil, cli.Errorf(cli.Input, "--token %s: %w", c.Token, err)
 		}
 		token = strings.TrimSpace(string(text))
 	}

@@ -200,11 +200,10 @@ func TestPrecision(t *testing.T) {
 			d := b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{z, turned}, ClampHi: relu}, h, w, 5)
 			return b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{x, d}, ClampLo: float32(math.Inf(-1)), ClampHi: relu}, h, w, 5)
 		}), 5e-3}, // 27 % where the layer that turns x held its channels
-		{"small weights beside a bias", func() *graph.Graph {
-			b := newPlan(6, 6, 3)
-			x := b.conv(0, 1, 2, false, graph.None, all(1), all(0.1))
-			return b.head(b.conv(x, 3, 4, true, graph.None, all(1e-6), all(5)))
-		}(), 1e-3},
+		{"small weights beside a bias", besideBias(2, 1e-6), 1e-3},
+		{"weights that a bias leaves five bits", besideBias(2, 1e-4), 3e-4},
+		{"weights that a bias leaves two bits", besideBias(2, 1e-5), 3e-4},
+		{"many small weights beside a bias", besideBias(200, 2e-5), 3e-4},
 		{"small weights beside a residual", func() *graph.Graph {
 			b := newPlan(6, 6, 3)
 			x := b.conv(0, 1, 4, false, graph.None, all(1), all(0.1))
@@ -229,6 +228,13 @@ func TestPrecision(t *testing.T) {
 			t.Logf("%.4f %%", 100*off)
 		})
 	}
+}
+
+// besideBias is a layer of 3 x 3 over so many channels whose bias is 5.
+func besideBias(channels int, weight float64) *graph.Graph {
+	b := newPlan(6, 6, 3)
+	x := b.conv(0, 1, channels, false, graph.None, all(1), all(0.1))
+	return b.head(b.conv(x, 3, 4, true, graph.None, all(weight), all(5)))
 }
 
 // TestMeasure: a remaining loss is reported with the tensor and its channels; without loss nothing is reported.

@@ -420,7 +420,7 @@ func (s *solver) chooseWeights(n int) error {
 		}
 		// One bit less must leave the largest weight enough bits. Zero weights have none to lose; next to a much
 		// larger bias or residual, weights may lose bits that do not affect the output.
-		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) || w < -maxWFrac {
+		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) && !roundingSmall(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)
 		}
@@ -440,6 +440,26 @@ func roundingNegligible(node *graph.Node, k key, w int) bool {
 			off += math.Abs(float64(v) - math.Ldexp(math.Round(math.Ldexp(float64(v), w)), -w))
 		}
 		if off > most {
+			return false
+		}
+	}
+	return true
+}
+
+// roundingSmall reports whether weights with w fraction bits change no channel's sum by more than some steps of the
+// output, as rounding errors of independent signs add up, where every input is at its largest. A bias takes 31 bits of
+// the accumulator at most, so this is what weights keep beside one that is far larger than their sum.
+func roundingSmall(node *graph.Node, k key, w int) bool {
+	const steps = 16 // of 2^15: 0.05 % of the largest output
+	per := len(node.Weights) / max(len(node.Bias), 1)
+	most := math.Ldexp(steps, k.in-15-k.out)
+	for c := range node.Bias {
+		sum := 0.0
+		for _, v := range node.Weights[c*per : (c+1)*per] {
+			off := float64(v) - math.Ldexp(math.Round(math.Ldexp(float64(v), w)), -w)
+			sum += off * off
+		}
+		if math.Sqrt(sum) > most {
 			return false
 		}
 	}

@@ -17,10 +17,10 @@ import onnx
 from onnx import numpy_helper
 
 
-def load(path: Path) -> np.ndarray:
+def load(path: Path) -> onnx.TensorProto:
     t = onnx.TensorProto()
     t.ParseFromString(path.read_bytes())
-    return numpy_helper.to_array(t)
+    return t
 
 
 def turn(test: Path, out: Path) -> str:
@@ -32,17 +32,18 @@ def turn(test: Path, out: Path) -> str:
         return "no input"
     try:
         values = [load(data / f"input_{i}.pb") for i in range(len(names))]
-        wanted = [load(data / f"output_{i}.pb") for i in range(len(model.graph.output))]
+        x = numpy_helper.to_array(values[0])
+        wanted = [numpy_helper.to_array(load(data / f"output_{i}.pb")) for i in range(len(model.graph.output))]
     except Exception as error:  # sequences, optional values and types that numpy does not have
         return f"no tensors: {type(error).__name__}"
-    x = values[0]
     if x.dtype not in (np.float32, np.float16, np.float64, np.uint8) or x.ndim not in (2, 3, 4):
         return f"first input of {x.dtype} and rank {x.ndim}"
     for y in wanted:
         if y.dtype.kind != "f" or y.ndim == 0 or len(y) != len(x):
             return f"output of {y.dtype} {y.shape} for {len(x)} samples"
     for name, value in list(zip(names, values))[1:]:
-        model.graph.initializer.append(numpy_helper.from_array(value, name))
+        value.name = name  # as it is: numpy has no floats of 8 bits
+        model.graph.initializer.append(value)
     del model.graph.input[1:]
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if 0 < opset < 7:  # as the importer's refusal says

@@ -408,7 +408,7 @@ weekly/gpu-kills:
 weekly/gpu-calls:
 	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
 weekly/bench-gpu:
-	@.ci/once bench-gpu bash -euc 'bin/sluice reproduce reef --time 16ms --seeds 1 --vary --out out/weekly; bin/sluice reproduce seeb --time 8s --seeds 1 --vary --out out/weekly'
+	@.ci/once bench-gpu bash -euc 'go test ./host/experiments/disb -run Foretold -timeout 1h -args -disb.whole; bin/sluice reproduce reef --time 16ms --seeds 1 --vary --out out/weekly; bin/sluice reproduce seeb --time 8s --seeds 1 --vary --out out/weekly'
 weekly/strait-long:
 	@.ci/once strait-long bash -euc '$(call strait-tests,100000,1000); bin/sluice reproduce strait --vary --time 700ms --seeds 1,2,3 --out out/weekly; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/weekly/compose'
 weekly/jellyfish-long:

@@ -37,7 +37,7 @@ func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
 	}
 	return calls, map[string][]string{
 		"first": {
-			"golden tiny exits that differ", "golden random networks exits that differ", "costs launch", "costs partition", "copies 16777216 up alone", "copies 4096 down beside",
+			"golden tiny exits that differ", "golden random networks exits that differ", "costs launch", "costs partition", "copies 16777216 up alone", "copies 4096 down beside", "copies 16777216 down two beside",
 			"kills killed restored bit for bit", "partitions size=1 SMs in none", "slowdown together=2 error of learnt",
 		},
 		"kills": {

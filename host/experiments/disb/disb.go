@@ -3,8 +3,8 @@
 // it runs stand-ins (StandIn): the catalogue's networks kernel by kernel, with the same sizes of tensors and windows, as
 // layers of the device's own kernels with random weights.
 //
-// The simulated GPU has run the same stand-ins under the same workloads. Its results were recorded before any GPU was
-// measured (foretold.csv), and are printed beside the measurements.
+// The simulated GPU has run the same stand-ins under the same workloads. Its results (foretold.csv) are printed beside the
+// measurements; those of A to C were recorded before any GPU was measured, of D and E later.
 package disb
 
 import (

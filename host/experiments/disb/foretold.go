@@ -23,13 +23,12 @@ var ErrForetold = errors.New("foretold.csv")
 // Conditions of the predictions.
 const foretoldSeed = 1
 
-// asked are the workloads and the length of a run for each shrink. At full size only those are included that a test can
-// repeat in reasonable time.
+// asked are the workloads and the length of a run for each shrink.
 var asked = []struct {
 	shrink    int
 	ns        int64
 	workloads []string
-}{{1, 10e6, []string{"A", "B", "C"}}, {32, 1e6, []string{"A", "B", "C"}}}
+}{{1, 10e6, []string{"A", "B", "C", "D", "E"}}, {32, 1e6, []string{"A", "B", "C", "D", "E"}}}
 
 var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "seed", "label"}
 

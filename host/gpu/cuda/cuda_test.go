@@ -828,6 +828,42 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
+// Of two streams' copies each way has two in each stream, all with the driver between the event before and those behind.
+func TestTwoCopies(t *testing.T) {
+	r := start(t, cuda.Config{})
+	const n, bytes = 3, 4096
+	r.h.Log(1)
+	c, err := r.d.TwoCopies(bytes, n)
+	calls := r.h.Calls()
+	r.h.Log(0)
+	if err != nil || len(c.Up) != n || len(c.Down) != n || slices.Min(append(c.Up, c.Down...)) <= 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	var between []string // copies until an event is recorded
+	copies := ""
+	for _, call := range calls {
+		switch name, size, _ := strings.Cut(call, "("); {
+		case size != fmt.Sprint(bytes, ")") && name != "cuEventRecord":
+		case name == "cuMemcpyHtoDAsync_v2":
+			copies += "u"
+		case name == "cuMemcpyDtoHAsync_v2":
+			copies += "d"
+		case name == "cuEventRecord":
+			between = append(between, copies)
+			copies = ""
+		}
+	}
+	want := slices.Repeat([]string{"", "uuuu", "", "", "dddd", ""}, n)
+	if len(between) < len(want) || !slices.Equal(between[len(between)-len(want):], want) {
+		t.Errorf("copies until an event: %q, expected %q", between, want)
+	}
+	for _, bad := range [][2]int{{0, 1}, {1<<30 + 1, 1}, {1, 0}} {
+		if _, err := r.d.TwoCopies(bad[0], bad[1]); !errors.Is(err, device.ErrRequest) {
+			t.Errorf("%d copies of %d bytes: %v", bad[1], bad[0], err)
+		}
+	}
+}
+
 // A pace is of launches that are all with the driver before the first begins, and of one of them.
 func TestPace(t *testing.T) {
 	const look = 200 * time.Microsecond // that a block takes for it: no kernel is shorter, and what stands in its way is no longer

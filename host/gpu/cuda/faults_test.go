@@ -238,6 +238,7 @@ func (r *told) steps() (step string, err error) {
 			return err
 		}},
 		{"copies", func() error { _, err := r.d.Copies(4096, 1, true); return err }},
+		{"two copies", func() error { _, err := r.d.TwoCopies(4096, 1); return err }},
 		{"reset", func() error { _, err := r.do(device.Work{Kind: device.Reset}); return err }},
 		{"again", func() error { return r.run(1, device.UnitRange(1, 2), false) }},
 		{"unload", func() error {

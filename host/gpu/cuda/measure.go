@@ -400,6 +400,101 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	return c, nil
 }
 
+// eachStream is how many copies a stream of TwoCopies has in a row, so that little of a run is of one stream alone.
+const eachStream = 2
+
+// TwoCopies is Copies beside a kernel with two streams that copy at the same time, one way and then the other. A run
+// is the time until both have ended, by the number of copies.
+func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
+	err = d.ask(func(l *launcher) error {
+		c, err = l.timeTwo(bytes, n)
+		return err
+	})
+	return c, err
+}
+
+func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
+	c.Bytes = bytes
+	if bytes < 1 || bytes > 1<<30 || n < 1 {
+		return c, refuse("%d copies of %d bytes", n, bytes)
+	}
+	other, err := l.lane(laneKey{})
+	if err != nil {
+		return c, err
+	}
+	note := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	defer func() { l.giveBack(other) }()
+	streams := [2]driver.Stream{l.copies, other.stream}
+	var to [2]driver.Ptr
+	var host [2][]byte
+	var at [3]driver.Event // when both begin, when each has ended
+	defer func() {
+		for _, e := range at {
+			if e != 0 {
+				note(l.lib.FreeEvent(e))
+			}
+		}
+	}()
+	for i := range at {
+		if at[i], err = l.lib.NewEvent(true); err != nil {
+			return c, err
+		}
+	}
+	for i, s := range streams {
+		var free func() error
+		if to[i], host[i], free, err = l.scratch(bytes, s); err != nil {
+			return c, err
+		}
+		defer func() { note(free()) }()
+	}
+	quiet, err := l.contend()
+	if err != nil {
+		return c, err
+	}
+	defer func() { note(quiet()) }()
+	for range n {
+		for way, runs := range []*[]int64{&c.Up, &c.Down} {
+			if err := l.lib.Record(at[0], streams[0]); err != nil {
+				return c, err
+			}
+			for range eachStream {
+				for i, s := range streams {
+					if way == 0 {
+						err = l.lib.CopyIn(to[i], host[i], s)
+					} else {
+						err = l.lib.CopyOut(host[i], to[i], s)
+					}
+					if err != nil {
+						return c, err
+					}
+				}
+			}
+			for i, s := range streams {
+				if err := l.lib.Record(at[1+i], s); err != nil {
+					return c, err
+				}
+			}
+			longest := float32(0)
+			for i, s := range streams {
+				if err := l.lib.Wait(s); err != nil {
+					return c, err
+				}
+				ms, err := l.lib.Elapsed(at[0], at[1+i])
+				if err != nil {
+					return c, err
+				}
+				longest = max(longest, ms)
+			}
+			*runs = append(*runs, int64(float64(longest)*1e6/float64(eachStream*len(streams))))
+		}
+	}
+	return c, nil
+}
+
 const (
 	streamBytes = 256 << 20 // memory that contend's kernel reads: several times the L2
 	streamNs    = 5e9       // after which it ends by itself

@@ -678,33 +678,34 @@ func (b *bench) costs(ctx context.Context) error {
 	return nil
 }
 
-// copies times copies of several sizes, alone and beside kernels on all SMs.
+// copies times copies of several sizes, alone and beside kernels on all SMs, and large ones of two streams beside those.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
-		for _, bytes := range []int{1 << 12, 1 << 16, 1 << 20, 1 << 24} {
-			for _, beside := range []bool{false, true} {
-				var up, down []int64
-				var broken error
-				for enough := b.enough(2 * 4); !enough(len(up)) && broken == nil; {
-					var c cuda.Copied
-					if broken = ctx.Err(); broken != nil {
-						break
-					}
-					c, broken = r.d.Copies(bytes, min(few, b.N-len(up)), beside)
-					up, down = append(up, c.Up...), append(down, c.Down...)
+		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}
+		take := func(bytes int, how string, copies func(n int) (cuda.Copied, error)) error {
+			var up, down []int64
+			var broken error
+			for enough := b.enough(2*len(sizes) + 1); !enough(len(up)) && broken == nil; {
+				var c cuda.Copied
+				if broken = ctx.Err(); broken != nil {
+					break
 				}
-				how := "alone"
-				if beside {
-					how = "beside"
-				}
-				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", up...)
-				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", down...)
-				if broken != nil {
-					return broken
+				c, broken = copies(min(few, b.N-len(up)))
+				up, down = append(up, c.Up...), append(down, c.Down...)
+			}
+			b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", up...)
+			b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", down...)
+			return broken
+		}
+		for _, bytes := range sizes {
+			for _, how := range []string{"alone", "beside"} {
+				if err := take(bytes, how, func(n int) (cuda.Copied, error) { return r.d.Copies(bytes, n, how == "beside") }); err != nil {
+					return err
 				}
 			}
 		}
-		return nil
+		const large = 1 << 24
+		return take(large, "two beside", func(n int) (cuda.Copied, error) { return r.d.TwoCopies(large, n) })
 	})
 }
 

@@ -221,6 +221,12 @@ int enter(const char *name, const std::string &args = "") {
     if (p_->sticky) return p_->sticky;                 \
   }
 
+// drop_if is C++20's erase_if: that standard's headers are half of what compiling this takes.
+template <class M, class F>
+void drop_if(M &all, F gone) {
+  for (auto i = all.begin(); i != all.end();) i = gone(*i) ? all.erase(i) : std::next(i);
+}
+
 template <class T>
 bool known(std::set<T *> &all, T *x) {
   std::lock_guard<std::mutex> l(mu);
@@ -619,11 +625,11 @@ static void reset_all(int dev) {
       else
         ++i;
   };
-  std::erase_if(functions, [&](auto &f) { return f.first.first->of == of; });
+  drop_if(functions, [&](auto &f) { return f.first.first->of == of; });
   for (Green *g : greens) p.retained -= g->of == of;
   drop(events), drop(modules), drop(greens);
   for (Blocks *m : {&device_memory, &host_memory}) // pinned pages are the context's too
-    std::erase_if(*m, [&](auto &x) {
+    drop_if(*m, [&](auto &x) {
       if (x.second.of != of) return false;
       free((void *)x.first);
       return true;
@@ -907,7 +913,7 @@ static int load(const char *call, Module **m, const char *image, int limit, u64 
 // unload forgets them. Under mu.
 static void unload(Module *m) {
   modules.erase(m);
-  std::erase_if(functions, [&](auto &f) { return f.first.first == m; });
+  drop_if(functions, [&](auto &f) { return f.first.first == m; });
   delete m;
 }
 // get finds a kernel: it must be in the PTX, or the object, and in the host's build.

@@ -11,15 +11,12 @@
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
 // later than it should; threads: a kernel's blocks run on two threads, of which one stops both. A kill is
 // one that a block has left by.
+//
+// It is compiled five times in a test run, so it does without the library's larger headers.
 #include <pthread.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <random>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "entries_cpu.hpp"
@@ -101,15 +98,19 @@ struct Run {
 // both. What is counted for that orders nothing between them, so that a sanitizer sees the kernels' own order alone.
 struct Pair {
   pthread_barrier_t both, ends; // which sleep at once: atomics' wait gives the processor away again and again first
-  std::atomic<long> looks{0}, stop_at{-1};
+  long looks = 0, stop_at = -1; // by relaxed atomics alone
   std::vector<Layer> todo;
   const std::vector<int32_t> *entries = nullptr;
   unsigned *epoch = nullptr;
-  std::thread a, b;
+  pthread_t threads[2];
 
   Pair() {
     pthread_barrier_init(&both, nullptr, 2), pthread_barrier_init(&ends, nullptr, 3);
-    a = std::thread{[this] { serve(0); }}, b = std::thread{[this] { serve(1); }};
+    const auto begin = [](pthread_t *t, void *(*f)(void *), void *of) {
+      if (pthread_create(t, nullptr, f, of)) fprintf(stderr, "no thread\n"), exit(2);
+    };
+    begin(&threads[0], [](void *p) -> void * { return ((Pair *)p)->serve(0), nullptr; }, this);
+    begin(&threads[1], [](void *p) -> void * { return ((Pair *)p)->serve(1), nullptr; }, this);
   }
 
   struct At {
@@ -118,10 +119,10 @@ struct Pair {
   };
   static void look(void *of) {
     const auto [pair, l] = *(At *)of;
-    const long n = pair->looks.fetch_add(1, std::memory_order_relaxed);
-    long at = pair->stop_at.load(std::memory_order_relaxed);
+    const long n = __atomic_fetch_add(&pair->looks, 1, __ATOMIC_RELAXED);
+    long at = __atomic_load_n(&pair->stop_at, __ATOMIC_RELAXED);
     if (at < 0 || n < at || (*pair->entries)[l->index] < 0) return;
-    if (pair->stop_at.compare_exchange_strong(at, -1, std::memory_order_relaxed)) __atomic_store_n(pair->epoch, l->epoch + 1, __ATOMIC_RELEASE);
+    if (__atomic_compare_exchange_n(&pair->stop_at, &at, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) __atomic_store_n(pair->epoch, l->epoch + 1, __ATOMIC_RELEASE);
   }
 
   void serve(u32 me) {
@@ -141,37 +142,46 @@ struct Pair {
     todo = std::move(all), entries = &back, epoch = at, looks = 0, stop_at = stop;
     pthread_barrier_wait(&ends), pthread_barrier_wait(&ends);
   }
-  ~Pair() { todo.clear(), pthread_barrier_wait(&ends), a.join(), b.join(); }
+  ~Pair() {
+    todo.clear(), pthread_barrier_wait(&ends);
+    for (pthread_t t : threads) pthread_join(t, nullptr);
+  }
 };
+
+// draw is splitmix64's next number.
+static u64 draw(u64 &state) {
+  u64 z = state += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u, z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
 
 int main(int argc, char **argv) {
   if (argc != 5) fprintf(stderr, "usage: kills FILE SEED KILLS MODE\n"), exit(2);
   std::vector<Program> all = load(argv[1]);
-  std::mt19937_64 rng(strtoull(argv[2], nullptr, 10));
+  u64 rng = strtoull(argv[2], nullptr, 10);
   const long want = atol(argv[3]);
-  const std::string mode = argv[4];
+  const auto mode = [&](const char *name) { return !strcmp(argv[4], name); };
   long kills = 0, unseen = 0, trials = 0, differ = 0, back = 0, looks = 0, lost = 0;
   std::vector<std::vector<char>> good;
   std::vector<long> total;
-  std::unique_ptr<Pair> pair;
-  if (mode == "threads") pair = std::make_unique<Pair>();
+  Pair *pair = mode("threads") ? new Pair : nullptr;
   for (const Program &p : all) {
     Run r(p);
     for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1, 1);
     good.push_back(r.slot), total.push_back(r.looks), looks += r.looks;
   }
   while (kills < want && trials < 10 * want) { // without a kill it ends too
-    size_t which = rng() % all.size();
+    size_t which = draw(rng) % all.size();
     const Program &p = all[which];
     Run r(p);
     trials++;
     size_t at = 0, n = p.layers.size();
     long here = 0;      // kills of this run, which count once its memory has been compared
     bool lost_it = false;
-    for (int left = (int)(1 + rng() % 4); at < n;) {
+    for (int left = (int)(1 + draw(rng) % 4); at < n;) {
       u32 epoch = r.control.epoch;
       r.control.stopped = ~0u;
-      r.looks = 0, r.stop_at = left-- > 0 ? (long)(rng() % (u64)total[which]) : -1;
+      r.looks = 0, r.stop_at = left-- > 0 ? (long)(draw(rng) % (u64)total[which]) : -1;
       size_t i = at, queued = 0;
       if (pair) {
         std::vector<Layer> rest;
@@ -182,7 +192,7 @@ int main(int argc, char **argv) {
       for (; i < n && (r.control.epoch == epoch || queued < DEPTH_OF_QUEUE); i++) {
         queued = r.control.epoch == epoch ? 0 : queued + 1;
         r.kernel(i, epoch);
-        if (mode == "boolean" && r.control.epoch != epoch) {
+        if (mode("boolean") && r.control.epoch != epoch) {
           // taken back: those behind it run
           __atomic_store_n(&r.control.epoch, epoch, __ATOMIC_RELEASE);
           r.stop_at = -1;
@@ -206,7 +216,7 @@ int main(int argc, char **argv) {
       }
       at = (size_t)p.entries[s];
       if (at < s) back++;
-      if (mode == "short" && at < s) at++;
+      if (mode("short") && at < s) at++;
     }
     if (lost_it) {
       lost += here;
@@ -221,5 +231,6 @@ int main(int argc, char **argv) {
   printf("%016lx ", (unsigned long)sum);
   printf("%ld kills in %ld runs of %zu programs of %ld looks, %ld that no block saw, %ld went back over whole kernels, %ld not counted: %ld differ\n", kills, trials,
          all.size(), looks, unseen, back, lost, differ);
+  delete pair;
   return 0;
 }

@@ -34,6 +34,7 @@ func TestFolderOrder(t *testing.T) {
 		{"an empty folder", []string{"ant", "bee-", "cat"}, 3, map[string]int{"ant": 0, "cat": 2}, ""},
 		{"hidden folders", []string{"ant", ".cache", "cat", "__MACOSX"}, 2, map[string]int{"ant": 0, "cat": 1}, ""},
 		{"signs", []string{"-1", "+1"}, 2, map[string]int{"+1": 0, "-1": 1}, ""},
+		{"a picture beside them", []string{"ant", "cat", ""}, 2, nil, "its 2 folders are not taken for classes, as 1.png lies beside them"},
 		{"too few", count(0, 9), 10, nil, "its folders are not taken for classes: 9 folders of classes for the 10 of the network"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestFolderOrder(t *testing.T) {
 				if f == "-1" {
 					name, empty = f, false
 				}
-				if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+				if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 					t.Fatal(err)
 				}
 				if !empty {

@@ -34,6 +34,8 @@ func (s *Set) label(path string, folder bool, o Options) error {
 			}
 		} else if beside := labelsBeside(path); !folder && beside != "" {
 			how = beside
+		} else if folder && len(s.dirs) > 1 {
+			s.noteStray(path)
 		}
 	}
 	switch {
@@ -66,6 +68,15 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	}
 	s.Labels = labels
 	return nil
+}
+
+// noteStray adds a note if there are folders like classes, but pictures beside them.
+func (s *Set) noteStray(dir string) {
+	stray := slices.IndexFunc(s.names, func(path string) bool { return folderOf(dir, path) == "" })
+	if stray < 0 || !slices.ContainsFunc(s.names, func(path string) bool { return folderOf(dir, path) != "" }) {
+		return
+	}
+	s.note("labels", fmt.Sprintf("%s: its %d folders are not taken for classes, as %s lies beside them", dir, len(s.dirs), filepath.Base(s.names[stray])))
 }
 
 // folderOf returns the first folder below dir on the path of an image; "" if the image is directly in dir.

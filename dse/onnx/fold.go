@@ -468,7 +468,8 @@ func logic(of func(a, b int64) int64) func(*call) error {
 	}
 }
 
-// operands gives both operands, of one type, of an operator without attributes; the only one of a Not twice.
+// operands gives both operands, of one type, of an operator without attributes; the only one of a Not twice. Values that a
+// seed will draw count as zeros.
 func (c *call) operands() (x, y *numbers, err error) {
 	n := 2
 	if opName(c.node) == "Not" {
@@ -483,7 +484,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	if y, err = c.operand(n - 1); err != nil {
 		return
 	}
-	if x.kind != y.kind || x.absent || y.absent {
+	if x.kind != y.kind {
 		err = fmt.Errorf("tensors %q: %w: %d and %d, expected values of one type", c.node.GetInput(), ErrType, x.kind, y.kind)
 	}
 	return

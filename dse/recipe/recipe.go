@@ -328,6 +328,8 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 			}
 		case x.Activation == "Sigmoid" && n > 1:
 			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
+		case n == 1 && x.Activation == "Softmax":
+			notes = append(notes, fmt.Sprintf("exit %s is a Softmax of one output, which is 1 whatever that is: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on)%s", x.Name, named))
 		case n == 1 && x.Activation == "":
 			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on), of a regression class and confidence mean nothing%s", x.Name, named))
 		}

@@ -304,6 +304,7 @@ func TestNotes(t *testing.T) {
 		{"", 1, nil, "exit e has one output"},
 		{"", 4, nil, ""},
 		{"Softmax", 4, nil, ""},
+		{"Softmax", 1, nil, "exit e is a Softmax of one output, which is 1"},
 		{"Sigmoid", 1, nil, ""}, // the network itself says that it is a yes-or-no question
 		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
 		{"", 1, []int{1, 8, 8}, ""}, // a map, as in a U-Net

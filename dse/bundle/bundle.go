@@ -106,9 +106,9 @@ func (n *Network) Holds(elements []int16) error {
 // Type is that of the elements, int16 or int8, as the design's.
 func (n *Network) Type() string {
 	if n.Step != 0 {
-		return "int8"
+		return configs.TypeInt8
 	}
-	return "int16"
+	return configs.TypeInt16
 }
 
 // Scale says in a few words what an element of the input stands for.

@@ -180,7 +180,7 @@ func (g Geom) WideAverage() bool {
 // AverageWords is the words that an average pool gives out in a cycle.
 func (g Geom) AverageWords(d configs.Design) int {
 	muls := d.PoolMuls()
-	if g.WideAverage() {
+	if g.WideAverage() && !d.Int8() {
 		return muls / 2
 	}
 	return min(muls, d.Drain)

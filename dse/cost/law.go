@@ -59,6 +59,7 @@ package cost
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -80,6 +81,9 @@ const (
 	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
 	depthwiseEnd = 6    // the same of the depthwise unit: three stages of products and sums more
 	postCycles   = 3    // more of the post stage's, where products and curves are built
+	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
+	curveCycles  = 5    // behind that, where curves are built
+	segment      = 4    // DSPs of a segment of int8 (mac_packed)
 	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	PoolGroups   = 64   // channel groups of which the pool and the depthwise unit remember columns
@@ -159,6 +163,23 @@ func CTile(d configs.Design, k K, s int) int {
 func Depth(d configs.Design, k K) int {
 	tp, _ := Tree(d, k)
 	return tp + chainDepth
+}
+
+// toSums is the cycles from a row to its sums in the accumulators: int16's chain ends D_k behind it, the segments of int8
+// run side by side (T0, T1 and T2 of pe_array_int8).
+func toSums(d configs.Design, k K) int {
+	if !d.Int8() {
+		return Depth(d, k)
+	}
+	half := d.TP - d.TP/2
+	t0 := min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4
+	switch k {
+	case K1:
+		return t0 + 2
+	case K2:
+		return t0 + 6
+	}
+	return t0
 }
 
 // Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check). In the
@@ -254,9 +275,16 @@ func readPath(d configs.Design) int64 { return readLatency + dealing(d) }
 
 func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing(*d) + posting(d, g) }
 
-// posting is the stages of post that are built for products and curves: every word of the drain passes them.
+// posting is the stages behind the drain beside post's three: those for products and curves where they are built, and of
+// int8 those of requant, which a pool's words pass too.
 func posting(d *configs.Design, g *Geom) int64 {
-	if (d.Post || d.Int8()) && g.Drained() { // int8's factors: assumed, not built
+	curves := d.Post && g.Drained()
+	switch {
+	case d.Int8() && curves:
+		return codeCycles + curveCycles
+	case d.Int8():
+		return codeCycles
+	case curves:
 		return postCycles
 	}
 	return 0
@@ -283,7 +311,7 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
 	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
 	if g.GEMM() {
-		w.Drain = drainDelay + int64(Depth(d, k))
+		w.Drain = drainDelay + int64(toSums(d, k))
 	}
 	return w
 }

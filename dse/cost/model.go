@@ -23,6 +23,7 @@ type model struct {
 	tc          int   // channels of a C tile
 	passes      int64 // of an item
 	depth       int64
+	toSums      int64
 	in          run      // a row of the input
 	full, rest  channels // a C tile, and the last one where that has fewer channels
 	ring        int64    // bytes of the weights ring
@@ -101,7 +102,7 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 	}
 	m.tc = CTile(d, m.k, m.groups)
 	m.passes = int64(Passes(d, g, m.k))
-	m.depth = int64(Depth(d, m.k))
+	m.depth, m.toSums = int64(Depth(d, m.k)), int64(toSums(d, m.k))
 	m.full = m.channels(min(m.tc, g.OutC))
 	m.rest = m.full
 	if n := g.OutC % m.tc; n != 0 && g.OutC > m.tc {
@@ -194,6 +195,9 @@ func (m *model) channels(n int) channels {
 // wide beat a cycle.
 func Load(d configs.Design, k K, s, nch int) int64 {
 	tp, _ := Tree(d, k)
+	if d.Int8() { // a pair of channels is to weight_feed what a channel is in int16
+		nch = ceil(nch, 2)
+	}
 	vectors, at := nch, d.WLoad
 	switch k {
 	case K2:
@@ -203,9 +207,6 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	}
 	if s == 2 {
 		at /= 2
-	}
-	if d.Int8() {
-		nch = ceil(nch, 2)
 	}
 	// While the swap runs down, no more than the gearbox in front of the array is filled.
 	words, _ := Tree(d, k)

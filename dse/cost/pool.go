@@ -50,7 +50,7 @@ func (m *model) unitEnd() int64 {
 func (m *model) pool(rows int64, result traffic, begin int64) {
 	g := &m.g
 	words := m.d.Drain
-	if g.Op == abi.OpAvgPool {
+	if g.Op == abi.OpAvgPool || m.d.Int8() && !g.Drained() { // of int8 maxima take factors too
 		words = g.AverageWords(m.d)
 	}
 	row, first, out := m.poolRow(words)
@@ -76,6 +76,10 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	}
 	// the last row leaves while it is made, but for its last burst
 	tail := m.time(result)
-	tail = max(tail-row, min(tail, m.time(traffic{written: m.stripe, writes: 1})))
+	burst := min(tail, m.time(traffic{written: m.stripe, writes: 1}))
+	if m.d.Int8() { // its few lanes give a burst no faster than a port takes it
+		burst = max(0, burst-min(m.stripe, result.written)/int64(words))
+	}
+	tail = max(tail-row, burst)
 	m.drained[1] = at + out + m.unitEnd() + tail
 }

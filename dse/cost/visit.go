@@ -131,9 +131,9 @@ func (m *model) follow(v *visit, in traffic) {
 	}
 	if v.bytes > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 		own := in
-		in.add(m.last[0].after(m.again - drainDelay - m.depth))
+		in.add(m.last[0].after(m.again - drainDelay - m.toSums))
 		turn := m.before + m.again + m.time(in)
-		if behind := turn - m.end - drainDelay - m.depth; behind > 0 {
+		if behind := turn - m.end - drainDelay - m.toSums; behind > 0 {
 			turn += min(behind, m.time(late))
 		}
 		if m.last[1].starves { // no row comes while it drains, nor while the item before does
@@ -323,6 +323,6 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		}
 	}
 	last := m.end - each + rows // the next pass may wait longer, for its weights or the chain
-	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
+	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.toSums, m.drained[1])+drain
 	m.drains[0], m.drains[1] = m.drains[1], i.late
 }

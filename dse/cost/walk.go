@@ -70,7 +70,7 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 		t.read += n
 	}
 	if g.GEMM() {
-		s.tail += drainDelay + m.depth
+		s.tail += drainDelay + m.toSums
 	}
 	if g.Drained() {
 		if s.taken = m.latency + takenDRAM; out {

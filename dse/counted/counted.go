@@ -93,6 +93,9 @@ func (l *Layer) off(share float64) bool {
 // Beyond tells whether the law is off by more than is meant.
 func (l *Layer) Beyond() bool { return l.off(WorstShare) }
 
+// Int8 tells whether it was counted on an NPU of int8.
+func (l *Layer) Int8() bool { return l.Chain[0].Geom.Int8 }
+
 // Random tells whether the layer is of no network.
 func (l *Layer) Random() bool { return strings.HasPrefix(l.Network, "random ") }
 
@@ -159,7 +162,7 @@ func Sort(all []Layer) {
 
 // File is what `dse validate --out` writes, as far as it is read again.
 type File struct {
-	RTL    string  `json:"rtl"` // Sources of what counted
+	RTL    string  `json:"rtl"` // Sources of what counted, of int8 where that counted
 	Seed   uint64  `json:"seed"`
 	Layers []Layer `json:"layers"`
 }
@@ -217,10 +220,24 @@ func check(d configs.Design, chain []Step, batch int) error {
 //go:embed bands.json
 var bands []byte
 
-// stored is what bands.json holds: the bands of layers of networks and of random ones, and those of starts.
-type stored struct {
+// Bands are those of a type: of layers of networks and of random ones, and those of starts.
+type Bands struct {
 	Layers [2]Band     `json:"layers"`
 	Starts []StartBand `json:"starts"`
+}
+
+// stored is what bands.json holds: of int16 and of int8.
+type stored struct {
+	Bands
+	Int8 Bands `json:"int8"`
+}
+
+// of are those of a type.
+func (s *stored) of(eight bool) *Bands {
+	if eight {
+		return &s.Int8
+	}
+	return &s.Bands
 }
 
 var read = sync.OnceValues(func() (s stored, err error) {
@@ -241,16 +258,29 @@ func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 1
 // Kind is layers that have a band of their own.
 type Kind struct {
 	What   string
+	Int8   bool
 	Band   Band
 	Layers []Layer
 }
 
-// Kinds splits layers into those of networks and random ones, with the bands of each.
-func Kinds(all []Layer) ([2]Kind, error) {
+// Kinds splits layers into those of networks and random ones, of int16 and of int8, with the bands of each.
+func Kinds(all []Layer) ([4]Kind, error) {
 	b, err := read()
-	k := [2]Kind{{What: "layers of networks", Band: b.Layers[0]}, {What: "random layers", Band: b.Layers[1]}}
-	for i, some := range split(all) {
-		k[i].Layers = some
+	k := [4]Kind{
+		{What: "layers of networks", Band: b.Layers[0]},
+		{What: "random layers", Band: b.Layers[1]},
+		{What: "layers of networks in int8", Band: b.Int8.Layers[0], Int8: true},
+		{What: "random layers in int8", Band: b.Int8.Layers[1], Int8: true},
+	}
+	for _, l := range all {
+		i := 0
+		if l.Random() {
+			i++
+		}
+		if l.Int8() {
+			i += 2
+		}
+		k[i].Layers = append(k[i].Layers, l)
 	}
 	return k, err
 }
@@ -261,29 +291,31 @@ func (k *Kind) Inside() bool {
 	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
 }
 
-func split(all []Layer) (kinds [2][]Layer) {
-	for _, l := range all {
-		i := 0
-		if l.Random() {
-			i = 1
-		}
-		kinds[i] = append(kinds[i], l)
-	}
-	return kinds
-}
-
 // Sources is a hash of what decides about cycles: the RTL that npu_top is made of, comments and spacing aside,
-// and the model of the DRAM, of the repository at root.
-func Sources(root string) (string, error) {
+// and the model of the DRAM, of the repository at root; of int8 also what its RTL has in other places or changes.
+func Sources(root string, eight bool) (string, error) {
 	rtl, err := syn.SourcesIn(root, "npu_top")
 	if err != nil {
 		return "", err
 	}
-	dram, err := os.ReadFile(filepath.Join(root, "sim", "dram.hpp"))
-	if err != nil {
-		return "", err
+	files := []string{filepath.Join(root, "sim", "dram.hpp")}
+	if eight {
+		for _, name := range []string{"*.sv", "npu.patch"} { // hw/rtl/int8/files.sh puts them together
+			more, err := filepath.Glob(filepath.Join(root, "hw", "rtl", "int8", name))
+			if err != nil {
+				return "", err
+			}
+			files = append(files, more...)
+		}
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s", rtl, dram)
+	fmt.Fprintln(h, rtl)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		h.Write(text)
+	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -25,7 +25,7 @@ func TestBands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, most := range []Band{{Mean: 0.0113, Worst: 0.0622}, {Mean: 0.0193, Worst: 0.202}} {
+	for i, most := range []Band{{Mean: 0.0113, Worst: 0.0622}, {Mean: 0.0193, Worst: 0.202}, {Mean: 0.0111, Worst: 0.0694}, {Mean: 0.0261, Worst: 0.14}} {
 		k := &kinds[i]
 		got := fmt.Sprintf("%s: mean %.2f %%, worst %.2f %%, here stand %.2f and %.2f",
 			k.What, 100*k.Band.Mean, 100*k.Band.Worst, 100*most.Mean, 100*most.Worst)
@@ -40,10 +40,16 @@ func TestBands(t *testing.T) {
 
 var update = flag.Bool("update", false, "write bands.json")
 
-// held is the stored sample.
-func held(t testing.TB) string {
+// typed are the files of a type, and whether it is int8.
+var typed = []struct {
+	held, networks string
+	int8           bool
+}{{"held.json", "networks.json", false}, {"held-int8.json", "networks-int8.json", true}}
+
+// held is a stored sample.
+func held(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("held.json")
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,11 +58,14 @@ func held(t testing.TB) string {
 
 // The stored bands are those of the stored layers, by the law as it is.
 func TestBandsAreTheLayers(t *testing.T) {
-	f, err := Read(strings.NewReader(held(t)))
-	if err != nil {
-		t.Fatal(err)
+	var want stored
+	for _, x := range typed {
+		f, err := Read(strings.NewReader(held(t, x.held)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*want.of(x.int8) = Bands{Layers: bandsOf(f.Layers), Starts: BandsOf(starts(t, x.int8))}
 	}
-	want := stored{Layers: bandsOf(f.Layers), Starts: BandsOf(starts(t))}
 	if *update {
 		text, err := json.MarshalIndent(want, "", "  ")
 		if err != nil || os.WriteFile("bands.json", append(text, '\n'), 0o644) != nil {
@@ -73,10 +82,14 @@ func TestBandsAreTheLayers(t *testing.T) {
 	}
 }
 
-// starts are the stored ones.
-func starts(t testing.TB) []Layer {
+// starts are the stored ones of a type.
+func starts(t testing.TB, eight bool) []Layer {
 	t.Helper()
-	text, err := os.ReadFile("networks.json")
+	name := typed[0].networks
+	if eight {
+		name = typed[1].networks
+	}
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +97,20 @@ func starts(t testing.TB) []Layer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Sources("../..")
+	isOfHere(t, name, rtl, eight)
+	return all
+}
+
+// isOfHere fails where a file was counted on other RTL than is here.
+func isOfHere(t testing.TB, name, rtl string, eight bool) {
+	t.Helper()
+	want, err := Sources("../..", eight)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rtl != want && sameCycles[rtl] != want {
-		t.Errorf("networks.json was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", rtl, want)
+		t.Errorf("%s was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", name, rtl, want)
 	}
-	return all
 }
 
 // sameCycles leads from RTL on which was counted to RTL that has its cycles. The depthwise unit and the post stage came behind
@@ -107,11 +126,18 @@ var sameCycles = map[string]string{
 // makes it better lowers these. The small chains were half of what is counted before a layer waited for its descriptor.
 func TestNetworks(t *testing.T) {
 	by := map[string][]Layer{}
-	for _, l := range starts(t) {
-		by[l.Network] = append(by[l.Network], l)
+	for _, x := range typed {
+		for _, l := range starts(t, x.int8) {
+			name := l.Network
+			if x.int8 {
+				name += " in int8"
+			}
+			by[name] = append(by[name], l)
+		}
 	}
 	most := map[string]Band{
 		"fashion": {0.0166, 0.082}, "tiny": {0.0195, 0.071}, "resnet50 at 32": {0.0049, 0.0194}, "mobilenetv2 at 32": {0.0086, 0.0452},
+		"fashion in int8": {0.01, 0.0345}, "tiny in int8": {0.0203, 0.0548},
 		"chain k1c8h1n12": {0.0133, 0}, "chain mlp16x6": {0.0091, 0}, "chain ds16h4": {0.0078, 0}, "chain k3c8h8n12": {0.0075, 0.0147},
 	}
 	for name, all := range by {
@@ -142,7 +168,7 @@ func TestOf(t *testing.T) {
 	}
 	d.DRAM.BytesPerCycle = 8
 	var here []Layer
-	all := starts(t)
+	all := starts(t, false)
 	for _, l := range all {
 		if l.Config == "zc706" && l.Bandwidth == 8 && l.Network == "fashion" {
 			here = append(here, l)
@@ -170,28 +196,30 @@ func TestOf(t *testing.T) {
 
 // The stored counters are of the RTL as it is here.
 func TestSources(t *testing.T) {
-	f, err := Read(strings.NewReader(held(t)))
-	if err != nil {
-		t.Fatal(err)
+	for _, x := range typed {
+		f, err := Read(strings.NewReader(held(t, x.held)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isOfHere(t, x.held, f.RTL, x.int8)
+		for _, l := range f.Layers {
+			if l.Int8() != x.int8 {
+				t.Errorf("%s has a layer of another type, on %s", x.held, l.Config)
+			}
+		}
 	}
-	want, err := Sources("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.RTL != want && sameCycles[f.RTL] != want {
-		t.Errorf("held.json was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", f.RTL, want)
-	}
-	if _, err := Sources(t.TempDir()); err == nil {
+	if _, err := Sources(t.TempDir(), false); err == nil {
 		t.Error("a folder without RTL has sources")
 	}
 }
 
 func TestRead(t *testing.T) {
+	held := held(t, typed[0].held)
 	for _, text := range []string{
 		``, `{}`, `{"layers": [{"config": "run"}]}`,
-		strings.ReplaceAll(held(t), `"config": "run"`, `"config": "none"`),
-		strings.ReplaceAll(held(t), `"TileB": `, `"TileB": -`),
-		strings.ReplaceAll(held(t), `"InH": `, `"InH": -`),
+		strings.ReplaceAll(held, `"config": "run"`, `"config": "none"`),
+		strings.ReplaceAll(held, `"TileB": `, `"TileB": -`),
+		strings.ReplaceAll(held, `"InH": `, `"InH": -`),
 	} {
 		if _, err := Read(strings.NewReader(text)); !errors.Is(err, ErrFile) {
 			t.Errorf("%.40q: %v", text, err)
@@ -200,7 +228,7 @@ func TestRead(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	text := held(f)
+	text := held(f, typed[0].held)
 	i := strings.Index(text, `"layers"`)
 	f.Add(`{` + text[i:i+2000])
 	f.Add(`{"layers": [{"config": "run", "bytes_per_cycle": 8, "batch": 1, "cycles": 5, "chain": [{}]}]}`)
@@ -228,9 +256,11 @@ func TestWorst(t *testing.T) {
 // bandsOf are the bands that layers make, of networks' and of random ones: the largest mean of a configuration at a
 // bandwidth, and the worst layer.
 func bandsOf(all []Layer) (out [2]Band) {
-	for i, some := range split(all) {
-		for _, s := range By(some) {
-			out[i].Mean, out[i].Worst = max(out[i].Mean, s.Mean), max(out[i].Worst, s.Worst)
+	kinds, _ := Kinds(all)
+	for i := range kinds {
+		for _, s := range By(kinds[i].Layers) {
+			k := &out[i%2]
+			k.Mean, k.Worst = max(k.Mean, s.Mean), max(k.Worst, s.Worst)
 		}
 	}
 	return out

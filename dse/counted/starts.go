@@ -119,15 +119,12 @@ type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`
 	Own      bool `json:"own"`
-	Held     bool `json:"held"` // false: nothing of the design's type was counted, and the bands are int16's
 	Networks Band `json:"layers_of_networks"`
 	Random   Band `json:"random_layers"`
 }
 
 func (s Stated) String() string {
 	switch {
-	case !s.Held:
-		return "nothing of int8 was counted, so nobody knows how far it is off"
 	case s.Own:
 		return fmt.Sprintf("nothing of it was counted; random layers are off, on average/at worst, by %v", s.Band)
 	case !s.Counted:
@@ -143,8 +140,9 @@ const latency = 100
 
 // Of returns the band of a network on a design; own is that it is not the zoo's.
 func Of(d configs.Design, network string, own bool) (s Stated, err error) {
-	b, err := read()
-	s.Networks, s.Random, s.Own, s.Held = b.Layers[0], b.Layers[1], own, !d.Int8()
+	all, err := read()
+	b := all.of(d.Int8())
+	s.Networks, s.Random, s.Own = b.Layers[0], b.Layers[1], own
 	if own {
 		s.Band = s.Random
 		return s, err

@@ -37,7 +37,7 @@ func Memories(d configs.Design) []Memory {
 		// pe_array: two halves a PE, two banks a half (acc_half)
 		{accumulators, 4 * d.TC, d.TR / 2, accBits, false},
 		// act_buffer: two halves of NB banks
-		{activations, 2 * nb, d.ABufWords, bankBits(d), false},
+		{activations, banks(d), d.ABufWords, bankBits, false},
 		{weightsRing, 1, d.WRingBeats / lanes, wideBits, false},
 		{"residual beats", 1, resBeats, wideBits, false},
 		{"biases", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 32, false},
@@ -92,8 +92,11 @@ const (
 	maxOut   = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
 )
 
-// bankBits is the width of a bank of the activation buffer: an element.
-func bankBits(d configs.Design) int { return 8 * d.ElemBytes() }
+// bankBits is the width of the activation buffer's memories: an element, of int8 one of each half.
+const bankBits = abi.DataBits
+
+// banks is how many there are.
+func banks(d configs.Design) int { return d.NB() * d.ElemBytes() }
 
 // log2 is the width of an index below n.
 func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
@@ -264,7 +267,7 @@ const folded = 4
 // Folds reports whether the law folds a design's activation buffer on a family: if yosys would map its banks to URAM
 // (see boards.Board.Folds).
 func Folds(family string, d configs.Design) bool {
-	return inURAM(family, d.ABufWords, bankBits(d))
+	return inURAM(family, d.ABufWords, bankBits)
 }
 
 func inURAM(family string, words, width int) bool { return Place(family, words, width).URAM > 0 }

@@ -142,18 +142,18 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 			uram += m.Count * p.URAM
 		}
 	}
-	banks := 2 * d.NB()
+	n := banks(d)
 	for words := most / unit * unit; words >= unit; words -= unit {
-		p := bankOf(b.Family, d, words)
-		if half+banks*p.half() <= 2*b.BRAM36 && uram+banks*p.URAM <= b.URAM {
+		p := bankOf(b.Family, words)
+		if half+n*p.half() <= 2*b.BRAM36 && uram+n*p.URAM <= b.URAM {
 			d.ABufWords = words
 			return d, nil
 		}
 	}
 	d.ABufWords = unit
-	p := bankOf(b.Family, d, unit)
+	p := bankOf(b.Family, unit)
 	return d, fmt.Errorf("%w: the smallest activation buffer, %d banks of %d words, makes %g BRAM36 and %d URAMs; %s has %d and %d",
-		ErrBudget, banks, unit, float64(half+banks*p.half())/2, uram+banks*p.URAM, b.Device, b.BRAM36, b.URAM)
+		ErrBudget, n, unit, float64(half+n*p.half())/2, uram+n*p.URAM, b.Device, b.BRAM36, b.URAM)
 }
 
 // Ring returns the beats of d's weights ring, halved until it fits the board's URAM: yosys maps large memories to
@@ -174,23 +174,13 @@ func Ring(b boards.Board, d configs.Design) int {
 }
 
 // bankOf returns the blocks of one bank of the activation buffer.
-func bankOf(family string, d configs.Design, words int) Blocks {
-	return banksOf[bank{family, bankBits(d)}][words/unit]
-}
+func bankOf(family string, words int) Blocks { return banksOf[family][words/unit] }
 
-// bank is a family and the width of a bank's words.
-type bank struct {
-	family string
-	bits   int
-}
-
-var banksOf = func() map[bank][]Blocks {
-	out := map[bank][]Blocks{}
+var banksOf = func() map[string][]Blocks {
+	out := map[string][]Blocks{}
 	for family := range rams {
-		for _, bits := range []int{8, 16} {
-			for words := 0; words <= maxWords; words += unit {
-				out[bank{family, bits}] = append(out[bank{family, bits}], Memory{activations, 1, words, bits, false}.Place(family))
-			}
+		for words := 0; words <= maxWords; words += unit {
+			out[family] = append(out[family], Memory{activations, 1, words, bankBits, false}.Place(family))
 		}
 	}
 	return out

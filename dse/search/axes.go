@@ -115,7 +115,7 @@ func (a *Axes) check() error {
 		}
 	}
 	for _, v := range a.Type {
-		if v != "int16" && v != configs.TypeInt8 {
+		if v != configs.TypeInt16 && v != configs.TypeInt8 {
 			return fmt.Errorf("%w: the axis of types has %q, must be int16 or int8", ErrGrid, v)
 		}
 	}

@@ -65,8 +65,11 @@ type Design struct {
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
 }
 
-// TypeInt8 is the type of a design whose maps and weights have 8 bits, with two MACs a DSP.
-const TypeInt8 = "int8"
+// Types of a design's maps and weights: of 8 bits, with two MACs a DSP, or of 16 bits, which a design says by no type.
+const (
+	TypeInt8  = "int8"
+	TypeInt16 = "int16"
+)
 
 // Int8 tells a design of that type.
 func (d Design) Int8() bool { return d.Type == TypeInt8 }
@@ -79,13 +82,13 @@ func (d Design) ElemBytes() int {
 	return 2
 }
 
-// Typed is the design with elements of another type, "int16" or "int8", under a name of its own.
+// Typed is the design with elements of another type, TypeInt16 or TypeInt8, under a name of its own.
 func (d Design) Typed(name string) Design {
-	if name == "int16" {
+	if name == TypeInt16 {
 		name = ""
 	}
 	if base := strings.TrimSuffix(d.Name, "-"+TypeInt8); d.Type != name {
-		d.Type, d.Name = name, base+"-"+cmp.Or(name, "int16")
+		d.Type, d.Name = name, base+"-"+cmp.Or(name, TypeInt16)
 	}
 	return d
 }
@@ -223,7 +226,7 @@ func Parse(file string, text []byte) (Design, error) {
 			return Design{}, fmt.Errorf("%s: key %q is missing", file, k.key)
 		}
 	}
-	if d.Type == "int16" {
+	if d.Type == TypeInt16 {
 		d.Type = ""
 	}
 	if err := d.Validate(); err != nil {

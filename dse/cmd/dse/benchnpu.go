@@ -109,7 +109,7 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 		}
 	}
 	for _, name := range c.Config {
-		load := built
+		load := simulated
 		if c.Law {
 			load = configs.Load
 		}
@@ -242,11 +242,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	var drv *npu.Driver // nil: only the law
 	var paper map[int][]published
 	if !c.Law {
-		build := d.Name + "-stub"
-		if c.Full {
-			build = d.Name
-		}
-		if drv, err = open(ctx, d, build, c.Config); err != nil {
+		if drv, err = open(ctx, d, build(d, c.Full), c.Config); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, drv.Close()) }()
@@ -336,13 +332,14 @@ func backbone(b *bundle.Bundle) (spans [][2]int) {
 
 // roofline returns the roofline of the backbone, in cycles.
 func roofline(d configs.Design, b *bundle.Bundle, batch int) (sum int64) {
-	bytes := func(h, w, c int) int64 { return 2 * int64(batch) * int64(h) * int64(w) * int64(c) }
+	elem := int64(d.ElemBytes())
+	bytes := func(h, w, c int) int64 { return elem * int64(batch) * int64(h) * int64(w) * int64(c) }
 	for l := range b.Layers {
 		g := cost.GeomOf(&b.Layers[l])
 		if head(b, l) || !g.Drained() && l > 0 && cost.GeomOf(&b.Layers[l-1]).Drained() {
 			continue // a fused pool
 		}
-		moved := bytes(g.InH, g.InW, g.InC) + 2*int64(g.P())*int64(g.OutC)
+		moved := bytes(g.InH, g.InW, g.InC) + elem*int64(g.P())*int64(g.OutC)
 		out := g
 		if next := l + 1; next < len(b.Layers) && !head(b, next) && !cost.GeomOf(&b.Layers[next]).Drained() {
 			out = cost.GeomOf(&b.Layers[next])

@@ -214,7 +214,7 @@ func (c *checkCmd) cycles(ctx context.Context, e *cli.Env, d configs.Design, doc
 	}
 	for i := range kinds {
 		k := &kinds[i]
-		if len(k.Layers) == 0 && len(all) > 0 {
+		if k.Int8 != d.Int8() || len(k.Layers) == 0 && len(all) > 0 {
 			continue // no network fits, or no random layers were requested
 		}
 		mean := figure{Name: "cycles, mean of " + k.What, Band: k.Band.Mean, How: "simulated", Verdict: unmeasured}

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
@@ -255,8 +256,12 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 		} else {
 			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
 		}
-		if d.Int8() {
-			fmt.Fprintln(e.Stdout, "   of int8, whose cycles are not counted yet: nothing says how far the law is off")
+		if s.d.Refused == "" {
+			band, err := counted.Of(d, c.Network, recipe.Own(c.Network))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(e.Stdout, "   cycles: %v\n", band)
 		}
 		if r := s.d.Resources; r != nil {
 			fmt.Fprintf(e.Stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)

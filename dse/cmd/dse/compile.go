@@ -165,7 +165,7 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if set == nil {
 		return b, doc, nil
 	}
-	q, beside, err := inInt16(r, g, from, d.Typed("int16"))
+	q, beside, err := inInt16(r, g, from, d.Typed(configs.TypeInt16))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type evaluateCmd struct {
@@ -78,7 +79,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	q, b, err := inInt16(r, g, from, d.Typed("int16"))
+	q, b, err := inInt16(r, g, from, d.Typed(configs.TypeInt16))
 	if err != nil {
 		return err
 	}

@@ -90,14 +90,17 @@ func (c *exportCmd) Run(e *cli.Env) error {
 	doc.BoardFile = filepath.Join(c.Out, d.Name+".board.yaml")
 	config := files.Quoted(doc.Config)
 	compile := "bin/dse compile --network NAME --config " + config + " --out NAME.sluice"
-	doc.Commands = []string{
-		"sim/build.sh " + config, "sim/build.sh " + config + " --stub",
+	build := []string{"sim/build.sh " + config, "sim/build.sh " + config + " --stub"}
+	doc.Commands = append(slices.Clone(build),
 		fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family),
 		compile,
-		"bin/dse check " + files.Quoted(filepath.Clean(c.Out)),
-	}
+		"bin/dse check "+files.Quoted(filepath.Clean(c.Out)),
+	)
 	if d.Int8() { // no synthesis takes it, and the check holds nothing of it
 		doc.Commands = []string{compile}
+		if d.Simulated() == nil {
+			doc.Commands = slices.Concat(build, doc.Commands)
+		}
 	}
 	if err := writeConfig(doc.Config, d); err != nil {
 		return err

@@ -50,6 +50,18 @@ func built(config string) (configs.Design, error) {
 	return d, nil
 }
 
+// simulated loads a configuration and refuses one that has no RTL.
+func simulated(config string) (configs.Design, error) {
+	d, err := configs.Load(config)
+	if err != nil {
+		return d, err
+	}
+	if err := d.Simulated(); err != nil {
+		return d, fmt.Errorf("%s: %w", config, err)
+	}
+	return d, nil
+}
+
 // inInt16 is a network in int16, and its bundle.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)

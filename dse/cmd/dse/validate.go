@@ -40,6 +40,7 @@ type validateCmd struct {
 	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones."`
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
+	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
 }
@@ -86,7 +87,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 		all, err = again(c.Again)
 	} else {
 		all, err = c.count(ctx, e)
-		doc.RTL, _ = counted.Sources(".") // empty outside the repository
+		doc.RTL, _ = counted.Sources(".", slices.ContainsFunc(all, func(l counted.Layer) bool { return l.Int8() })) // empty outside the repository
 	}
 	if err != nil {
 		return err
@@ -115,7 +116,6 @@ func (c *validateCmd) Run(e *cli.Env) error {
 // starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
 func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 	var out counted.Starts
-	out.RTL, _ = counted.Sources(".")
 	for d, err := range c.designs() {
 		if err == nil {
 			err = c.startsOn(ctx, e, d, &out)
@@ -124,6 +124,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 			return err
 		}
 	}
+	out.RTL, _ = counted.Sources(".", slices.ContainsFunc(out.Geometries, func(g cost.Geom) bool { return g.Int8 }))
 	text, err := json.Marshal(&out)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*b
 }
 
 func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design, out *counted.Starts) (err error) {
-	drv, err := openStub(ctx, d, c.Config)
+	drv, err := open(ctx, d, build(d, c.Full), c.Config)
 	if err != nil {
 		return err
 	}
@@ -219,6 +220,9 @@ func insideBands(e *cli.Env, all []counted.Layer) error {
 	}
 	for i := range kinds {
 		k := &kinds[i]
+		if len(k.Layers) == 0 {
+			continue
+		}
 		s := counted.Summarise(k.Layers)
 		fmt.Fprintf(e.Stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)\n", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
 		if !k.Inside() {
@@ -247,7 +251,7 @@ func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Laye
 func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	return func(yield func(configs.Design, error) bool) {
 		for _, name := range c.Config {
-			d, err := built(name)
+			d, err := simulated(name)
 			if err != nil {
 				yield(d, err)
 				return
@@ -265,9 +269,12 @@ func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	}
 }
 
-// openStub starts the Verilated NPU without MACs of a configuration.
-func openStub(ctx context.Context, d configs.Design, named []string) (*npu.Driver, error) {
-	return open(ctx, d, d.Name+"-stub", named)
+// build is the Verilated NPU of a design, with its MACs or without.
+func build(d configs.Design, full bool) string {
+	if full {
+		return d.Name
+	}
+	return d.Name + "-stub"
 }
 
 // open starts a build of the Verilated NPU with a memory as the design specifies. named is the value of --config.
@@ -292,7 +299,7 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 
 // design measures layers on one configuration and bandwidth.
 func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) (all []counted.Layer, err error) {
-	drv, err := openStub(ctx, d, c.Config)
+	drv, err := open(ctx, d, build(d, c.Full), c.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ type cudaBenchDoc struct {
 	Moved []string `json:"moved,omitempty"`
 	// Ended lists the parts that were completed. The values of other parts come from the runs that exist.
 	Ended []string `json:"parts_ended"`
-	// Foretold is the simulated GPU's prediction for this GPU, made before any measurement. Published holds REEF's
+	// Foretold is the simulated GPU's prediction for this GPU (package disb says when it was made). Published holds REEF's
 	// values for an MI50, by part and key, if networks have their full size.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
@@ -415,7 +415,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 		if err != nil {
 			return err
 		}
-		docs, wrong = append(docs, doc), errors.Join(wrong, wrongRestores(doc.Restores))
+		docs, wrong = append(docs, doc), errors.Join(wrong, differ(doc.Differ), wrongRestores(doc.Restores))
 	}
 	if c.JSON {
 		return errors.Join(e.Output(docs, "", true), wrong)

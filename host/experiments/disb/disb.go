@@ -4,7 +4,8 @@
 // layers of the device's own kernels with random weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its results (foretold.csv) are printed beside the
-// measurements; those of A to C were recorded before any GPU was measured, of D and E later.
+// measurements. They use costs that an H100 had been measured for (launch, link, kill); the rows reef and reef-dkp of A to C
+// were made anew when an H200 was measured, D and E after D had been measured.
 package disb
 
 import (

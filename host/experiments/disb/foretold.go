@@ -1,4 +1,4 @@
-// Predictions of the simulated GPU, recorded before a GPU was measured.
+// Predictions of the simulated GPU; disb.go says when they were recorded.
 
 package disb
 

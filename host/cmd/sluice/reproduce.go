@@ -48,7 +48,8 @@ type reproduceCmd struct {
 func (*reproduceCmd) Help() string {
 	return `Reproduces the tables and figures of a publication by simulation. Each claim is printed with the published value,
 our mean with its 95 % interval over the seeds, and the verdict: holds (the interval is within the claim's bounds),
-fails (beyond them), undecided (both), ill-posed or not-tried. A claim that does not hold has a cause.
+fails (beyond them), undecided (both), ill-posed or not-tried. A claim that fails has a cause: why ours differs, or
+"unknown"; of the other verdicts the cause says why there is none.
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
@@ -184,11 +185,12 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 		return nil, cli.Coded(runCode(err), err)
 	}
 	doc.Rows, doc.Numbers = r.Statements, r.Rows
-	folder := filepath.Join(c.Out, p.name)
+	folder, files := filepath.Join(c.Out, p.name), "report.html, summary.json"
 	if doc.save != nil {
 		if err := cli.WriteFile(filepath.Join(folder, "predictor.json"), doc.save.Save); err != nil {
 			return nil, err
 		}
+		files += ", predictor.json"
 	}
 	if err := c.page(doc, folder); err != nil {
 		return nil, err
@@ -197,10 +199,11 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 		return doc, err
 	}
 	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "claim\tours\t± 95 %\tpublished\tverdict\tnote\tcause")
 	for i := range doc.Rows {
 		fmt.Fprintln(w, strings.Join(cells(&doc.Rows[i]), "\t"))
 	}
-	fmt.Fprintln(w, frame.Count(doc.Rows))
+	fmt.Fprintf(w, "%s\nwritten to %s: %s\n", frame.Count(doc.Rows), filepath.ToSlash(folder), files)
 	return doc, w.Flush()
 }
 

@@ -1,6 +1,9 @@
 // Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed,
-// and compares. A claim holds if the 95 % interval of our values lies within its bounds. Where a sample has no
-// interval, the sign test at 95 % decides (bySign). The simulations are in the packages of the publications.
+// and compares. A claim holds if the 95 % interval of our values lies within its bounds, and fails if it lies beyond.
+// There are two exceptions: what is exact is judged by its value, and one event refutes "never" (rule none), however wide
+// the interval. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
+// or setting is judged by the one whose mean is the extreme (Lowest, Highest). The simulations are in the packages of
+// the publications.
 package frame
 
 import (
@@ -39,7 +42,7 @@ type Row struct {
 }
 
 // Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer
-// than two values.
+// than two values. Values that differ by rounding alone are equal: the half width is zero.
 func Interval(v []float64) (float64, *float64) {
 	mean, sd := stat.MeanStdDev(v, nil)
 	if len(v) < 2 {
@@ -47,6 +50,9 @@ func Interval(v []float64) (float64, *float64) {
 	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
 	half := t * sd / math.Sqrt(float64(len(v)))
+	if half <= 1e-9*math.Abs(mean) {
+		half = 0
+	}
 	return mean, &half
 }
 
@@ -65,7 +71,7 @@ type Statement struct {
 	Most     *float64 `json:"most"`  // to here
 	Verdict  string   `json:"verdict"`
 	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so it proves nothing
-	Cause    string   `json:"cause"`  // why ours differs, if it does not hold
+	Cause    string   `json:"cause"`  // why ours differs, if it fails; why there is no verdict
 	Evidence string   `json:"evidence,omitempty"`
 	// Changed has the verdicts that differ when an assumed parameter is halved or doubled; with one seed, the side of
 	// the bounds (Side).
@@ -94,21 +100,15 @@ func (c *Claim) Judge(v []float64) *Statement {
 		}
 	}
 	var why string
-	if s.Verdict, why = c.verdict(v, mean, half, from, to); why != "" {
-		s.Cause, s.Evidence = why, ""
-	}
+	s.Verdict, why = c.verdict(v, mean, half, from, to)
 	if count(v, math.IsNaN)+count(v, isInf) == 0 {
 		s.Ours, s.CI95 = &mean, ci
 	}
-	switch {
-	case s.Verdict == Holds:
-		s.Cause, s.Evidence = "", ""
-	case s.Cause == "":
-		// Why a claim fails only the book can say; the other verdicts explain themselves.
-		s.Cause = map[string]string{
-			Undecided: "a bound lies within the interval: the seeds do not decide it",
+	if s.Verdict != Fails { // only what fails differs from the publication; the other verdicts explain themselves
+		s.Cause, s.Evidence = cmp.Or(why, map[string]string{
+			Undecided: "not decided: a bound lies within the interval",
 			OneSeed:   "one seed has no interval",
-		}[s.Verdict]
+		}[s.Verdict]), ""
 	}
 	return s
 }
@@ -124,8 +124,7 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. Where the sample itself allows no verdict, why is the cause,
-// in place of the book's.
+// verdict judges a sample by its mean and its interval. Where the sample itself allows no verdict, why is the cause.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {

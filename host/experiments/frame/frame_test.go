@@ -35,6 +35,7 @@ func TestJudge(t *testing.T) {
 		{[]float64{2, 2, 2, 2, 2}, Undecided, "within the bounds"},
 		{[]float64{2, 2, 2, 2, 2, 2}, Holds, "within the bounds"},
 		{[]float64{9, 9, 9, 9, 9, 9}, Fails, "beyond the bounds"},
+		{[]float64{2, 2, 2, 2, 2 + 1e-15}, Undecided, "within the bounds"}, // equal up to rounding: no interval either
 		{[]float64{9, 9, 9, 9, 9, math.Inf(1)}, Fails, "nothing"},
 		{[]float64{2, 9, 9, 9, 9, math.Inf(1)}, Undecided, "nothing"},
 		{[]float64{0, 9, 9, 9, 9, math.Inf(1)}, Undecided, "nothing"},
@@ -50,13 +51,20 @@ func TestJudge(t *testing.T) {
 		}
 		all = append(all, *s)
 	}
-	// Without a cause in the book the interval is why there is no verdict, and nothing is said of what fails.
+	// The book's cause is about what fails; of what is not decided the interval is the cause.
+	for _, v := range [][]float64{{2, 9}, {9, 9.01, 8.99}} {
+		k := claim(1, 3)
+		if s := k.Judge(v); (s.Cause == "why") != (s.Verdict == Fails) {
+			t.Errorf("%v: %s has the cause %q", v, s.Verdict, s.Cause)
+		}
+	}
+	// Without a cause in the book nothing is said of what fails.
 	for _, c := range []struct {
 		v     []float64
 		cause string
 	}{
 		{[]float64{2}, "one seed has no interval"},
-		{[]float64{2, 9}, "a bound lies within the interval: the seeds do not decide it"},
+		{[]float64{2, 9}, "not decided: a bound lies within the interval"},
 		{[]float64{9, 9.01, 8.99}, ""},
 		{[]float64{2, 2.01, 1.99}, ""},
 		{[]float64{2, 2}, "all 2 seeds give the same, so there is no interval, and the sign test asks for 6"},
@@ -70,7 +78,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%v: %s has the cause %q, expected %q", c.v, s.Verdict, s.Cause, c.cause)
 		}
 	}
-	if got := Count(all); !strings.HasPrefix(got, "2 of 15 statements hold, 3 fail, 8 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
+	if got := Count(all); !strings.HasPrefix(got, "2 of 16 statements hold, 3 fail, 9 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
 		t.Error(got)
 	}
 	k := claim(1, 3)
@@ -233,7 +241,7 @@ causes:
   late: {text: "it is late", evidence: table 2}
 claims:
   - {id: a, source: figure 1, text: a, published: 4, rule: near, exact: true, cause: late}
-  - {id: b/gain, source: figure 2, text: b, published: 3, rule: gain, exact: true}
+  - {id: b/gain, source: figure 2, text: b, published: 1.9, rule: gain, exact: true}
   - {id: c, source: figure 3, text: c, least: 1, long: true}
   - {id: d, source: figure 4, text: d, rule: not-tried, cause: late}
 `
@@ -305,7 +313,9 @@ func TestBook(t *testing.T) {
 		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                                   "bounds of 2 to 1",
 		"claims: [{id: a, source: s, text: t, least: .nan}]":                                         "bounds of NaN",
 		"claims: [{id: a, source: s, text: t, rule: none, published: 1}]":                            "none is of 0",
-		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                         "rule gain",
+		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                         "near of 1.35: none",
+		"claims: [{id: a, source: s, text: t, rule: gain, published: 2}]":                            "gain of 2: none",
+		"claims: [{id: a, source: s, text: t, rule: gain, published: 1.4, published_to: 7.3}]":       "gain of 1.4: none",
 		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                           "a rule with a published number",
 		"claims: [{id: a, text: t, least: 1}]":                                                       "a source and a text",
 		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                                  `no cause "x"`,
@@ -314,7 +324,7 @@ func TestBook(t *testing.T) {
 		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1, cause: x}]":          `no cause "x" with a text and an evidence`,
 		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                    `no claim has the cause "x"`,
 		"claims: [{id: a, source: s, text: t, least: 1}, {id: a, source: s, text: t, least: 1}]":     "claim 2",
-		"claims: [{id: 'a/{}', each: [x, y], source: s, text: t, rule: near, published: [1, 2, 3]}]": "3 values or causes for 2 claims",
+		"claims: [{id: 'a/{}', each: [x, y], source: s, text: t, rule: near, published: [1, 2, 3]}]": "a list of 3 for 2 claims",
 		"claims: [{id: a, each: [x, y], source: s, text: t, least: 1}]":                              "claim 2",
 	} {
 		if _, err := Book([]byte(bad)); !errors.Is(err, ErrBook) || !strings.Contains(err.Error(), want) {
@@ -323,19 +333,19 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// A line for several names is a claim each, with its own published value and cause, or the one of all.
+// A line for several names is a claim each, with its own published value, rule, mark and cause, or the one of all.
 func TestEach(t *testing.T) {
 	got, err := Book([]byte(`
 causes: {w: {text: why, evidence: there}}
-claims: [{id: "a/{}/b", each: [x/1, y/2], on: "{}", source: s, text: "of {}", rule: at least, published: [1, 2], cause: [w, ""]}, {id: c, source: s, text: t, least: 3}]`))
+claims: [{id: "a/{}/b", each: [x/1, y/2], on: "{}", source: s, text: "of {}", rule: [at least, gain], published: [1, 1.5], fitted: [true, false], cause: [w, unknown]}, {id: c, source: s, text: t, least: 3}]`))
 	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
 	for i, want := range []struct {
 		id, on, text, cause string
 		least               float64
-	}{{"a/x/1/b", "x", "of x/1", "why", 1}, {"a/y/2/b", "y", "of y/2", "", 2}, {"c", "", "t", "", 3}} {
-		if c := &got[i]; c.ID != want.id || c.On != want.on || c.Text != want.text || c.cause.Text != want.cause || c.least != want.least {
+	}{{"a/x/1/b", "x", "of x/1", "why", 1}, {"a/y/2/b", "y", "of y/2", Unknown, 1.25}, {"c", "", "t", "", 3}} {
+		if c := &got[i]; c.ID != want.id || c.On != want.on || c.Text != want.text || c.cause.Text != want.cause || c.least != want.least || c.Fitted != (i == 0) {
 			t.Errorf("%+v, expected %+v", c, want)
 		}
 	}

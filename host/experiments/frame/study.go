@@ -29,11 +29,11 @@ type Claim struct {
 	// PublishedTo: a range is published, and its ends give a bound each.
 	PublishedTo *float64 `yaml:"published_to"`
 	// Rule derives the bounds from the published number (rules); without one they are Least and Most.
-	Rule   string   `yaml:"rule"`
+	Rule   string   `yaml:"-"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
-	Fitted bool     `yaml:"fitted"`
-	Cause  string   `yaml:"-"`     // a key of the file's causes
+	Fitted bool     `yaml:"-"`
+	Cause  string   `yaml:"-"`     // a key of the file's causes, or Unknown
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
 	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
@@ -42,6 +42,9 @@ type Claim struct {
 	cause       Cause
 }
 
+// Unknown is a cause that needs no evidence.
+const Unknown = "unknown"
+
 // Cause is why ours differs from the publication, and the evidence.
 type Cause struct {
 	Text     string `yaml:"text"`
@@ -49,16 +52,26 @@ type Cause struct {
 }
 
 // line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id and text; in
-// "on", its part before the first slash does. Published values and causes are one for all, or one for each.
+// "on", its part before the first slash does. Lists have one value for all, or one for each.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
 	Published list[float64] `yaml:"published"`
+	Rule      list[string]  `yaml:"rule"`
+	Fitted    list[bool]    `yaml:"fitted"`
 	Cause     list[string]  `yaml:"cause"`
 }
 
 // list is a value, or several.
 type list[T any] []T
+
+// at is the value of the i-th name; none: zero.
+func (l list[T]) at(i int) (v T) {
+	if n := len(l); n > 0 {
+		v = l[min(i, n-1)]
+	}
+	return v
+}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (l *list[T]) UnmarshalYAML(n *yaml.Node) error {
@@ -75,9 +88,9 @@ func (l *line) claims() ([]Claim, error) {
 	if each == nil {
 		each = []string{""}
 	}
-	for _, n := range []int{len(l.Published), len(l.Cause)} {
+	for _, n := range []int{len(l.Published), len(l.Rule), len(l.Fitted), len(l.Cause)} {
 		if n > 1 && n != len(each) {
-			return nil, fmt.Errorf("%w: %q: %d values or causes for %d claims", ErrBook, l.ID, n, len(each))
+			return nil, fmt.Errorf("%w: %q: a list of %d for %d claims", ErrBook, l.ID, n, len(each))
 		}
 	}
 	var out []Claim
@@ -87,12 +100,10 @@ func (l *line) claims() ([]Claim, error) {
 			*s = strings.ReplaceAll(*s, "{}", name)
 		}
 		c.On, _, _ = strings.Cut(c.On, "/")
-		if n := len(l.Published); n > 0 {
-			c.Published = &l.Published[min(i, n-1)]
+		if len(l.Published) > 0 {
+			c.Published = new(l.Published.at(i))
 		}
-		if n := len(l.Cause); n > 0 {
-			c.Cause = l.Cause[min(i, n-1)]
-		}
+		c.Rule, c.Fitted, c.Cause = l.Rule.at(i), l.Fitted.at(i), l.Cause.at(i)
 		out = append(out, c)
 	}
 	return out, nil
@@ -106,7 +117,8 @@ var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
 	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
 	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
-	// A multiple near one: its distance from one is within a half. A quarter of the multiple could accept no gain at all.
+	// A multiple of less than two: its distance from one is within a half. A quarter of it could accept no gain at all; of
+	// larger ones a half of the distance would be the wider bounds.
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
@@ -156,7 +168,9 @@ func Book(text []byte) ([]Claim, error) {
 
 // resolve finds a claim's cause and bounds.
 func (c *Claim) resolve(causes map[string]Cause) error {
-	if c.cause = causes[c.Cause]; c.Cause != "" && (c.cause.Text == "" || c.cause.Evidence == "") {
+	if c.cause = causes[c.Cause]; c.Cause == Unknown {
+		c.cause = Cause{Text: Unknown}
+	} else if c.Cause != "" && (c.cause.Text == "" || c.cause.Evidence == "") {
 		return fmt.Errorf("there is no cause %q with a text and an evidence", c.Cause)
 	}
 	c.least, c.most = math.Inf(-1), math.Inf(1)
@@ -176,8 +190,8 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 		return errors.New("a rule with a published number, or bounds without a rule are expected")
 	}
 	c.least, c.most = *cmp.Or(c.Least, &c.least), *cmp.Or(c.Most, &c.most)
-	if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 {
-		return fmt.Errorf("%s of %g: none is of 0, and within a quarter of a multiple of less than two is no gain too (rule gain)", c.Rule, *p)
+	if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 || c.Rule == "gain" && *cmp.Or(c.PublishedTo, p) >= 2 {
+		return fmt.Errorf("%s of %g: none is of 0, gain of a multiple of less than two, within a quarter of which is no gain too, near of any other", c.Rule, *p)
 	}
 	if !(c.least <= c.most) {
 		return fmt.Errorf("bounds of %g to %g", c.least, c.most)

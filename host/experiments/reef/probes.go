@@ -271,7 +271,7 @@ func preemptionProbes(out samplers) {
 	left, waited := by(clients, "reset", "reset-plain"), by(clients, "wait", "reset-plain")
 	out["fig20a/most-left"], out["fig20a/least-left"] = frame.Highest(left...), frame.Lowest(left...)
 	out["fig20a/wait-least"], out["fig20a/wait-most"] = frame.Lowest(waited...), frame.Highest(waited...)
-	out["fig20b/31us"], out["fig20b/424us"] = preempted("reset", "resnet152+1"), preempted("reset-plain", "resnet152+1")
+	out["fig20b/37us"], out["fig20b/444us"] = preempted("reset", "resnet152+1"), preempted("reset-plain", "resnet152+1")
 	// Part by part: the host's queue, and the rest less the 3 us of the kill.
 	out["fig20b/host"], out["fig20b/host-async"] = hostReset("reset-plain"), hostReset("reset-async")
 	out["fig20b/device"], out["fig20b/device-four"] = deviceReset("reset-async"), deviceReset("reset")

@@ -23,15 +23,15 @@ func TestShown(t *testing.T) {
 		return string(raw)
 	}
 	lines := strings.Split(strings.TrimSpace(read("seeb.txt")), "\n")
-	if len(lines) != len(claims)+1 {
-		t.Fatalf("seeb.txt has %d lines for %d claims", len(lines), len(claims))
+	if len(lines) != len(claims)+3 {
+		t.Fatalf("seeb.txt has %d lines, %d claims, one of columns, a count and one of files are expected", len(lines), len(claims))
 	}
 	for i := range claims {
-		if strings.Fields(lines[i])[0] != claims[i].ID || strings.Contains(lines[i], "  fitted") != claims[i].Fitted {
-			t.Errorf("seeb.txt: %q is for %s, fitted: %v", lines[i], claims[i].ID, claims[i].Fitted)
+		if l := lines[i+1]; strings.Fields(l)[0] != claims[i].ID || strings.Contains(l, "  fitted") != claims[i].Fitted {
+			t.Errorf("seeb.txt: %q is for %s, fitted: %v", l, claims[i].ID, claims[i].Fitted)
 		}
 	}
-	if last := lines[len(lines)-1]; !strings.Contains(read("RESULTS.md"), "\n    "+last+"\n") {
-		t.Errorf("RESULTS.md does not show %q", last)
+	if count := lines[len(lines)-2]; !strings.Contains(read("RESULTS.md"), "\n    "+count+"\n") {
+		t.Errorf("RESULTS.md does not show %q", count)
 	}
 }

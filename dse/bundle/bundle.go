@@ -63,31 +63,26 @@ func (c Codes) scale(frac int) (step float64, zero int) {
 func (n *Network) Input(x []float32) []int16 {
 	out := make([]int16, len(x))
 	for i, v := range x {
-		out[i], _ = n.Element(float64(v))
+		out[i], _ = n.Element(v)
 	}
 	return out
 }
 
-// Element is a value as an element of the input; cut tells that it was saturated.
-func (n *Network) Element(v float64) (element int16, cut bool) {
-	var q, lo, hi float64
+// Element is a value as an element of the input; cut tells that it was saturated, or is no number.
+func (n *Network) Element(v float32) (element int16, cut bool) {
 	if n.Step != 0 {
-		q, lo, hi = math.RoundToEven(v/n.Step)+float64(n.Zero), math.MinInt8, math.MaxInt8
-	} else {
-		scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, which is small
-		q, lo, hi = round(v*scale), math.MinInt16, math.MaxInt16
+		q := math.RoundToEven(float64(v)/n.Step) + float64(n.Zero)
+		within := max(math.MinInt8, min(math.MaxInt8, q))
+		return int16(within), q != within
 	}
-	within := max(lo, min(hi, q))
-	return int16(within), q != within
-}
-
-// round is math.Round, of instructions that processors have, in half of the time.
-func round(v float64) float64 {
-	whole := math.Trunc(v)
-	if math.Abs(v-whole) >= 0.5 {
-		whole += math.Copysign(1, v)
+	x := float64(v) * math.Float64frombits(uint64(1023+n.InFrac)<<52) // 2^InFrac, which is small
+	switch {
+	case !(x < math.MaxInt16+0.5):
+		return math.MaxInt16, true
+	case x <= math.MinInt16-0.5:
+		return math.MinInt16, true
 	}
-	return whole
+	return int16(int32(x + math.Copysign(0.5, x))), false // math.Round: a float32 has bits left for the half
 }
 
 // Holds refuses elements of an input that the network's type does not have.

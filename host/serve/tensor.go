@@ -51,7 +51,7 @@ func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
 	for i := range out {
-		var v float64
+		var v float32
 		switch datatype {
 		case "INT16":
 			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
@@ -60,9 +60,9 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 			out[i] = int16(int8(data[i]))
 			continue
 		case "UINT8":
-			v = float64(pixels[(i*256+int(data[i]))%len(pixels)])
+			v = pixels[(i*256+int(data[i]))%len(pixels)]
 		default:
-			v = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
+			v = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		}
 		if v-v != 0 {
 			return nil, false, errNaN

@@ -1,0 +1,37 @@
+package bundle_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+// TestElement: a value becomes the nearest element, halves away from zero, by math.Round.
+func TestElement(t *testing.T) {
+	random := rand.New(rand.NewPCG(20261127, 1))
+	for i := range 200_000 {
+		n := bundle.Network{InFrac: i % 16}
+		scale := math.Exp2(float64(n.InFrac))
+		v := math.Float32frombits(random.Uint32())
+		switch i % 5 {
+		case 0:
+			v = float32(random.NormFloat64() * 3)
+		case 1: // halves
+			v = float32((math.Trunc(random.NormFloat64()*1000) + 0.5) / scale)
+		case 2: // beside the smallest half
+			v = math.Nextafter32(float32(0.5/scale), float32(random.IntN(3)-1))
+		case 3: // beside the ends
+			v = float32((32767 + random.Float64()*2) / scale * float64(1-2*random.IntN(2)))
+		}
+		q := math.Round(float64(v) * scale)
+		within := max(math.MinInt16, min(math.MaxInt16, q))
+		if got, cut := n.Element(v); v == v && (float64(got) != within || cut != (q != within)) {
+			t.Fatalf("%v with %d bits: %d, cut %t: expected %v", v, n.InFrac, got, cut, within)
+		}
+	}
+	if _, cut := (&bundle.Network{}).Element(float32(math.NaN())); !cut {
+		t.Error("no number is an element")
+	}
+}

@@ -169,14 +169,19 @@ func (k *kept[T]) get() T {
 	return k.value
 }
 
+// ReadToken reads a file with a bearer token, as any text may be written.
+func ReadToken(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		text, err = plaintext.Clean(text)
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
 // TokenFile is the bearer token that a file holds, for Options.Token. The file is read again when it has changed.
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
-		text, err := os.ReadFile(path)
-		if err == nil {
-			text, err = plaintext.Clean(text)
-		}
-		token := strings.TrimSpace(string(text))
+		token, err := ReadToken(path)
 		if err == nil && token == "" {
 			err = fmt.Errorf("%s: expected a file with a token in it", path)
 		}

@@ -325,23 +325,20 @@ func answerDoc(a *Answer, raw func(output int) bool) (head []byte, tail [][]byte
 	if a.ID != "" {
 		b = appendText(append(b, `,"id":`...), a.ID)
 	}
-	b = append(b, `,"parameters":`...)
+	b = append(b, `,"parameters":{`...)
 	names := slices.AppendSeq(make([]string, 0, len(a.Params)), maps.Keys(a.Params))
 	slices.Sort(names)
-	for i, name := range names { // there are some always
-		b = appendText(append(b, "{,"[min(i, 1)]), name)
+	for i, name := range names {
+		b = appendText(comma(b, i), name)
 		b = appendAny(append(b, ':'), a.Params[name])
 	}
 	b = append(b, `},"outputs":[`...)
 	for i := range a.Outputs {
 		t := &a.Outputs[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendText(append(b, `{"name":`...), t.Name)
-		b = append(b, `,"shape":`...)
+		b = appendText(append(comma(b, i), `{"name":`...), t.Name)
+		b = append(b, `,"shape":[`...)
 		for k, d := range t.Shape {
-			b = appendWhole(append(b, "[,"[min(k, 1)]), d)
+			b = appendWhole(comma(b, k), d)
 		}
 		b = appendText(append(b, `],"datatype":`...), t.Datatype)
 		if raw(i) {
@@ -354,6 +351,14 @@ func answerDoc(a *Answer, raw func(output int) bool) (head []byte, tail [][]byte
 		b = append(b, '}')
 	}
 	return append(b, "]}"...), tail
+}
+
+// comma appends one before all elements but the first.
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
 }
 
 func appendText(b []byte, s string) []byte {
@@ -389,9 +394,7 @@ func appendAny(b []byte, v any) []byte {
 func appendElements(b []byte, t *Tensor) []byte {
 	b = append(b, '[')
 	for at := 0; at < len(t.Data); {
-		if at > 0 {
-			b = append(b, ',')
-		}
+		b = comma(b, at)
 		word := binary.LittleEndian.Uint32(t.Data[at:])
 		at += 4
 		switch t.Datatype {

@@ -109,11 +109,11 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 		}
 	}
 	for _, name := range c.Config {
-		load := simulated
+		is := configs.Design.Simulated
 		if c.Law {
-			load = configs.Load
+			is = func(configs.Design) error { return nil }
 		}
-		d, err := load(name)
+		d, err := loaded(name, is)
 		if err != nil {
 			return err
 		}

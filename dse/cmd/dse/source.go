@@ -38,25 +38,13 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// built loads a configuration and refuses one of a type that only simulates.
-func built(config string) (configs.Design, error) {
+// loaded loads a configuration that must be what is asked of it, configs.Design.Built or Simulated.
+func loaded(config string, is func(configs.Design) error) (configs.Design, error) {
 	d, err := configs.Load(config)
 	if err != nil {
 		return d, err
 	}
-	if err := d.Built(); err != nil {
-		return d, fmt.Errorf("%s: %w", config, err)
-	}
-	return d, nil
-}
-
-// simulated loads a configuration and refuses one that has no RTL.
-func simulated(config string) (configs.Design, error) {
-	d, err := configs.Load(config)
-	if err != nil {
-		return d, err
-	}
-	if err := d.Simulated(); err != nil {
+	if err := is(d); err != nil {
 		return d, fmt.Errorf("%s: %w", config, err)
 	}
 	return d, nil

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/images"
-	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/report"
@@ -192,14 +190,10 @@ const maxData = 256
 func (c *loadCmd) dial() (drive.Server, error) {
 	token := ""
 	if c.Token != "" {
-		text, err := os.ReadFile(c.Token)
-		if err == nil {
-			text, err = plaintext.Clean(text)
-		}
-		if err != nil {
+		var err error
+		if token, err = serve.ReadToken(c.Token); err != nil {
 			return nil, cli.Errorf(cli.Input, "--token %s: %w", c.Token, err)
 		}
-		token = strings.TrimSpace(string(text))
 	}
 	secure, err := serve.ClientTLS(c.CA, c.Cert, c.Key)
 	if err != nil {

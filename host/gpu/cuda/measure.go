@@ -243,24 +243,11 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	}()
 	var at [2]driver.Event
 	defer func() {
-		for _, e := range at {
-			if e == 0 {
-				continue
-			}
-			if fails := l.lib.FreeEvent(e); err == nil {
-				err = fails
-			}
+		if fails := l.freeTimers(at[:]); err == nil {
+			err = fails
 		}
 	}()
-	err = l.parts.within(u, func() (err error) {
-		for i := range at {
-			if at[i], err = l.lib.NewEvent(true); err != nil {
-				break
-			}
-		}
-		return err
-	})
-	if err != nil {
+	if err = l.parts.within(u, func() error { return l.makeTimers(at[:]) }); err != nil {
 		return err
 	}
 	each, stand := 1, func() error { return nil }
@@ -352,17 +339,9 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	}
 	defer func() { note(free()) }()
 	var at [3]driver.Event
-	defer func() {
-		for _, e := range at {
-			if e != 0 {
-				note(l.lib.FreeEvent(e))
-			}
-		}
-	}()
-	for i := range at {
-		if at[i], err = l.lib.NewEvent(true); err != nil {
-			return c, err
-		}
+	defer func() { note(l.freeTimers(at[:])) }()
+	if err = l.makeTimers(at[:]); err != nil {
+		return c, err
 	}
 	if beside {
 		quiet, err := l.contend()
@@ -400,6 +379,28 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	return c, nil
 }
 
+// makeTimers makes events that take the time; freeTimers frees those that there are.
+func (l *launcher) makeTimers(at []driver.Event) (err error) {
+	for i := range at {
+		if at[i], err = l.lib.NewEvent(true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *launcher) freeTimers(at []driver.Event) (err error) {
+	for _, e := range at {
+		if e == 0 {
+			continue
+		}
+		if fails := l.lib.FreeEvent(e); err == nil {
+			err = fails
+		}
+	}
+	return err
+}
+
 // eachStream is how many copies a stream of TwoCopies has in a row, so that little of a run is of one stream alone.
 const eachStream = 2
 
@@ -432,17 +433,9 @@ func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
 	var to [2]driver.Ptr
 	var host [2][]byte
 	var at [3]driver.Event // when both begin, when each has ended
-	defer func() {
-		for _, e := range at {
-			if e != 0 {
-				note(l.lib.FreeEvent(e))
-			}
-		}
-	}()
-	for i := range at {
-		if at[i], err = l.lib.NewEvent(true); err != nil {
-			return c, err
-		}
+	defer func() { note(l.freeTimers(at[:])) }()
+	if err = l.makeTimers(at[:]); err != nil {
+		return c, err
 	}
 	for i, s := range streams {
 		var free func() error

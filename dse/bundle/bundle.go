@@ -62,27 +62,33 @@ func (c Codes) scale(frac int) (step float64, zero int) {
 // Input converts an image to the network's elements, saturated.
 func (n *Network) Input(x []float32) []int16 {
 	out := make([]int16, len(x))
-	for i, v := range x {
-		out[i], _ = n.Element(v)
-	}
+	n.Elements(out, x)
 	return out
 }
 
-// Element is a value as an element of the input; cut tells that it was saturated, or is no number.
-func (n *Network) Element(v float32) (element int16, cut bool) {
+// Elements writes values as elements of the input; cut tells that one was saturated, or is no number.
+func (n *Network) Elements(out []int16, x []float32) (cut bool) {
+	out = out[:len(x)]
 	if n.Step != 0 {
-		q := math.RoundToEven(float64(v)/n.Step) + float64(n.Zero)
-		within := max(math.MinInt8, min(math.MaxInt8, q))
-		return int16(within), q != within
+		for i, v := range x {
+			q := math.RoundToEven(float64(v)/n.Step) + float64(n.Zero)
+			within := max(math.MinInt8, min(math.MaxInt8, q))
+			out[i], cut = int16(within), cut || q != within
+		}
+		return cut
 	}
-	x := float64(v) * math.Float64frombits(uint64(1023+n.InFrac)<<52) // 2^InFrac, which is small
-	switch {
-	case !(x < math.MaxInt16+0.5):
-		return math.MaxInt16, true
-	case x <= math.MinInt16-0.5:
-		return math.MinInt16, true
+	scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, which is small
+	for i, v := range x {
+		switch x := float64(v) * scale; {
+		case !(x < math.MaxInt16+0.5):
+			out[i], cut = math.MaxInt16, true
+		case x <= math.MinInt16-0.5:
+			out[i], cut = math.MinInt16, true
+		default:
+			out[i] = int16(int32(x + math.Copysign(0.5, x))) // math.Round: a float32 has bits left for the half
+		}
 	}
-	return int16(int32(x + math.Copysign(0.5, x))), false // math.Round: a float32 has bits left for the half
+	return cut
 }
 
 // Holds refuses elements of an input that the network's type does not have.

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// TestElement: a value becomes the nearest element, halves away from zero, by math.Round.
-func TestElement(t *testing.T) {
+// TestElements: a value becomes the nearest element, halves away from zero, by math.Round.
+func TestElements(t *testing.T) {
 	random := rand.New(rand.NewPCG(20261127, 1))
 	for i := range 200_000 {
 		n := bundle.Network{InFrac: i % 16}
@@ -27,11 +27,12 @@ func TestElement(t *testing.T) {
 		}
 		q := math.Round(float64(v) * scale)
 		within := max(math.MinInt16, min(math.MaxInt16, q))
-		if got, cut := n.Element(v); v == v && (float64(got) != within || cut != (q != within)) {
-			t.Fatalf("%v with %d bits: %d, cut %t: expected %v", v, n.InFrac, got, cut, within)
+		var out [2]int16
+		if cut := n.Elements(out[:], []float32{v, 0}); v == v && (float64(out[0]) != within || out[1] != 0 || cut != (q != within)) {
+			t.Fatalf("%v with %d bits: %d, cut %t: expected %v", v, n.InFrac, out, cut, within)
 		}
 	}
-	if _, cut := (&bundle.Network{}).Element(float32(math.NaN())); !cut {
+	if !(&bundle.Network{}).Elements(make([]int16, 2), []float32{float32(math.NaN()), 0}) {
 		t.Error("no number is an element")
 	}
 }

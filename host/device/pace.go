@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Paced runs a virtual device by the clock: its events come when they are due. Inputs and loads take their
-// time, so one goroutine sees to them, in order; a copy begins on the device when its input is there and
+// Paced runs a virtual device by the clock: a timer takes its events when they are due. Inputs and loads take
+// their time, so a goroutine sees to them, in order; a copy begins on the device when its input is there and
 // prepared (Preparer). What the device computes inside Begin and Take the engine waits for: a driver whose
 // calls take long is no virtual device in real time, but a Blocking (Adapt).
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
 	post func(Event)
-	wake chan struct{}
 	more chan struct{} // copies
 
 	mu     sync.Mutex
-	start  time.Time  // when the run's clock stood at 0
-	at     Time       // the latest that the device was told
-	copies []*pending // and loads, that have not begun on the device, in order
+	timer  *time.Timer // calls due; nil before Attach and when the run is over
+	start  time.Time   // when the run's clock stood at 0
+	at     Time        // the latest that the device was told
+	copies []*pending  // and loads, that have not begun on the device, in order
 }
 
 // pending is a copy whose input is not there yet, or a load.
@@ -35,7 +35,7 @@ type pending struct {
 
 // Pace makes a real device of a virtual one.
 func Pace(v Virtual) *Paced {
-	return &Paced{v: v, wake: make(chan struct{}, 1), more: make(chan struct{}, 1)}
+	return &Paced{v: v, more: make(chan struct{}, 1)}
 }
 
 // Info implements Device.
@@ -56,15 +56,18 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		return p.v.Begin(ctx, now, w)
 	}
 	p.copies = append(p.copies, &pending{work: w})
-	signal(p.more)
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
 	return false, nil
 }
 
 // Abort implements Device.
 func (p *Paced) Abort(now Time, id WorkID, kill bool) {
-	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.changed()
 	now = p.catchUp(now)
 	for _, c := range p.copies {
 		if c.work.ID == id {
@@ -199,54 +202,43 @@ func (p *Paced) drain(now Time) {
 	}
 }
 
-// changed lets the next event be asked for anew.
-func (p *Paced) changed() { signal(p.wake) }
-
-// signal makes whoever waits for the channel look again.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// changed has the timer go off when the next event is due, which may be another one than before.
+func (p *Paced) changed() {
+	if p.timer == nil || p.start.IsZero() {
+		return
 	}
+	if due, ok := p.v.Next(); ok {
+		p.timer.Reset(time.Duration(due) - time.Since(p.start))
+	}
+}
+
+// due posts what is due, until the run is over.
+func (p *Paced) due() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil || p.start.IsZero() {
+		return
+	}
+	p.drain(time.Since(p.start).Nanoseconds())
+	p.changed()
 }
 
 // Attach implements Real.
 func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 	p.ctx, p.post = ctx, post
 	gone := make(chan struct{})
-	var reader sync.WaitGroup
-	reader.Go(p.inputs)
+	p.mu.Lock()
+	p.timer = time.AfterFunc(0, p.due) // what was due before
+	p.mu.Unlock()
 	go func() {
-		defer close(gone)
-		defer reader.Wait()
-		timer := time.NewTimer(time.Hour)
-		defer timer.Stop()
-		for {
-			timer.Reset(p.turn())
-			select {
-			case <-ctx.Done():
-				return
-			case <-p.wake:
-			case <-timer.C:
-			}
-		}
+		p.inputs()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.timer.Stop()
+		p.timer = nil // one that goes off now finds the run over
+		close(gone)
 	}()
 	return gone
-}
-
-// turn posts what is due and says how long to wait for more.
-func (p *Paced) turn() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.start.IsZero() {
-		return time.Hour
-	}
-	p.drain(time.Since(p.start).Nanoseconds())
-	due, ok := p.v.Next()
-	if !ok {
-		return time.Hour
-	}
-	return time.Duration(due) - time.Since(p.start)
 }
 
 // clone is an event that shares nothing with the device.

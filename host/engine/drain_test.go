@@ -235,3 +235,18 @@ func TestErrorNamesAllUnits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is due at one moment, and is more than a turn of the loop takes in, is taken in although nothing else wakes it.
+func TestMoreDueThanATurnTakes(t *testing.T) {
+	cfg, _ := served(t, sched.Serial{})
+	src := &items{}
+	for id := range uint64(300) {
+		src.list = append(src.list, sched.Item{At: 1e6, Task: &sched.Task{ID: id + 1, Network: enginetest.Network}})
+	}
+	cfg.Source, cfg.Observer, cfg.Admission = src, nil, func(engine.Time, *sched.State, *sched.Task) bool { return false }
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if res, err := engine.Serve(ctx, cfg); err != nil || res.Stream.Endings[engine.Refused] != 300 {
+		t.Errorf("%v, endings %v", err, res.Stream.Endings)
+	}
+}

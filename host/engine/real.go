@@ -47,7 +47,7 @@ type asked struct {
 
 // reply is where a client waits for what becomes of its task.
 type reply struct {
-	refused chan error
+	refused chan error // why it is refused; nil, where the client waits for that: it has been taken in
 	state   atomic.Int32
 	timer   *time.Timer
 }
@@ -87,6 +87,7 @@ type Server struct {
 	next     int
 	draining bool
 	looks    Time // until when the watchdog has missed nothing
+	alarm    Time // for which the loop's timer is set; never: for nothing
 	replies  sync.Pool
 }
 
@@ -270,6 +271,7 @@ func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	return s.submit(ctx, &asked{task: *t})
 }
 
+// submit hands a task in, and waits until it has been taken in, or, with a ticket of Do, until it has ended.
 func (s *Server) submit(ctx context.Context, q *asked) error {
 	id := q.task.ID
 	if ctx.Err() != nil {
@@ -294,22 +296,30 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 	}
 	turn := s.turns.Load()
 	r.timer.Reset(stuck)
+	ended := q.ticket.toEnd()
 	for {
+		var err error
 		select {
-		case err := <-r.refused:
-			r.timer.Stop()
-			s.replies.Put(r)
-			return err
+		case err = <-r.refused:
+		case <-ended:
 		case <-ctx.Done():
 			if r.state.CompareAndSwap(waiting, withdrawn) { // the books have it still: they drop it
 				return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
 			}
 			ctx = context.WithoutCancel(ctx) // the answer is on its way
+			if ended != nil {
+				q.ticket.Cancel()
+			}
+			continue
 		case <-r.timer.C:
 			if s.inside(turn) && r.state.CompareAndSwap(waiting, withdrawn) {
 				return fmt.Errorf("task %d: %w", id, ErrInside)
 			}
+			continue
 		}
+		r.timer.Stop()
+		s.replies.Put(r)
+		return err
 	}
 }
 
@@ -452,6 +462,7 @@ func (s *Server) loop(ctx context.Context) error {
 	c := s.c
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	s.alarm = never
 	for {
 		if ctx.Err() != nil {
 			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
@@ -479,7 +490,9 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 		next = min(next, c.heap[0].at)
 	}
 	switch {
+	case s.other == nil && next == s.alarm: // mostly nothing has changed
 	case s.other == nil:
+		s.alarm = next
 		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
 	case next <= c.now: // more was due than a turn takes in
 		return
@@ -491,6 +504,7 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	case <-ctx.Done():
 	case <-s.wake:
 	case <-timer.C:
+		s.alarm = never
 	}
 	s.busy.Store(true)
 	if s.other == nil {
@@ -615,10 +629,12 @@ func (s *Server) client(q *asked) error {
 		return nil
 	}
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
-	if err != nil && refused == nil {
+	if err != nil && refused == nil && q.ticket.toEnd() == nil { // else it ends as all others do
 		refused = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	}
-	q.reply.refused <- refused
+	if refused != nil || q.ticket.toEnd() == nil {
+		q.reply.refused <- refused
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -520,6 +521,100 @@ func TestTicketInputs(t *testing.T) {
 	}
 	s.Drain()
 	if _, err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Do serves a call and returns its outcomes; what is refused is told as by Open, and nobody is told of a task that was not
+// taken in; a context that ends later cancels it.
+func TestDo(t *testing.T) {
+	dev := &steady{takes: 1000}
+	s := steadyServer(t, dev, sched.Serial{}, func(c *engine.Config) {
+		c.Admission = func(_ engine.Time, _ *sched.State, t *sched.Task) bool { return t.Priority >= 0 }
+		c.Watchdog.Fixed = 600e9
+	})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var taken atomic.Int64
+	call := func(task sched.Task) *engine.Call {
+		task.Network, task.Theta = cmp.Or(task.Network, enginetest.Network), 2
+		return &engine.Call{Task: task, Taken: func() { taken.Add(1) }}
+	}
+	soon, over := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer over()
+	if _, err := s.Do(soon, call(sched.Task{})); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("before Run, until the context ends: %v", err)
+	}
+	_, end := running(t, s)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if out, err := s.Do(t.Context(), call(sched.Task{Samples: 2})); err != nil || len(out) != 2 || out[1].Record.Ending != engine.OnTime || out[1].Result == nil {
+					t.Errorf("%+v, %v", out, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		task sched.Task
+		want error
+	}{
+		"context":  {ended, sched.Task{}, context.Canceled},
+		"network":  {t.Context(), sched.Task{Network: "nobody's"}, engine.ErrNetwork},
+		"samples":  {t.Context(), sched.Task{Samples: engine.MaxOpen + 1}, engine.ErrSamples},
+		"admitted": {t.Context(), sched.Task{Priority: -1}, engine.ErrAdmitted},
+	} {
+		if out, err := s.Do(c.ctx, call(c.task)); !errors.Is(err, c.want) || out != nil {
+			t.Errorf("%s: %v, %v", name, out, err)
+		}
+	}
+	if n := taken.Load(); n != 400 {
+		t.Errorf("%d were said to be taken in, of 400", n)
+	}
+	s.Drain()
+	if _, err := s.Do(t.Context(), call(sched.Task{})); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("after Drain: %v", err)
+	}
+	if res, err := end(); err != nil || res.Stream.Endings[engine.OnTime] != 800 {
+		t.Errorf("%v, %v", err, res.Stream.Endings)
+	}
+}
+
+// A Do whose context ends while it waits or runs is cancelled, and where the server is stopped it ends with it.
+func TestDoEnds(t *testing.T) {
+	s := steadyServer(t, &steady{takes: 3600e9}, sched.Serial{}, func(c *engine.Config) { c.Watchdog.Fixed, c.Grace = 7200e9, time.Millisecond })
+	stop, end := running(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	in := make(chan struct{}, 3)
+	do := func(ctx context.Context) <-chan engine.Ending {
+		how := make(chan engine.Ending, 1)
+		go func() {
+			out, err := s.Do(ctx, &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}, Taken: func() { in <- struct{}{} }})
+			if err != nil {
+				t.Error(err)
+			} else {
+				how <- out[0].Record.Ending
+			}
+			close(how)
+		}()
+		return how
+	}
+	runs := do(t.Context())
+	<-in
+	waits := do(ctx)
+	<-in
+	cancel()
+	if got := <-waits; got != engine.Cancelled {
+		t.Errorf("its context ended while it waited: %s", got)
+	}
+	stop()
+	if got := <-runs; got != engine.Errored {
+		t.Errorf("the server was stopped while it ran: %s", got)
+	}
+	if _, err := end(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -80,10 +80,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	// processor stalls where it copies what it has written a moment ago in other pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
-	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], ticket
-	if ticket != nil {
-		ticket.admit(samples, len(seen.Passed))
-	}
+	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], nil
 	c.enlist(t)
 	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
 	deadline := t.Deadline
@@ -105,6 +102,9 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	case c.allDead():
 		how, why = Errored, "no device is left"
 		refused = fmt.Errorf("task %d: %w: %s", in.ID, device.ErrGone, why)
+	case ticket != nil: // it is told nothing of a task that is refused
+		t.ticket = ticket
+		ticket.admit(samples, len(seen.Passed))
 	}
 	for _, r := range reqs {
 		if refused == nil {

@@ -22,6 +22,8 @@ type Call struct {
 	Task sched.Task // ID 0: the server gives a free one, from 1<<52 on
 	// Inputs are by sample; nil: Config.Inputs has them. They are handed over: nobody changes them any more.
 	Inputs [][]device.Tensor
+	// Taken, where set, is called in the server's goroutine when the task has been taken in; it must not wait.
+	Taken func()
 }
 
 // Exit is an exit that a sample has passed. It is the receiver's.
@@ -43,6 +45,8 @@ type Ticket struct {
 	id        uint64
 	inputs    [][]device.Tensor
 	exits     chan Exit
+	whole     bool // of Do, which waits for the end alone
+	taken     func()
 	done      chan struct{}
 	outcomes  []Outcome
 	cancelled atomic.Bool
@@ -50,13 +54,25 @@ type Ticket struct {
 
 // Open is Submit for a task with inputs of its own. It returns when the task has been taken in or is refused; ctx has
 // no more to do with it then (context.AfterFunc(ctx, ticket.Cancel) lets it cancel).
-func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) {
+func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) { return s.ticket(ctx, c, false) }
+
+// Do is Open and waiting for the end, for who asks for no exit on the way: its goroutine is woken once. Where ctx ends
+// after the task has been taken in, the task is cancelled, which its outcomes tell.
+func (s *Server) Do(ctx context.Context, c *Call) ([]Outcome, error) {
+	t, err := s.ticket(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	return t.outcomes, nil
+}
+
+func (s *Server) ticket(ctx context.Context, c *Call, whole bool) (*Ticket, error) {
 	n := max(1, c.Task.Samples)
 	if n > MaxOpen || c.Inputs != nil && len(c.Inputs) != n {
 		return nil, fmt.Errorf("task %d: %w: %d with inputs for %d, expected as many inputs as samples, %d at most",
 			c.Task.ID, ErrSamples, c.Task.Samples, len(c.Inputs), MaxOpen)
 	}
-	t := &Ticket{s: s, id: c.Task.ID, inputs: c.Inputs, done: make(chan struct{})}
+	t := &Ticket{s: s, id: c.Task.ID, inputs: c.Inputs, done: make(chan struct{}), whole: whole, taken: c.Taken}
 	if err := s.submit(ctx, &asked{task: c.Task, ticket: t}); err != nil {
 		return nil, err
 	}
@@ -83,6 +99,14 @@ func (t *Ticket) Cancel() {
 	}
 }
 
+// toEnd is closed when the task of a Do has ended; nil: nobody waits for that in submit.
+func (t *Ticket) toEnd() <-chan struct{} {
+	if t == nil || !t.whole {
+		return nil
+	}
+	return t.done
+}
+
 // number is the task's id: the one it came with, or a free one.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
@@ -96,11 +120,20 @@ func (t *Ticket) number(c *core, id uint64) uint64 {
 
 // admit makes room for what will be told of the task.
 func (t *Ticket) admit(samples, exits int) {
-	t.exits, t.outcomes = make(chan Exit, samples*exits), make([]Outcome, samples)
+	t.outcomes = make([]Outcome, samples)
+	if !t.whole {
+		t.exits = make(chan Exit, samples*exits)
+	}
+	if t.taken != nil {
+		t.taken()
+	}
 }
 
 // passed tells of an exit, once: a request that starts again passes the same ones.
 func (t *Ticket) passed(r *request, exit int, exits []device.ExitResult, now Time) {
+	if t.whole {
+		return
+	}
 	e := exitResult(exits, exit)
 	if e == nil || exit < r.shown {
 		return
@@ -119,6 +152,8 @@ func (t *Ticket) outcome(r *Record, result *device.ExitResult) {
 }
 
 func (t *Ticket) finish() {
-	close(t.exits)
+	if !t.whole {
+		close(t.exits)
+	}
 	close(t.done)
 }

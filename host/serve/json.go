@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -61,13 +62,20 @@ type restDoc struct {
 	Outputs []restTensor
 }
 
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 // document reads the JSON of a request. As with encoding/json the case of names is free, the last of a name counts, what is
 // null is left out, and unknown names are passed over.
 func document(head []byte) (doc restDoc, err error) {
 	if len(bytes.Trim(head, blanks)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
 	}
-	r := reader{head: head, d: jsontext.NewDecoder(bytes.NewBuffer(head), lenient)}
+	r := reader{head: head, d: decoders.Get().(*jsontext.Decoder)}
+	r.d.Reset(bytes.NewBuffer(head), lenient)
+	defer func() {
+		r.d.Reset(new(bytes.Buffer)) // it holds no request
+		decoders.Put(r.d)
+	}()
 	err = r.object(func(name []byte) error {
 		switch {
 		case strings.EqualFold(string(name), "id"):
@@ -262,13 +270,12 @@ func (r *reader) options(to *options) error {
 		}
 		return nil
 	}
-	values := map[string]jsontext.Value{} // the last of a name is judged alone
 	err := r.object(func(name []byte) error {
 		v, err := r.value()
 		if err == nil {
 			err = long()
 		}
-		values[string(name)] = v
+		(*to)[string(name)] = v
 		return err
 	})
 	if err == nil {
@@ -277,25 +284,19 @@ func (r *reader) options(to *options) error {
 	if err != nil {
 		return err
 	}
-	for name, v := range values {
-		if v.Kind() == 'n' {
+	var first string           // by name, of those that cannot be
+	for name, v := range *to { // the last of a name is judged alone
+		raw := v.(jsontext.Value)
+		if raw.Kind() == 'n' {
+			delete(*to, name)
 			continue
 		}
-		if (*to)[name], err = option(v); err != nil {
-			return wrong(values)
+		v, wrong := option(raw)
+		if (*to)[name] = v; wrong != nil && (err == nil || name < first) {
+			first, err = name, refuse(Invalid, "parameter %.40q is %.40s: %v", name, raw, wrong)
 		}
 	}
-	return nil
-}
-
-// wrong names the first by name of parameters that cannot be.
-func wrong(values map[string]jsontext.Value) error {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if _, err := option(values[name]); err != nil && values[name].Kind() != 'n' {
-			return refuse(Invalid, "parameter %.40q is %.40s: %v", name, values[name], err)
-		}
-	}
-	return nil
+	return err
 }
 
 // option is a parameter's value.

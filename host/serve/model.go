@@ -274,7 +274,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if err != nil {
 		return nil, err
 	}
-	ticket, err := m.on.server.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
+	taken := func() { r.Inputs = nil } // the device has them in its own form; a request that waits need not keep both
+	outcomes, lost, err := m.serve(ctx, r, &engine.Call{Task: task, Inputs: inputs, Taken: taken}, passed, left)
 	if err != nil {
 		left()
 		m.watch.missed(task.Deadline, err)
@@ -284,37 +285,48 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		}
 		return nil, e
 	}
-	r.Inputs = nil // the device has them in its own form; a request that waits need not keep both
-	defer context.AfterFunc(ctx, ticket.Cancel)()
-	ended := func() {
-		<-ticket.Done()
-		m.watch.ended(task.Deadline > 0, ticket.Outcomes())
-		left()
-	}
-	var lost error // the client takes no more
-	if sp := spanOf(ctx); passed == nil && sp == nil {
-		ended() // who asks for no exit is not woken by each
-	} else {
-		over := make(chan struct{})
-		go func() { // passed may wait for the client, and what has ended waits for nobody
-			defer close(over)
-			ended()
-		}()
-		for e := range ticket.Exits() {
-			sp.exit(&e, m.on.server.Now())
-			if passed == nil || lost != nil {
-				continue
-			}
-			if lost = passed(m.exit(r, &e)); lost != nil {
-				ticket.Cancel()
-			}
-		}
-		<-over
-	}
 	if lost != nil {
 		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
 	}
-	return m.answer(ctx, r, task.Deadline, ticket.Outcomes())
+	return m.answer(ctx, r, task.Deadline, outcomes)
+}
+
+// serve has the engine serve a request, and tells of its exits where somebody asks for them. lost is why the client takes
+// no more of them; err, that the request was not taken in. left is called when it has ended.
+func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
+	ended := func(outcomes []engine.Outcome) {
+		m.watch.ended(call.Task.Deadline > 0, outcomes)
+		left()
+	}
+	sp := spanOf(ctx)
+	if passed == nil && sp == nil {
+		if outcomes, err = m.on.server.Do(ctx, call); err == nil {
+			ended(outcomes)
+		}
+		return outcomes, nil, err
+	}
+	ticket, err := m.on.server.Open(ctx, call)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer context.AfterFunc(ctx, ticket.Cancel)()
+	over := make(chan struct{})
+	go func() { // passed may wait for the client, and what has ended waits for nobody
+		defer close(over)
+		<-ticket.Done()
+		ended(ticket.Outcomes())
+	}()
+	for e := range ticket.Exits() {
+		sp.exit(&e, m.on.server.Now())
+		if passed == nil || lost != nil {
+			continue
+		}
+		if lost = passed(m.exit(r, &e)); lost != nil {
+			ticket.Cancel()
+		}
+	}
+	<-over
+	return ticket.Outcomes(), lost, nil
 }
 
 // enter gives a request its place among those that wait or run; left gives it back.

@@ -42,8 +42,23 @@ type load struct {
 type mark struct {
 	at               time.Time
 	answered, failed uint64
-	busy             map[*shared]uint64 // ns, by device
+	busy             []busy
 	queued           int64
+}
+
+// busy is for how long a device has run segments, in ns.
+type busy struct {
+	on *shared
+	ns uint64
+}
+
+func (m *mark) ran(on *shared) uint64 {
+	for _, b := range m.busy {
+		if b.on == on {
+			return b.ns
+		}
+	}
+	return 0
 }
 
 type loadReport struct {
@@ -55,13 +70,13 @@ type loadReport struct {
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := mark{at: now, busy: map[*shared]uint64{}}
+	m := mark{at: now}
 	m.answered, m.failed = s.book.ended()
 	if last := &l.marks[len(l.marks)-1]; now.Sub(l.made) < loadEvery && m.answered == last.answered && m.failed == last.failed {
 		return l.latest
 	}
 	for _, on := range s.devices.list() {
-		m.busy[on] = on.busy()
+		m.busy = append(m.busy, busy{on, on.busy()})
 	}
 	for len(l.marks) > 1 { // one that is older than the window stays
 		next := &l.marks[1]
@@ -94,12 +109,12 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 		RpsFractional: float64(n.answered-m.answered) / s, Eps: float64(n.failed-m.failed) / s,
 		Utilization: map[string]float64{}, NamedMetrics: map[string]float64{"queued": float64(n.queued)},
 	}
-	for on, busy := range n.busy {
-		share := min(1, float64(busy-m.busy[on])/1e9/s)
-		if !on.alive() {
+	for _, b := range n.busy {
+		share := min(1, float64(b.ns-m.ran(b.on))/1e9/s)
+		if !b.on.alive() {
 			share = 1 // there is no room on a device that is gone
 		}
-		r.Utilization[on.name] = share
+		r.Utilization[b.on.name] = share
 		r.ApplicationUtilization = max(r.ApplicationUtilization, share)
 	}
 	return r

@@ -167,7 +167,9 @@ func noMemoryREST(handle handler) {
 func (s *Server) timely(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
-		_ = c.SetWriteDeadline(time.Time{})
+		if r.Header.Get("Expect") != "" {  // net/http answers that by itself
+			_ = c.SetWriteDeadline(time.Time{})
+		}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
 		}
@@ -186,9 +188,18 @@ func (w timelyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
 func (w timelyWriter) Write(b []byte) (int, error) {
-	_ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) // net/http may wait for the rest of the request first
+	w.soon()
 	return w.ResponseWriter.Write(b)
 }
+
+// WriteHeader implements http.ResponseWriter: an answer may be a header alone.
+func (w timelyWriter) WriteHeader(code int) {
+	w.soon()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// soon has the limit begin; net/http may wait for the rest of the request first.
+func (w timelyWriter) soon() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
 // truth answers by the code, and in words for those who read the body.
 func truth(w http.ResponseWriter, name string, ok bool) error {

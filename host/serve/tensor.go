@@ -50,29 +50,37 @@ func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 // Bytes have their values in pixels, 256 a channel.
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
-	for i := range out {
-		var v float32
-		switch datatype {
-		case "INT16":
+	switch datatype {
+	case "INT16":
+		for i := range out {
 			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
-			continue
-		case "INT8":
-			out[i] = int16(int8(data[i]))
-			continue
-		case "UINT8":
-			v = pixels[(i*256+int(data[i]))%len(pixels)]
-		default:
-			v = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		}
-		if v-v != 0 {
-			return nil, false, errNaN
-		}
-		var over bool
-		out[i], over = net.Element(v)
-		cut = cut || over
-	}
-	if datatype == "INT16" || datatype == "INT8" {
 		return out, false, net.Holds(out)
+	case "INT8":
+		for i := range out {
+			out[i] = int16(int8(data[i]))
+		}
+		return out, false, net.Holds(out)
+	}
+	var values [256]float32 // so many at a time: there may be a million
+	for at := 0; at < len(out); at += len(values) {
+		part := values[:min(len(values), len(out)-at)]
+		if datatype == "UINT8" {
+			for i, v := range data[at:][:len(part)] {
+				part[i] = pixels[((at+i)*256+int(v))%len(pixels)]
+			}
+		} else {
+			raw := data[4*at:][:4*len(part)]
+			for i := range part {
+				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+			}
+		}
+		for _, v := range part {
+			if v-v != 0 {
+				return nil, false, errNaN
+			}
+		}
+		cut = net.Elements(out[at:], part) || cut
 	}
 	return out, cut, nil
 }

@@ -1,0 +1,109 @@
+package device_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// alarms is a virtual device whose launches end at the time that their Expect says.
+type alarms struct {
+	device.Virtual
+	due   map[device.WorkID]device.Time
+	began func()
+}
+
+func (a *alarms) Info() device.Info { return device.Info{Name: "alarms"} }
+
+func (a *alarms) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
+	if w.Expect < 0 {
+		return false, errors.New("not this one")
+	}
+	a.due[w.ID] = now + w.Expect
+	if a.began != nil {
+		a.began()
+	}
+	return false, nil
+}
+
+func (a *alarms) Abort(now device.Time, id device.WorkID, _ bool) { a.due[id] = now }
+
+func (a *alarms) Next() (device.Time, bool) {
+	first, any := device.Time(0), false
+	for _, due := range a.due {
+		if !any || due < first {
+			first, any = due, true
+		}
+	}
+	return first, any
+}
+
+func (a *alarms) Take(now device.Time) *device.Event {
+	for id, due := range a.due {
+		if due <= now {
+			delete(a.due, id)
+			return &device.Event{Kind: device.Done, Work: id, Over: true}
+		}
+	}
+	return nil
+}
+
+// TestPaceTimer: events come by themselves when they are due, also where a later Begin or an Abort makes another one the
+// next; after the run nothing comes.
+func TestPaceTimer(t *testing.T) {
+	v := &alarms{due: map[device.WorkID]device.Time{}}
+	p := device.Pace(v)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	start := time.Now()
+	since := func() device.Time { return time.Since(start).Nanoseconds() }
+	came := make(chan device.WorkID, 8)
+	var gone <-chan struct{}
+	gone = p.Attach(ctx, func(ev device.Event) {
+		select {
+		case <-gone:
+			t.Errorf("work %d ended after the run", ev.Work)
+		default:
+			came <- ev.Work
+		}
+	})
+	begin := func(id device.WorkID, after time.Duration) {
+		t.Helper()
+		if _, err := p.Begin(ctx, since(), &device.Work{ID: id, Kind: device.Reset, Expect: after.Nanoseconds()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(want device.WorkID) {
+		t.Helper()
+		select {
+		case got := <-came:
+			if got != want {
+				t.Fatalf("work %d ended, where %d is due", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("work %d has not ended", want)
+		}
+	}
+	begin(1, time.Hour)
+	begin(2, 50*time.Millisecond)
+	begin(3, time.Millisecond) // the next one now
+	next(3)
+	next(2) // nothing began since
+	p.Abort(since(), 1, true)
+	next(1)
+	if _, err := p.Begin(ctx, since(), &device.Work{ID: 4, Kind: device.Reset, Expect: -1}); err == nil {
+		t.Error("its error is lost")
+	}
+	begin(5, 20*time.Millisecond)
+	v.began = func() { // the timer goes off behind the end of the run, which waits for this
+		time.Sleep(5 * time.Millisecond)
+		stop()
+		time.Sleep(50 * time.Millisecond)
+	}
+	begin(6, time.Hour)
+	<-gone
+	time.Sleep(20 * time.Millisecond)
+}

@@ -99,7 +99,6 @@ func TestPaceTimer(t *testing.T) {
 	}
 	begin(5, 20*time.Millisecond)
 	v.began = func() { // the timer goes off behind the end of the run, which waits for this
-		time.Sleep(5 * time.Millisecond)
 		stop()
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -53,10 +53,13 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt host/serve/testdata/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang, tritonclient)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt host/serve/testdata/requirements.txt \
+                host/serve/testdata/requirements-clients.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang, clients of sluice serve)"
 	@/usr/bin/python3 -m venv $(VENV)
 	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt -r host/serve/testdata/requirements.txt
+	@# 200 MB of source, a tenth of which is imported: that is compiled then
+	@$(VENV)/bin/pip install -q --disable-pip-version-check --no-deps --no-compile -r host/serve/testdata/requirements-clients.txt
 	@touch $@
 
 .PHONY: setup
@@ -251,19 +254,18 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
 	@go test ./host/serve -run '^TestSoak$$' -v -timeout 4h -soak.n 1000000 -soak.seed $$(date +%s)
 
-# Clients whose packages contradict tritonclient's, and Envoy: environments of their own.
+# An older tritonclient, and Envoy: environments of their own.
 $(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
 	@echo "set-up: Python environment ($*)"
 	@rm -rf $(@D); /usr/bin/python3 -m venv $(@D)
 	@$(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r $<
 	@touch $@
 
-.PHONY: other-clients fleet oci
-other-clients: $(BUILD)/.go $(BUILD)/clients/kserve/.set $(BUILD)/clients/mlserver/.set $(BUILD)/clients/perf/.set ## KServe's clients, MLServer's and perf_analyzer against sluice serve (0.7 GB of packages)
-	@SLUICE_KSERVE=$(CURDIR)/$(BUILD)/clients/kserve/bin/python SLUICE_MLSERVER=$(CURDIR)/$(BUILD)/clients/mlserver/bin/python \
-	  SLUICE_PERF_ANALYZER=$(CURDIR)/$(BUILD)/clients/perf/bin/perf_analyzer \
+.PHONY: perf-analyzer fleet oci
+perf-analyzer: $(BUILD)/.go $(BUILD)/clients/perf/.set ## Triton's perf_analyzer measures sluice serve
+	@SLUICE_PERF_ANALYZER=$(CURDIR)/$(BUILD)/clients/perf/bin/perf_analyzer \
 	  LD_LIBRARY_PATH=$$(dirname $(CURDIR)/$(BUILD)/clients/perf/lib/python3*/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12) \
-	  go test ./host/serve -count 1 -v -run '^(TestOtherClients|TestPerfAnalyzerItself)$$'
+	  go test ./host/serve -count 1 -v -run '^TestPerfAnalyzerItself$$'
 
 fleet: $(BUILD)/.go $(BUILD)/clients/envoy/.set ## three servers by grpc-go's weights and by Envoy, one slow, one killed: 99 % on time
 	@SLUICE_ENVOY=$$(ls $(CURDIR)/$(BUILD)/clients/envoy/lib/python3*/site-packages/envoy/_bin/envoy) \
@@ -295,7 +297,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz other-clients fleet oci
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -356,8 +358,8 @@ nightly/gpu:
 nightly/fuzz:
 	@.ci/once fuzz .ci/fuzz 10s
 
-nightly/other-clients:
-	@.ci/once other-clients make --no-print-directory other-clients
+nightly/perf-analyzer:
+	@.ci/once perf-analyzer make --no-print-directory perf-analyzer
 nightly/fleet:
 	@.ci/once fleet make --no-print-directory fleet
 nightly/oci:

@@ -79,13 +79,13 @@ func TestPerfAnalyzer(t *testing.T) {
 	}
 }
 
-// TestPerfAnalyzerItself: perf_analyzer measures the server by each face, where SLUICE_PERF_ANALYZER names it (make nightly):
+// TestPerfAnalyzerItself: perf_analyzer measures the server by each face, where SLUICE_PERF_ANALYZER names it (make perf-analyzer):
 // it ends well, and the server has answered what it says it was answered. 2.48 is the last version in a wheel of tritonclient; a
 // newer one needs glibc 2.38.
 func TestPerfAnalyzerItself(t *testing.T) {
 	bin := os.Getenv("SLUICE_PERF_ANALYZER")
 	if bin == "" {
-		t.Skip("SLUICE_PERF_ANALYZER names no perf_analyzer: make other-clients makes and names it")
+		t.Skip("SLUICE_PERF_ANALYZER names no perf_analyzer: make perf-analyzer makes and names it")
 	}
 	s := start(t, time.Millisecond, nil)
 	at := map[string]string{"grpc": listen(t, s), "http": strings.TrimPrefix(s.rest, "http://")}

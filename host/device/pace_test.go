@@ -14,6 +14,10 @@ type alarms struct {
 	device.Virtual
 	due   map[device.WorkID]device.Time
 	began func()
+
+	endless bool // something is due, again and again
+	turn    int
+	given   bool
 }
 
 func (a *alarms) Info() device.Info { return device.Info{Name: "alarms"} }
@@ -32,6 +36,10 @@ func (a *alarms) Begin(_ context.Context, now device.Time, w *device.Work) (bool
 func (a *alarms) Abort(now device.Time, id device.WorkID, _ bool) { a.due[id] = now }
 
 func (a *alarms) Next() (device.Time, bool) {
+	if a.endless {
+		a.turn++
+		return 0, a.turn%3 > 0
+	}
 	first, any := device.Time(0), false
 	for _, due := range a.due {
 		if !any || due < first {
@@ -42,6 +50,9 @@ func (a *alarms) Next() (device.Time, bool) {
 }
 
 func (a *alarms) Take(now device.Time) *device.Event {
+	if a.given = a.endless && !a.given; a.given {
+		return &device.Event{Kind: device.Done, Work: 7, Over: true}
+	}
 	for id, due := range a.due {
 		if due <= now {
 			delete(a.due, id)
@@ -67,7 +78,9 @@ func TestPaceTimer(t *testing.T) {
 		case <-gone:
 			t.Errorf("work %d ended after the run", ev.Work)
 		default:
-			came <- ev.Work
+			if !v.endless {
+				came <- ev.Work
+			}
 		}
 	})
 	begin := func(id device.WorkID, after time.Duration) {
@@ -101,6 +114,7 @@ func TestPaceTimer(t *testing.T) {
 	v.began = func() { // the timer goes off behind the end of the run, which waits for this
 		stop()
 		time.Sleep(50 * time.Millisecond)
+		v.endless = true
 	}
 	begin(6, time.Hour)
 	<-gone

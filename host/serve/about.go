@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
@@ -72,8 +73,12 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	for _, o := range m.names() {
 		c.Output = append(c.Output, &oip.ModelOutput{Name: o, DataType: types[datatype(o)], Dims: []int64{m.width(o)}})
 	}
+	exits := make([]string, len(m.net.Exits))
+	for i, e := range m.net.Exits {
+		exits[i] = e.Name
+	}
 	for k, v := range map[string]string{
-		"policy": m.set.Policy, "exits": fmt.Sprint(len(m.net.Exits)), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
+		"policy": m.set.Policy, "exits": fmt.Sprint(len(exits)), "exit_names": strings.Join(exits, ","), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
 		"preprocess": m.about.Pixels, m.net.Type() + "_scale": m.net.Scale(), "warning": m.about.Warning,
 		"queue": fmt.Sprint(m.set.Queue), "priorities": fmt.Sprint(m.set.Priorities), "device": m.on.name, "label": m.on.info.Label, "bundle_hash": fmt.Sprintf("%016x", m.hash),
 	} {

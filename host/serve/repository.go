@@ -292,7 +292,7 @@ func (s *Server) loadVersion(name, version string) error {
 	switch {
 	case err != nil:
 		s.opts.Log.Error("model not loaded", "model", name, "version", version, "err", err)
-		return refuse(Invalid, "%s", why)
+		return &Error{Code: Invalid, Text: why, cause: err}
 	case stopped:
 		return errors.Join(context.Cause(s.ctx), s.devices.leave(m))
 	}

@@ -130,6 +130,10 @@ func TestFilesOfSettings(t *testing.T) {
 		}
 	}
 	s := start(t, 0, func(o *serve.Options) { o.Defaults.SLO = serve.Duration(7 * time.Second) })
+	s.settings(t, "tiny", "b_max: 99\n")
+	if err := s.Load("tiny"); err == nil || !strings.Contains(err.Error(), "b_max 99: its device runs batches of at most 8") {
+		t.Errorf("a batch that no device runs: %v", err)
+	}
 	s.copied(t, "tiny@2")
 	s.copied(t, "tiny@3")
 	s.settings(t, "tiny", "priorities: 4\n")

@@ -315,7 +315,11 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.unread(model, version, err)
 	}
-	q, err := decode(body, r.Header.Get(headerLength))
+	length := r.Header.Get(headerLength)
+	q := m.raw(body)
+	if length != "0" || len(body) == 0 {
+		q, err = decode(body, length)
+	}
 	if err != nil {
 		return s.unread(model, version, err)
 	}
@@ -364,6 +368,11 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 type restRequest struct {
 	Request
 	binary bool // outputs that say nothing else
+}
+
+// raw is Triton's raw request, which says that its JSON has no bytes: the body is one sample, and outputs are binary.
+func (m *Model) raw(body []byte) *restRequest {
+	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
 // decode reads an inference request: JSON, and behind it the tensors that it says are binary. length is the header's.

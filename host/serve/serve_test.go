@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -368,6 +369,26 @@ func TestHangUp(t *testing.T) {
 				t.Errorf("%d segments, %d samples, requests %v: expected the first segment at most, and one that was cancelled", m.Batches, m.Samples, m.Requests)
 			}
 		})
+	}
+}
+
+// TestRaw: Triton's raw request, whose JSON has no bytes, is answered as the same with JSON, in binary; a body of another
+// length is refused.
+func TestRaw(t *testing.T) {
+	s := start(t, 0, golden)
+	url := s.rest + "/v2/models/tiny/infer"
+	ask := func(b []byte) (int, http.Header, []byte) { return post(t, url, b, len(b)) }
+	code, header, got := ask(values(1))
+	length, err := strconv.Atoi(header.Get("Inference-Header-Content-Length"))
+	if code != 200 || err != nil || length > len(got) {
+		t.Fatalf("%d, %v, %s", code, err, got)
+	}
+	_, _, want := post(t, url, body(1, map[string]any{"binary_data_output": true}), 4*pixels)
+	if n := len(got) - length; n == 0 || !bytes.Equal(got[length:], want[len(want)-n:]) {
+		t.Errorf("%d bytes of outputs, which are not those of the request with JSON", n)
+	}
+	if code, _, got := ask(values(1)[4:]); code != 400 || !bytes.Contains(got, []byte("expected 3136")) {
+		t.Errorf("a body that is short: %d, %s", code, got)
 	}
 }
 

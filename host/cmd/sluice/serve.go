@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -172,7 +173,7 @@ type faces struct {
 }
 
 // answer has the ports answer: REST, gRPC and the status page.
-func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener) *faces {
+func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slog.Logger) *faces {
 	var opts []grpc.ServerOption
 	if secure != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(secure)))
@@ -180,6 +181,7 @@ func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener) *faces {
 	f := &faces{grpc: s.GRPC(opts...), http: [2]*http.Server{{Handler: s.REST()}, {Handler: s.Status()}}, failed: make(chan error, 3)}
 	for i, face := range f.http {
 		face.ReadHeaderTimeout, face.IdleTimeout = 10*time.Second, 2*time.Minute
+		face.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		l := ports[2*i]
 		go func() {
 			if secure != nil {
@@ -218,7 +220,7 @@ func (f *faces) stop() {
 
 // serve answers until the command is to end, and then drains.
 func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
-	f := answer(s, secure, ports)
+	f := answer(s, secure, ports, e.Log)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)

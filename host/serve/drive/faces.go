@@ -311,7 +311,7 @@ type remote struct {
 func (r *remote) Close() error { return r.conn.Close() }
 
 func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
-	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second) // a server may start just now
 	defer stop()
 	d, err := r.client.ModelMetadata(ctx, &oip.ModelMetadataRequest{Name: model}, grpc.WaitForReady(true))
 	if err != nil {

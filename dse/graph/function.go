@@ -172,10 +172,10 @@ func (f *Function) over() *Function {
 // Tame reports whether the function is finite and grows no faster than a line, so that straight segments can stand
 // for it whatever the input.
 func (f *Function) Tame() bool {
-	const most, slope = 1024, 64
+	const most, slope, least = 1024, 64, 16 // up to 1000 at zero: 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {
 		for _, x := range []float64{x, -x} {
-			if y := f.At(x); !(math.Abs(y) <= slope*(math.Abs(x)+1)) {
+			if y := f.At(x); !(math.Abs(y) <= slope*(math.Abs(x)+least)) {
 				return false
 			}
 		}

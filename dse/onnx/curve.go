@@ -132,7 +132,13 @@ func (c *call) times(k kind) error {
 		return err
 	}
 	s, t := c.shapeOf(a), c.shapeOf(b)
-	return c.emit(layer{kind: k, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, k == mul && s.nonNegative && t.nonNegative)
+	if k == div && t.alike && !s.alike { // by what is a function of another map: times its reciprocal
+		if b, err = c.alone(layer{kind: curve, function: &graph.Function{Name: "Reciprocal"}}, b, " (reciprocal)", t.nonNegative); err != nil {
+			return err
+		}
+		k = mul
+	}
+	return c.emit(layer{kind: k, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, k == mul && (a.tensor == b.tensor || s.nonNegative && t.nonNegative))
 }
 
 // gated gives a map and another of one pixel and the same channels, in whatever order they are inputs.
@@ -228,7 +234,7 @@ func (f *fused) compose() error {
 		case l.kind == div:
 			return fmt.Errorf("node %q (Div): %w: of two maps that are no function of one", l.name, ErrUnsupported)
 		case l.kind == curve && !l.function.Tame():
-			return fmt.Errorf("node %q: %w: %v, which grows faster than a line or is not finite everywhere", l.name, ErrUnsupported, l.function)
+			return fmt.Errorf("node %q: %w: %v, which grows faster than a line or is not finite everywhere (1 / Sqrt(x + epsilon) needs an epsilon of 1e-6)", l.name, ErrUnsupported, l.function)
 		}
 	}
 	return nil
@@ -282,7 +288,7 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	for range maxCone {
 		last := slices.Max(slices.Collect(maps.Keys(read))) // which none of the others is made of
 		if len(read) == 1 && curved {
-			if g := f.formula(l.out, last); g != nil && g.Tame() {
+			if g := f.tame(f.formula(l.out, last), last); g != nil {
 				base, fn, curved = last, g, false
 			}
 		}
@@ -297,6 +303,18 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 		}
 	}
 	return base, fn
+}
+
+// tame is a function of a tensor that straight segments can stand for: of one that is never negative, what the function is
+// below zero does not matter.
+func (f *fused) tame(g *graph.Function, base int) *graph.Function {
+	if g != nil && !g.Tame() && f.tensors[base].nonNegative {
+		g = g.After(&graph.Function{Name: "Abs"})
+	}
+	if g == nil || !g.Tame() {
+		return nil
+	}
+	return g
 }
 
 // formula is tensor t as a function of another one; nil if it is too long.

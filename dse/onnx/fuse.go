@@ -58,6 +58,7 @@ type shape struct {
 	h, w, c int
 	// Values below zero cannot occur: zeros around it do not change a maximum.
 	nonNegative bool
+	alike       bool         // a pixel's channels have all the same value
 	scale       *graph.Scale // of a quantised file; its rounding is not to be folded away
 }
 
@@ -105,7 +106,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 		return 0, err
 	}
 	l.out, l.residual = t, -1
-	f.tensors[t].scale = f.carried(&l)
+	f.tensors[t].scale, f.tensors[t].alike = f.carried(&l), f.alike(&l)
 	if l.kind != clamp {
 		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	}
@@ -340,6 +341,13 @@ func (f *fused) foldAffine(l, next *layer) {
 		p.shift = addProduct(l.shift, l.scale, p.shift)
 		p.scale = product(l.scale, p.scale)
 		f.replace(l, p)
+		return
+	}
+	if f.only(l.out) != nil && next != nil && next.kind == affine && f.tensors[l.out].scale == nil {
+		next.shift = addProduct(next.shift, next.scale, l.shift)
+		next.scale = product(next.scale, l.scale)
+		next.in[0] = l.in[0]
+		l.gone = true
 		return
 	}
 	// Behind padding a shift would have to stop at the border, which a convolution cannot.

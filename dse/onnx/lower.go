@@ -47,6 +47,7 @@ func init() {
 		"GlobalMaxPool":      (*call).globalPool,
 		"HardSigmoid":        (*call).hardSigmoid,
 		"Identity":           (*call).alias,
+		"LayerNormalization": (*call).layerNorm,
 		"LeakyRelu":          (*call).leakyRelu,
 		"MatMul":             (*call).matMul,
 		"Max":                (*call).extreme,
@@ -60,6 +61,7 @@ func init() {
 		"Pow":                (*call).pow,
 		"ReduceMax":          (*call).reduceMap,
 		"ReduceMean":         (*call).reduceMap,
+		"ReduceSum":          (*call).reduceMap,
 		"QuantizeLinear":     (*call).quantizeMap,
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
@@ -168,10 +170,11 @@ func (c *call) padded(i int) (value, error) {
 	return c.materialised(c.input(i), v)
 }
 
-// elements gives a map to operators that treat each element alone: it may be seen in any way that leaves none out.
+// elements gives a map to operators that treat each element alone: it may be seen in any way that leaves none out, but
+// for channels that are alike.
 func (c *call) elements(i int) (value, error) {
 	v, err := c.reading(i)
-	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) {
+	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) && !v.view.single(c.shapeOf(v)) {
 		return c.value(i)
 	}
 	return v, nil
@@ -625,11 +628,11 @@ func (c *call) reduceMap() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
 	}
-	v, err := c.value(0)
+	v, err := c.elements(0)
 	if err != nil {
 		return err
 	}
-	axes, err := c.axes(1, v.rank)
+	axes, err := c.axes(1, len(c.viewOf(v).axes)+1)
 	if err != nil {
 		return err
 	}
@@ -638,11 +641,24 @@ func (c *call) reduceMap() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if !v.order.spatial(axes) {
-		return fmt.Errorf("%w: %s over other axes than height and width", ErrUnsupported, opName(c.node))
+	op := opName(c.node)
+	if op != "ReduceMax" {
+		if done, err := c.channelMean(v, axes, keep != 0, op == "ReduceSum"); done || err != nil {
+			return err
+		}
+	}
+	if v, err = c.value(0); err != nil {
+		return err
+	}
+	if !v.order.spatial(axes) || op == "ReduceSum" {
+		over := "height and width"
+		if op != "ReduceMax" {
+			over = "channels, or " + over
+		}
+		return fmt.Errorf("%w: %s over other axes than %s", ErrUnsupported, op, over)
 	}
 	k := avgPool
-	if opName(c.node) == "ReduceMax" {
+	if op == "ReduceMax" {
 		k = maxPool
 	}
 	if err := c.global(v, k); err != nil {
@@ -783,7 +799,8 @@ func (c *call) add() error {
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
 }
 
-// pair gives two maps of one shape that are seen alike.
+// pair gives two maps of one shape that are seen alike; of one channel, where that stands for all of the other's, a
+// whole map.
 func (c *call) pair() (a, b value, err error) {
 	for _, read := range []func(int) (value, error){c.elements, c.value} { // where they are not, as maps
 		if a, err = read(0); err != nil {
@@ -795,6 +812,18 @@ func (c *call) pair() (a, b value, err error) {
 		s, t := c.shapeOf(a), c.shapeOf(b)
 		if s.h == t.h && s.w == t.w && s.c == t.c && fmt.Sprint(c.viewOf(a)) == fmt.Sprint(c.viewOf(b)) {
 			return
+		}
+		for i, other := range []value{b, a} {
+			whole, ok, err := c.widenedAs([]value{a, b}[i], other)
+			if err != nil {
+				return a, b, err
+			}
+			if ok && i == 0 {
+				return whole, b, nil
+			}
+			if ok {
+				return a, whole, nil
+			}
 		}
 	}
 	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(0), c.dims(a), c.input(1), c.dims(b))
@@ -884,8 +913,10 @@ func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift flo
 		return v.slice.check()
 	}
 	read := c.value
-	if c.constants[c.input(k)].elems == 1 {
+	if v := c.values[c.input(x)]; c.constants[c.input(k)].elems == 1 || v.view != nil && v.view.channelAxis(c.shapeOf(v).c) >= 0 {
 		read = c.elements
+	} else if wide, ok := c.widen(x, c.constants[c.input(k)].dims); ok {
+		read = func(int) (value, error) { return wide, nil }
 	}
 	v, err := read(x)
 	if err != nil {
@@ -944,6 +975,9 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 		rank = len(v.view.axes) + 1
 	}
 	at := rank - 1 - v.order.axisOf(0) // from the end
+	if v.view != nil {
+		at = len(v.view.axes) - v.view.channelAxis(channels)
+	}
 	if rank == 2 {
 		at = 1
 	}

@@ -197,8 +197,8 @@ func TestBad(t *testing.T) {
 			node(b, 1).Input[0] = "z"
 		}},
 		{"pool without a kernel", ErrAttribute, []string{"kernel_shape"}, func(b *builder) { b.op("AveragePool", "z", in("c")); node(b, 1).Input[0] = "z" }},
-		{"mean over channels", ErrUnsupported, []string{"ReduceMean"}, func(b *builder) {
-			b.op("ReduceMean", "z", in("r"), intsAttr("axes", 1))
+		{"maximum over channels", ErrUnsupported, []string{"ReduceMax"}, func(b *builder) {
+			b.op("ReduceMax", "z", in("r"), intsAttr("axes", 1))
 			node(b, 3).Input[0] = "z"
 		}},
 		{"axes beyond the rank", ErrAttribute, nil, func(b *builder) {

@@ -92,7 +92,7 @@ func (im *importer) curved(n *onnxpb.NodeProto) bool {
 }
 
 // NeedsPost tells an operator that only designs with post run, wherever it stands.
-func NeedsPost(op string) bool { return curves[op] != nil || op == "Pow" }
+func NeedsPost(op string) bool { return curves[op] != nil || op == "Pow" || op == "LayerNormalization" }
 
 // inside tells a node whose output another one reads.
 func (im *importer) inside(n *onnxpb.NodeProto) bool {

@@ -86,6 +86,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	if o.Range != (Range{}) {
 		clipped(g, ranges, seen[0], o)
 	}
+	expectAgain(g, ranges, front[0])
 	return ranges, front[0], nil
 }
 
@@ -94,26 +95,26 @@ func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {
 		if g.Nodes[i].Function != nil {
-			f[i] = &spread{gates: gates(g, i)}
+			f[i] = &spread{use: useOf(g, i)}
 		}
 	}
 	return f
 }
 
-// gates reports whether products with what node n reads are all that its output is for.
-func gates(g *graph.Graph, n int) bool {
-	x, y, products := g.Nodes[n].Inputs[0], g.Nodes[n].Output, 0
-	for i := range g.Nodes {
-		r := &g.Nodes[i]
-		if r.Residual != y && !slices.Contains(r.Inputs, y) {
-			continue
-		}
-		if r.Op != graph.Mul || !slices.Contains(r.Inputs, x) {
-			return false
-		}
-		products++
+// useOf is what node n's output multiplies, if products with that are all that it is for.
+func useOf(g *graph.Graph, n int) use {
+	x, y, kind := g.Nodes[n].Inputs[0], g.Nodes[n].Output, gate
+	if p := g.Producers()[x]; p >= 0 && g.Nodes[p].Op == graph.Mul && g.Nodes[p].Inputs[0] == g.Nodes[p].Inputs[1] {
+		x, kind = g.Nodes[p].Inputs[0], norm
+	} else if p >= 0 && g.Nodes[p].Function != nil && g.Nodes[p].Function.Name == "Abs" {
+		x, kind = g.Nodes[p].Inputs[0], scale
 	}
-	return products > 0 && !slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y })
+	products := productsOf(g, y)
+	if len(products) == 0 || slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y }) ||
+		slices.ContainsFunc(products, func(i int) bool { return !slices.Contains(g.Nodes[i].Inputs, x) }) {
+		return other
+	}
+	return kind
 }
 
 // parallel hands out n images to workers, each with a runner of its own: start makes a worker, of which what it returns

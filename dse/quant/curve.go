@@ -13,7 +13,36 @@ import (
 type spread struct {
 	lo, hi float64
 	signed [2]histogram // of the magnitudes below zero, and of those above
-	gates  bool         // the function's result multiplies these very values, and its errors with them
+	use    use          // what the function's result multiplies, and its errors with it
+}
+
+// use says what a function's result multiplies.
+type use int
+
+const (
+	other use = iota
+	gate      // what the function is of
+	norm      // values whose squares the function is of, as their mean: 1 / Sqrt(x)
+	scale     // values whose magnitudes the function is of, as their mean: 1 / x
+)
+
+// weight is how much a point matters beside another.
+func (s *spread) weight(x float64) float64 {
+	switch s.use {
+	case gate:
+		return gateLeast + x*x
+	case norm:
+		return max(x, normLeast*s.hi)
+	case scale:
+		return math.Pow(max(x, normLeast*s.hi), 2)
+	}
+	return 1
+}
+
+// least is about the least value above zero.
+func (s *spread) least() float64 {
+	b := max(slices.IndexFunc(s.signed[1][:], func(n int64) bool { return n > 0 }), 0)
+	return float64(math.Float32frombits(uint32(b) << coarse))
 }
 
 func (s *spread) add(values []float32) {
@@ -49,6 +78,9 @@ const (
 	priorEvery = 64 // of the integers
 	// A point of a gate weighs as the square of what it multiplies, and this much in addition.
 	gateLeast = 0.001
+	// One of a norm weighs as the variance or the square it stands for, so that errors count as shares of the function's value; one below
+	// this share of the largest variance, which no norm can tell from zero, as that.
+	normLeast = 1e-6
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
 	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
 	tailSteps = 4
@@ -88,6 +120,7 @@ type fitter struct {
 	f        *graph.Function
 	stretch  float64
 	mid, out int
+	norm     bool
 	at       []float64 // points, ascending, in integers of fraction mid
 	before   []sums    // of the points up to each; one more than points
 	index    []int     // by integer, from the least on: the first point that is no less
@@ -98,8 +131,12 @@ type fitter struct {
 
 // newFitter prepares to fit what calibration saw; first and last are the integers that may occur, with headroom.
 func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
-	t = &fitter{f: f, stretch: stretch, mid: mid, out: out}
-	first, last = int(saturate(math.Floor(math.Ldexp(s.lo*headroom*stretch, mid)))), int(saturate(math.Ceil(math.Ldexp(s.hi*headroom*stretch, mid))))
+	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.use >= norm}
+	lo := s.lo * headroom
+	if t.norm {
+		lo = s.least() / headroom
+	}
+	first, last = int(saturate(math.Floor(math.Ldexp(lo*stretch, mid)))), int(saturate(math.Ceil(math.Ldexp(s.hi*headroom*stretch, mid))))
 	t.points(s, first, last)
 	t.tails()
 	return t, first, last
@@ -146,33 +183,39 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value is the function, in integers of fraction out, of an integer of fraction mid.
+// value is the function, in integers of fraction out, of an integer of fraction mid. That of a norm, which may be a
+// thousand where calibration saw nothing, is bounded as the output is.
 func (t *fitter) value(x float64) float64 {
-	return math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
+	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
+	if t.norm {
+		y = min(max(y, math.MinInt16), math.MaxInt16)
+	}
+	return y
 }
 
 // points are those that calibration saw, and a few everywhere; those from first to last may occur.
 func (t *fitter) points(s *spread, first, last int) {
-	seen, weights := map[float64]float64{}, 0.0
+	seen, weights, count := map[float64]float64{}, 0.0, 0.0
 	for side, sign := range []float64{-1, 1} {
 		for b, n := range s.signed[side] {
 			if n > 0 {
 				from := float64(math.Float32frombits(uint32(b) << coarse))
 				x := sign * math.Ldexp((from+edge(b))/2*t.stretch, t.mid)
-				weight := float64(n)
-				if s.gates {
-					weight *= gateLeast + math.Pow(math.Ldexp(x, -t.mid)/t.stretch, 2)
-				}
+				weight := float64(n) * s.weight(math.Ldexp(x, -t.mid)/t.stretch)
 				seen[min(max(x, math.MinInt16), math.MaxInt16)] += weight
-				weights += weight
+				weights, count = weights+weight, count+float64(n)
 			}
 		}
 	}
-	each := max(weights, 1) * priorShare * priorEvery / (math.MaxUint16 + 1)
+	const share = priorShare * priorEvery / (math.MaxUint16 + 1)
+	each := max(weights, 1) * share
 	for x := math.MinInt16; x <= math.MaxInt16; x += priorEvery {
 		weight := each
 		if x >= first && x <= last {
 			weight *= priorNear
+		}
+		if t.norm {
+			weight = max(count, 1) * share * s.weight(math.Ldexp(float64(x), -t.mid)/t.stretch)
 		}
 		seen[float64(x)] += weight
 	}
@@ -253,6 +296,9 @@ func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
 	for i := 0; i < abi.CurveSegments; {
 		slope, offset, _, tail := t.segment(lo, step, i)
+		if t.norm { // where calibration saw nothing
+			slope = min(max(slope, -math.MaxInt16), math.MaxInt16)
+		}
 		middle := float64(lo+i<<step) + float64(int(1)<<step)/2
 		if tail && i == 0 {
 			middle = math.MinInt16

@@ -81,6 +81,16 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	if err != nil {
 		return nil, err
 	}
+	twice, err := normaliseTwice(g, channels, front, o)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	if twice != g {
+		g = twice
+		if channels, front, err = calibrate(g, n, image, o); err != nil {
+			return nil, err
+		}
+	}
 	g = equalise(g, channels)
 	o.parts = map[string]part{}
 	for {

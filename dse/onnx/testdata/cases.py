@@ -10,6 +10,7 @@ random weights, so that each of its elements counts.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -403,6 +404,67 @@ def functions() -> None:
     m.write()
 
 
+def norms() -> None:
+    """Norms over channels, as exporters write them, and other means over channels."""
+    k = lambda m, v: m.array(v)
+    last, first = [0, 2, 3, 1], [0, 3, 1, 2]
+
+    def written(m: Model, x: str, axis: int, gain: str, shift: str) -> str:
+        """Opsets before 17 have no operator for it."""
+        d = m.op("Sub", x, m.op("ReduceMean", x, axes=[axis]))
+        deviation = m.op("Sqrt", m.op("Add", m.op("ReduceMean", m.op("Pow", d, k(m, 2.0)), axes=[axis]), k(m, 1e-6)))
+        return m.op("Add", m.op("Mul", m.op("Div", d, deviation), gain), shift)
+
+    m = Model("post_norms", [1, 3, 5, 4], opset=17)
+    x = m.conv("input", 3, 6, 3, 3, pads=[1] * 4)
+    # ConvNeXt's block: channels last between depthwise convolution and residual, or written out, with channels first.
+    y = m.op("LayerNormalization", m.op("Transpose", m.conv(x, 6, 6, 3, 3, group=6, pads=[1] * 4), perm=last), m.random(6), m.random(6), epsilon=1e-6)
+    y = m.op("Add", m.op("MatMul", y, m.random(6, 8)), m.random(8))
+    y = m.op("Mul", y, m.op("Sigmoid", y))
+    y = m.op("Transpose", m.op("MatMul", y, m.random(8, 6)), perm=first)
+    x = m.op("Add", m.op("Mul", y, m.random(6, 1, 1)), x)
+    y = written(m, m.conv(x, 6, 6, 3, 3, group=6, pads=[1] * 4), 1, m.random(6, 1, 1), m.random(1, 6, 1, 1))
+    x = m.op("Add", m.conv(y, 6, 6, 1, 1), x)
+    y = written(m, m.op("Transpose", x, perm=last), 3, m.random(6), m.random(6))
+    z = m.conv(m.op("Transpose", y, perm=first), 6, 7, 2, 2, strides=[2, 2])
+    parts = [m.head(z, 7 * 2 * 2)]
+    pooled = m.op("LayerNormalization", m.op("GlobalAveragePool", z), m.random(7, 1, 1), m.random(7, 1, 1), axis=1)
+    parts.append(m.head(m.op("Add", pooled, k(m, 1.0)), 7))
+    parts.append(m.head(m.op("LayerNormalization", m.op("Flatten", m.op("GlobalMaxPool", z)), m.random(7)), 7))
+    m.write([functools.reduce(lambda a, b: m.op("Add", a, b), parts)])
+
+    m = Model("post_norms_others", [1, 3, 4, 4])
+    x, parts = m.conv("input", 3, 5, 3, 3, pads=[1] * 4), []
+    # Tensorflow's: x * r + (shift - mean * r), r with the gain in it; a deviation that lost its axis; tokens; no mean.
+    y = m.op("Transpose", x, perm=last)
+    mean = m.op("ReduceMean", y, axes=[-1])
+    d = m.op("Sub", y, mean)
+    variance = m.op("ReduceMean", m.op("Mul", d, d), axes=[-1])
+    r = m.op("Mul", m.op("Reciprocal", m.op("Sqrt", m.op("Add", variance, k(m, 1e-3)))), m.random(5))
+    y = m.op("Add", m.op("Mul", y, r), m.op("Sub", m.random(5), m.op("Mul", mean, r)))
+    parts.append(m.head(y, 5 * 4 * 4))
+    d = m.op("Sub", x, m.op("Unsqueeze", m.op("ReduceMean", x, axes=[1], keepdims=0), k64(m, [1])))
+    variance = m.op("ReduceMean", m.op("Mul", d, d), axes=[1], keepdims=0)
+    r = m.op("Pow", m.op("Add", variance, k(m, 1e-2)), k(m, -0.5))
+    parts.append(m.head(m.op("Mul", m.op("Unsqueeze", r, k64(m, [1])), d), 5 * 4 * 4))
+    tokens = m.op("Transpose", m.op("Reshape", x, k64(m, [1, 5, 16])), perm=[0, 2, 1])
+    y = written(m, tokens, 2, m.random(5), m.random(5))
+    parts.append(m.head(m.op("Add", m.op("Transpose", y, perm=[0, 2, 1]), m.op("Reshape", x, k64(m, [1, 5, 16]))), 5 * 16))
+    y = m.op("Div", x, m.op("Sqrt", m.op("Add", m.op("ReduceMean", m.op("Pow", x, k(m, 2.0)), axes=[1]), k(m, 1e-5))))
+    parts.append(m.head(m.op("Mul", y, m.random(5, 1, 1)), 5 * 4 * 4))
+    one = m.op("ReduceSum", m.op("Relu", x), k64(m, [1]))  # a map of one channel
+    parts.append(m.head(m.conv(m.op("Sub", x, one), 5, 2, 1, 1), 2 * 4 * 4))
+    parts.append(m.head(m.conv(one, 1, 3, 3, 3), 3 * 2 * 2))
+    where = m.op("Sigmoid", m.conv(m.op("ReduceMean", x, axes=[1]), 1, 1, 3, 3, pads=[1] * 4))  # attention by position
+    y = m.op("Add", m.op("Mul", m.op("Transpose", where, perm=last), m.op("Transpose", x, perm=last)), m.op("Relu", m.op("Transpose", one, perm=last)))
+    parts.append(m.head(y, 5 * 4 * 4))
+    m.write([functools.reduce(lambda a, b: m.op("Add", a, b), parts)])
+
+
+def k64(m: Model, values: list[int]) -> str:
+    return m.array(values, np.int64)
+
+
 def expressions() -> None:
     """Weights that are computed from constants."""
     m = Model("fold_arithmetic", [1, 3, 5, 5])
@@ -764,5 +826,5 @@ def upsampling() -> None:
 
 
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, expressions, layouts, pixels, views, pieces, upsampling):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, norms, expressions, layouts, pixels, views, pieces, upsampling):
         build()

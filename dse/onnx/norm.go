@@ -1,0 +1,213 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// Means over channels, and what norms of layers are made of them. The NPU has no layer of one channel that is a factor
+// of all of another map's. So a mean is computed in all channels at once, by a dense 1 x 1 convolution, and is seen as
+// one of them until it meets a whole map.
+
+// alike tells whether a layer's output has the same value in all channels of a pixel.
+func (f *fused) alike(l *layer) bool {
+	switch l.kind {
+	case affine:
+		if _, _, ok := l.uniform(); !ok {
+			return false
+		}
+	case clamp, curve, add, mul, div, maxPool, avgPool:
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(l.in, func(t int) bool { return !f.tensors[t].alike })
+}
+
+// single tells a view of one channel of a map whose channels are all alike.
+func (w view) single(t shape) bool {
+	n := 1
+	for _, f := range slices.Concat(w.axes...) {
+		if f.which == 0 {
+			return false
+		}
+		n *= f.size
+	}
+	return t.alike && n == t.h*t.w
+}
+
+// channelAxis is the axis of a map's n channels; -1 if none is.
+func (w view) channelAxis(n int) int {
+	return slices.IndexFunc(w.axes, func(f []factor) bool { return slices.Equal(f, []factor{{0, n, 1}}) })
+}
+
+// widened sees all channels of a map of which one is seen: along this axis.
+func (c *call) widened(v value, axis int) value {
+	w := c.viewOf(v)
+	w.axes = slices.Clone(w.axes)
+	w.axes[axis] = []factor{{0, c.shapeOf(v).c, 1}}
+	return c.seen(v, w)
+}
+
+// widen is input i with all channels where it is seen as one of them and a constant of these sizes has as many numbers.
+func (c *call) widen(i int, dims []int) (value, bool) {
+	v, ok := c.values[c.input(i)]
+	if !ok {
+		return v, false
+	}
+	w, t := c.viewOf(v), c.shapeOf(v)
+	for k, d := range dims {
+		if axis := len(w.axes) - len(dims) + k; d == t.c && d > 1 && axis >= 0 && len(w.axes[axis]) == 0 && w.single(t) {
+			return c.widened(v, axis), true
+		}
+	}
+	return v, false
+}
+
+// widenedAs makes a whole map of one channel of it, or of a map of one channel; false where v is neither.
+func (c *call) widenedAs(v, whole value) (value, bool, error) {
+	w, as, s, t := c.viewOf(v), c.viewOf(whole), c.shapeOf(v), c.shapeOf(whole)
+	if !(w.single(s) && s.c == t.c || s.c == 1 && t.c > 1 && w.whole(s)) || s.h != t.h || s.w != t.w || len(w.axes) > len(as.axes) {
+		return v, false, nil
+	}
+	// Axes that are missing in front are ones.
+	w.axes = slices.Concat(make([][]factor, len(as.axes)-len(w.axes)), w.axes)
+	axis := as.channelAxis(t.c)
+	if axis < 0 || len(w.axes[axis]) > 0 {
+		return v, false, nil
+	}
+	w.axes[axis] = as.axes[axis]
+	if fmt.Sprint(w) != fmt.Sprint(as) {
+		return v, false, nil
+	}
+	if s.c == 1 {
+		if c.budget -= int64(t.c); c.budget < 0 {
+			return v, false, fmt.Errorf("tensor %q: %w: more than %d weights", s.name, ErrTooLarge, weightsOf(c.options))
+		}
+		l := layer{name: c.name + " (of all channels)", kind: pick, in: []int{v.tensor}, channels: make([]int, t.c)}
+		var err error
+		if v.tensor, err = c.net.add(l, l.name, t.h, t.w, t.c); err != nil {
+			return v, false, err
+		}
+		c.net.tensors[v.tensor].nonNegative, c.net.tensors[v.tensor].alike = s.nonNegative, true
+	}
+	return c.seen(v, as), true, nil
+}
+
+// channelsAlone tells that axes are all of a map's channels and nothing else.
+func (w view) channelsAlone(t shape, axes []bool) bool {
+	if len(axes) != len(w.axes)+1 || axes[0] || t.c == 1 || !w.whole(t) {
+		return false
+	}
+	for a, f := range w.axes {
+		if axes[a+1] && len(f) > 0 && a != w.channelAxis(t.c) {
+			return false
+		}
+	}
+	axis := w.channelAxis(t.c)
+	return axis >= 0 && axes[axis+1]
+}
+
+// channelMean is the mean, or the sum, over a map's channels; false if the axes are others.
+func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
+	w, t := c.viewOf(v), c.shapeOf(v)
+	if !w.channelsAlone(t, axes) {
+		return false, nil
+	}
+	if c.budget -= int64(t.c) * int64(t.c); c.budget < 0 {
+		return false, fmt.Errorf("%w: means over channels make more than %d weights", ErrTooLarge, weightsOf(c.options))
+	}
+	by := 1 / float32(t.c)
+	if sum {
+		by = 1
+	}
+	l := layer{kind: conv, groups: 1, window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, weights: slices.Repeat([]float32{by}, t.c*t.c)}
+	if err := c.emit(l, v, t.h, t.w, t.c, t.nonNegative); err != nil {
+		return false, err
+	}
+	mean := c.values[c.output()]
+	c.net.tensors[mean.tensor].alike = true
+	out := view{first: w.first}
+	for a, f := range w.axes {
+		switch {
+		case !axes[a+1]:
+			out.axes = append(out.axes, f)
+		case keep:
+			out.axes = append(out.axes, nil)
+		}
+	}
+	c.look(0, mean, out)
+	return true, nil
+}
+
+// layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted: the nodes that exporters write for it.
+func (c *call) layerNorm() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	axis, epsilon := c.attr.int("axis", -1), c.attr.float("epsilon", 1e-5)
+	c.attr.only("stash_type", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, err := c.elements(0)
+	if err != nil {
+		return err
+	}
+	rank := len(c.viewOf(v).axes) + 1
+	from, err := axisOf(axis, rank)
+	if err != nil {
+		return err
+	}
+	along := make([]bool, rank)
+	for a := from; a < rank; a++ {
+		along[a] = true
+	}
+	if !c.viewOf(v).channelsAlone(c.shapeOf(v), along) {
+		return fmt.Errorf("%w: over the axes from %d on of %v, which are not the channels alone", ErrUnsupported, axis, c.dims(v))
+	}
+	own := func(what string) string { return c.output() + " (" + what + ")" }
+	axes := &constant{kind: typeInt64, dims: []int{rank - from}, elems: rank - from}
+	for a := from; a < rank; a++ {
+		axes.ints = append(axes.ints, int64(a))
+	}
+	for what, k := range map[string]*constant{
+		"axes":    axes,
+		"epsilon": {kind: typeFloat, elems: 1, float: []float32{epsilon}},
+		"two":     {kind: typeFloat, elems: 1, float: []float32{2}},
+	} {
+		k.name = own(what)
+		c.constants[k.name] = k
+	}
+	x := c.input(0)
+	for _, step := range []struct {
+		op, what string
+		in       []string
+	}{
+		{"ReduceMean", "mean", []string{x, own("axes")}},
+		{"Sub", "centred", []string{x, own("mean")}},
+		{"Pow", "squares", []string{own("centred"), own("two")}},
+		{"ReduceMean", "variance", []string{own("squares"), own("axes")}},
+		{"Add", "variance and epsilon", []string{own("variance"), own("epsilon")}},
+		{"Sqrt", "deviation", []string{own("variance and epsilon")}},
+		{"Div", "normal", []string{own("centred"), own("deviation")}},
+		{"Mul", "scaled", []string{own("normal"), c.input(1)}},
+		{"Add", "", []string{own("scaled"), c.input(2)}},
+	} {
+		n := &onnxpb.NodeProto{Name: proto.String(c.name), OpType: proto.String(step.op), Input: step.in, Output: []string{own(step.what)}}
+		last := step.op == "Mul" && c.input(2) == ""
+		if last || step.what == "" {
+			n.Output[0] = c.output()
+		} else {
+			n.Name = proto.String(c.name + " (" + step.what + ")")
+		}
+		if err := c.lower(n); err != nil || last {
+			return err
+		}
+	}
+	return nil
+}

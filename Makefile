@@ -173,6 +173,7 @@ test-verify: setup build cosim
 	@bin/sluice verify --config v5,v7,v8,v13x --checked v13x --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@SLUICE_COSIM=$$PWD/$$(sim/build.sh tiny --fold) bin/sluice verify --config tiny --n 100 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/fold
 	@bin/sluice faults --config tiny,v7,v13x --checked v13x --n 150 --seed $(SEED) --out out/faults
+	@SLUICE_COSIM=$$PWD/$$(SLUICE_CHECK=1 sim/build.sh v13x) go test ./host/npu -run Upsample
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && sim/build.sh out/own/v5-post-int8.yaml
 	@bin/sluice verify --config out/own/v5-post-int8.yaml --n 60 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/int8

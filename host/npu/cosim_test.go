@@ -147,8 +147,8 @@ func TestCosimRun(t *testing.T) {
 	}
 }
 
-// What enlarges maps has no operator of the hardware of its own (dse/onnx/upsample.go): its layers compute what the golden
-// executor does.
+// What enlarges maps, and norms of layers, have no operators of the hardware of their own (dse/onnx/upsample.go, norm.go):
+// their layers compute what the golden executor does. Norms need a design with post: make test-verify names one.
 func TestCosimUpsample(t *testing.T) {
 	c, design := openTestCosim(t, CosimOpts{DRAMBytes: 4 << 20, Base: 1 << 32})
 	d, err := New(c, Opts{ClockHz: int64(design.ClockMHz * 1e6)})
@@ -159,7 +159,11 @@ func TestCosimUpsample(t *testing.T) {
 	if d.Build().Stub { // computes nothing
 		return
 	}
-	for i, name := range []string{"resize_nearest", "resize_linear", "upsample", "transposed", "depth_to_space"} {
+	names := []string{"resize_nearest", "resize_linear", "upsample", "transposed", "depth_to_space"}
+	if design.Post {
+		names = append(names, "post_norms", "post_norms_others")
+	}
+	for i, name := range names {
 		r := recipe.Recipe{Network: filepath.Join("..", "..", "dse", "onnx", "testdata", "ops", name+".onnx"), Seed: 35}
 		b, err := r.Make(design)
 		if err != nil {

@@ -98,8 +98,8 @@ lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
 	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
 	@mkdir -p $(BUILD)/rtl-int8 && hw/rtl/int8/files.sh $(BUILD)/rtl-int8 >$(BUILD)/rtl-int8/files.f
-	@for p in '' -GPOST=1 -GT_P=16; do verilator --lint-only -Wall --top-module npu_top -GT_C=16 -GDRAIN=4 $$p -f $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v || exit 1; done
-	@$(VENV)/bin/python hw/lint/slang.py $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v -- npu_top T_C=16 POST=1 >/dev/null
+	@for p in '' '-GPOST=1 -GDEPTHWISE=1' -GT_P=16; do verilator --lint-only -Wall --top-module npu_top -GT_C=16 -GDRAIN=4 $$p -f $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v || exit 1; done
+	@$(VENV)/bin/python hw/lint/slang.py $(BUILD)/rtl-int8/files.f sim/cells/dsp48e2.v -- npu_top T_C=16 POST=1 DEPTHWISE=1 >/dev/null
 	@for top in 'mac_packed LEN=13' 'mac_packed LEN=13 DSP48E2=1' requant weight_pack; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/int8/files.f sim/cells/dsp48e2.v -- $$top; done >/dev/null
 	@echo "slang, on tiny, zc706 and zcu104 too: clean"
 
@@ -175,7 +175,7 @@ test-verify: setup build cosim
 	@bin/sluice faults --config tiny,v7,v13x --checked v13x --n 150 --seed $(SEED) --out out/faults
 	@SLUICE_COSIM=$$PWD/$$(SLUICE_CHECK=1 sim/build.sh v13x) go test ./host/npu -run Upsample
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
-	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && sim/build.sh out/own/v5-post-int8.yaml
+	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && sim/build.sh out/own/v5-post-int8.yaml
 	@bin/sluice verify --config out/own/v5-post-int8.yaml --n 60 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/int8
 	@bin/sluice faults --config out/own/v5-post-int8.yaml --n 40 --seed $(SEED) --out out/int8-faults
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json

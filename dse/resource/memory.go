@@ -59,9 +59,9 @@ func Memories(d configs.Design) []Memory {
 	if d.Depthwise {
 		slots := depthwiseSlots(d)
 		list = append(list,
-			Memory{depthwiseWeights, 3 * (2 * nb / wide), (abi.DwWords + 2) / 3, wideBits, false},
-			Memory{"depthwise columns", 1, 64, nb * 2 * abi.AccBits, true},
-			Memory{"depthwise sums", slots, 8 / slots, nb * abi.AccBits, true})
+			Memory{depthwiseWeights, 3 * (d.ElemBytes() * nb / wide), (abi.DwWords + 2) / 3, wideBits, false},
+			Memory{"depthwise columns", 1, 64, nb * 2 * accBits, true},
+			Memory{"depthwise sums", slots, 8 / slots, nb * accBits, true})
 	}
 	if d.Int8() { // beside each bias its factor and shift
 		list = append(list, Memory{"factors", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 23, false})

@@ -102,6 +102,7 @@ func TestOptionsAreExact(t *testing.T) {
 		unit, curves int // LUTs that are memory
 	}{
 		{boards.Series7, configs.Design{TP: 7, TC: 128, NAXI: 4, AXIBytes: 8, MaxBurst: 16, Drain: 16, CMax: 2048}, 48, 12, 1920, 16 * 68},
+		{boards.Series7, configs.Design{TP: 7, TC: 128, NAXI: 4, AXIBytes: 8, MaxBurst: 16, Drain: 16, CMax: 2048, Type: configs.TypeInt8}, 48, 6, 1712, 16 * 68},
 		{boards.UltraScalePlus, configs.Design{TP: 3, TC: 4, NAXI: 1, AXIBytes: 8, MaxBurst: 4, Drain: 2, CMax: 128}, 24, 6, 832, -1},
 	} {
 		with := c.d

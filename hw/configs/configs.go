@@ -351,11 +351,10 @@ func (d Design) Built() error {
 // leastTP8 is the shortest chain that pe_array_int8 takes: its accumulators are free again no earlier than gemm_seq expects.
 const leastTP8 = 4
 
-// Simulated checks what the RTL has of the design's type: of int8 no depthwise unit, and no short chains.
+// Simulated checks what the RTL has of the design's type: of int8 no short chains.
 func (d Design) Simulated() error {
 	var f findings
 	f.want(!d.Int8() || d.TP >= leastTP8, "TP", d.TP, fmt.Sprintf("at least %d with type: int8", leastTP8))
-	f.want(!d.Int8() || !d.Depthwise, "depthwise", d.Depthwise, "false with type: int8, which has no depthwise unit in RTL yet (the soft device has)")
 	return errors.Join(f...)
 }
 

@@ -167,9 +167,9 @@ func TestCompileInt8(t *testing.T) {
 		args []string
 	}{
 		{"no kernel in HLS, board or synthesis yet", []string{"explain", "--network", "tiny", "--config", config, "--hls"}},
-		{"no depthwise unit in RTL yet", []string{"validate", "--config", "zcu104-mobile-int8"}},
-		{"no depthwise unit in RTL yet", []string{"validate", "--config", "zcu104-mobile-int8", "--starts"}},
-		{"no depthwise unit in RTL yet", []string{"bench-npu", "--network", "tiny", "--config", "zcu104-mobile-int8"}},
+		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8"}},
+		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8", "--starts"}},
+		{"at least 4 with type: int8", []string{"bench-npu", "--network", "tiny", "--config", "tiny-int8"}},
 	} {
 		if code, stdout, stderr := call(c.args...); code != cli.Input || !strings.Contains(stderr, c.want) {
 			t.Errorf("dse %s: exit code %d: %s%s, expected %q", c.args[0], code, stdout, stderr, c.want)

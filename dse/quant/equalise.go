@@ -59,18 +59,19 @@ type row struct{ node, channel int }
 // equaliser groups channels into classes that can only be scaled together: concatenations and pools pass a channel
 // on, and sums join two.
 type equaliser struct {
-	g        *graph.Graph
-	channels [][]float64
-	group    []int  // by tensor: group of tensors that share a fraction
-	first    []int  // by tensor: index of its first channel
-	class    []int  // by channel
-	live     []bool // by class: calibration saw a value other than zero
-	fixed    map[int]bool
-	tensors  map[int][]int // by class: tensors that contain it
-	places   map[int][]place
-	made     map[int][]row
-	read     map[int][]row
-	columns  [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
+	g         *graph.Graph
+	channels  [][]float64
+	group     []int  // by tensor: group of tensors that share a fraction
+	first     []int  // by tensor: index of its first channel
+	class     []int  // by channel
+	live      []bool // by class: calibration saw a value other than zero
+	fixed     map[int]bool
+	tensors   map[int][]int // by class: tensors that contain it
+	places    map[int][]place
+	made      map[int][]row
+	read      map[int][]row
+	producers []int       // by tensor
+	columns   [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
 }
 
 // place is a channel of a tensor.
@@ -87,7 +88,7 @@ func find(parent []int, i int) int {
 func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	e := &equaliser{
 		g: g, channels: channels, group: make([]int, len(g.Tensors)), first: make([]int, len(g.Tensors)),
-		fixed: map[int]bool{}, tensors: map[int][]int{}, places: map[int][]place{}, columns: make([][]float64, len(g.Nodes)), made: map[int][]row{}, read: map[int][]row{},
+		fixed: map[int]bool{}, producers: g.Producers(), tensors: map[int][]int{}, places: map[int][]place{}, columns: make([][]float64, len(g.Nodes)), made: map[int][]row{}, read: map[int][]row{},
 	}
 	for t := range g.Tensors {
 		e.group[t], e.first[t] = t, len(e.class)
@@ -127,6 +128,11 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 				join(node.Residual, c, node.Output, c)
 			}
 		}
+		if clamped(node) { // at numbers that all channels have
+			for c := range g.Tensors[node.Output].C {
+				join(node.Output, c, node.Output, 0)
+			}
+		}
 	}
 	for i := range e.class {
 		e.class[i] = find(e.class, i)
@@ -152,8 +158,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
-		// Only a clamp at zero is independent of the scale.
-		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) || node.Function != nil {
+		if node.Function != nil {
 			fix(node.Output)
 		}
 		if node.Op == graph.Mul {
@@ -286,7 +291,7 @@ func (e *equaliser) gains() map[int]int {
 		for c, x := range e.channels[out] {
 			if class := e.class[e.first[out]+c]; x > 0 {
 				all = min(all, want[class])
-				if len(e.made[class]) > 1 {
+				if slices.ContainsFunc(e.made[class], func(r row) bool { return r.node != n }) {
 					all = 0
 				}
 			}
@@ -337,11 +342,19 @@ func (e *equaliser) scale(class, k int) {
 		e.column(r, func(w *float32) { *w *= down })
 		e.columns[r.node] = nil
 	}
-	for _, t := range e.tensors[class] {
+	for _, t := range slices.Compact(slices.Sorted(slices.Values(e.tensors[class]))) {
 		for c := range e.channels[t] {
 			if e.class[e.first[t]+c] == class {
 				e.channels[t][c] *= float64(up)
 			}
 		}
+		if p := e.producers[t]; p >= 0 && clamped(&e.g.Nodes[p]) {
+			e.g.Nodes[p].ClampLo, e.g.Nodes[p].ClampHi = e.g.Nodes[p].ClampLo*up, e.g.Nodes[p].ClampHi*up
+		}
 	}
+}
+
+// clamped reports whether a node has a clamp at a number other than zero, which the scale moves.
+func clamped(node *graph.Node) bool {
+	return !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !(math.IsInf(float64(node.ClampHi), 1) || node.ClampHi == 0)
 }

@@ -242,7 +242,7 @@ func TestMeasure(t *testing.T) {
 	straight := func(_ *plan, x graph.TensorID) graph.TensorID { return x }
 	sound, _ := apart(t, joined(0.5, straight), Options{})
 	g := joined(1e-4, straight)
-	g.Nodes[1].ClampHi = 1 // prevents the scaling of its channels
+	g.Nodes[1].Function = &graph.Function{Name: "LeakyRelu"} // prevents the scaling of its channels
 	lossy, off := apart(t, g, Options{})
 	inputs := func(scale float32) func(int) ([]float32, error) {
 		return func(i int) ([]float32, error) {
@@ -274,5 +274,38 @@ func TestMeasure(t *testing.T) {
 	}
 	if l, err = sound.Measure(2, inputs(3), Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
 		t.Errorf("inputs three times as large: %v, %v", l, err)
+	}
+}
+
+// A clamp at a number moves with its branch, whether values reach it or not: branches of unlike ranges, each with a
+// clamp, are joined as well as such without one.
+func TestPrecisionOfClampedBranches(t *testing.T) {
+	for _, ratio := range []float64{1e-2, 1e-4} {
+		for name, clamps := range map[string][2]float64{
+			"reached":              {1, ratio},
+			"never reached":        {6, 6},
+			"one of them":          {1, math.Inf(1)},
+			"the small one's":      {math.Inf(1), ratio / 2},
+			"both ends of a clamp": {-1, -ratio},
+		} {
+			for between, f := range map[string]func(b *plan, t graph.TensorID) graph.TensorID{
+				"joined": func(_ *plan, t graph.TensorID) graph.TensorID { return t },
+				"pooled": func(b *plan, t graph.TensorID) graph.TensorID {
+					return b.node(graph.Node{Op: graph.MaxPool, Inputs: []graph.TensorID{t}, Window: graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}}, 3, 3, 8)
+				},
+			} {
+				g := joined(ratio, f)
+				for i, most := range clamps {
+					node := &g.Nodes[i]
+					if node.ClampHi = float32(math.Abs(most)); most < 0 {
+						node.ClampLo = float32(most)
+					}
+				}
+				_, off := apart(t, g, Options{})
+				if !(off < 0.002) {
+					t.Errorf("ratio %v, %s, clamps %s: %.4f of the largest logit off", ratio, between, name, off)
+				}
+			}
+		}
 	}
 }

@@ -521,6 +521,9 @@ func (d *Device) beside(f *flow) bool {
 	}
 	v := &f.prog.heads[f.next]
 	for _, rt := range d.flows {
+		if !rt.rt && rt.inGPU > 0 {
+			return false
+		}
 		if !rt.rt || rt.done >= rt.end() {
 			continue
 		}

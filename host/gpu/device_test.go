@@ -385,6 +385,19 @@ func TestOrionOne(t *testing.T) {
 	}
 }
 
+// Also without a real-time launch, kernels of two best-effort launches are not on the device together.
+func TestOrionTwo(t *testing.T) {
+	one := kernel.Kernel{Name: "one", Blocks: 1, Threads: 64, Issue: 1, BlockNs: 100_000}
+	be := own("be", slices.Repeat([]kernel.Kernel{one}, 5)...)
+	b := newBed(t, mode(t, "orion"), be)
+	b.launch(1, "be", 0, 1, 0)
+	w := b.launch(2, "be", 0, 1, 0)
+	b.until(sim.Never - 1)
+	if ns := b.ended(w); ns < 10*100_000 {
+		t.Errorf("ten kernels of 100 us ended after %d ns", ns)
+	}
+}
+
 // Padding stays on the multiprocessors of the real-time launch's units, and off those of its kernel.
 func TestPadConfined(t *testing.T) {
 	rtKernel := kernel.Kernel{Name: "rt", Blocks: 10, Threads: 64, Issue: 1, BlockNs: 100_000}

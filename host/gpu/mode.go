@@ -27,7 +27,8 @@ type Mode struct {
 	Pad      bool
 	Versions int // versions of a kernel to choose from; 0: 1
 	// Beside: a best-effort kernel is launched next to real-time ones if their profiles differ and it is short and
-	// small, one at a time (after Orion, EuroSys 2024).
+	// small, one at a time of all, also while there is no real-time one (after Orion, EuroSys 2024). With a queue of one,
+	// real-time kernels too go one at a time, as REEF's section 6.6 says of it.
 	Beside bool
 	// Deliberate faults, for tests that show what a mechanism is for.
 	Boolean bool // queued kernels look at a boolean, not an epoch
@@ -103,7 +104,7 @@ func modes() []Mode {
 		{Name: "drain", Hold: true},
 		{Name: "xsched1", Hold: true, Queue: 8},
 		{Name: "xsched", Priority: true, Hold: true, Queue: 8, Together: true},
-		{Name: "orion", Priority: true, Beside: true},
+		{Name: "orion", Priority: true, Beside: true, Queue: 1},
 		{Name: "reset", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4},
 		{Name: "reset-async", Hold: true, Evict: true, Kill: true, Fence: true},
 		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Fence: true, Reclaim: true},

@@ -33,6 +33,7 @@ type reproduceCmd struct {
 	N         int           `default:"20000" short:"n" help:"fluid: requests a run."`
 	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
 	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins with this (fig6, table3), without further numbers."`
+	With      string        `placeholder:"KEY[=FACTOR]" help:"Run with one assumed parameter times a factor, or with a switch, such as the causes of failing claims name; a wrong one lists them. Not for fluid."`
 	Vary      bool          `help:"Halve and double every assumed parameter (long; not for fluid)."`
 	Workers   int           `default:"2" help:"fluid, jellyfish, reef, strait: runs at the same time; the results do not depend on it."`
 	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the random one of the car. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
@@ -48,8 +49,8 @@ type reproduceCmd struct {
 func (*reproduceCmd) Help() string {
 	return `Reproduces the tables and figures of a publication by simulation. Each claim is printed with the published value,
 our mean with its 95 % interval over the seeds, and the verdict: holds (the interval is within the claim's bounds),
-fails (beyond them), undecided (both), ill-posed or not-tried. A claim that fails has a cause: why ours differs, or
-"unknown"; of the other verdicts the cause says why there is none.
+fails (beyond them), undecided (both), ill-posed or not-tried. A claim that fails has a cause: why ours differs, and
+what it gives with what is suspected changed (--with); of the other verdicts the cause says why there is none.
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
@@ -59,6 +60,7 @@ Example:
   sluice reproduce reef --time 100ms --seeds 1,2
   sluice reproduce strait --only fig7 --begin out/reproduce/strait/predictor.json
   sluice reproduce jellyfish --link train.txt --json
+  sluice reproduce reef --with programs/fill=0.5 --only fig15-16/gv100 --time 100ms --seeds 1,2
   sluice reproduce seeb --vary --time 8s --seeds 1`
 }
 
@@ -67,6 +69,7 @@ type reproducedDoc struct {
 	cli.Header
 	Paper   string            `json:"paper"`
 	Seeds   []uint64          `json:"seeds"`
+	With    string            `json:"with,omitempty"`
 	TimeNs  int64             `json:"time_ns"` // of a run; 0: counted by requests
 	N       int               `json:"n,omitempty"`
 	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the project's
@@ -166,18 +169,23 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 		length = p.time
 	}
 	label := map[bool]string{true: "estimated", false: "simulated"}[p.name == "fluid"]
-	doc := &reproducedDoc{Header: cli.NewHeader("sluice-reproduce/1", c.Seeds[0], label), Paper: p.name, Seeds: c.Seeds, TimeNs: length.Nanoseconds(), Begin: c.Begin}
+	doc := &reproducedDoc{Header: cli.NewHeader("sluice-reproduce/1", c.Seeds[0], label), Paper: p.name, Seeds: c.Seeds, With: c.With, TimeNs: length.Nanoseconds(), Begin: c.Begin}
 	g, err := c.given(p, doc)
 	if err != nil {
 		return nil, err
 	}
+	with, err := frame.ChangeOf(c.With)
+	if err != nil || with != nil && (c.Vary || p.name == "fluid") {
+		return nil, cli.Errorf(cli.Usage, "--with %s: KEY or KEY=FACTOR is expected, without --vary, and not for fluid", c.With)
+	}
 	cfg := frame.Config{
+		With:  with,
 		Seeds: c.Seeds, Ns: max(1, length.Nanoseconds()), Only: c.Only, Vary: c.Vary, Workers: c.Workers,
 		Tell: func(what string) { e.Log.Info("reproduce "+p.name, "at", what) },
 	}
 	r, err := p.run(c, e, cfg, g, doc)
 	switch {
-	case errors.Is(err, strait.ErrUntraced), errors.Is(err, frame.ErrOnly):
+	case errors.Is(err, strait.ErrUntraced), errors.Is(err, frame.ErrOnly), errors.Is(err, frame.ErrWith):
 		return nil, cli.Coded(cli.Usage, err)
 	case errors.Is(err, reef.ErrWorkload), errors.Is(err, links.ErrTrace):
 		return nil, cli.Coded(cli.Input, err)

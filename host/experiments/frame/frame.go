@@ -2,7 +2,8 @@
 // and compares. A claim holds if the 95 % interval of our values lies within its bounds, and fails if it lies beyond.
 // There are two exceptions: what is exact is judged by its value, and one event refutes "never" (rule none), however wide
 // the interval. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
-// or setting is judged by the one whose mean is the extreme (Lowest, Highest). The simulations are in the packages of
+// or setting is shown by the one whose mean is the extreme (Lowest, Highest), and judged by an interval that allows for all
+// of them (family.ends). The simulations are in the packages of
 // the publications.
 package frame
 
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -43,12 +46,18 @@ type Row struct {
 
 // Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer
 // than two values. Values that differ by rounding alone are equal: the half width is zero.
-func Interval(v []float64) (float64, *float64) {
+func Interval(v []float64) (float64, *float64) { return interval(v, tail) }
+
+// tail is the probability beyond one end of an interval of 95 %.
+const tail = 0.025
+
+// interval is Interval with another tail.
+func interval(v []float64, tail float64) (float64, *float64) {
 	mean, sd := stat.MeanStdDev(v, nil)
 	if len(v) < 2 {
 		return mean, nil
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(1 - tail)
 	half := t * sd / math.Sqrt(float64(len(v)))
 	if half <= 1e-9*math.Abs(mean) {
 		half = 0
@@ -81,24 +90,31 @@ type Statement struct {
 
 // Judge compares a sample of ours, one value a seed, with the claim. NaN means that the event did not occur with that
 // seed; there is no verdict then.
-func (c *Claim) Judge(v []float64) *Statement {
+func (c *Claim) Judge(v []float64) *Statement { return c.judge(family{all: [][]float64{v}}) }
+
+func (c *Claim) judge(f family) *Statement {
+	v := f.extreme()
 	s := &Statement{
 		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, PublishedTo: c.PublishedTo,
 		Least: finite(c.least), Most: finite(c.most), Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
 	}
 	if c.Rule == IllPosed || c.Rule == NotTried {
-		s.Verdict = c.Rule
+		if s.Verdict = c.Rule; len(v) > 0 { // ours stands beside what is published, and proves nothing
+			mean, ci := Interval(v)
+			s.Ours, s.CI95 = &mean, ci
+		}
 		return s
 	}
 	mean, ci := Interval(v)
 	half := *cmp.Or(ci, new(float64))
-	from, to := mean-half, mean+half
-	if c.Times && slices.Min(v) > 0 && count(v, isInf) == 0 {
-		mean, from, to = times(v)
+	if c.times(v) {
+		var from, to float64
+		mean, from, to = c.ends(v, tail)
 		if half = (to - from) / 2; ci != nil {
 			ci = &half
 		}
 	}
+	from, to := f.ends(c)
 	var why string
 	s.Verdict, why = c.verdict(v, mean, half, from, to)
 	if count(v, math.IsNaN)+count(v, isInf) == 0 {
@@ -109,6 +125,9 @@ func (c *Claim) Judge(v []float64) *Statement {
 			Undecided: "not decided: a bound lies within the interval",
 			OneSeed:   "one seed has no interval",
 		}[s.Verdict]), ""
+	}
+	if s.Verdict == Fails {
+		s.Cause = cmp.Or(s.Cause, Unknown)
 	}
 	return s
 }
@@ -156,15 +175,22 @@ func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why
 	return Undecided, ""
 }
 
-// times is the geometric mean of multiples, and the 95 % interval that their logarithms give.
-func times(v []float64) (mean, from, to float64) {
-	logs := make([]float64, len(v))
-	for i, x := range v {
-		logs[i] = math.Log(x)
+// times reports whether a sample is judged by the logarithms of its values.
+func (c *Claim) times(v []float64) bool { return c.Times && slices.Min(v) > 0 && count(v, isInf) == 0 }
+
+// ends are the mean of a sample and the ends of its interval; of multiples the geometric mean, and the interval that
+// their logarithms give.
+func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
+	of, back := v, func(x float64) float64 { return x }
+	if c.times(v) {
+		of, back = make([]float64, len(v)), math.Exp
+		for i, x := range v {
+			of[i] = math.Log(x)
+		}
 	}
-	m, half := Interval(logs)
+	m, half := interval(of, tail)
 	h := *cmp.Or(half, new(float64))
-	return math.Exp(m), math.Exp(m - h), math.Exp(m + h)
+	return back(m), back(m - h), back(m + h)
 }
 
 // signs is the number of values on one side that a two-sided sign test needs at 95 %: 2 / 2^6 is 3 %.
@@ -212,6 +238,22 @@ type Change struct {
 
 // String names it as Statement.Changed does.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
+
+// ChangeOf reads KEY=FACTOR, or KEY for a switch; nothing is nil.
+func ChangeOf(text string) (*Change, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, by, ok := strings.Cut(text, "=")
+	c := &Change{key, 1}
+	if ok {
+		var err error
+		if c.By, err = strconv.ParseFloat(by, 64); err != nil || !(c.By > 0) || math.IsInf(c.By, 0) {
+			return nil, fmt.Errorf("%w: %q, KEY or KEY=FACTOR with a positive factor is expected", ErrWith, text)
+		}
+	}
+	return c, nil
+}
 
 // Halves halves and doubles each parameter.
 func Halves(keys ...string) (out []Change) {
@@ -267,7 +309,50 @@ var ErrQuiet = errors.New("nothing happened")
 
 // Sampler computes a claim's sample from the labs of all seeds: a Probe, or what Lowest, Highest and Given return.
 type Sampler[L any] interface {
-	sample(labs []L, workers int) ([]float64, error)
+	sample(labs []L, workers int) (family, error)
+}
+
+// family is the samples of a claim about every one of several: their least (sign 1) or largest (-1) is meant.
+type family struct {
+	all  [][]float64
+	sign float64
+}
+
+// extreme is the sample whose mean is the extreme: the one that is best over all seeds. (Least of each seed's values is
+// below every mean, the more so the shorter the runs.)
+func (f family) extreme() (low []float64) {
+	least := math.Inf(1)
+	for _, v := range f.all {
+		if mean := f.sign * stat.Mean(v, nil); low == nil || mean < least || math.IsNaN(mean) {
+			low, least = v, mean
+		}
+	}
+	return low
+}
+
+// ends is the interval of the extreme mean. The least of several means is above the least of their lower ends with the
+// certainty of one of them, as one of them is the least; it is below the least of the upper ends where all those hold at
+// the same time, for which each has its part of the tail (Bonferroni). Of the largest it is the other way round.
+func (f family) ends(c *Claim) (from, to float64) {
+	if len(f.all) < 2 {
+		_, from, to = c.ends(f.extreme(), tail)
+		return from, to
+	}
+	part := tail / float64(len(f.all))
+	lows, highs := []float64{}, []float64{}
+	for _, v := range f.all {
+		low, high := tail, part
+		if f.sign < 0 {
+			low, high = part, tail
+		}
+		_, a, _ := c.ends(v, low)
+		_, _, b := c.ends(v, high)
+		lows, highs = append(lows, a), append(highs, b)
+	}
+	if f.sign < 0 {
+		return slices.Max(lows), slices.Max(highs)
+	}
+	return slices.Min(lows), slices.Min(highs)
 }
 
 // Probe computes one number from a lab, which has the runs of one seed.
@@ -317,11 +402,10 @@ func Mean[L any](all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Lowest is the sample with the least mean of several: a claim about every baseline is judged against the one that is
-// best over all seeds. (Least of each seed's values is below every mean, the more so the shorter the runs.)
+// Lowest is the least of several: a claim about every baseline is judged against the best.
 func Lowest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{1, all} }
 
-// Highest is the one with the largest mean.
+// Highest is the largest of several.
 func Highest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{-1, all} }
 
 type extreme[L any] struct {
@@ -329,35 +413,41 @@ type extreme[L any] struct {
 	all  []Probe[L]
 }
 
-func (x extreme[L]) sample(labs []L, workers int) (low []float64, err error) {
-	least, silent := math.Inf(1), true
+func (x extreme[L]) sample(labs []L, workers int) (family, error) {
+	f, silent := family{sign: x.sign}, true
 	for _, p := range x.all {
 		v, quiet, err := each(labs, p, workers)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		mean := x.sign * stat.Mean(v, nil)
-		if silent = silent && quiet; low == nil || mean < least || math.IsNaN(mean) {
-			low, least = v, mean
-		}
+		f.all, silent = append(f.all, v), silent && quiet
 	}
-	return nothing(low, silent), nil
+	if silent {
+		f.all = [][]float64{nothing(f.all[0], true)}
+	}
+	return f, nil
 }
 
-// Ratio is a sample over another, seed by seed.
+// Ratio is a sample over another, seed by seed; of several over several, each over each.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
 
-func (r ratio[L]) sample(labs []L, workers int) ([]float64, error) {
-	x, err := r.a.sample(labs, workers)
+func (r ratio[L]) sample(labs []L, workers int) (family, error) {
+	a, err := r.a.sample(labs, workers)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
-	y, err := r.b.sample(labs, workers)
-	out := make([]float64, len(y))
-	for i := range y {
-		out[i] = x[i] / y[i]
+	b, err := r.b.sample(labs, workers)
+	out := family{sign: cmp.Or(a.sign, -b.sign)}
+	for _, x := range a.all {
+		for _, y := range b.all {
+			v := make([]float64, len(y))
+			for i := range y {
+				v[i] = x[i] / y[i]
+			}
+			out.all = append(out.all, v)
+		}
 	}
 	return out, err
 }
@@ -367,15 +457,18 @@ func Given[L any](v []float64) Sampler[L] { return given[L](v) }
 
 type given[L any] []float64
 
-func (g given[L]) sample([]L, int) ([]float64, error) { return g, nil }
+func (g given[L]) sample([]L, int) (family, error) { return family{all: [][]float64{g}}, nil }
 
-// Sample computes a value for every lab; NaN for all if all are quiet.
-func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) { return of.sample(labs, 1) }
+// Sample computes a value for every lab; NaN for all if all are quiet. Of several it is the extreme.
+func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
+	f, err := of.sample(labs, 1)
+	return f.extreme(), err
+}
 
 // sample computes several labs at the same time.
-func (p Probe[L]) sample(labs []L, workers int) ([]float64, error) {
+func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
-	return nothing(v, quiet), err
+	return family{all: [][]float64{nothing(v, quiet)}}, err
 }
 
 // nothing is NaN in place of every value of a quiet sample.

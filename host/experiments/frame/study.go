@@ -19,6 +19,9 @@ var ErrBook = errors.New("claims")
 // ErrOnly is a prefix that no claim has.
 var ErrOnly = errors.New("no claim")
 
+// ErrWith is a change that a study does not know.
+var ErrWith = errors.New("no such parameter or switch")
+
 // Claim is one claim of the data file: what the publication says, and the bounds of our value.
 type Claim struct {
 	ID        string   `yaml:"id"`
@@ -33,7 +36,7 @@ type Claim struct {
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"-"`
-	Cause  string   `yaml:"-"`     // a key of the file's causes, or Unknown
+	Cause  string   `yaml:"-"`     // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
 	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
@@ -42,13 +45,41 @@ type Claim struct {
 	cause       Cause
 }
 
-// Unknown is a cause that needs no evidence.
+// Unknown is said where a claim fails that names no cause.
 const Unknown = "unknown"
 
 // Cause is why ours differs from the publication, and the evidence.
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
+	// With are changes (Config.With) that show it: what each gave is stored (Study.Tried) and said behind the text.
+	With []string `yaml:"with"`
+}
+
+// Why is the claim's cause, if it fails.
+func (c *Claim) Why() Cause { return c.cause }
+
+// Tried is what a claim gave with a change, and in the same runs without.
+type Tried struct{ Key, ID, Ours, Without, Time, Seeds string }
+
+// String is how a cause says it.
+func (t *Tried) String() string {
+	return fmt.Sprintf("with %s %s in place of %s", t.Key, t.Ours, t.Without)
+}
+
+// TriedOf reads a stored list, of which a line has the columns of Tried. Lines that begin with # are comments.
+func TriedOf(text []byte) (out []Tried, err error) {
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		if len(f) != 6 {
+			return nil, fmt.Errorf("%w: %q, change, claim, ours, without, time and seeds are expected", ErrBook, line)
+		}
+		out = append(out, Tried{f[0], f[1], f[2], f[3], f[4], f[5]})
+	}
+	return out, nil
 }
 
 // line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id and text; in
@@ -168,9 +199,7 @@ func Book(text []byte) ([]Claim, error) {
 
 // resolve finds a claim's cause and bounds.
 func (c *Claim) resolve(causes map[string]Cause) error {
-	if c.cause = causes[c.Cause]; c.Cause == Unknown {
-		c.cause = Cause{Text: Unknown}
-	} else if c.Cause != "" && (c.cause.Text == "" || c.cause.Evidence == "") {
+	if c.cause = causes[c.Cause]; c.Cause != "" && (c.cause.Text == "" || c.cause.Evidence == "") {
 		return fmt.Errorf("there is no cause %q with a text and an evidence", c.Cause)
 	}
 	c.least, c.most = math.Inf(-1), math.Inf(1)
@@ -202,10 +231,11 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 // Config says which part of a study is run, and how long.
 type Config struct {
 	Seeds   []uint64
-	Ns      int64  // virtual time of a run
-	Only    string // statements whose id begins with this, and no rows; "": all
-	Vary    bool   // halve and double every assumed parameter
-	Workers int    // runs at the same time, where a study has such
+	Ns      int64   // virtual time of a run
+	Only    string  // statements whose id begins with this, and no rows; "": all
+	Vary    bool    // halve and double every assumed parameter
+	With    *Change // what a cause suspects is changed in everything that is run; nil: nothing
+	Workers int     // runs at the same time, where a study has such
 	Tell    func(what string)
 }
 
@@ -219,8 +249,9 @@ func (c *Config) Say(what string) {
 // Study is a publication's claims and the probes that check them. L is a lab.
 type Study[L any] struct {
 	Book   []byte
+	Tried  []byte                // what changes gave (TriedOf)
 	Probes map[string]Sampler[L] // by claim
-	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter; nil: unchanged.
+	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter or a switch (ErrWith); nil: unchanged.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
 	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
@@ -241,8 +272,8 @@ func (s *Study[L]) Claims(only string) ([]Claim, error) {
 	for i := range all {
 		c := &all[i]
 		_, one := s.Probes[c.ID]
-		if open := c.Rule == IllPosed || c.Rule == NotTried; open == one {
-			return nil, fmt.Errorf("%w: %s has a probe and a rule without bounds, or neither", ErrBook, c.ID)
+		if c.Rule != IllPosed && one == (c.Rule == NotTried) {
+			return nil, fmt.Errorf("%w: %s has a probe and was not tried, or neither", ErrBook, c.ID)
 		}
 		if one {
 			probed++
@@ -273,11 +304,15 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	tried, err := TriedOf(s.Tried)
+	if err != nil {
+		return nil, err
+	}
 	r := &Result{Rows: []Row{}}
 	made := map[string][]L{}
 	labs := func(on string) ([]L, error) {
 		if made[on] == nil {
-			l, err := s.Labs(on, nil)
+			l, err := s.Labs(on, c.With)
 			if err != nil {
 				return nil, err
 			}
@@ -295,6 +330,11 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		st, err := s.state(c, k, l)
 		if err != nil {
 			return nil, err
+		}
+		for i := range tried {
+			if t := &tried[i]; c.With == nil && st.Verdict == Fails && t.ID == k.ID && slices.Contains(k.cause.With, t.Key) {
+				st.Cause += "; " + t.String()
+			}
 		}
 		r.Statements = append(r.Statements, *st)
 	}
@@ -315,7 +355,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 }
 
 func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
-	var v []float64
+	var f family
 	var err error
 	if k.Exact { // two show whether it is
 		labs = labs[:min(2, len(labs))]
@@ -325,15 +365,15 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 		if s.Apart {
 			workers = c.Workers
 		}
-		v, err = of.sample(labs, workers)
+		f, err = of.sample(labs, workers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
 	}
-	if k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] && !math.IsNaN(x) }) {
+	if v := f.extreme(); k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] && !math.IsNaN(x) }) {
 		return nil, fmt.Errorf("%w: %s is said to be exact, and differs from seed to seed: %v", ErrBook, k.ID, v)
 	}
-	st := k.Judge(v)
+	st := k.judge(f)
 	if s.Final != nil {
 		s.Final(st)
 	}

@@ -16,7 +16,10 @@ type value = func(*lab) float64
 
 // probe is a value, which has no error.
 func probe(of value) frame.Probe[*lab] {
-	return func(l *lab) (float64, error) { return of(l), nil }
+	return func(l *lab) (float64, error) {
+		x := of(l)
+		return x, l.err
+	}
 }
 
 // each is a number at each of several points, for what is claimed of all of them.
@@ -152,7 +155,7 @@ func probes() map[string]frame.Sampler[*lab] {
 			if m(shorter) == 0 && m(150) == 0 {
 				return 0, frame.ErrQuiet // no deadline was missed
 			}
-			return m(150) - m(shorter), nil
+			return m(150) - m(shorter), l.err
 		})
 	}
 	out["fig8/accuracy"], out["fig8/150ms"] = frame.Lowest(accuracies...), frame.Highest(misses...)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +18,14 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/jellyfish/exact"
 	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 //go:embed claims.yaml
 var book []byte
+
+//go:embed tried.txt
+var tried []byte
 
 // Config says what is run.
 type Config struct {
@@ -28,7 +33,12 @@ type Config struct {
 	Instances int // random instances of each size for the approximation ratio
 	Traces    []string
 	Assumed   Assumed
+
+	firstCome bool
 }
+
+// firstCome is a switch: the baselines' workers serve in the order of arrival and drop nothing, in place of Clockwork's EDF.
+const firstCome = "first-come"
 
 // Bench is the result.
 type Bench struct {
@@ -119,11 +129,25 @@ type key struct {
 
 // lab has the runs of one seed.
 type lab struct {
-	seed uint64
-	runs map[key]*Outcome
+	ctx    context.Context
+	config *Config
+	seed   uint64
+	runs   map[key]*Outcome
+	err    error // of a run that was made when it was asked for
 }
 
-func (l *lab) of(p Point, system string) *Outcome { return l.runs[key{p, system}] }
+// of is a run; where a part of the claims is checked, it is made now.
+func (l *lab) of(p Point, system string) *Outcome {
+	k := key{p, system}
+	if l.runs[k] == nil {
+		o, err := l.config.run(l.ctx, k, l.seed)
+		if err != nil {
+			o, l.err = &Outcome{}, err
+		}
+		l.runs[k] = o
+	}
+	return l.runs[k]
+}
 
 // plain are the systems of section VI-C.
 func plain() []string { return []string{"jellyfish", "jellyfish+", "b-l", "b-m", "b-h"} }
@@ -172,11 +196,18 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b := &Bench{}
 	study := frame.Study[*lab]{
-		Book: book, Probes: probes(), Rows: c.rows,
+		Book: book, Tried: tried, Probes: probes(), Rows: c.rows,
 		Labs: func(_ string, x *frame.Change) (labs []*lab, err error) {
-			v := c
-			if x != nil {
+			v := new(Config)
+			*v = c
+			switch {
+			case x == nil:
+			case x.Key == firstCome:
+				v.firstCome = true
+			case slices.Contains(AssumedNames(), x.Key):
 				v.Assumed = c.Assumed.Times(x.Key, x.By)
+			default:
+				return nil, fmt.Errorf("%w: %q; there are %s and %s", frame.ErrWith, x.Key, firstCome, strings.Join(AssumedNames(), ", "))
 			}
 			for _, seed := range c.Seeds {
 				c.Say(fmt.Sprintf("seed %d", seed))
@@ -191,8 +222,12 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		Changes: func(string) ([]frame.Change, error) { return frame.Halves(AssumedNames()...), nil },
 	}
 	c.Say("approximation ratios")
+	drawn := c
+	if !strings.HasPrefix(c.Only, "fig14a") && c.Only != "" && !strings.HasPrefix("fig14a", c.Only) {
+		drawn.Instances = 1 // nothing asks for them
+	}
 	var err error
-	if b.Ratios, err = c.ratios(ctx); err != nil {
+	if b.Ratios, err = drawn.ratios(ctx); err != nil {
 		return nil, err
 	}
 	for i := range b.Ratios {
@@ -208,33 +243,46 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
+// run makes a run.
+func (c *Config) run(ctx context.Context, k key, seed uint64) (*Outcome, error) {
+	sys, err := Named(k.system)
+	if err != nil {
+		return nil, err
+	}
+	sys.Prefetch = k.point.Loaded
+	if c.firstCome && sys.Fixed {
+		sys.Inside = func() sched.Policy { return &sched.Collect{Label: firstCome} }
+	}
+	set, err := k.point.setting(c, seed)
+	if err != nil {
+		return nil, err
+	}
+	o, err := Run(ctx, set, sys, c.Assumed)
+	if err != nil {
+		return nil, fmt.Errorf("%s, seed %d: %w", k.point, seed, err)
+	}
+	return o, nil
+}
+
 // lab makes the runs of a seed.
 func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
+	l := &lab{ctx: ctx, config: c, seed: seed, runs: map[key]*Outcome{}}
+	if c.Only != "" {
+		return l, nil
+	}
 	keys := c.runs()
 	got := make([]*Outcome, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.Workers)
 	for i, k := range keys {
-		g.Go(func() error {
-			sys, err := Named(k.system)
-			if err != nil {
-				return err
-			}
-			sys.Prefetch = k.point.Loaded
-			set, err := k.point.setting(c, seed)
-			if err != nil {
-				return err
-			}
-			if got[i], err = Run(ctx, set, sys, c.Assumed); err != nil {
-				return fmt.Errorf("%s, seed %d: %w", k.point, seed, err)
-			}
-			return nil
+		g.Go(func() (err error) {
+			got[i], err = c.run(ctx, k, seed)
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	l := &lab{seed: seed, runs: map[key]*Outcome{}}
 	for i, k := range keys {
 		l.runs[k] = got[i]
 	}

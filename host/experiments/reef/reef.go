@@ -135,6 +135,7 @@ type Bed struct {
 	alone map[string]int64
 	nets  map[string]*gpu.Network
 	own   map[string]*kernel.Program // kernels of a user's list, by network
+	with  string                     // one of switches
 	keep  engine.Keep
 	slo   func(alone int64) int64 // of real-time requests; nil: none
 	real  Real                    // opens a real GPU in place of the simulated one; nil: simulated
@@ -150,7 +151,7 @@ func (b *Bed) network(name string) *gpu.Network {
 	if n := b.nets[name]; n != nil {
 		return n
 	}
-	spec := catalogue.Spec{Network: name, Style: b.style}
+	spec := b.spec(name)
 	n := &gpu.Network{
 		Name: name, Program: catalogue.ByBatch(spec, b.file.Machine()),
 		Versions: func(batch int) ([][]kernel.Kernel, error) {
@@ -160,11 +161,38 @@ func (b *Bed) network(name string) *gpu.Network {
 		},
 		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
 	}
-	if own := b.own[name]; own != nil {
+	own := b.own[name]
+	switch {
+	case own != nil:
+	case b.with == "public-kernels":
+		own = public()[name]
+	case b.with == "split-kernels":
+		whole := n.Program
+		n.Program, n.Versions = func(batch int) (*kernel.Program, error) {
+			p, err := whole(batch)
+			if err != nil {
+				return nil, err
+			}
+			return split(p), nil
+		}, nil
+	}
+	if own != nil {
 		n.Program, n.Versions = func(int) (*kernel.Program, error) { return own, nil }, nil
 	}
 	b.nets[name] = n
 	return n
+}
+
+// spec is a network in the catalogue.
+func (b *Bed) spec(name string) catalogue.Spec {
+	s := catalogue.Spec{Network: name, Style: b.style}
+	switch {
+	case name == "vgg19" && b.with == "resnet50-for-vgg19":
+		s.Network = "resnet50"
+	case (name == "vgg19" || name == "resnet152") && b.with == "images-64":
+		s.Side = 64
+	}
+	return s
 }
 
 // patient is a watchdog that never fires: a simulated GPU does not hang.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
@@ -14,6 +15,9 @@ import (
 
 //go:embed claims.yaml
 var book []byte
+
+//go:embed tried.txt
+var tried []byte
 
 // Config is how much is run.
 type Config struct {
@@ -43,6 +47,25 @@ type lab struct {
 	beds map[string]*Bed
 	runs map[string]*Outcome
 	real []Client // in place of those of Drive; nil: none
+	with string   // one of switches; "": none
+
+	twice *lab // longer
+}
+
+// switches put in what a cause suspects: for VGG-19 a ResNet-50, which the public kernel list of that name is; the public
+// kernels of both, with the times that were measured on an MI50; images of 64 x 64, which those are for; a layer in as
+// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists; of who is starved the
+// second half of a run of twice the time alone.
+func switches() []string {
+	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "second-half"}
+}
+
+// longer is a lab of runs of twice the time.
+func (l *lab) longer() *lab {
+	if l.twice == nil {
+		l.twice = newLab(l.ctx, l.file, 2*l.ns, l.seed)
+	}
+	return l.twice
 }
 
 func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
@@ -53,6 +76,7 @@ func (l *lab) bed(style string) *Bed {
 	b := l.beds[style]
 	if b == nil {
 		b = NewBed(l.file, style)
+		b.with = l.with
 		l.beds[style] = b
 	}
 	return b
@@ -147,16 +171,23 @@ func preempt(style, system, workload string) probe {
 // study is REEF's claims under a configuration.
 func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 	return frame.Study[*lab]{
-		Book: book, Probes: probes(), Rows: c.rows, Apart: true,
+		Book: book, Tried: tried, Probes: probes(), Rows: c.rows, Apart: true,
 		Labs: func(on string, x *frame.Change) ([]*lab, error) {
 			f, err := c.file(on)
 			if err != nil {
 				return nil, err
 			}
-			if x != nil {
+			with := ""
+			switch {
+			case x == nil:
+			case slices.Contains(switches(), x.Key):
+				with = x.Key
+			case f.Has(x.Key):
 				f = f.With(x.Key, x.By)
+			default:
+				return nil, fmt.Errorf("%w: %q; there are %s and %s", frame.ErrWith, x.Key, strings.Join(switches(), ", "), strings.Join(f.Uncertain(), ", "))
 			}
-			return c.labs(ctx, f)
+			return c.labs(ctx, f, with)
 		},
 		Changes: func(on string) ([]frame.Change, error) {
 			f, err := c.file(on)
@@ -168,7 +199,7 @@ func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 	}
 }
 
-func (c *Config) labs(ctx context.Context, f *params.File) (out []*lab, err error) {
+func (c *Config) labs(ctx context.Context, f *params.File, with string) (out []*lab, err error) {
 	var clients []Client
 	if c.Real != nil {
 		own, err := NewOwn(f, "tvm", nil, c.Real, nil)
@@ -179,7 +210,7 @@ func (c *Config) labs(ctx context.Context, f *params.File) (out []*lab, err erro
 	}
 	for _, s := range c.Seeds {
 		l := newLab(ctx, f, c.Ns, s)
-		l.real = clients
+		l.real, l.with = clients, with
 		out = append(out, l)
 	}
 	return out, nil

@@ -290,6 +290,9 @@ func EdgeSystems() []string {
 	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
 }
 
+// atOnce is configuration 3 that does not collect requests first.
+const atOnce = "seeb:3 at once"
+
 // Window is how long every system collects requests, in ns.
 const Window int64 = 100e6
 
@@ -311,6 +314,8 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 		seeb.FixedTheta, seeb.NoUnits = Thetas()[8], true
 	case "seeb:3":
 		seeb.FixedBatch, seeb.NoUnits = 2, true
+	case atOnce:
+		seeb.FixedBatch, seeb.NoUnits, seeb.Period = 2, true, 1e6
 	case "seeb:4":
 		seeb.FixedBatch, seeb.NoUnits = 128, true
 	case "seeb:5":

@@ -34,7 +34,16 @@ func (l *lab) serve(system, name string) (*EdgeOutcome, error) {
 	if strings.HasPrefix(name, "poisson") {
 		ns /= shorter
 	}
-	return l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
+	if system == "seeb:3" && l.with == "at-once" {
+		system = atOnce
+	}
+	o, err := l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
+	if err == nil && (l.with == "from-release" || l.with == "at-once") {
+		all := *o
+		all.Latency += all.Waiting
+		o = &all
+	}
+	return o, err
 }
 
 func edgeMetrics() []frame.Metric[*EdgeOutcome] {
@@ -183,7 +192,11 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 // TPCs, from a and from b on. The kernel is the convolution of ResNet-34 with the time closest to the published 0.068 ms.
 func partitions(a, b int) probe {
 	return func(l *lab) (float64, error) {
-		p, err := catalogue.Program(catalogue.Spec{Network: "resnet34", Style: "pytorch"}, l.file.Machine())
+		spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
+		if l.with == "dram-bound" {
+			spec.Batch = 8 // of one image none takes so long
+		}
+		p, err := catalogue.Program(spec, l.file.Machine())
 		if err != nil {
 			return 0, err
 		}
@@ -192,7 +205,7 @@ func partitions(a, b int) probe {
 		var alone int64
 		for i := range p.Kernels {
 			k := &p.Kernels[i]
-			if !strings.HasPrefix(k.Name, "conv") {
+			if strings.HasPrefix(k.Name, "conv") == (l.with == "dram-bound") {
 				continue
 			}
 			m, err := l.micro("convolution", &kernel.Program{Name: k.Name, Memory: p.Memory, Kernels: p.Kernels[i : i+1], Exits: []int{0}})

@@ -74,6 +74,7 @@ type Bed struct {
 	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
 	seed   uint64 // of the random times
+	with   string // one of switches
 
 	style  string
 	own    map[string][]*kernel.Program // kernels of a user, by network and batch; nil: the catalogue's
@@ -93,8 +94,12 @@ func (b *Bed) network(m *Model) *gpu.Network {
 		return n
 	}
 	name := m.Network
+	spec := catalogue.Spec{Network: name, Style: b.style, Exits: m.Exits}
+	if b.with == "slow-roberta" && name == "roberta" {
+		spec.Side = 3 * 128
+	}
 	n := &gpu.Network{
-		Name: name, Input: m.Input, Program: catalogue.ByBatch(catalogue.Spec{Network: name, Style: b.style, Exits: m.Exits}, b.File.Machine()),
+		Name: name, Input: m.Input, Program: catalogue.ByBatch(spec, b.File.Machine()),
 		Exit: func(id device.RequestID, segment int) device.ExitResult {
 			return device.ExitResult{Class: int(id % 1000), Confidence: confidence(id, segment)}
 		},

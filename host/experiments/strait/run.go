@@ -116,6 +116,8 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit = share, 3
 	case "pairs": // figure 1
 		policy, share.Limit, share.Instances = share, 2, 1
+	case "plain-streams": // the same without stream priority
+		policy, share.Limit, share.Instances, mode = share, 2, 1, "streams"
 	case "one-low": // static sharing with a constant in place of Strait's cap
 		policy, share.Limit, share.Lows = share, 3, 1
 	case "reactive":

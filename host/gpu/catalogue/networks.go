@@ -15,7 +15,7 @@ type Spec struct {
 	Batch   int    // 0 means 1
 	// Exits is the number of segments, each with a classifier, at equal distances in blocks; 0: only the last.
 	Exits int
-	Side  int // of the input image; 0: 224 (YOLOv3 416, Inception-v3 299)
+	Side  int // of the input image; 0: 224 (YOLOv3 416, Inception-v3 299); of a transformer its tokens; 0: 128
 }
 
 // Program returns the kernel program of a network on a machine.
@@ -76,12 +76,12 @@ func layers(spec Spec) (*builder, error) {
 	if spec.Network == "inceptionv3" { // its windows are not padded
 		least = 75
 	}
-	if batch > 4096 || n.tokens == 0 && (side < least || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
+	if batch > 4096 || spec.Side < 0 || n.tokens > 0 && spec.Side > 4096 || n.tokens == 0 && (side < least || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
 		return nil, fmt.Errorf("%s: batch %d, side %d, %d exits: out of range", spec.Network, spec.Batch, side, spec.Exits)
 	}
 	b, in := newBuilder(spec.Network, batch, n.channels, side, side)
 	if n.tokens > 0 {
-		b, in = newBuilder(spec.Network, batch, n.channels, n.tokens, 1)
+		b, in = newBuilder(spec.Network, batch, n.channels, cmp.Or(spec.Side, n.tokens), 1)
 	}
 	b.exits, b.blocksInAll = max(1, spec.Exits), n.blocks
 	n.make(b, in)

@@ -186,6 +186,15 @@ func (f *File) Uncertain() []string {
 	return out
 }
 
+// Has reports whether With has a value of this name to multiply.
+func (f *File) Has(key string) bool {
+	if k, ok := strings.CutPrefix(key, programs); ok {
+		return slices.Contains(f.Rule.Keys(), k)
+	}
+	_, ok := f.Values[key]
+	return ok
+}
+
 // With returns the file with one value multiplied by factor.
 func (f *File) With(key string, factor float64) *File {
 	g := &File{Name: f.Name, Values: map[string]Value{}, Rule: f.Rule}

@@ -1,0 +1,100 @@
+package reef
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+)
+
+// publicList has REEF's own kernels (its header says from where), with the times that its authors measured.
+//
+//go:embed testdata/reef-kernels.csv
+var publicList string
+
+// publicKernel is a line of the list.
+type publicKernel struct {
+	network, name           string
+	blocks, threads, shared int
+	us                      int   // the whole kernel alone
+	per                     []int // us of a block with one, two, ... on a unit
+}
+
+// publicKernels are the lines.
+var publicKernels = sync.OnceValue(func() (out []publicKernel) {
+	r := csv.NewReader(strings.NewReader(publicList))
+	r.Comment = '#'
+	lines, _ := r.ReadAll() // the list is the program's own: a test reads it
+	number := func(s string) int {
+		n, _ := strconv.Atoi(s)
+		return n
+	}
+	for _, l := range lines[1:] {
+		k := publicKernel{network: l[0], name: l[1], blocks: number(l[2]), threads: number(l[3]), shared: number(l[4]), us: number(l[5])}
+		for _, s := range strings.Fields(l[6]) {
+			k.per = append(k.per, number(s))
+		}
+		out = append(out, k)
+	}
+	return out
+})
+
+// public are their programs by network. What a block takes of a unit follows from the times with as many of them as fit;
+// registers and bytes are not in the list.
+func public() map[string]*kernel.Program {
+	out := map[string]*kernel.Program{}
+	for i := range publicKernels() {
+		k := &publicKernels()[i]
+		p := out[k.network]
+		if p == nil {
+			p = &kernel.Program{Name: k.network, Memory: 1 << 20}
+			out[k.network] = p
+		}
+		n := float64(len(k.per))
+		from := int64(len(p.Kernels)%2) << 19
+		half := kernel.Span{From: from, To: from + 1<<19}
+		p.Kernels = append(p.Kernels, kernel.Kernel{
+			Name: k.name, Blocks: k.blocks, Threads: k.threads, Shared: k.shared, BlockNs: 1e3 * float64(k.per[0]),
+			Issue: min(1, max(1, float64(k.per[len(k.per)-1])/float64(k.per[0]))/n),
+			Reads: []kernel.Span{half}, Writes: []kernel.Span{{From: 1<<19 - from, To: 1<<20 - from}},
+		})
+	}
+	for _, p := range out {
+		p.Exits = []int{len(p.Kernels) - 1}
+	}
+	return out
+}
+
+// split is a program with a norm in five kernels, a softmax in four, and sums and activations behind a product in one of their
+// own, as TVM has them in the public list of DistilBERT; none takes less than the 12 us of the lists' shortest kernel.
+func split(p *kernel.Program) *kernel.Program {
+	q := *p
+	q.Kernels, q.Exits = nil, nil
+	for i, k := range p.Kernels {
+		n := 1
+		switch k.Name {
+		case "layernorm":
+			n = 5
+		case "softmax":
+			n = 4
+		case "dense_bias_add", "dense_gelu", "dense_tanh":
+			n = 2
+		}
+		for part := range n {
+			of := k
+			if n == 2 && part == 1 {
+				of.Blocks, of.BlockNs = 1, 1
+			}
+			of.BlockNs = max(of.BlockNs, 10e3) // and 2 us to begin it
+			q.Kernels = append(q.Kernels, of)
+		}
+		if slices.Contains(p.Exits, i) {
+			q.Exits = append(q.Exits, len(q.Kernels)-1)
+		}
+	}
+	return &q
+}

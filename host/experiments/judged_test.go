@@ -1,0 +1,150 @@
+package experiments_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/experiments/jellyfish"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+)
+
+// code is the code of files without comments and the texts of errors and progress.
+func code(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	for _, name := range names {
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := call.Fun.(*ast.SelectorExpr); ok && (of.Sel.Name == "Errorf" || of.Sel.Name == "New" || of.Sel.Name == "Say") {
+				for _, a := range call.Args {
+					if s, ok := a.(*ast.BasicLit); ok {
+						s.Value = `""`
+					}
+				}
+			}
+			return true
+		})
+		if err := (&printer.Config{Mode: printer.RawFormat}).Fprint(&out, token.NewFileSet(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// claimsOf is what a verdict depends on of a book: not its texts and causes.
+func claimsOf(t *testing.T, path string) []byte {
+	t.Helper()
+	claims, err := frame.Book([]byte(read(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	number := func(x *float64) string {
+		if x == nil {
+			return "-"
+		}
+		return fmt.Sprint(*x)
+	}
+	for i := range claims {
+		c := &claims[i]
+		fmt.Fprintln(&out, c.ID, c.On, c.Rule, number(c.Published), number(c.PublishedTo), number(c.Least), number(c.Most), c.Fitted, c.Times, c.Exact)
+	}
+	return out.Bytes()
+}
+
+// short is what a short run of a study gives: it changes with the engine, the policies and the simulated devices. Of REEF and
+// SEEB-GPU TestStored has it; Fluid Batching's schedules and law have stored values of their own.
+func short(t *testing.T, name string) []byte {
+	t.Helper()
+	c := frame.Config{Seeds: []uint64{1}, Workers: 1}
+	var r *frame.Result
+	switch name {
+	case "REEF":
+		return []byte(read(t, "reef/testdata/stored/reef.json"))
+	case "SEEB-GPU":
+		return []byte(read(t, "seeb/testdata/stored/seeb.json"))
+	case "Strait":
+		c.Only, c.Ns = "fig1/", 50e6
+		b, err := strait.RunBench(context.Background(), strait.Config{Config: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = &b.Result
+	case "Jellyfish":
+		c.Only, c.Ns = "mixed/4", 2e9
+		b, err := jellyfish.RunBench(context.Background(), jellyfish.Config{Config: c, Instances: 1, Assumed: jellyfish.Assume()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = &b.Result
+	default:
+		return nil
+	}
+	var out bytes.Buffer
+	for i := range r.Statements {
+		s := &r.Statements[i]
+		if s.Ours != nil {
+			fmt.Fprintf(&out, "%s %.4g\n", s.ID, *s.Ours)
+		}
+	}
+	return out.Bytes()
+}
+
+// The stored rows of a publication are of today's judge, claims, probes and simulation. Where one of those is to change, its
+// claims are run again (sluice reproduce, as its README says), what was printed is stored, and -update writes the sums.
+func TestJudged(t *testing.T) {
+	sum := func(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text))[:16] }
+	judge := sum(code(t, "frame/frame.go", "frame/study.go"))
+	var out strings.Builder
+	for _, p := range publications(t) {
+		folder := filepath.Dir(p.claims)
+		files := []string{filepath.Join(folder, "probes.go"), filepath.Join(folder, "study.go")}
+		if p.name == "Fluid Batching" {
+			files = files[:1]
+		}
+		fmt.Fprintf(&out, "%-14s  judge %s  claims %s  probes %s  run %s  rows %s\n", p.name, judge,
+			sum(claimsOf(t, p.claims)), sum(code(t, files...)), sum(short(t, p.name)), sum(rowsOf(&p)))
+	}
+	const path = "judged.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := read(t, path); want != out.String() {
+		t.Errorf("the stored rows were judged and run otherwise: %s has\n%sand it is today\n%s", path, want, out.String())
+	}
+}
+
+// rowsOf are the numbers and verdicts that are stored, without causes.
+func rowsOf(p *printed) []byte {
+	var out bytes.Buffer
+	for _, id := range p.order {
+		s := p.of[id]
+		fmt.Fprint(&out, id, " ", s.Verdict, " ", s.Fitted)
+		if s.Ours != nil {
+			fmt.Fprint(&out, " ", *s.Ours)
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.Bytes()
+}

@@ -130,7 +130,7 @@ var headline = map[string][]struct {
 		{"fewer deadlines of high priority missed", []string{"fig5/high/high", "fig5/low/high", "fig5/node/high/high", "fig5/node/low/high"}, 1},
 		{"low priority pays", []string{"fig5/high/low", "fig5/low/low"}, -1},
 		{"error of predicted latency", []string{"fig7a/latency-p95", "fig7a/explained-p95"}, 1},
-		{"held out", []string{"trace/high"}, 1},
+		{"held out", []string{"fig7a/overhead-p99", "fig7a/kernel-p95", "fig7a/kernel-p99"}, 1},
 	},
 	"Jellyfish": {
 		{"deadlines missed over LTE", []string{"mixed/4/jellyfish", "mixed/4/b-m", "mixed/8/b-m"}, 100},

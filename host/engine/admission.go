@@ -216,6 +216,13 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // one may come back
 		return nil
 	}
+	if a.idle(in.Network) { // it holds up nobody, and tells what launches and inputs take today
+		of := *a
+		of.copy = 0
+		if takes, _ := of.last(in.Network, samples, samples, samples); takes <= limit {
+			return nil
+		}
+	}
 	list, n := a.waitFirst(in)
 	before := samples - 1 // of its own network
 	ready := now + a.busyFor(now, in)
@@ -238,6 +245,13 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		return fmt.Errorf("task %d: %w: %d go first, its result is expected in %v, its deadline is in %v", in.ID, ErrLate, n, time.Duration(ready-now), time.Duration(in.Deadline-now))
 	}
 	return nil
+}
+
+// idle tells whether a device of a network has nothing to do, and nobody waits.
+func (a *admission) idle(network string) bool {
+	return a.st.Queue.Len() == 0 && slices.ContainsFunc(a.st.Devices, func(v sched.DeviceView) bool {
+		return !v.Down && len(v.Launches) == 0 && v.Queue.Len() == 0 && v.Member(network) != nil
+	})
 }
 
 // giveUp ends those who wait and cannot meet their deadline any more.

@@ -80,3 +80,33 @@ func BenchmarkWaitFirst(b *testing.B) {
 		}
 	}
 }
+
+// TestIdleDevice: who finds a device that has nothing to do is judged by its table alone, not by what inputs and launches took
+// before: nothing else would correct that.
+func TestIdleDevice(t *testing.T) {
+	table, err := sched.Uniform("0", 2, 8, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := behind(1, []int{0}, nil)
+	a.copy, a.pace = 1e6, 8
+	a.st.Traffic[0] = sched.Traffic{Network: "0", Passed: make([]int64, 2)}
+	a.st.Devices = []sched.DeviceView{{MaxBatch: 8, Hosted: []sched.Hosted{{Network: "0", Table: table}}}}
+	v := &a.st.Devices[0]
+	judge := func(what string, deadline Time, admitted bool) {
+		t.Helper()
+		if err := a.hopeless(0, &sched.Task{ID: 1, Network: "0", Deadline: deadline}); (err == nil) != admitted {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	judge("idle", 2000, true)
+	judge("idle, and its table says more", 1999, false)
+	v.Launches = []*sched.LaunchView{{Network: "0"}}
+	judge("a launch is there", 2000, false)
+	v.Launches = nil
+	v.Queue.Push(&sched.Request{ID: 1, Network: "0", Deadline: never})
+	judge("somebody waits for the device", 2000, false)
+	v.Queue = sched.Queue{}
+	a.st.Queue.Push(&sched.Request{ID: 1, Network: "0", Deadline: never})
+	judge("somebody waits", 2000, false)
+}

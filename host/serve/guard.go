@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
@@ -249,33 +248,35 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 }
 
 // Limit is a listener that takes at most so many connections at a time, and of one client's address at most perClient;
-// 0: as many as it likes. What is beyond the first limit waits, what is beyond the second is closed.
-func Limit(l net.Listener, most, perClient int) net.Listener {
-	if perClient > 0 {
-		l = &perClientListener{Listener: l, most: perClient, open: map[string]int{}}
-	}
-	if most > 0 {
-		l = netutil.LimitListener(l, most)
-	}
-	return l
+// 0: as many as it likes. What is beyond is closed, rather than left to wait for what never comes: full, where set, is called
+// before, and may close connections that are not in use.
+func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
+	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }
 
-type perClientListener struct {
+type limitListener struct {
 	net.Listener
-	most int
-	mu   sync.Mutex
-	open map[string]int
+	most, perClient int
+	full            func()
+	mu              sync.Mutex
+	open            map[string]int // by client
+	all             int
 }
 
 // Accept implements net.Listener.
-func (l *perClientListener) Accept() (net.Conn, error) {
+func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		host := hostOf(c.RemoteAddr().String())
-		if l.add(host, 1) <= l.most {
+		room := l.add(host, 1)
+		if !room && l.full != nil {
+			l.full()
+			room = l.add(host, 0)
+		}
+		if room {
 			return &countedConn{Conn: c, gone: sync.OnceFunc(func() { l.add(host, -1) })}, nil
 		}
 		l.add(host, -1)
@@ -283,14 +284,15 @@ func (l *perClientListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *perClientListener) add(host string, n int) int {
+// add counts connections of a client, and tells whether there are no more than there may be.
+func (l *limitListener) add(host string, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[host] += n
-	if l.open[host] == 0 {
+	l.all += n
+	if l.open[host] += n; l.open[host] == 0 {
 		delete(l.open, host)
 	}
-	return l.open[host]
+	return (l.most == 0 || l.all <= l.most) && (l.perClient == 0 || l.open[host] <= l.perClient)
 }
 
 type countedConn struct {

@@ -455,13 +455,64 @@ func TestTLSReload(t *testing.T) {
 	expect("more authorities", 22, 22)
 }
 
+// TestConnections: where a port is full, connections that are not in use make room; without any, what comes is closed at once.
+func TestConnections(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, held := make(chan struct{}), make(chan struct{}, 4)
+	face := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			held <- struct{}{}
+			<-busy
+		}
+	})}
+	l := serve.Limit(inner, 2, 0, func() {
+		face.SetKeepAlivesEnabled(false)
+		face.SetKeepAlivesEnabled(true)
+	})
+	go face.Serve(l)
+	defer face.Close()
+	ask := func(path string) error {
+		c := http.Client{Transport: &http.Transport{}, Timeout: time.Minute} // a connection of its own, which stays open
+		resp, err := c.Get("http://" + inner.Addr().String() + path)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	for range 6 {
+		if err := ask("/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := ask("/long"); err != nil {
+				t.Error(err)
+			}
+		})
+		<-held
+	}
+	if err := ask("/"); err == nil {
+		t.Error("a third connection, where two are in use, is answered")
+	}
+	close(busy)
+	all.Wait()
+	if err := ask("/"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestConnectionsOfOneClient: what one address opens beyond its limit is closed, and there is room again when one goes.
 func TestConnectionsOfOneClient(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := serve.Limit(inner, 100, 2)
+	l := serve.Limit(inner, 100, 2, nil)
 	defer l.Close()
 	taken := make(chan net.Conn, 10)
 	go func() {

@@ -178,8 +178,11 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	if m.table, err = sched.NewTable(b.Latency, m.network); err != nil {
 		return fail(err)
 	}
-	if most := m.table.MaxBatch(); set.BMax > most {
+	switch most := m.table.MaxBatch(); {
+	case set.BMax > most:
 		return fail(fmt.Errorf("b_max %d: its device runs batches of at most %d", set.BMax, most))
+	case set.BMax == most: // the device's own: it shares one with those that say nothing
+		m.set.BMax = 0
 	}
 	m.classes = b.Network.Exits[0].Classes
 	for _, e := range b.Network.Exits {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -130,12 +131,15 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	}
 	var ports [3]net.Listener
 	for i, at := range []struct{ flag, address string }{{"http", c.HTTP}, {"grpc", c.GRPC}, {"metrics", c.Metrics}} {
+		if at.address == "" {
+			return cli.Errorf(cli.Usage, "--%s: no address: expected HOST:PORT; :PORT is of all interfaces, port 0 is any", at.flag)
+		}
 		l, err := (&net.ListenConfig{}).Listen(e.Ctx, "tcp", at.address)
 		if err != nil {
 			return cli.Errorf(cli.Usage, "--%s %s: %w; --%s HOST:PORT names another port, 0 is any", at.flag, at.address, err, at.flag)
 		}
 		defer l.Close()
-		ports[i] = serve.Limit(l, c.MaxConns, c.PerClient)
+		ports[i] = l
 	}
 	defer runtime.KeepAlive(serve.Ballast())
 	err = c.serve(e, s, secure, ports)
@@ -172,8 +176,21 @@ type faces struct {
 	failed chan error // of a port that stopped without being closed
 }
 
-// answer has the ports answer: REST, gRPC and the status page.
-func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slog.Logger) *faces {
+// answer has the ports answer: REST, gRPC and the status page. A port that is full says so in the log, now and then, and over
+// HTTP closes the connections that are not in use.
+func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slog.Logger) *faces {
+	told := rate.Sometimes{Interval: 10 * time.Second}
+	limited := func(l net.Listener, face *http.Server) net.Listener {
+		return serve.Limit(l, c.MaxConns, c.PerClient, func() {
+			if face != nil {
+				face.SetKeepAlivesEnabled(false)
+				face.SetKeepAlivesEnabled(true)
+			}
+			told.Do(func() {
+				log.Warn("a port has more connections than it may; those beyond are closed", "port", l.Addr(), "max-conns", c.MaxConns, "max-conns-per-client", c.PerClient)
+			})
+		})
+	}
 	var opts []grpc.ServerOption
 	if secure != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(secure)))
@@ -182,7 +199,7 @@ func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slo
 	for i, face := range f.http {
 		face.ReadHeaderTimeout, face.IdleTimeout = 10*time.Second, 2*time.Minute
 		face.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
-		l := ports[2*i]
+		l := limited(ports[2*i], face)
 		go func() {
 			if secure != nil {
 				face.TLSConfig = secure
@@ -192,7 +209,7 @@ func answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slo
 			f.failed <- face.Serve(l)
 		}()
 	}
-	go func() { f.failed <- f.grpc.Serve(ports[1]) }()
+	go func() { f.failed <- f.grpc.Serve(limited(ports[1], nil)) }()
 	return f
 }
 
@@ -220,7 +237,7 @@ func (f *faces) stop() {
 
 // serve answers until the command is to end, and then drains.
 func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
-	f := answer(s, secure, ports, e.Log)
+	f := c.answer(s, secure, ports, e.Log)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)

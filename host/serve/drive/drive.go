@@ -208,7 +208,9 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 		if l.SLO > 0 {
 			q.SLO = max(time.Microsecond, l.SLO-(time.Since(start)-due))
 		}
-		r := s.Infer(ctx, q)
+		within, stop := context.WithTimeout(ctx, patience+l.SLO)
+		r := s.Infer(within, q)
+		stop()
 		took := time.Since(start) - due
 		r.check(q)
 		results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
@@ -257,6 +259,9 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	sum.judge(labels)
 	return sum, nil
 }
+
+// patience is how long an answer is waited for, beyond the objective.
+const patience = time.Minute
 
 // maxExits bounds the exits that are counted.
 const maxExits = 1024

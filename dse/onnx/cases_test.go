@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 var ops = flag.String("onnx.ops", "testdata/ops", "folder of models and what onnxruntime makes of them, as testdata/cases.py writes it")
@@ -91,6 +93,30 @@ func TestGates(t *testing.T) {
 		}
 		if f := g.Nodes[at].Function; !slices.Equal(have, ops) || f == nil || c.gate != "" && f.String() != c.gate {
 			t.Errorf("%s: layers %v, the function %v, expected %v and %s", c.kind, have, f, ops, c.gate)
+		}
+	}
+}
+
+// As many functions are gates, the first ones, as a bundle has layers for and maps may have elements.
+func TestGatesFit(t *testing.T) {
+	for _, c := range []struct{ functions, side, gates int }{{90, 4, 79}, {30, 4, 30}, {2, 7000, 0}} {
+		b := build(1, 1, int64(c.side), int64(c.side)).weight("w", 1, 1, 1, 1)
+		x := "x"
+		for i := range c.functions {
+			y, z := fmt.Sprint("c", i), fmt.Sprint("h", i)
+			b.op("Conv", y, in(x, "w")).op("HardSwish", z, in(y))
+			x = z
+		}
+		g, err := b.outputs(x).load(t, Options{Post: true, Gates: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gates := 0
+		for gates < c.functions && 3*gates+2 < len(g.Nodes) && g.Nodes[3*gates+2].Op == graph.Mul {
+			gates++
+		}
+		if gates != c.gates || len(g.Nodes) != c.functions+2*gates || len(g.Nodes) > abi.LMax {
+			t.Errorf("%d functions: %d gates, expected %d; %d layers", c.functions, gates, c.gates, len(g.Nodes))
 		}
 	}
 }

@@ -240,19 +240,22 @@ func (f *fused) compose() error {
 	return nil
 }
 
-// gate makes two layers of a function x * g(x): a curve of g, which is flat where x is far from zero, and the product.
-func (f *fused) gate() error {
+// gate makes two layers of a function x * g(x): a curve of g, which is flat where x is far from zero, and the product. Of
+// more than most functions it takes the first, whose errors go through all others, and none whose maps would be too many.
+func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {
 		layers = append(layers, l)
 		g := (*graph.Function)(nil)
-		if l.kind == curve {
+		t := f.tensors[l.out]
+		if l.kind == curve && most > 0 && f.elems+int64(t.h*t.w*t.c) <= maxElems {
 			g = l.function.Gate()
 		}
 		if g == nil {
 			continue
 		}
-		x, t := l.in[0], f.tensors[l.out]
+		most--
+		x := l.in[0]
 		s, err := f.tensor(t.name+" (gate)", t.h, t.w, t.c)
 		if err != nil {
 			return err

@@ -134,7 +134,7 @@ func (f *fused) fuse(exits []int, o Options) error {
 			return err
 		}
 		if o.Gates {
-			if err := f.gate(); err != nil {
+			if err := f.gate(o.gates); err != nil {
 				return err
 			}
 		}

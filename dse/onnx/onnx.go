@@ -43,6 +43,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // What Import refuses.
@@ -70,6 +71,7 @@ const (
 	maxExits        = 64
 	maxDim          = 1<<16 - 1
 	maxElems        = 1 << 28 // of a tensor, and of all maps of a sample
+	spare           = 8       // layers that gates leave to a compiler, which copies maps and splits sums
 	maxChannels     = 1 << 22 // of all maps: DenseNet-201 has 0.1 million
 )
 
@@ -84,6 +86,8 @@ type Options struct {
 	Gates      bool              // with Post: functions x * g(x), as SiLU, are a curve of g and a product, not one curve
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
+
+	gates int // with Gates: how many functions at most
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.
@@ -160,6 +164,26 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	with := o
+	o.Gates = false
+	g, err := lowered(model, o)
+	if err != nil || !with.Gates || !with.Post {
+		return g, err
+	}
+	layers := spare // the first functions become gates: what they are off goes through all others
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Op != graph.Concat && n.Op != graph.Reshape {
+			layers++
+		} else if in := slices.Sorted(slices.Values(n.Inputs)); n.Op == graph.Concat {
+			layers += len(in) - len(slices.Compact(in)) // copies
+		}
+	}
+	with.gates = max(0, abi.LMax-layers) / 2 // each takes two layers more
+	return lowered(model, with)
+}
+
+// lowered is the network of a model.
+func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	im, err := newImporter(model, o)
 	if err != nil {
 		return nil, err

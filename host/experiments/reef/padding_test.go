@@ -2,10 +2,8 @@ package reef
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -190,32 +188,13 @@ func TestPaddingRefused(t *testing.T) {
 	}
 }
 
-// published are the kernels of REEF's ResNet-152 and VGG-19 with the times that its authors measured on an MI50.
-func published(t *testing.T) map[string][]sched.Version {
-	f, err := os.Open("testdata/reef-kernels.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r := csv.NewReader(f)
-	r.Comment = '#'
-	lines, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := func(s string) int {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+// published are the kernels of REEF's networks (public.go) as it profiles them.
+func published() map[string][]sched.Version {
 	nets := map[string][]sched.Version{}
-	for _, l := range lines[1:] {
-		per := strings.Fields(l[6])
-		nets[l[0]] = append(nets[l[0]], sched.Version{
-			Name: l[1], Blocks: number(l[2]), Threads: number(l[3]), Shared: number(l[4]), KernelNs: int64(1000 * number(l[5])),
-			BlockNs: int64(1000 * number(per[0])), FullNs: int64(1000 * number(per[len(per)-1])), Occupancy: len(per),
+	for _, k := range publicKernels() {
+		nets[k.network] = append(nets[k.network], sched.Version{
+			Name: k.name, Blocks: k.blocks, Threads: k.threads, Shared: k.shared, KernelNs: int64(1000 * k.us),
+			BlockNs: int64(1000 * k.per[0]), FullNs: int64(1000 * k.per[len(k.per)-1]), Occupancy: len(k.per),
 		})
 	}
 	return nets
@@ -252,7 +231,7 @@ func TestPublishedKernels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nets := published(t)
+	nets := published()
 	if r, v := len(nets["resnet152"]), len(nets["vgg19"]); r != 207 || v != 71 {
 		t.Errorf("%d and %d kernels, table 1 has 207 and 71", r, v)
 	}

@@ -428,7 +428,8 @@ func (x extreme[L]) sample(labs []L, workers int) (family, error) {
 	return f, nil
 }
 
-// Ratio is a sample over another, seed by seed; of several over several, each over each.
+// Ratio is a sample over another, seed by seed. Of several over several it is each over each where the least is over the
+// largest, or the other way round; the best over the best is each over the best.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
@@ -439,6 +440,9 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 		return a, err
 	}
 	b, err := r.b.sample(labs, workers)
+	if a.sign == b.sign {
+		b.all = [][]float64{b.extreme()}
+	}
 	out := family{sign: cmp.Or(a.sign, -b.sign)}
 	for _, x := range a.all {
 		for _, y := range b.all {

@@ -221,6 +221,12 @@ func TestLowest(t *testing.T) {
 	if v, err := Sample([]float64{3, 2}, Ratio(Lowest(up, down), Highest(up, down))); err != nil || !slices.Equal(v, []float64{1. / 3, 1}) {
 		t.Errorf("%v, %v", v, err)
 	}
+	half, twice := func(l float64) (float64, error) { return l / 2, nil }, func(l float64) (float64, error) { return 2 * l, nil }
+	for want, of := range map[float64]Sampler[float64]{1: Ratio(Lowest(up, twice), Lowest(up, twice)), 0.5: Ratio(Lowest(up, half), Lowest(up, twice)), 0.25: Ratio(Lowest(up, half), Highest(up, twice)), 4: Ratio(Highest(up, twice), Lowest(up, half))} {
+		if v, err := Sample([]float64{1, 2}, of); err != nil || !slices.Equal(v, []float64{want, want}) {
+			t.Errorf("%v, %v, expected %v", v, err, want)
+		}
+	}
 	if _, err := Sample([]float64{1}, Lowest(up, func(float64) (float64, error) { return 0, ErrBook })); !errors.Is(err, ErrBook) {
 		t.Error(err)
 	}

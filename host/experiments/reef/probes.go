@@ -43,7 +43,7 @@ func preemptUniform(system string, n int, us float64) probe {
 func usage(network string) probe {
 	return func(l *lab) (float64, error) {
 		m := l.file.Machine()
-		p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "tvm"}, m)
+		p, err := catalogue.Program(l.bed("tvm").spec(network), m)
 		if err != nil {
 			return 0, err
 		}

@@ -315,7 +315,7 @@ weekly: setup build ## the longest: deliberate breaks, whole tops, whole network
 configs = bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n $(1) --seed $$(date +%s) --oracle 0 --out out/$(@D)/$$c; done'
 lockstep = bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n $(1)'
 gpu-killed = go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills $(1)
-gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/experiments/seeb -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
+gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/gpu/cuda/kernels -count 1 -v -run Kills -timeout 60m -args -kills.seed $$seed -kills.n $(3); go test ./host/gpu/cuda -count 1 -run "^TestObject$$" -args -cuda.every; go test ./host/experiments/seeb -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
 strait-tests = seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n $(1); go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n $(2)
 jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$(date +%s) -n $(1)
 
@@ -355,7 +355,7 @@ nightly/jellyfish:
 nightly/operators:
 	@.ci/once operators bash -euc 'go test ./dse/recipe -count 1 -run ^TestOperators$$ -args -operators.n 12 -operators.seed $$(date +%s)'
 nightly/gpu:
-	@.ci/once gpu $(call gpu,2000,20)
+	@.ci/once gpu $(call gpu,2000,20,100000)
 nightly/fuzz:
 	@.ci/once fuzz .ci/fuzz 10s
 
@@ -385,7 +385,7 @@ weekly/lockstep-long:
 weekly/configs-long:
 	@.ci/once configs-long $(call configs,500)
 weekly/gpu-long:
-	@.ci/once gpu-long $(call gpu,10000,100)
+	@.ci/once gpu-long $(call gpu,10000,100,100000)
 weekly/gpu-killed-long:
 	@.ci/once gpu-killed-long $(call gpu-killed,3000)
 weekly/mobilenetv2:

@@ -66,8 +66,8 @@ in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are k
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
 its runs, or when its time (--for) is over and it has ten of each thing, three of latencies that take longer than
 their share; the best-effort network runs at the batch at
-which a launch takes 2 ms. A part that fails does not end the others. The runs are written after each part, so
-whatever ends the command, those of the parts before are kept; --read makes figures of them, and names the parts that
+which a launch takes 2 ms. A part that fails does not end the others. Each run is written as it ends, so
+whatever ends the command, those before are kept; --read makes figures of them, and names the parts that
 are missing. A folder that has runs is not written into again: each command has one of its own.
 
 Example:
@@ -153,7 +153,7 @@ func (c *benchCUDACmd) check() error {
 // nothing can be saved. A folder that already has runs is rejected, and the runs stay unchanged.
 func (c *benchCUDACmd) room() error {
 	dir := c.dir()
-	for _, there := range []string{filepath.Join(dir, bench.RawFile), c.Out} {
+	for _, there := range []string{filepath.Join(dir, bench.RawFile), filepath.Join(dir, bench.JournalFile), c.Out} {
 		if there == dir {
 			continue
 		}
@@ -264,12 +264,20 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	}
 	clock := bench.Clock(at)
 	p, about, began := base.Params(), cli.About("sluice"), clock.Now()
-	runs := filepath.Join(c.dir(), bench.RawFile)
-	keep := func(raw *bench.Raw) error {
-		if err := errors.Join(cli.WriteFile(runs, raw.Write), c.pack()); err != nil {
-			e.Log.Warn("these runs are not on disk yet", "err", err)
+	file := &appender{path: filepath.Join(c.dir(), bench.JournalFile)}
+	journal, lost := &bench.Journal{W: file}, false
+	keep := func(raw *bench.Raw) {
+		if err := journal.Add(raw); err != nil && !lost {
+			e.Log.Warn("runs are not on disk before the end", "err", err)
+			lost = true
 		}
-		return nil
+	}
+	var later []string // in their order
+	if c.SEEB > 0 {
+		later = append(later, bench.SEEB)
+	}
+	if c.DISB > 0 {
+		later = append(later, bench.DISB)
 	}
 	log := func(part string) func(string) {
 		return func(what string) {
@@ -277,16 +285,16 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		}
 	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Later: later, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: revision(about.Revision),
 		Clock: clock, Tell: log(""), Keep: keep,
 	})
 	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, err: err}
+	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, later: later, err: err}
 	if c.SEEB > 0 {
-		more.run(bench.SEEB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+		more.run(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return real.Run(ctx, real.Config{
 				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Params: &p, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
 				Keep: keep, Tell: log("SEEB "),
@@ -295,12 +303,15 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	}
 	if c.DISB > 0 {
 		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		more.run(bench.DISB, func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+		more.run(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
 			return disb.Run(ctx, disb.Config{
 				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
 				Spin: !raw.Facts.Fake, Keep: keep, Tell: log("DISB "),
 			})
 		})
+	}
+	if file.f != nil {
+		_ = file.f.Close() // what is written at the end is all of it
 	}
 	return c.report(e, raw, base, more.err)
 }
@@ -343,31 +354,38 @@ type cudaParts struct {
 	began time.Time
 	clock bench.Clock
 	raw   *bench.Raw
-	keep  func(*bench.Raw) error
-	err   error // of all parts
+	keep  func(*bench.Raw)
+	later []string // the next part and those behind it
+	err   error    // of all parts
 }
 
-func (p *cudaParts) run(part string, run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
-	ctx := p.ctx
+// run runs the next part. Like those of bench.Run it is stopped when it has used up what is left to those behind it.
+func (p *cudaParts) run(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
+	ctx, part := p.ctx, p.later[0]
 	if p.c.Budget > 0 {
+		_, most := bench.Share(bench.Spare(p.c.Budget)-p.clock.Since(p.began), p.later)
 		var end context.CancelFunc
-		ctx, end = p.clock.Until(ctx, p.began.Add(bench.Spare(p.c.Budget)))
+		ctx, end = p.clock.Until(ctx, p.clock.Now().Add(most))
 		defer end()
 	}
+	p.later = p.later[1:]
 	var failed error
 	if ctx.Err() != nil {
 		failed = context.Cause(ctx)
 	} else {
 		before := slices.Clip(p.raw.Series)
 		save := func(all []bench.Series) {
-			p.raw.Series, p.raw.Made.TookNs = append(before, all...), p.clock.Since(p.began).Nanoseconds()
-			_ = p.keep(p.raw) // which logs its error
+			p.raw.Series = append(before, all...)
+			p.keep(p.raw)
 		}
 		var all []bench.Series
 		all, failed = run(ctx, save)
-		save(all)
+		p.raw.Made.TookNs = p.clock.Since(p.began).Nanoseconds()
 		if failed == nil {
 			p.raw.Made.Parts = append(p.raw.Made.Parts, part)
+		}
+		save(all)
+		if failed == nil {
 			return
 		}
 		if errors.Is(context.Cause(ctx), bench.ErrBudget) {
@@ -392,22 +410,49 @@ func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err
 	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }
 
+// appender is a file that comes with its first line and is only added to.
+type appender struct {
+	path string
+	f    *os.File
+}
+
+// Write implements io.Writer.
+func (a *appender) Write(text []byte) (n int, err error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	if a.f == nil {
+		if a.f, err = os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+			return 0, err
+		}
+	}
+	return a.f.Write(text)
+}
+
+// kept reads the runs of a folder, or of an archive; those of a command that was killed are in its journal.
+func kept(dir string) (*bench.Raw, error) {
+	path := filepath.Join(dir, bench.RawFile)
+	text, err := []byte(nil), error(nil)
+	if strings.HasSuffix(dir, archived) {
+		text, err = unpacked(dir, bench.RawFile)
+	} else if text, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
+		journal := filepath.Join(dir, bench.JournalFile)
+		if text, e := os.ReadFile(journal); e == nil {
+			return bench.ReadJournal(journal, bytes.NewReader(text))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bench.Read(path, bytes.NewReader(text))
+}
+
 // read prints the results of saved runs.
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	var docs []*cudaBenchDoc
 	var wrong error
 	for _, dir := range c.Read {
-		path := filepath.Join(dir, bench.RawFile)
-		text, err := []byte(nil), error(nil)
-		if strings.HasSuffix(dir, archived) {
-			text, err = unpacked(dir, bench.RawFile)
-		} else {
-			text, err = os.ReadFile(path)
-		}
-		if err != nil {
-			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
-		}
-		raw, err := bench.Read(path, bytes.NewReader(text))
+		raw, err := kept(dir)
 		if err != nil {
 			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
 		}
@@ -513,6 +558,11 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 // keep writes the runs and the results. An error in one file does not prevent the others.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
 	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
+	if err == nil { // each run is there now
+		if err = os.Remove(filepath.Join(c.dir(), bench.JournalFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
 	switch measured, e := raw.Params(base); {
 	case e == nil:
 		err = errors.Join(err, cli.WriteFile(filepath.Join(c.dir(), "params.yaml"), measured.Write))

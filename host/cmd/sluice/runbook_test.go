@@ -20,8 +20,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// paced is the time of a kernel by the fake's clock: so long that every call's budget ends parts, and few are launched.
-const paced = 100 * time.Millisecond
+// paced is the time of a kernel by the fake's clock, by call: so long that budgets end parts, and few kernels are
+// launched, and so short that each part has runs in one of the calls.
+var paced = map[string]time.Duration{"first": 50 * time.Millisecond, "kills": 100 * time.Millisecond, "padding": 100 * time.Millisecond, "disb": 60 * time.Millisecond}
 
 // runbook is the calls of README's "Measure a GPU", with some of the figures that it promises, by folder.
 func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
@@ -54,8 +55,8 @@ func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
 
 // TestRunbook goes through README's calls on the fake, with their budgets and numbers of runs, by the fake's clock; the
 // networks are small, and DISB's and SEEB's runs short. No call takes longer than its budget. Each is also killed at
-// three places of that clock: what it leaves is read, or it leaves nothing. Afterwards every figure is there, or its
-// part is named as missing or broken off.
+// a random place of each third of what it takes: what it leaves is read, or it leaves nothing. Runs of parts that were under way
+// are left too. Afterwards every figure is there, or its part is named as missing or broken off, and each part is there in one of the calls.
 func TestRunbook(t *testing.T) {
 	lib, err := fake.Build(fake.Dir())
 	if err != nil {
@@ -73,7 +74,7 @@ func TestRunbook(t *testing.T) {
 			args = append(args, "--disb", "5ms", "--seeb", "5ms", "--shrink", "32", "--workloads", "A")
 		}
 		cmd := exec.Command("sluice", args...)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("FAKE_PACE_NS=%d", paced), fmt.Sprintf("FAKE_DIES_NS=%d", dies))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("FAKE_PACE_NS=%d", paced[filepath.Base(out)]), fmt.Sprintf("FAKE_DIES_NS=%d", dies))
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
@@ -94,22 +95,12 @@ func TestRunbook(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	var folders []string
+	var folders, under []string // under: parts of which a kill left some runs
+	there := map[string]bool{}  // parts
 	for _, args := range calls {
 		name, budget := filepath.Base(valueOf(args, "--out")), time.Duration(0)
 		if budget, err = time.ParseDuration(valueOf(args, "--budget")); err != nil {
 			t.Fatal(err)
-		}
-		for range 3 {
-			at, dies := filepath.Join(dir, "killed", name), time.Duration(rng.Int64N(int64(budget)))
-			if err := os.RemoveAll(at); err != nil {
-				t.Fatal(err)
-			}
-			_, ended := run(args, at, dies)
-			_, err := os.Stat(filepath.Join(at, bench.RawFile))
-			if docs, code := read(at); err == nil && (code != cli.OK || len(docs) != 1 || len(docs[0].Rows) == 0) || err != nil && code != cli.Input {
-				t.Errorf("%s, killed after %s (%v): %v, and reading ends with %d", name, dies, ended, err, code)
-			}
 		}
 		at := filepath.Join(dir, name)
 		text, ended := run(args, at, 0)
@@ -123,17 +114,46 @@ func TestRunbook(t *testing.T) {
 		if took <= 0 || took > budget {
 			t.Errorf("%s takes %s by the fake's clock, of a budget of %s", name, took, budget)
 		}
+		for _, part := range bench.Parts() {
+			there[part] = there[part] || !slices.Contains(d.Missing, part)
+		}
 		for _, figure := range figures[name] {
 			part, _, _ := strings.Cut(figure, " ")
-			there := slices.ContainsFunc(d.Rows, func(r bench.Row) bool {
+			is := slices.ContainsFunc(d.Rows, func(r bench.Row) bool {
 				is := r.Part + " " + r.Key
 				return strings.HasPrefix(is, figure) && (r.N > 0 || r.Note != "") || is == figure+" left out"
 			})
-			if !there && !slices.Contains(d.Missing, part) && !slices.Contains(d.Cut, part) {
+			if !is && !slices.Contains(d.Missing, part) && !slices.Contains(d.Cut, part) {
 				t.Errorf("%s: nothing is there of %q, and nothing says that it is missing: %v, %v", name, figure, d.Missing, d.Cut)
 			}
 		}
+		for third := range time.Duration(3) {
+			left, dies := filepath.Join(dir, "killed", name), third*took/3+time.Duration(rng.Int64N(int64(took/3)))
+			if err := os.RemoveAll(left); err != nil {
+				t.Fatal(err)
+			}
+			_, ended := run(args, left, dies)
+			if _, err := os.Stat(filepath.Join(left, bench.RawFile)); err == nil { // it took less than the one before
+				continue
+			}
+			_, err := os.Stat(filepath.Join(left, bench.JournalFile))
+			docs, code := read(left)
+			if err == nil && (code != cli.OK || len(docs) != 1 || len(docs[0].Rows) == 0) || err != nil && (code != cli.Input || third > 0) {
+				t.Errorf("%s, killed after %s (%v): %v, and reading ends with %d", name, dies, ended, err, code)
+			}
+			if len(docs) == 1 {
+				under = append(under, docs[0].Cut...)
+			}
+		}
 		folders = append(folders, at)
+	}
+	for _, part := range bench.Parts() {
+		if !there[part] {
+			t.Errorf("no call has figures of %s", part)
+		}
+	}
+	if t.Logf("kills left runs of %v under way", under); len(under) == 0 {
+		t.Error("no kill left runs of a part that was under way")
 	}
 	if docs, code := read(folders...); code != cli.OK || len(docs) != len(calls) {
 		t.Fatalf("reading all ends with %d, %d documents", code, len(docs))

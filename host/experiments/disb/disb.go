@@ -212,6 +212,9 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	}()
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
+		if err := ctx.Err(); err != nil { // a budget counts what learning takes
+			return nil, err
+		}
 		w := &drawn[name].Bundle.Network
 		load := &device.Work{Kind: device.Load, Network: name, Artefact: drawn[name]}
 		if _, err := s.Do(ctx, load); err != nil {
@@ -225,6 +228,9 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		if err := d.Learn(name, 1); err != nil {
 			return nil, err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	// The first network is loaded under every system of a workload.
 	if err := looks.Look(d, names[0], false); err != nil {

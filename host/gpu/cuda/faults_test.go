@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name")
+var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name; compile for each generation of AMD's")
 
 // story is all that a device does, step by step, on a network whose results are known.
 type story struct {

@@ -125,10 +125,14 @@ func TestBadMasks(t *testing.T) {
 	}
 }
 
-// Objects are compiled for each generation by what Debian has, carry what they were made of, and nothing else
-// is taken for one.
+// Objects are compiled by what Debian has, with -cuda.every for each generation, carry what they were made of, and
+// nothing else is taken for one.
 func TestObject(t *testing.T) {
-	for _, arch := range []string{"gfx906", "gfx1030"} {
+	archs := []string{"gfx906"}
+	if *everyCall {
+		archs = append(archs, "gfx90a", "gfx1030")
+	}
+	for _, arch := range archs {
 		at, err := fake.Kernels(fake.Dir(), arch)
 		if err != nil {
 			t.Fatal(err)

@@ -39,10 +39,11 @@ type Config struct {
 	N        int         // most runs of each thing
 	// For is the approximate time of a part, once each thing has ten runs; 0: until N runs. Budget is the time of all
 	// parts together: what is left is shared among the remaining parts; 0: no limit. Parts are the parts to run, in
-	// order; nil: all.
+	// order; nil: all. Later are parts that the caller runs behind these, whose share of the budget is left to them.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
+	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
 	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
@@ -50,8 +51,9 @@ type Config struct {
 	Warm  time.Duration
 	Clock Clock // of For and Budget
 	Tell  func(part string)
-	// Keep, if set, receives all runs so far after each part.
-	Keep func(*Raw) error
+	// Keep, if set, receives all runs so far, after each run and each part. Runs that one call of the device makes, ten at
+	// most, and a round of padding come together.
+	Keep func(*Raw)
 }
 
 // Series is the runs of one thing.
@@ -80,7 +82,7 @@ type Made struct {
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // completed parts
-	// TookNs is the time by Config.Clock from opening the GPU until these runs were kept.
+	// TookNs is the time by Config.Clock from opening the GPU until the last of its parts ended.
 	TookNs int64 `json:"took_ns,omitempty"`
 	// For DISB, if it ran: the factor by which networks were shrunk, and the time of a run.
 	Shrink int   `json:"shrink,omitempty"`
@@ -148,7 +150,7 @@ func Parts() []string {
 }
 
 // weights share the budget among parts: the time that each took on an H100, roughly.
-var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1}
+var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
 // A part is stopped at overdraft times its share, and when half of what is left to later parts is used up. The last
 // fiftieth of a budget is for what cannot be stopped: a launch under way, the end of a device.
@@ -191,17 +193,13 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		if cfg.Tell != nil {
 			cfg.Tell(part)
 		}
-		if err := b.part(ctx, part, do[part], Spare(cfg.Budget)-b.Clock.Since(began), parts[i:]); err != nil {
+		if err := b.part(ctx, part, do[part], Spare(cfg.Budget)-b.Clock.Since(began), slices.Concat(parts[i:], cfg.Later)); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", part, err))
 		} else {
 			b.raw.Made.Parts = append(b.raw.Made.Parts, part)
 		}
 		b.raw.Made.TookNs = b.Clock.Since(began).Nanoseconds()
-		if cfg.Keep != nil {
-			if err := cfg.Keep(b.raw); err != nil {
-				return b.raw, errors.Join(append(failed, err)...)
-			}
-		}
+		b.keep()
 		if ctx.Err() != nil && len(failed) > 0 {
 			break
 		}
@@ -228,7 +226,17 @@ func (c *Config) check() error {
 // Spare is the part of a budget after which nothing is begun.
 func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
 
-// part runs one part. With a budget it gets its share of the remaining time.
+// Share is the share of the first of some parts in what is left to all of them, and the time after which it is stopped.
+func Share(left time.Duration, parts []string) (share, most time.Duration) {
+	all := 0
+	for _, p := range parts {
+		all += weights[p]
+	}
+	share = left * time.Duration(weights[parts[0]]) / time.Duration(all)
+	return share, min(overdraft*share, (left+share+1)/2)
+}
+
+// part runs the first of some parts. With a budget it gets its share of the remaining time.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -236,18 +244,15 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 		}
 		asked := b.For
 		defer func() { b.For = asked }()
-		all := 0
-		for _, p := range parts {
-			all += weights[p]
-		}
-		share := left * time.Duration(weights[name]) / time.Duration(all)
+		share, most := Share(left, parts)
 		if b.For == 0 || share < b.For {
 			b.For = share
 		}
 		var end context.CancelFunc
-		ctx, end = b.Clock.Until(ctx, b.Clock.Now().Add(min(overdraft*share, (left+share+1)/2)))
+		ctx, end = b.Clock.Until(ctx, b.Clock.Now().Add(most))
 		defer end()
 	}
+	b.now = name
 	err := do(ctx)
 	b.addPaces(name)
 	if err != nil && errors.Is(context.Cause(ctx), ErrBudget) {
@@ -296,17 +301,31 @@ type bench struct {
 	Config
 	raw   *Raw
 	rng   *rand.Rand
-	paces paces     // of the current part
+	now   string    // the current part
+	paces paces     // its readings
 	busy  time.Time // when the GPU last had launches
 }
 
+// add adds runs to those of one thing. What belongs together is added before keep is called.
 func (b *bench) add(part, key, unit string, runs ...int64) {
-	all := b.raw.Series
-	if n := len(all); n > 0 && all[n-1].Part == part && all[n-1].Key == key {
-		all[n-1].Runs = append(all[n-1].Runs, runs...)
+	for i := range b.raw.Series {
+		if s := &b.raw.Series[i]; s.Part == part && s.Key == key {
+			s.Runs = append(s.Runs, runs...)
+			return
+		}
+	}
+	b.raw.Series = append(b.raw.Series, Series{part, key, unit, runs})
+}
+
+// keep gives all runs so far away, with the current part's readings of the clock.
+func (b *bench) keep() {
+	if b.Keep == nil {
 		return
 	}
-	b.raw.Series = append(all, Series{part, key, unit, runs})
+	all := *b.raw
+	all.Series = slices.Clip(all.Series)
+	(&bench{raw: &all}).addReadings(b.now, &b.paces)
+	b.Keep(&all)
 }
 
 // few is the least useful number of runs: a part that has used its time continues until it has them.
@@ -516,6 +535,7 @@ func (b *bench) partitions(ctx context.Context) error {
 					sms = append(sms, int64(sm))
 				}
 				b.add(Partitions, fmt.Sprintf("size=%d units=%d want=%d", n, first, w.Want), "sm", sms...)
+				b.keep()
 			}
 		}
 		return nil
@@ -568,16 +588,16 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	if r.For > 0 && few*r.Clock.Since(began) > r.For/time.Duration(things) {
 		fewest = least
 	}
-	var all []int64
-	for enough := r.after(fewest, things); !enough(len(all)); {
+	runs := 0
+	for enough := r.after(fewest, things); !enough(runs); runs++ {
 		took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
 		if err != nil {
 			return 0, err
 		}
-		all = append(all, took)
+		r.add(Latency, key, "ns", took)
+		r.keep()
 	}
-	each := float64(r.Clock.Since(began)) / float64(len(all)+1)
-	r.add(Latency, key, "ns", all...)
+	each := float64(r.Clock.Since(began)) / float64(runs+1)
 	// With events: kernels one by one, each with the host's launch time.
 	for i, enough := 0, r.after(fewest, things); !enough(i); i += fewest {
 		layers, err := r.d.Profile(net.Network.Name, batch, min(fewest, r.N-i), u)
@@ -591,6 +611,7 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 			}
 			r.add(Latency, key+" kernels", "ns", sum)
 		}
+		r.keep()
 	}
 	return each, nil
 }
@@ -615,6 +636,7 @@ func (b *bench) layers(ctx context.Context) error {
 				b.add(Layers, fmt.Sprintf("%s %d %s in=%dx%dx%d k=%dx%d s=%dx%d out=%dx%dx%d blocks=%d", net.Network.Name, i, op,
 					d.InH, d.InW, d.InC, d.KH, d.KW, d.SH, d.SW, d.OutH, d.OutW, d.OutC, all[i].Blocks), "ns", all[i].Ns...)
 			}
+			b.keep()
 		}
 		return nil
 	})
@@ -624,35 +646,24 @@ func (b *bench) layers(ctx context.Context) error {
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
-		var all []cuda.Costs
-		var broken error // runs so far are kept
-		for enough := b.enough(2); !enough(len(all)) && broken == nil; {
-			var c cuda.Costs
-			if broken = ctx.Err(); broken != nil {
-				break
+		for i, enough := 0, b.enough(2); !enough(i); i++ {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			if c, broken = r.d.Costs(calls); broken == nil {
-				all = append(all, c)
+			c, err := r.d.Costs(calls)
+			if err != nil {
+				return err
 			}
+			b.add(Costs, "launch", "ns", c.Launch.Nanoseconds())
+			b.add(Costs, "query", "ns", c.Query.Nanoseconds())
+			b.add(Costs, "signal", "ns", c.Signal.Nanoseconds())
+			b.add(Costs, "switch", "ns", c.Switch.Nanoseconds())
+			if i == 0 { // later the partition exists already
+				b.add(Costs, "partition", "ns", c.Partition.Nanoseconds())
+			}
+			b.keep()
 		}
-		for _, what := range []struct {
-			key string
-			of  func(*cuda.Costs) time.Duration
-		}{
-			{"launch", func(c *cuda.Costs) time.Duration { return c.Launch }},
-			{"query", func(c *cuda.Costs) time.Duration { return c.Query }},
-			{"signal", func(c *cuda.Costs) time.Duration { return c.Signal }},
-			{"switch", func(c *cuda.Costs) time.Duration { return c.Switch }},
-			{"partition", func(c *cuda.Costs) time.Duration { return c.Partition }},
-		} {
-			for i := range all {
-				if what.key == "partition" && i > 0 {
-					break // the partition exists already
-				}
-				b.add(Costs, what.key, "ns", what.of(&all[i]).Nanoseconds())
-			}
-		}
-		return broken
+		return nil
 	})
 	if err != nil {
 		return err
@@ -674,6 +685,7 @@ func (b *bench) costs(ctx context.Context) error {
 			pads = sched.Pad(&heads[i%len(heads)][0], b.Params.SMs, heads, pads[:0])
 		}
 		b.add(Costs, "decision", "ns", time.Since(began).Nanoseconds()/calls)
+		b.keep()
 	}
 	return nil
 }
@@ -683,19 +695,20 @@ func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}
 		take := func(bytes int, how string, copies func(n int) (cuda.Copied, error)) error {
-			var up, down []int64
-			var broken error
-			for enough := b.enough(2*len(sizes) + 1); !enough(len(up)) && broken == nil; {
-				var c cuda.Copied
-				if broken = ctx.Err(); broken != nil {
-					break
+			for runs, enough := 0, b.enough(2*len(sizes)+1); !enough(runs); {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
-				c, broken = copies(min(few, b.N-len(up)))
-				up, down = append(up, c.Up...), append(down, c.Down...)
+				c, err := copies(min(few, b.N-runs))
+				runs += len(c.Up)
+				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", c.Up...)
+				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", c.Down...)
+				b.keep()
+				if err != nil {
+					return err
+				}
 			}
-			b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", up...)
-			b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", down...)
-			return broken
+			return nil
 		}
 		for _, bytes := range sizes {
 			for _, how := range []string{"alone", "beside"} {
@@ -844,23 +857,10 @@ func (b *bench) slowdown(ctx context.Context) error {
 
 // run records the time of one of several launches, its predicted time and its time alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
-	for _, s := range []struct {
-		what string
-		ns   int64
-	}{{"took", took}, {"learnt", learnt}, {"static", alone}} {
-		k := key + " " + s.what
-		at := -1
-		for i := range b.raw.Series {
-			if b.raw.Series[i].Part == Slowdown && b.raw.Series[i].Key == k {
-				at = i
-			}
-		}
-		if at < 0 {
-			b.raw.Series = append(b.raw.Series, Series{Slowdown, k, "ns", nil})
-			at = len(b.raw.Series) - 1
-		}
-		b.raw.Series[at].Runs = append(b.raw.Series[at].Runs, s.ns)
-	}
+	b.add(Slowdown, key+" took", "ns", took)
+	b.add(Slowdown, key+" learnt", "ns", learnt)
+	b.add(Slowdown, key+" static", "ns", alone)
+	b.keep()
 }
 
 // uses is a network's use of the GPU's resources, estimated from its kernels.

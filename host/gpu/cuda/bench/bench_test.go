@@ -58,10 +58,12 @@ func TestRun(t *testing.T) {
 	const few = 2
 	h.Slow(1) // kernels last long enough to be stopped
 	cfg := bench.Config{Library: path, Networks: nets, Params: &p, N: few, Seed: 1, Batches: []int{1, 2}}
+	over := journalled(t, &cfg)
 	raw, err := bench.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	over(raw)
 	if n := h.Open(); n != 0 || len(h.Faults()) != 0 {
 		t.Errorf("%d things stay open, faults %v", n, h.Faults())
 	}
@@ -871,8 +873,10 @@ func TestBrokenOff(t *testing.T) {
 	raw, err := broken(bench.Preemption, opened+round+kept-1)
 	met := int64(0)
 	for _, s := range raw.Series {
-		if s.Key == "reset capacity=1 met" {
-			met = s.Runs[0]
+		for _, n := range s.Runs {
+			if s.Key == "reset capacity=1 met" {
+				met += n
+			}
 		}
 	}
 	if met < kept {
@@ -880,7 +884,7 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// A part that fails does not end the others, and the runs are there after each.
+// A part that fails does not end the others.
 func TestPartsAlone(t *testing.T) {
 	cfg, h := small(t)
 	cfg.N, cfg.Parts = 2, []string{bench.Costs, bench.Copies, bench.Latency}
@@ -889,14 +893,73 @@ func TestPartsAlone(t *testing.T) {
 			h.Inject("cuLaunchKernel", 0, 700, 1)
 		}
 	}
-	var kept []int
-	cfg.Keep = func(raw *bench.Raw) error { kept = append(kept, len(raw.Series)); return nil }
 	raw, err := bench.Run(t.Context(), cfg)
 	if err == nil || !strings.HasPrefix(err.Error(), "copies: ") || !slices.Equal(raw.Made.Parts, []string{bench.Costs, bench.Latency}) {
 		t.Errorf("of %+v came %v", raw.Made.Parts, err)
 	}
-	if len(kept) != 3 || kept[0] == 0 || kept[2] <= kept[1] || kept[2] != len(raw.Series) {
-		t.Errorf("after the parts %v series are kept, of %d", kept, len(raw.Series))
+}
+
+// journalled has the runs of a config written into a journal. Each run is there before the next one ends: no series
+// grows by more than one call of the device gives between two looks at it. What it returns checks that at the end all
+// runs are in the journal, without a last line that was not written whole.
+func journalled(t *testing.T, cfg *bench.Config) (over func(*bench.Raw)) {
+	var file bytes.Buffer
+	journal := bench.Journal{W: &file}
+	seen, looks := map[string]int{}, map[string]int{}
+	cfg.Keep = func(raw *bench.Raw) {
+		if err := journal.Add(raw); err != nil {
+			t.Fatal(err)
+		}
+		for i := range raw.Series {
+			s := &raw.Series[i]
+			most := 1 // what is one run
+			switch {
+			case s.Part == bench.Copies, s.Part == bench.Preemption, s.Part == bench.Layers, strings.HasSuffix(s.Key, " kernels"):
+				most = 10 // the device is asked for as many
+			case s.Part == bench.Partitions, s.Part == bench.Padding, s.Part == bench.Clocks, strings.HasSuffix(s.Key, "stopped in"), strings.HasSuffix(s.Key, "taken up at"):
+				most = 1 << 10 // a partition's SMs, a round, kills of a launch
+			case s.Part == bench.Golden:
+				most = 2 // whole, and on a partition
+			}
+			n := len(s.Runs) - seen[s.Part+s.Key]
+			if n > most {
+				t.Errorf("%s %s grows by %d, at most %d are expected", s.Part, s.Key, n, most)
+			}
+			if seen[s.Part+s.Key] = len(s.Runs); n > 0 {
+				looks[s.Part]++
+			}
+		}
+	}
+	return func(raw *bench.Raw) {
+		t.Helper()
+		series := func(raw *bench.Raw) map[string][]int64 { // in any order
+			all := map[string][]int64{}
+			for _, s := range raw.Series {
+				all[s.Part+" "+s.Key+" "+s.Unit] = append([]int64{}, s.Runs...)
+			}
+			return all
+		}
+		check := func(what string) {
+			t.Helper()
+			all, err := bench.ReadJournal("journal", bytes.NewReader(file.Bytes()))
+			if err != nil || !reflect.DeepEqual(series(all), series(raw)) || !reflect.DeepEqual(all.Made, raw.Made) {
+				t.Errorf("%s: the journal has not the runs of the end: %v", what, err)
+			}
+		}
+		check("at the end")
+		for _, part := range bench.Parts() {
+			if looks[part] < 2 {
+				t.Errorf("runs of %s come %d times", part, looks[part])
+			}
+		}
+		whole := file.Len()
+		file.WriteString("costs,launch,ns,12")
+		check("with half a line")
+		file.Truncate(whole)
+		file.WriteString("costs,launch,ns,x\n")
+		if _, err := bench.ReadJournal("journal", &file); !errors.Is(err, bench.ErrRaw) || !strings.Contains(err.Error(), `is "x"`) {
+			t.Errorf("a line of something else: %v", err)
+		}
 	}
 }
 
@@ -920,6 +983,25 @@ func TestBudget(t *testing.T) {
 	cfg.Budget = 1
 	if raw, err = bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrBudget) || len(raw.Series) != 0 || !strings.Contains(err.Error(), "copies: ") {
 		t.Errorf("without a budget: %d series, %v", len(raw.Series), err)
+	}
+}
+
+// What is behind a bench's own parts has its share of the budget too: whoever comes first does not use it up.
+func TestLater(t *testing.T) {
+	cfg, _ := small(t)
+	var now time.Time
+	cfg.Clock = func() time.Time { now = now.Add(10 * time.Millisecond); return now } // each look at it
+	cfg.N, cfg.Budget, cfg.Parts, cfg.Later = 1_000_000, 3*time.Second, []string{bench.Costs}, []string{bench.SEEB, bench.DISB}
+	raw, err := bench.Run(t.Context(), cfg)
+	if took := time.Duration(raw.Made.TookNs); err != nil || took > cfg.Budget/3 {
+		t.Errorf("costs take %v of %v, %v", took, cfg.Budget, err)
+	}
+	share, most := bench.Share(10*time.Second, cfg.Later)
+	if share != 2*time.Second || most != 4*time.Second {
+		t.Errorf("SEEB has %v of 10 s, and is stopped after %v", share, most)
+	}
+	if share, most = bench.Share(6*time.Second, cfg.Later[1:]); share != 6*time.Second || most != 6*time.Second {
+		t.Errorf("what comes last has %v of 6 s, and is stopped after %v", share, most)
 	}
 }
 

@@ -210,18 +210,25 @@ func (l *Looks) Series(part string) []Series {
 	return b.raw.Series
 }
 
-// addPaces stores a part's readings.
+// addPaces stores a part's readings at its end.
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}
-	if len(p.before) == 0 { // no device got that far
+	if len(p.before) > 0 { // a device got that far
+		b.addReadings(part, &p)
+		b.add(Clocks, part+" never steady", "devices", p.never)
+	}
+}
+
+// addReadings stores what is only added to.
+func (b *bench) addReadings(part string, p *paces) {
+	if len(p.before) == 0 {
 		return
 	}
 	b.add(Clocks, part+" launches until steady", "launches", p.steady...)
 	b.add(Clocks, part+" load until steady", "ns", p.load...)
-	b.add(Clocks, part+" never steady", "devices", p.never)
 	b.add(Clocks, part+" longest pause of the launcher", "ns", p.pauses...)
-	b.addLooks(part, &p)
+	b.addLooks(part, p)
 }
 
 // addLooks stores the readings of a network.

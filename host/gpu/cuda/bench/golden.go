@@ -37,6 +37,7 @@ func (b *bench) golden(ctx context.Context) error {
 			differ, err := r.differ(ctx, n, id)
 			if err == nil {
 				b.add(Golden, key+differing, "exits", differ...)
+				b.keep()
 			}
 			return err
 		}

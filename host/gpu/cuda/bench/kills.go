@@ -206,10 +206,9 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		want[1] = one.shown
 		apart = s.apart(want)
 	}
-	series := map[string][]int64{}
-	add := func(what string, v ...int64) { series[what] = append(series[what], v...) }
+	add := func(what, unit string, v ...int64) { s.add(Kills, how+" "+what, unit, v...) }
+	add("exits that tell the inputs apart", "exits", apart)
 	hits, wrong := 0, 0
-	defer func() { s.keep(how, series, apart) }()
 	if s.over == nil {
 		enough := s.enough(manners)
 		s.over = func(_, hits, _ int) bool { return enough(hits) }
@@ -232,15 +231,16 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		if len(one.at) > 0 {
 			last = one.at[len(one.at)-1] + 1
 		}
-		add(triedKills, int64(one.tried))
-		add(hitKills, int64(hit))
-		add(wrongExit, exit)
-		add(wrongOutput, output)
-		add(lastKernel, last)
+		add(triedKills, "kills", int64(one.tried))
+		add(hitKills, "kills", int64(hit))
+		add(wrongExit, "exit", exit)
+		add(wrongOutput, "output", output)
+		add(lastKernel, "kernel", last)
 		if !s.drain {
-			add(stoppedIn, one.at...)
+			add(stoppedIn, "kernel from 0", one.at...)
 		}
-		add("taken up at", one.again...)
+		add("taken up at", "kernel from 0", one.again...)
+		s.keep()
 	}
 	return nil
 }
@@ -253,25 +253,6 @@ func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 		}
 	}
 	return n
-}
-
-// keep records the stopped launches and the number of distinguishing exits.
-func (s *restorer) keep(how string, series map[string][]int64, apart int64) {
-	for _, x := range []struct{ what, unit string }{
-		{triedKills, "kills"},
-		{hitKills, "kills"},
-		{wrongExit, "exit"},
-		{wrongOutput, "output"},
-		{lastKernel, "kernel"},
-		{stoppedIn, "kernel from 0"},
-		{"taken up at", "kernel from 0"},
-	} {
-		if s.drain && x.what == stoppedIn {
-			continue
-		}
-		s.add(Kills, how+" "+x.what, x.unit, series[x.what]...)
-	}
-	s.add(Kills, how+" exits that tell the inputs apart", "exits", apart)
 }
 
 // Series of stopped launches, one value a launch. Positions count from 1; 0 is none.

@@ -36,7 +36,7 @@ func inTurn(rounds, n int) (order []int) {
 }
 
 // way is how the priority network runs: alone, beside best-effort work that is put aside, or beside work that pads.
-// It has one value a round.
+// It has the values of a round.
 type way struct {
 	name                                  string
 	ns, looks                             []int64
@@ -52,13 +52,6 @@ func (b *bench) padding(ctx context.Context) error {
 		return err
 	}
 	ways := []*way{{name: "alone"}, {name: "reset"}, {name: "reef"}}
-	var alone []int64
-	defer func() {
-		for _, w := range ways {
-			b.addWay(w)
-		}
-		b.add(Padding, "best effort alone", "ns", alone...)
-	}()
 	all := min(rounds, b.N)
 	for turn, i := range inTurn(all, len(ways)) {
 		w, round := ways[i], turn/len(ways)
@@ -76,7 +69,7 @@ func (b *bench) padding(ctx context.Context) error {
 				return err
 			}
 			before, err := r.alone(ctx, be, batch)
-			alone = append(alone, before...)
+			b.add(Padding, "best effort alone", "ns", before...)
 			if err != nil {
 				return err
 			}
@@ -84,22 +77,26 @@ func (b *bench) padding(ctx context.Context) error {
 				return err
 			}
 			after, err := r.alone(ctx, be, batch)
-			alone = append(alone, after...)
+			b.add(Padding, "best effort alone", "ns", after...)
 			return err
 		})
 		if err != nil {
+			b.addWay(w)
 			return err
 		}
 		w.looks = append(w.looks, b.paces.before[len(b.paces.before)-1], b.paces.after[len(b.paces.after)-1])
+		b.addWay(w)
+		b.keep()
 	}
 	return nil
 }
 
-// addWay stores a way's runs, if there are any.
+// addWay stores a way's runs of a round, if there are any, and empties it.
 func (b *bench) addWay(w *way) {
 	if len(w.ns) == 0 {
 		return
 	}
+	defer func() { *w = way{name: w.name} }()
 	for _, x := range []struct {
 		what, unit string
 		runs       []int64

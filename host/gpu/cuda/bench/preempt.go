@@ -23,8 +23,6 @@ func (b *bench) preemption(ctx context.Context) error {
 		return err
 	}
 	b.add(Preemption, "best effort batch", "samples", int64(batch))
-	var alone []int64
-	defer func() { b.add(Preemption, "best effort alone", "ns", alone...) }()
 	for _, capacity := range []int{1, 2, 4, 8, 16} {
 		for _, name := range []string{"reset", "wait"} {
 			m, err := gpu.ModeOf(name)
@@ -36,13 +34,15 @@ func (b *bench) preemption(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				alone = append(alone, one...)
-				all, clock, err := r.meetings(ctx, be, rt, batch, slices.Max(one))
+				b.add(Preemption, "best effort alone", "ns", one...)
 				key := fmt.Sprintf("%s capacity=%d ", name, capacity)
-				b.addSpans(key, m.Kill, all)
-				b.add(Preemption, key+"timer step", "ns", clock.Step.Nanoseconds())
-				b.add(Preemption, key+"too long by at most", "ns", clock.Late.Nanoseconds())
-				return err
+				b.addSpans(key, m.Kill, nil)
+				return r.meetings(ctx, be, rt, batch, slices.Max(one), func(met []cuda.Preemption, clock cuda.Clock) {
+					b.addSpans(key, m.Kill, met)
+					b.add(Preemption, key+"timer step", "ns", clock.Step.Nanoseconds())
+					b.add(Preemption, key+tooLong, "ns", clock.Late.Nanoseconds())
+					b.keep()
+				})
 			})
 			if err != nil {
 				return err
@@ -52,11 +52,15 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
+// tooLong names by how much spans are too long: each round's, of which the longest counts.
+const tooLong = "too long by at most"
+
 // meetings makes priority launches arrive, each within twice a given time after the last, until enough have met
-// others on the GPU. After an error it returns those so far.
-func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64) (seen []cuda.Preemption, clock cuda.Clock, err error) {
-	for enough, since := r.enough(2*5), 0; !enough(len(seen)) && since < fruitless; {
-		arrivals := max(4, min(few, r.N-len(seen)))
+// others on the GPU. It gives away those of each round, as they are seen.
+func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
+	seen := 0
+	for enough, since := r.enough(2*5), 0; !enough(seen) && since < fruitless; {
+		arrivals := max(4, min(few, r.N-seen))
 		_, broken := r.behind(ctx, be, batch, func() error {
 			for range arrivals {
 				time.Sleep(time.Duration(r.rng.Int64N(2*within + 1)))
@@ -68,19 +72,20 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 		})
 		c, err := r.d.Counts()
 		if err == nil {
-			if since += arrivals; len(c.Preemptions) > len(seen) {
+			if since += arrivals; len(c.Preemptions) > seen {
 				since = 0
+				met(c.Preemptions[seen:max(seen, min(len(c.Preemptions), r.N))], c.Clock)
 			}
-			seen, clock = c.Preemptions, c.Clock
+			seen = len(c.Preemptions)
 		}
 		if broken != nil { // that is why the other launch may be there
 			err = broken
 		}
 		if err != nil {
-			return seen[:min(len(seen), r.N)], clock, err
+			return err
 		}
 	}
-	return seen[:min(len(seen), r.N)], clock, nil
+	return nil
 }
 
 // span is a time span of a preemption.
@@ -121,7 +126,7 @@ func possible(d time.Duration) bool { return d != cuda.Impossible }
 
 // addSpans stores the spans of preemptions, their number, and the numbers left out: with an impossible span by both
 // clocks, with an unknown span, and, for spans from the flag, those whose flag no block saw (the kernels had ended
-// before the host looked).
+// before the host looked). Numbers are each round's.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

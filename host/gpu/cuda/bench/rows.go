@@ -130,6 +130,13 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 				out = append(out, x.rows()...)
 			}
 		}
+	case Preemption:
+		if s.Unit == "preemptions" { // of all rounds
+			v = []float64{sum(v)}
+		} else if strings.HasSuffix(s.Key, tooLong) && len(v) > 0 {
+			v = []float64{slices.Max(v)}
+		}
+		out = append(out, row(s.Part, s.Key, s.Unit, v))
 	default:
 		out = append(out, row(s.Part, s.Key, s.Unit, v))
 	}

@@ -1,9 +1,11 @@
-// The file of runs: one line of JSON facts, then one line a series, gzip-compressed.
+// The file of runs: one line of JSON facts, then one line a series, gzip-compressed. While they are measured, runs are
+// lines of a journal of the same form, in which later lines of facts replace earlier ones and series go on.
 
 package bench
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -19,8 +21,11 @@ import (
 // ErrRaw is wrapped by errors about a file of runs.
 var ErrRaw = errors.New("runs of a GPU")
 
-// RawFile is the file's name in a folder.
-const RawFile = "runs.csv.gz"
+// RawFile is the file's name in a folder, JournalFile that of the journal, which is there until the other one is.
+const (
+	RawFile     = "runs.csv.gz"
+	JournalFile = "runs.csv"
+)
 
 const (
 	schema   = "sluice-gpu-runs/1"
@@ -46,51 +51,92 @@ func bad(word string) bool { return strings.ContainsAny(word, ",\n\r") }
 
 // Write writes the runs.
 func (r *Raw) Write(w io.Writer) error {
-	for i := range r.Series {
-		if s := &r.Series[i]; bad(s.Part) || bad(s.Key) || bad(s.Unit) {
-			return fmt.Errorf("%w: write runs: %q, %q in %q: words without commas and ends of lines are expected", ErrRaw, s.Part, s.Key, s.Unit)
-		}
-	}
 	z := gzip.NewWriter(w)
-	text, err := json.Marshal(head{schema, r.Seed, r.Facts, r.Made})
-	if err != nil {
+	if err := errors.Join((&Journal{W: z}).Add(r), z.Close()); err != nil {
 		return fmt.Errorf("write runs: %w", err)
 	}
-	b := bufio.NewWriter(z)
-	b.Write(text)
-	b.WriteByte('\n')
+	return nil
+}
+
+// Journal writes runs as they come. What a call of Add adds is one write, so that a process that is killed loses no run
+// that was added before.
+type Journal struct {
+	W       io.Writer
+	head    []byte
+	written map[[2]string]int // runs, by part and key
+}
+
+// Add writes the runs that were not there at the last call; series are only added to.
+func (j *Journal) Add(r *Raw) error {
+	head, err := json.Marshal(head{schema, r.Seed, r.Facts, r.Made})
+	if err != nil {
+		return err
+	}
+	var text []byte
+	if !bytes.Equal(head, j.head) {
+		text = append(append(text, head...), '\n')
+	}
+	if j.written == nil {
+		j.written = map[[2]string]int{}
+	}
 	for i := range r.Series {
 		s := &r.Series[i]
-		b.WriteString(s.Part + "," + s.Key + "," + s.Unit)
-		for _, v := range s.Runs {
-			b.WriteByte(',')
-			b.WriteString(strconv.FormatInt(v, 10))
+		n, known := j.written[[2]string{s.Part, s.Key}]
+		if known && n == len(s.Runs) {
+			continue
 		}
-		b.WriteByte('\n')
+		if bad(s.Part) || bad(s.Key) || bad(s.Unit) {
+			return fmt.Errorf("%w: %q, %q in %q: words without commas and ends of lines are expected", ErrRaw, s.Part, s.Key, s.Unit)
+		}
+		text = append(text, s.Part+","+s.Key+","+s.Unit...)
+		for _, v := range s.Runs[n:] {
+			text = strconv.AppendInt(append(text, ','), v, 10)
+		}
+		text = append(text, '\n')
 	}
-	if err := errors.Join(b.Flush(), z.Close()); err != nil {
-		return fmt.Errorf("write runs: %w", err)
+	if _, err := j.W.Write(text); err != nil {
+		return err
+	}
+	j.head = head
+	for i := range r.Series {
+		s := &r.Series[i]
+		j.written[[2]string{s.Part, s.Key}] = len(s.Runs)
 	}
 	return nil
 }
 
 // Read reads the runs; from is the name for errors.
 func Read(from string, in io.Reader) (*Raw, error) {
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s, line 0: %v", ErrRaw, from, err)
+	}
+	return read(from, z, false)
+}
+
+// ReadJournal reads a journal. A last line that was not written whole is left out.
+func ReadJournal(from string, in io.Reader) (*Raw, error) { return read(from, in, true) }
+
+func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	line := 0
 	fail := func(format string, a ...any) (*Raw, error) {
 		return nil, fmt.Errorf("%w: %s, line %d: %s", ErrRaw, from, line, fmt.Sprintf(format, a...))
 	}
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		return fail("%v", err)
-	}
-	limited := &io.LimitedReader{R: z, N: maxBytes}
+	limited := &io.LimitedReader{R: in, N: maxBytes}
 	s := bufio.NewScanner(limited)
 	s.Buffer(nil, maxLine)
+	if journal {
+		s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+			if atEOF && !bytes.ContainsRune(data, '\n') {
+				return len(data), nil, nil
+			}
+			return bufio.ScanLines(data, atEOF)
+		})
+	}
 	r := &Raw{}
-	known := map[string]bool{}
+	known := map[string]int{}
 	for s.Scan() {
-		if line++; line == 1 {
+		if line++; line == 1 || journal && strings.HasPrefix(s.Text(), "{") {
 			var h head
 			if err := json.Unmarshal(s.Bytes(), &h); err != nil {
 				return fail("%v", err)
@@ -118,10 +164,10 @@ func Read(from string, in io.Reader) (*Raw, error) {
 			return fail("%s %s in %q, expected of %s", f[0], f[1], f[2], strings.Join(units, ", "))
 		}
 		one := Series{Part: f[0], Key: f[1], Unit: f[2]}
-		if name := f[0] + "," + f[1]; known[name] {
+		name := f[0] + "," + f[1]
+		at, twice := known[name]
+		if twice && !journal {
 			return fail("%s %s comes twice", f[0], f[1])
-		} else {
-			known[name] = true
 		}
 		for i, x := range f[3:] {
 			v, err := strconv.ParseInt(x, 10, 64)
@@ -130,6 +176,11 @@ func Read(from string, in io.Reader) (*Raw, error) {
 			}
 			one.Runs = append(one.Runs, v)
 		}
+		if twice {
+			r.Series[at].Runs = append(r.Series[at].Runs, one.Runs...)
+			continue
+		}
+		known[name] = len(r.Series)
 		r.Series = append(r.Series, one)
 	}
 	switch {

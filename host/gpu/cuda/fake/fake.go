@@ -34,7 +34,7 @@ func Kernels(dir, arch string) (string, error) {
 
 func build(dir, name string, sources ...string) (string, error) {
 	all := in(append(sources, "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")...)
-	return built.Of(dir, name, ".so", all, "g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
+	return built.Of(dir, name, ".so", all, "g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O1", "-shared", "-fPIC",
 		"-fvisibility=hidden", "-pthread", all[0], "-o")
 }
 

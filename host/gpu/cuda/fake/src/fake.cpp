@@ -34,7 +34,11 @@
 #include <thread>
 #include <vector>
 
+// The kernels are what takes time to run, the rest is what takes time to compile.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 #include "../../kernels/src/entries_cpu.hpp"
+#pragma GCC pop_options
 
 #define API extern "C" __attribute__((visibility("default"))) int
 

@@ -857,6 +857,17 @@ func TestTwoCopies(t *testing.T) {
 	if len(between) < len(want) || !slices.Equal(between[len(between)-len(want):], want) {
 		t.Errorf("copies until an event: %q, expected %q", between, want)
 	}
+	// By the fake's clock copies take their time one after the other, so that a run is what one copy takes: half of it, if
+	// the second stream had copied before the first event, and never more.
+	r.h.Pace(1)
+	each := int64(r.h.CopyNs(bytes))
+	alone, e := r.d.Copies(bytes, n, false)
+	c, err = r.d.TwoCopies(bytes, 8)
+	near := func(a, b int64) bool { return a-b < 1000 && b-a < 1000 } // events tell ms as a float32
+	all := append(c.Up, c.Down...)
+	if e != nil || err != nil || !near(slices.Max(all), each) || slices.Min(all) < each/2-1000 || !near(slices.Min(append(alone.Up, alone.Down...)), each) || !near(slices.Max(append(alone.Up, alone.Down...)), each) {
+		t.Errorf("copies of %d ns each take %+v, alone %+v; %v, %v", each, c, alone, err, e)
+	}
 	for _, bad := range [][2]int{{0, 1}, {1<<30 + 1, 1}, {1, 0}} {
 		if _, err := r.d.TwoCopies(bad[0], bad[1]); !errors.Is(err, device.ErrRequest) {
 			t.Errorf("%d copies of %d bytes: %v", bad[1], bad[0], err)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +25,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
+
+var headerFile = flag.String("cuda.header", "", "cuda.h 12.9.79, in which the fake's rules are looked up")
 
 var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name; compile for each generation of AMD's")
 
@@ -403,8 +406,30 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 	return told
 }
 
+// said is the lines of cuda.h 12.9 (PyPI: nvidia-cuda-runtime-cu12 12.9.79) whose sentences state the fake's rules, each
+// with words of it: of a call, or of what a code stands for where a call lists that.
+var said = map[int]string{
+	2469:  "one or more of the parameters", // CUDA_ERROR_INVALID_VALUE
+	2541:  "device ordinal",                // INVALID_DEVICE
+	2559:  "no context bound",              // INVALID_CONTEXT
+	2560:  "context passed to an",
+	2737:  "a resource handle passed", // INVALID_HANDLE
+	5991:  "has not been previously retained",
+	8968:  "must have been returned", // cuMemFree
+	9090:  "must have been returned", // cuMemFreeHost
+	16317: "must be from the same context",
+	16512: "has not been called on either event",
+	16516: "either event was created with",
+}
+
+// ours is where no sentence says that a call is wrong, and its code is listed alone. The fake refuses more there than a
+// driver need: what is another context's but for events, since memory is every context's under unified addressing and a
+// library's kernel runs in that of the stream; what is in use, where a driver may wait or read what has been freed; what
+// is divided in a way that nobody promises.
+const ours = 0
+
 // The fake knows whose a handle is: another context's, one that was given back, one that is in use, are
-// faults, answered as the driver's documentation says.
+// faults, answered as the driver's documentation says. With -cuda.header the lines are looked up.
 func TestFakeRules(t *testing.T) {
 	path, h := library(t)
 	lib, err := driver.Open(driver.CUDA, path)
@@ -463,6 +488,13 @@ func TestFakeRules(t *testing.T) {
 		t.Fatalf("nothing was wrong: %v", f)
 	}
 	const value, handle, context = 1, 400, 201
+	var header []string
+	if *headerFile != "" {
+		text, err := os.ReadFile(*headerFile)
+		must(err)
+		header = strings.Split(string(text), "\n")
+	}
+	names := map[int]int{} // breaks by rule
 	partition := func() (driver.Green, driver.Stream, driver.Event) {
 		t.Helper()
 		all, err := lib.SMs(0)
@@ -489,74 +521,75 @@ func TestFakeRules(t *testing.T) {
 		must(lib.FreeGreen(g))
 	}
 	for _, c := range []struct {
-		name string
-		code int
-		rule int // line of cuda.h 12.9 (12.9.79 on PyPI) that says so
-		do   func() error
+		name   string
+		code   int
+		rule   int // line of the sentence in cuda.h, of said; or ours
+		listed int // line where the call's answers have the code
+		do     func() error
 	}{
-		{"another context's stream", handle, 17905, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
-		{"an event on another context's stream", handle, 16317, func() error { return lib.Record(a.event, b.stream) }},
-		{"another context's event", handle, 16317, func() error { return lib.Record(b.event, a.stream) }},
-		{"a look at another context's event", handle, 16424, func() error { _, err := lib.Happened(b.event); return err }},
-		{"the time between two contexts", handle, 16513, func() error { _, err := lib.Elapsed(a.event, b.event); return err }},
-		{"a wait for another context's stream", handle, 16148, func() error { return lib.Wait(b.stream) }},
-		{"a copy to another context's memory", value, 10841, func() error { return lib.CopyIn(b.mem, a.host, a.stream) }},
-		{"a copy from another context's pages", value, 10841, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
-		{"a copy beyond the end", value, 10841, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
-		{"a word in another context's memory", value, 17385, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
-		{"an event of the GPU's context on a partition's stream", handle, 16317, func() error {
+		{"another context's stream", handle, ours, 17905, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
+		{"an event on another context's stream", handle, 16317, 16340, func() error { return lib.Record(a.event, b.stream) }},
+		{"another context's event", handle, 16317, 16340, func() error { return lib.Record(b.event, a.stream) }},
+		{"a look at another context's event", handle, ours, 16424, func() error { _, err := lib.Happened(b.event); return err }},
+		{"the time between two contexts", handle, ours, 16532, func() error { _, err := lib.Elapsed(a.event, b.event); return err }},
+		{"a wait for another context's stream", handle, ours, 16148, func() error { return lib.Wait(b.stream) }},
+		{"a copy to another context's memory", value, ours, 10841, func() error { return lib.CopyIn(b.mem, a.host, a.stream) }},
+		{"a copy from another context's pages", value, ours, 10841, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
+		{"a copy beyond the end", value, 2469, 10841, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
+		{"a word in another context's memory", value, ours, 17385, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
+		{"an event of the GPU's context on a partition's stream", handle, 16317, 16340, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.Record(a.event, s)
 		}},
-		{"a partition's event on a stream of the GPU's context", handle, 16317, func() error {
+		{"a partition's event on a stream of the GPU's context", handle, 16317, 16340, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.Record(e, a.stream)
 		}},
-		{"another partition's event", handle, 16317, func() error {
+		{"another partition's event", handle, 16317, 16340, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			h, t, d := partition()
 			defer drop(h, t, d)
 			return lib.Record(d, s)
 		}},
-		{"a kernel's registers on a GPU that is none", 101, 8613, func() error { _, err := lib.Registers(a.f, 7); return err }},
-		{"a kernel of nothing", handle, 17905, func() error { return lib.Launch(0, 1, kernels.Threads, a.stream, &args) }},
-		{"a kernel without blocks", value, 17863, func() error { return lib.Launch(a.f, 0, kernels.Threads, a.stream, &args) }},
-		{"a stream that is gone", handle, 17905, func() error {
+		{"a kernel's registers on a GPU that is none", 101, 2541, 8613, func() error { _, err := lib.Registers(a.f, 7); return err }},
+		{"a kernel of nothing", handle, 2737, 17905, func() error { return lib.Launch(0, 1, kernels.Threads, a.stream, &args) }},
+		{"a kernel without blocks", value, 2469, 17907, func() error { return lib.Launch(a.f, 0, kernels.Threads, a.stream, &args) }},
+		{"a stream that is gone", handle, 2737, 17905, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.Launch(a.f, 1, kernels.Threads, s, &args)
 		}},
-		{"a wait for a stream that is gone", handle, 16148, func() error {
+		{"a wait for a stream that is gone", handle, 2737, 16148, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.Wait(s)
 		}},
-		{"an event that is gone", handle, 16318, func() error {
+		{"an event that is gone", handle, 2737, 16340, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			return lib.Record(e, a.stream)
 		}},
-		{"a look at an event that is gone", handle, 16424, func() error {
+		{"a look at an event that is gone", handle, 2737, 16424, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			_, err = lib.Happened(e)
 			return err
 		}},
-		{"the time since an event that nobody recorded", handle, 16512, func() error {
+		{"the time since an event that nobody recorded", handle, 16512, 16532, func() error {
 			e, err := lib.NewEvent(true)
 			must(err)
 			defer func() { must(lib.FreeEvent(e)) }()
 			_, err = lib.Elapsed(e, a.event)
 			return err
 		}},
-		{"the time to an event without times", handle, 16517, func() error {
+		{"the time to an event without times", handle, 16516, 16532, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			defer func() { must(lib.FreeEvent(e)) }()
@@ -565,28 +598,28 @@ func TestFakeRules(t *testing.T) {
 			_, err = lib.Elapsed(a.event, e)
 			return err
 		}},
-		{"a copy to memory that is gone", value, 10841, func() error {
+		{"a copy to memory that is gone", value, 2469, 10841, func() error {
 			m, err := lib.Alloc(64)
 			must(err)
 			must(lib.Free(m))
 			return lib.CopyIn(m, a.host[:64], a.stream)
 		}},
-		{"a word beside the boundary", value, 17385, func() error { return lib.WriteWord(a.mem+1, 1, a.stream) }},
-		{"words beyond the end", value, 11864, func() error { return lib.Fill(a.mem, 0, 1025, a.stream) }},
-		{"a context that is none", context, 6761, func() error { return lib.SetCurrent(4711) }},
-		{"a stream without a context", context, 15254, func() error {
+		{"a word beside the boundary", value, 2469, 17385, func() error { return lib.WriteWord(a.mem+1, 1, a.stream) }},
+		{"words beyond the end", value, 2469, 11864, func() error { return lib.Fill(a.mem, 0, 1025, a.stream) }},
+		{"a context that is none", context, 2560, 6761, func() error { return lib.SetCurrent(4711) }},
+		{"a stream without a context", context, 2559, 15254, func() error {
 			must(lib.SetCurrent(0))
 			defer func() { must(lib.SetCurrent(a.ctx)) }()
 			_, err := lib.NewStream(0)
 			return err
 		}},
-		{"a partition that is gone", context, 25429, func() error {
+		{"a partition that is gone", context, 2560, 25438, func() error {
 			g, s, e := partition()
 			drop(g, s, e)
 			_, err := lib.Context(g)
 			return err
 		}},
-		{"a part of a part", 915, 25568, func() error {
+		{"a part of a part", 915, ours, 25568, func() error {
 			all, err := lib.SMs(0)
 			must(err)
 			one, _, err := lib.Split(all, 8)
@@ -594,7 +627,7 @@ func TestFakeRules(t *testing.T) {
 			_, _, err = lib.Split(one, 8)
 			return err
 		}},
-		{"the same SMs twice", 915, 25589, func() error {
+		{"the same SMs twice", 915, ours, 25606, func() error {
 			all, err := lib.SMs(0)
 			must(err)
 			one, _, err := lib.Split(all, 8)
@@ -602,21 +635,21 @@ func TestFakeRules(t *testing.T) {
 			_, err = lib.NewGreen(0, []driver.Resource{one, one})
 			return err
 		}},
-		{"another context's memory freed", context, 8984, func() error { return lib.Free(b.mem) }},
-		{"another context's pages freed", context, 9099, func() error { return lib.FreeHost(b.host) }},
-		{"memory freed under a copy", value, 8985, func() error {
+		{"another context's memory freed", context, ours, 8984, func() error { return lib.Free(b.mem) }},
+		{"another context's pages freed", context, ours, 9099, func() error { return lib.FreeHost(b.host) }},
+		{"memory freed under a copy", value, ours, 8985, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.CopyIn(a.mem, a.host, a.stream))
 			return lib.Free(a.mem)
 		}},
-		{"pages freed under a copy", value, 9100, func() error {
+		{"pages freed under a copy", value, ours, 9100, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.CopyIn(a.mem, a.host, a.stream))
 			return lib.FreeHost(a.host)
 		}},
-		{"pages freed under a copy whose stream is gone", value, 9100, func() error {
+		{"pages freed under a copy whose stream is gone", value, ours, 9100, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			h.Slow(1)
@@ -627,50 +660,50 @@ func TestFakeRules(t *testing.T) {
 			must(lib.FreeStream(s))
 			return lib.FreeHost(a.host)
 		}},
-		{"kernels unloaded under a launch", value, 8307, func() error {
+		{"kernels unloaded under a launch", value, ours, 8307, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
 			must(lib.Launch(a.f, 1, kernels.Threads, a.stream, &args))
 			return lib.Unload(a.module)
 		}},
-		{"a stream twice", handle, 16180, func() error {
+		{"a stream twice", handle, 2737, 16180, func() error {
 			s, err := lib.NewStream(0)
 			must(err)
 			must(lib.FreeStream(s))
 			return lib.FreeStream(s)
 		}},
-		{"an event twice", handle, 16486, func() error {
+		{"an event twice", handle, 2737, 16486, func() error {
 			e, err := lib.NewEvent(false)
 			must(err)
 			must(lib.FreeEvent(e))
 			return lib.FreeEvent(e)
 		}},
-		{"memory twice", value, 8985, func() error {
+		{"memory twice", value, 8968, 8985, func() error {
 			m, err := lib.Alloc(64)
 			must(err)
 			must(lib.Free(m))
 			return lib.Free(m)
 		}},
-		{"pages twice", value, 9100, func() error {
+		{"pages twice", value, 9090, 9100, func() error {
 			p, err := lib.AllocHost(64)
 			must(err)
 			must(lib.FreeHost(p))
 			return lib.FreeHost(p)
 		}},
-		{"kernels unloaded twice", value, 8307, func() error {
+		{"kernels unloaded twice", value, 2469, 8307, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			return lib.Unload(m)
 		}},
-		{"kernels that are gone", handle, 8330, func() error {
+		{"kernels that are gone", handle, 2737, 8330, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			_, err = lib.Function(m, kernels.EntryWhere)
 			return err
 		}},
-		{"a kernel that is gone", handle, 17905, func() error {
+		{"a kernel that is gone", handle, 2737, 17905, func() error {
 			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			f, err := lib.Function(m, kernels.EntryWhere)
@@ -678,31 +711,52 @@ func TestFakeRules(t *testing.T) {
 			must(lib.Unload(m))
 			return lib.Launch(f, 1, kernels.Threads, a.stream, &args)
 		}},
-		{"a partition with a stream", context, 25410, func() error {
+		{"a partition with a stream", context, ours, 25410, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.FreeGreen(g)
 		}},
-		{"what was before a reset", context, 8984, func() error {
+		{"what was before a reset", context, 2560, 8984, func() error {
 			must(lib.SetCurrent(b.ctx))
 			must(lib.Reset(1))
 			return lib.Free(b.mem)
 		}},
-		{"a context released twice", context, 5992, func() error {
+		{"a context released twice", context, 5991, 6004, func() error {
 			must(lib.Release(1))
 			return lib.Release(1)
 		}},
 	} {
 		h.Forgive()
-		if c.rule == 0 {
+		if names[c.rule]++; said[c.rule] == "" && c.rule != ours {
 			t.Errorf("%s: no rule", c.name)
+		}
+		if header != nil && !strings.Contains(header[c.listed-1], "::CUDA_ERROR_"+map[int]string{value: "INVALID_VALUE", handle: "INVALID_HANDLE", context: "INVALID_CONTEXT", 101: "INVALID_DEVICE", 915: "INVALID_RESOURCE_CONFIGURATION"}[c.code]) {
+			t.Errorf("%s: line %d of cuda.h lists no such code: %s", c.name, c.listed, header[c.listed-1])
 		}
 		err := c.do()
 		if driver.CodeOf(err) != c.code {
-			t.Errorf("%s: %v, expected error %d by line %d of cuda.h", c.name, err, c.code, c.rule)
+			t.Errorf("%s: %v, expected error %d by lines %d and %d of cuda.h", c.name, err, c.code, c.rule, c.listed)
 		}
+		by := fmt.Sprintf("line %d", c.rule)
+		if c.rule == ours {
+			by = "our rule"
+		}
+		t.Logf("%s: error %d by %s, listed in line %d", c.name, c.code, by, c.listed)
 		if f := h.Faults(); len(f) != 1 {
 			t.Errorf("%s: faults %v", c.name, f)
+		}
+	}
+	total := 0
+	for _, n := range names {
+		total += n
+	}
+	t.Logf("%d breaks refused: %d by a sentence of cuda.h, %d by rules of our own", total, total-names[ours], names[ours])
+	if total-names[ours] < 30 {
+		t.Errorf("%d breaks are refused by a sentence of cuda.h, expected 30", total-names[ours])
+	}
+	for line, words := range said {
+		if names[line] == 0 || header != nil && !strings.Contains(header[line-1], words) {
+			t.Errorf("line %d of cuda.h: %d breaks, expected %q in it", line, names[line], words)
 		}
 	}
 	h.Forgive()

@@ -60,7 +60,7 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 		t.Fatal(err)
 	}
 	h.Forgive()
-	t.Cleanup(func() { h.Forget(); h.Slow(0); h.Spoil(0) })
+	t.Cleanup(func() { h.Forget(); h.Slow(0); h.Spoil(0); h.Pace(0) })
 	return path, h
 }
 
@@ -126,6 +126,10 @@ type Handles struct {
 	Late func(ns int)
 	// Clock sets the step of the block clock in ns (1) and its lead over the host's (0).
 	Clock func(tick, ahead int)
+	// Pace has events go by a clock of what is done, not by the host's: a kernel of layers takes ns, a copy CopyNs of
+	// its bytes. 0: by the host's.
+	Pace   func(ns int)
+	CopyNs func(bytes int) int
 	// Sizes that the kernels were built with.
 	LayerBytes, ControlBytes func() int
 }
@@ -140,7 +144,7 @@ func Attach(path string) (*Handles, error) {
 	for name, f := range map[string]any{
 		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_version": &h.Version, "fake_env": &h.Env, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
 		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
-		"fake_hold": &h.Hold, "fake_hold_fills": &h.HoldFills, "fake_loses": &h.Loses, "fake_slow": &h.Slow, "fake_spoil": &h.Spoil, "fake_late": &h.Late, "fake_clock": &h.Clock, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
+		"fake_hold": &h.Hold, "fake_hold_fills": &h.HoldFills, "fake_loses": &h.Loses, "fake_slow": &h.Slow, "fake_spoil": &h.Spoil, "fake_late": &h.Late, "fake_clock": &h.Clock, "fake_pace": &h.Pace, "fake_copy_ns": &h.CopyNs, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
 	}

@@ -321,16 +321,19 @@ static u64 setting(const char *name) {
   const char *v = getenv(name);
   return v ? strtoull(v, nullptr, 10) : 0;
 }
-static const u64 pace_ns = setting("FAKE_PACE_NS"), dies_ns = setting("FAKE_DIES_NS");
+static u64 pace_ns = setting("FAKE_PACE_NS");
+static const u64 dies_ns = setting("FAKE_DIES_NS");
 static u64 spent_ns = 1;
+static bool events_too; // by that clock
 const u64 OPEN_NS = 1300000000, DIVIDE_NS = 1675000, COPY_NS = 1400000, BYTE_NS = 4; // opening: 0.3 s, and a second until clocks are steady, which the bench spares a fake; copies 200 times an H200's
 // spend has the clock go on, where it goes by what is done.
 static void spend(u64 ns) {
-  if (!pace_ns) return;
+  if (!__atomic_load_n(&pace_ns, __ATOMIC_RELAXED)) return;
   u64 now = __atomic_add_fetch(&spent_ns, ns, __ATOMIC_RELAXED);
   if (dies_ns && now >= dies_ns) raise(SIGKILL);
 }
 
+extern "C" long fake_copy_ns(long bytes);
 // copying gives a stream a copy, under which neither side may be freed.
 int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::function<void()> f) {
   u64 of = my_family();
@@ -340,7 +343,7 @@ int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::func
     busy(a, at, n, of, -1);
     if (b) busy(*b, bt, n, of, -1);
   };
-  int code = give(s, [=] { spend(COPY_NS + n * BYTE_NS), f(), over(); });
+  int code = give(s, [=] { spend((u64)fake_copy_ns((long)n)), f(), over(); });
   if (code) over();
   return code;
 }
@@ -360,8 +363,15 @@ std::mutex watch_mu;
 } // namespace
 
 // ------------------------------------------------------------------ tests
+// fake_pace has the clock, and the times of events, go by what is done, a kernel of layers taking so many ns; 0: neither.
+extern "C" __attribute__((visibility("default"))) void fake_pace(long ns) {
+  __atomic_store_n(&events_too, ns > 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&pace_ns, (u64)ns, __ATOMIC_RELAXED);
+}
+// fake_copy_ns is what a copy takes by that clock.
+extern "C" __attribute__((visibility("default"))) long fake_copy_ns(long bytes) { return (long)(COPY_NS + (u64)bytes * BYTE_NS); }
 // fake_now is that clock; 0: it is the host's.
-extern "C" __attribute__((visibility("default"))) u64 fake_now() { return pace_ns ? __atomic_load_n(&spent_ns, __ATOMIC_RELAXED) : 0; }
+extern "C" __attribute__((visibility("default"))) u64 fake_now() { return __atomic_load_n(&pace_ns, __ATOMIC_RELAXED) ? __atomic_load_n(&spent_ns, __ATOMIC_RELAXED) : 0; }
 extern "C" __attribute__((visibility("default"))) void fake_inject(const char *call, long after, int code, int late) {
   std::lock_guard<std::mutex> l(mu);
   injections.push_back({call, after, code, late != 0, 0});
@@ -866,7 +876,7 @@ API cuEventRecord(Event *e, Stream *s) {
   }
   return give(s, [=] {
     std::lock_guard<std::mutex> l(e->mu);
-    e->done = n, e->at = host_ns();
+    e->done = n, e->at = __atomic_load_n(&events_too, __ATOMIC_RELAXED) ? fake_now() : host_ns();
     e->cv.notify_all();
   });
 }

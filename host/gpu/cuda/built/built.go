@@ -11,19 +11,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Of returns the absolute path of the file that a command builds from sources: dir/name-HASH and ext. The hash is
-// over the command's words and the sources' content; an existing file is reused. The output path is appended to the
-// command.
+// over the command's words and version, the sources' content and the processor; an existing file is reused. The output path is
+// appended to the command. What is built is also kept where .ci/cache keeps things, for the next clone.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s ", runtime.GOARCH, version(command[0]))
 	for _, word := range command {
 		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // independent of where the repository is
 	}
@@ -58,6 +61,15 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) { // another process built it meanwhile
 		return out, err
 	}
+	kept := ""
+	if at := store(); at != "" {
+		kept = filepath.Join(at, filepath.Base(out))
+		if copied(kept, out) == nil {
+			now := time.Now()
+			_ = os.Chtimes(kept, now, now) // what nobody has read for 30 days is removed
+			return out, nil
+		}
+	}
 	tmp, err := os.CreateTemp(dir, "making-*"+ext)
 	if err != nil {
 		return "", err
@@ -75,5 +87,54 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 		}
 		return "", fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
+	if kept != "" && os.MkdirAll(filepath.Dir(kept), 0o755) == nil {
+		_ = copied(tmp.Name(), kept) // else the next clone builds it again
+	}
 	return out, os.Rename(tmp.Name(), out)
+}
+
+// version tells versions of a tool apart, without running it: what its name leads to (g++-12), and its size.
+func version(tool string) string {
+	path, err := exec.LookPath(tool)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(filepath.Base(path), info.Size())
+}
+
+// store is the folder of .ci/cache; "": nothing is kept.
+func store() string {
+	if at, set := os.LookupEnv("SLUICE_CACHE"); set {
+		return at
+	}
+	at, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(at, "sluice")
+}
+
+// copied makes an executable copy, which is there as a whole or not at all.
+func copied(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(to), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(text)
+	if err := errors.Join(err, tmp.Chmod(0o755), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), to)
 }

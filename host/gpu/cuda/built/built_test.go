@@ -1,6 +1,7 @@
 package built_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,10 @@ import (
 )
 
 // Who asks for the same at the same time has it made once, whoever comes later has that; another command, or another
-// source, makes another; what fails is not kept.
+// source, makes another; what fails is not kept. Another folder gets it from where such files are kept, if there is one.
 func TestOf(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("SLUICE_CACHE", filepath.Join(dir, "cache"))
 	source, log := filepath.Join(dir, "source"), filepath.Join(dir, "log")
 	script := filepath.Join(dir, "make.sh")
 	write := func(name, text string) {
@@ -58,13 +60,29 @@ func TestOf(t *testing.T) {
 	if other, err = of("well"); err != nil || other == all[0] || made() != 3 {
 		t.Errorf("of another source: %s, %v", other, err)
 	}
-	for n := 4; n <= 5; n++ {
+	for i, kept := range []string{filepath.Join(dir, "cache"), ""} {
+		t.Setenv("SLUICE_CACHE", kept)
+		out, err := built.Of(filepath.Join(dir, "another", fmt.Sprint(i)), "it", ".x", []string{source}, "sh", script, "well")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(out); err != nil || string(text) != "two" || made() != 3+i {
+			t.Errorf("in another folder: %q, %v, made %d times", text, err, made())
+		}
+		if at, err := os.Stat(out); err != nil || at.Mode()&0o111 == 0 {
+			t.Errorf("what is taken from %q cannot be run: %v", kept, err)
+		}
+	}
+	t.Setenv("SLUICE_CACHE", filepath.Join(dir, "cache"))
+	for n := 5; n <= 6; n++ {
 		if _, err = of("bad"); err == nil || made() != n {
 			t.Errorf("what fails: %v, made %d times", err, made())
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "out", "making-*")); err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v (%v)", left, err)
+	for _, some := range []string{"out/making-*", "cache/.new-*", "another/*/.new-*"} {
+		if left, err := filepath.Glob(filepath.Join(dir, some)); err != nil || len(left) > 0 {
+			t.Errorf("it leaves %v (%v)", left, err)
+		}
 	}
 	if _, err := built.Of(dir, "it", "", nil, "no-such-tool"); err == nil || !strings.Contains(err.Error(), "no-such-tool is missing: install the package") {
 		t.Errorf("without the tool: %v", err)

@@ -10,8 +10,8 @@ bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 480 -
 #   bin/dse validate --starts --network fashion,tiny --config run,mid,tiny,zc706,zcu104 --bandwidth 8,15.3,30 --out FILE
 #   bin/dse validate --starts --network resnet50,mobilenetv2 --input-side 32 --config run,mid,zc706 --bandwidth 8,15.3,30 --batch 1,4 --out FILE
 # The chains of tiny layers (B = 1, 2, 8) are of four models of a few layers of 8 or 16 channels, which are not stored.
-# Of int8, a minute: layers, and whole starts.
-sim/build.sh run-int8 --stub >/dev/null
-bin/dse validate --config run-int8 --network fashion,mobilenetv2 --batch 1,4,8 --share 0.1 --longest 60000 --n 120 --seed 9999 --out dse/counted/held-int8.json
+# Of int8, two minutes: layers, and whole starts.
+for config in run-int8 zcu104-mobile-int8; do sim/build.sh "$config" --stub >/dev/null; done
+bin/dse validate --config run-int8,zcu104-mobile-int8 --network fashion,mobilenetv2 --batch 1,4,8 --share 0.1 --longest 60000 --n 240 --seed 9999 --out dse/counted/held-int8.json
 bin/dse validate --starts --config run-int8 --network fashion,tiny --bandwidth 8,15.3 --batch 1,2,4,8 --out dse/counted/networks-int8.json
 go test ./dse/counted -run TestBandsAreTheLayers -update

@@ -20,7 +20,7 @@ type Paced struct {
 	more chan struct{} // copies
 
 	mu     sync.Mutex
-	timer  *time.Timer // calls due; nil before Attach and when the run is over
+	timer  *time.Timer // calls due; nil before Attach
 	start  time.Time   // when the run's clock stood at 0
 	at     Time        // the latest that the device was told
 	copies []*pending  // and loads, that have not begun on the device, in order
@@ -212,11 +212,11 @@ func (p *Paced) changed() {
 	}
 }
 
-// due posts what is due, until the run is over.
+// due posts what is due, until the run is over: an input may hang longer, and the device may be closed meanwhile.
 func (p *Paced) due() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.timer == nil || p.start.IsZero() {
+	if p.start.IsZero() || p.ctx.Err() != nil {
 		return
 	}
 	p.drain(time.Since(p.start).Nanoseconds())
@@ -232,10 +232,9 @@ func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 	p.mu.Unlock()
 	go func() {
 		p.inputs()
-		p.mu.Lock()
+		p.mu.Lock() // nothing is being posted
 		defer p.mu.Unlock()
 		p.timer.Stop()
-		p.timer = nil // one that goes off now finds the run over
 		close(gone)
 	}()
 	return gone

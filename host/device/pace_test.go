@@ -3,6 +3,7 @@ package device_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ type alarms struct {
 	due   map[device.WorkID]device.Time
 	began func()
 
+	asked   atomic.Int64
 	endless bool // something is due, again and again
 	turn    int
 	given   bool
@@ -36,6 +38,7 @@ func (a *alarms) Begin(_ context.Context, now device.Time, w *device.Work) (bool
 func (a *alarms) Abort(now device.Time, id device.WorkID, _ bool) { a.due[id] = now }
 
 func (a *alarms) Next() (device.Time, bool) {
+	a.asked.Add(1)
 	if a.endless {
 		a.turn++
 		return 0, a.turn%3 > 0
@@ -71,11 +74,15 @@ func TestPaceTimer(t *testing.T) {
 	defer stop()
 	start := time.Now()
 	since := func() device.Time { return time.Since(start).Nanoseconds() }
+	if _, err := p.Begin(ctx, since(), &device.Work{ID: 8, Kind: device.Reset, Expect: 1e6}); err != nil {
+		t.Fatal(err)
+	}
 	came := make(chan device.WorkID, 8)
-	var gone <-chan struct{}
-	gone = p.Attach(ctx, func(ev device.Event) {
+	var ends atomic.Value // what Attach gives
+	ends.Store((<-chan struct{})(nil))
+	gone := p.Attach(ctx, func(ev device.Event) {
 		select {
-		case <-gone:
+		case <-ends.Load().(<-chan struct{}):
 			t.Errorf("work %d ended after the run", ev.Work)
 		default:
 			if !v.endless {
@@ -100,6 +107,8 @@ func TestPaceTimer(t *testing.T) {
 			t.Fatalf("work %d has not ended", want)
 		}
 	}
+	ends.Store(gone)
+	next(8) // from before
 	begin(1, time.Hour)
 	begin(2, 50*time.Millisecond)
 	begin(3, time.Millisecond) // the next one now
@@ -110,6 +119,20 @@ func TestPaceTimer(t *testing.T) {
 	if _, err := p.Begin(ctx, since(), &device.Work{ID: 4, Kind: device.Reset, Expect: -1}); err == nil {
 		t.Error("its error is lost")
 	}
+	copied := &device.Work{ID: 9, Kind: device.Copy, Expect: 1e6, Input: func() ([]device.Tensor, error) { return nil, nil }}
+	if _, err := p.Begin(ctx, since(), copied); err != nil {
+		t.Fatal(err)
+	}
+	next(9) // it began behind Begin
+	begin(10, time.Hour)
+	p.Post(since() + 2*time.Hour.Nanoseconds())
+	next(10)
+	hang, in := make(chan struct{}), make(chan struct{})
+	copied = &device.Work{ID: 11, Kind: device.Copy, Expect: -1, Input: func() ([]device.Tensor, error) { close(in); <-hang; return nil, nil }}
+	if _, err := p.Begin(ctx, since(), copied); err != nil {
+		t.Fatal(err)
+	}
+	<-in
 	begin(5, 20*time.Millisecond)
 	v.began = func() { // the timer goes off behind the end of the run, which waits for this
 		stop()
@@ -117,6 +140,12 @@ func TestPaceTimer(t *testing.T) {
 		v.endless = true
 	}
 	begin(6, time.Hour)
+	v.asked.Store(0)
+	time.Sleep(20 * time.Millisecond)
+	if n := v.asked.Load(); n > 0 {
+		t.Errorf("the device is asked %d times after the run, while an input hangs", n)
+	}
+	close(hang)
 	<-gone
 	time.Sleep(20 * time.Millisecond)
 }

@@ -629,10 +629,13 @@ func (s *Server) client(q *asked) error {
 		return nil
 	}
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
-	if err != nil && refused == nil && q.ticket.toEnd() == nil { // else it ends as all others do
-		refused = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
-	}
-	if refused != nil || q.ticket.toEnd() == nil {
+	whole := q.ticket.toEnd() != nil
+	switch failed := err != nil && refused == nil; {
+	case failed && whole && !q.ticket.over: // it is told at its end, which comes now
+		q.ticket.closed = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
+	case failed && !whole:
+		q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
+	case refused != nil || !whole:
 		q.reply.refused <- refused
 	}
 	return err

@@ -618,3 +618,83 @@ func TestDoEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A Do in a callback is refused, and one that nobody has looked at when Run ends is told so.
+func TestDoGuards(t *testing.T) {
+	var s *engine.Server
+	got := make(chan error, 1)
+	first := true
+	s = steadyServer(t, &steady{takes: 1000}, sched.Serial{}, func(c *engine.Config) {
+		c.Admission = func(engine.Time, *sched.State, *sched.Task) bool {
+			if first {
+				first = false
+				_, err := s.Do(context.Background(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}})
+				got <- err
+			}
+			return true
+		}
+	})
+	_, end := running(t, s)
+	if _, err := s.Do(t.Context(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}}); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-got:
+		if !errors.Is(err, engine.ErrInside) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Do in a callback hangs")
+	}
+	s.Drain()
+	if _, err := end(); err != nil {
+		t.Error(err)
+	}
+	s = steadyServer(t, &steady{takes: 1000}, sched.Serial{}, nil)
+	how := make(chan error, 1)
+	go func() {
+		_, err := s.Do(context.Background(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}})
+		how <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	over, stop := context.WithCancel(context.Background())
+	stop()
+	_, _ = s.Run(over)
+	select {
+	case err := <-how:
+		if !errors.Is(err, engine.ErrClosed) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("Do hangs where Run ends before it has looked at it")
+	}
+}
+
+// A policy that fails as a task comes ends the server; whoever brought the task is told that no more are taken, by Open, by Do
+// and by Submit, and Taken is not called.
+func TestPolicyFailsAtArrival(t *testing.T) {
+	for name, ask := range map[string]func(s *engine.Server, c *engine.Call) error{
+		"Do":     func(s *engine.Server, c *engine.Call) error { _, err := s.Do(t.Context(), c); return err },
+		"Open":   func(s *engine.Server, c *engine.Call) error { _, err := s.Open(t.Context(), c); return err },
+		"Submit": func(s *engine.Server, c *engine.Call) error { return s.Submit(t.Context(), &c.Task) },
+	} {
+		s := steadyServer(t, &steady{takes: 1000}, absurd{}, nil)
+		_, end := running(t, s)
+		taken := false
+		if err := ask(s, &engine.Call{Task: sched.Task{ID: 1, Network: enginetest.Network}, Taken: func() { taken = true }}); !errors.Is(err, engine.ErrClosed) || taken {
+			t.Errorf("%s: %v, taken in: %t", name, err, taken)
+		}
+		if _, err := end(); !errors.Is(err, engine.ErrPolicy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// absurd asks for what there is not.
+type absurd struct{}
+
+func (absurd) Name() string { return "absurd" }
+
+func (absurd) Decide(_ sched.Time, _ *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
+	return append(buf, sched.Action{Kind: sched.Launch, Network: "nobody's", Count: 1})
+}

@@ -116,7 +116,11 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	if refused != nil {
 		return refused, nil
 	}
-	return nil, c.ask()
+	if err := c.ask(); err != nil || ticket == nil || ticket.taken == nil || ticket.over {
+		return nil, err
+	}
+	ticket.taken()
+	return nil, nil
 }
 
 // newRequest adds a task's sample s, which waits nowhere yet.

@@ -22,7 +22,8 @@ type Call struct {
 	Task sched.Task // ID 0: the server gives a free one, from 1<<52 on
 	// Inputs are by sample; nil: Config.Inputs has them. They are handed over: nobody changes them any more.
 	Inputs [][]device.Tensor
-	// Taken, where set, is called in the server's goroutine when the task has been taken in; it must not wait.
+	// Taken, where set, is called in the server's goroutine when the task has been taken in and has not ended at once; it
+	// must not wait.
 	Taken func()
 }
 
@@ -45,7 +46,9 @@ type Ticket struct {
 	id        uint64
 	inputs    [][]device.Tensor
 	exits     chan Exit
-	whole     bool // of Do, which waits for the end alone
+	whole     bool  // of Do, which waits for the end alone
+	over      bool  // it has ended; of the server's goroutine
+	closed    error // of Do: the server ended as the task came
 	taken     func()
 	done      chan struct{}
 	outcomes  []Outcome
@@ -60,6 +63,9 @@ func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) { return s.
 // after the task has been taken in, the task is cancelled, which its outcomes tell.
 func (s *Server) Do(ctx context.Context, c *Call) ([]Outcome, error) {
 	t, err := s.ticket(ctx, c, true)
+	if err == nil {
+		err = t.closed
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +130,6 @@ func (t *Ticket) admit(samples, exits int) {
 	if !t.whole {
 		t.exits = make(chan Exit, samples*exits)
 	}
-	if t.taken != nil {
-		t.taken()
-	}
 }
 
 // passed tells of an exit, once: a request that starts again passes the same ones.
@@ -152,6 +155,7 @@ func (t *Ticket) outcome(r *Record, result *device.ExitResult) {
 }
 
 func (t *Ticket) finish() {
+	t.over = true
 	if !t.whole {
 		close(t.exits)
 	}

@@ -167,9 +167,6 @@ func noMemoryREST(handle handler) {
 func (s *Server) timely(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
-		if r.Header.Get("Expect") != "" {  // net/http answers that by itself
-			_ = c.SetWriteDeadline(time.Time{})
-		}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
 		}

@@ -30,7 +30,7 @@ target=(env GOOS=linux GOARCH="$goarch" GOARM=7 CGO_ENABLED=0)
 # u-root and its commands: the same for every image of an architecture
 base=build/image/base-$arch.cpio
 key=$( (go version; cat boards/image/go.mod boards/image/go.sum boards/image/tools.go; sed -n '/^# u-root/,/^# ours/p' "$0") | sha256sum | cut -d' ' -f1)
-if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]]; then
+if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]] && ! .ci/cache get "base-$arch-$key" build/image; then
   (cd boards/image && go build -o "$root/build/u-root" github.com/u-root/u-root)
   commands=$(sed -n 's|.*_ "\(github.com/u-root/u-root/cmds/.*\)"|\1|p' boards/image/tools.go)
   # shellcheck disable=SC2086
@@ -38,6 +38,7 @@ if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]]; then
   (cd boards/image && GOROOT=$(go env GOROOT) "${target[@]}" "$root/build/u-root" -defaultsh=gosh -initcmd=init \
     -uinitcmd='/bin/sluice board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
   echo "$key" >"$base.key"
+  .ci/cache put "base-$arch-$key" "$base" "$base.key" || true
 fi
 # ours
 tree=$(mktemp -d)

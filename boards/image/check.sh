@@ -10,6 +10,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 board=$1 fresh=${2:-}
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+export SLUICE_CACHE= # what is kept would be the same twice
 sums=()
 for name in one the-other-one; do
   clone=$work/$name

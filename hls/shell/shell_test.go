@@ -14,8 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
@@ -55,13 +58,20 @@ func play(t *testing.T, binary string, size int64, file string, args ...string) 
 	return cycles, ""
 }
 
-func networks(t *testing.T, config string, n int) []string {
+func networks(t *testing.T, config string, n int) (files []string) {
 	t.Helper()
-	dir := t.TempDir()
-	command(t, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", fmt.Sprint(n), "--max-macs", "20000", "--base", "0", "--out", dir)
-	files, err := filepath.Glob(filepath.Join(dir, "*.vec"))
-	if err != nil || len(files) != n {
-		t.Fatal(files, err)
+	d, err := configs.Load(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := randnet.Built()
+	o.MaxMACs = 20000
+	all, err := testvec.Random(t.TempDir(), d, o, testvec.Layout{Limit: testvec.StartLimit}, 1, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		files = append(files, f.File)
 	}
 	return files
 }

@@ -10,6 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 var update = flag.Bool("update", false, "write the golden records anew")
@@ -170,21 +174,22 @@ func TestBench(t *testing.T) {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	dse := filepath.Join(dir, "dse")
-	if text, err := exec.Command("go", "build", "-o", dse, root+"/dse/cmd/dse").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
 	const n = 12
-	play := func(config string, args ...string) (said []string) {
-		out := filepath.Join(dir, fmt.Sprint(config, len(args)))
-		args = append([]string{"vectors", "--config", config, "--n", fmt.Sprint(n), "--max-macs", "20000", "--base", "0", "--out", out}, args...)
-		if text, err := exec.Command(dse, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, text)
+	o := randnet.Built()
+	o.MaxMACs = 20_000
+	play := func(config string, apart bool) (said []string) {
+		d, err := configs.Load(config)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for seed := 1; seed <= n; seed++ {
-			text, err := exec.Command(binary, filepath.Join(out, fmt.Sprintf("%s-%d.vec", config, seed))).CombinedOutput()
+		files, err := testvec.Random(t.TempDir(), d, o, testvec.Layout{Limit: testvec.StartLimit, Apart: apart}, 1, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := exec.Command(binary, f.File).CombinedOutput()
 			if err == nil && !strings.Contains(string(text), "ok") {
-				t.Errorf("seed %d: %s", seed, text)
+				t.Errorf("seed %d: %s", f.Seed, text)
 			}
 			if err == nil {
 				text = nil
@@ -196,13 +201,13 @@ func TestBench(t *testing.T) {
 	if text, err := exec.Command(binary, filepath.Join(dir, "a.vec")).CombinedOutput(); err != nil || !strings.Contains(string(text), "ok") {
 		t.Errorf("the flow's own vector: %v: %s", err, text)
 	}
-	for i, said := range play("tiny", "--apart") {
+	for i, said := range play("tiny", true) {
 		if said != "" {
 			t.Errorf("a start for every layer, seed %d: %s", i+1, said)
 		}
 	}
 	stale := 0
-	for i, said := range play("tiny") {
+	for i, said := range play("tiny", false) {
 		if said != "" {
 			stale++
 			if !strings.Contains(said, "memory at") || !strings.Contains(said, "dse vectors --apart") {
@@ -213,7 +218,7 @@ func TestBench(t *testing.T) {
 	if stale < n/2 {
 		t.Errorf("a start for every segment: %d of %d networks see that ports have a memory each; expected most", stale, n)
 	}
-	for i, said := range play("v7", "--apart") {
+	for i, said := range play("v7", true) {
 		if !strings.Contains(said, "register") {
 			t.Errorf("another design's vectors, seed %d: %q", i+1, said)
 		}

@@ -2,16 +2,12 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
-	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
 type vectorsCmd struct {
@@ -27,15 +23,7 @@ type vectorsCmd struct {
 
 type vectorsDoc struct {
 	cli.Header
-	Files []vectorsFile `json:"files"`
-}
-
-type vectorsFile struct {
-	File    string `json:"file"`
-	Seed    uint64 `json:"seed"`
-	Batch   int    `json:"batch"`
-	Layers  int    `json:"layers"`
-	Records int    `json:"records"`
+	Files []testvec.File `json:"files"`
 }
 
 // Run writes random networks as test vectors.
@@ -47,12 +35,8 @@ func (c *vectorsCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
-	}
 	o := randnet.Built()
 	o.MaxMACs = c.MaxMacs
-	o.Spill = c.Apart
 	for _, i := range c.Points {
 		if i < 0 || i >= len(mapping.Points) {
 			return usage("--points has %d, must be 0..%d", i, len(mapping.Points)-1)
@@ -60,23 +44,8 @@ func (c *vectorsCmd) Run(e *cli.Env) error {
 		o.Points = append(o.Points, mapping.Points[i])
 	}
 	doc := vectorsDoc{Header: newHeader("vectors", c.Seed)}
-	for i := range c.N {
-		seed := c.Seed + uint64(i)
-		net, err := randnet.New(seed, d, o)
-		if err != nil {
-			return err
-		}
-		batch := 1 + int(seed%uint64(testvec.MaxBatch))
-		records, err := testvec.FromBundle(net.Bundle, rand.New(rand.NewPCG(seed, 1)), batch,
-			testvec.Layout{Base: c.Base, Limit: testvec.StartLimit, Apart: c.Apart})
-		if err != nil {
-			return fmt.Errorf("seed %d: %w", seed, err)
-		}
-		file := filepath.Join(c.Out, fmt.Sprintf("%s-%d.vec", d.Name, seed))
-		if err := vectors.WriteFile(file, records); err != nil {
-			return err
-		}
-		doc.Files = append(doc.Files, vectorsFile{file, seed, batch, len(net.Bundle.Layers), len(records)})
+	if doc.Files, err = testvec.Random(c.Out, d, o, testvec.Layout{Base: c.Base, Limit: testvec.StartLimit, Apart: c.Apart}, c.Seed, c.N); err != nil {
+		return err
 	}
 	if err := e.Document(doc, "", e.JSON); err != nil {
 		return err

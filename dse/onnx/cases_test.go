@@ -99,7 +99,7 @@ func TestGates(t *testing.T) {
 
 // As many functions are gates, the first ones, as a bundle has layers for and maps may have elements.
 func TestGatesFit(t *testing.T) {
-	for _, c := range []struct{ functions, side, gates int }{{90, 4, 79}, {30, 4, 30}, {2, 7000, 0}} {
+	for _, c := range []struct{ functions, side, gates int }{{90, 4, 72}, {30, 4, 30}, {2, 7000, 0}} {
 		b := build(1, 1, int64(c.side), int64(c.side)).weight("w", 1, 1, 1, 1)
 		x := "x"
 		for i := range c.functions {

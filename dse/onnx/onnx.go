@@ -71,7 +71,6 @@ const (
 	maxExits        = 64
 	maxDim          = 1<<16 - 1
 	maxElems        = 1 << 28 // of a tensor, and of all maps of a sample
-	spare           = 8       // layers that gates leave to a compiler, which copies maps and splits sums
 	maxChannels     = 1 << 22 // of all maps: DenseNet-201 has 0.1 million
 )
 
@@ -170,7 +169,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil || !with.Gates || !with.Post {
 		return g, err
 	}
-	layers := spare // the first functions become gates: what they are off goes through all others
+	layers := 0
 	for i := range g.Nodes {
 		if n := &g.Nodes[i]; n.Op != graph.Concat && n.Op != graph.Reshape {
 			layers++
@@ -178,7 +177,9 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 			layers += len(in) - len(slices.Compact(in)) // copies
 		}
 	}
-	with.gates = max(0, abi.LMax-layers) / 2 // each takes two layers more
+	// The first functions become gates: what they are off goes through all others. Each takes two layers more, and a compiler, which
+	// copies maps and splits sums, up to a quarter of the network's own (TinyNet-A: 33 of 137).
+	with.gates = max(0, abi.LMax-layers-layers/4) / 2
 	return lowered(model, with)
 }
 

@@ -431,7 +431,7 @@ $(ZOO30)/.set: dse/zoo/requirements-thirty.txt $(BUILD)/.apt
 	@touch $@
 
 .PHONY: zoo30
-zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxruntime on photographs (an hour and 0.5 GB of packages)
+zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxruntime on photographs (an hour and a half, and 0.5 GB of packages)
 	@$(ZOO30)/venv/bin/python -W ignore dse/zoo/thirty.py --wheels $(ZOO30)/wheels --work $(ZOO30)/work --part agree --check
 
 $(BUILD)/pretrained/.set: dse/zoo/requirements-pretrained.txt $(ZOO30)/.set

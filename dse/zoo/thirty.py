@@ -57,6 +57,9 @@ AGREE = """
     inception_v3 vgg11_bn timm:darknet17 timm:nf_resnet26
     mobilenet_v3_small mobilenet_v3_large timm:lcnet_050 timm:ghostnet_100 timm:mnasnet_small timm:hardcorenas_a timm:regnety_002
     regnet_y_400mf timm:cs3darknet_s efficientnet_b0
+    shufflenet_v2_x0_5 shufflenet_v2_x1_0 timm:lcnet_100 timm:mobilenetv3_small_100 timm:mobilenetv3_large_100 timm:regnetz_005
+    timm:repghostnet_100 timm:semnasnet_100 timm:tinynet_a timm:mixnet_s timm:mnasnet_140 timm:mobilenetv2_140 mnasnet1_3 timm:hardcorenas_f
+    shufflenet_v2_x1_5 shufflenet_v2_x2_0 timm:convnext_atto
 """.split()
 
 # The CNNs looked at for what is missing: torchvision's, and of each of timm's families of CNNs some.
@@ -122,6 +125,9 @@ def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
     """Let the normalisations see photographs: with the statistics of an untrained network, values grow or
     fade from layer to layer as they never do in a trained one."""
     x = read(photos, side)
+    for name, p in net.named_parameters():
+        if name.endswith(("gamma", "layer_scale")) and p.abs().max() < 1e-3:  # an untrained ConvNeXt's blocks add nothing
+            torch.nn.init.uniform_(p, 0.1, 0.5)
     norms = [m for m in net.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         m.momentum = None  # the mean over all that is seen

@@ -105,7 +105,9 @@ func fronts(g *graph.Graph) []*spread {
 func useOf(g *graph.Graph, n int) use {
 	x, y, kind := g.Nodes[n].Inputs[0], g.Nodes[n].Output, gate
 	if p := g.Producers()[x]; p >= 0 && g.Nodes[p].Op == graph.Mul && g.Nodes[p].Inputs[0] == g.Nodes[p].Inputs[1] {
-		x, kind = g.Nodes[p].Inputs[0], norm
+		if x, kind = g.Nodes[p].Inputs[0], norm; !root(g.Nodes[n].Function) {
+			return other
+		}
 	} else if p >= 0 && g.Nodes[p].Function != nil && g.Nodes[p].Function.Name == "Abs" {
 		x, kind = g.Nodes[p].Inputs[0], scale
 	}

@@ -83,6 +83,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 // loss collects the errors of every tensor, by channel.
 type loss struct {
 	n         *Network
+	of        *graph.Runner // of n.Of
 	most, off [][]float64
 	saturated []int64
 	exits     []float64
@@ -124,17 +125,34 @@ func (l *loss) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 			}
 		}
 	}
-	for e, exit := range g.Exits {
-		off, most := 0.0, 0.0
-		for k, v := range float[exit.Tensor] {
-			most = max(most, math.Abs(float64(v)))
-			off = max(off, math.Abs(float64(v)-l.n.Value(exit.Tensor, integer[exit.Tensor][k])))
+	want := g
+	if of := l.n.Of; of != nil {
+		if want = of; l.of == nil {
+			if l.of, err = graph.NewRunner(of); err != nil {
+				return err
+			}
 		}
-		if most > 0 {
-			l.exits[e] = max(l.exits[e], off/most)
+		if float, err = l.of.Run(x); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
 		}
 	}
+	for e := range want.Exits {
+		l.exits[e] = max(l.exits[e], l.n.exitOff(e, float[want.Exits[e].Tensor], integer))
+	}
 	return nil
+}
+
+// exitOff is how far an exit is off its floats, as a share of the largest.
+func (n *Network) exitOff(exit int, float []float32, integer [][]int16) float64 {
+	off, most, t := 0.0, 0.0, n.Graph.Exits[exit].Tensor
+	for k, v := range float {
+		most = max(most, math.Abs(float64(v)))
+		off = max(off, math.Abs(float64(v)-n.Value(t, integer[t][k])))
+	}
+	if most == 0 {
+		return 0
+	}
+	return off / most
 }
 
 func (l *loss) merge(o *loss) {

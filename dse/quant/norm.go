@@ -36,7 +36,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		root, squared := g.Nodes[i], g.Nodes[i].Inputs[0]
 		step := math.Ldexp(1, -fraction(orOne(slices.Max(channels[squared])*o.Headroom), maxFrac))
 		products := productsOf(g, root.Output)
-		if front[i].least() >= coarseSteps*step || len(products) != 1 {
+		if front[i].least() >= coarseSteps*step || len(products) != 1 || !meanOf(&root) {
 			continue
 		}
 		tensor := func(like graph.TensorID, suffix string) graph.TensorID {
@@ -69,6 +69,59 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		return g, nil
 	}
 	return &twice, twice.Arrange()
+}
+
+// root reports whether a function is 1 / Sqrt(x + epsilon), of an epsilon of its own.
+func root(f *graph.Function) bool {
+	epsilon := math.Pow(f.At(0), -2) // 0 where it has none
+	return !slices.ContainsFunc([]float64{0.1, 1, 10, 100}, func(x float64) bool {
+		return !(math.Abs(f.At(x)*math.Sqrt(x+epsilon)-1) < 0.002)
+	})
+}
+
+// meanOf reports whether a node is the mean of all channels, and nothing else but a function of it.
+func meanOf(n *graph.Node) bool {
+	c := len(n.Bias)
+	return n.Op == graph.Conv && n.Groups == 1 && len(n.Weights) == c*c && n.Residual == graph.None &&
+		!slices.ContainsFunc(n.Weights, func(w float32) bool { return !(math.Abs(float64(w)*float64(c)-1) < 1e-3) }) &&
+		!slices.ContainsFunc(n.Bias, func(b float32) bool { return b != 0 })
+}
+
+// nearer is that of two forms of a network which is nearer to its floats on a few images: a norm that is taken twice loses
+// its epsilon, which may be what it is about.
+func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, twice *Network) (*Network, error) {
+	runner, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, err
+	}
+	const few = 4
+	var off [2]float64
+	for k := range min(n, few) {
+		x, err := image(k * n / min(n, few))
+		if err != nil {
+			return nil, err
+		}
+		float, err := runner.Run(x)
+		if err != nil {
+			return nil, err
+		}
+		in := make([]int16, len(x))
+		for i, q := range []*Network{once, twice} {
+			q.Input(in, x)
+			integer := q.Run(in)
+			for e, exit := range g.Exits {
+				t, sum, most := q.Graph.Exits[e].Tensor, 0.0, 0.0
+				for k, v := range float[exit.Tensor] { // in the mean: one pixel says little of images to come
+					sum, most = sum+math.Pow(float64(v)-q.Value(t, integer[t][k]), 2), max(most, math.Abs(float64(v)))
+				}
+				off[i] += sum / orOne(most*most*float64(len(integer[t])))
+			}
+		}
+	}
+	if off[0] <= off[1] {
+		return once, nil
+	}
+	return twice, nil
 }
 
 // above is a function of what is at least a number.

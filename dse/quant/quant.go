@@ -116,6 +116,7 @@ func (n *Network) sum(layer int) int {
 // Network is a quantised graph.
 type Network struct {
 	Graph  *graph.Graph
-	Frac   []int   // fraction bits, by tensor; the inputs and the output of a Concat share one
-	Layers []Layer // by node
+	Of     *graph.Graph // what Graph computes nearly; nil: Graph computes what was imported
+	Frac   []int        // fraction bits, by tensor; the inputs and the output of a Concat share one
+	Layers []Layer      // by node
 }

@@ -85,12 +85,23 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
-	if twice != g {
-		g = twice
-		if channels, front, err = calibrate(g, n, image, o); err != nil {
-			return nil, err
-		}
+	once, err := quantise(g, n, image, o, channels, front)
+	if twice == g {
+		return once, err
 	}
+	if channels, front, err2 := calibrate(twice, n, image, o); err2 != nil {
+		return nil, err2
+	} else if again, err2 := quantise(twice, n, image, o, channels, front); err2 != nil {
+		return once, err
+	} else if again.Of = g; err != nil {
+		return again, nil
+	} else {
+		return nearer(g, n, image, once, again)
+	}
+}
+
+// quantise is QuantiseFrom for what calibration saw.
+func quantise(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options, channels [][]float64, front []*spread) (*Network, error) {
 	g = equalise(g, channels)
 	o.parts = map[string]part{}
 	for {

@@ -81,6 +81,8 @@ const (
 	// One of a norm weighs as the variance or the square it stands for, so that errors count as shares of the function's value; one below
 	// this share of the largest variance, which no norm can tell from zero, as that.
 	normLeast = 1e-6
+	// plainer is the share of what calibration saw as which each of the values below its least counts.
+	plainer = 0.001
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
 	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
 	tailSteps = 4
@@ -134,7 +136,7 @@ func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out
 	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.use >= norm}
 	lo := s.lo * headroom
 	if t.norm {
-		lo = s.least() / headroom
+		lo = s.least() / (4 * headroom)
 	}
 	first, last = int(saturate(math.Floor(math.Ldexp(lo*stretch, mid)))), int(saturate(math.Ceil(math.Ldexp(s.hi*headroom*stretch, mid))))
 	t.points(s, first, last)
@@ -218,6 +220,11 @@ func (t *fitter) points(s *spread, first, last int) {
 			weight = max(count, 1) * share * s.weight(math.Ldexp(float64(x), -t.mid)/t.stretch)
 		}
 		seen[float64(x)] += weight
+	}
+	if t.norm { // images to come have pixels a little plainer than those that calibration saw
+		for x := max(1, float64(first)); x < math.Ldexp(s.least()*t.stretch, t.mid); x *= 1.1 {
+			seen[math.Round(x)] += max(count, 1) * plainer * s.weight(math.Ldexp(x, -t.mid)/t.stretch)
+		}
 	}
 	for x := range seen {
 		t.at = append(t.at, x)

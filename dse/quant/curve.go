@@ -82,7 +82,7 @@ const (
 	// this share of the largest variance, which no norm can tell from zero, as that.
 	normLeast = 1e-6
 	// plainer is the share of what calibration saw as which each of the values below its least counts.
-	plainer = 0.001
+	plainer = 0.0005
 	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
 	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
 	tailSteps = 4

@@ -431,6 +431,9 @@ func (a *appender) Write(text []byte) (n int, err error) {
 
 // kept reads the runs of a folder, or of an archive; those of a command that was killed are in its journal.
 func kept(dir string) (*bench.Raw, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // an archive is made at the end: before, the folder has the runs
+		dir = strings.TrimSuffix(dir, archived)
+	}
 	path := filepath.Join(dir, bench.RawFile)
 	text, err := []byte(nil), error(nil)
 	if strings.HasSuffix(dir, archived) {
@@ -450,23 +453,29 @@ func kept(dir string) (*bench.Raw, error) {
 // read prints the results of saved runs.
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	var docs []*cudaBenchDoc
+	var from []string
 	var wrong error
 	for _, dir := range c.Read {
 		raw, err := kept(dir)
-		if err != nil {
-			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
+		if err != nil { // the others have their figures
+			wrong = errors.Join(wrong, cli.Errorf(cli.Input, "--read %s: %w", dir, err))
+			continue
 		}
 		doc, err := figures(raw)
 		if err != nil {
 			return err
 		}
-		docs, wrong = append(docs, doc), errors.Join(wrong, differ(doc.Differ), wrongRestores(doc.Restores))
+		docs, from = append(docs, doc), append(from, dir)
+		wrong = errors.Join(wrong, differ(doc.Differ), wrongRestores(doc.Restores), blind(doc.Controls))
+	}
+	if docs == nil {
+		return wrong
 	}
 	if c.JSON {
 		return errors.Join(e.Output(docs, "", true), wrong)
 	}
 	for i, doc := range docs {
-		fmt.Fprintf(e.Stdout, "%s\n", c.Read[i])
+		fmt.Fprintf(e.Stdout, "%s\n", from[i])
 		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}

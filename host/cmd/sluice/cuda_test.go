@@ -270,8 +270,9 @@ func reread(t *testing.T, dir string, rows []bench.Row) {
 	if d := docs[0]; !reflect.DeepEqual(d.Rows, rows) || d.Shrink != 32 || d.Published != nil || !slices.Contains(d.Ended, bench.DISB) || d.Label != "simulated" {
 		t.Errorf("bench gpu --read: %d rows of %d, shrink %d, ended %v", len(d.Rows), len(rows), d.Shrink, d.Ended)
 	}
-	if code := realMain([]string{"bench", "gpu", "--read", t.TempDir()}, &out, &log); code != cli.Input {
-		t.Errorf("bench gpu --read of a folder without runs: exit code %d", code)
+	out.Reset()
+	if code := realMain([]string{"bench", "gpu", "--json", "--read", t.TempDir(), "--read", dir}, &out, &log); code != cli.Input || json.Unmarshal(out.Bytes(), &docs) != nil || len(docs) != 1 {
+		t.Errorf("bench gpu --read of a folder without runs, and of one with: exit code %d, %d documents", code, len(docs))
 	}
 }
 

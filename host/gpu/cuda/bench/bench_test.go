@@ -899,6 +899,48 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
+// cut is a disk that is full after so many bytes, and has room again.
+type cut struct {
+	bytes.Buffer
+	room int
+}
+
+func (c *cut) Write(p []byte) (int, error) {
+	if n := c.room; n < len(p) {
+		c.room = 1 << 20
+		_, _ = c.Buffer.Write(p[:n])
+		return n, io.ErrShortWrite
+	}
+	c.room -= len(p)
+	return c.Buffer.Write(p)
+}
+
+// A journal whose disk was full for a moment keeps what it had, and counts nothing twice.
+func TestJournalCutOff(t *testing.T) {
+	series := func(n int) []bench.Series {
+		return []bench.Series{{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{1000, 1001, 1002}[:n]}}
+	}
+	raw := &bench.Raw{Facts: cuda.Facts{SMs: 8}}
+	var whole bytes.Buffer
+	raw.Series = series(1)
+	if err := (&bench.Journal{W: &whole}).Add(raw); err != nil {
+		t.Fatal(err)
+	}
+	for room := range 40 {
+		file := cut{room: whole.Len() + room}
+		j := bench.Journal{W: &file}
+		var failed error
+		for n := 1; n <= 3; n++ {
+			raw.Series = series(n)
+			failed = errors.Join(failed, j.Add(raw))
+		}
+		got, err := bench.ReadJournal("journal", &file)
+		if err != nil || len(got.Series) != 1 || !slices.Equal(got.Series[0].Runs, []int64{1000, 1001, 1002}[:len(got.Series[0].Runs)]) || failed == nil && len(got.Series[0].Runs) < 3 {
+			t.Fatalf("room for %d bytes: %v, %+v", room, err, got)
+		}
+	}
+}
+
 // journalled has the runs of a config written into a journal. Each run is there before the next one ends: no series
 // grows by more than one call of the device gives between two looks at it. What it returns checks that at the end all
 // runs are in the journal, without a last line that was not written whole.

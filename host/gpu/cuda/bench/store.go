@@ -59,15 +59,19 @@ func (r *Raw) Write(w io.Writer) error {
 }
 
 // Journal writes runs as they come. What a call of Add adds is one write, so that a process that is killed loses no run
-// that was added before.
+// that was added before. After a write that failed nothing more is added.
 type Journal struct {
 	W       io.Writer
 	head    []byte
 	written map[[2]string]int // runs, by part and key
+	failed  error             // what is behind a write that was cut off would be read as a part of it
 }
 
 // Add writes the runs that were not there at the last call; series are only added to.
 func (j *Journal) Add(r *Raw) error {
+	if j.failed != nil {
+		return j.failed
+	}
 	head, err := json.Marshal(head{schema, r.Seed, r.Facts, r.Made})
 	if err != nil {
 		return err
@@ -94,8 +98,8 @@ func (j *Journal) Add(r *Raw) error {
 		}
 		text = append(text, '\n')
 	}
-	if _, err := j.W.Write(text); err != nil {
-		return err
+	if _, j.failed = j.W.Write(text); j.failed != nil {
+		return j.failed
 	}
 	j.head = head
 	for i := range r.Series {

@@ -31,7 +31,7 @@ func publications(t *testing.T) []printed {
 		{name: "Strait", claims: "strait/claims.yaml", path: "strait/reproduced.txt"},
 		{name: "Jellyfish", claims: "jellyfish/claims.yaml", path: "jellyfish/reproduced.txt"},
 	}
-	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± \S+)?(?: +\([^)]*\))? +(holds|fails|undecided|ill-posed|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
+	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± \S+)?(?: +\([^)]*\))? +(holds|fails|undecided|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
 	for i := range all {
 		p := &all[i]
 		p.of = map[string]frame.Statement{}
@@ -117,7 +117,7 @@ var headline = map[string][]struct {
 	"SEEB-GPU": {
 		{"mean latency below", []string{"table3/batch-latency", "table3/gslice-latency", "table3/deeprt-latency"}, 1},
 		{"no deadline violated", []string{"table3/seeb-violations", "table3+window/seeb-violations"}, 100},
-		{"accuracy at threshold", []string{"fig3/accuracy", "fig10/1-accuracy"}, 100},
+		{"accuracy after threshold", []string{"fig3/accuracy", "fig10/1-accuracy"}, 100},
 		{"held out", []string{"table3/branchynet-latency"}, 1},
 	},
 	"REEF": {
@@ -129,8 +129,10 @@ var headline = map[string][]struct {
 	"Strait": {
 		{"fewer deadlines of high priority missed", []string{"fig5/high/high", "fig5/low/high", "fig5/node/high/high", "fig5/node/low/high"}, 1},
 		{"low priority pays", []string{"fig5/high/low", "fig5/low/low"}, -1},
-		{"error of predicted latency", []string{"fig7a/latency-p95", "fig7a/explained-p95"}, 1},
-		{"held out", []string{"fig7a/overhead-p99", "fig7a/kernel-p95", "fig7a/kernel-p99"}, 1},
+		{"figure 7(a), whole", []string{
+			"fig7a/kernel-p95", "fig7a/kernel-p99", "fig7a/latency-p95", "fig7a/latency-p99",
+			"fig7a/explained-p95", "fig7a/explained-p99", "fig7a/overhead-p99", "fig7a/overhead-most",
+		}, 1},
 	},
 	"Jellyfish": {
 		{"deadlines missed over LTE", []string{"mixed/4/jellyfish", "mixed/4/b-m", "mixed/8/b-m"}, 100},

@@ -49,7 +49,7 @@ type reproduceCmd struct {
 func (*reproduceCmd) Help() string {
 	return `Reproduces the tables and figures of a publication by simulation. Each claim is printed with the published value,
 our mean with its 95 % interval over the seeds, and the verdict: holds (the interval is within the claim's bounds),
-fails (beyond them), undecided (both), ill-posed or not-tried. A claim that fails has a cause: why ours differs, and
+fails (beyond them), undecided (both) or not-tried. A claim that fails has a cause: why ours differs, and
 what it gives with what is suspected changed (--with); of the other verdicts the cause says why there is none.
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.

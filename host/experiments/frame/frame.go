@@ -27,7 +27,6 @@ const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
 	Fails     = "fails"     // the interval is beyond the bounds
 	Undecided = "undecided" // it is partly within and partly beyond them
-	IllPosed  = "ill-posed" // the publication contradicts itself, or does not say what is meant
 	NotTried  = "not-tried" // the cause says why
 	OneSeed   = "one-seed"  // one seed has no interval, so there is no verdict
 )
@@ -41,7 +40,7 @@ type Row struct {
 	Ours      float64  `json:"ours"`      // mean over the seeds
 	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
 	Published *float64 `json:"published"` // null: the publication has no such number
-	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting
+	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting; false: something was, or nobody can say
 }
 
 // Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer
@@ -98,11 +97,8 @@ func (c *Claim) judge(f family) *Statement {
 		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, PublishedTo: c.PublishedTo,
 		Least: finite(c.least), Most: finite(c.most), Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
 	}
-	if c.Rule == IllPosed || c.Rule == NotTried {
-		if s.Verdict = c.Rule; len(v) > 0 { // ours stands beside what is published, and proves nothing
-			mean, ci := Interval(v)
-			s.Ours, s.CI95 = &mean, ci
-		}
+	if c.Rule == NotTried {
+		s.Verdict = NotTried
 		return s
 	}
 	mean, ci := Interval(v)
@@ -295,7 +291,7 @@ func Count(all []Statement) string {
 		more = fmt.Sprintf("%d more by fitting, ", fitted)
 	}
 	text := fmt.Sprintf("%d of %d statements hold, %s%d fail, %d are undecided (simulated)", n[Holds], len(all), more, n[Fails], n[Undecided])
-	for _, v := range []struct{ verdict, text string }{{IllPosed, "%d are ill-posed"}, {NotTried, "%d are not tried"}, {OneSeed, "of %d one seed decides nothing"}} {
+	for _, v := range []struct{ verdict, text string }{{NotTried, "%d are not tried"}, {OneSeed, "of %d one seed decides nothing"}} {
 		if n[v.verdict] > 0 {
 			text += fmt.Sprintf("; "+v.text, n[v.verdict])
 		}

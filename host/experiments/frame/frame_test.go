@@ -266,18 +266,6 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// What is ill-posed shows ours beside the published, without a verdict on it.
-func TestIllPosed(t *testing.T) {
-	c := claim(3, 4)
-	c.Rule = IllPosed
-	if s := c.Judge([]float64{3, 3.1}); s.Verdict != IllPosed || s.Ours == nil || s.CI95 == nil || s.Cause != "why" {
-		t.Errorf("%+v", s)
-	}
-	if s := c.Judge(nil); s.Verdict != IllPosed || s.Ours != nil {
-		t.Errorf("%+v", s)
-	}
-}
-
 // A change is a parameter and a factor, or a switch.
 func TestChangeOf(t *testing.T) {
 	for text, want := range map[string]Change{"a/b=0.5": {"a/b", 0.5}, "x": {"x", 1}} {
@@ -409,7 +397,7 @@ func TestBook(t *testing.T) {
 		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                           "a rule with a published number",
 		"claims: [{id: a, text: t, least: 1}]":                                                       "a source and a text",
 		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                                  `no cause "x"`,
-		"claims: [{id: a, source: s, text: t, rule: ill-posed}]":                                     "a cause and no bounds",
+		"claims: [{id: a, source: s, text: t, rule: not-tried}]":                                     "a cause and no bounds",
 		"claims: [{id: a, source: s, text: t, least: 1, more: 2}]":                                   "more",
 		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1, cause: x}]":          `no cause "x" with a text and an evidence`,
 		"causes: {x: {text: y}}\nclaims: [{id: a, source: s, text: t, least: 1}]":                    `no claim has the cause "x"`,

@@ -205,7 +205,7 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 	c.least, c.most = math.Inf(-1), math.Inf(1)
 	bounded, rule := c.Least != nil || c.Most != nil, rules[c.Rule]
 	switch {
-	case c.Rule == IllPosed || c.Rule == NotTried:
+	case c.Rule == NotTried:
 		if c.Cause == "" || bounded {
 			return errors.New("a cause and no bounds are expected of what is " + c.Rule)
 		}
@@ -272,7 +272,7 @@ func (s *Study[L]) Claims(only string) ([]Claim, error) {
 	for i := range all {
 		c := &all[i]
 		_, one := s.Probes[c.ID]
-		if c.Rule != IllPosed && one == (c.Rule == NotTried) {
+		if one == (c.Rule == NotTried) {
 			return nil, fmt.Errorf("%w: %s has a probe and was not tried, or neither", ErrBook, c.ID)
 		}
 		if one {

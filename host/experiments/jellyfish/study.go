@@ -309,7 +309,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 		if strings.HasPrefix(k.system, "b-") { // these never change networks
 			m = m[:6]
 		}
-		more, err := frame.Rows(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system, HeldOut: true},
+		more, err := frame.Rows(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system},
 			func(l *lab) (*Outcome, error) { return l.of(k.point, k.system), nil }, m)
 		if err != nil {
 			return nil, err

@@ -54,16 +54,16 @@ type lab struct {
 
 // switches put in what a cause suspects: for VGG-19 a ResNet-50, which the public kernel list of that name is; the public
 // kernels of both, with the times that were measured on an MI50; images of 64 x 64, which those are for; a layer in as
-// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists; of who is starved the
-// second half of a run of twice the time alone.
+// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists.
 func switches() []string {
-	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "second-half"}
+	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels"}
 }
 
 // longer is a lab of runs of twice the time.
 func (l *lab) longer() *lab {
 	if l.twice == nil {
 		l.twice = newLab(l.ctx, l.file, 2*l.ns, l.seed)
+		l.twice.with = l.with
 	}
 	return l.twice
 }
@@ -239,7 +239,7 @@ func (c *Config) rows(on func(gpu string) ([]*lab, error)) (rows []frame.Row, er
 		for _, w := range DISB() {
 			for _, s := range Systems() {
 				c.Say(g + " " + w.Name + " " + s)
-				more, err := frame.Rows(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s, HeldOut: true}, of("tvm", s, w.Name), []frame.Metric[*Outcome]{
+				more, err := frame.Rows(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s}, of("tvm", s, w.Name), []frame.Metric[*Outcome]{
 					{Name: "rt_latency", Of: func(o *Outcome) float64 { return o.RT }},
 					{Name: "rt_p99", Of: func(o *Outcome) float64 { return o.RTP99 }},
 					{Name: "throughput", Of: func(o *Outcome) float64 { return o.Throughput }},

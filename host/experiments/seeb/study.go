@@ -134,7 +134,7 @@ func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err er
 	}
 	for _, r := range runs {
 		c.Say(r.load + " " + r.system)
-		more, err := frame.Rows(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system, HeldOut: true}, on(r.system, r.load), edgeMetrics())
+		more, err := frame.Rows(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system}, on(r.system, r.load), edgeMetrics())
 		if err != nil {
 			return nil, err
 		}

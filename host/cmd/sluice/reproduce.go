@@ -54,7 +54,7 @@ what it gives with what is suspected changed (--with); of the other verdicts the
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
-Processor time with the defaults: fluid some 7 minutes, seeb 5, reef 2, strait 10, jellyfish 5.
+Processor time with the defaults: fluid some 7 minutes, seeb 5, reef 4, strait 10, jellyfish 5.
 
 Example:
   sluice reproduce reef --time 100ms --seeds 1,2

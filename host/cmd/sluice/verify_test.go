@@ -30,7 +30,6 @@ func TestServedConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	small = small.Typed("int8")
-	small.Depthwise = true
 	text, err := yaml.Marshal(small)
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +38,8 @@ func TestServedConfiguration(t *testing.T) {
 	if err := os.WriteFile(eight, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), "depthwise") {
-		t.Errorf("a design of int8 with a unit that its RTL lacks: %v", err)
+	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), "TP: expected at least 4") {
+		t.Errorf("a design of int8 that its RTL is too narrow for: %v", err)
 	}
 	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
 		if _, err := loadDesigns(list); err == nil {

@@ -111,18 +111,7 @@ func TestGatesAreNearer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, image := range images {
-			want, err := graph.Run(g, image)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := make([]int16, len(image))
-			n.Input(in, image)
-			for k, v := range n.Run(in)[out] {
-				d := n.Value(out, v) - float64(want[out][k])
-				off[gates] += d * d
-			}
-		}
+		beside(t, g, n, images, func(float, integer float64) { off[gates] += (integer - float) * (integer - float) })
 	}
 	t.Logf("square error of one curve %.3g, of a gate and a product %.3g", off[false], off[true])
 	if !(off[true] < off[false]/18) { // a 14th where errors of the gate do not weigh as what they multiply

@@ -177,3 +177,20 @@ var functions = []*graph.Function{
 }
 
 func relu(n *graph.Node) { n.ClampLo, n.ClampHi = 0, float32(math.Inf(1)) }
+
+// beside gives each value of the first exit in floats and as the integers stand for it, image by image.
+func beside(t *testing.T, g *graph.Graph, n *Network, images [][]float32, each func(float, integer float64)) {
+	t.Helper()
+	want, got := g.Exits[0].Tensor, n.Graph.Exits[0].Tensor
+	for _, image := range images {
+		float, err := graph.Run(g, image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]int16, len(image))
+		n.Input(in, image)
+		for k, v := range n.Run(in)[got] {
+			each(float64(float[want][k]), n.Value(got, v))
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// twiceOf and againOf are the suffixes of the names of layers that normalise a map a first and a second time.
+	// firstOf and againOf are the suffixes of the names of layers that normalise a map a first and a second time.
 	firstOf = " (first)"
 	againOf = " (again)"
 	// coarseSteps is how many steps of the squares' scale the least variance has to have for one norm to do.

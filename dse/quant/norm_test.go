@@ -56,18 +56,9 @@ func TestNorm(t *testing.T) {
 				t.Errorf("normalised twice: %v, expected %v", twice, c.twice)
 			}
 			off, largest := 0.0, 0.0
-			for _, image := range images {
-				want, err := graph.Run(g, image)
-				if err != nil {
-					t.Fatal(err)
-				}
-				in := make([]int16, len(image))
-				n.Input(in, image)
-				for k, v := range n.Run(in)[n.Graph.Exits[0].Tensor] {
-					f := float64(want[out][k])
-					largest, off = max(largest, math.Abs(f)), max(off, math.Abs(n.Value(n.Graph.Exits[0].Tensor, v)-f))
-				}
-			}
+			beside(t, g, n, images, func(float, integer float64) {
+				largest, off = max(largest, math.Abs(float)), max(off, math.Abs(integer-float))
+			})
 			t.Logf("%.4f of the largest value off", off/largest)
 			if loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{}); err != nil || math.Abs(loss.Exits["map"]*largest-off) > off/2 {
 				t.Errorf("measured %v of each image's largest value off, %v of the largest of all: %v", loss.Exits["map"], off/largest, err)

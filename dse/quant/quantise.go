@@ -89,15 +89,19 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	if twice == g {
 		return once, err
 	}
-	if channels, front, err2 := calibrate(twice, n, image, o); err2 != nil {
-		return nil, err2
-	} else if again, err2 := quantise(twice, n, image, o, channels, front); err2 != nil {
-		return once, err
-	} else if again.Of = g; err != nil {
-		return again, nil
-	} else {
-		return nearer(g, n, image, once, again)
+	channels, front, failed := calibrate(twice, n, image, o)
+	if failed != nil {
+		return nil, failed
 	}
+	again, failed := quantise(twice, n, image, o, channels, front)
+	if failed != nil {
+		return once, err
+	}
+	again.Of = g
+	if err != nil {
+		return again, nil
+	}
+	return nearer(g, n, image, once, again)
 }
 
 // quantise is QuantiseFrom for what calibration saw.

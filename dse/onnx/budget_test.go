@@ -23,7 +23,7 @@ func TestBudget(t *testing.T) {
 	maps := build(1, 4, 4096, 4096)
 	last := "x"
 	for i := range 40 {
-		maps.op("Relu", fmt.Sprint("r", i), in(last)).op("MaxPool", fmt.Sprint("m", i), in(fmt.Sprint("r", i)), intsAttr("kernel_shape", 1, 1))
+		maps.op("Neg", fmt.Sprint("r", i), in(last)).op("MaxPool", fmt.Sprint("m", i), in(fmt.Sprint("r", i)), intsAttr("kernel_shape", 1, 1))
 		last = fmt.Sprint("r", i)
 	}
 	// 2,000 scalings of 65,535 channels by one number: tables of 2 GB.

@@ -264,8 +264,8 @@ func (f *fused) gate(most int) error {
 		product.kind, product.function, product.in = mul, nil, []int{x, s}
 		*l = layer{name: l.name + " (gate)", kind: curve, in: []int{x}, out: s, residual: -1, lo: float32(math.Inf(-1)), hi: float32(math.Inf(1)), function: g}
 		layers = append(layers, &product)
-		f.producer, f.readers, f.exits = append(f.producer, l), append(f.readers, 1), append(f.exits, false)
-		f.producer[product.out] = &product
+		f.readers, f.exits = append(f.readers, 1), append(f.exits, false)
+		f.producer[s], f.producer[product.out] = l, &product
 		f.readers[x]++
 	}
 	f.layers = layers
@@ -280,7 +280,7 @@ const maxCone = 32
 func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	switch l.kind {
 	case affine, curve:
-		if f.elementwise(f.only(l.in[0])) == nil {
+		if f.elementwise(f.only(l.in[0])) == nil && (l.kind == affine || l.function.Tame()) {
 			return 0, nil // others read what it is made of, which stays a layer
 		}
 	case add, mul, div:

@@ -38,13 +38,13 @@ func (im *importer) finish() (*graph.Graph, error) {
 		}
 		if other, twice := by[v.tensor]; twice {
 			if a := v.activation + im.values[other].activation; a != "" {
-				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their %s; --exits names the exits, one of the two", ErrExits, other, name, a)
+				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their %s; --exits names the exits, one of the two", errSame, other, name, a)
 			}
-			return nil, fmt.Errorf("%w: %q and %q are the same tensor", ErrExits, other, name)
+			return nil, fmt.Errorf("%w: %q and %q", errSame, other, name)
 		}
 		by[v.tensor] = name
 		if v.tensor == im.net.input {
-			return nil, fmt.Errorf("%w: %q is the network's input", ErrExits, name)
+			return nil, fmt.Errorf("%w: %q and the network's input", errSame, name)
 		}
 		tensors[i] = v.tensor
 		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor), Activation: v.activation, Confidence: im.options.Confidence[name]}

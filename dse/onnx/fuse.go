@@ -2,7 +2,9 @@ package onnx
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -73,6 +75,8 @@ type fused struct {
 
 	elems, channels int64 // of all tensors
 
+	merged   map[string][]*layer // by what layers read and a hash of their numbers, to find equal ones; nil: none is looked for
+	seed     maphash.Seed        // a file cannot know it, and give all its layers one hash
 	producer []*layer
 	readers  []int // how many inputs a tensor is, exits included
 	exits    []bool
@@ -96,32 +100,73 @@ func (f *fused) tensor(name string, h, w, c int) (int, error) {
 		return 0, fmt.Errorf("tensor %q: %w: the maps up to it have more than %d channels", name, ErrTooLarge, maxChannels)
 	}
 	f.tensors = append(f.tensors, shape{name: name, h: h, w: w, c: c})
+	f.producer = append(f.producer, nil)
 	return len(f.tensors) - 1, nil
 }
 
-// add appends a layer that writes a new tensor and returns that.
+// add gives the tensor that a layer writes: of an equal layer that there is, or of the one form of what can be written in
+// several (norm.go); else it appends the layer.
 func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
+	l.residual = -1
+	if l.kind != clamp {
+		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	}
+	if t, ok, err := f.canonical(&l, name, h, w, c); ok || err != nil {
+		return t, err
+	}
+	key := ""
+	if f.merged != nil {
+		key = fmt.Sprint(l.kind, slices.Sorted(slices.Values(l.in)), h, w, c, l.hash(f.seed))
+	}
+	for _, o := range f.merged[key] {
+		if l.equals(o) {
+			return o.out, nil
+		}
+	}
 	t, err := f.tensor(name, h, w, c)
 	if err != nil {
 		return 0, err
 	}
-	l.out, l.residual = t, -1
+	l.out = t
 	f.tensors[t].scale, f.tensors[t].alike = f.carried(&l), f.alike(&l)
-	if l.kind != clamp {
-		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	f.layers, f.producer[t] = append(f.layers, &l), &l
+	if f.merged != nil {
+		f.merged[key] = append(f.merged[key], &l)
 	}
-	f.layers = append(f.layers, &l)
 	return t, nil
+}
+
+// hash is one of a layer's numbers.
+func (l *layer) hash(seed maphash.Seed) uint64 {
+	const prime = 1<<40 + 0x1b3 // FNV's
+	h := maphash.String(seed, "")
+	for _, w := range l.weights {
+		h = (h ^ uint64(math.Float32bits(w))) * prime
+	}
+	for _, of := range [][]float64{l.scale, l.shift} {
+		for _, v := range of {
+			h = (h ^ math.Float64bits(v)) * prime
+		}
+	}
+	return h
+}
+
+// equals tells that two layers compute the same, of inputs that may stand in another order where that changes nothing.
+func (l *layer) equals(o *layer) bool {
+	a, b := *l, *o
+	if (l.kind == add || l.kind == mul) && !slices.Equal(l.in, o.in) { // the inputs are the same set
+		a.in = o.in
+	}
+	a.name, a.out, a.weights = b.name, b.out, b.weights // a loop compares as many numbers sooner
+	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
 // fuse folds what can be folded and makes convolutions of the rest.
 func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
-	f.producer = make([]*layer, len(f.tensors))
 	f.readers = make([]int, len(f.tensors))
 	f.exits = make([]bool, len(f.tensors))
 	for _, l := range f.layers {
-		f.producer[l.out] = l
 		for _, t := range l.in {
 			f.readers[t]++
 		}
@@ -139,7 +184,7 @@ func (f *fused) fuse(exits []int, o Options) error {
 			}
 		}
 	}
-	next := f.nextReader()
+	next := f.nextReaders()
 	for _, l := range f.layers {
 		switch l.kind {
 		case affine:
@@ -296,12 +341,12 @@ func (f *fused) exact(out int, in []int) bool {
 	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }
 
-// nextReader gives a reader of each tensor: the only one where there is one.
-func (f *fused) nextReader() []*layer {
-	next := make([]*layer, len(f.tensors))
+// nextReaders gives the readers of each tensor.
+func (f *fused) nextReaders() [][]*layer {
+	next := make([][]*layer, len(f.tensors))
 	for _, l := range f.layers {
 		for _, t := range l.in {
-			next[t] = l
+			next[t] = append(next[t], l)
 		}
 	}
 	return next
@@ -336,29 +381,33 @@ func (l *layer) shifted() bool {
 	return false
 }
 
-func (f *fused) foldAffine(l, next *layer) {
+func (f *fused) foldAffine(l *layer, next []*layer) {
 	if p := f.only(l.in[0]); p != nil && p.kind == conv && p.residual < 0 && !p.finished() {
 		p.shift = addProduct(l.shift, l.scale, p.shift)
 		p.scale = product(l.scale, p.scale)
 		f.replace(l, p)
 		return
 	}
-	if f.only(l.out) != nil && next != nil && next.kind == affine && f.tensors[l.out].scale == nil {
-		next.shift = addProduct(next.shift, next.scale, l.shift)
-		next.scale = product(next.scale, l.scale)
-		next.in[0] = l.in[0]
-		l.gone = true
-		return
-	}
 	// Behind padding a shift would have to stop at the border, which a convolution cannot.
-	padded := next != nil && next.window.PT|next.window.PL|next.window.PB|next.window.PR != 0
-	if f.only(l.out) != nil && next != nil && next.kind == conv && next.preScale == nil && !(padded && l.shifted()) {
-		next.preScale, next.preShift = orOnes(l.scale, f.tensors[l.in[0]].c), l.shift
-		next.in[0] = l.in[0]
-		l.gone = true
+	takes := func(n *layer) bool {
+		padded := n.window.PT|n.window.PL|n.window.PB|n.window.PR != 0
+		return n.kind == affine && f.tensors[l.out].scale == nil || n.kind == conv && n.preScale == nil && !(padded && l.shifted())
+	}
+	if f.exits[l.out] || slices.ContainsFunc(next, func(n *layer) bool { return !takes(n) }) {
+		f.depthwise(l)
 		return
 	}
-	f.depthwise(l)
+	for _, n := range next {
+		n.in[0] = l.in[0]
+		if n.kind == conv {
+			n.preScale, n.preShift = orOnes(l.scale, f.tensors[l.in[0]].c), l.shift
+			continue
+		}
+		n.shift = addProduct(n.shift, n.scale, l.shift)
+		n.scale = product(n.scale, l.scale)
+	}
+	f.readers[l.in[0]] += len(next) - 1
+	l.gone = true
 }
 
 // product multiplies two per-channel factors, nil being one.
@@ -465,8 +514,17 @@ func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	}
 }
 
-// foldCurve lets a convolution or a sum compute a function of itself; of a concatenation, what it joins.
+// foldCurve lets a convolution or a sum compute a function of itself; of a concatenation, what it joins. A mean over channels is
+// computed again for each function: 16 bits hold less of it.
 func (f *fused) foldCurve(l *layer) {
+	if p := f.producer[l.in[0]]; f.isMean(l.in[0]) && f.readers[p.out] > 1 && p.residual < 0 && !p.finished() {
+		own := *p
+		own.name, own.out, own.in, own.function = l.name, l.out, slices.Clone(p.in), l.function
+		f.readers[p.out]--
+		f.readers[p.in[0]]++
+		*l = own
+		return
+	}
 	if !f.takesCurve(l.in[0]) {
 		f.depthwise(l)
 		return

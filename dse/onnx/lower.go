@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -278,7 +280,7 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 	if err != nil {
 		return err
 	}
-	c.net.tensors[t].nonNegative = nonNegative
+	c.net.tensors[t].nonNegative = nonNegative || c.net.tensors[t].nonNegative
 	c.values[c.output()] = value{tensor: t, rank: v.rank, order: v.order, view: v.view}
 	return nil
 }
@@ -779,6 +781,10 @@ func (c *call) bounded(lo, hi float32) error {
 		hi = float32(math.Inf(1))
 	}
 	t := c.shapeOf(v)
+	if c.net.merged != nil && t.nonNegative && lo <= 0 && math.IsInf(float64(hi), 1) {
+		c.values[c.output()] = v
+		return nil
+	}
 	return c.emit(layer{kind: clamp, lo: lo, hi: hi}, v, t.h, t.w, t.c, lo >= 0 || t.nonNegative && hi >= 0)
 }
 
@@ -877,6 +883,17 @@ func (c *call) div() error {
 	if !c.withConstant() {
 		return c.times(div)
 	}
+	if c.constants[c.input(0)] != nil { // k / x: k * (1 / x)
+		if err := c.plain(2, 2); err != nil {
+			return err
+		}
+		one := c.output() + " (reciprocal)"
+		reciprocal := &onnxpb.NodeProto{Name: &one, OpType: proto.String("Reciprocal"), Input: []string{c.input(1)}, Output: []string{one}}
+		if err := c.lower(reciprocal); err != nil {
+			return err
+		}
+		return c.lower(&onnxpb.NodeProto{Name: &c.name, OpType: proto.String("Mul"), Input: []string{one, c.input(0)}, Output: []string{c.output()}})
+	}
 	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
 }
 
@@ -886,18 +903,15 @@ func (c *call) withConstant() bool {
 }
 
 // arithmetic of a map and a constant: behind gives factor and shift where the constant comes second,
-// before where it comes first (nil: not supported).
+// before where it comes first.
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
 	}
-	switch {
-	case c.constants[c.input(1)] != nil:
+	if c.constants[c.input(1)] != nil {
 		return c.byConstant(0, 1, r, behind)
-	case c.constants[c.input(0)] != nil && before != nil:
-		return c.byConstant(1, 0, r, before)
 	}
-	return fmt.Errorf("%w: only with a constant%s", ErrUnsupported, map[bool]string{true: " as the second input"}[before == nil])
+	return c.byConstant(1, 0, r, before)
 }
 
 // byConstant computes with a number a channel, or one number.
@@ -939,7 +953,7 @@ func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift flo
 		}
 		l.scale[i], l.shift[i] = s.scale, s.shift
 	}
-	return c.emit(l, v, t.h, t.w, t.c, false)
+	return c.emit(l, v, t.h, t.w, t.c, t.nonNegative && slices.Min(l.scale) >= 0 && slices.Min(l.shift) >= 0)
 }
 
 func (s *slice) check() error {

@@ -3,6 +3,7 @@ package onnx
 import (
 	"container/heap"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"math"
 	"slices"
@@ -123,6 +124,10 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		for _, v := range im.graph.GetOutput() {
 			im.exits = append(im.exits, v.GetName())
 		}
+	}
+	// A map takes the scale of the QuantizeLinear that reads it: of two equal ones, each its own.
+	if !o.apart && !slices.ContainsFunc(im.graph.GetNode(), func(n *onnxpb.NodeProto) bool { return opName(n) == "QuantizeLinear" }) {
+		im.net.merged, im.net.seed = map[string][]*layer{}, maphash.MakeSeed()
 	}
 	return im, checkExitNames(im.exits)
 }

@@ -144,6 +144,140 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	return true, nil
 }
 
+// Norms are written in several ways. As layers are added, each becomes one form, (x - mean) * function(mean of squares) and
+// what comes behind it; equal layers being one, the form is that of the operator. Layers that nothing reads then are
+// dropped later.
+
+// part is a tensor as a factor and a shift for each channel of another one; nil is one and zero.
+type part struct {
+	of           int
+	scale, shift []float64
+}
+
+func (f *fused) partOf(t int) part {
+	p := part{of: t}
+	const most = 4 // a file may have thousands behind one another
+	for range most {
+		l := f.producer[p.of]
+		if l == nil || l.kind != affine {
+			break
+		}
+		p.shift, p.scale, p.of = addProduct(p.shift, orOnes(p.scale, len(l.shift)), l.shift), product(p.scale, l.scale), l.in[0]
+	}
+	return p
+}
+
+// turns tells that parts are s times one tensor and -s times another.
+func (p part) turns(q part, c int) bool {
+	s, t := orOnes(p.scale, c), orOnes(q.scale, c)
+	for i := range c {
+		if s[i] != -t[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (p part) shifted() bool {
+	return slices.ContainsFunc(p.shift, func(s float64) bool { return s != 0 })
+}
+
+// isMean tells the mean of all channels of a tensor.
+func (f *fused) isMean(t int) bool {
+	l := f.producer[t]
+	return l != nil && l.kind == conv && f.tensors[t].alike && l.weights[0] == 1/float32(f.tensors[t].c)
+}
+
+// squared is the tensor of which another one is the square; -1 if it is none.
+func (f *fused) squared(t int) int {
+	if l := f.producer[t]; l != nil && l.kind == mul && l.in[0] == l.in[1] {
+		return l.in[0]
+	}
+	return -1
+}
+
+// exponent is that of a function that is a power of x alone; 0 if it is none.
+func exponent(f *graph.Function) float64 {
+	return map[string]float64{"Reciprocal": -1, "Sqrt": 0.5, "Pow": f.Alpha}[f.Name]
+}
+
+// canonical adds the one form of what a product or a sum may be written as, where l is another; else l may have other inputs.
+func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, err error) {
+	if f.merged == nil {
+		return 0, false, nil
+	}
+	switch l.kind {
+	case affine:
+		scale, shift, alike := l.uniform()
+		return l.in[0], alike && scale == 1 && shift == 0, nil
+	case curve: // Reciprocal(Sqrt(x)) is Pow(x, -0.5)
+		if p := f.producer[l.in[0]]; p != nil && p.kind == curve && f.tensors[p.in[0]].nonNegative {
+			a, b := exponent(p.function), exponent(l.function)
+			if a*b != 0 {
+				l.in, l.function = p.in, &graph.Function{Name: "Pow", Alpha: a * b}
+			}
+		}
+		return 0, false, nil
+	case mul: // what is alike in all channels comes second
+		if a, b := f.tensors[l.in[0]], f.tensors[l.in[1]]; a.alike && !b.alike && b.h == h && b.w == w {
+			l.in = []int{l.in[1], l.in[0]}
+		}
+	case add:
+	default:
+		return 0, false, nil
+	}
+	then := func(k kind, what string, with layer, in ...int) int {
+		if with.kind, with.name, with.in, ok = k, l.name+what, in, true; err == nil {
+			t, err = f.add(with, name+what, h, w, c)
+		}
+		return t
+	}
+	turned := layer{scale: slices.Repeat([]float64{-1}, c), shift: make([]float64, c)}
+	parts := [2]part{f.partOf(l.in[0]), f.partOf(l.in[1])}
+	for i, p := range parts {
+		q := parts[1-i]
+		one := part{of: q.of}
+		switch {
+		case l.kind == mul && (p.scale == nil || p.shifted()):
+		case l.kind == mul && l.in[0] == l.in[1]:
+			if p.turns(one, c) { // (-x) * (-x)
+				l.in = []int{p.of, p.of}
+			}
+			return 0, false, nil
+		case l.kind == mul && (f.tensors[p.of].alike && !f.tensors[l.in[i]].alike || f.tensors[q.of].alike && p.turns(one, c)): // (s * r) * x
+			in := slices.Clone(l.in)
+			in[i] = p.of
+			then(affine, "", layer{scale: p.scale, shift: make([]float64, c)}, then(mul, " (unscaled)", layer{}, in...))
+			return
+		case l.kind == mul || !p.turns(q, c):
+		case f.isMean(p.of) && p.scale == nil && !p.shifted() && !q.shifted(): // mean(x * x) - mean(x) * mean(x)
+			mean, x, m := f.producer[p.of], f.squared(f.producer[p.of].in[0]), f.squared(q.of)
+			if x < 0 || m < 0 || !f.isMean(m) || f.producer[m].in[0] != x {
+				continue
+			}
+			d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
+			squares := then(mul, " (squares)", layer{}, d, d)
+			then(conv, "", layer{groups: 1, window: mean.window, weights: mean.weights}, squares)
+			if err == nil {
+				f.tensors[squares].nonNegative, f.tensors[t].nonNegative, f.tensors[t].alike = true, true, true
+			}
+			return
+		case f.producer[p.of] != nil && f.producer[q.of] != nil && f.producer[p.of].kind == mul && f.producer[q.of].kind == mul: // x * r + (b - mean * r)
+			a, b := f.producer[p.of].in, f.producer[q.of].in
+			for k := range 4 {
+				x, r, m := a[k/2], a[1-k/2], b[k%2]
+				if r != b[1-k%2] || f.tensors[x].alike || !f.tensors[m].alike || f.tensors[m].h != h || f.tensors[m].w != w {
+					continue
+				}
+				d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
+				then(affine, "", layer{scale: p.scale, shift: plus(p.shift, q.shift)}, then(mul, " (unscaled)", layer{}, d, r))
+				return
+			}
+		}
+	}
+	return 0, false, nil
+}
+
 // layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted: the nodes that exporters write for it.
 func (c *call) layerNorm() error {
 	if err := c.inputs(2, 3); err != nil {

@@ -22,6 +22,8 @@
 //     transform_input).
 //   - With Options.Post, a function of a map (curve.go), as a Sigmoid or what exporters write for one in several operators,
 //     goes to the convolution or sum before it, and two maps are multiplied.
+//   - Layers that compute the same of the same are one. A norm over channels has one form, however it is written: x * r +
+//     (b - mean * r) and the mean of squares less the square of the mean among others.
 //   - A Concat that begins with all that an earlier one has joined reads that one.
 //   - Softmax or Sigmoid before an output is left to the host. Nodes that reach no exit are dropped.
 //
@@ -62,6 +64,8 @@ var (
 	ErrAttribute   = errors.New("wrong or unsupported attribute")
 	ErrUnsupported = errors.New("unsupported")
 	ErrExits       = errors.New("the exits are wrong")
+
+	errSame = fmt.Errorf("%w: the same tensor", ErrExits)
 )
 
 // Limits that are not options: far above what the NPU can run, far below what overflows.
@@ -86,7 +90,8 @@ type Options struct {
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
 
-	gates int // with Gates: how many functions at most
+	gates int  // with Gates: how many functions at most
+	apart bool // equal layers stay two
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.
@@ -210,7 +215,12 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 			}
 		}
 	}
-	return im.finish()
+	g, err := im.finish()
+	if errors.Is(err, errSame) && !o.apart { // heads that a training has not told apart yet are two exits
+		o.apart = true
+		return lowered(model, o)
+	}
+	return g, err
 }
 
 // describe names a node for errors; ONNX leaves names optional.

@@ -20,7 +20,7 @@ func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, er
 	if v.tensor, err = c.net.add(l, l.name, t.h, t.w, t.c); err != nil {
 		return v, err
 	}
-	c.net.tensors[v.tensor].nonNegative = nonNegative
+	c.net.tensors[v.tensor].nonNegative = nonNegative || c.net.tensors[v.tensor].nonNegative
 	return v, nil
 }
 
@@ -245,8 +245,17 @@ func (c *call) difference() error {
 	if err != nil {
 		return err
 	}
-	t := c.shapeOf(a)
-	if b, err = c.scaled(b, slices.Repeat([]float64{-1}, t.c), " (turned)"); err != nil {
+	t, minus := c.shapeOf(a), slices.Repeat([]float64{-1}, c.shapeOf(a).c)
+	if t.alike && !c.shapeOf(b).alike { // mean - x is -(x - mean): of both there is one
+		if a, err = c.scaled(a, minus, " (turned)"); err != nil {
+			return err
+		}
+		if a, err = c.alone(layer{kind: add, in: []int{b.tensor, a.tensor}}, b, " (difference)", false); err != nil {
+			return err
+		}
+		return c.emit(layer{kind: affine, scale: minus, shift: make([]float64, t.c)}, a, t.h, t.w, t.c, false)
+	}
+	if b, err = c.scaled(b, minus, " (turned)"); err != nil {
 		return err
 	}
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, t.h, t.w, t.c, false)

@@ -317,23 +317,7 @@ func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	if len(n.GetInput()) != 2 {
 		return false
 	}
-	var sizes []int64
-	for _, t := range im.graph.GetInitializer() {
-		if t.GetName() == n.GetInput()[1] {
-			if k, err := newConstant(t.GetName(), t, false, &im.outside); err == nil {
-				sizes = k.ints
-			}
-		}
-	}
-	for _, c := range im.graph.GetNode() {
-		if opName(c) == "Constant" && len(c.GetOutput()) == 1 && c.GetOutput()[0] == n.GetInput()[1] {
-			if a, err := newAttributes(c); err == nil {
-				if k, err := newConstant("value", a.byName["value"].GetT(), false, &im.outside); err == nil {
-					sizes = k.ints
-				}
-			}
-		}
-	}
+	sizes := im.integersOf(n.GetInput()[1])
 	for _, v := range im.graph.GetInput() {
 		dims := v.GetType().GetTensorType().GetShape().GetDim()
 		if v.GetName() == input && len(dims) == 4 && len(sizes) == 4 {
@@ -342,6 +326,42 @@ func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 		}
 	}
 	return false
+}
+
+// integersOf is a constant of integers before constants are read; nil if it is none.
+func (im *importer) integersOf(name string) (ints []int64) {
+	for _, t := range im.graph.GetInitializer() {
+		if t.GetName() == name {
+			if k, err := newConstant(name, t, false, &im.outside); err == nil {
+				ints = k.ints
+			}
+		}
+	}
+	for _, c := range im.graph.GetNode() {
+		if opName(c) == "Constant" && len(c.GetOutput()) == 1 && c.GetOutput()[0] == name {
+			if a, err := newAttributes(c); err == nil {
+				if k, err := newConstant(name, a.byName["value"].GetT(), false, &im.outside); err == nil {
+					ints = k.ints
+				}
+			}
+		}
+	}
+	return ints
+}
+
+// overLast tells a node that takes the last of four axes together, as is done with channels.
+func (im *importer) overLast(n *onnxpb.NodeProto) bool {
+	a, err := newAttributes(n)
+	if err != nil {
+		return false
+	}
+	axes := a.ints("axes")
+	if opName(n) == "LayerNormalization" {
+		axes = []int64{a.int("axis", -1)}
+	} else if len(n.GetInput()) > 1 {
+		axes = im.integersOf(n.GetInput()[1])
+	}
+	return len(axes) == 1 && (axes[0] == -1 || axes[0] == 3)
 }
 
 // channelsLast tells an input of N x H x W x C, as frameworks have it that write their own layout and a Transpose
@@ -368,6 +388,8 @@ func (im *importer) channelsLast(input string) bool {
 				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
 			case "Reshape":
 				return im.addsChannel(input, n)
+			case "LayerNormalization", "ReduceMean", "ReduceSum":
+				return im.overLast(n)
 			case "Identity", "Cast", "DequantizeLinear", "QuantizeLinear", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
 				as[n.GetOutput()[0]] = true
 			}

@@ -460,6 +460,36 @@ def norms() -> None:
     parts.append(m.head(y, 5 * 4 * 4))
     m.write([functools.reduce(lambda a, b: m.op("Add", a, b), parts)])
 
+    m = Model("post_norms_written", [1, 4, 5, 3])  # of an input whose channels are last
+    mean = lambda x: m.op("ReduceMean", x, axes=[-1])
+    square = lambda x: m.op("Mul", x, x)
+    variance = m.op("Max", m.op("Sub", mean(square("input")), square(mean("input"))), k(m, 0.0))  # Flax's
+    r = m.op("Mul", m.random(3), m.op("Div", k(m, 1.0), m.op("Sqrt", m.op("Add", variance, k(m, 1e-3)))))
+    y = m.op("Add", m.op("Sub", m.op("Mul", "input", r), m.op("Mul", mean("input"), r)), m.random(3))
+    y = m.op("MatMul", y, m.random(3, 6))
+    d, e = m.op("Sub", y, mean(y)), m.op("Sub", mean(y), y)  # the same but for its sign
+    y = m.op("Mul", m.op("Pow", m.op("Add", mean(m.op("Mul", e, e)), k(m, 1e-3)), k(m, -0.5)), d)
+    m.head(m.op("Transpose", y, perm=first), 6 * 4 * 5)
+    m.write()
+
+    m = Model("post_norms_not", [1, 3, 4, 4])  # what is nearly a norm
+    x, parts = m.conv("input", 3, 5, 3, 3, pads=[1] * 4), []
+    mean, total = lambda x: m.op("ReduceMean", x, axes=[1]), lambda x: m.op("ReduceSum", x, k64(m, [1]))
+    r = lambda v: m.op("Reciprocal", m.op("Sqrt", m.op("Add", m.op("Abs", v), k(m, 0.5))))
+    r1, gain = r(m.op("Sub", mean(square(x)), square(total(x)))), m.random(5, 1, 1)  # the square of a sum
+    r2 = r(m.op("Add", mean(square(x)), square(mean(x))))  # a sum of squares
+    r3 = r(m.op("Sub", square(mean(x)), mean(square(x))))  # the other way round
+    r4 = r(m.op("Sub", mean(m.op("Mul", x, m.op("Neg", x))), square(mean(x))))  # another product
+    parts.append(m.op("Sub", m.op("Mul", x, r1), m.op("Mul", mean(x), r2)))  # two factors
+    parts.append(m.op("Add", m.op("Mul", x, r3), m.op("Mul", mean(x), r3)))  # a sum
+    parts.append(m.op("Sub", m.op("Mul", x, m.op("Mul", r4, gain)), m.op("Mul", mean(x), m.op("Mul", r4, m.random(5, 1, 1)))))  # two gains
+    parts.append(m.op("Mul", x, r(m.op("Sub", mean(square(x)), square(mean(m.op("Abs", x)))))))  # the mean of another map
+    product = m.op("Mul", mean(x), r1)
+    parts.append(m.op("Mul", product, m.op("Sub", m.op("Mul", x, r1), product)))  # a product that another reads
+    for y in parts:
+        m.head(y, 5 * 4 * 4)
+    m.write([functools.reduce(lambda a, b: m.op("Add", a, b), m.outputs)])
+
 
 def k64(m: Model, values: list[int]) -> str:
     return m.array(values, np.int64)

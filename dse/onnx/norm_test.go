@@ -1,0 +1,176 @@
+package onnx
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// However a norm over channels is written, the network is that of the operator.
+func TestNormForms(t *testing.T) {
+	start := func(dims ...int64) *builder {
+		b := build(dims...).float("k2", 2).float("k1", 1).float("k0", 0).float("half", 0.5).float("minus", -0.5).float("eps", 1e-5)
+		b.m.OpsetImport[0].Version = proto.Int64(17)
+		return b.float("gain", 1, 0.5, -2).float("shift", 0.25, 0, 1)
+	}
+	mean := func(b *builder, out, of string) { b.op("ReduceMean", out, in(of), intsAttr("axes", 1)) }
+	variance := func(b *builder, out, d, e string) {
+		b.op("Mul", out+"2", in(d, e))
+		mean(b, out, out+"2")
+	}
+	centred := func(b *builder) {
+		mean(b, "m", "x")
+		b.op("Sub", "d", in("x", "m"))
+		variance(b, "v", "d", "d")
+	}
+	deviation := func(b *builder) { b.op("Add", "ve", in("eps", "v")).op("Sqrt", "s", in("ve")) }
+	ends := func(b *builder, normal string) {
+		b.op("Mul", "scaled", in("gain", normal)).op("Add", "y", in("shift", "scaled"))
+	}
+	// r is the reciprocal deviation, with the gain in it.
+	inverse := func(b *builder) {
+		deviation(b)
+		b.op("Reciprocal", "r", in("s")).op("Mul", "g", in("r", "gain"))
+	}
+	forms := map[string]func(b *builder){
+		"written out": func(b *builder) {
+			centred(b)
+			deviation(b)
+			ends(b.op("Div", "n", in("d", "s")), "n")
+		},
+		"two differences": func(b *builder) {
+			mean(b, "m", "x")
+			mean(b, "m2", "x")
+			variance(b.op("Sub", "d", in("x", "m")).op("Sub", "e", in("x", "m2")), "v", "d", "e")
+			deviation(b)
+			ends(b.op("Sub", "f", in("x", "m2")).op("Div", "n", in("f", "s")), "n")
+		},
+		"mean less x squared": func(b *builder) {
+			mean(b, "m", "x")
+			variance(b.op("Sub", "d", in("m", "x")), "v", "d", "d")
+			deviation(b)
+			ends(b.op("Sub", "f", in("x", "m")).op("Div", "n", in("f", "s")), "n")
+		},
+		"1 / Sqrt": func(b *builder) {
+			centred(b)
+			deviation(b)
+			ends(b.op("Div", "r", in("k1", "s")).op("Mul", "n", in("r", "d")), "n")
+		},
+		"Sqrt of 1 / x": func(b *builder) {
+			centred(b)
+			deviation(b)
+			ends(b.op("Div", "q", in("k1", "ve")).op("Sqrt", "r", in("q")).op("Mul", "n", in("r", "d")), "n")
+		},
+		"powers": func(b *builder) {
+			mean(b, "m", "x")
+			mean(b.op("Sub", "d", in("x", "m")).op("Pow", "d2", in("d", "k2")), "v", "d2")
+			deviation(b)
+			ends(b.op("Pow", "r", in("ve", "minus")).op("Mul", "n", in("d", "r")), "n")
+		},
+		"1 / a power": func(b *builder) {
+			centred(b)
+			deviation(b)
+			ends(b.op("Pow", "q", in("ve", "half")).op("Reciprocal", "r", in("q")).op("Mul", "n", in("d", "r")), "n")
+		},
+		"the gain first": func(b *builder) {
+			centred(b)
+			inverse(b)
+			b.op("Mul", "n", in("g", "d")).op("Add", "y", in("n", "shift"))
+		},
+		"TensorFlow's": func(b *builder) {
+			centred(b)
+			inverse(b)
+			b.op("Mul", "xr", in("x", "g")).op("Mul", "mr", in("m", "g")).op("Sub", "rest", in("shift", "mr")).op("Add", "y", in("xr", "rest"))
+		},
+		"TensorFlow's, the shift last": func(b *builder) {
+			centred(b)
+			inverse(b)
+			b.op("Mul", "xr", in("g", "x")).op("Mul", "mr", in("g", "m")).op("Sub", "rest", in("xr", "mr")).op("Add", "y", in("shift", "rest"))
+		},
+		"mean of squares less square of mean": func(b *builder) {
+			mean(b, "m", "x")
+			variance(b, "w", "x", "x")
+			b.op("Pow", "m2", in("m", "k2")).op("Sub", "u", in("w", "m2")).op("Max", "v", in("k0", "u"))
+			deviation(b)
+			ends(b.op("Sub", "d", in("x", "m")).op("Div", "n", in("d", "s")), "n")
+		},
+		"both": func(b *builder) {
+			mean(b, "m", "x")
+			variance(b, "w", "x", "x")
+			b.op("Mul", "m2", in("m", "m")).op("Sub", "v", in("w", "m2"))
+			inverse(b)
+			b.op("Mul", "xr", in("x", "g")).op("Mul", "mr", in("m", "g")).op("Sub", "rest", in("shift", "mr")).op("Add", "y", in("xr", "rest"))
+		},
+	}
+	load := func(b *builder, o Options) *graph.Graph {
+		t.Helper()
+		g, err := b.outputs("y").load(t, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	operator := start(1, 3, 4, 4).op("Transpose", "last", in("x"), intsAttr("perm", 0, 2, 3, 1)).
+		op("LayerNormalization", "n", in("last", "flat", "zeros"), intAttr("axis", -1), floatAttr("epsilon", 1e-5)).
+		op("Transpose", "first", in("n"), intsAttr("perm", 0, 3, 1, 2))
+	operator.ints("three", 3).op("Reshape", "flat", in("gain", "three")).op("Reshape", "zeros", in("shift", "three"))
+	want := load(operator.op("Identity", "y", in("first")), Options{Post: true})
+	for name, form := range forms {
+		b := start(1, 3, 4, 4)
+		form(b)
+		g := load(b, Options{Post: true})
+		if diff := cmp.Diff(want.Nodes, g.Nodes, cmpopts.IgnoreFields(graph.Node{}, "Name"), cmpopts.EquateApprox(1e-6, 1e-6)); diff != "" {
+			t.Errorf("%s is not the operator: %s", name, diff)
+		}
+	}
+}
+
+// An input of N x H x W x C is known by what is taken over its last axis, too.
+func TestNormOfAnInputChannelsLast(t *testing.T) {
+	for name, axes := range map[string][]int64{"last": {-1}, "third": {3}, "rows": {2}} {
+		b := build(1, 4, 5, 3).ints("axes", axes...).float("eps", 1e-5).op("ReduceMean", "m", in("x"), intsAttr("axes", axes...)).
+			op("Sub", "d", in("x", "m")).outputs("d")
+		if g, err := b.load(t, Options{Post: true}); name == "rows" {
+			if err == nil {
+				t.Errorf("a mean over rows: %+v", g.Nodes)
+			}
+		} else if err != nil || !g.ChannelsLast || g.Tensors[g.Input] != (graph.Tensor{Name: "x", H: 4, W: 5, C: 3}) {
+			t.Errorf("%s: %v, %+v", name, err, g)
+		}
+	}
+}
+
+// Layers that compute the same are one, and each exit is its own.
+func TestEqualLayers(t *testing.T) {
+	conv := func(b *builder, out string, w string) *builder {
+		return b.op("Sub", out+" from", in("x", "mean")).op("Conv", out, in(out+" from", w))
+	}
+	start := func() *builder {
+		return build(1, 2, 4, 4).float("mean", 0.5, 0.25).weight("w", 3, 2, 1, 1).weight("v", 3, 2, 1, 1).weight("u", 3, 2, 3, 3)
+	}
+	for _, c := range []struct {
+		name  string
+		b     *builder
+		nodes int
+	}{
+		{"one", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("MaxPool", "pa", in("ra"), intsAttr("kernel_shape", 2, 2)).op("Add", "y", in("ra", "rb")).outputs("y", "pa"), 3},
+		{"two exits", conv(conv(start(), "a", "w"), "b", "v").outputs("a", "b"), 2},
+		{"another kernel", conv(conv(start(), "a", "w"), "b", "u").op("GlobalMaxPool", "ga", in("a")).op("GlobalMaxPool", "gb", in("b")).op("Add", "y", in("ga", "gb")).outputs("y"), 5},
+	} {
+		g, err := c.b.load(t, Options{})
+		if err != nil || len(g.Nodes) != c.nodes {
+			t.Errorf("%s: %v, %d nodes, expected %d", c.name, err, len(g.Nodes), c.nodes)
+			continue
+		}
+		for _, n := range g.Nodes { // what is taken away from the input is part of each convolution that reads it
+			if n.Op == graph.Conv && (n.Groups != 1 || n.Bias[0] == 0 || math.IsNaN(float64(n.Bias[0]))) {
+				t.Errorf("%s: %+v", c.name, n)
+			}
+		}
+	}
+}

@@ -110,8 +110,11 @@ type Progressive interface {
 	Progress(id WorkID) uint64
 }
 
-// Poster is a Real device whose events may be due and not posted yet: Post posts those that are.
+// Poster is a Real device that does not post all of its events by itself: Post posts those that are due.
 type Poster interface {
+	// Next is when an event is due that only Post posts; false: none is. Where it becomes another one by itself, and not by
+	// a call of the engine's, the device posts an event of no work.
+	Next() (Time, bool)
 	Post(now Time)
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Paced runs a virtual device by the clock: a timer takes its events when they are due. Inputs and loads take
-// their time, so a goroutine sees to them, in order; a copy begins on the device when its input is there and
-// prepared (Preparer). What the device computes inside Begin and Take the engine waits for: a driver whose
+// Paced runs a virtual device by the clock: the engine asks when its events are due, and has them posted then (Poster).
+// Inputs and loads take their time, so a goroutine sees to them, in order; a copy begins on the device when its input is
+// there and prepared (Preparer). What the device computes inside Begin and Take the engine waits for: a driver whose
 // calls take long is no virtual device in real time, but a Blocking (Adapt).
 type Paced struct {
 	v    Virtual
@@ -20,15 +20,14 @@ type Paced struct {
 	more chan struct{} // copies
 
 	mu     sync.Mutex
-	timer  *time.Timer // calls due; nil before Attach
-	start  time.Time   // when the run's clock stood at 0
-	at     Time        // the latest that the device was told
-	copies []*pending  // and loads, that have not begun on the device, in order
+	start  time.Time  // when the run's clock stood at 0
+	at     Time       // the latest that the device was told
+	copies []*pending // and loads, that have not begun on the device, in order
 }
 
 // pending is a copy whose input is not there yet, or a load.
 type pending struct {
-	work     *Work
+	work     Work // a copy, which is given the input
 	ended    bool // by Abort
 	released bool // given up: its slot is free again as soon as it is taken
 }
@@ -52,10 +51,9 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	now = p.catchUp(now)
 	_, prepares := p.v.(Preparer)
 	if w.Kind != Copy && (w.Kind != Load || !prepares) {
-		defer p.changed() // it may answer otherwise after each, also when done
 		return p.v.Begin(ctx, now, w)
 	}
-	p.copies = append(p.copies, &pending{work: w})
+	p.copies = append(p.copies, &pending{work: *w})
 	select {
 	case p.more <- struct{}{}:
 	default:
@@ -67,7 +65,6 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 func (p *Paced) Abort(now Time, id WorkID, kill bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.changed()
 	now = p.catchUp(now)
 	for _, c := range p.copies {
 		if c.work.ID == id {
@@ -114,11 +111,9 @@ func (p *Paced) inputs() {
 			if c == nil {
 				break
 			}
-			in, err := p.prepare(c.work)
-			w := *c.work
-			w.Input = func() ([]Tensor, error) { return in, nil }
+			in, err := p.prepare(&c.work)
+			c.work.Input = func() ([]Tensor, error) { return in, nil }
 			p.mu.Lock()
-			c.work = &w
 			p.begin(c, err)
 			p.mu.Unlock()
 		}
@@ -144,8 +139,7 @@ func (p *Paced) begin(c *pending, err error) {
 	}
 	done := c.work.Kind == Load
 	if err == nil && !done {
-		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
-		p.changed()
+		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), &c.work)
 	}
 	if c.released { // also where it did not begin: it may be prepared
 		p.v.Release(c.work.Request)
@@ -155,7 +149,16 @@ func (p *Paced) begin(c *pending, err error) {
 		p.post(Event{Kind: Failed, Work: c.work.ID, Over: true, Err: err})
 	case done:
 		p.post(Event{Kind: Done, Work: c.work.ID, Over: true})
+	default:
+		p.post(Event{}) // another event may be the next one
 	}
+}
+
+// Next implements Poster.
+func (p *Paced) Next() (Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.v.Next()
 }
 
 // Post implements Poster.
@@ -202,39 +205,12 @@ func (p *Paced) drain(now Time) {
 	}
 }
 
-// changed has the timer go off when the next event is due, which may be another one than before.
-func (p *Paced) changed() {
-	if p.timer == nil || p.start.IsZero() {
-		return
-	}
-	if due, ok := p.v.Next(); ok {
-		p.timer.Reset(time.Duration(due) - time.Since(p.start))
-	}
-}
-
-// due posts what is due, until the run is over: an input may hang longer, and the device may be closed meanwhile.
-func (p *Paced) due() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.start.IsZero() || p.ctx.Err() != nil {
-		return
-	}
-	p.drain(time.Since(p.start).Nanoseconds())
-	p.changed()
-}
-
 // Attach implements Real.
 func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 	p.ctx, p.post = ctx, post
 	gone := make(chan struct{})
-	p.mu.Lock()
-	p.timer = time.AfterFunc(0, p.due) // what was due before
-	p.mu.Unlock()
 	go func() {
 		p.inputs()
-		p.mu.Lock() // nothing is being posted
-		defer p.mu.Unlock()
-		p.timer.Stop()
 		close(gone)
 	}()
 	return gone

@@ -3,7 +3,6 @@ package device_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,13 +12,7 @@ import (
 // alarms is a virtual device whose launches end at the time that their Expect says.
 type alarms struct {
 	device.Virtual
-	due   map[device.WorkID]device.Time
-	began func()
-
-	asked   atomic.Int64
-	endless bool // something is due, again and again
-	turn    int
-	given   bool
+	due map[device.WorkID]device.Time
 }
 
 func (a *alarms) Info() device.Info { return device.Info{Name: "alarms"} }
@@ -29,20 +22,12 @@ func (a *alarms) Begin(_ context.Context, now device.Time, w *device.Work) (bool
 		return false, errors.New("not this one")
 	}
 	a.due[w.ID] = now + w.Expect
-	if a.began != nil {
-		a.began()
-	}
 	return false, nil
 }
 
 func (a *alarms) Abort(now device.Time, id device.WorkID, _ bool) { a.due[id] = now }
 
 func (a *alarms) Next() (device.Time, bool) {
-	a.asked.Add(1)
-	if a.endless {
-		a.turn++
-		return 0, a.turn%3 > 0
-	}
 	first, any := device.Time(0), false
 	for _, due := range a.due {
 		if !any || due < first {
@@ -53,9 +38,6 @@ func (a *alarms) Next() (device.Time, bool) {
 }
 
 func (a *alarms) Take(now device.Time) *device.Event {
-	if a.given = a.endless && !a.given; a.given {
-		return &device.Event{Kind: device.Done, Work: 7, Over: true}
-	}
 	for id, due := range a.due {
 		if due <= now {
 			delete(a.due, id)
@@ -65,87 +47,66 @@ func (a *alarms) Take(now device.Time) *device.Event {
 	return nil
 }
 
-// TestPaceTimer: events come by themselves when they are due, also where a later Begin or an Abort makes another one the
-// next; after the run nothing comes.
-func TestPaceTimer(t *testing.T) {
+// TestPacePosts: what is due is posted when the device is asked, and it says when that is; also where a later Begin, an Abort
+// or a copy whose input has come makes another one the next.
+func TestPacePosts(t *testing.T) {
 	v := &alarms{due: map[device.WorkID]device.Time{}}
 	p := device.Pace(v)
 	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	start := time.Now()
-	since := func() device.Time { return time.Since(start).Nanoseconds() }
-	if _, err := p.Begin(ctx, since(), &device.Work{ID: 8, Kind: device.Reset, Expect: 1e6}); err != nil {
-		t.Fatal(err)
-	}
 	came := make(chan device.WorkID, 8)
-	var ends atomic.Value // what Attach gives
-	ends.Store((<-chan struct{})(nil))
-	gone := p.Attach(ctx, func(ev device.Event) {
-		select {
-		case <-ends.Load().(<-chan struct{}):
-			t.Errorf("work %d ended after the run", ev.Work)
-		default:
-			if !v.endless {
-				came <- ev.Work
-			}
-		}
-	})
-	begin := func(id device.WorkID, after time.Duration) {
+	gone := p.Attach(ctx, func(ev device.Event) { came <- ev.Work })
+	begin := func(now, after device.Time, id device.WorkID) {
 		t.Helper()
-		if _, err := p.Begin(ctx, since(), &device.Work{ID: id, Kind: device.Reset, Expect: after.Nanoseconds()}); err != nil {
+		if _, err := p.Begin(ctx, now, &device.Work{ID: id, Kind: device.Reset, Expect: after}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	next := func(want device.WorkID) {
+	posted := func(due device.Time, id device.WorkID) {
 		t.Helper()
-		select {
-		case got := <-came:
-			if got != want {
-				t.Fatalf("work %d ended, where %d is due", got, want)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("work %d has not ended", want)
+		if at, ok := p.Next(); !ok || at != due {
+			t.Fatalf("the next event is due at %d (%t): expected %d", at, ok, due)
+		}
+		p.Post(due - 1)
+		if len(came) > 0 {
+			t.Fatalf("work %d ended before it was due", <-came)
+		}
+		p.Post(due)
+		if len(came) == 0 {
+			t.Fatalf("work %d has not ended", id)
+		} else if got := <-came; got != id {
+			t.Fatalf("work %d ended, where %d is due", got, id)
 		}
 	}
-	ends.Store(gone)
-	next(8) // from before
-	begin(1, time.Hour)
-	begin(2, 50*time.Millisecond)
-	begin(3, time.Millisecond) // the next one now
-	next(3)
-	next(2) // nothing began since
-	p.Abort(since(), 1, true)
-	next(1)
-	if _, err := p.Begin(ctx, since(), &device.Work{ID: 4, Kind: device.Reset, Expect: -1}); err == nil {
+	begin(0, 1e12, 1)
+	begin(0, 5e8, 2)
+	begin(0, 1e6, 3) // the next one now
+	posted(1e6, 3)
+	posted(5e8, 2)
+	p.Abort(6e8, 1, true)
+	posted(6e8, 1)
+	if _, ok := p.Next(); ok {
+		t.Error("something is due, and nothing is under way")
+	}
+	if _, err := p.Begin(ctx, 6e8, &device.Work{ID: 4, Kind: device.Reset, Expect: -1}); err == nil {
 		t.Error("its error is lost")
 	}
-	copied := &device.Work{ID: 9, Kind: device.Copy, Expect: 1e6, Input: func() ([]device.Tensor, error) { return nil, nil }}
-	if _, err := p.Begin(ctx, since(), copied); err != nil {
+	begin(6e8, 1e15, 5)
+	in := make(chan struct{})
+	if _, err := p.Begin(ctx, 7e8, &device.Work{ID: 9, Kind: device.Copy, Expect: 1e12, Input: func() ([]device.Tensor, error) { <-in; return nil, nil }}); err != nil {
 		t.Fatal(err)
 	}
-	next(9) // it began behind Begin
-	begin(10, time.Hour)
-	p.Post(since() + 2*time.Hour.Nanoseconds())
-	next(10)
-	hang, in := make(chan struct{}), make(chan struct{})
-	copied = &device.Work{ID: 11, Kind: device.Copy, Expect: -1, Input: func() ([]device.Tensor, error) { close(in); <-hang; return nil, nil }}
-	if _, err := p.Begin(ctx, since(), copied); err != nil {
-		t.Fatal(err)
+	if at, _ := p.Next(); at != 6e8+1e15 {
+		t.Errorf("the next event is due at %d, before the copy has its input", at)
 	}
-	<-in
-	begin(5, 20*time.Millisecond)
-	v.began = func() { // the timer goes off behind the end of the run, which waits for this
-		stop()
-		time.Sleep(50 * time.Millisecond)
-		v.endless = true
+	close(in)
+	select {
+	case id := <-came:
+		if at, _ := p.Next(); id != 0 || at >= 6e8+1e15 {
+			t.Errorf("an event of work %d, the next one due at %d: expected one of no work, and the copy's end", id, at)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nobody hears that the copy's end is the next event")
 	}
-	begin(6, time.Hour)
-	v.asked.Store(0)
-	time.Sleep(20 * time.Millisecond)
-	if n := v.asked.Load(); n > 0 {
-		t.Errorf("the device is asked %d times after the run, while an input hangs", n)
-	}
-	close(hang)
+	stop()
 	<-gone
-	time.Sleep(20 * time.Millisecond)
 }

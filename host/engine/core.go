@@ -208,7 +208,7 @@ type results struct {
 	keep   recorder
 	ended  int
 	traced bool // steps and spans are listened to
-	ids    []device.RequestID
+	told   told
 }
 
 // failed is a launch whose work was refused.

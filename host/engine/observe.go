@@ -130,16 +130,13 @@ func (c *core) step(s Step, reqs []*request) {
 	if !c.traced {
 		return
 	}
-	c.ids = c.ids[:0]
-	for _, r := range reqs {
-		c.ids = append(c.ids, r.ID)
-	}
-	s.At, s.Requests = c.now, c.ids
+	s.At, s.Requests = c.now, c.idsOf(reqs)
+	c.told.step = s
 	if c.keep.keep == Everything {
-		c.keep.step(&s)
+		c.keep.step(&c.told.step)
 	}
 	if c.cfg.Observer != nil {
-		c.cfg.Observer.Step(&s)
+		c.cfg.Observer.Step(&c.told.step)
 	}
 }
 
@@ -147,15 +144,28 @@ func (c *core) span(s Span, reqs []*request) {
 	if !c.traced {
 		return
 	}
-	c.ids = c.ids[:0]
-	for _, r := range reqs {
-		c.ids = append(c.ids, r.ID)
-	}
-	s.Requests = c.ids
+	s.Requests = c.idsOf(reqs)
+	c.told.span = s
 	if c.keep.keep == Everything {
-		c.keep.span(&s)
+		c.keep.span(&c.told.span)
 	}
 	if c.cfg.Observer != nil {
-		c.cfg.Observer.Span(&s)
+		c.cfg.Observer.Span(&c.told.span)
 	}
+}
+
+// idsOf are the requests' ids, until the next call.
+func (c *core) idsOf(reqs []*request) []device.RequestID {
+	c.told.ids = c.told.ids[:0]
+	for _, r := range reqs {
+		c.told.ids = append(c.told.ids, r.ID)
+	}
+	return c.told.ids
+}
+
+// told is what the observer was told last: the storage is used again.
+type told struct {
+	step Step
+	span Span
+	ids  []device.RequestID
 }

@@ -61,11 +61,12 @@ const (
 
 // Server serves in real time. Tasks come from any goroutine.
 type Server struct {
-	c     *core
-	start time.Time
-	other func() Time // Config.Now, from 0 on; nil: this machine's
-	wake  chan struct{}
-	plans sync.WaitGroup
+	c       *core
+	start   time.Time
+	other   func() Time // Config.Now, from 0 on; nil: this machine's
+	wake    chan struct{}
+	plans   sync.WaitGroup
+	posters []device.Poster // devices that post when they are asked
 
 	room  chan struct{} // what clients have asked and nobody has looked at: so many wait at most
 	gone  chan struct{} // closed when no more tasks are taken
@@ -134,6 +135,9 @@ func newServer(cfg Config) (*Server, error) {
 			}
 			d.Device = device.Pace(v)
 			d.info = d.Info()
+		}
+		if p, ok := d.Device.(device.Poster); ok {
+			s.posters = append(s.posters, p)
 		}
 		if _, ok := d.Device.(*device.Paced); ok && s.other != nil {
 			return nil, fmt.Errorf("%w: device %d (%s) runs by this machine's clock, and Now is another", ErrConfig, i, d.info.Name)
@@ -485,7 +489,7 @@ func (s *Server) loop(ctx context.Context) error {
 // rest waits for what comes, or is due.
 func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	c := s.c
-	next := c.nextWatch()
+	next := min(c.nextWatch(), s.nextPost())
 	if len(c.heap) > 0 {
 		next = min(next, c.heap[0].at)
 	}
@@ -512,6 +516,17 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 }
 
+// nextPost is when a device is to be asked to post.
+func (s *Server) nextPost() Time {
+	next := never
+	for _, p := range s.posters {
+		if due, ok := p.Next(); ok {
+			next = min(next, due)
+		}
+	}
+	return next
+}
+
 // empty tells whether nothing has been posted or asked that has not been looked at.
 func (s *Server) empty() bool {
 	if s.next < len(s.open) {
@@ -528,8 +543,17 @@ func (s *Server) took() {
 	s.clock()
 }
 
-// take takes out what has been posted; it is the caller's until the next call.
+// take takes out what has been posted, and what is due; it is the caller's until the next call.
 func (s *Server) take() []posted {
+	for _, p := range s.posters {
+		if due, ok := p.Next(); ok && due <= s.c.now {
+			p.Post(s.c.now)
+		}
+	}
+	select {
+	case <-s.wake: // for what is taken out now
+	default:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.again)
@@ -539,6 +563,7 @@ func (s *Server) take() []posted {
 
 // events takes in what devices, plans and tickets have posted.
 func (s *Server) events() error {
+	s.clock()
 	msgs := s.take()
 	for i := range msgs {
 		s.took()
@@ -691,11 +716,14 @@ func (s *Server) land(late *time.Timer) {
 		if !c.flying() && s.empty() {
 			return
 		}
+		due := time.NewTimer(min(time.Hour, time.Duration(s.nextPost()-c.now)))
 		select {
 		case <-s.wake:
+		case <-due.C:
 		case <-late.C:
 			return
 		}
+		due.Stop()
 	}
 }
 

@@ -268,6 +268,9 @@ func (d *lagging) Begin(_ context.Context, _ device.Time, w *device.Work) (bool,
 	return false, nil
 }
 
+// Next implements device.Poster: it does not know.
+func (*lagging) Next() (device.Time, bool) { return 0, false }
+
 // Post lets half a second pass.
 func (d *lagging) Post(device.Time) {
 	d.mu.Lock()

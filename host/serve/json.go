@@ -261,7 +261,6 @@ func (r *reader) options(to *options) error {
 		}
 		return err
 	}
-	*to = options{}
 	from := r.head[r.d.InputOffset():]
 	before := len(bytes.TrimLeft(from, blanks+":,"))
 	long := func() error {
@@ -270,38 +269,47 @@ func (r *reader) options(to *options) error {
 		}
 		return nil
 	}
+	type named struct {
+		name []byte
+		raw  jsontext.Value
+	}
+	var few [4]named // as many as most have
+	all := few[:0]
 	err := r.object(func(name []byte) error {
 		v, err := r.value()
 		if err == nil {
 			err = long()
 		}
-		(*to)[string(name)] = v
+		all = append(all, named{name, v})
 		return err
 	})
 	if err == nil {
 		err = long()
 	}
+	*to = make(options, len(all))
 	if err != nil {
 		return err
 	}
-	var first string           // by name, of those that cannot be
-	for name, v := range *to { // the last of a name is judged alone
-		raw := v.(jsontext.Value)
-		if raw.Kind() == 'n' {
-			delete(*to, name)
+	var first string                   // by name, of those that cannot be
+	for _, p := range slices.Backward(all) { // the last of a name is judged alone
+		name := string(p.name)
+		if _, later := (*to)[name]; later {
 			continue
 		}
-		v, wrong := option(raw)
+		v, wrong := option(p.raw)
 		if (*to)[name] = v; wrong != nil && (err == nil || name < first) {
-			first, err = name, refuse(Invalid, "parameter %.40q is %.40s: %v", name, raw, wrong)
+			first, err = name, refuse(Invalid, "parameter %.40q is %.40s: %v", name, p.raw, wrong)
 		}
 	}
+	maps.DeleteFunc(*to, func(_ string, v any) bool { return v == nil })
 	return err
 }
 
-// option is a parameter's value.
+// option is a parameter's value; nil: it is null.
 func option(v jsontext.Value) (any, error) {
 	switch v.Kind() {
+	case 'n':
+		return nil, nil
 	case '0':
 		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return i, nil
@@ -319,9 +327,10 @@ func option(v jsontext.Value) (any, error) {
 	return nil, errors.New("expected a number, a text, true or false")
 }
 
-// answerDoc is the JSON of an answer, and the binary tensors behind it; raw tells which are.
-func answerDoc(a *Answer, raw func(output int) bool) (head []byte, tail [][]byte) {
-	b := appendText(append(make([]byte, 0, 1<<10), `{"model_name":`...), a.Model)
+// appendAnswer appends an answer's JSON, of so many bytes, and the binary tensors behind it; raw tells which are.
+func appendAnswer(b []byte, a *Answer, raw func(output int) bool) (doc []byte, head int) {
+	began := len(b)
+	b = appendText(append(b, `{"model_name":`...), a.Model)
 	b = appendText(append(b, `,"model_version":`...), a.Version)
 	if a.ID != "" {
 		b = appendText(append(b, `,"id":`...), a.ID)
@@ -345,13 +354,19 @@ func answerDoc(a *Answer, raw func(output int) bool) (head []byte, tail [][]byte
 		if raw(i) {
 			b = strconv.AppendInt(append(b, `,"parameters":{"binary_data_size":`...), int64(len(t.Data)), 10)
 			b = append(b, '}')
-			tail = append(tail, t.Data)
 		} else {
 			b = appendElements(append(b, `,"data":`...), t)
 		}
 		b = append(b, '}')
 	}
-	return append(b, "]}"...), tail
+	b = append(b, "]}"...)
+	head = len(b) - began
+	for i := range a.Outputs {
+		if raw(i) {
+			b = append(b, a.Outputs[i].Data...)
+		}
+	}
+	return b, head
 }
 
 // comma appends one before all elements but the first.

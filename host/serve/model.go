@@ -380,7 +380,7 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			if o.Result == nil {
 				return nil, refuse(Internal, "%s: sample %d ended without a result", r.Model, i)
 			}
-			if bad := append([]float32{o.Result.Confidence}, m.logits(o.Result)...); slices.ContainsFunc(bad, func(v float32) bool { return v-v != 0 }) {
+			if o.Result.Logits = m.logits(o.Result); !finite(o.Result.Confidence) || !finite(o.Result.Logits...) {
 				return nil, refuse(Internal, "%s: sample %d, exit %d: the device's result is no finite number", r.Model, i, o.Result.Exit)
 			}
 			results = append(results, o.Result)
@@ -407,6 +407,10 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 	}
 	a.Params["queue_us"] = queue / 1000
 	return a, nil
+}
+
+func finite(v ...float32) bool {
+	return !slices.ContainsFunc(v, func(v float32) bool { return v-v != 0 })
 }
 
 // exit is the answer of one exit that one sample has passed.
@@ -453,23 +457,22 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))
-	var (
-		exits, classes     []int32
-		confidence, logits []float32
-	)
-	for _, e := range results {
-		exits, classes, confidence = append(exits, int32(e.Exit)), append(classes, int32(e.Class)), append(confidence, e.Confidence)
+	exits, classes, confidence := make([]int32, n), make([]int32, n), make([]float32, n)
+	logits := make([]float32, 0, int(n)*m.classes)
+	for i, e := range results {
+		exits[i], classes[i], confidence[i] = int32(e.Exit), int32(e.Class), e.Confidence
 		logits = append(logits, m.logits(e)...)
 	}
 	if n == 1 {
 		a.Params["exit"], a.Params["class"], a.Params["confidence"] = int64(exits[0]), int64(classes[0]), float64(confidence[0])
 	}
 	wanted := r.Outputs
-	if wanted == nil {
+	if len(wanted) == 0 {
 		for _, name := range m.names() {
 			wanted = append(wanted, Wanted{Name: name})
 		}
 	}
+	a.Outputs = make([]Tensor, 0, len(wanted))
 	for _, w := range wanted {
 		var t Tensor
 		switch w.Name {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -246,8 +247,22 @@ func blamed(err error, what string) error {
 	return refuse(Invalid, "%s: %v", what, err)
 }
 
-// body is the request's, unpacked, and what it has taken of the server's memory. It is at most as long as a message may be, and
-// what the model takes.
+// buffers are for requests and their answers, one after the other.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 4<<10)
+	return &b
+}}
+
+// reuse gives a buffer back that nobody reads any more. One that is large is the collector's: a request that sends little holds
+// one too, which nobody counts.
+func reuse(b []byte) {
+	if b = b[:0]; cap(b) <= 16<<10 {
+		buffers.Put(&b)
+	}
+}
+
+// body is the request's, unpacked, in a buffer, and what it has taken of the server's memory. It is at most as long as a message may
+// be, and what the model takes.
 func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
 	in, err := unpacked(r)
 	if err != nil {
@@ -255,7 +270,7 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	}
 	limit := min(int64(s.opts.Limits.Message), m.longest(s.opts.Limits.Samples))
 	counted := &taking{Reader: io.LimitReader(in, limit+1), m: &s.memory}
-	b := make([]byte, 0, 512+min(max(r.ContentLength, 0), 4096)) // what a client says it sends, as far as that costs nothing
+	b := *buffers.Get().(*[]byte)
 	for n := 0; err == nil; b = b[:len(b)+n] {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
@@ -308,16 +323,17 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	body, taken, err := s.body(r, m)
-	defer s.memory.give(taken)
+	defer func() {
+		s.memory.give(taken)
+		reuse(body)
+	}()
 	if err != nil {
 		return s.unread(model, version, err)
 	}
-	length := r.Header.Get(headerLength)
-	q := m.raw(body)
-	if length != "0" || len(body) == 0 {
-		q, err = decode(body, length)
-	}
-	if err != nil {
+	var q *restRequest
+	if length := r.Header.Get(headerLength); length == "0" && len(body) > 0 {
+		q = m.raw(body)
+	} else if q, err = decode(body, length); err != nil {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
@@ -326,7 +342,8 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	head, tail := answerDoc(a, func(i int) bool {
+	var head int
+	body, head = appendAnswer(body[:0], a, func(i int) bool { // what was asked stands in it no more: the elements have been taken out
 		if i < len(q.Outputs) { // as they were asked for, in order
 			return q.Outputs[i].Binary
 		}
@@ -334,9 +351,9 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	if len(tail) > 0 {
+	if head < len(body) {
 		h.Set("Content-Type", "application/octet-stream")
-		h.Set(headerLength, strconv.Itoa(len(head)))
+		h.Set(headerLength, strconv.Itoa(head))
 	}
 	out := io.Writer(w)
 	var pack io.WriteCloser
@@ -354,7 +371,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	_, _ = out.Write(slices.Concat(append([][]byte{head}, tail...)...)) // it fails where the client has gone
+	_, _ = out.Write(body) // it fails where the client has gone
 	if pack != nil {
 		_ = pack.Close() // the same
 	}
@@ -390,6 +407,7 @@ func decode(body []byte, length string) (*restRequest, error) {
 	if q.binary, err = flag(doc.Params, "", "binary_data_output", false); err != nil {
 		return nil, err
 	}
+	q.Inputs, q.Outputs = make([]Tensor, 0, len(doc.Inputs)), make([]Wanted, 0, len(doc.Outputs))
 	for i := range doc.Inputs {
 		var t Tensor
 		if t, tail, err = doc.Inputs[i].input(tail); err != nil {
@@ -414,7 +432,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag is a parameter that is true or false, or what holds without it; of says whose it is.
+// flag is a parameter that is true or false, or what holds without it; of names the output whose it is.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {
@@ -422,6 +440,9 @@ func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	}
 	is, ok := v.(bool)
 	if !ok {
+		if of != "" {
+			of = fmt.Sprintf("output %q: ", of)
+		}
 		return false, refuse(Invalid, "%sparameter %s is %v: expected true or false", of, name, v)
 	}
 	return is, nil
@@ -470,7 +491,7 @@ func (t *restTensor) wanted(binary bool) (w Wanted, err error) {
 		return w, err
 	}
 	w.Name = t.Name
-	if w.Binary, err = flag(p, fmt.Sprintf("output %q: ", t.Name), "binary_data", binary); err != nil {
+	if w.Binary, err = flag(p, t.Name, "binary_data", binary); err != nil {
 		return w, err
 	}
 	n, _, err := whole(p, "classification", 0, 1<<30)

@@ -47,7 +47,7 @@ type Request struct {
 	Model, Version, ID string
 	Params             map[string]any // bool, int64, uint64, float64, string
 	Inputs             []Tensor
-	Outputs            []Wanted  // nil: all
+	Outputs            []Wanted  // none: all
 	Came               time.Time // when the client began to ask; zero: now
 }
 

@@ -86,7 +86,7 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 }
 
 func int32s(name string, v []int32, shape ...int64) Tensor {
-	t := Tensor{Name: name, Datatype: "INT32", Shape: shape}
+	t := Tensor{Name: name, Datatype: "INT32", Shape: shape, Data: make([]byte, 0, 4*len(v))}
 	for _, x := range v {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(x))
 	}

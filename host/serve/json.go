@@ -290,7 +290,7 @@ func (r *reader) options(to *options) error {
 	if err != nil {
 		return err
 	}
-	var first string                   // by name, of those that cannot be
+	var first string                         // by name, of those that cannot be
 	for _, p := range slices.Backward(all) { // the last of a name is judged alone
 		name := string(p.name)
 		if _, later := (*to)[name]; later {

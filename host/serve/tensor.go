@@ -41,6 +41,9 @@ func elements(shape []int64) int {
 	return int(n)
 }
 
+// infinite are the bits of a float32's exponent where it is infinite or no number.
+const infinite = 0x7f800000
+
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
 
 // inputTypes are the datatypes that inputs may have.
@@ -65,20 +68,22 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 	var values [256]float32 // so many at a time: there may be a million
 	for at := 0; at < len(out); at += len(values) {
 		part := values[:min(len(values), len(out)-at)]
+		finite := true
 		if datatype == "UINT8" {
 			for i, v := range data[at:][:len(part)] {
 				part[i] = pixels[((at+i)*256+int(v))%len(pixels)]
+				finite = finite && part[i]-part[i] == 0
 			}
 		} else {
 			raw := data[4*at:][:4*len(part)]
 			for i := range part {
-				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+				bits := binary.LittleEndian.Uint32(raw[4*i:])
+				finite = finite && bits&infinite != infinite
+				part[i] = math.Float32frombits(bits)
 			}
 		}
-		for _, v := range part {
-			if v-v != 0 {
-				return nil, false, errNaN
-			}
+		if !finite {
+			return nil, false, errNaN
 		}
 		cut = net.Elements(out[at:], part) || cut
 	}

@@ -253,12 +253,13 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// reuse gives a buffer back that nobody reads any more. One that is large is the collector's: a request that sends little holds
-// one too, which nobody counts.
-func reuse(b []byte) {
-	if b = b[:0]; cap(b) <= 16<<10 {
-		buffers.Put(&b)
+// spare is a buffer with nothing in it, to be used again; nil where it is large: that is the collector's. A request that sends
+// little has one too, which nobody counts.
+func spare(b []byte) []byte {
+	if cap(b) > 16<<10 {
+		return nil
 	}
+	return b[:0]
 }
 
 // body is the request's, unpacked, in a buffer, and what it has taken of the server's memory. It is at most as long as a message may
@@ -325,7 +326,9 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	body, taken, err := s.body(r, m)
 	defer func() {
 		s.memory.give(taken)
-		reuse(body)
+		if b := spare(body); b != nil {
+			buffers.Put(&b)
+		}
 	}()
 	if err != nil {
 		return s.unread(model, version, err)
@@ -337,13 +340,14 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
+	body = spare(body) // q has what stands in it, until the device has the elements
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {
 		return err
 	}
 	var head int
-	body, head = appendAnswer(body[:0], a, func(i int) bool { // what was asked stands in it no more: the elements have been taken out
+	body, head = appendAnswer(body, a, func(i int) bool { // nobody looks at the request any more
 		if i < len(q.Outputs) { // as they were asked for, in order
 			return q.Outputs[i].Binary
 		}

@@ -37,7 +37,7 @@ type entry struct {
 	model   *Model // nil: not loaded
 	wanted  bool   // it is meant to be loaded
 	loading bool
-	reason  string // why it is not loaded
+	reason  string // why it is not loaded, or not loaded again
 }
 
 func (e *entry) ready() bool { return e.model != nil && e.model.alive() }
@@ -285,6 +285,9 @@ func (s *Server) loadVersion(name, version string) error {
 		// clients read it: they need not know where the server keeps its files
 		why = strings.ReplaceAll(err.Error(), filepath.Dir(e.path)+string(filepath.Separator), "")
 		e.reason, e.wanted = why, old != nil
+		if old != nil {
+			e.reason = "the one loaded before serves on: " + why
+		}
 	} else if !stopped {
 		e.model, e.reason = m, ""
 	}
@@ -410,7 +413,7 @@ func (s *Server) Index() []Index {
 			i := Index{Name: name, Version: version, State: "UNAVAILABLE", Reason: e.reason}
 			switch {
 			case e.ready():
-				i.State, i.Reason = "READY", ""
+				i.State = "READY"
 			case e.loading:
 				i.State = "LOADING"
 			case e.model != nil:

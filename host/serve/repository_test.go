@@ -236,8 +236,8 @@ func TestLoadFails(t *testing.T) {
 	if status.Code(err) != codes.InvalidArgument || strings.Contains(err.Error(), s.dir) || strings.Contains(err.Error(), "serve.") || !strings.Contains(err.Error(), "teta") {
 		t.Errorf("%v: expected InvalidArgument, which names teta and no path", err)
 	}
-	if i := s.Index()[0]; i.State != "READY" || i.Reason != "" {
-		t.Errorf("%+v: expected the old model, without a reason", i)
+	if i := s.Index()[0]; i.State != "READY" || !strings.Contains(i.Reason, "serves on") || !strings.Contains(i.Reason, "teta") {
+		t.Errorf("%+v: expected the old model, and why there is no new one", i)
 	}
 	if err := s.Unload("tiny"); err != nil {
 		t.Fatal(err)

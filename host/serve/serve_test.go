@@ -266,11 +266,9 @@ func (l *late) Run(ctx context.Context, w *device.Launch) (*device.Report, error
 	return l.Blocking.Run(ctx, w)
 }
 
-// TestExitsArriveEarly: exit k is in the client's hands before the segment of exit k+1 ends, 100 times of 100: that segment
-// does not end before the client has it.
-func TestExitsArriveEarly(t *testing.T) {
-	let := make(chan struct{}, 1)
-	s := start(t, time.Millisecond, func(o *serve.Options) {
+// heldBy has a server's devices wait for let in each segment but the first.
+func heldBy(let chan struct{}) func(*serve.Options) {
+	return func(o *serve.Options) {
 		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
 			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return stub{b.Network.Exits[0].Classes}, nil }})
 			opened := &serve.Opened{Device: device.Adapt(&late{d, let})}
@@ -278,7 +276,14 @@ func TestExitsArriveEarly(t *testing.T) {
 			let <- struct{}{} // of warming up
 			return opened, d.Load(ctx, b)
 		}
-	})
+	}
+}
+
+// TestExitsArriveEarly: exit k is in the client's hands before the segment of exit k+1 ends, 100 times of 100: that segment
+// does not end before the client has it.
+func TestExitsArriveEarly(t *testing.T) {
+	let := make(chan struct{}, 1)
+	s := start(t, time.Millisecond, heldBy(let))
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	st, err := s.ModelStreamInfer(ctx)
@@ -369,6 +374,38 @@ func TestHangUp(t *testing.T) {
 				t.Errorf("%d segments, %d samples, requests %v: expected the first segment at most, and one that was cancelled", m.Batches, m.Samples, m.Requests)
 			}
 		})
+	}
+}
+
+// TestGoneWhileWaiting: a client that goes before its first exit has its stream's request let go, whatever still runs.
+func TestGoneWhileWaiting(t *testing.T) {
+	let := make(chan struct{}, 1)
+	s := start(t, time.Millisecond, func(o *serve.Options) {
+		heldBy(let)(o)
+		o.Defaults.Policy = "serial"
+	})
+	never := map[string]*oip.InferParameter{"exit_threshold": text("2")}
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.ModelInfer(context.Background(), question(1, never))
+		first <- err
+	}()
+	eventually(t, "the first request runs", func() bool { return s.Take().Models[0].Batches == 1 })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	st, err := s.ModelStreamInfer(ctx)
+	if err == nil {
+		err = st.Send(question(1, never))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second waits", func() bool { return s.Take().Models[0].Queued == 2 })
+	stop()
+	eventually(t, "it has gone", func() bool { return s.Take().Models[0].Requests["Canceled"] == 1 })
+	let <- struct{}{}
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -133,6 +133,7 @@ var headline = map[string][]struct {
 			"fig7a/kernel-p95", "fig7a/kernel-p99", "fig7a/latency-p95", "fig7a/latency-p99",
 			"fig7a/explained-p95", "fig7a/explained-p99", "fig7a/overhead-p99", "fig7a/overhead-most",
 		}, 1},
+		{"held out", []string{"fig7b/bursts/small", "fig7b/models/small", "fig7b/ampere/small", "fig7b/hopper/small"}, 1},
 	},
 	"Jellyfish": {
 		{"deadlines missed over LTE", []string{"mixed/4/jellyfish", "mixed/4/b-m", "mixed/8/b-m"}, 100},

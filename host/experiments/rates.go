@@ -105,16 +105,16 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 
 // Rows averages points over their seeds: goodput, violation rate, latencies, busy share.
 func Rows(prefix string, points []RatePoint) []frame.Row {
-	metrics := []frame.Metric[*engine.Summary]{
-		{Name: "goodput", Of: func(s *engine.Summary) float64 { return s.Goodput }},
-		{Name: "violation_rate", Of: func(s *engine.Summary) float64 { return float64(s.Violations) / float64(s.Requests) }},
-		{Name: "avg_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.Avg) }},
-		{Name: "p50_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.P50) }},
-		{Name: "p99_ns", Of: func(s *engine.Summary) float64 { return float64(s.Latency.P99) }},
-		{Name: "busy", Of: func(s *engine.Summary) float64 { return s.Busy }},
-		{Name: "mean_batch", Of: func(s *engine.Summary) float64 { return s.MeanBatch }},
-		{Name: "calls", Of: func(s *engine.Summary) float64 { return float64(s.Calls) }},
-		{Name: "preemptions", Of: func(s *engine.Summary) float64 { return float64(s.Preemptions) }},
+	metrics := []frame.Metric[RatePoint]{
+		{Name: "goodput", Of: func(p RatePoint) float64 { return p.Summary.Goodput }},
+		{Name: "violation_rate", Of: func(p RatePoint) float64 { return float64(p.Summary.Violations) / float64(p.Summary.Requests) }},
+		{Name: "avg_ns", Of: func(p RatePoint) float64 { return float64(p.Summary.Latency.Avg) }},
+		{Name: "p50_ns", Of: func(p RatePoint) float64 { return float64(p.Summary.Latency.P50) }},
+		{Name: "p99_ns", Of: func(p RatePoint) float64 { return float64(p.Summary.Latency.P99) }},
+		{Name: "busy", Of: func(p RatePoint) float64 { return p.Summary.Busy }},
+		{Name: "mean_batch", Of: func(p RatePoint) float64 { return p.Summary.MeanBatch }},
+		{Name: "calls", Of: func(p RatePoint) float64 { return float64(p.Summary.Calls) }},
+		{Name: "preemptions", Of: func(p RatePoint) float64 { return float64(p.Summary.Preemptions) }},
 	}
 	var rows []frame.Row
 	for i := 0; i < len(points); {
@@ -123,8 +123,7 @@ func Rows(prefix string, points []RatePoint) []frame.Row {
 			j++
 		}
 		row := frame.Row{Setting: fmt.Sprintf("%s/%.2f", prefix, points[i].Rate), Policy: points[i].Policy, HeldOut: true}
-		more, _ := frame.Rows(points[i:j], row, func(p RatePoint) (*engine.Summary, error) { return &p.Summary, nil }, metrics) // which has no error
-		rows = append(rows, more...)
+		rows = append(rows, frame.Rows(row, points[i:j], metrics)...)
 		i = j
 	}
 	return rows

@@ -53,23 +53,24 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 			if c.Tell != nil {
 				c.Tell(k.setting + " " + p.name)
 			}
-			got := map[string][]float64{}
+			var runs []map[string]float64
+			var metrics []frame.Metric[map[string]float64]
 			for _, seed := range c.Seeds {
 				m, err := p.run(ctx, seed)
 				if err != nil {
 					return nil, fmt.Errorf("%s under %s: %w", k.setting, p.name, err)
 				}
-				for name, v := range m {
-					got[name] = append(got[name], v)
-				}
+				runs = append(runs, m)
 			}
-			for _, name := range slices.Sorted(maps.Keys(got)) {
-				if slices.ContainsFunc(got[name], math.IsNaN) {
-					continue // nothing to measure
-				}
-				mean, ci := frame.Interval(got[name])
-				rows = append(rows, frame.Row{Bench: "compose", Setting: k.setting, Policy: p.name, Metric: name, Ours: mean, CI95: ci})
+			for _, name := range slices.Sorted(maps.Keys(runs[0])) {
+				metrics = append(metrics, frame.Metric[map[string]float64]{Name: name, Of: func(m map[string]float64) float64 {
+					if x, is := m[name]; is {
+						return x
+					}
+					return math.NaN()
+				}})
 			}
+			rows = append(rows, frame.Rows(frame.Row{Bench: "compose", Setting: k.setting, Policy: p.name}, runs, metrics)...)
 		}
 	}
 	return rows, nil

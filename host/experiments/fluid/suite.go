@@ -162,13 +162,15 @@ func (s *Suite) rows(ctx context.Context) error {
 				if s.of(set, v, s.Seeds[0]).Accuracy != nil {
 					all = append(all[:len(all):len(all)], frame.Metric[*Metrics]{Name: "accuracy", Of: func(m *Metrics) float64 { return *m.Accuracy }})
 				}
-				for _, n := range all {
-					mean, half, _ := s.Mean(set, v, n.Of)
-					s.Rows = append(s.Rows, frame.Row{
-						Bench: b.Name, Setting: set.String(), Policy: v.String(), Metric: n.Name, Ours: mean, CI95: half,
-						Published: Published(set, v.String(), n.Name), HeldOut: HeldOut(set, v.Policy),
-					})
+				var runs []*Metrics
+				for _, seed := range s.Seeds {
+					runs = append(runs, s.of(set, v, seed))
 				}
+				more := frame.Rows(frame.Row{Bench: b.Name, Setting: set.String(), Policy: v.String(), HeldOut: HeldOut(set, v.Policy)}, runs, all)
+				for i := range more {
+					more[i].Published = Published(set, v.String(), more[i].Metric)
+				}
+				s.Rows = append(s.Rows, more...)
 			}
 		}
 		if b.Tables != nil {

@@ -511,8 +511,8 @@ func TestAllBenches(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if len(st) != len(probes())+3 {
-		t.Errorf("%d statements of %d probes", len(st), len(probes()))
+	if len(st) != len(claims) {
+		t.Errorf("%d statements of %d claims", len(st), len(claims))
 	}
 }
 

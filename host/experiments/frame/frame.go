@@ -500,57 +500,29 @@ func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	return v, int(quiet.Load()) == len(labs), err
 }
 
-// Of is a number of a run's outcome.
-func Of[L, O any](run func(L) (O, error), of func(O) float64) Probe[L] {
-	return func(l L) (float64, error) {
-		o, err := run(l)
-		if err != nil {
-			return 0, err
-		}
-		return of(o), nil
-	}
-}
-
-// OfTwo is a number of the outcomes of two runs.
-func OfTwo[L, O any](a, b func(L) (O, error), of func(a, b O) (float64, error)) Probe[L] {
-	return func(l L) (float64, error) {
-		x, err := a(l)
-		if err != nil {
-			return 0, err
-		}
-		y, err := b(l)
-		if err != nil {
-			return 0, err
-		}
-		return of(x, y)
-	}
-}
-
 // Metric is a number that rows are made of.
 type Metric[O any] struct {
 	Name string
 	Of   func(O) float64
 }
 
-// Rows measures metrics of a run on every lab. Other fields are those of row.
-func Rows[L, O any](labs []L, row Row, run func(L) (O, error), metrics []Metric[O]) (rows []Row, err error) {
+// Rows are the means of metrics over runs, one a seed. Other fields are those of r. What some run has no number of is left out.
+func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
-		row.Metric = m.Name
-		r, _, err := Measure(labs, row, Of(run, m.Of))
-		if err != nil {
-			return nil, err
+		var v []float64
+		for _, o := range runs {
+			v = append(v, m.Of(o))
 		}
-		rows = append(rows, r)
+		r.Metric = m.Name
+		rows = r.measured(rows, v)
 	}
-	return rows, nil
+	return rows
 }
 
-// Measure fills in a row from every lab; false if some seed had nothing to measure.
-func Measure[L any](labs []L, r Row, of Probe[L]) (Row, bool, error) {
-	v, err := Sample(labs, of)
-	if err != nil {
-		return r, false, err
+// measured adds the row with the mean of a sample, if it has one.
+func (r Row) measured(rows []Row, v []float64) []Row {
+	if r.Ours, r.CI95 = Interval(v); math.IsNaN(r.Ours) || isInf(r.Ours) {
+		return rows
 	}
-	r.Ours, r.CI95 = Interval(v)
-	return r, !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }), nil
+	return append(rows, r)
 }

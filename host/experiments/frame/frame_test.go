@@ -382,6 +382,64 @@ func TestStudy(t *testing.T) {
 	}
 }
 
+// The number of a claim is an expression: formulas of measures, over the members of sets, with the parts of the claim's name.
+func TestOurs(t *testing.T) {
+	m := Measures[float64]{
+		"at NAME n": func(l float64, of Args) (float64, error) { return l * of.Float(1), nil },
+		"size WORD": func(_ float64, of Args) (float64, error) { return float64(len(of[0])), nil },
+		"none":      func(float64, Args) (float64, error) { return 0, ErrQuiet },
+		"lab":       func(l float64, _ Args) (float64, error) { return l, nil },
+	}
+	sets := map[string][]string{"n": {"1", "2", "4"}, "two": {"a", "bb"}, "both": {"[two]c", "d"}}
+	for text, want := range map[string]float64{
+		"3": 3, "lab()": 5, "at(x, 2)": 10, "over(at(x[own], 1), 2)": 2.5, "minus(7, times(2, 3))": 1, "sum(at(x, [n]))": 35,
+		"mean(size([both]), 3)": 2.25, // ac, bbc, d
+		"geomean(at(x, 1), 20)": 10, "lowest(at(x, [n]))": 5, "highest(at(x, [n]), 1)": 20,
+		"ratio(highest(at(x, [n])), lowest(lab(), 9))": 4, "sum(times([n], [n]))": 21, "above(lab(), 4)": 1, "above(4, lab())": 0, "sum(size([two]-[n]))": 21,
+	} {
+		of, err := m.Sampler(text, sets)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if v, err := Sample([]float64{5, 5}, of); err != nil || math.Abs(v[1]-want) > 1e-12 {
+			t.Errorf("%s: %v, %v, expected %v", text, v, err, want)
+		}
+	}
+	if of, err := m.Sampler("minus(none(), none())", nil); err != nil {
+		t.Error(err)
+	} else if v, err := Sample([]float64{5}, of); err != nil || !math.IsNaN(v[0]) {
+		t.Errorf("what did not happen has the value %v, %v", v, err)
+	}
+	for text, want := range map[string]string{
+		"at(x)": `no measure at of ["x"]; there are at NAME n, lab, none, size WORD`, "at(x, y)": `"y", a number is expected`,
+		"over(1)": "another number of arguments than 1", "mean()": "another number", "lab(": "parenthesis is missing", "lab()x": "behind the last",
+		"over(lowest(1, 2), 1)": "no argument of over", "x": "no measure x", "mean(at(x, [m]))": `"[m]", a number`,
+	} {
+		if _, err := m.Sampler(text, sets); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", text, err, want)
+		}
+	}
+	s := Study[float64]{Measures: m, Book: []byte(`
+sets: {n: [1, 2]}
+claims:
+  - {id: "a/{}", each: [x/3, y/4], source: s, text: t, least: 1, ours: "at({1}, {2})"}
+  - {id: "b/{}", each: [x, y], source: s, text: t, least: 1, ours: ["lowest(at(x, [n]))", 8]}`)}
+	all, err := s.Samplers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]float64{"a/x/3": 6, "a/y/4": 8, "b/x": 2, "b/y": 8} {
+		if v, err := Sample([]float64{2}, all[id]); err != nil || v[0] != want {
+			t.Errorf("%s: %v, %v, expected %v", id, v, err, want)
+		}
+	}
+	s.Book = []byte(`claims: [{id: a, source: s, text: t, least: 1, ours: "nothing()"}]`)
+	if _, err := s.Samplers(); !errors.Is(err, ErrBook) || !strings.Contains(err.Error(), "a: there is no measure nothing") {
+		t.Error(err)
+	}
+}
+
 // What a book lacks is named with its claim.
 func TestBook(t *testing.T) {
 	for bad, want := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type Claim struct {
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
 	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
+	Ours   string   `yaml:"-"`     // what our number is (Measures); "": what a probe of the study gives
 
 	least, most float64
 	cause       Cause
@@ -82,8 +84,9 @@ func TriedOf(text []byte) (out []Tried, err error) {
 	return out, nil
 }
 
-// line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id and text; in
-// "on", its part before the first slash does. Lists have one value for all, or one for each.
+// line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id, text and ours,
+// and its parts between slashes {1}, {2} and so on; in "on", its part before the first slash does. Lists have one value for
+// all, or one for each.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
@@ -91,6 +94,7 @@ type line struct {
 	Rule      list[string]  `yaml:"rule"`
 	Fitted    list[bool]    `yaml:"fitted"`
 	Cause     list[string]  `yaml:"cause"`
+	Ours      list[string]  `yaml:"ours"`
 }
 
 // list is a value, or several.
@@ -119,7 +123,7 @@ func (l *line) claims() ([]Claim, error) {
 	if each == nil {
 		each = []string{""}
 	}
-	for _, n := range []int{len(l.Published), len(l.Rule), len(l.Fitted), len(l.Cause)} {
+	for _, n := range []int{len(l.Published), len(l.Rule), len(l.Fitted), len(l.Cause), len(l.Ours)} {
 		if n > 1 && n != len(each) {
 			return nil, fmt.Errorf("%w: %q: a list of %d for %d claims", ErrBook, l.ID, n, len(each))
 		}
@@ -127,8 +131,12 @@ func (l *line) claims() ([]Claim, error) {
 	var out []Claim
 	for i, name := range each {
 		c := l.Claim
-		for _, s := range []*string{&c.ID, &c.Text, &c.On} {
+		c.Ours = l.Ours.at(i)
+		for _, s := range []*string{&c.ID, &c.Text, &c.On, &c.Ours} {
 			*s = strings.ReplaceAll(*s, "{}", name)
+			for i, part := range strings.Split(name, "/") {
+				*s = strings.ReplaceAll(*s, fmt.Sprintf("{%d}", i+1), part)
+			}
 		}
 		c.On, _, _ = strings.Cut(c.On, "/")
 		if len(l.Published) > 0 {
@@ -160,20 +168,27 @@ var rules = map[string]func(p float64) (least, most float64){
 
 // Book reads a publication's claims.
 func Book(text []byte) ([]Claim, error) {
+	claims, _, err := read(text)
+	return claims, err
+}
+
+// read reads the claims, and the sets of names that their expressions use.
+func read(text []byte) ([]Claim, map[string][]string, error) {
 	var file struct {
-		Causes map[string]Cause `yaml:"causes"`
-		Lines  []line           `yaml:"claims"`
+		Causes map[string]Cause    `yaml:"causes"`
+		Sets   map[string][]string `yaml:"sets"`
+		Lines  []line              `yaml:"claims"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBook, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrBook, err)
 	}
 	var claims []Claim
 	for i := range file.Lines {
 		more, err := file.Lines[i].claims()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		claims = append(claims, more...)
 	}
@@ -185,16 +200,16 @@ func Book(text []byte) ([]Claim, error) {
 			err = errors.New("an id of its own, a source and a text are expected")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: claim %d (%q): %w", ErrBook, i+1, c.ID, err)
+			return nil, nil, fmt.Errorf("%w: claim %d (%q): %w", ErrBook, i+1, c.ID, err)
 		}
 		seen[c.ID], used[c.Cause] = true, true
 	}
 	for k := range file.Causes {
 		if !used[k] {
-			return nil, fmt.Errorf("%w: no claim has the cause %q", ErrBook, k)
+			return nil, nil, fmt.Errorf("%w: no claim has the cause %q", ErrBook, k)
 		}
 	}
-	return claims, nil
+	return claims, file.Sets, nil
 }
 
 // resolve finds a claim's cause and bounds.
@@ -246,45 +261,66 @@ func (c *Config) Say(what string) {
 	}
 }
 
+// Number is a row and the expression of its value (Measures).
+type Number struct {
+	Row
+	On, Ours string
+}
+
+// Numbers are rows of several measures, which name their metrics, of the same.
+func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
+	for _, m := range metrics {
+		r.Metric = m
+		out = append(out, Number{r, on, m + "(" + of + ")"})
+	}
+	return out
+}
+
 // Study is a publication's claims and the probes that check them. L is a lab.
 type Study[L any] struct {
-	Book   []byte
-	Tried  []byte                // what changes gave (TriedOf)
-	Probes map[string]Sampler[L] // by claim
+	Book  []byte
+	Tried []byte // what changes gave (TriedOf)
+	// Measures are what the claims' numbers are made of; Probes are those of the claims that have no expression, by claim.
+	Measures Measures[L]
+	Probes   map[string]Sampler[L]
+	samplers map[string]Sampler[L]
 	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter or a switch (ErrWith); nil: unchanged.
 	Labs    func(on string, x *Change) ([]L, error)
 	Changes func(on string) ([]Change, error)
 	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
-	Apart bool
-	// Rows are further numbers of the same labs; nil: none.
-	Rows func(labs func(on string) ([]L, error)) ([]Row, error)
+	Apart   bool
+	Numbers []Number // further rows of the same labs
 	// Final may change a statement after its verdict; nil: it does not.
 	Final func(*Statement)
 }
 
-// Claims returns the selected claims. Each must have exactly one probe.
-func (s *Study[L]) Claims(only string) ([]Claim, error) {
-	all, err := Book(s.Book)
+// Samplers are those of all claims that were tried, by id. Each has an expression, or a probe.
+func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
+	all, sets, err := read(s.Book)
 	if err != nil {
 		return nil, err
 	}
-	probed := 0
+	out := maps.Clone(s.Probes)
+	if out == nil {
+		out = map[string]Sampler[L]{}
+	}
+	tried := 0
 	for i := range all {
 		c := &all[i]
-		_, one := s.Probes[c.ID]
-		if one == (c.Rule == NotTried) {
+		if c.Ours != "" {
+			if out[c.ID], err = s.Measures.Sampler(c.Ours, sets); err != nil {
+				return nil, fmt.Errorf("%w: %s: %w", ErrBook, c.ID, err)
+			}
+		}
+		if _, one := out[c.ID]; one == (c.Rule == NotTried) {
 			return nil, fmt.Errorf("%w: %s has a probe and was not tried, or neither", ErrBook, c.ID)
 		}
-		if one {
-			probed++
+		if c.Rule != NotTried {
+			tried++
 		}
 	}
-	if n := len(s.Probes); n != probed {
-		return nil, fmt.Errorf("%w: %d probes for %d claims", ErrBook, n, probed)
-	}
-	out := slices.DeleteFunc(all, func(c Claim) bool { return !strings.HasPrefix(c.ID, only) })
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w begins with %q", ErrOnly, only)
+	if len(out) != tried {
+		return nil, fmt.Errorf("%w: %d probes for %d claims", ErrBook, len(out), tried)
 	}
 	return out, nil
 }
@@ -300,9 +336,14 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, fmt.Errorf("%w: %d seeds and %d ns are to be run, at least one of each is expected", ErrBook, len(c.Seeds), c.Ns)
 	}
-	claims, err := s.Claims(c.Only)
-	if err != nil {
+	var err error
+	if s.samplers, err = s.Samplers(); err != nil {
 		return nil, err
+	}
+	all, _ := Book(s.Book)
+	claims := slices.DeleteFunc(all, func(k Claim) bool { return !strings.HasPrefix(k.ID, c.Only) })
+	if len(claims) == 0 {
+		return nil, fmt.Errorf("%w begins with %q", ErrOnly, c.Only)
 	}
 	tried, err := TriedOf(s.Tried)
 	if err != nil {
@@ -338,10 +379,27 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		}
 		r.Statements = append(r.Statements, *st)
 	}
-	if c.Only == "" && s.Rows != nil {
-		if r.Rows, err = s.Rows(labs); err != nil {
+	for i := range s.Numbers {
+		n := &s.Numbers[i]
+		if c.Only != "" {
+			break
+		}
+		if x := n.Setting + " " + n.Policy; i == 0 || x != s.Numbers[i-1].Setting+" "+s.Numbers[i-1].Policy {
+			c.Say(x)
+		}
+		l, err := labs(n.On)
+		if err != nil {
 			return nil, err
 		}
+		of, err := s.Measures.Sampler(n.Ours, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s of %s %s: %w", ErrBook, n.Metric, n.Setting, n.Policy, err)
+		}
+		v, err := Sample(l, of)
+		if err != nil {
+			return nil, err
+		}
+		r.Rows = n.measured(r.Rows, v)
 	}
 	for on := range made {
 		if !c.Vary {
@@ -360,7 +418,7 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	if k.Exact { // two show whether it is
 		labs = labs[:min(2, len(labs))]
 	}
-	if of := s.Probes[k.ID]; of != nil {
+	if of := s.samplers[k.ID]; of != nil {
 		workers := 1
 		if s.Apart {
 			workers = c.Workers
@@ -393,7 +451,7 @@ func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) e
 		}
 		for i := range claims {
 			k := &claims[i]
-			if k.On != on || k.Long || s.Probes[k.ID] == nil {
+			if k.On != on || k.Long || s.samplers[k.ID] == nil {
 				continue
 			}
 			then, err := s.state(c, k, labs)

@@ -1,11 +1,30 @@
 package jellyfish
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
+
+// samplers are those of the claims, except for random instances.
+func samplers(t *testing.T) map[string]frame.Sampler[*lab] {
+	t.Helper()
+	s := frame.Study[*lab]{Book: book, Measures: (&Config{}).measures(), Probes: map[string]frame.Sampler[*lab]{}}
+	claims, err := frame.Book(book)
+	for i := range claims {
+		if strings.HasPrefix(claims[i].ID, "fig14a/") {
+			s.Probes[claims[i].ID] = frame.Given[*lab](nil)
+		}
+	}
+	out, err2 := s.Samplers()
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
 
 // Where nobody misses anything nothing says who misses more: no verdict, with any number of seeds.
 func TestNoEvidence(t *testing.T) {
@@ -21,8 +40,9 @@ func TestNoEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of := samplers(t)
 	judge := func(id string) *frame.Statement {
-		v, err := frame.Sample(labs, probes()[id])
+		v, err := frame.Sample(labs, of[id])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +56,7 @@ func TestNoEvidence(t *testing.T) {
 	}
 	// One setting with misses is what the share is of.
 	for _, l := range labs {
-		l.runs[key{at("lte", 8, 25, 75), "b-h"}].Miss = 0.5
+		l.runs[key{Point{Trace: "lte", Workers: 2, Clients: 8, Rate: 25, SLO: 75 * ms}, "b-h"}].Miss = 0.5
 	}
 	if s := judge("fig11/lte/b-h"); s.Verdict != frame.Holds || s.Ours == nil || *s.Ours != 1 {
 		t.Errorf("%s %s, %v", s.ID, s.Verdict, s.Ours)
@@ -54,7 +74,7 @@ func TestWorstSetting(t *testing.T) {
 		l.runs[key{eighteen("wifi")[i], "jellyfish"}].Miss = 0.012
 		labs = append(labs, l)
 	}
-	v, err := frame.Sample(labs, probes()["fig11/wifi"])
+	v, err := frame.Sample(labs, samplers(t)["fig11/wifi"])
 	if err != nil || !slices.Equal(v, []float64{0.012, 0, 0, 0, 0, 0}) {
 		t.Errorf("%v, %v", v, err)
 	}

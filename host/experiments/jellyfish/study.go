@@ -133,20 +133,17 @@ type lab struct {
 	config *Config
 	seed   uint64
 	runs   map[key]*Outcome
-	err    error // of a run that was made when it was asked for
 }
 
 // of is a run; where a part of the claims is checked, it is made now.
-func (l *lab) of(p Point, system string) *Outcome {
+func (l *lab) of(p Point, system string) (_ *Outcome, err error) {
 	k := key{p, system}
 	if l.runs[k] == nil {
-		o, err := l.config.run(l.ctx, k, l.seed)
-		if err != nil {
-			o, l.err = &Outcome{}, err
+		if l.runs[k], err = l.config.run(l.ctx, k, l.seed); err != nil {
+			return nil, err
 		}
-		l.runs[k] = o
 	}
-	return l.runs[k]
+	return l.runs[k], nil
 }
 
 // plain are the systems of section VI-C.
@@ -196,7 +193,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b := &Bench{}
 	study := frame.Study[*lab]{
-		Book: book, Tried: tried, Probes: probes(), Rows: c.rows,
+		Book: book, Tried: tried, Measures: c.measures(), Probes: map[string]frame.Sampler[*lab]{}, Numbers: c.numbers(),
 		Labs: func(_ string, x *frame.Change) (labs []*lab, err error) {
 			v := new(Config)
 			*v = c
@@ -287,36 +284,6 @@ func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
 		l.runs[k] = got[i]
 	}
 	return l, nil
-}
-
-// rows are the metrics of every run.
-func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
-	labs, err := of("")
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range c.runs() {
-		m := []frame.Metric[*Outcome]{
-			{Name: "miss_rate", Of: func(o *Outcome) float64 { return o.Miss }},
-			{Name: "accuracy", Of: func(o *Outcome) float64 { return o.Accuracy }},
-			{Name: "aligned", Of: func(o *Outcome) float64 { return o.Aligned }},
-			{Name: "busy", Of: func(o *Outcome) float64 { return o.Busy }},
-			{Name: "p50_ns", Of: func(o *Outcome) float64 { return float64(o.P50) }},
-			{Name: "p99_ns", Of: func(o *Outcome) float64 { return float64(o.P99) }},
-			{Name: "changes", Of: func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
-			{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
-		}
-		if strings.HasPrefix(k.system, "b-") { // these never change networks
-			m = m[:6]
-		}
-		more, err := frame.Rows(labs, frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system},
-			func(l *lab) (*Outcome, error) { return l.of(k.point, k.system), nil }, m)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, more...)
-	}
-	return rows, nil
 }
 
 // Ratio compares selections with the best ones, over random instances of one size.

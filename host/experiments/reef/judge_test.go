@@ -18,6 +18,11 @@ func TestShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := frame.Study[*lab]{Book: book, Measures: measures()}
+	samplers, err := s.Samplers()
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := fmt.Sprint(len(claims))
 	read := func(name string) map[string]string {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", name))
@@ -64,7 +69,7 @@ func TestShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := frame.Sample([]*lab{newLab(t.Context(), f, 1e6, 1)}, probes()[k.ID])
+		x, err := frame.Sample([]*lab{newLab(t.Context(), f, 1e6, 1)}, samplers[k.ID])
 		if err != nil {
 			t.Fatal(err)
 		}

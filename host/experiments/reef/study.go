@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -28,15 +27,6 @@ type Config struct {
 
 // GPUs are those that the evaluation runs on.
 func GPUs() []string { return []string{"mi50", "gv100"} }
-
-// probe computes a number from one lab.
-type probe = frame.Probe[*lab]
-
-// samplers are the probes of claims.
-type samplers = map[string]frame.Sampler[*lab]
-
-func over(a, b probe) probe   { return frame.Over(a, b) }
-func mean(all ...probe) probe { return frame.Mean(all...) }
 
 // lab makes each run once.
 type lab struct {
@@ -82,9 +72,9 @@ func (l *lab) bed(style string) *Bed {
 	return b
 }
 
-// run is a workload under a system.
-func (l *lab) run(style, system, workload string) (*Outcome, error) {
-	key := style + " " + system + " " + workload
+// run is a style's kernels under a system and a workload.
+func (l *lab) run(of frame.Args) (*Outcome, error) {
+	style, system, workload, key := of[0], of[1], of[2], strings.Join(of, " ")
 	if o := l.runs[key]; o != nil {
 		return o, nil
 	}
@@ -126,52 +116,10 @@ func workloadOf(name string) (Workload, error) {
 	return w, nil
 }
 
-// of is a run of a lab.
-func of(style, system, workload string) func(*lab) (*Outcome, error) {
-	return func(l *lab) (*Outcome, error) { return l.run(style, system, workload) }
-}
-
-// outcome is something that a run showed.
-func outcome(style, system, workload string, what func(*Outcome) float64) probe {
-	return frame.Of(of(style, system, workload), what)
-}
-
-// only is a metric of a run relative to the run without best-effort clients.
-func only(style, system, workload string, what func(*Outcome) float64) probe {
-	return over(outcome(style, system, workload, what), outcome(style, "rt-only", workload, what))
-}
-
-func rt(style, system, workload string) probe {
-	return only(style, system, workload, func(o *Outcome) float64 { return o.RT })
-}
-
-// p99 is the 99th percentile of real-time latencies, of the same on a GPU of their own.
-func p99(style, system, workload string) probe {
-	return only(style, system, workload, func(o *Outcome) float64 { return o.RTP99 })
-}
-
-func throughput(style, system, workload string) probe {
-	return outcome(style, system, workload, func(o *Outcome) float64 { return o.Throughput })
-}
-
-// stopped is something that preemptions showed; NaN where there were none.
-func stopped(style, system, workload string, what func(*Outcome) float64) probe {
-	return outcome(style, system, workload, func(o *Outcome) float64 {
-		if o.Preemptions == 0 {
-			return math.NaN()
-		}
-		return what(o)
-	})
-}
-
-func preempt(style, system, workload string) probe {
-	return stopped(style, system, workload, func(o *Outcome) float64 { return o.Preempt })
-}
-
 // study is REEF's claims under a configuration.
 func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 	return frame.Study[*lab]{
-		Book: book, Tried: tried, Probes: probes(), Rows: c.rows, Apart: true,
+		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(), Apart: true,
 		Labs: func(on string, x *frame.Change) ([]*lab, error) {
 			f, err := c.file(on)
 			if err != nil {
@@ -228,29 +176,4 @@ func (c *Config) file(gpu string) (*params.File, error) {
 func Run(ctx context.Context, c Config) (*frame.Result, error) {
 	s := c.study(ctx)
 	return s.Run(ctx, &c.Config)
-}
-
-func (c *Config) rows(on func(gpu string) ([]*lab, error)) (rows []frame.Row, err error) {
-	for _, g := range GPUs() {
-		labs, err := on(g)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range DISB() {
-			for _, s := range Systems() {
-				c.Say(g + " " + w.Name + " " + s)
-				more, err := frame.Rows(labs, frame.Row{Bench: "reef", Setting: g + "/disb-" + w.Name, Policy: s}, of("tvm", s, w.Name), []frame.Metric[*Outcome]{
-					{Name: "rt_latency", Of: func(o *Outcome) float64 { return o.RT }},
-					{Name: "rt_p99", Of: func(o *Outcome) float64 { return o.RTP99 }},
-					{Name: "throughput", Of: func(o *Outcome) float64 { return o.Throughput }},
-					{Name: "preempt_us", Of: func(o *Outcome) float64 { return o.Preempt }},
-				})
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, more...)
-			}
-		}
-	}
-	return rows, nil
 }

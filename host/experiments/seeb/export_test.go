@@ -25,9 +25,14 @@ func (e *Edge) Statement(id string, ns int64, seed uint64) (*frame.Statement, er
 	if err != nil {
 		return nil, err
 	}
+	s := frame.Study[*lab]{Book: book, Measures: measures()}
+	of, err := s.Samplers()
+	if err != nil {
+		return nil, err
+	}
 	for i := range claims {
 		if claims[i].ID == id {
-			v, err := frame.Sample([]*lab{{ctx: context.Background(), file: e.file, edge: e, ns: ns, seed: seed}}, probes()[id])
+			v, err := frame.Sample([]*lab{{ctx: context.Background(), file: e.file, edge: e, ns: ns, seed: seed}}, of[id])
 			return claims[i].Judge(v), err
 		}
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b := &Bench{Open: DefaultOpen()}
 	s := frame.Study[*lab]{
-		Book: book, Tried: tried, Probes: probes(), Rows: c.rows,
+		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(),
 		Labs: func(_ string, x *frame.Change) ([]*lab, error) {
 			if x == nil {
 				all, err := labs(file, b.Open)
@@ -110,35 +110,21 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// rows are every system on every load, the ablation and the sweep of lambda.
-func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
-	labs, err := of("")
-	if err != nil {
-		return nil, err
+// numbers are every system on every load, the ablation and the sweep of lambda.
+func numbers() (out []frame.Number) {
+	var metrics []string
+	for _, m := range edgeMetrics() {
+		metrics = append(metrics, m.Name)
 	}
-	type run struct{ system, load string }
-	var runs []run
+	add := func(load string, systems ...string) {
+		for _, s := range systems {
+			out = append(out, frame.Numbers("", frame.Row{Bench: "seeb", Setting: GPU + "/" + load, Policy: s}, s+", "+load, metrics...)...)
+		}
+	}
 	for _, n := range EdgeLoads() {
-		for _, s := range EdgeSystems() {
-			if s == "seeb-literal" && n != "pai" {
-				continue // one image at a time
-			}
-			runs = append(runs, run{s, n})
-		}
+		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...) // one image at a time
 	}
-	for n := 1; n <= 6; n++ {
-		runs = append(runs, run{fmt.Sprint("seeb:", n), "pai"})
-	}
-	for _, l := range []string{"0:1", "1:1", "5:1", "10:1", "20:1", "50:1", "1:0"} {
-		runs = append(runs, run{"seeb:" + l, "pai"})
-	}
-	for _, r := range runs {
-		c.Say(r.load + " " + r.system)
-		more, err := frame.Rows(labs, frame.Row{Bench: "seeb", Setting: GPU + "/" + r.load, Policy: r.system}, on(r.system, r.load), edgeMetrics())
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, more...)
-	}
-	return rows, nil
+	add("pai", "seeb:1", "seeb:2", "seeb:3", "seeb:4", "seeb:5", "seeb:6",
+		"seeb:0:1", "seeb:1:1", "seeb:5:1", "seeb:10:1", "seeb:20:1", "seeb:50:1", "seeb:1:0")
+	return out
 }

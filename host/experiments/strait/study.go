@@ -100,13 +100,35 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// main is a system under a load: the twelve tasks on one L4, or on several in proportionally less time.
+// served is a load and a system: pressure/RATIO (xsched), pair and the other network in place of a system, or GPUS/LOAD.
+func (l *lab) served(of frame.Args) (*Outcome, error) {
+	kind, name, _ := strings.Cut(of[0], "/")
+	switch kind {
+	case "pressure":
+		return l.xsched(of[1], frame.Args{name}.Float(0))
+	case "pair":
+		return l.pair(of[1])
+	}
+	return l.main(frame.Args{kind}.Int(0), of[1], name)
+}
+
+// main is a system under a load: the twelve tasks on one L4, or on several in proportionally less time. Behind strait may be
+// a first cap (:low=SHARE) or the profile's error (:drift=SHARE).
 func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
 		return nil, err
 	}
-	return l.run(fmt.Sprint("main ", gpus, " ", system, " ", name), "l4", Run{System: system, Models: Twice(Table1()), Load: x, GPUs: gpus, Ns: l.ns / int64(gpus)})
+	r := Run{Models: Twice(Table1()), Load: x, GPUs: gpus, Ns: l.ns / int64(gpus)}
+	var with string
+	r.System, with, _ = strings.Cut(system, ":")
+	switch key, value, _ := strings.Cut(with, "="); key {
+	case "low":
+		r.Low = frame.Args{value}.Float(0)
+	case "drift":
+		r.Drift = frame.Args{value}.Float(0)
+	}
+	return l.run(fmt.Sprint("main ", gpus, " ", system, " ", name), "l4", r)
 }
 
 // xsched are the six models without copies under the pressure of one priority (section 5.3), at less load
@@ -167,6 +189,8 @@ func pick(names ...string) (out []Model) {
 	}
 	return out
 }
+
+func set1() []Model { return Twice(pick("resnet50", "vit-b", "convnext-b")) }
 
 func cnns() []Model { return Twice(pick("resnet50", "convnext-b", "yolov8n")) }
 
@@ -278,7 +302,7 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 // fit is the static linear model as we read the publication: trained on 80 % of the batches of one set of three models,
 // in order, with the load of the device at the launch as input.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
-	o, err := l.run("set 1", "l4", Run{System: "strait", Models: Twice(pick("resnet50", "vit-b", "convnext-b")), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
+	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -325,7 +349,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	var first *lab
 	s := frame.Study[*lab]{
-		Book: book, Tried: tried, Probes: probes(), Rows: c.rows, Apart: true,
+		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(), Apart: true,
 		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
 			for _, seed := range c.Seeds {
 				l := newLab(ctx, &c, seed)
@@ -369,75 +393,6 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b.Model = o.Model
 	return b, nil
-}
-
-// rows are every system under every load, and the predictors' errors.
-func (c *Config) rows(of func(string) ([]*lab, error)) (rows []frame.Row, err error) {
-	labs, err := of("")
-	if err != nil {
-		return nil, err
-	}
-	add := func(setting, policy, metric string, published *float64, of value) error {
-		row, ok, err := frame.Measure(labs, frame.Row{Bench: "strait", Setting: setting, Policy: policy, Metric: metric, Published: published}, of)
-		switch {
-		case errors.Is(err, predict.ErrFit):
-			return nil // nothing to measure
-		case err == nil && ok:
-			rows = append(rows, row)
-		}
-		return err
-	}
-	measures := []frame.Metric[*Outcome]{
-		{Name: "high_violation_rate", Of: func(o *Outcome) float64 { return o.Class[1].Violations() }},
-		{Name: "low_violation_rate", Of: func(o *Outcome) float64 { return o.Class[0].Violations() }},
-		{Name: "high_dropped", Of: func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
-		{Name: "low_dropped", Of: func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
-		{Name: "high_p50_ns", Of: func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
-		{Name: "high_p99_ns", Of: func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
-		{Name: "low_p50_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
-		{Name: "low_p99_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
-	}
-	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
-		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap"}
-		if name == "evolving" {
-			systems = []string{"strait", "strait-null", "one-low", "no-cap", "no-priority", "no-stream", "no-meet", "no-violate"}
-		}
-		for _, s := range systems {
-			c.Say(name + " " + s)
-			for _, m := range measures {
-				if err := add("l4/"+name, s, m.Name, nil, frame.Of(on(1, name)(s), m.Of)); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	num := func(v float64) *float64 { return &v }
-	for _, q := range []struct {
-		name      string
-		at        float64
-		kernel, l *float64
-	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, num(0.296), num(0.1895)}, {"p99", 0.99, num(0.466), num(0.279)}} {
-		for _, p := range []struct {
-			policy    string
-			published *float64
-			of        func(*lab) ([]float64, error)
-		}{
-			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return relativeErrors(f, adaptive), err }},
-			{"kernel/static-linear-equal-inputs", nil, by((*lab).even, weighted)},
-			{"kernel/equation-fitted-and-frozen", nil, by((*lab).fitted, still)},
-			{"kernel/static-linear-as-published", nil, by(published, linear)},
-			{"latency/at-launch", q.l, func(l *lab) ([]float64, error) { return l.latency(func(f *sched.Finished) int64 { return f.Expected }) }},
-			{"latency/explained", q.l, func(l *lab) ([]float64, error) {
-				return l.latency(func(f *sched.Finished) int64 { return f.Explained })
-			}},
-			{"overhead", nil, (*lab).overhead},
-		} {
-			if err := add("l4/prediction", p.policy, "error_"+q.name, p.published, frame.Of(p.of, func(v []float64) float64 { return quantile(v, q.at) / 100 })); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return rows, nil
 }
 
 // by are the errors of a fitted model on all().

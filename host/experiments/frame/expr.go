@@ -1,0 +1,192 @@
+package frame
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Measures are what the runs of a publication give, by their usage: a name and what it is of, such as "latency SYSTEM LOAD",
+// where what is written small is a number. The data file makes the number of a claim of them (Claim.Ours), by over(A, B), minus(A, B), times(A, B), above(A, B: 1 if A
+// is), sum(A, ...), mean(A, ...), geomean(A, ...), lowest(A, ...), highest(A, ...) and ratio(A, B); numbers are numbers. Where an argument of one that takes
+// any number has the name of a set in brackets, it stands once for each member: lowest(latency([system], pai)).
+type Measures[L any] map[string]func(l L, of Args) (float64, error)
+
+// Args are the arguments of a measure.
+type Args []string
+
+// Float is an argument that is a number.
+func (a Args) Float(i int) float64 {
+	x, _ := strconv.ParseFloat(a[i], 64) // a measure checks it
+	return x
+}
+
+// Int is an argument that is a whole number.
+func (a Args) Int(i int) int { return int(a.Float(i)) }
+
+// AddMetrics adds the metrics of a run, each with its usage behind its name.
+func AddMetrics[L, O any](to Measures[L], usage string, run func(l L, of Args) (O, error), metrics []Metric[O]) {
+	for _, m := range metrics {
+		to[m.Name+" "+usage] = func(l L, of Args) (float64, error) {
+			o, err := run(l, of)
+			if err != nil {
+				return 0, err
+			}
+			return m.Of(o), nil
+		}
+	}
+}
+
+// takes says how many numbers the formulas take; 0: any number.
+var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
+
+// combine is a formula of samples; nil if the extreme of several is not an argument of it.
+func combine[L any](name string, all []Sampler[L]) Sampler[L] {
+	if name == "ratio" {
+		return Ratio(all[0], all[1])
+	}
+	var p []Probe[L]
+	for _, s := range all {
+		one, is := s.(Probe[L])
+		if !is {
+			return nil
+		}
+		p = append(p, one)
+	}
+	through := func(f func(float64) float64, p Probe[L]) Probe[L] {
+		return func(l L) (float64, error) { x, err := p(l); return f(x), err }
+	}
+	switch name {
+	case "over":
+		return Over(p[0], p[1])
+	case "minus":
+		return Minus(p[0], p[1])
+	case "times":
+		return Fold(func(a, b float64) float64 { return a * b }, p...)
+	case "above":
+		return Fold(func(a, b float64) float64 {
+			if a > b {
+				return 1
+			}
+			return 0
+		}, p...)
+	case "sum":
+		return Fold(func(a, b float64) float64 { return a + b }, p...)
+	case "mean":
+		return Mean(p...)
+	case "geomean":
+		for i := range p {
+			p[i] = through(math.Log, p[i])
+		}
+		return through(math.Exp, Mean(p...))
+	case "lowest":
+		return Lowest(p...)
+	}
+	return Highest(p...)
+}
+
+// Sampler reads an expression.
+func (m Measures[L]) Sampler(text string, sets map[string][]string) (Sampler[L], error) {
+	name, args, err := call(text)
+	if err != nil {
+		return nil, err
+	}
+	n, is := takes[name]
+	if !is {
+		return m.measure(name, args)
+	}
+	if n == 0 {
+		args = spread(args, sets)
+	}
+	if len(args) == 0 || n > 0 && len(args) != n {
+		return nil, fmt.Errorf("%q: %s takes another number of arguments than %d", text, name, len(args))
+	}
+	var all []Sampler[L]
+	for _, a := range args {
+		s, err := m.Sampler(a, sets)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	s := combine(name, all)
+	if s == nil {
+		return nil, fmt.Errorf("%q: the extreme of several is no argument of %s", text, name)
+	}
+	return s, nil
+}
+
+// measure is a number, or a measure with its arguments.
+func (m Measures[L]) measure(name string, args []string) (Probe[L], error) {
+	if x, err := strconv.ParseFloat(name, 64); err == nil && args == nil {
+		return func(L) (float64, error) { return x, nil }, nil
+	}
+	var known []string
+	for usage, of := range m {
+		known = append(known, usage)
+		f := strings.Fields(usage)
+		if f[0] != name || len(f) != len(args)+1 {
+			continue
+		}
+		for i, a := range args {
+			if _, err := strconv.ParseFloat(a, 64); err != nil && f[i+1] == strings.ToLower(f[i+1]) {
+				return nil, fmt.Errorf("%s: %q, a number is expected", usage, a)
+			}
+		}
+		return func(l L) (float64, error) { return of(l, args) }, nil
+	}
+	slices.Sort(known)
+	return nil, fmt.Errorf("there is no measure %s of %q; there are %s", name, args, strings.Join(known, ", "))
+}
+
+// spread replaces arguments with the name of a set by one for each of its members.
+func spread(args []string, sets map[string][]string) (out []string) {
+	for _, a := range args {
+		at, set := len(a), ""
+		for name := range sets {
+			if i := strings.Index(a, "["+name+"]"); i >= 0 && i < at {
+				at, set = i, name
+			}
+		}
+		if set == "" {
+			out = append(out, a)
+			continue
+		}
+		for _, member := range sets[set] {
+			out = append(out, spread([]string{strings.ReplaceAll(a, "["+set+"]", member)}, sets)...)
+		}
+	}
+	return out
+}
+
+// call splits NAME(A, B) at its outermost commas; args is nil without parentheses.
+func call(text string) (name string, args []string, err error) {
+	text = strings.TrimSpace(text)
+	name, rest, is := strings.Cut(text, "(")
+	if !is {
+		return name, nil, nil
+	}
+	if rest == ")" {
+		return name, []string{}, nil
+	}
+	depth, from := 0, 0
+	for i, r := range rest {
+		switch {
+		case r == '(':
+			depth++
+		case r == ',' && depth == 0, r == ')' && depth == 0:
+			args = append(args, strings.TrimSpace(rest[from:i]))
+			if from = i + 1; r == ')' && from < len(rest) {
+				return "", nil, fmt.Errorf("%q: something is behind the last parenthesis", text)
+			}
+		case r == ')':
+			depth--
+		}
+	}
+	if from != len(rest) || !strings.HasSuffix(rest, ")") {
+		return "", nil, fmt.Errorf("%q: a parenthesis is missing", text)
+	}
+	return name, args, nil
+}

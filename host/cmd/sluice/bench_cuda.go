@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -319,20 +318,14 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 // revision identifies the program that writes runs: its sources, or, where it was built without them being known, its
 // own file.
 func revision(known string) string {
-	path, err := os.Executable()
-	if known != cli.Unknown || err != nil {
+	if known != cli.Unknown {
 		return known
 	}
-	f, err := os.Open(path)
+	sum, err := program()
 	if err != nil {
 		return known
 	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return known
-	}
-	return fmt.Sprintf("%s, program sha256 %.16x", known, sum.Sum(nil))
+	return fmt.Sprintf("%s, program sha256 %.16x", known, sum)
 }
 
 // ptx reads kernels of one's own; nil without.

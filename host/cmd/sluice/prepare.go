@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -192,18 +193,31 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 		}
 	}
 	fmt.Fprintf(h, "abi %016x\n", uint64(abi.Hash))
-	if path, err := os.Executable(); err == nil {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", fmt.Errorf("hash this program: %w", err)
-		}
-		defer f.Close()
-		if _, err := io.Copy(h, f); err != nil {
-			return "", fmt.Errorf("hash this program: %w", err)
-		}
+	sum, err := program()
+	if err != nil {
+		return "", err
 	}
+	h.Write(sum)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
+
+// program is the SHA-256 of this program's file, which is read once: it has some ten megabytes.
+var program = sync.OnceValues(func() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("hash this program: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("hash this program: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, fmt.Errorf("hash this program: %w", err)
+	}
+	return h.Sum(nil), nil
+})
 
 // fashion is the folder of Fashion-MNIST if --data names one, even one that does not exist; "" if --data names the
 // user's images.

@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var nets []*bundle.Bundle
-	for seed := uint64(1); len(nets) < 2; seed++ {
+	for _, seed := range []uint64{4, 5} { // two exits each, and little to multiply
 		n, err := randnet.New(seed, d, randnet.All())
 		if err != nil {
 			t.Fatal(err)

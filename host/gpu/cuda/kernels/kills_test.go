@@ -21,7 +21,7 @@ import (
 
 var (
 	seed  = flag.Uint64("kills.seed", 1, "of programs and kills")
-	count = flag.Int("kills.n", 30_000, "kills under the address and undefined sanitizers; a tenth of them on tiles as a GPU's, a hundredth under the thread sanitizer")
+	count = flag.Int("kills.n", 10_000, "kills under the address and undefined sanitizers; a tenth of them on tiles as a GPU's, a hundredth under the thread sanitizer")
 )
 
 // random is a program whose layers work in place now and then: they add to what they read, or replace it.
@@ -259,7 +259,7 @@ func TestKills(t *testing.T) {
 		bin := build(t, "clang++-14", "-O1", "-DSMALL_TILES", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 		none(t, bin, small, "epoch", *count)
 		for _, mode := range []string{"boolean", "short"} {
-			if _, _, _, differ := run(t, bin, small, mode, *count/100); differ == 0 {
+			if _, _, _, differ := run(t, bin, small, mode, *count/30); differ == 0 {
 				t.Errorf("%s: nothing differs", mode)
 			}
 		}

@@ -523,6 +523,21 @@ func TestBenchGPUOut(t *testing.T) {
 	if code := realMain(args, &out, log); code == cli.OK || !strings.Contains(log.String(), "write "+filepath.Join(gone, bench.RawFile)) || !strings.Contains(out.String(), "costs") {
 		t.Errorf("writing fails: exit code %d, %s%s", code, out.String(), log.String())
 	}
+	// Where the file of runs alone cannot be written, the journal still has them.
+	half := filepath.Join(dir, "half")
+	args[slices.Index(args, gone)] = half
+	log = &spoiler{at: "compiling tiny", do: func() {
+		if err := os.MkdirAll(filepath.Join(half, bench.RawFile, "taken"), 0o700); err != nil {
+			t.Error(err)
+		}
+	}}
+	if code := realMain(args, &out, log); code == cli.OK || !strings.Contains(log.String(), "write "+filepath.Join(half, bench.RawFile)) {
+		t.Errorf("the file of runs cannot be written: exit code %d, %s", code, log.String())
+	}
+	text, err := os.ReadFile(filepath.Join(half, bench.JournalFile))
+	if raw, e := bench.ReadJournal(bench.JournalFile, bytes.NewReader(text)); err != nil || e != nil || len(raw.Series) == 0 {
+		t.Errorf("the journal has gone with it: %v, %v", err, e)
+	}
 }
 
 // spoiler is a log writer that causes an event at a given message.

@@ -416,10 +416,14 @@ var said = map[int]string{
 	2737:  "a resource handle passed", // INVALID_HANDLE
 	5991:  "has not been previously retained",
 	8968:  "must have been returned", // cuMemFree
-	9090:  "must have been returned", // cuMemFreeHost
 	16317: "must be from the same context",
 	16512: "has not been called on either event",
 	16516: "either event was created with",
+	25363: "can be current to only one",       // green context; "thread at a time"
+	25428: "expected to call this API before", // cuCtxFromGreenCtx
+	25527: "cannot be split again without",
+	25588: "the device they came from must be the same",
+	25591: "from the same split API instance",
 }
 
 // ours is where no sentence says that a call is wrong, and its code is listed alone. The fake refuses more there than a
@@ -619,7 +623,7 @@ func TestFakeRules(t *testing.T) {
 			_, err := lib.Context(g)
 			return err
 		}},
-		{"a part of a part", 915, ours, 25568, func() error {
+		{"a part of a part", 915, 25527, 25568, func() error {
 			all, err := lib.SMs(0)
 			must(err)
 			one, _, err := lib.Split(all, 8)
@@ -633,6 +637,98 @@ func TestFakeRules(t *testing.T) {
 			one, _, err := lib.Split(all, 8)
 			must(err)
 			_, err = lib.NewGreen(0, []driver.Resource{one, one})
+			return err
+		}},
+		{"sets of two splits", 915, 25591, 25606, func() error {
+			all, err := lib.SMs(0)
+			must(err)
+			one, _, err := lib.Split(all, 8)
+			must(err)
+			two, _, err := lib.Split(all, 8)
+			must(err)
+			_, err = lib.NewGreen(0, []driver.Resource{one, two})
+			return err
+		}},
+		{"SMs of two GPUs", 915, 25588, 25606, func() error {
+			var of [2]driver.Resource
+			for i := range of {
+				of[i], err = lib.SMs(driver.Device(i))
+				must(err)
+			}
+			_, err := lib.NewGreen(0, of[:])
+			return err
+		}},
+		{"a partition's context on two threads", context, 25363, 6761, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			c, err := lib.Context(g)
+			must(err)
+			has, over, gone := make(chan error), make(chan struct{}), make(chan error)
+			go func() {
+				runtime.LockOSThread() // and end with it: what it has current is nobody's then
+				has <- lib.SetCurrent(c)
+				<-over
+				gone <- lib.SetCurrent(0)
+			}()
+			must(<-has)
+			err = lib.SetCurrent(c)
+			close(over)
+			must(<-gone)
+			must(lib.SetCurrent(c))
+			must(lib.SetCurrent(a.ctx))
+			return err
+		}},
+		{"a partition that was not converted", context, 25428, 6761, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			return lib.SetCurrent(driver.Context(g))
+		}},
+		{"a stream that is gone, while others come", handle, 2737, 17905, func() error {
+			s, err := lib.NewStream(0)
+			must(err)
+			must(lib.FreeStream(s))
+			h.Open() // it has ended
+			for range 64 {
+				other, err := lib.NewStream(0)
+				must(err)
+				defer func() { must(lib.FreeStream(other)) }()
+			}
+			return lib.Launch(a.f, 1, kernels.Threads, s, &args)
+		}},
+		{"an event that is gone, while others come", handle, 2737, 16340, func() error {
+			e, err := lib.NewEvent(false)
+			must(err)
+			must(lib.FreeEvent(e))
+			for range 64 {
+				other, err := lib.NewEvent(false)
+				must(err)
+				defer func() { must(lib.FreeEvent(other)) }()
+			}
+			return lib.Record(e, a.stream)
+		}},
+		{"a kernel that is gone, while others come", handle, 2737, 17905, func() error {
+			m, err := lib.Load([]byte(kernels.PTX), 0)
+			must(err)
+			f, err := lib.Function(m, kernels.EntryWhere)
+			must(err)
+			must(lib.Unload(m))
+			for range 8 {
+				other, err := lib.Load([]byte(kernels.PTX), 0)
+				must(err)
+				defer func() { must(lib.Unload(other)) }()
+				_, err = lib.Function(other, kernels.EntryWhere)
+				must(err)
+			}
+			return lib.Launch(f, 1, kernels.Threads, a.stream, &args)
+		}},
+		{"a partition that is gone, while others come", context, 2560, 25438, func() error {
+			g, s, e := partition()
+			drop(g, s, e)
+			for range 8 {
+				g, s, e := partition()
+				defer drop(g, s, e)
+			}
+			_, err := lib.Context(g)
 			return err
 		}},
 		{"another context's memory freed", context, ours, 8984, func() error { return lib.Free(b.mem) }},
@@ -684,7 +780,7 @@ func TestFakeRules(t *testing.T) {
 			must(lib.Free(m))
 			return lib.Free(m)
 		}},
-		{"pages twice", value, 9090, 9100, func() error {
+		{"pages twice", value, 2469, 9100, func() error {
 			p, err := lib.AllocHost(64)
 			must(err)
 			must(lib.FreeHost(p))

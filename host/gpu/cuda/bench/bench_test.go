@@ -355,6 +355,8 @@ func TestRows(t *testing.T) {
 		{Part: bench.Partitions, Key: "size=2 units=0 want=4", Unit: "sm", Runs: []int64{0, 1, 2, 3}},
 		{Part: bench.Partitions, Key: "size=2 units=2 want=1", Unit: "sm", Runs: []int64{3}},
 		{Part: bench.Preemption, Key: "reset capacity=1 seen gone", Unit: "ns", Runs: slices.Repeat([]int64{12_000, 11_000, 40_000}, 5)},
+		{Part: bench.Preemption, Key: "reset capacity=1 met", Unit: "preemptions", Runs: []int64{0, 4, 3}},              // of rounds
+		{Part: bench.Preemption, Key: "reset capacity=1 too long by at most", Unit: "ns", Runs: []int64{500, 900, 700}}, // of rounds
 		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: slices.Repeat([]int64{9000, 5000, 7000}, 4)},
 		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: slices.Repeat([]int64{1 << 20}, 10)},
 		{Part: bench.Copies, Key: "16777216 down alone", Unit: "ns", Runs: slices.Repeat([]int64{1 << 20}, 9)}, // too few
@@ -381,6 +383,7 @@ func TestRows(t *testing.T) {
 	for key, want := range map[string]float64{
 		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 0, "costs launch": 7000,
 		"partitions size=2 SMs in two partitions": 1, "partitions of another size than asked for": 1, "partitions of several units on other SMs than those": 1,
+		"preemption reset capacity=1 met": 7, "preemption reset capacity=1 too long by at most": 900,
 		"copies 16777216 up alone": 16, "padding reef of alone": 1.03, "padding reef of reset": 0.515, "padding reef best effort keeps": 0.25, "slowdown together=2 error of learnt": 0.125,
 	} {
 		if v, ok := got[key]; !ok || v != want {
@@ -723,6 +726,35 @@ func TestEarlyEnd(t *testing.T) {
 	}
 }
 
+// Each preemption is counted once, however many rounds it takes to meet enough.
+func TestRounds(t *testing.T) {
+	cfg, h := small(t)
+	h.Slow(1)                                         // kernels last long enough to be met
+	cfg.N, cfg.Parts = 11, []string{bench.Preemption} // a round has ten arrivals at most
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg.Keep = func(raw *bench.Raw) {
+		if slices.ContainsFunc(raw.Series, func(s bench.Series) bool { return strings.HasPrefix(s.Key, "wait capacity=1 ") }) {
+			stop() // one way of meeting them is enough
+		}
+	}
+	raw, err := bench.Run(ctx, cfg)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	rounds, met := 0, int64(0)
+	for _, s := range raw.Series {
+		if s.Key == "reset capacity=1 met" {
+			for _, n := range s.Runs[1:] { // before the first of them there is none
+				rounds, met = rounds+1, met+n
+			}
+		}
+	}
+	if rounds < 2 || met == 0 || met > int64(cfg.N) {
+		t.Errorf("%d preemptions in %d rounds, expected up to %d in several", met, rounds, cfg.N)
+	}
+}
+
 // Quantiles of a preemption's spans are of the same preemptions, and what they say nothing of is counted.
 func TestSpans(t *testing.T) {
 	const u, no = cuda.Unknown, cuda.Impossible
@@ -1041,6 +1073,9 @@ func TestLater(t *testing.T) {
 	share, most := bench.Share(10*time.Second, cfg.Later)
 	if share != 2*time.Second || most != 4*time.Second {
 		t.Errorf("SEEB has %v of 10 s, and is stopped after %v", share, most)
+	}
+	if share, most = bench.Share(10*time.Second, []string{bench.DISB, bench.SEEB}); share != 8*time.Second || most != 9*time.Second { // not half of what is left to others
+		t.Errorf("DISB has %v of 10 s, and is stopped after %v", share, most)
 	}
 	if share, most = bench.Share(6*time.Second, cfg.Later[1:]); share != 6*time.Second || most != 6*time.Second {
 		t.Errorf("what comes last has %v of 6 s, and is stopped after %v", share, most)

@@ -1,6 +1,7 @@
 package built_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,26 @@ func TestOf(t *testing.T) {
 		if left, err := filepath.Glob(filepath.Join(dir, some)); err != nil || len(left) > 0 {
 			t.Errorf("it leaves %v (%v)", left, err)
 		}
+	}
+	// Another version of the tool, by its size or by what its name leads to, makes another.
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	seen := map[string]bool{}
+	for i, text := range []string{"#!/bin/sh\necho > $1\n", "#!/bin/sh\necho >  $1\n", ""} {
+		tool := filepath.Join(dir, "tool")
+		err := os.RemoveAll(tool)
+		if i < 2 {
+			err = errors.Join(err, os.WriteFile(tool, []byte(text), 0o700))
+		} else { // as large as the first
+			err = errors.Join(err, os.WriteFile(tool+"-2", []byte("#!/bin/sh\necho > $1\n"), 0o700), os.Symlink("tool-2", tool))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := built.Of(filepath.Join(dir, "out"), "it", ".x", nil, "tool")
+		if err != nil || seen[out] {
+			t.Errorf("by tool %d: %s, %v, of %v", i, out, err, seen)
+		}
+		seen[out] = true
 	}
 	if _, err := built.Of(dir, "it", "", nil, "no-such-tool"); err == nil || !strings.Contains(err.Error(), "no-such-tool is missing: install the package") {
 		t.Errorf("without the tool: %v", err)

@@ -97,7 +97,7 @@ struct Stream {
   std::vector<unsigned> sms;
   std::thread thread;
   u64 of = 0, made = 0; // as an event's
-  void *green = nullptr;
+  struct Green *green = nullptr;
 };
 
 struct Module {
@@ -109,7 +109,8 @@ struct Module {
 
 struct Green {
   std::vector<unsigned> sms;
-  u64 of;
+  u64 of, ctx; // ctx: what it is converted into
+  const void *at = nullptr; // whose thread's current it is
 };
 
 // Block is an allocation; busy: copies given to streams that touch it.
@@ -158,7 +159,23 @@ struct Injection {
 };
 std::vector<Injection> injections;
 
-thread_local u64 current; // generation; or a Green
+// Current is a thread's context: a generation, or a green one's ctx.
+struct Current {
+  u64 ctx = 0;
+  void set(u64 to); // under mu
+  ~Current() {
+    if (!ctx) return;
+    std::lock_guard<std::mutex> l(mu);
+    set(0);
+  }
+};
+thread_local Current current;
+
+// What is given back is kept, but for what it holds: no later handle is equal to a stale one.
+void gone(Event *) {}
+void gone(Green *g) { std::vector<unsigned>().swap(g->sms); }
+void gone(Module *m) { std::string().swap(m->text); }
+void gone(Stream *s) { s->inner.reset(); }
 
 std::mutex faults_mu;
 std::vector<std::string> faults;
@@ -170,17 +187,27 @@ int fault(const char *call, const char *broken, int code) {
   return code;
 }
 
+// green_of is the green context that was converted into ctx; null: none was. Under mu.
+Green *green_of(u64 ctx) {
+  auto g = std::find_if(greens.begin(), greens.end(), [&](Green *x) { return x->ctx == ctx; });
+  return g == greens.end() ? nullptr : *g;
+}
+void Current::set(u64 to) {
+  if (Green *g = green_of(ctx)) g->at = nullptr;
+  if (Green *g = green_of(to)) g->at = this;
+  ctx = to;
+}
 // primary_of is the context with a generation, or of a green context; null: there is none any more. Under mu.
 Primary *primary_of(u64 ctx) {
-  auto g = greens.find((Green *)ctx);
-  u64 generation = g == greens.end() ? ctx : (*g)->of;
+  Green *g = green_of(ctx);
+  u64 generation = g ? g->of : ctx;
   for (int i = 0; i < gpus; i++)
     if (primaries[i].generation == generation && primaries[i].retained > 0) return &primaries[i];
   return nullptr;
 }
 // family is the generation of the thread's context; 0: it has none. Under mu.
 u64 family() {
-  Primary *p = primary_of(current);
+  Primary *p = primary_of(current.ctx);
   return p ? p->generation : 0;
 }
 
@@ -202,7 +229,7 @@ int enter(const char *name, const std::string &args = "") {
       else
         injections.erase(injections.begin() + (long)i);
       if (!x.late) return x.code;
-      if (Primary *p = primary_of(current)) __atomic_store_n(&p->sticky, x.code, __ATOMIC_RELAXED);
+      if (Primary *p = primary_of(current.ctx)) __atomic_store_n(&p->sticky, x.code, __ATOMIC_RELAXED);
     }
   auto is = [&](const char *a, const char *b) { return !strcmp(name, a) || !strcmp(name, b); };
   bool early = is("cuInit", "hipInit") || is("cuGetErrorName", "hipGetErrorName") || is("cuDriverGetVersion", "hipDriverGetVersion");
@@ -220,7 +247,7 @@ int enter(const char *name, const std::string &args = "") {
 #define CONTEXT                                        \
   {                                                    \
     std::lock_guard<std::mutex> l_(mu);                \
-    Primary *p_ = primary_of(current);                 \
+    Primary *p_ = primary_of(current.ctx);                 \
     NEED(p_, INVALID_CONTEXT);                         \
     if (p_->sticky) return p_->sticky;                 \
   }
@@ -312,7 +339,7 @@ void all_ended() {
 void run(Stream *s) {
   work(s);
   std::lock_guard<std::mutex> l(ending_mu);
-  delete s;
+  gone(s);
   ending--;
   ending_cv.notify_all();
 }
@@ -635,11 +662,11 @@ static void reset_all(int dev) {
   auto drop = [&](auto &set) {
     for (auto i = set.begin(); i != set.end();)
       if ((*i)->of == of)
-        delete *i, i = set.erase(i);
+        gone(*i), i = set.erase(i);
       else
         ++i;
   };
-  drop_if(functions, [&](auto &f) { return f.first.first->of == of; });
+  drop_if(functions, [&](auto &f) { return f.first.first->of == of && f.second.release(); });
   for (Green *g : greens) p.retained -= g->of == of;
   drop(events), drop(modules), drop(greens);
   for (Blocks *m : {&device_memory, &host_memory}) // pinned pages are the context's too
@@ -679,7 +706,9 @@ API cuCtxSetCurrent(u64 ctx) {
   ENTER();
   std::lock_guard<std::mutex> l(mu);
   NEED(ctx == 0 || primary_of(ctx), INVALID_CONTEXT);
-  current = ctx;
+  Green *g = green_of(ctx);
+  NEED(!g || !g->at || g->at == &current, INVALID_CONTEXT); // it "can be current to only one thread at a time", cuda.h 12.9, line 25363
+  current.set(ctx);
   return OK;
 }
 #endif
@@ -709,7 +738,7 @@ API cuMemAlloc_v2(u64 *at, size_t n) {
   CONTEXT;
   NEED(at && n > 0, INVALID_VALUE);
   std::lock_guard<std::mutex> l(mu);
-  Primary *own = primary_of(current);
+  Primary *own = primary_of(current.ctx);
   NEED(n <= own->left, OUT_OF_MEMORY);
   void *p = aligned_alloc(256, (n + 255) / 256 * 256);
   NEED(p, OUT_OF_MEMORY);
@@ -726,7 +755,7 @@ API cuMemFree_v2(u64 at) {
   NEED(i != device_memory.end(), INVALID_VALUE);
   NEED(i->second.of == family(), INVALID_CONTEXT);
   NEED(i->second.busy == 0, INVALID_VALUE); // a copy is under way
-  primary_of(current)->left += i->second.n;
+  primary_of(current.ctx)->left += i->second.n;
   free((void *)at);
   device_memory.erase(i);
   return OK;
@@ -799,9 +828,8 @@ static Stream *begin(int priority, const std::vector<unsigned> &on) {
   s->priority = std::max(-5, std::min(0, priority));
   {
     std::lock_guard<std::mutex> l(mu);
-    s->of = family(), s->made = current, s->held = holding;
-    if (greens.count((Green *)current)) s->green = (void *)current;
-    s->sms = !on.empty() ? on : s->green ? ((Green *)current)->sms : all_sms();
+    s->of = family(), s->made = current.ctx, s->held = holding, s->green = green_of(current.ctx);
+    s->sms = !on.empty() ? on : s->green ? s->green->sms : all_sms();
     streams.insert(s);
   }
   {
@@ -845,7 +873,7 @@ API cuEventCreate(Event **e, unsigned flags) {
   NEED(e && flags < 8, INVALID_VALUE);
   *e = new Event;
   std::lock_guard<std::mutex> l(mu);
-  (*e)->of = family(), (*e)->made = current, (*e)->timed = !(flags & 2);
+  (*e)->of = family(), (*e)->made = current.ctx, (*e)->timed = !(flags & 2);
   events.insert(*e);
   return OK;
 }
@@ -861,7 +889,7 @@ API cuEventDestroy_v2(Event *e) { // what is recorded still is awaited
     std::unique_lock<std::mutex> l(e->mu);
     e->cv.wait(l, [&] { return e->done == e->asked; });
   }
-  delete e;
+  gone(e);
   return OK;
 }
 API cuEventRecord(Event *e, Stream *s) {
@@ -927,8 +955,8 @@ static int load(const char *call, Module **m, const char *image, int limit, u64 
 // unload forgets them. Under mu.
 static void unload(Module *m) {
   modules.erase(m);
-  drop_if(functions, [&](auto &f) { return f.first.first == m; });
-  delete m;
+  drop_if(functions, [&](auto &f) { return f.first.first == m && f.second.release(); });
+  gone(m);
 }
 // get finds a kernel: it must be in the PTX, or the object, and in the host's build.
 static int get(Function **f, Module *m, const char *name) {
@@ -967,7 +995,7 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name) {
   return get(f, m, name);
 }
 #else
-// A library is of no context (cuda.h 12.9, line 8169): what it needs is loaded into each.
+// A library is of no context: it is "loaded eagerly into all contexts" (cuda.h 12.9, line 8178), or into each that needs it.
 API cuLibraryLoadData(Module **m, const char *image, const int *options, void **values, unsigned n, const int *own, void **own_values, unsigned own_n) {
   ENTER(std::to_string(n));
   CONTEXT;
@@ -1139,7 +1167,7 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   ENTER(std::to_string(least_));
   NEED(groups && in && flags == 0, INVALID_VALUE);
   NEED(in->type == 1, INVALID_RESOURCE_TYPE);
-  NEED(!in->split, INVALID_RESOURCE_CONFIGURATION); // a part cannot be split again
+  NEED(!in->split, INVALID_RESOURCE_CONFIGURATION); // "output results cannot be split again", cuda.h 12.9, line 25527
   unsigned step = coarse && least_ > SPLIT ? 2 * SPLIT : SPLIT;
   unsigned each = std::max(step, (least_ + step - 1) / step * step), most = in->sms / each;
   if (each == SPLIT && most > 1 && in->sms % each) most--; // what is left is as large as a set, as 12 of 132 on an H100
@@ -1166,7 +1194,7 @@ API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
   ENTER(std::to_string(n));
   NEED(desc && rs && n > 0, INVALID_VALUE);
   if (n > 1 && !merges) return INVALID_RESOURCE_CONFIGURATION; // which may be asked
-  for (unsigned i = 1; i < n; i++) NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION);
+  for (unsigned i = 1; i < n; i++) NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION); // cuda.h 12.9, line 25591: "from the same split"; so they are of one GPU, line 25588
   auto v = std::make_unique<std::vector<unsigned>>();
   for (unsigned i = 0; i < n; i++) {
     NEED(rs[i].type == 1, INVALID_RESOURCE_TYPE);
@@ -1189,7 +1217,7 @@ API cuGreenCtxCreate(Green **g, u64 desc, int dev, unsigned flags) {
   ALIVE(primaries[dev].generation);
   primaries[dev].retained++;
   spend(DIVIDE_NS);
-  *g = new Green{*descs[desc - 1], primaries[dev].generation};
+  *g = new Green{*descs[desc - 1], primaries[dev].generation, last_generation += 2};
   greens.insert(*g);
   return OK;
 }
@@ -1203,7 +1231,7 @@ API cuGreenCtxDestroy(Green *g) {
     for (Stream *s : streams) NEED(s->green != g, INVALID_CONTEXT);
     while (primaries[dev].generation != g->of) dev++;
     greens.erase(g);
-    delete g;
+    gone(g);
   }
   return let_go(dev);
 }
@@ -1224,7 +1252,7 @@ API cuCtxFromGreenCtx(u64 *ctx, Green *g) {
   std::lock_guard<std::mutex> l(mu);
   NEED(greens.count(g), INVALID_CONTEXT);
   ALIVE(g->of);
-  *ctx = (u64)g;
+  *ctx = g->ctx;
   return OK;
 }
 #endif

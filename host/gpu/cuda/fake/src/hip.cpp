@@ -60,7 +60,7 @@ API hipSetDevice(int dev) {
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   std::lock_guard<std::mutex> l(mu);
   primaries[dev].retained = 1;
-  current = primaries[dev].generation;
+  current.set(primaries[dev].generation);
   return OK;
 }
 
@@ -69,13 +69,13 @@ API hipDeviceReset() {
   int dev = 0;
   {
     std::lock_guard<std::mutex> l(mu);
-    Primary *p = primary_of(current);
+    Primary *p = primary_of(current.ctx);
     NEED(p, INVALID_CONTEXT);
     dev = (int)(p - primaries);
   }
   reset_all(dev);
   std::lock_guard<std::mutex> l(mu);
-  current = primaries[dev].generation; // the thread keeps its GPU
+  current.set(primaries[dev].generation); // the thread keeps its GPU
   return OK;
 }
 

@@ -89,6 +89,16 @@ type Node struct {
 
 	// Average pool.
 	CountIncludePad bool
+
+	// Unseen is what images to come may bring beyond those of a calibration; nil: no more than its headroom.
+	Unseen *Unseen
+}
+
+// Unseen widens what a calibration saw of a node.
+type Unseen struct {
+	Front [2]float64 // values in front of its function, spread evenly over octaves; none if both are zero
+	By    float64    // a factor of its output's largest magnitude
+	Most  float64    // that magnitude at least
 }
 
 // Exit is an output of the network: the logits of a classifier, 1 x 1 x classes, or a map.

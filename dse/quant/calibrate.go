@@ -86,7 +86,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	if o.Range != (Range{}) {
 		clipped(g, ranges, seen[0], o)
 	}
-	expectAgain(g, ranges, front[0])
+	expect(g, ranges, front[0])
 	return ranges, front[0], nil
 }
 
@@ -95,28 +95,31 @@ func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {
 		if g.Nodes[i].Function != nil {
-			f[i] = &spread{use: useOf(g, i)}
+			f[i] = newSpread(g, i)
 		}
 	}
 	return f
 }
 
-// useOf is what node n's output multiplies, if products with that are all that it is for.
-func useOf(g *graph.Graph, n int) use {
-	x, y, kind := g.Nodes[n].Inputs[0], g.Nodes[n].Output, gate
+// newSpread is an empty spread, and what errors of node n's function count for: products with what it is of.
+func newSpread(g *graph.Graph, n int) *spread {
+	node := &g.Nodes[n]
+	s := &spread{f: node.Function}
+	if u := node.Unseen; u != nil && u.Front[1] > 0 {
+		s.norm = true
+		return s
+	}
+	x, y, square := node.Inputs[0], node.Output, false
 	if p := g.Producers()[x]; p >= 0 && g.Nodes[p].Op == graph.Mul && g.Nodes[p].Inputs[0] == g.Nodes[p].Inputs[1] {
-		if x, kind = g.Nodes[p].Inputs[0], norm; !root(g.Nodes[n].Function) {
-			return other
-		}
-	} else if p >= 0 && g.Nodes[p].Function != nil && g.Nodes[p].Function.Name == "Abs" {
-		x, kind = g.Nodes[p].Inputs[0], scale
+		x, square = g.Nodes[p].Inputs[0], true
 	}
 	products := productsOf(g, y)
 	if len(products) == 0 || slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y }) ||
 		slices.ContainsFunc(products, func(i int) bool { return !slices.Contains(g.Nodes[i].Inputs, x) }) {
-		return other
+		return s
 	}
-	return kind
+	s.norm, s.gate = square && root(node.Function), !square
+	return s
 }
 
 // parallel hands out n images to workers, each with a runner of its own: start makes a worker, of which what it returns

@@ -11,30 +11,20 @@ import (
 
 // spread is what calibration sees in front of a node's function.
 type spread struct {
+	f      *graph.Function
 	lo, hi float64
 	signed [2]histogram // of the magnitudes below zero, and of those above
-	use    use          // what the function's result multiplies, and its errors with it
+	gate   bool         // the function multiplies what it is of
+	norm   bool         // it multiplies what it is a norm of
 }
-
-// use says what a function's result multiplies.
-type use int
-
-const (
-	other use = iota
-	gate      // what the function is of
-	norm      // values whose squares the function is of, as their mean: 1 / Sqrt(x)
-	scale     // values whose magnitudes the function is of, as their mean: 1 / x
-)
 
 // weight is how much a point matters beside another.
 func (s *spread) weight(x float64) float64 {
-	switch s.use {
-	case gate:
+	switch {
+	case s.gate:
 		return gateLeast + x*x
-	case norm:
-		return max(x, normLeast*s.hi)
-	case scale:
-		return math.Pow(max(x, normLeast*s.hi), 2)
+	case s.norm:
+		return math.Pow(s.f.At(max(x, normLeast*s.hi)), -2)
 	}
 	return 1
 }
@@ -78,8 +68,8 @@ const (
 	priorEvery = 64 // of the integers
 	// A point of a gate weighs as the square of what it multiplies, and this much in addition.
 	gateLeast = 0.001
-	// One of a norm weighs as the variance or the square it stands for, so that errors count as shares of the function's value; one below
-	// this share of the largest variance, which no norm can tell from zero, as that.
+	// One of a norm weighs so that errors count as shares of the function's value; one below this share of the largest, which no
+	// norm can tell from zero, as that.
 	normLeast = 1e-6
 	// plainer is the share of what calibration saw as which each of the values below its least counts.
 	plainer = 0.0005
@@ -133,7 +123,7 @@ type fitter struct {
 
 // newFitter prepares to fit what calibration saw; first and last are the integers that may occur, with headroom.
 func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
-	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.use >= norm}
+	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.norm}
 	lo := s.lo * headroom
 	if t.norm {
 		lo = s.least() / (4 * headroom)

@@ -53,7 +53,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 		out.Name += restOf
 		rest.Output = graph.TensorID(len(long.Tensors))
 		long.Tensors = append(long.Tensors, out)
-		rest.Function = nil
+		rest.Function, rest.Unseen = nil, nil
 		rest.ClampLo, rest.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
 		rest.Bias = make([]float32, len(node.Bias))
 		rest.Weights, node.Weights = make([]float32, len(node.Weights)), slices.Clone(node.Weights)

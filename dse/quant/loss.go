@@ -34,6 +34,8 @@ type Kept struct {
 	// largest value.
 	Function string  `json:"function,omitempty"`
 	Curve    float64 `json:"curve_error,omitempty"`
+	// Norm is for which pixels the function of a norm holds.
+	Norm *Norm `json:"norm,omitempty"`
 
 	gate bool // of the function
 }
@@ -184,7 +186,7 @@ func (l *loss) report(images int) *Loss {
 			k.WeightBits = &bits
 		}
 		if node.Function != nil {
-			k.gate = node.Function.Gate() != nil
+			k.gate, k.Norm = node.Function.Gate() != nil, l.n.Layers[i].Norm
 			k.Function, k.Curve = node.Function.String(), l.n.Layers[i].CurveError/orOne(slices.Max(l.most[t]))
 		}
 		for c, most := range l.most[t] {

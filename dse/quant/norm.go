@@ -1,69 +1,104 @@
 package quant
 
 import (
+	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 const (
-	// firstOf and againOf are the suffixes of the names of layers that normalise a map a first and a second time.
-	firstOf = " (first)"
-	againOf = " (again)"
-	// coarseSteps is how many steps of the squares' scale the least variance has to have for one norm to do.
+	// One norm does for variances up to a factor of near apart, for which 32 segments are enough, whose least has coarseSteps steps
+	// of the squares' scale.
+	near        = 8
 	coarseSteps = 128
-	// firstOff is by what factor the first norm may be off, and anywhere is beyond all values.
+	// firstOff is by what factor the first of two norms may be off.
 	firstOff = 2
+	// plain is by what factor deviations of images to come may be below the least that calibration saw, where 32 segments
+	// are enough for that: they hold a first norm for magnitudes that lie up to a factor of span apart.
+	plain = 16
+	span  = 300
+	// negligible is the share of the least variance that an epsilon needs to be kept: it is 256 times as large in the plainest
+	// places.
+	negligible = 1e-5
+	moreLayers = 6 // of a norm that is taken twice
+	// anywhere is beyond all values.
 	anywhere = 1e6
 )
 
 // normaliseTwice changes norms of layers whose variances lie so far apart that the smallest ones are a few steps of
-// the squares' scale: a photograph's plain and textured places. A first norm then divides by the mean of the magnitudes,
-// which lie less far apart than squares, and a second one by the root of the variance, which is near one by then. What
-// the first one is off is a factor for all channels of a pixel, and the second one takes that away. If one norm does
-// everywhere, the result is g itself. (A ConvNeXt of five blocks with weights of a seed: 2.0 % off with one norm each.)
+// the squares' scale: a photograph's plain and textured places. A first norm multiplies by r = 1 / sqrt(m^2 + epsilon), where m is
+// the mean of the magnitudes, which lie less far apart than squares. A second one divides by the root of
+// mean((x r)^2) + epsilon r^2, which is near one: what r is off is a factor for all channels of a pixel, and is taken away. If one
+// norm does everywhere, the result is g itself. (A ConvNeXt of five blocks with weights of a seed: 2.0 % off with one norm each.)
 func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Options) (*graph.Graph, error) {
 	o = o.defaults()
 	twice := *g
 	twice.Tensors, twice.Exits, twice.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), slices.Clone(g.Nodes)
-	producers, open := g.Producers(), [2]float32{float32(math.Inf(-1)), float32(math.Inf(1))}
+	producers := g.Producers()
+	step := func(i int) float64 {
+		return math.Ldexp(1, -fraction(orOne(slices.Max(channels[g.Nodes[i].Inputs[0]])*o.Headroom), maxFrac))
+	}
+	var coarse, wide []int // nodes, by why one norm does not do
 	for i := range g.Nodes {
-		if front[i] == nil || front[i].use != norm {
+		if front[i] == nil || !front[i].norm || front[i].least() == 0 || len(productsOf(g, g.Nodes[i].Output)) != 1 || !meanOf(&g.Nodes[i]) {
 			continue
 		}
-		root, squared := g.Nodes[i], g.Nodes[i].Inputs[0]
-		step := math.Ldexp(1, -fraction(orOne(slices.Max(channels[squared])*o.Headroom), maxFrac))
-		products := productsOf(g, root.Output)
-		if front[i].least() >= coarseSteps*step || len(products) != 1 || !meanOf(&root) {
-			continue
+		switch least := front[i].least(); {
+		case least < coarseSteps*step(i):
+			coarse = append(coarse, i)
+		case front[i].hi > near*least:
+			wide = append(wide, i)
 		}
-		tensor := func(like graph.TensorID, suffix string) graph.TensorID {
-			t := g.Tensors[like]
-			t.Name += suffix
-			twice.Tensors = append(twice.Tensors, t)
-			return graph.TensorID(len(twice.Tensors) - 1)
+	}
+	for k, i := range slices.Concat(coarse, wide) {
+		room := abi.LMax * 4 / 5 // layers: a compiler, which copies maps and splits sums, needs some too
+		if k < len(coarse) {
+			room = abi.LMax * 9 / 10
 		}
+		if len(twice.Nodes)+moreLayers > room {
+			break
+		}
+		root, least := g.Nodes[i], front[i].least()
+		squared, products := root.Inputs[0], productsOf(g, root.Output)
 		square, last := g.Nodes[producers[squared]], g.Nodes[products[0]]
-		x, c := square.Inputs[0], g.Tensors[squared].C
-		magnitude := graph.Node{
-			Name: square.Name + firstOf, Op: graph.Conv, Inputs: []graph.TensorID{x}, Output: tensor(squared, firstOf), Residual: graph.None,
-			Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: c, Weights: slices.Repeat([]float32{1}, c), Bias: make([]float32, c),
-			Function: &graph.Function{Name: "Abs"}, ClampLo: open[0], ClampHi: open[1],
+		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, epsilonOf(root.Function)
+		by := rootBy(root.Function)
+		// then adds a node that computes a map like another's.
+		then := func(n graph.Node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
+			t := g.Tensors[like.Output]
+			t.Name += suffix
+			n.Name, n.Inputs, n.Output, n.Unseen = like.Name+suffix, in, graph.TensorID(len(twice.Tensors)), &u
+			n.ClampLo, n.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
+			twice.Tensors, twice.Nodes = append(twice.Tensors, t), append(twice.Nodes, n)
+			return n.Output
 		}
-		mean, first := root, last
-		mean.Name, mean.Inputs, mean.Output = root.Name+firstOf, []graph.TensorID{magnitude.Output}, tensor(root.Output, firstOf)
-		mean.Bias = make([]float32, c)
-		mean.Function = above(&graph.Function{Name: "Reciprocal"}, math.Sqrt(front[i].least())/8)
-		first.Name, first.Inputs, first.Output = last.Name+firstOf, []graph.TensorID{x, mean.Output}, tensor(last.Output, firstOf)
-		first.ClampLo, first.ClampHi = open[0], open[1]
-		square.Name, square.Inputs, square.Output = square.Name+againOf, []graph.TensorID{first.Output, first.Output}, tensor(squared, againOf)
+		each := graph.Node{Op: graph.Conv, Residual: graph.None, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: c, Weights: slices.Repeat([]float32{1}, c), Bias: make([]float32, c)}
+		product := graph.Node{Op: graph.Mul, Residual: graph.None}
+		abs, mean, sum := each, root, each
+		abs.Function = &graph.Function{Name: "Abs"}
+		m := then(abs, square, " (magnitudes)", graph.Unseen{}, x)
+		seen := math.Sqrt(least)
+		low := max(seen/plain, min(seen, math.Sqrt(front[i].hi)/span))
+		own := &graph.Function{Name: "Clip", Alpha: low, Beta: anywhere}
+		mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
+		most := mean.Function.At(0)
+		r := then(mean, root, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: most}, m)
+		y := then(product, last, " (first)", graph.Unseen{By: firstOff}, x, r)
+		s := then(product, square, " (again)", graph.Unseen{By: firstOff * firstOff}, y, y)
+		if epsilon > negligible*least {
+			sum.Weights, sum.Residual = slices.Repeat([]float32{float32(epsilon)}, c), s
+			s = then(sum, square, " (and epsilon)", graph.Unseen{By: firstOff * firstOff}, then(product, root, " (squared)", graph.Unseen{Most: most * most}, r, r))
+		}
 		again := &twice.Nodes[i]
-		again.Name, again.Inputs, again.Bias = root.Name+againOf, []graph.TensorID{square.Output}, mean.Bias
-		again.Function = above(&graph.Function{Name: "Pow", Alpha: -0.5}, 0.25/(firstOff*firstOff))
-		twice.Nodes[products[0]].Inputs = []graph.TensorID{first.Output, root.Output}
-		twice.Nodes = append(twice.Nodes, magnitude, mean, first, square)
+		again.Inputs, again.Unseen = []graph.TensorID{s}, &graph.Unseen{Front: [2]float64{1. / (firstOff * firstOff), firstOff * firstOff}, By: firstOff}
+		again.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.25 / (firstOff * firstOff), Beta: anywhere}}}
+		if by != 1 {
+			again.Function = (&graph.Function{Name: "Line", Alpha: by}).After(again.Function)
+		}
+		twice.Nodes[products[0]].Inputs = []graph.TensorID{y, root.Output}
 	}
 	if len(twice.Nodes) == len(g.Nodes) {
 		return g, nil
@@ -71,13 +106,82 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	return &twice, twice.Arrange()
 }
 
-// root reports whether a function is 1 / Sqrt(x + epsilon), of an epsilon of its own.
+// Norm is for which pixels a norm over channels holds, by their deviation (without a mean, their root mean square).
+type Norm struct {
+	Holds float64 `json:"holds"` // from here on what the norm multiplies by is normOff off at most
+	Seen  float64 `json:"seen"`  // the least that calibration saw
+}
+
+const (
+	// normOff is the share that Norm allows a norm to be off.
+	normOff = 0.02
+	// fewSteps is how many steps of what a norm is of leave it within that, as they are rounded to a half.
+	fewSteps = 16
+)
+
+// holds is for which pixels the function of a built layer does; nil if it is no norm's. Of one that is taken twice, the first has to
+// leave the second what that was made for.
+func (s *solver) holds(n int, l *Layer) *Norm {
+	node, front := &s.g.Nodes[n], s.o.front[n]
+	u := node.Unseen
+	if !front.norm || u != nil && u.Most == 0 {
+		return nil
+	}
+	k, epsilon, power, off, least := rootBy(node.Function), epsilonOf(node.Function), 1., normOff, front.least()
+	if u != nil {
+		k, epsilon, power, off, least = 1, math.Pow(u.Most, -2)-math.Pow(u.Front[0], 2), 2, firstOff-1, u.Front[1]
+	}
+	at := func(x int) float64 { return math.Ldexp(float64(x), -l.Mid) / l.Stretch }
+	x := int(saturate(math.Ldexp(least*l.Stretch, l.Mid)))
+	for ; x > 1; x-- {
+		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), k/math.Sqrt(math.Pow(at(x), power)+epsilon)
+		if !(got <= (1+off)*want && got >= want/(1+off)) {
+			break
+		}
+	}
+	variance := func(x float64) float64 { return math.Pow(x, power) }
+	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - epsilon // which an epsilon hides
+	return &Norm{Holds: math.Sqrt(max(variance(at(x)), rounded)), Seen: math.Sqrt(variance(least))}
+}
+
+// Norms says for which images a network's norms hold, where that is less than a tenth of the least deviation that calibration saw; else it
+// is "".
+func (n *Network) Norms() string {
+	worst, least, count := -1, 0.0, 0
+	for i := range n.Layers {
+		const tenth = 0.1
+		if s := n.Layers[i].Norm; s != nil && s.Holds > tenth*s.Seen {
+			if count++; s.Holds/s.Seen > least {
+				worst, least = i, s.Holds/s.Seen
+			}
+		}
+	}
+	if worst < 0 {
+		return ""
+	}
+	s := n.Layers[worst].Norm
+	text := fmt.Sprintf("norm %q is within %.0f %% where a pixel's channels deviate by %.3g or more; the least that calibration saw is %.3g", n.Graph.Nodes[worst].Name, 100*normOff, s.Holds, s.Seen)
+	if count > 1 {
+		text += fmt.Sprintf("; so are %d more", count-1)
+	}
+	return text + ". Images with plainer places need some in calibration"
+}
+
+// root reports whether a function is k / Sqrt(x + epsilon).
 func root(f *graph.Function) bool {
-	epsilon := math.Pow(f.At(0), -2) // 0 where it has none
-	return !slices.ContainsFunc([]float64{0.1, 1, 10, 100}, func(x float64) bool {
-		return !(math.Abs(f.At(x)*math.Sqrt(x+epsilon)-1) < 0.002)
+	k, epsilon := rootBy(f), epsilonOf(f)
+	return k > 0 && !slices.ContainsFunc([]float64{0.1, 1, 10, 100}, func(x float64) bool {
+		return !(math.Abs(f.At(x)*math.Sqrt(x+epsilon)/k-1) < 0.002)
 	})
 }
+
+// rootBy is k of k / Sqrt(x + epsilon), and epsilonOf that, which is 0 where the function has none.
+func rootBy(f *graph.Function) float64 {
+	const far = 1e8
+	return f.At(far) * math.Sqrt(far)
+}
+
+func epsilonOf(f *graph.Function) float64 { return math.Pow(f.At(0)/rootBy(f), -2) }
 
 // meanOf reports whether a node is the mean of all channels, and nothing else but a function of it.
 func meanOf(n *graph.Node) bool {
@@ -124,11 +228,6 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	return twice, nil
 }
 
-// above is a function of what is at least a number.
-func above(f *graph.Function, least float64) *graph.Function {
-	return f.After(&graph.Function{Name: "Clip", Alpha: least, Beta: anywhere})
-}
-
 // productsOf are the nodes that read a tensor, if all are products.
 func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	for i := range g.Nodes {
@@ -142,25 +241,29 @@ func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	return nodes
 }
 
-// expectAgain widens what calibration saw of second norms: in floats the first one leaves them nothing to do.
-func expectAgain(g *graph.Graph, channels [][]float64, front []*spread) {
+// expect widens what calibration saw by what nodes say of images to come.
+func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 	for i, s := range front {
-		if s == nil || s.use != norm || !strings.HasSuffix(g.Nodes[i].Name, againOf) {
+		u := g.Nodes[i].Unseen
+		if u == nil {
 			continue
 		}
-		least, most := 1./(firstOff*firstOff), float64(firstOff*firstOff)
-		s.hi = max(s.hi, most)
+		of := channels[g.Nodes[i].Output]
+		for c := range of {
+			of[c] = max(of[c]*max(u.By, 1), u.Most)
+		}
+		if s == nil || u.Front[1] == 0 {
+			continue
+		}
+		s.hi = max(s.hi, u.Front[1])
 		count := int64(0)
 		for _, n := range s.signed[1] {
 			count += n
 		}
 		const each = 16 // points to an octave, as many together as were seen
-		for v := least; v <= most; v *= math.Exp2(1. / each) {
-			s.signed[1][math.Float32bits(float32(v))>>coarse] += 1 + count/(4*each)
-		}
-		of := channels[g.Nodes[i].Output]
-		for c := range of {
-			of[c] = max(of[c], 1/math.Sqrt(least))
+		octaves := max(1, math.Log2(u.Front[1]/u.Front[0]))
+		for v := u.Front[0]; v <= u.Front[1]; v *= math.Exp2(1. / each) {
+			s.signed[1][math.Float32bits(float32(v))>>coarse] += 1 + int64(float64(count)/(each*octaves))
 		}
 	}
 }

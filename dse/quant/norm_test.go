@@ -17,18 +17,24 @@ func TestNorm(t *testing.T) {
 		return &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Abs"}}}}}
 	}
 	for _, c := range []struct {
-		name  string
-		f     *graph.Function // of the mean of squares
-		bias  float32
-		faint float32 // of half the pixels
-		twice bool
-		most  float64 // share of the largest value
+		name          string
+		f             *graph.Function // of the mean of squares
+		bias          float32
+		faint         float32 // of half the pixels
+		width         float32 // of the others
+		twice         bool
+		most, plainer float64 // share of the largest value, and where pixels are ten times plainer than all of calibration's
+		says          bool    // for which pixels it holds, as that is not down to a tenth
 	}{
-		{"plain and textured", root(1e-6), 0, 0.02, true, 0.01}, // 0.8 with one norm
-		{"alike", root(1e-6), 0, 1, false, 0.004},
-		{"an epsilon that matters", root(1), 0, 0.02, false, 0.01}, // 0.6 without it
-		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, false, 0.01},
-		{"a mean and something else", root(1e-6), 0.05, 0.02, false, 0.03},
+		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true}, // 0.8 with one norm
+		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false},
+		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false}, // 0.009 with one norm, and 0.7 where they are plainer
+		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true},
+		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false},   // 0.6 without it
+		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false}, // 0.28 without it
+		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false},
+		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false},
+		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newNet(7, 12, 12, 3)
@@ -40,25 +46,27 @@ func TestNorm(t *testing.T) {
 			})
 			out := b.join(graph.Mul, x, mean)
 			b.g.Exits = append(b.g.Exits, graph.Exit{Name: "map", Tensor: out})
-			g, images := b.done(t), b.images(8)
-			for _, image := range images {
-				for i := range image {
-					if image[i] = 0.6 + 0.4*image[i]; i < len(image)/2 {
-						image[i] *= c.faint
+			g := b.done(t)
+			drawn := func(faint float32) [][]float32 {
+				images := b.images(8)
+				for _, image := range images {
+					for i := range image {
+						if image[i] = 1 - c.width + c.width*image[i]; i < len(image)/2 {
+							image[i] *= faint
+						}
 					}
 				}
+				return images
 			}
+			images := drawn(c.faint)
 			n, err := Quantise(g, images, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if twice := slices.ContainsFunc(n.Graph.Nodes, func(n graph.Node) bool { return strings.HasSuffix(n.Name, againOf) }); twice != c.twice {
+			if twice := slices.ContainsFunc(n.Graph.Nodes, func(n graph.Node) bool { return strings.HasSuffix(n.Name, " (again)") }); twice != c.twice {
 				t.Errorf("normalised twice: %v, expected %v", twice, c.twice)
 			}
-			off, largest := 0.0, 0.0
-			beside(t, g, n, images, func(float, integer float64) {
-				largest, off = max(largest, math.Abs(float)), max(off, math.Abs(integer-float))
-			})
+			off, largest := furthest(t, g, n, images)
 			t.Logf("%.4f of the largest value off", off/largest)
 			if loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{}); err != nil || math.Abs(loss.Exits["map"]*largest-off) > off/2 {
 				t.Errorf("measured %v of each image's largest value off, %v of the largest of all: %v", loss.Exits["map"], off/largest, err)
@@ -66,8 +74,22 @@ func TestNorm(t *testing.T) {
 			if !(off < c.most*largest) {
 				t.Errorf("%v of the largest value off, expected %v at most", off/largest, c.most)
 			}
+			if off, largest := furthest(t, g, n, drawn(c.faint/10)); !(off < c.plainer*largest) {
+				t.Errorf("plainer pixels: %v of the largest value off, expected %v at most", off/largest, c.plainer)
+			}
+			if says := n.Norms(); (says != "") != c.says {
+				t.Errorf("it says %q, expected something: %t", says, c.says)
+			}
 		})
 	}
+}
+
+// furthest is how far a network in integers is off its floats at most, and the largest of these.
+func furthest(t *testing.T, g *graph.Graph, n *Network, images [][]float32) (off, largest float64) {
+	beside(t, g, n, images, func(float, integer float64) {
+		largest, off = max(largest, math.Abs(float)), max(off, math.Abs(integer-float))
+	})
+	return off, largest
 }
 
 // What is a norm: 1 / Sqrt of a mean and nothing else.

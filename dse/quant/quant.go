@@ -39,6 +39,7 @@ type Layer struct {
 	Mid        int
 	Stretch    float64
 	CurveError float64
+	Norm       *Norm // of a norm's function; nil of others
 
 	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
 	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not

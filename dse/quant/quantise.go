@@ -694,6 +694,7 @@ func (s *solver) build(n int, l *Layer) error {
 		if l.Curve, l.CurveError, err = fit(node.Function, s.o.front[n], s.o.Headroom, s.by[n], l.Mid, out); err != nil {
 			return fmt.Errorf("layer %d (%q): %w", n, node.Name, err)
 		}
+		l.Norm = s.holds(n, l)
 	}
 	return nil
 }

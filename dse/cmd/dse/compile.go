@@ -194,6 +194,9 @@ func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, fr
 	if said := loss.Warning(); said != "" {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
 	}
+	if said := q.Norms(); said != "" {
+		doc.Notes = append(doc.Notes, said)
+	}
 	return doc, nil
 }
 

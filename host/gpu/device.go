@@ -367,7 +367,7 @@ func (d *Device) settle(now sim.Time) {
 func (d *Device) launch(now sim.Time) {
 	m := &d.cfg.Mode
 	rt := d.realTime()
-	if m.Hold && rt == 0 {
+	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) { // where what was evicted resumes is known once it has left
 		for _, f := range d.flows {
 			if f.aside {
 				f.aside = false

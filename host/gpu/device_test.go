@@ -223,7 +223,7 @@ func kills(t testing.TB, m gpu.Mode, seed uint64, most int) (launches, wrong int
 
 // Whatever is killed and restored, the memory is that of an undisturbed run, to the last byte.
 func TestRestored(t *testing.T) {
-	for _, name := range []string{"reset", "reef", "reef-dkp", "reset-plain"} {
+	for _, name := range []string{"reset", "reset-ahead", "reef", "reef-dkp", "reset-plain"} {
 		launches, wrong := kills(t, mode(t, name), *seedFlag, *killsFlag)
 		t.Logf("%s, seed %d: %d kernels stopped in %d launches", name, *seedFlag, *killsFlag, launches)
 		if wrong != 0 || launches == 0 {

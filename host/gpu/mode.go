@@ -19,10 +19,13 @@ type Mode struct {
 	// Together: real-time launches start at once and run concurrently; else one after another, when no best-effort
 	// kernel is on the device.
 	Together bool
-	Kill     bool // running blocks are stopped too
-	Reclaim  bool // host queues are emptied one kernel at a time
-	Fence    bool // copies and memsets are launched to an empty device queue, so that they run once (REEF, section 4.6)
-	Queue    int  // capacity of a device queue in kernels; 0: the GPU's own
+	// Ahead: a real-time launch does not wait until best-effort kernels are known to have left; its stream's priority
+	// puts it before what is queued. One after another still.
+	Ahead   bool
+	Kill    bool // running blocks are stopped too
+	Reclaim bool // host queues are emptied one kernel at a time
+	Fence   bool // copies and memsets are launched to an empty device queue, so that they run once (REEF, section 4.6)
+	Queue   int  // capacity of a device queue in kernels; 0: the GPU's own
 	// Pad: best-effort kernels run in the launch of a real-time kernel, on the SMs that it leaves free.
 	Pad      bool
 	Versions int // versions of a kernel to choose from; 0: 1
@@ -57,7 +60,7 @@ const (
 // Turn is the mode's rule, for real and simulated devices.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
-	case s.RealTime && m.Hold && !m.Together && (s.Preempting || !s.First):
+	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):
 		// others are still on the device, or another priority launch is: one at a time
 		return Waits
 	case s.RealTime && m.Pad:
@@ -106,6 +109,7 @@ func modes() []Mode {
 		{Name: "xsched", Priority: true, Hold: true, Queue: 8, Together: true},
 		{Name: "orion", Priority: true, Beside: true, Queue: 1},
 		{Name: "reset", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4},
+		{Name: "reset-ahead", Priority: true, Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4, Ahead: true},
 		{Name: "reset-async", Hold: true, Evict: true, Kill: true, Fence: true},
 		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Fence: true, Reclaim: true},
 		{Name: "reef", Hold: true, Evict: true, Kill: true, Fence: true, Queue: 4, Pad: true, Versions: 10},

@@ -277,3 +277,27 @@ func TestPadsParts(t *testing.T) {
 		}
 	}
 }
+
+// A launch of priority that goes ahead does not wait until it is known that others have left: the kernel that is to
+// leave holds it up for KillNs, and no ResetNs is in its way. What it left behind goes on when it has ended.
+func TestAhead(t *testing.T) {
+	took := map[string]sim.Time{}
+	for _, name := range []string{"reset", "reset-ahead"} {
+		p := params()
+		p.ResetNs = 50_000
+		b := bedWith(t, mode(t, name), p, own("be", full(10, 100)), own("rt", full(1, 10)))
+		be := b.launch(1, "be", 0, 1, 0)
+		b.until(30_000)
+		rt := b.launch(2, "rt", 1, 1, 0)
+		b.until(sim.Never - 1)
+		took[name] = b.ended(rt)
+		if ns := b.ended(be); ns < 1_000_000 || b.d.Kills != 1 || len(b.d.Preemptions) != 1 {
+			t.Errorf("%s: the other took %d ns, %d kills, %d preemptions", name, ns, b.d.Kills, len(b.d.Preemptions))
+		}
+	}
+	if gain := took["reset"] - took["reset-ahead"]; gain < 1 {
+		t.Errorf("%v", took)
+	} else {
+		t.Logf("%v", took)
+	}
+}

@@ -41,6 +41,7 @@ type flow struct {
 	in     *lane // the lane in which those are
 	state  state
 	killed bool
+	marked bool      // lane.signal is recorded behind the epoch that killed it
 	came   time.Time // time of Begin, before any wait for the launcher
 	began  time.Time // start of its segment, or of its resumption
 	places []int     // index of each request in the launch
@@ -112,6 +113,12 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	l.flows = append(l.flows, f)
 	if f.rt {
 		l.putAside(f)
+		// At once: the launcher's next look at the launches before it takes longer than the kernels that leave.
+		if l.cfg.Mode.Ahead && slices.Contains(l.flows, f) {
+			if err := l.push(f); err != nil {
+				l.fail(f, err)
+			}
+		}
 	} else if l.cfg.Mode.Hold && l.realTime() > 0 {
 		f.aside = true
 		l.hear(gpu.Order{Did: gpu.PutAside, Launch: q.ID})
@@ -142,7 +149,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 			return
 		}
 	}
-	f.state, f.killed, f.ticket = leaving, true, l.ticket()
+	f.state, f.killed, f.marked, f.ticket = leaving, true, false, l.ticket()
 	f.lane.epoch++
 	if f.aside && l.meet != nil {
 		if f.fled = l.meet; f.fled.flagged.IsZero() {
@@ -153,10 +160,11 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	// The two streams are not ordered, so control must not be touched before this event.
-	if err := l.lib.Record(f.lane.signal, l.signals); err != nil {
-		l.fail(f, err)
-		return
+	if !l.cfg.Mode.Ahead { // there the launch of priority comes first
+		if err := l.mark(f); err != nil {
+			l.fail(f, err)
+			return
+		}
 	}
 	if l.cfg.Boolean {
 		// Give the running kernel time to see the mark before the next kernel starts; only the GPU decides how long
@@ -172,6 +180,13 @@ func (l *launcher) leave(f *flow, kill bool) {
 			l.fail(f, err)
 		}
 	}
+}
+
+// mark records the event that says that a leaving launch's epoch is written. The two streams are not ordered, so control
+// must not be touched before it.
+func (l *launcher) mark(f *flow) error {
+	f.marked = true
+	return l.lib.Record(f.lane.signal, l.signals)
 }
 
 // dismiss makes all kernels leave that still look, so that a reset stops only those that hang.
@@ -268,6 +283,9 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		}
 		return true, l.pass(f)
 	case leaving:
+		if f.killed && !f.marked {
+			return true, l.mark(f)
+		}
 		if f.flying > 0 {
 			return moved, nil
 		}

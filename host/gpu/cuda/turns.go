@@ -106,7 +106,7 @@ func (l *launcher) settle() {
 			l.since, l.meet = time.Time{}, nil
 		}
 	}
-	if !l.cfg.Mode.Hold || l.realTime() > 0 {
+	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() { // where what was evicted resumes is known once it has left
 		return
 	}
 	for _, f := range l.flows {

@@ -62,7 +62,7 @@ func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand)
 // Under every mode, with launches of priority that come whenever they like into best-effort ones, every
 // result is golden's, bit for bit: what was killed was restored, what was padded did no harm.
 func TestModes(t *testing.T) {
-	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-plain", "reef-dkp", "reef"} {
+	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef"} {
 		t.Run(name, func(t *testing.T) {
 			m, p := mode(t, name), h200(t)
 			if m.Pad {
@@ -193,10 +193,10 @@ func TestModeRefused(t *testing.T) {
 func TestSameOrders(t *testing.T) {
 	rt, _ := long(t)
 	padded, several := 0, 0
-	for k, name := range []string{"reef-dkp", "reset", "wait", "streams", "xsched1", "reef-dkp", "reef", "reef", "reef-dkp"} {
+	for k, name := range []string{"reef-dkp", "reset", "wait", "streams", "xsched1", "reef-dkp", "reef", "reef", "reef-dkp", "reset-ahead"} {
 		t.Run(name, func(t *testing.T) {
 			m, p := mode(t, name), h200(t)
-			if k > 6 {
+			if m.Pad && k > 6 {
 				p = small(t)
 			}
 			be, _ := network(t, *seed+500+uint64(k), 2)

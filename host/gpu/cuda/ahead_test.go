@@ -1,0 +1,77 @@
+package cuda_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+)
+
+// Where priority goes ahead its kernels are with the driver while others have not left, else when they have; what it
+// left behind goes on either way, once, with golden's results.
+func TestAhead(t *testing.T) {
+	for name, ahead := range map[string]bool{"reset": false, "reset-ahead": true} {
+		t.Run(name, func(t *testing.T) {
+			var orders []gpu.Order
+			r := start(t, cuda.Config{Mode: mode(t, name), Heard: func(o gpu.Order) { orders = append(orders, o) }})
+			b, want := r.admitted(1, 6)
+			if e := r.copy(b, 2, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+				t.Fatal(e.Err)
+			}
+			both := [2]device.Work{launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)}
+			for i := range both {
+				both[i].Launch.ID, both[i].Launch.Priority = device.LaunchID(i+1), i
+				r.must(both[i]) // their streams are there, and clean
+			}
+			orders = nil
+			r.h.Log(1)
+			r.h.Hold(1)
+			for i := range both {
+				r.begin(both[i])
+				for range 2 { // between two answers the launcher has launched what it may
+					if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
+						t.Fatalf("launches are under way: %v", err)
+					}
+				}
+			}
+			calls := r.h.Calls()
+			r.h.Log(0)
+			held := slices.Clone(orders) // the launcher has nothing to do before the fake lets go
+			r.h.Hold(0)
+			for range both {
+				e := r.event()
+				if e.Kind != device.Passed || !e.Over {
+					t.Fatalf("%+v (%v)", e, e.Err)
+				}
+				if x := e.Report.Results[0]; x.Request == 1 && !slices.Equal(x.Exits[0].Raw, want[0]) {
+					t.Errorf("exit 0: %v, golden says %v", x.Exits[0].Raw, want[0])
+				}
+			}
+			of := func(did gpu.Did, id device.LaunchID, all []gpu.Order) (n int) {
+				for _, o := range all {
+					if o.Did == did && o.Launch == id {
+						n++
+					}
+				}
+				return n
+			}
+			if n := of(gpu.Launched, 2, held); (n > 0) != ahead || of(gpu.PutAside, 1, held) != 1 || of(gpu.TakenUp, 1, held) != 0 {
+				t.Errorf("%d kernels of priority while others are held: %+v", n, held)
+			}
+			if n := of(gpu.TakenUp, 1, orders); n > 1 { // none, where its kernels had ended before the order came
+				t.Errorf("taken up %d times", n)
+			}
+			if !ahead {
+				return
+			}
+			// No call stands between the order to leave and the launch of priority.
+			i := slices.IndexFunc(calls, func(c string) bool { return len(c) > 18 && c[:18] == "cuStreamWriteValue" })
+			if i < 0 || i+1 >= len(calls) || len(calls[i+1]) < 14 || calls[i+1][:14] != "cuLaunchKernel" {
+				t.Errorf("behind the order to leave comes %v", calls[max(0, i):min(len(calls), i+3)])
+			}
+		})
+	}
+}

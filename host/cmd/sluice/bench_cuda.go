@@ -40,6 +40,7 @@ type benchCUDACmd struct {
 	Parts   []string `help:"Parts to measure (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
 	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX in place of the built-in kernels, such as a build without checks of the stop flag."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
+	Queued  []int    `help:"Kernels in a stream for preemption; default: 1,2,4,8,16."`
 	Seed    uint64   `default:"1" help:"Seed of inputs and launch times."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
 	JSON    bool     `name:"json" help:"Print JSON."`
@@ -57,7 +58,7 @@ type benchCUDACmd struct {
 
 func (*benchCUDACmd) Help() string {
 	return `Measures an NVIDIA GPU: whether results are golden's, bit for bit (exit code 1 where they are not), on which
-SMs partitions run, latencies by partition and batch, what launches, events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
+SMs partitions run, latencies by partition and batch, what launches, events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting, going ahead and
 waiting with 1 to 16 kernels queued, whether launches that are stopped go on to the same bits (exit code 1 where one
 does not, or where none was stopped), what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread, the median (and p99) with where it is
@@ -122,6 +123,14 @@ func (c *benchCUDACmd) check() error {
 		}
 	}
 	if err := once("--batches", c.Batches); err != nil {
+		return err
+	}
+	for _, n := range c.Queued {
+		if n < 1 || n > 64 {
+			return fmt.Errorf("--queued %d: expected 1..64", n)
+		}
+	}
+	if err := once("--queued", c.Queued); err != nil {
 		return err
 	}
 	if err := among("--parts", c.Parts, bench.Parts()); err != nil {
@@ -196,6 +205,9 @@ var (
 func (c *benchCUDACmd) idle() error {
 	if c.Nets != nil && len(c.Nets) == 0 {
 		return errors.New("--networks: none is given")
+	}
+	if c.Queued != nil && (len(c.Queued) == 0 || c.Parts != nil && !slices.Contains(c.Parts, bench.Preemption)) {
+		return errors.New("--queued are the part preemption's: expected with it, and one at least")
 	}
 	if c.Batches != nil && c.Parts != nil && !slices.Contains(c.Parts, bench.Latency) {
 		return errors.New("--batches are the part latency's: expected with it")
@@ -284,7 +296,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		}
 	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Later: later, Seed: c.Seed, Batches: c.Batches, Kernels: ptx,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Later: later, Seed: c.Seed, Batches: c.Batches, Capacities: c.Queued, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: revision(about.Revision),
 		Clock: clock, Tell: log(""), Keep: keep,
 	})

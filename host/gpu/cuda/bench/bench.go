@@ -46,6 +46,8 @@ type Config struct {
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
+	// Capacities are the kernels in a stream for preemption; nil: Capacities.
+	Capacities []int
 	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
 	// has no clocks.
 	Warm  time.Duration
@@ -170,6 +172,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	}
 	if cfg.Batches == nil {
 		cfg.Batches = []int{1, 8, 32}
+	}
+	if cfg.Capacities == nil {
+		cfg.Capacities = Capacities()
 	}
 	how, err := made(&cfg)
 	if err != nil {

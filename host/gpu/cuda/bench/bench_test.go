@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("size %s,%s: %v", n, what, r.Median)
 			}
 		}
-		for _, mode := range []string{"reset", "wait"} {
+		for _, mode := range bench.Preempting {
 			of := func(what string) bench.Row { return rows["preemption "+mode+" capacity="+n+" "+what] }
 			if of("met").Median == 0 || of("impossible").N == 0 || of("impossible").Most != 0 { // there is one clock alone
 				t.Errorf("preemption under %s at capacity %s: %+v, %+v", mode, n, of("met"), of("impossible"))
@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 			}
 			for _, span := range []string{"gone", "began", "completion"} {
 				r, ok := rows["preemption "+mode+" capacity="+n+" seen "+span]
-				if ok != (mode == "reset") {
+				if ok != (mode != "wait") {
 					t.Errorf("a span from a flag, under %s: %+v", mode, r)
 				}
 				if ok && (float64(r.N) != float64(of("away").N)-of("unseen").Median || r.Median > 1e9) {
@@ -135,7 +135,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	const rounds = min(few, bench.Rounds)
-	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few * rounds, "preemption best effort alone": 2 * 5 * few} { // around each of the others
+	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few * rounds, "preemption best effort alone": 3 * 5 * few} { // around each of the others
 		if r := rows[key]; r.N != want || r.Least <= 0 {
 			t.Errorf("%s: %+v", key, r)
 		}
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("padding, %s: %+v, looks %+v", name, of, r)
 		}
 	}
-	for _, how := range []string{"killed", "drained"} {
+	for _, how := range []string{"killed", "drained", "reset-ahead"} {
 		if r := rows["kills "+how+" restored bit for bit"]; r.Median < few || rows["kills "+how+" hit"].Median != r.Median || rows["kills "+how+" wrong launches"].Median != 0 {
 			t.Errorf("launches that were %s: %+v", how, r)
 		}
@@ -797,7 +797,7 @@ func TestRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := raw.Restores()
-		if len(all) != 3 || len(raw.Controls()) != 2 {
+		if len(all) != 4 || len(raw.Controls()) != 2 {
 			t.Fatalf("%+v, %+v", all, raw.Controls())
 		}
 		for _, c := range raw.Controls() {
@@ -807,13 +807,13 @@ func TestRestores(t *testing.T) {
 		}
 		for i, r := range all {
 			net := net
-			if i == 2 {
+			if i == 3 {
 				net = cuda.InPlace(1, 8).Bundle
 			}
 			if r.Network != net.Network.Name || r.Hit < cfg.N || r.Tried < r.Hit || r.Restored+r.InWrong != r.Hit || r.Launches == 0 {
 				t.Errorf("%+v", r)
 			}
-			if i == 2 {
+			if i == 3 {
 				inPlaceHits(t, raw, r.Hit)
 			}
 			wrong := every > 0 && r.How != "drained"

@@ -3,7 +3,9 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,22 +14,25 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
 // How launches are stopped: inside a kernel; between two kernels, as a control without kills, where a difference has
-// another cause; or inside a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs
-// with two deliberate faults that must show: a boolean in place of the epoch, and groups that are one kernel short.
+// another cause; inside a kernel by a launch of priority that does not wait until they have left (reset-ahead); or inside
+// a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs with two deliberate faults that
+// must show: a boolean in place of the epoch, and groups that are one kernel short.
 const (
 	killed  = "killed"
 	drained = "drained"
+	ahead   = "reset-ahead"
 	inPlace = "killed-in-place"
 	boolean = "boolean"
 	short   = "short"
 )
 
 // manners is the number of ways, which share the part's time.
-const manners = 5
+const manners = 6
 
 // redrawn is how often the second input is redrawn while no exit distinguishes it from the first.
 const redrawn = 20
@@ -46,15 +51,22 @@ const (
 // an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared before each, so that a
 // stale result is noticed.
 func (b *bench) kills(ctx context.Context) error {
-	be, _ := b.pair()
+	be, rt := b.pair()
 	in := [2][]int16{b.noise(be), b.noise(be)}
-	for _, how := range []string{killed, drained} {
-		cfg := cuda.Config{}
-		if how == drained { // with one kernel in the stream, so that most launches leave between two kernels
+	for _, how := range []string{killed, drained, ahead} {
+		cfg, stop := cuda.Config{}, (*restorer).abort
+		switch how {
+		case drained: // with one kernel in the stream, so that most launches leave between two kernels
 			cfg = cuda.Config{Drain: true, Capacity: 1}
+		case ahead:
+			m, err := gpu.ModeOf(ahead)
+			if err != nil {
+				return err
+			}
+			cfg, stop = cuda.Config{Mode: m}, (&preempter{rt: rt}).stop
 		}
 		err := b.with(ctx, cfg, 1, func(r *rig) error {
-			return (&restorer{rig: r, be: be, in: in, drain: how == drained, id: 1 << 32}).all(ctx, how)
+			return (&restorer{rig: r, be: be, in: in, stop: stop, drain: how == drained, id: 1 << 32}).all(ctx, how)
 		})
 		if err != nil {
 			return err
@@ -81,7 +93,7 @@ func (b *bench) controls(ctx context.Context) error {
 				return err
 			}
 			r.ids[net.Bundle.Network.Name] = make([]device.RequestID, 1) // each launch has its own
-			s := &restorer{rig: r, be: net.Bundle, in: in, id: 1 << 32, counts: inPlaceKernel}
+			s := &restorer{rig: r, be: net.Bundle, in: in, stop: (*restorer).abort, id: 1 << 32, counts: inPlaceKernel}
 			if way.how != inPlace {
 				s.over = b.untilWrong(b.Clock.Now())
 			}
@@ -107,6 +119,7 @@ type restorer struct {
 	*rig
 	be    *bundle.Bundle
 	in    [2][]int16
+	stop  func(*restorer, context.Context, device.WorkID) error
 	drain bool
 	id    device.RequestID
 	known int // kills so far
@@ -115,6 +128,35 @@ type restorer struct {
 	// over decides when to stop, from launches, hits, and launches that were hit and wrong; nil: at the required
 	// number of hits.
 	over func(launches, hits, wrong int) bool
+}
+
+// abort stops a launch, which ends.
+func (s *restorer) abort(_ context.Context, id device.WorkID) error {
+	s.d.Abort(0, id, true)
+	return nil
+}
+
+// preempter stops a launch by one of priority, behind which it goes on.
+type preempter struct {
+	rt   *bundle.Bundle
+	want map[int][]int16 // what that one shows
+}
+
+// errBeside is the error of a launch of priority with wrong outputs.
+var errBeside = errors.New("a launch of priority shows other outputs than the first one")
+
+func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) error {
+	c, err := s.rig.run(ctx, s.work(p.rt, 0, 1, 1, device.Units{}), nil)
+	if err != nil {
+		return err
+	}
+	if p.want == nil {
+		p.want = c.shown
+	}
+	if exit, output := differs(p.want, c.shown); exit > 0 {
+		return fmt.Errorf("%w: exit %d, output %d", errBeside, exit-1, output-1)
+	}
+	return nil
 }
 
 // restored is a launch that was stopped some times and resumed.
@@ -142,15 +184,16 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		w := s.work(s.be, 0, 1, 0, device.Units{})
 		w.Launch.Requests, w.Launch.First, w.Launch.Kernel = []device.RequestID{s.id}, next.Segment, next.Kernel
 		began, wait := time.Now(), time.Duration(s.rng.Int64N(ns+1))
+		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
 				out.tried++
 				for time.Since(began) < wait {
 				}
-				s.d.Abort(0, w.ID, true)
+				stopped = s.stop(s, ctx, w.ID)
 			}
 		})
-		if err != nil {
+		if err = cmp.Or(err, stopped); err != nil {
 			return out, err
 		}
 		maps.Copy(out.shown, c.shown)
@@ -163,7 +206,10 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 			}
 		}
 		if hit {
-			out.at, out.again = append(out.at, at), append(out.again, again)
+			out.at = append(out.at, at)
+			if c.ev.Kind == device.Aborted { // else the device alone knows where it went on
+				out.again = append(out.again, again)
+			}
 		}
 		if c.ev.Kind != device.Aborted {
 			out.ns = c.ns
@@ -239,7 +285,9 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		if !s.drain {
 			add(stoppedIn, "kernel from 0", one.at...)
 		}
-		add("taken up at", "kernel from 0", one.again...)
+		if how != ahead {
+			add("taken up at", "kernel from 0", one.again...)
+		}
 		s.keep()
 	}
 	return nil
@@ -282,7 +330,7 @@ func differs(want, got map[int][]int16) (exit, output int64) {
 
 // Restores counts the outcomes of launches that were stopped and resumed.
 type Restores struct {
-	How      string `json:"how"` // killed, drained, killed-in-place; for controls boolean, short
+	How      string `json:"how"` // killed, drained, reset-ahead, killed-in-place; for controls boolean, short
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
@@ -323,7 +371,7 @@ func (r *Restores) String() string {
 }
 
 // Restores counts them from the runs.
-func (r *Raw) Restores() []Restores { return r.restores(killed, drained, inPlace) }
+func (r *Raw) Restores() []Restores { return r.restores(killed, drained, ahead, inPlace) }
 
 // Controls counts launches with a deliberate fault. At least one of each must be wrong, else Restores shows nothing.
 func (r *Raw) Controls() []Restores { return r.restores(boolean, short) }
@@ -340,7 +388,7 @@ func (r *Raw) restores(hows ...string) (out []Restores) {
 			continue
 		}
 		one := Restores{How: how, Launches: n}
-		if how != killed && how != drained {
+		if slices.Contains([]string{inPlace, boolean, short}, how) {
 			one.Network = cuda.InPlaceName
 		} else if len(r.Made.Networks) > 0 {
 			one.Network = r.Made.Networks[0].Name

@@ -14,8 +14,15 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// preemption makes priority launches arrive at random during best-effort ones, with killing and with waiting, for
-// several queue lengths.
+// Preempting are the modes that preemption compares: others are killed and known to be away before priority runs,
+// killed and passed by, awaited.
+var Preempting = []string{"reset", "reset-ahead", "wait"}
+
+// Capacities are the lengths of a stream's queue that preemption measures unless told otherwise.
+func Capacities() []int { return []int{1, 2, 4, 8, 16} }
+
+// preemption makes priority launches arrive at random during best-effort ones, under each mode, for several queue
+// lengths.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -23,8 +30,8 @@ func (b *bench) preemption(ctx context.Context) error {
 		return err
 	}
 	b.add(Preemption, "best effort batch", "samples", int64(batch))
-	for _, capacity := range []int{1, 2, 4, 8, 16} {
-		for _, name := range []string{"reset", "wait"} {
+	for _, capacity := range b.Capacities {
+		for _, name := range Preempting {
 			m, err := gpu.ModeOf(name)
 			if err != nil {
 				return err
@@ -59,7 +66,7 @@ const tooLong = "too long by at most"
 // others on the GPU. It gives away those of each round, as they are seen.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
-	for enough, since := r.enough(2*5), 0; !enough(seen) && since < fruitless; {
+	for enough, since := r.enough(len(Preempting)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
 		arrivals := max(4, min(few, r.N-seen))
 		_, broken := r.behind(ctx, be, batch, func() error {
 			for range arrivals {

@@ -33,6 +33,7 @@ type serveCmd struct {
 	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
 	Triton     bool          `name:"triton-metrics" help:"Also show nv_inference_*, as Triton names and counts them."`
+	Profile    []string      `placeholder:"FILE" type:"existingfile" help:"Tables that sluice profile measured on this device (summary.json), one a model, in place of the bundles' own: deadlines are judged by them, on a GPU too."`
 	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival, and the longest that others may have; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
@@ -104,7 +105,13 @@ func (c *serveCmd) Run(e *cli.Env) error {
 			return cli.Coded(cli.Input, err)
 		}
 	}
+	if c.Profile != nil {
+		o.Latency = c.profiled
+	}
 	if name, is := strings.CutPrefix(c.Device, gpuSim); is {
+		if c.Profile != nil {
+			return cli.Errorf(cli.Usage, "--profile: a simulated GPU has times of its own")
+		}
 		if o.Open, o.Latency, err = simulatedGPU(name); err != nil {
 			return cli.Coded(cli.Usage, err)
 		}
@@ -160,10 +167,27 @@ func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, e
 	if c.Device == "soft" {
 		o.Watchdog.Least = stalls
 	}
-	if c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for what the table has in ms; a GPU has no table
+	if c.Profile == nil && c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for what the table has in ms; a GPU has no table
 		o.Timely, o.Watchdog.Fixed = false, 600e9
 	}
 	return o, nil
+}
+
+// profiled is the table of the profile that is of the bundle.
+func (c *serveCmd) profiled(_ context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error) {
+	s, err := b.Summarize()
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, file := range c.Profile {
+		of, _, err := readProfile(file, b, s.BundleHash, c.Device)
+		if err == nil {
+			return of.Latency, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, errors.Join(failed...)
 }
 
 // Patience with devices in ns: a large model takes its time to load; a machine that has too much to do is no device that hangs.

@@ -4,9 +4,9 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -24,7 +24,7 @@ type Config struct {
 	GPU      cuda.Config // library, GPU and masks; the rest is set here
 	Networks []*bundle.Bundle
 	Ns       int64 // of a run
-	Task     int64 // ns that a task takes alone, in the mean; 0: 40 ms, as SEEB-GPU's take 10 to 100
+	Task     int64 // ns that a task takes alone in the largest batches, in the mean; 0: 10 ms, as SEEB-GPU's take 10 to 100
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
@@ -35,10 +35,13 @@ type Config struct {
 func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
 
 const (
-	usual = 40e6 // ns of a task
-	share = 0.5  // of the GPU's time that the tasks ask for, in the largest batches
-	base  = 8    // batch from which threshold and units are swept
-	runs  = 3    // of each profile; the median counts
+	usual = 10e6    // ns of a task
+	plain = "batch" // the system by whose times load and deadlines are set
+	tries = 2       // of a task of each network alone under it
+	share = 0.5     // of the time that the tasks ask for, as they take alone under it
+	slack = 2       // deadlines, as multiples of that, behind the window in which every system collects
+	base  = 8       // batch from which threshold and units are swept
+	runs  = 3       // of each profile; the median counts
 	slots = 2048
 	most  = 512 // images of a task
 )
@@ -50,15 +53,11 @@ type served struct {
 	table *sched.Table
 }
 
-// whole is the time of so many images, in the largest batches.
-func (n *served) whole(images int) int64 {
-	return seeb.Whole(images, 1<<(len(n.alone)-1), func(batch int) int64 { return n.alone[bits.Len(uint(batch))-1] })
-}
-
 // run is state of a run on one GPU.
 type run struct {
 	cfg    Config
 	nets   []*served
+	each   map[string]float64 // ns of an image in a task alone, through the whole runtime
 	models map[string]sched.LatencyModel
 	inputs map[string][]device.Tensor
 	out    []bench.Series
@@ -69,6 +68,9 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	r := &run{cfg: cfg, models: map[string]sched.LatencyModel{}, inputs: map[string][]device.Tensor{}}
 	if err := r.profile(ctx); err != nil {
 		return r.out, fmt.Errorf("SEEB: profile: %w", err)
+	}
+	if err := r.pace(ctx); err != nil {
+		return r.out, fmt.Errorf("SEEB: tasks alone: %w", err)
 	}
 	tasks := r.tasks()
 	systems := cfg.Systems
@@ -190,37 +192,74 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// tasks are Poisson arrivals that ask for half of the GPU's time, each of several images of one network: as many, in
-// the mean, as take Task. A deadline is 120 % of the time alone, and the window in which every system collects.
-func (r *run) tasks() (out []seeb.Task) {
-	mean := r.cfg.Task
-	if mean == 0 {
-		mean = usual
+// images is how many of a network's images take so many ns alone, in the largest batches.
+func (n *served) images(ns float64) int {
+	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
+}
+
+// mean is the ns of a task alone in the largest batches.
+func (c *Config) mean() float64 { return float64(cmp.Or(c.Task, usual)) }
+
+// pace is what an image takes in tasks that come one by one, from a task's dispatch to its end, under the plainest
+// system: kernels, copies and what the host does. Load and deadlines are set by it, so that tasks can be in time.
+func (r *run) pace(ctx context.Context) error {
+	var tasks []seeb.Task
+	at := int64(0)
+	for range tries {
+		for _, n := range r.nets {
+			tasks = append(tasks, seeb.Task{At: at, Deadline: 1 << 50, Network: n.b.Network.Name, Images: n.images(r.cfg.mean())})
+			at += seeb.Window + 10*int64(r.cfg.mean())
+		}
 	}
-	rng, small := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0 // how many times longer an image takes in batches of two
+	seen, _, err := r.play(ctx, plain, tasks)
+	if err != nil {
+		return err
+	}
+	r.each = map[string]float64{}
+	for i, n := range r.nets {
+		var all []int64
+		for k := i; k < len(tasks); k += len(r.nets) {
+			if e := &seen.Tasks[k]; !e.Failed && e.To > e.From {
+				all = append(all, (e.To-e.From)/int64(tasks[k].Images))
+			}
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("%w: no task of %s came to its end", device.ErrRequest, n.b.Network.Name)
+		}
+		r.add(n.b.Network.Name+" an image in tasks alone", "ns", all...)
+		r.each[n.b.Network.Name] = float64(slices.Min(all))
+	}
+	return nil
+}
+
+// tasks are Poisson arrivals, each of several images of one network: as many, in the mean, as take Task alone in the
+// largest batches. By pace they ask for half of the time, and a deadline is twice a task's own, behind the window in
+// which every system collects.
+func (r *run) tasks() (out []seeb.Task) {
+	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {
-		small += float64(n.alone[1]) / 2 / (float64(n.alone[len(n.alone)-1]) / cuda.MaxBatch) / float64(len(r.nets))
+		own += r.each[n.b.Network.Name] * float64(n.images(r.cfg.mean())) / float64(len(r.nets))
 	}
 	for at := 0.0; ; {
-		if at += rng.ExpFloat64() * float64(mean) * small / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
+		if at += rng.ExpFloat64() * own / share; at >= float64(r.cfg.Ns) && len(out) > 0 {
 			return out
 		}
 		n := r.nets[rng.IntN(len(r.nets))]
-		image := float64(n.alone[len(n.alone)-1]) / cuda.MaxBatch
-		k := 1 + int(min(most-1, min(4, rng.ExpFloat64())*float64(mean)/image))
-		out = append(out, seeb.Task{At: int64(at), Deadline: int64(1.2*float64(n.whole(k))) + seeb.Window, Network: n.b.Network.Name, Images: k})
+		k := n.images(min(4, rng.ExpFloat64()) * r.cfg.mean())
+		d := slack * r.each[n.b.Network.Name] * float64(k)
+		out = append(out, seeb.Task{At: int64(at), Deadline: int64(d) + seeb.Window, Network: n.b.Network.Name, Images: k})
 	}
 }
 
-// serve serves the tasks under a system.
-func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error {
+// play serves tasks under a system.
+func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb.Spans, *watched, error) {
 	policy, err := seeb.System(system, r.names(), r.models, seeb.DefaultOpen())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s, err := r.open(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer func() { _ = s.Shut() }()
 	var nets []engine.Network
@@ -232,10 +271,19 @@ func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error
 		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: &seeb.Source{Tasks: tasks}, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Inputs: func(q *sched.Request) ([]device.Tensor, error) { return r.inputs[q.Network], nil }, Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
+	}
+	return seen, launched, nil
+}
+
+// serve serves the tasks under a system and adds what came of them.
+func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error {
+	seen, launched, err := r.play(ctx, system, tasks)
+	if err != nil {
+		return err
 	}
 	var latency, late, pictures []int64
 	failed := int64(0)

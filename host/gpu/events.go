@@ -111,7 +111,7 @@ func (d *Device) take() {
 			switch e.Kind {
 			case sim.Done:
 				part := &j.Parts[p]
-				d.ended(f, part, e.At-e.Item.Began)
+				d.ended(f, part, e.Item, e.At)
 				if upTo, last := part.UpTo(); !last {
 					f.ended = f.prog.partial(part, upTo)
 				} else {
@@ -145,12 +145,12 @@ func (d *Device) take() {
 }
 
 // ended reports a kernel to the probe.
-func (d *Device) ended(f *flow, part *sim.Part, took sim.Time) {
+func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 	if d.Probe == nil {
 		return
 	}
 	k := part.Kernel
-	end := KernelEnd{Launch: f.work.ID, RealTime: f.rt, Index: k, Kernel: &f.prog.Kernels[k], From: part.From, Took: took}
+	end := KernelEnd{Launch: f.work.ID, RealTime: f.rt, Index: k, Kernel: &f.prog.Kernels[k], From: part.From, First: item.First, Took: at - item.Began}
 	if f.prog.heads != nil {
 		end.Alone = f.prog.heads[k].KernelNs
 	}

@@ -25,7 +25,8 @@ type KernelEnd struct {
 	RealTime bool
 	Index    int // in its program
 	Kernel   *kernel.Kernel
-	From     int // its first block
+	From     int      // its first block
+	First    sim.Time // when its first block was placed
 	Took     sim.Time
 	Alone    sim.Time // its profiled time; 0: not profiled
 }

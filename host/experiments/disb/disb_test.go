@@ -164,10 +164,10 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// slow is a file of predictions without what is not foretold again: a network's latencies, and at full size workloads and
+// slow is a file of predictions without what is not foretold again: a network's latencies, preemptions of it, and at full size workloads and
 // networks alone.
 func slow(was, now []byte) (kept []byte) {
-	again := regexp.MustCompile(`^(latency,` + disb.Networks[1] + ` .*|disb,([B-E] .*|.* alone),[^,]*,[^,]*,[^,]*,1,.*)\n`)
+	again := regexp.MustCompile(`^(preemption,.*|latency,` + disb.Networks[1] + ` .*|disb,([B-E] .*|.* alone),[^,]*,[^,]*,[^,]*,1,.*)\n`)
 	for line := range bytes.Lines(was) {
 		if !again.Match(line) || bytes.Contains(now, line) {
 			kept = append(kept, line...)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -119,6 +121,11 @@ func prophecy(ctx context.Context, w *csv.Writer, gpu string, nets []*bundle.Bun
 	if err := put(0, 0, &bench.Row{Part: bench.Costs, Key: "launch", Unit: "ns", Median: float64(p.LaunchNs)}); err != nil {
 		return err
 	}
+	if len(nets) > 1 {
+		if err := preemptions(ctx, f, nets[1], nets[0], func(r *bench.Row) error { return put(0, 0, r) }); err != nil {
+			return err
+		}
+	}
 	for _, n := range nets {
 		// The driver's units of eight SMs are several of the simulated GPU's; the last is the whole GPU.
 		for _, units := range []int{1, 2, 4, 8, 16} {
@@ -160,4 +167,125 @@ func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch
 		ns += s
 	}
 	return ns, err
+}
+
+// met is how many preemptions of each kind are simulated.
+const met = 200
+
+// preemptions are what the simulated GPU says of launches of priority that come at random into best-effort ones, as part
+// preemption of sluice bench gpu has them come. There the order to leave costs no call, and nobody asks for anything.
+func preemptions(ctx context.Context, f *params.File, be, rt *bundle.Bundle, put func(*bench.Row) error) error {
+	for _, capacity := range bench.Capacities() {
+		for _, mode := range bench.Preempting {
+			first, gone, err := preempted(ctx, f, be, rt, mode, capacity)
+			if err != nil {
+				return err
+			}
+			key := fmt.Sprintf("%s capacity=%d ", mode, capacity)
+			for _, x := range []struct {
+				what string
+				all  []int64
+			}{{"first", first}, {"seen gone", gone}} {
+				if x.what == "seen gone" && mode == "wait" { // no order is given
+					continue
+				}
+				slices.Sort(x.all)
+				if err := put(&bench.Row{Part: bench.Preemption, Key: key + x.what, Unit: "ns", Median: float64(x.all[len(x.all)/2])}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// began listens for when each launch's first kernel began to run.
+type began struct {
+	gpu.Probe
+	first map[device.WorkID]int64
+}
+
+func (b *began) Ended(e gpu.KernelEnd) {
+	if _, ok := b.first[e.Launch]; !ok {
+		b.first[e.Launch] = e.First
+	}
+}
+func (*began) Advancing(int64)                 {}
+func (*began) Killed(device.WorkID, int64)     {}
+func (*began) Resumed(device.WorkID, int, int) {}
+
+// preempted is how long after launches of priority their first block ran, and the last one of others was gone.
+func preempted(ctx context.Context, f *params.File, be, rt *bundle.Bundle, mode string, capacity int) (first, gone []int64, err error) {
+	const batch = 8 // as the bench fills the GPU with resnet50
+	p := f.Params()
+	m, err := gpu.ModeOf(mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Queue = capacity
+	d, err := gpu.New(gpu.Config{Name: f.Name, Params: p, Mode: m, SyncNs: f.SyncNs(), MaxBatch: batch})
+	if err != nil {
+		return nil, nil, err
+	}
+	probe := &began{first: map[device.WorkID]int64{}}
+	d.Probe = probe
+	work, now := device.WorkID(0), int64(0)
+	begin := func(w device.Work) device.WorkID {
+		work++
+		w.ID = work
+		if _, e := d.Begin(ctx, now, &w); err == nil {
+			err = e
+		}
+		return w.ID
+	}
+	launch := func(n *bundle.Bundle, from, batch, priority int) device.WorkID {
+		l := device.Launch{ID: device.LaunchID(work + 1), Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Priority: priority}
+		for i := range batch {
+			l.Requests, l.Theta = append(l.Requests, device.RequestID(from+i)), append(l.Theta, 2)
+		}
+		return begin(device.Work{Kind: device.Run, Launch: l})
+	}
+	for i, n := range []*bundle.Bundle{be, rt} {
+		net := cuda.Simulated(n, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
+		begin(device.Work{Kind: device.Load, Network: net.Name, Artefact: net})
+		for k := range batch {
+			begin(device.Work{Kind: device.Copy, Network: net.Name, Request: device.RequestID(1 + batch*i + k)})
+		}
+	}
+	var running, prior device.WorkID // best effort, priority
+	until := func(t int64, over func() bool) {
+		for err == nil && !over() {
+			at, ok := d.Next()
+			if !ok || at > t {
+				now = max(now, t)
+				return
+			}
+			now = max(now, at)
+			for ev := d.Take(now); ev != nil; ev = d.Take(now) {
+				switch {
+				case ev.Kind == device.Failed:
+					err = ev.Err
+				case ev.Over && ev.Work == running:
+					running = launch(be, 1, batch, 0)
+				case ev.Over && ev.Work == prior:
+					prior = 0
+				}
+			}
+		}
+	}
+	never := func() bool { return false }
+	until(1e9, never) // the inputs are there
+	running = launch(be, 1, batch, 0)
+	rng := rand.New(rand.NewPCG(foretoldSeed, uint64(capacity)))
+	for len(first) < met && err == nil {
+		until(now+rng.Int64N(4e6), never)
+		seen, came := len(d.Preemptions), now
+		prior = launch(rt, 1+batch, 1, 1)
+		id := prior
+		until(now+1e9, func() bool { return prior == 0 })
+		if len(d.Preemptions) > seen {
+			first, gone = append(first, probe.first[id]-came), append(gone, d.Preemptions[seen].Gone-came)
+		}
+	}
+	return first, gone, err
 }

@@ -44,9 +44,11 @@ func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	return b
 }
 
-// RealSystems are those of Systems that a GPU can follow. There wait and drain are one.
+// RealSystems are those of Systems that a GPU can follow, where wait and drain are one, and behind reset the one in which
+// priority goes ahead of what leaves, which REEF has not.
 func RealSystems() []string {
-	return slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
+	all := slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
+	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")
 }
 
 // Workloads are DISB's and, in place of REEF's trace, the drive.

@@ -45,7 +45,8 @@ func (p *Part) UpTo() (block int, last bool) {
 type Item struct {
 	Parts []Part
 	Tag   uint64 // for the caller's use
-	Began Time   // start of its first block; -1: not yet
+	Began Time   // when it left its queue; -1: not yet
+	First Time   // when its first block was placed
 
 	epoch uint64
 	ready Time
@@ -713,6 +714,9 @@ func (g *GPU) fits(c *class, r *run, k *kernel.Kernel) bool {
 func (g *GPU) put(c *class, p *part) {
 	r := p.run
 	p.left -= c.n
+	if !r.begun {
+		r.item.First = g.now
+	}
 	r.begun, c.changed = true, true
 	c.blocks++
 	c.threads += p.k.Threads

@@ -225,8 +225,10 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			in[k] = int16(rng.IntN(2001) - 1000)
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
-		if err := d.Learn(name, 1); err != nil {
-			return nil, err
+		if m.Pad { // nobody else asks
+			if err := d.Learn(name, 1); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {

@@ -168,12 +168,14 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 			m.pixels = append(m.pixels, m.about.Pixel(uint8(i), i/256))
 		}
 	}
-	b = renamed(b, m.network)
-	if latency := s.opts.Latency; latency != nil {
-		if b.Latency, err = latency(s.ctx, b); err != nil {
+	if latency := s.opts.Latency; latency != nil { // before it is renamed: what was measured is of the bundle as it came
+		c := *b
+		if c.Latency, err = latency(s.ctx, b); err != nil {
 			return fail(err)
 		}
+		b = &c
 	}
+	b = renamed(b, m.network)
 	m.net = &b.Network
 	if m.table, err = sched.NewTable(b.Latency, m.network); err != nil {
 		return fail(err)

@@ -98,6 +98,9 @@ func TestCUDA(t *testing.T) {
 		"-n 0: expected 1..100000":         {"-n", "0"},
 		"--batches 33: expected 1..32":     {"--batches", "33"},
 		"--batches 1: duplicate":           {"--batches", "1,8,1"},
+		"--queued 65: expected 1..64":      {"--queued", "65"},
+		"--queued 4: duplicate":            {"--queued", "4,1,4"},
+		"--queued are the part preemption": {"--parts", "kills", "--queued", "4"},
 		"--parts kills: duplicate":         {"--parts", "kills,kills"},
 		"--parts all: expected of":         {"--parts", "all"},
 		"--batches are the part latency's": {"--parts", "padding", "--batches", "32"},
@@ -253,7 +256,7 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	if !slices.Contains(doc.Missing, bench.DISB) || slices.Contains(doc.Missing, bench.Kills) {
 		t.Errorf("bench gpu --parts kills: it says that nothing is there of %v", doc.Missing)
 	}
-	if len(doc.Restores) != 3 || len(doc.Controls) != 2 || doc.Controls[0].Unseen() || doc.Controls[1].Unseen() || doc.Restores[0].Spoilt == 0 || doc.Restores[0].First == nil || doc.Restores[1].Spoilt != 0 || doc.Restores[1].Restored == 0 {
+	if len(doc.Restores) != 4 || len(doc.Controls) != 2 || doc.Controls[0].Unseen() || doc.Controls[1].Unseen() || doc.Restores[0].Spoilt == 0 || doc.Restores[0].First == nil || doc.Restores[1].Spoilt != 0 || doc.Restores[1].Restored == 0 {
 		t.Errorf("bench gpu where restores are wrong: %+v", doc.Restores)
 	}
 }
@@ -337,6 +340,30 @@ func profiled(t *testing.T, dir string) {
 	var served runDoc
 	if err := json.Unmarshal(out.Bytes(), &served); err != nil {
 		t.Fatal(err)
+	}
+	bundles, err := filepath.Glob(filepath.Join(dir, "bundles", "tiny-tiny-*.sluice"))
+	if err != nil || len(bundles) != 1 {
+		t.Fatal(bundles, err)
+	}
+	model := filepath.Join(t.TempDir(), "tiny.sluice")
+	if text, err := os.ReadFile(bundles[0]); err != nil || os.WriteFile(model, text, 0o600) != nil {
+		t.Fatal(err)
+	}
+	c := serveCmd{Models: []string{model}, Device: "cuda", Profile: []string{file}}
+	_, stop := ready(t, &c)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	b, err := bundle.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table, err := c.profiled(t.Context(), b); err != nil || len(table) != len(doc.Entries) || table[0].P50 != 7_000_000 {
+		t.Errorf("serve --profile reads %+v, %v", table, err)
+	}
+	b.Network.Exits[0].Name += "-"
+	if _, err := c.profiled(t.Context(), b); err == nil || !strings.Contains(err.Error(), "it is of bundle") {
+		t.Errorf("serve --profile of another bundle: %v", err)
 	}
 	if served.Alone == nil || *served.Alone != 7_000_000 || served.RateMultiple == nil || served.SLO != 140_000_000 || served.Bundle != doc.Bundle || served.Profile != file {
 		t.Errorf("alone %v ns, SLO %d ns, bundle %s, profile %q", served.tableDoc, served.SLO, served.Bundle, served.Profile)

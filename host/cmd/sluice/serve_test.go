@@ -22,6 +22,27 @@ import (
 
 var addresses = regexp.MustCompile(`^ready: tiny:1 on (\S+); http (\S+), grpc (\S+), status (\S+)\n$`)
 
+// ready has a command serve at ports of its own, and says where, once it does; stop ends it.
+func ready(t *testing.T, c *serveCmd) (at []string, stop func() error) {
+	t.Helper()
+	c.HTTP, c.GRPC, c.Metrics, c.Policy, c.Queue, c.Grace = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "fluid", 6, 1<<40
+	c.MaxBytes, c.MaxMemory, c.MaxSamples, c.MaxConns = 1<<26, 1<<30, 64, 16
+	ctx, end := context.WithCancel(t.Context())
+	t.Cleanup(end)
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := c.Run(&cli.Env{Ctx: ctx, Stdout: in, Stderr: io.Discard, Log: slog.New(slog.DiscardHandler)})
+		in.CloseWithError(fmt.Errorf("it has ended: %w", err))
+		ended <- err
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if at = addresses.FindStringSubmatch(line); err != nil || at == nil || at[1] != c.Device {
+		t.Fatalf("%s says %q, %v: expected %v", c.Device, line, err, addresses)
+	}
+	return at, func() error { end(); return <-ended }
+}
+
 // TestServeDevices: the command serves on soft, on the Verilated RTL and on a simulated GPU, both faces answer, on each device with
 // the same exits and classes, and it ends when it is told to.
 func TestServeDevices(t *testing.T) {
@@ -43,27 +64,13 @@ func TestServeDevices(t *testing.T) {
 	const n = 6
 	seen := map[string][]string{}
 	for _, device := range []string{"soft", "cosim", "gpu-sim:mi50"} {
-		c := serveCmd{Models: []string{path}, Device: device, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policy: "fluid", Queue: n, Grace: 1 << 40, MaxBytes: 1 << 26, MaxMemory: 1 << 30, MaxSamples: 64, MaxConns: 16}
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		out, in := io.Pipe()
-		ended := make(chan error, 1)
-		go func() {
-			err := c.Run(&cli.Env{Ctx: ctx, Stdout: in, Stderr: io.Discard, Log: slog.New(slog.DiscardHandler)})
-			in.CloseWithError(fmt.Errorf("it has ended: %w", err))
-			ended <- err
-		}()
-		line, err := bufio.NewReader(out).ReadString('\n')
-		at := addresses.FindStringSubmatch(line)
-		if err != nil || at == nil || at[1] != device {
-			t.Fatalf("%s says %q, %v: expected %v", device, line, err, addresses)
-		}
+		at, stop := ready(t, &serveCmd{Models: []string{path}, Device: device})
 		for _, url := range []string{"http://" + at[2], "grpc://" + at[3]} {
 			s, err := drive.Dial(url, "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, err := drive.Run(ctx, s, &drive.Load{Model: "tiny", Clients: 2, N: n, Seed: 5})
+			sum, err := drive.Run(t.Context(), s, &drive.Load{Model: "tiny", Clients: 2, N: n, Seed: 5})
 			if err != nil || sum.OnTime != n {
 				t.Fatalf("%s, %s: %+v, %v: expected %d answers", device, url, sum, err, n)
 			}
@@ -72,8 +79,7 @@ func TestServeDevices(t *testing.T) {
 			}
 			s.Close()
 		}
-		stop()
-		if err := <-ended; err != nil {
+		if err := stop(); err != nil {
 			t.Errorf("%s: %v", device, err)
 		}
 	}

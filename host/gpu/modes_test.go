@@ -301,3 +301,27 @@ func TestAhead(t *testing.T) {
 		t.Logf("%v", took)
 	}
 }
+
+// A launch of priority that is over before others have left has them go on when they have, from the kernel that was
+// stopped.
+func TestAheadOver(t *testing.T) {
+	p := params()
+	p.KillNs = 500_000
+	b := bedWith(t, mode(t, "reset-ahead"), p, own("be", many(3, small(1000))...), own("rt", small(10)))
+	var up []gpu.Order
+	b.d.Heard = func(o gpu.Order) {
+		if o.Did == gpu.TakenUp {
+			up = append(up, o)
+		}
+	}
+	b.launch(1, "be", 0, 1, 0)
+	b.until(100_000)
+	rt := b.launch(2, "rt", 1, 1, 0)
+	b.until(sim.Never - 1)
+	if ns := b.ended(rt); ns >= p.KillNs || len(b.d.Preemptions) != 1 || b.d.Preemptions[0].Gone-b.d.Preemptions[0].At < p.KillNs {
+		t.Errorf("%d ns, %+v", ns, b.d.Preemptions)
+	}
+	if len(up) != 1 || up[0].Kernel != 0 {
+		t.Errorf("taken up: %+v, expected at kernel 0", up)
+	}
+}

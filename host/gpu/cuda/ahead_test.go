@@ -3,7 +3,9 @@ package cuda_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
@@ -67,11 +69,46 @@ func TestAhead(t *testing.T) {
 			if !ahead {
 				return
 			}
-			// No call stands between the order to leave and the launch of priority.
-			i := slices.IndexFunc(calls, func(c string) bool { return len(c) > 18 && c[:18] == "cuStreamWriteValue" })
-			if i < 0 || i+1 >= len(calls) || len(calls[i+1]) < 14 || calls[i+1][:14] != "cuLaunchKernel" {
-				t.Errorf("behind the order to leave comes %v", calls[max(0, i):min(len(calls), i+3)])
+			// The order to leave comes right behind the launch of the first kernel of priority, and nothing else before its last.
+			i := slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, "cuStreamWriteValue32") })
+			if i < 1 || i+2 >= len(calls) || !strings.HasPrefix(calls[i-1], "cuLaunchKernel") || !strings.HasPrefix(calls[i+2], "cuLaunchKernel") {
+				t.Errorf("around the order to leave stands %v", calls[max(0, i-2):min(len(calls), i+4)])
 			}
 		})
+	}
+}
+
+// Of a launch of priority that is over before others are known to have left, the preemption lasts until they are.
+func TestAheadOver(t *testing.T) {
+	const late = 50 * time.Millisecond
+	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
+	b, _ := r.admitted(1, 6)
+	if e := r.copy(b, 2, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	first, second := launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)
+	second.Launch.Priority = 1
+	r.must(first)
+	r.must(second) // their streams are there, and clean
+	r.h.Late(int(late))
+	defer r.h.Late(0)
+	r.h.Hold(1)
+	for _, w := range []device.Work{first, second} {
+		r.begin(w)
+		for range 2 { // between two answers the launcher has launched what it may
+			if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
+				t.Fatalf("launches are under way: %v", err)
+			}
+		}
+	}
+	r.h.Hold(0)
+	for range 2 {
+		if e := r.event(); e.Kind != device.Passed || !e.Over {
+			t.Fatalf("%+v (%v)", e, e.Err)
+		}
+	}
+	c, err := r.d.Counts()
+	if err != nil || len(c.Preemptions) != 1 || c.Preemptions[0].Away < late/4 {
+		t.Errorf("%+v, %v, where the order to leave comes late", c.Preemptions, err)
 	}
 }

@@ -234,6 +234,13 @@ func (d *Device) give(o order) {
 	}
 }
 
+// called reports whether orders wait.
+func (d *Device) called() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.orders) > 0
+}
+
 // refuse returns an error that fails only its launch.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: "+format, append([]any{device.ErrRequest}, a...)...)}

@@ -113,9 +113,11 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	l.flows = append(l.flows, f)
 	if f.rt {
 		l.putAside(f)
-		// At once: the launcher's next look at the launches before it takes longer than the kernels that leave.
-		if l.cfg.Mode.Ahead && slices.Contains(l.flows, f) {
-			if err := l.push(f); err != nil {
+		if l.cfg.Mode.Ahead {
+			// At once: the launcher's next look at the launches before it takes longer than the kernels that leave.
+			err := l.push(f)
+			l.dispel()
+			if err != nil && slices.Contains(l.flows, f) {
 				l.fail(f, err)
 			}
 		}
@@ -160,7 +162,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	if !l.cfg.Mode.Ahead { // there the launch of priority comes first
+	if !l.cfg.Mode.Ahead { // there the rest of the launch of priority comes first
 		if err := l.mark(f); err != nil {
 			l.fail(f, err)
 			return

@@ -44,6 +44,7 @@ type launcher struct {
 	watch   watch
 	since   time.Time // start of the preemption in progress, or zero
 	meet    *meeting  // that preemption
+	inWay   []*flow   // that are to leave for it (Mode.Ahead)
 	met     []*meeting
 	tickets uint64
 	marks   int       // marks that were cleared (Boolean)

@@ -85,10 +85,26 @@ func (l *launcher) putAside(rt *flow) {
 			}
 			rt.met, l.met = l.meet, append(l.met, l.meet)
 		}
-		if m.Kill && !l.cfg.Drain {
+		switch {
+		case !m.Kill || l.cfg.Drain:
+		case m.Ahead:
+			l.inWay = append(l.inWay, f)
+		default:
 			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // it failed and was removed
 				i--
 			}
+		}
+	}
+}
+
+// dispel has those leave that a launch of priority that goes ahead found in its way. Its first kernel is with the driver
+// by then, if it could be launched: that call takes longer than theirs to see the flag and leave.
+func (l *launcher) dispel() {
+	all := l.inWay
+	l.inWay = l.inWay[:0]
+	for _, f := range all {
+		if slices.Contains(l.flows, f) {
+			l.leave(f, true)
 		}
 	}
 }
@@ -201,7 +217,10 @@ func (l *launcher) push(f *flow) error {
 	if turn != gpu.Submits && turn != gpu.Pads {
 		return nil
 	}
-	for f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring) {
+	for first := true; f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring); first = false {
+		if !first && !f.rt && l.called() { // it may be a launch of priority; the rest follows
+			break
+		}
 		var beside []pad
 		if turn == gpu.Pads {
 			var err error
@@ -296,6 +315,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	}
 	l.counts.Roles = max(l.counts.Roles, 1+len(beside))
 	l.hear(order)
+	l.dispel()
 	return l.lib.Record(one.event, n.stream)
 }
 

@@ -41,6 +41,7 @@ type benchCUDACmd struct {
 	Kernels string   `type:"existingfile" placeholder:"FILE" help:"PTX in place of the built-in kernels, such as a build without checks of the stop flag."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Queued  []int    `help:"Kernels in a stream for preemption; default: 1,2,4,8,16."`
+	Modes   []string `help:"Modes for preemption; default: reset,reset-ahead,wait."`
 	Seed    uint64   `default:"1" help:"Seed of inputs and launch times."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
 	JSON    bool     `name:"json" help:"Print JSON."`
@@ -133,6 +134,9 @@ func (c *benchCUDACmd) check() error {
 	if err := once("--queued", c.Queued); err != nil {
 		return err
 	}
+	if err := among("--modes", c.Modes, bench.Preempting()); err != nil {
+		return err
+	}
 	if err := among("--parts", c.Parts, bench.Parts()); err != nil {
 		return err
 	}
@@ -206,8 +210,11 @@ func (c *benchCUDACmd) idle() error {
 	if c.Nets != nil && len(c.Nets) == 0 {
 		return errors.New("--networks: none is given")
 	}
-	if c.Queued != nil && (len(c.Queued) == 0 || c.Parts != nil && !slices.Contains(c.Parts, bench.Preemption)) {
-		return errors.New("--queued are the part preemption's: expected with it, and one at least")
+	if (c.Queued != nil || c.Modes != nil) && c.Parts != nil && !slices.Contains(c.Parts, bench.Preemption) {
+		return errors.New("--queued and --modes are the part preemption's: expected with it")
+	}
+	if c.Queued != nil && len(c.Queued) == 0 {
+		return errors.New("--queued: none is given")
 	}
 	if c.Batches != nil && c.Parts != nil && !slices.Contains(c.Parts, bench.Latency) {
 		return errors.New("--batches are the part latency's: expected with it")
@@ -296,7 +303,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		}
 	}
 	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Later: later, Seed: c.Seed, Batches: c.Batches, Capacities: c.Queued, Kernels: ptx,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Later: later, Seed: c.Seed, Batches: c.Batches, Capacities: c.Queued, Modes: c.Modes, Kernels: ptx,
 		Program: about.Program + " " + about.Version, Revision: revision(about.Revision),
 		Clock: clock, Tell: log(""), Keep: keep,
 	})

@@ -176,7 +176,7 @@ const met = 200
 // preemption of sluice bench gpu has them come. There the order to leave costs no call, and nobody asks for anything.
 func preemptions(ctx context.Context, f *params.File, be, rt *bundle.Bundle, put func(*bench.Row) error) error {
 	for _, capacity := range bench.Capacities() {
-		for _, mode := range bench.Preempting {
+		for _, mode := range bench.Preempting() {
 			first, gone, err := preempted(ctx, f, be, rt, mode, capacity)
 			if err != nil {
 				return err

@@ -46,8 +46,9 @@ type Config struct {
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// Capacities are the kernels in a stream for preemption; nil: Capacities.
+	// For preemption: the kernels in a stream, nil: Capacities; the modes, nil: Preempting.
 	Capacities []int
+	Modes      []string
 	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
 	// has no clocks.
 	Warm  time.Duration
@@ -175,6 +176,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	}
 	if cfg.Capacities == nil {
 		cfg.Capacities = Capacities()
+	}
+	if cfg.Modes == nil {
+		cfg.Modes = Preempting()
 	}
 	how, err := made(&cfg)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("size %s,%s: %v", n, what, r.Median)
 			}
 		}
-		for _, mode := range bench.Preempting {
+		for _, mode := range bench.Preempting() {
 			of := func(what string) bench.Row { return rows["preemption "+mode+" capacity="+n+" "+what] }
 			if of("met").Median == 0 || of("impossible").N == 0 || of("impossible").Most != 0 { // there is one clock alone
 				t.Errorf("preemption under %s at capacity %s: %+v, %+v", mode, n, of("met"), of("impossible"))

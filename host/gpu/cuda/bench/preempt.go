@@ -16,7 +16,7 @@ import (
 
 // Preempting are the modes that preemption compares: others are killed and known to be away before priority runs,
 // killed and passed by, awaited.
-var Preempting = []string{"reset", "reset-ahead", "wait"}
+func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 
 // Capacities are the lengths of a stream's queue that preemption measures unless told otherwise.
 func Capacities() []int { return []int{1, 2, 4, 8, 16} }
@@ -31,7 +31,7 @@ func (b *bench) preemption(ctx context.Context) error {
 	}
 	b.add(Preemption, "best effort batch", "samples", int64(batch))
 	for _, capacity := range b.Capacities {
-		for _, name := range Preempting {
+		for _, name := range b.Modes {
 			m, err := gpu.ModeOf(name)
 			if err != nil {
 				return err
@@ -66,7 +66,7 @@ const tooLong = "too long by at most"
 // others on the GPU. It gives away those of each round, as they are seen.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
-	for enough, since := r.enough(len(Preempting)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
+	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
 		arrivals := max(4, min(few, r.N-seen))
 		_, broken := r.behind(ctx, be, batch, func() error {
 			for range arrivals {

@@ -41,8 +41,17 @@ func AnchorOf(launched []time.Duration, seen [][]time.Duration) Anchor {
 // Spans is what becomes of a preemption that was seen, between two anchors, by a timer of a step; no flag was set where
 // it is below 0.
 func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
+	return spansOf(false, arrived, flagged, away, over, gone, began, before, after, step)
+}
+
+// SpansAhead is Spans where priority was launched before the flag.
+func SpansAhead(arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
+	return spansOf(true, arrived, flagged, away, over, gone, began, before, after, step)
+}
+
+func spansOf(ahead bool, arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
 	start := time.Now()
-	m := &meeting{arrived: start.Add(arrived), away: start.Add(away), over: start.Add(over), gone: gone, began: began, timed: true}
+	m := &meeting{ahead: ahead, arrived: start.Add(arrived), away: start.Add(away), over: start.Add(over), gone: gone, began: began, timed: true}
 	if flagged >= 0 {
 		m.flagged = start.Add(flagged)
 	}

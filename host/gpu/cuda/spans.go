@@ -23,7 +23,7 @@ type Preemption struct {
 	First time.Duration
 	// Gone and Began are by the GPU's clock, from the driver call with the flag to the end of the last block of
 	// others, and to the first priority block. Only Timed devices that kill have them. They are never too short;
-	// Clock says how much too long they may be.
+	// Clock says how much too long they may be. Began is 0 where priority goes ahead and its block was there before the flag.
 	Gone, Began time.Duration
 	// Whole is from arrival to completion.
 	Whole time.Duration
@@ -52,6 +52,7 @@ type meeting struct {
 	gone, began                  uint64 // GPU clock in ns
 	kernel                       int    // index of the timed priority kernel
 	timed                        bool
+	ahead                        bool // priority was launched before the flag, so that its first block may begin before it
 }
 
 // timed reports whether a flow's segment contains the timed kernel.
@@ -230,6 +231,9 @@ func (c *clocks) of(m *meeting) Preemption {
 	}
 	if m.timed && m.began != 0 && m.began != kernels.NotBegan {
 		p.First, p.Began = c.span(m.arrived, m.began, m.over), c.span(m.flagged, m.began, m.over)
+		if m.ahead && p.First >= 0 && p.Began == Impossible {
+			p.Began = 0
+		}
 	}
 	return p
 }

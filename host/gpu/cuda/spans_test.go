@@ -84,6 +84,14 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: the clock is %+v, expected %+v", c.name, clock, want)
 		}
 	}
+	// Where priority goes ahead its first block may be there before the flag, and not before it came or after it was over.
+	for began, want := range map[uint64][2]time.Duration{
+		ahead + 2*ms - 1: {ms - 1, 0}, ahead + 6*ms: {5 * ms, 4 * ms}, ahead + ms - 1: {cuda.Impossible, cuda.Impossible}, ahead + 9*ms + 1: {cuda.Impossible, cuda.Impossible},
+	} {
+		if p, _ := cuda.SpansAhead(ms, 2*ms, 5*ms, 9*ms, ahead+4*ms, began, before, after, 0); p.First != want[0] || p.Began != want[1] {
+			t.Errorf("ahead, begun at %d: %+v, expected %v", began-ahead, p, want)
+		}
+	}
 	p, _ := cuda.Spans(ms, -1, 5*ms, 9*ms, 0, ahead+6*ms, before, after, 0) // others were awaited
 	if want := (cuda.Preemption{Away: 4 * ms, First: 5 * ms, Gone: cuda.Unknown, Began: cuda.Unknown, Whole: 8 * ms}); p != want {
 		t.Errorf("without a flag: %+v, expected %+v", p, want)

@@ -79,7 +79,7 @@ func (l *launcher) putAside(rt *flow) {
 		}
 		if l.since.IsZero() {
 			l.since = time.Now()
-			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed}
+			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed, ahead: m.Ahead}
 			if len(l.met) >= 1<<16 { // nobody reads them
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}

@@ -119,7 +119,7 @@ type restorer struct {
 	*rig
 	be    *bundle.Bundle
 	in    [2][]int16
-	stop  func(*restorer, context.Context, device.WorkID) error
+	stop  func(*restorer, context.Context, device.WorkID) (tries int, err error)
 	drain bool
 	id    device.RequestID
 	known int // kills so far
@@ -131,12 +131,12 @@ type restorer struct {
 }
 
 // abort stops a launch, which ends.
-func (s *restorer) abort(_ context.Context, id device.WorkID) error {
+func (s *restorer) abort(_ context.Context, id device.WorkID) (int, error) {
 	s.d.Abort(0, id, true)
-	return nil
+	return 1, nil
 }
 
-// preempter stops a launch by one of priority, behind which it goes on.
+// preempter stops a launch by some of priority, one after another, behind each of which it goes on.
 type preempter struct {
 	rt   *bundle.Bundle
 	want map[int][]int16 // what that one shows
@@ -145,18 +145,22 @@ type preempter struct {
 // errBeside is the error of a launch of priority with wrong outputs.
 var errBeside = errors.New("a launch of priority shows other outputs than the first one")
 
-func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) error {
-	c, err := s.rig.run(ctx, s.work(p.rt, 0, 1, 1, device.Units{}), nil)
-	if err != nil {
-		return err
+func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tries int, err error) {
+	for tries < 3 {
+		c, err := s.rig.run(ctx, s.work(p.rt, 0, 1, 1, device.Units{}), nil)
+		if err != nil {
+			return tries, err
+		}
+		tries++
+		if p.want == nil {
+			p.want = c.shown
+		}
+		if exit, output := differs(p.want, c.shown); exit > 0 {
+			return tries, fmt.Errorf("%w: exit %d, output %d", errBeside, exit-1, output-1)
+		}
+		time.Sleep(time.Duration(s.rng.Int64N(c.ns + 1)))
 	}
-	if p.want == nil {
-		p.want = c.shown
-	}
-	if exit, output := differs(p.want, c.shown); exit > 0 {
-		return fmt.Errorf("%w: exit %d, output %d", errBeside, exit-1, output-1)
-	}
-	return nil
+	return tries, nil
 }
 
 // restored is a launch that was stopped some times and resumed.
@@ -187,10 +191,11 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
-				out.tried++
 				for time.Since(began) < wait {
 				}
-				stopped = s.stop(s, ctx, w.ID)
+				var tries int
+				tries, stopped = s.stop(s, ctx, w.ID)
+				out.tried += tries
 			}
 		})
 		if err = cmp.Or(err, stopped); err != nil {

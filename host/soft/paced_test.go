@@ -2,6 +2,7 @@ package soft_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -127,4 +128,37 @@ func pacedByTheTable(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A run whose context ends waits for the segment that runs on a paced device, and no longer.
+func TestPacedEndsWithItsSegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, in := network(t)
+		paced := *b
+		paced.Latency = slices.Clone(b.Latency)
+		for i := range paced.Latency {
+			paced.Latency[i].P50, paced.Latency[i].P99 = 4e9, 4e9
+		}
+		dev := soft.New(d, soft.Options{})
+		tab, err := sched.NewTable(paced.Latency, b.Network.Name)
+		if err := errors.Join(err, dev.Load(t.Context(), &paced)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := engine.NewServer(engine.Config{
+			Devices: []device.Device{device.Adapt(dev)}, Networks: []engine.Network{{Name: b.Network.Name, Tables: []*sched.Table{tab}}},
+			Policy: sched.Serial{}, Inputs: engine.NoInputs, Grace: time.Hour,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		began := time.Now()
+		go func() {
+			_, _ = s.Open(ctx, &engine.Call{Task: sched.Task{Network: b.Network.Name, Theta: 2}, Inputs: [][]device.Tensor{{device.Words("input", in[0], len(in[0]))}}})
+		}()
+		if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) || time.Since(began) != 4*time.Second {
+			t.Errorf("%v after %v: expected the context's end, when the segment of 4 s has ended", err, time.Since(began))
+		}
+	})
 }

@@ -41,7 +41,8 @@ class Registers {
     set(REG_BUILD_AXI, npu::N_AXI << REG_BUILD_AXI_N_AXI_LSB | npu::AXI_BYTES << REG_BUILD_AXI_AXI_BYTES_LSB |
                            npu::MAX_BURST << REG_BUILD_AXI_MAX_BURST_LSB | npu::STUB << REG_BUILD_AXI_STUB_LSB |
                            npu::STACK << REG_BUILD_AXI_STACK_LSB | npu::FLUID << REG_BUILD_AXI_FLUID_LSB |
-                           npu::POST << REG_BUILD_AXI_POST_LSB | npu::DEPTHWISE << REG_BUILD_AXI_DEPTHWISE_LSB);
+                           npu::POST << REG_BUILD_AXI_POST_LSB | npu::DEPTHWISE << REG_BUILD_AXI_DEPTHWISE_LSB |
+                           npu::INT8 << REG_BUILD_AXI_INT8_LSB);
     set(REG_BUILD_ABUF, npu::ABUF);
     set(REG_BUILD_WRING, npu::WRING_BEATS);
     set(REG_BUILD_CMAX, npu::C_MAX);

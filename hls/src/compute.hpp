@@ -7,59 +7,100 @@
 
 namespace npu {
 
-typedef word_t pes_t[T_C][T_P];
+typedef packed_t pes_t[CHAINS][T_P];
 
-// Loads the weights of channel c of a pass into its PEs. With k = 1/2 each half of a PE has a
-// channel, with k = 2 a channel has two PEs. With s = 2 both PEs of a pair hold the same weights,
-// one for each group.
+// One of the two words of 8 bits of a weight's.
+inline word_t byte_of(const weight_t &w, int i) {
+#pragma HLS inline
+  return word_t(w.range(WORD_BITS * i + WORD_BITS - 1, WORD_BITS * i).to_int());
+}
+
+// What a multiplier gets: in int8 both channels' weights, of which a lower one below zero takes one from the upper one.
+inline packed_t pack(const weight_t &w) {
+#pragma HLS inline
+  if (!INT8) return packed_t(w);
+  return packed_t(static_cast<std::int32_t>(byte_of(w, 1)) * (1 << PACK_SHIFT) + static_cast<std::int32_t>(byte_of(w, 0)));
+}
+
+// Loads vector c of a pass into its chain: the weights of a channel, in int8 of a pair of channels.
+// With k = 1/2 each half of a chain has a vector, with k = 2 a vector has two chains. With s = 2 both
+// chains hold the same weights, one for each group.
 inline void hold(const layer_t &l, const vec_t &v, int c, pes_t &pes) {
 #pragma HLS inline
-pes:
-  for (int pe = 0; pe < T_C; pe++) {
+chains:
+  for (int chain = 0; chain < CHAINS; chain++) {
 #pragma HLS unroll
-    const int own = l.two || l.pair ? pe >> 1 : pe;  // index of the channel (or pair)
+    const int own = l.two || l.pair ? chain >> 1 : chain;  // index of the vector (or pair of them)
   lanes:
     for (int p = 0; p < T_P; p++) {
 #pragma HLS unroll
       if (l.half) {
-        if (p < FH ? c == 2 * own : (c == 2 * own + 1 && p < 2 * FH)) pes[pe][p] = v.w[p < FH ? p : p - FH];
+        if (p < FH ? c == 2 * own : (c == 2 * own + 1 && p < 2 * FH)) pes[chain][p] = pack(v.w[p < FH ? p : p - FH]);
       } else if (c == own) {
-        pes[pe][p] = l.pair && (pe & 1) != 0 ? v.w[T_P + p] : v.w[p];
+        pes[chain][p] = pack(l.pair && (chain & 1) != 0 ? v.w[T_P + p] : v.w[p]);
       }
     }
   }
 }
 
-// Computes one row: adds every PE's sum, or the sums of its halves, to accumulator row n.
+// Computes one row: adds every PE's sum, or the sums of its halves, to accumulator row n. A PE has a
+// channel: in int8 a chain is those of two, whose products a multiplier makes at once.
 inline void step(const layer_t &l, const row_t &row, const pes_t &pes, int n, bool first, acc_t (&bank)[2][T_C][T_R / 2]) {
 #pragma HLS inline
+  acc_t sum[2][CHAINS][PAIR];  // of the halves
   acc_t low[T_C], high[T_C];
+#pragma HLS array_partition variable=sum complete dim=0
 #pragma HLS array_partition variable=low complete dim=0
 #pragma HLS array_partition variable=high complete dim=0
 trees:
-  for (int pe = 0; pe < T_C; pe++) {
+  for (int chain = 0; chain < CHAINS; chain++) {
 #pragma HLS unroll
-    // the odd PE of a pair gets the upper lanes: the second half of a window (k = 2), or group 1's
+    // the odd chain of a pair gets the upper lanes: the second half of a window (k = 2), or group 1's
     // window
-    const int side = (l.pair || l.two) && (pe & 1) != 0 ? T_P : 0;
-    s64 lo = 0, hi = 0;
+    const int side = (l.pair || l.two) && (chain & 1) != 0 ? T_P : 0;
+    s64 lo = 0, hi = 0, lo_upper = 0, hi_upper = 0;  // upper: of the pair's other channel
+    s64 segment = SEGMENT_BEGIN;
   lanes:
     for (int p = 0; p < T_P; p++) {
 #pragma HLS unroll
       const bool upper = p >= FH;
       // both halves of a PE get the same lanes if they work separately (k = 1/2)
       const word_t x = l.half && upper ? (p < 2 * FH ? row.x[side + p - FH] : word_t(0)) : row.x[side + p];
-      const std::int32_t product = static_cast<std::int32_t>(pes[pe][p]) * static_cast<std::int32_t>(x);
+      const std::int32_t product = static_cast<std::int32_t>(pes[chain][p]) * static_cast<std::int32_t>(x);
 // these multipliers are the array; each is one DSP with its register
 #pragma HLS bind_op variable=product op=mul impl=dsp latency=2
-      if (upper) {
-        hi += product;
-      } else {
-        lo += product;
+      segment += product;
+      const int place = upper ? p - FH : p;  // in the half
+      if (p == FH - 1 || p == T_P - 1 || (INT8 && place % SEGMENT == SEGMENT - 1)) {
+        // the lower channel's sum has its sign bit inverted, which makes the upper one's exact
+        const ap_int<PACK_SHIFT> lower = segment ^ SEGMENT_BEGIN;
+        const s64 one = INT8 ? static_cast<s64>(lower) : segment, other = segment >> PACK_SHIFT;
+        if (upper) {
+          hi += one;
+          hi_upper += other;
+        } else {
+          lo += one;
+          lo_upper += other;
+        }
+        segment = SEGMENT_BEGIN;
       }
     }
-    low[pe] = lo;
-    high[pe] = hi;
+    sum[0][chain][0] = lo;
+    sum[1][chain][0] = hi;
+    sum[0][chain][PAIR - 1] = INT8 ? lo_upper : lo;
+    sum[1][chain][PAIR - 1] = INT8 ? hi_upper : hi;
+  }
+order:
+  for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+    // in int8 PEs stand as those of int16: of a pair of chains the one of a channel beside its partner's, with k = 1/2
+    // the one of a half
+    const bool crossed = l.pair || l.two;
+    const int outer = (pe >> 1) & 1, inner = pe & 1;
+    const int chain = INT8 ? (pe >> 2) * 2 + (crossed ? inner : outer) : pe % CHAINS;
+    const int rest = crossed ? outer : inner;  // half or channel
+    low[pe] = INT8 && l.half ? sum[rest][chain][0] : sum[0][chain][rest % PAIR];
+    high[pe] = INT8 && l.half ? sum[rest][chain][PAIR - 1] : sum[1][chain][rest % PAIR];
   }
   // a half has T_R / 2 rows: with k = 1/2 each has its own rows, else they hold the even and the
   // odd rows
@@ -100,7 +141,8 @@ inline void tap_lanes(const layer_t &l, hls::stream<row_t> &rows, hls::stream<ve
     held_lanes:
       for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-        held[n][i] = v.w[VEC - NB + i];
+        const int from = i / PAIR < VEC ? i / PAIR : 0;  // without the unit a vector may be shorter
+        held[n][i] = INT8 ? byte_of(v.w[from], i % 2) : word_t(v.w[from]);
       }
     }
   }
@@ -146,7 +188,7 @@ steps:
       add:
         for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-          s64 x = row.x[i];
+          s64 x = static_cast<s64>(row.x[i]) - l.in_zero;
           if (DEPTHWISE && l.depthwise) {
             const std::int32_t weighted = static_cast<std::int32_t>(held[word][i]) * static_cast<std::int32_t>(row.x[i]);
 // one DSP a lane, with its register
@@ -187,12 +229,12 @@ inline void multiply(const layer_t l, hls::stream<row_t> &rows, hls::stream<vec_
   pes_t pes;
 #pragma HLS array_partition variable=pes complete dim=0
 clear:
-  for (int pe = 0; pe < T_C; pe++) {
+  for (int chain = 0; chain < CHAINS; chain++) {
 #pragma HLS unroll
   clear_lanes:
     for (int p = 0; p < T_P; p++) {
 #pragma HLS unroll
-      pes[pe][p] = 0;
+      pes[chain][p] = 0;
     }
   }
   item_t at = {0, 0, 0, 0};
@@ -202,13 +244,13 @@ items:
 #pragma HLS loop_tripcount max=MAX_TRIPS
     hls::write_lock<bank_t> bank(banks);
     const int n_rows = samples_of(l, at, 0) * rows_of(l, at) * l.out_w;
-    const int channels = channels_of(l, at);
+    const int vectors = vectors_of(channels_of(l, at));
   passes:
     for (int pass = 0; pass < l.passes; pass++) {
 #pragma HLS loop_tripcount max=ABUF
     hold:
-      for (int c = 0; c < channels; c++) {
-// one channel per cycle; the registers are written by enable
+      for (int c = 0; c < vectors; c++) {
+// one vector per cycle; the registers are written by enable
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=C_MAX
         const vec_t v = vecs.read();

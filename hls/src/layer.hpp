@@ -19,12 +19,13 @@ struct layer_t {
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
   bool res_once;                        // a pixel is the residual of all positions
-  int lanes, tc, tc_groups;             // T_P'; channels of a C tile, and their groups of DRAIN
+  int lanes, tc, tc_groups;             // T_P', of a depthwise layer a vector's weights; channels of a C tile, and their groups of DRAIN
   int chunks, passes;                   // of a kernel row; of an item (depthwise: words of NB weights)
   int in_h, in_w, in_c, in_pix, out_h, out_w, out_c, out_pix, res_pix;
   int k_h, k_w, s_h, s_w, pad_t;
   int in_row, step_row, step_col, pad_col, kwc;
   int res_shift, shift, clamp_lo, clamp_hi, avg_mul, avg_shift, curve_lo, curve_step, curve_shift;
+  int in_zero, out_zero;  // codes of zero: int8's
   u32 in_offset, out_offset, res_offset, in_row_bytes, out_row_bytes, res_row_bytes;
   u32 w_bytes, w_tile;
   u64 w_address, bias_address;
@@ -76,6 +77,9 @@ inline int samples_of(const layer_t &l, const item_t &at, int group) {
 }
 inline int rows_of(const layer_t &l, const item_t &at) { return least(l.tile_rows, l.out_h - at.oh0); }
 inline int channels_of(const layer_t &l, const item_t &at) { return l.gemm ? least(l.tc, l.out_c - at.c0) : l.out_c; }
+
+// Vectors of weights of so many channels in a pass.
+inline int vectors_of(int channels) { return (channels + PAIR - 1) / PAIR; }
 
 // Goes to the next row tile; after the last one it returns false and is at the first again.
 inline bool next_tile(const layer_t &l, item_t &at) {
@@ -174,36 +178,41 @@ inline bool too_large(const layer_t &l) {
          (l.in_pix == l.in_c && static_cast<u32>(WORD_BYTES * l.in_row) > run_bytes);
 }
 
+// Words in front of a curve's: of the channels, in int8 then of a residual.
+inline int curve_begin(const layer_t &l) { return BIAS_WORDS * l.out_c + (INT8 && l.residual ? RES_WORDS : 0); }
+
 inline u32 check_static(const u32 *d, u32 entry, const layer_t &l, const kept_state_t &kept, bool last) {
   using hw::get;
   u32 reserved = static_cast<u32>(get(d, hw::DESC_F_MAGIC)) ^ hw::DESC_MAGIC;
 reserved_words:
   for (u32 i = 0; i < hw::DESC_WORDS; i++) {
 #pragma HLS unroll
-    reserved |= d[i] & hw::DESC_RSVD_MASK[i];
+    reserved |= d[i] & (INT8 ? hw::DESC_RSVD_MASK_INT8[i] : hw::DESC_RSVD_MASK[i]);
   }
   if (reserved != 0) return hw::ERR_DESC_MAGIC;
   if (!l.gemm && !l.depthwise && !l.avg && !l.max) return hw::ERR_DESC_OP;
+  // a design is of one type
+  if (INT8 && (get(d, hw::DESC_F_IN_8) == 0 || get(d, hw::DESC_F_OUT_8) == 0 || (get(d, hw::DESC_F_RES_8) != 0) != l.residual)) return hw::ERR_DESC_OP;
   if (!POST && (l.curve || l.product)) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
   if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (l.pool || (!l.res_once && l.res_pix < l.out_c))) ||
       l.s_h > hw::STRIDE_MAX || l.s_w > hw::STRIDE_MAX || too_large(l) || (l.out_h - 1) * l.s_h >= l.in_h + l.pad_t ||
       (l.out_w - 1) * l.s_w >= l.in_w + static_cast<int>(get(d, hw::DESC_F_PAD_L)) ||
-      (!l.pool && (l.out_c > C_MAX || l.bias_count != l.out_c + (l.curve ? static_cast<int>(hw::CURVE_WORDS) : 0) ||
+      (!l.pool && (l.out_c > C_MAX || l.bias_count != curve_begin(l) + (l.curve ? static_cast<int>(hw::CURVE_WORDS) : 0) ||
                    l.w_bytes == 0 || l.w_tile == 0)) ||
       (l.depthwise && l.w_tile != l.w_bytes) || (!l.gemm && l.out_c != l.in_c) || (l.pool && l.curve) ||
       (l.product && (!l.residual || l.curve)))
     return hw::ERR_DESC_SHAPE;
   if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (l.pool && l.bias_count != 0))
     return hw::ERR_DESC_SHAPE;
-  if (l.shift > hw::SHIFT_MAX || (l.curve && static_cast<u32>(l.curve_step) > hw::CURVE_STEP_MAX) ||
-      (l.avg && (l.avg_shift == 0 || l.avg_shift > hw::SHIFT_MAX)))
+  if (l.shift > (INT8 ? 0 : hw::SHIFT_MAX) || (INT8 && l.res_shift != 0) || (l.curve && static_cast<u32>(l.curve_step) > hw::CURVE_STEP_MAX) ||
+      ((INT8 ? l.pool : l.avg) && ((!INT8 && l.avg_shift == 0) || l.avg_shift > hw::SHIFT_MAX)))
     return hw::ERR_DESC_SHIFT;
   const int k = static_cast<int>(get(&entry, hw::FBCB_K));
   const u32 w_offset = static_cast<u32>(
       l.half ? get(d, hw::DESC_F_W_OFFSET_H)
              : (l.pair ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
-  if (((l.in_offset | l.out_offset | l.res_offset) & 1) != 0 ||
+  if (((l.in_offset | l.out_offset | l.res_offset) & (WORD_BYTES - 1)) != 0 ||
       ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET))) & (hw::WEIGHT_ALIGN - 1)) != 0)
     return hw::ERR_DESC_ADDRESS;
   const bool order = get(&entry, hw::FBCB_ORDER) != 0;
@@ -247,15 +256,15 @@ inline u32 check_products(const u32 *d, layer_t &l) {
   l.chunks = l.half ? (l.kwc + FH - 1) / FH : (l.pair ? (l.kwc + LANES - 1) / LANES : (l.kwc + T_P - 1) / T_P);
   l.passes = l.k_h * (l.gemm ? l.chunks : l.k_w * ((l.in_c + NB - 1) / NB));
   if (l.depthwise && (l.passes > static_cast<int>(hw::DW_WORDS) ||
-                      l.w_bytes != align_weights(static_cast<u64>(WORD_BYTES) * l.passes * l.lanes)))
+                      l.w_bytes != align_weights(static_cast<u64>(WEIGHT_BYTES) * l.passes * l.lanes)))
     return hw::ERR_DESC_SHAPE;
   return hw::ERR_NONE;
 }
 
 // The stream of weights has the length that the layer needs.
 inline bool weights_fit(const layer_t &l) {
-  const u64 vector = static_cast<u64>(WORD_BYTES) * l.passes * l.lanes;
-  const u64 full = align_weights(vector * l.tc);
+  const u64 vector = static_cast<u64>(WEIGHT_BYTES) * l.passes * l.lanes;
+  const u64 full = align_weights(vector * vectors_of(l.tc));
   u64 rest = l.w_bytes;
   int left = l.out_c;
 tiles:
@@ -265,7 +274,7 @@ tiles:
     if (l.w_tile != full || rest < full) return false;
     rest -= full;
   }
-  return rest == align_weights(vector * left) && rest <= l.w_tile;
+  return rest == align_weights(vector * vectors_of(left)) && rest <= l.w_tile;
 }
 
 // decode makes a layer from a descriptor and an FBCB entry; if they are rejected, it returns the
@@ -286,6 +295,8 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.curve_lo = static_cast<int>(get(d, hw::DESC_F_CURVE_LO));
   l.curve_step = static_cast<int>(get(d, hw::DESC_F_CURVE_STEP));
   l.curve_shift = static_cast<int>(get(d, hw::DESC_F_CURVE_SHIFT));
+  l.in_zero = INT8 ? static_cast<int>(get(d, hw::DESC_F_IN_ZERO)) : 0;
+  l.out_zero = INT8 ? static_cast<int>(get(d, hw::DESC_F_OUT_ZERO)) : 0;
   l.table = get(d, hw::DESC_F_AVG_TABLE) != 0;
   l.residual = get(d, hw::DESC_F_RESIDUAL) != 0;
   l.b_act = b_act;
@@ -356,7 +367,7 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
     l.tc /= 2;
     l.tc_groups /= 2;
   }
-  if (l.depthwise) l.lanes = NB;
+  if (l.depthwise) l.lanes = DW_WEIGHTS;
   l.w_address = weight_base + w_offset;
   l.bias_address = weight_base + static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET));
   l.replay = get(&entry, hw::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);

@@ -12,6 +12,7 @@
 #include "sluice_abi.hpp"
 #include "sluice_design.hpp"
 #include "sluice_limits.hpp"
+#include "sluice_planned.hpp"
 
 namespace npu {
 
@@ -22,9 +23,14 @@ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of((n + 1) / 2); }
 constexpr int bits_of(std::uint32_t mask) { return mask == 0 ? 0 : 1 + bits_of(mask >> 1); }
 constexpr bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-constexpr int WORD_BYTES = hw::DATA_BITS / 8;
+// A word is an element of a map. Weights come in words of 16 bits of either type: in int8 those of two neighbouring
+// channels, and of a depthwise layer two neighbouring lanes'.
+constexpr int WORD_BITS = INT8 ? hw::DESC_F_IN_ZERO.bits : hw::DATA_BITS;
+constexpr int WORD_BYTES = WORD_BITS / 8;
+constexpr int WEIGHT_BYTES = hw::DATA_BITS / 8;
 constexpr int BIAS_BYTES = 4;                     // the bias is int32
 constexpr int WPB = AXI_BYTES / WORD_BYTES;       // words of a beat
+constexpr int VPB = AXI_BYTES / WEIGHT_BYTES;     // weights of a beat
 constexpr int BPB = AXI_BYTES / BIAS_BYTES;       // biases of a beat
 constexpr int DPB = AXI_BYTES / 4;                // descriptor words of a beat
 constexpr int DESC_BEATS = hw::DESC_BYTES / AXI_BYTES;
@@ -33,18 +39,27 @@ constexpr int HALF_WORDS = ABUF_WORDS / 2;        // per bank, for one of two sa
 constexpr int ABUF = NB * ABUF_WORDS;             // most elements of a row tile
 constexpr int FH = T_P / 2;                       // lanes of half a PE
 constexpr int LANES = 2 * T_P;                    // of a stacked PE, or of two sample groups
-constexpr int VEC = DEPTHWISE ? NB : LANES;       // weights of a vector: of a channel's PEs, or of NB channels
+constexpr int PAIR = INT8 ? 2 : 1;                // channels that share a chain of multipliers
+constexpr int CHAINS = T_C / PAIR;
+constexpr int PACK_SHIFT = 17;                    // a pair's upper weight stands there in its multiplier's word
+constexpr int SEGMENT = 4;                        // products that are exact then: 4 * 127 * 128 < 2^16, five are not
+constexpr int SEGMENT_BEGIN = INT8 ? 1 << (PACK_SHIFT - 1) : 0;
+constexpr int DW_WEIGHTS = NB / PAIR;             // weights of NB channels
+constexpr int VEC = DEPTHWISE && DW_WEIGHTS > LANES ? DW_WEIGHTS : LANES;  // weights of a vector: of a chain's multipliers, or of NB channels
 constexpr int REST = NB % DRAIN == 0 ? 0 : DRAIN - 1;  // most words that NB lanes leave for the next group of DRAIN
 constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(hw::RING_SPARE);
-constexpr int BIAS_LANES = DRAIN > BPB ? DRAIN : BPB;  // biases read or written in a cycle
-constexpr int BIAS_LINES = (C_MAX + BIAS_LANES - 1) / BIAS_LANES + 1;  // a beat may begin in a line and end in the next
+constexpr int BIAS_WORDS = INT8 ? 2 : 1;          // of a channel: its bias, in int8 its factor too
+constexpr int GROUP_WORDS = BIAS_WORDS * DRAIN;
+constexpr int BIAS_LANES = GROUP_WORDS > BPB ? GROUP_WORDS : BPB;  // words read or written in a cycle
+constexpr int BIAS_LINES = (BIAS_WORDS * C_MAX + BIAS_LANES - 1) / BIAS_LANES + 1;  // a beat may begin in a line and end in the next
+constexpr int ENTRY_BITS = INT8 ? FACTOR_SHIFT + hw::DESC_F_AVG_SHIFT.bits : hw::DESC_F_AVG_MUL.bits;  // of an average's table
 constexpr int GROUP_BITS = 16, COUNT_BITS = 8, TAPS_BITS = log2_of(static_cast<int>(hw::AVG_TABLE));  // beside sums
 constexpr int SLOT_BITS = bits_of(hw::REG_SLOT_TABLE_MASK);
 constexpr int MAX_BATCH = static_cast<int>(hw::B_MAX);
 constexpr int MAX_KERNEL = static_cast<int>(mask(hw::DESC_F_K_H));
 constexpr int MAX_TAPS = MAX_KERNEL * static_cast<int>(mask(hw::DESC_F_K_W));  // of a window
 constexpr int MAX_ROWS = static_cast<int>(mask(hw::DESC_F_IN_H));  // of a tensor
-constexpr int LOWEST = -(1 << (hw::DATA_BITS - 1));  // word
+constexpr int LOWEST = -(1 << (WORD_BITS - 1));  // word
 
 static_assert(hw::DATA_BITS == 16, "a DSP multiplies 16 by 16 bits here: other words need another array");
 static_assert(T_P >= 2, "T_P: a PE has two halves, so at least two lanes");
@@ -57,7 +72,7 @@ static_assert(NB >= DRAIN, "NB: DRAIN kept words must go to different lanes in o
 static_assert(ABUF_WORDS % 2 == 0, "ABUF_WORDS: two sample groups share a half equally");
 static_assert(DRAIN % 2 == 0 && (T_C / 2) % DRAIN == 0, "DRAIN must be even and divide T_C / 2, so that a C tile begins with a whole group");
 static_assert(C_MAX % DRAIN == 0, "C_MAX: biases are read in groups of DRAIN");
-static_assert(BIAS_LANES % DRAIN == 0, "DRAIN must divide the biases of a beat where it is below them, so that a group lies in one line");
+static_assert(BIAS_LANES % GROUP_WORDS == 0, "DRAIN must divide the biases of a beat where it is below them, so that a group lies in one line");
 static_assert(hw::DESC_BYTES % AXI_BYTES == 0, "a descriptor must be whole beats");
 static_assert(hw::WEIGHT_ALIGN % AXI_BYTES == 0, "weights must begin on a beat");
 static_assert(RING_KEEP > 0, "WRING_BEATS: the ring is smaller than what replay cannot use");
@@ -69,8 +84,10 @@ static_assert(static_cast<int>(hw::AVG_TABLE) - 1 < 1 << TAPS_BITS, "AVG_TABLE: 
 static_assert(DRAIN < 1 << COUNT_BITS, "DRAIN: the words of a group do not fit count");
 static_assert(C_MAX / DRAIN <= 1 << GROUP_BITS, "C_MAX: a group of channels does not fit sums_t::group");
 
-using word_t = ap_int<hw::DATA_BITS>;
-using acc_t = ap_int<hw::ACC_BITS>;
+using word_t = ap_int<WORD_BITS>;
+using weight_t = ap_int<hw::DATA_BITS>;
+using packed_t = ap_int<INT8 ? PACK_SHIFT + WORD_BITS : hw::DATA_BITS>;  // in a multiplier: a weight, or a pair of them
+using acc_t = ap_int<INT8 ? 8 * BIAS_BYTES : hw::ACC_BITS>;
 using beat_t = ap_uint<8 * AXI_BYTES>;
 using strobe_t = ap_int<sizeof(beat_t)>;  // a bit a byte, as hls::burst_maxi takes it
 using addr_t = ap_uint<hw::ADDR_BITS>;
@@ -95,8 +112,8 @@ struct row_t {  // a row of the Toeplitz matrix (s = 2: group 1 from lane T_P on
   word_t x[NB];
   ap_uint<1> inside;  // pools: the tap is inside the image
 };
-struct vec_t {  // the weights of one channel's PEs in a pass, or of NB channels at a tap
-  word_t w[VEC];
+struct vec_t {  // the weights of one chain in a pass, or of NB channels at a tap
+  weight_t w[VEC];
 };
 struct sums_t {  // up to DRAIN neighbouring channels of one output pixel
   acc_t a[DRAIN];

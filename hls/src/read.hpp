@@ -16,7 +16,10 @@ inline u64 beat_of(u64 address) {
 }
 inline int word_of(u64 address) { return static_cast<int>(address % AXI_BYTES) / WORD_BYTES; }
 inline word_t word_at(const beat_t &beat, int i) {
-  return word_t(beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i).to_int());
+  return word_t(beat.range(WORD_BITS * i + WORD_BITS - 1, WORD_BITS * i).to_int());
+}
+inline weight_t weight_at(const beat_t &beat, int i) {
+  return weight_t(beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i).to_int());
 }
 
 // Reads one run of input words into the tile, from element `to` on: rotated to its banks, one beat
@@ -154,7 +157,7 @@ row:
       const int p = l.two && i >= T_P ? i - T_P : i;  // lane of the window
       const bool in = p >= lo && p < hi;
       const word_t v = l.two && i >= T_P ? x[1][p] : x[0][i];
-      row.x[i] = in ? v : word_t(0);
+      row.x[i] = in ? v : word_t(l.in_zero);
     }
     rows.write(row);
     col += l.step_col;
@@ -196,7 +199,7 @@ tap:
   lanes:
     for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.max ? word_t(LOWEST) : word_t(0));
+      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : word_t(l.max ? LOWEST : l.in_zero);
     }
     rows.write(row);
     tap += l.in_c;
@@ -339,14 +342,14 @@ inline void feed_weights(const layer_t l, hls::stream<beat_t> &weights, hls::str
 items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
-    int left = l.passes * (l.gemm ? channels_of(l, at) : 1);
-    const u64 bytes = align_weights(static_cast<u64>(WORD_BYTES) * left * l.lanes);
+    int left = l.passes * (l.gemm ? vectors_of(channels_of(l, at)) : 1);
+    const u64 bytes = align_weights(static_cast<u64>(WEIGHT_BYTES) * left * l.lanes);
     const int beats = static_cast<int>(bytes / AXI_BYTES);
     const int steps = beats + left;
     int fill = 0;
-    word_t words[VEC + WPB];
+    weight_t words[VEC + VPB];
 #pragma HLS array_partition variable=words complete dim=0
-    for (int i = 0; i < VEC + WPB; i++) {
+    for (int i = 0; i < VEC + VPB; i++) {
 #pragma HLS unroll
       words[i] = 0;
     }
@@ -360,24 +363,24 @@ items:
       give:
         for (int i = 0; i < VEC; i++) {
 #pragma HLS unroll
-          v.w[i] = i < l.lanes ? words[i] : word_t(0);
+          v.w[i] = i < l.lanes ? words[i] : weight_t(0);
         }
         vecs.write(v);
         left--;
         fill -= l.lanes;
       shift:
-        for (int i = 0; i < VEC + WPB; i++) {
+        for (int i = 0; i < VEC + VPB; i++) {
 #pragma HLS unroll
-          words[i] = i + l.lanes < VEC + WPB ? words[i + l.lanes] : word_t(0);
+          words[i] = i + l.lanes < VEC + VPB ? words[i + l.lanes] : weight_t(0);
         }
       } else {
         const beat_t beat = weights.read();
       take:
-        for (int i = 0; i < VEC + WPB; i++) {
+        for (int i = 0; i < VEC + VPB; i++) {
 #pragma HLS unroll
-          if (i >= fill && i < fill + WPB) words[i] = word_at(beat, i - fill);
+          if (i >= fill && i < fill + VPB) words[i] = weight_at(beat, i - fill);
         }
-        fill = left > 0 ? fill + WPB : 0;  // after the last vector there is only padding
+        fill = left > 0 ? fill + VPB : 0;  // after the last vector there is only padding
       }
     }
     more = l.gemm && next_item(l, at);

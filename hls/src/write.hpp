@@ -7,13 +7,47 @@
 
 namespace npu {
 
+inline s64 saturate(s64 y) {
+#pragma HLS inline
+  const s64 top = (1 << (hw::DATA_BITS - 1)) - 1, bottom = -top - 1;
+  return y > top ? top : (y < bottom ? bottom : y);
+}
 // sat16(rnd(x, n)), rnd(x, n) = (x + 2^(n-1)) >> n.
 inline s64 rescale(s64 x, int shift) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
-  const s64 y = (x + half) >> shift;
-  const s64 bottom = LOWEST, top = -bottom - 1;
-  return y > top ? top : (y < bottom ? bottom : y);
+  return saturate((x + half) >> shift);
+}
+// The same of int8, which rounds half to even.
+inline s64 round_even(s64 x, int shift) {
+#pragma HLS inline
+  const s64 half = shift == 0 ? s64(0) : (static_cast<s64>(1) << (shift - 1)) - 1 + ((x >> shift) & 1);
+  return saturate((x + half) >> shift);
+}
+// A factor's word in the bias memory: mul in its low bits, and a shift.
+constexpr std::int32_t FACTOR_MASK = (1 << FACTOR_BITS) - 1;
+inline int shift_of(std::int32_t factor) {
+#pragma HLS inline
+  return (factor >> FACTOR_SHIFT) & static_cast<std::int32_t>(hw::mask(hw::DESC_F_AVG_SHIFT));
+}
+// The end of a lane of int8, in 16 bits: a sum times its channel's factor (or an average's), then the residual's words
+// A, B, shift and D.
+inline s64 requantise(const layer_t &l, const acc_t &sum, std::int32_t mul, int shift, const std::int32_t (&operand)[RES_WORDS], const word_t &res) {
+#pragma HLS inline
+  const s64 scaled = static_cast<s64>(sum) * mul;
+// DSPs are the array's
+#pragma HLS bind_op variable=scaled op=mul impl=fabric latency=3
+  s64 t = round_even(scaled, shift);
+  if (l.residual) {
+    const s64 r = static_cast<s64>(res);
+    const s64 factor = l.product ? r + operand[3] : static_cast<s64>(operand[0]);
+    const s64 first = t * factor;
+#pragma HLS bind_op variable=first op=mul impl=fabric latency=3
+    const s64 second = l.product ? first * operand[0] : r * operand[1];
+#pragma HLS bind_op variable=second op=mul impl=fabric latency=3
+    t = round_even(l.product ? second : first + second + operand[3], operand[2]);
+  }
+  return t;
 }
 inline word_t clamp(s64 y, const layer_t &l) {
 #pragma HLS inline
@@ -28,15 +62,17 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
 // DRAIN adjacent biases per cycle, and those of a beat; too short for block RAM
 #pragma HLS array_partition variable=bias complete dim=2
 #pragma HLS bind_storage variable=bias type=ram_s2p impl=lutram
-  ap_uint<hw::DESC_F_AVG_MUL.bits> table[hw::AVG_TABLE];
+  ap_uint<ENTRY_BITS> table[hw::AVG_TABLE];
 #pragma HLS bind_storage variable=table type=ram_s2p impl=lutram
   std::int32_t offsets[hw::CURVE_SEGMENTS][DRAIN];
-  word_t slopes[hw::CURVE_SEGMENTS][DRAIN];
+  weight_t slopes[hw::CURVE_SEGMENTS][DRAIN];
 // every lane is at a segment of its own
 #pragma HLS array_partition variable=offsets complete dim=2
 #pragma HLS array_partition variable=slopes complete dim=2
 #pragma HLS bind_storage variable=offsets type=ram_s2p impl=lutram
 #pragma HLS bind_storage variable=slopes type=ram_s2p impl=lutram
+  std::int32_t operand[RES_WORDS] = {0};
+#pragma HLS array_partition variable=operand complete dim=0
   beat_t beat = 0;
   if (l.table) {
   entries:
@@ -49,7 +85,7 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
       table[e] = beat.range(32 * part + 31, 32 * part).to_uint();
     }
   } else {
-    const int beats = l.pool ? 0 : (l.out_c + BPB - 1) / BPB;
+    const int beats = l.pool ? 0 : (BIAS_WORDS * l.out_c + BPB - 1) / BPB;
     int line = 0, begin = 0;
   take:
     for (int b = 0; b < beats; b++) {
@@ -71,13 +107,23 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
       }
     }
   }
+  if (INT8 && l.residual) {
+  operand:
+    for (int e = 0; e < RES_WORDS; e++) {
+// one word per cycle: it is short
+#pragma HLS pipeline II=1
+      const int part = (BIAS_WORDS * l.out_c + e) & (BPB - 1);
+      if (part == 0) beat = biases.read();
+      operand[e] = beat.range(32 * part + 31, 32 * part).to_int();
+    }
+  }
   if (POST && l.curve) {
     std::int32_t offset = 0;
   segments:
     for (int e = 0; e < static_cast<int>(hw::CURVE_WORDS); e++) {
 // one word per cycle: it is short
 #pragma HLS pipeline II=1
-      const int part = (l.out_c + e) & (BPB - 1);
+      const int part = (curve_begin(l) + e) & (BPB - 1);
       if (part == 0) beat = biases.read();
       const std::int32_t x = beat.range(32 * part + 31, 32 * part).to_int();
       if ((e & 1) == 0) {
@@ -87,7 +133,7 @@ inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sum
         for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
           offsets[e >> 1][j] = offset;
-          slopes[e >> 1][j] = word_t(x);
+          slopes[e >> 1][j] = weight_t(x);
         }
       }
     }
@@ -110,39 +156,48 @@ items:
       if (l.residual) {
         r = residuals.read();
       }
-      const ap_uint<hw::DESC_F_AVG_MUL.bits> entry = table[s.taps];
-      const ap_uint<hw::DESC_F_AVG_MUL.bits> m = l.table ? entry : ap_uint<hw::DESC_F_AVG_MUL.bits>(l.avg_mul);
-      const int line = s.group / (BIAS_LANES / DRAIN), part = s.group % (BIAS_LANES / DRAIN);
+      const ap_uint<ENTRY_BITS> entry = table[s.taps];
+      const ap_uint<hw::DESC_F_AVG_MUL.bits> m = l.table ? static_cast<int>(entry) : l.avg_mul;
+      const int m_shift = INT8 && l.table ? shift_of(entry) : l.avg_shift;
+      const int line = s.group / (BIAS_LANES / GROUP_WORDS), part = s.group % (BIAS_LANES / GROUP_WORDS);
       out_t out;
       out.count = s.count;
     words:
       for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
         const acc_t a = s.a[j];
-        std::int32_t b = 0;
+        std::int32_t b = 0, f = 0;
       parts:
-        for (int p = 0; p < BIAS_LANES / DRAIN; p++) {
+        for (int p = 0; p < BIAS_LANES / GROUP_WORDS; p++) {
 #pragma HLS unroll
-          const std::int32_t x = bias[line][p * DRAIN + j];
-          if (p == part) b = x;
+          const std::int32_t x = bias[line][p * GROUP_WORDS + BIAS_WORDS * j];
+          const std::int32_t x_factor = bias[line][p * GROUP_WORDS + BIAS_WORDS * (j + 1) - 1];
+          if (p == part) {
+            b = x;
+            f = x_factor;
+          }
         }
         if (!l.pool) {
-          const bool adds = l.residual && !(POST && l.product);
+          const bool multiplies = !INT8 && l.product;  // behind the shift
+          const bool adds = l.residual && !(POST && multiplies);
           const s64 res = adds ? static_cast<s64>(r.w[j]) * (static_cast<s64>(1) << l.res_shift) : s64(0);
-          s64 y = rescale(static_cast<s64>(a) + b + res, l.shift);
+          s64 y = INT8 ? requantise(l, acc_t(static_cast<s64>(a) + b), f & FACTOR_MASK, shift_of(f), operand, r.w[j])
+                       : rescale(static_cast<s64>(a) + b + res, l.shift);
           if (POST) {
             const int at = (static_cast<int>(y) - l.curve_lo) >> l.curve_step;
             const int segment = at < 0 ? 0 : least(at, hw::CURVE_SEGMENTS - 1);
             const std::int32_t offset = offsets[segment][j];
-            const word_t slope = slopes[segment][j];
-            const word_t factor = l.product ? r.w[j] : slope;
-            const std::int32_t post = static_cast<std::int32_t>(y) * static_cast<std::int32_t>(factor);
+            const weight_t slope = slopes[segment][j];
+            const std::int32_t factor = multiplies ? static_cast<std::int32_t>(r.w[j]) : static_cast<std::int32_t>(slope);
+            const std::int32_t post = static_cast<std::int32_t>(y) * factor;
 // DSPs are the array's
 #pragma HLS bind_op variable=post op=mul impl=fabric latency=3
-            const s64 bent = rescale(static_cast<s64>(post) + (l.curve ? offset : 0), l.product ? l.res_shift : l.curve_shift);
-            if (l.product || l.curve) y = bent;
+            const s64 bent = rescale(static_cast<s64>(post) + (l.curve ? offset : 0), multiplies ? l.res_shift : l.curve_shift);
+            if (multiplies || l.curve) y = bent;
           }
-          out.w[j] = clamp(y, l);
+          out.w[j] = clamp(POST && l.curve ? y : y + l.out_zero, l);
+        } else if (INT8) {
+          out.w[j] = clamp(requantise(l, a, m, m_shift, operand, word_t(0)) + l.out_zero, l);
         } else {
           const ap_int<hw::ACC_BITS + hw::DESC_F_AVG_MUL.bits + 1> scaled = a * m;
 // DRAIN of them would use up the DSPs that the array leaves free
@@ -243,7 +298,7 @@ runs:
       pack:
         for (int i = 0; i < WPB; i++) {
 #pragma HLS unroll
-          beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i) = words[i];
+          beat.range(WORD_BITS * i + WORD_BITS - 1, WORD_BITS * i) = words[i];
         }
         packed.write(beat);
         fill = fill > WPB ? fill - WPB : 0;

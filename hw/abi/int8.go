@@ -4,9 +4,9 @@ import "fmt"
 
 // What stands behind the biases of a layer of int8 (IN_8, OUT_8), which hw/README, "int8", describes.
 const (
-	ResWords    = 4 // words of its residual: factors, shift, addend
-	factorBits  = 17
-	factorShift = 24 // lowest bit of a factor's shift
+	ResWords    = 4  // words of its residual: factors, shift, addend
+	FactorBits  = 17 // of a factor, in the low bits of its word
+	FactorShift = 24 // lowest bit of its shift
 )
 
 // Scaling is a factor Mul / 2^Shift.
@@ -27,11 +27,11 @@ func RoundEven(x int64, n uint8) int64 {
 }
 
 // Word is the factor as it stands in the bias memory.
-func (s Scaling) Word() int32 { return s.Mul | int32(s.Shift)<<factorShift }
+func (s Scaling) Word() int32 { return s.Mul | int32(s.Shift)<<FactorShift }
 
 // ScalingOf is the inverse of Word; false where other bits are set, or the shift is beyond ShiftMax.
 func ScalingOf(word int32) (Scaling, bool) {
-	s := Scaling{word & (1<<factorBits - 1), uint8(uint32(word) >> factorShift)}
+	s := Scaling{word & (1<<FactorBits - 1), uint8(uint32(word) >> FactorShift)}
 	return s, s.Word() == word && s.Shift <= ShiftMax
 }
 
@@ -94,14 +94,14 @@ func Post8Of(d *Desc, words []int32) (*Post8, error) {
 	for c := range int(d.OutC) {
 		s, ok := ScalingOf(words[2*c+1])
 		if !ok {
-			return nil, fmt.Errorf("the factor of channel %d is 0x%08X, expected %d bits and from bit %d on a shift up to %d", c, uint32(words[2*c+1]), factorBits, factorShift, ShiftMax)
+			return nil, fmt.Errorf("the factor of channel %d is 0x%08X, expected %d bits and from bit %d on a shift up to %d", c, uint32(words[2*c+1]), FactorBits, FactorShift, ShiftMax)
 		}
 		p.Bias, p.Scales = append(p.Bias, words[2*c]), append(p.Scales, s)
 	}
 	words = words[2*int(d.OutC):]
 	if d.Residual {
 		o := Operand{A: words[0], B: words[1], Shift: uint8(words[2]), Add: words[3]}
-		switch most := int32(1)<<factorBits - 1; {
+		switch most := int32(1)<<FactorBits - 1; {
 		case o.A < 0 || o.A > most || o.B < 0 || o.B > most || d.Product && o.B != 0:
 			return nil, fmt.Errorf("the residual's factors are %d and %d, expected 0..%d, of a product the second 0", o.A, o.B, most)
 		case words[2] < 0 || words[2] > ShiftMax:

@@ -343,7 +343,7 @@ func (d Design) Folded() error {
 // Built checks that what is estimated, synthesised or made for boards knows the design's type.
 func (d Design) Built() error {
 	if d.Int8() {
-		return &FieldError{"type", d.Type, "int16: of int8 there are the soft device and the RTL in simulation, but no kernel in HLS, board or synthesis yet"}
+		return &FieldError{"type", d.Type, "int16: of int8 there are the soft device, the RTL in simulation and the kernel in HLS, but no board or synthesis yet"}
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func (d Design) Built() error {
 // leastTP8 is the shortest chain that pe_array_int8 takes: its accumulators are free again no earlier than gemm_seq expects.
 const leastTP8 = 4
 
-// Simulated checks what the RTL has of the design's type: of int8 no short chains.
+// Simulated checks what the RTL, and the HLS kernel beside it, have of the design's type: of int8 no short chains.
 func (d Design) Simulated() error {
 	var f findings
 	f.want(!d.Int8() || d.TP >= leastTP8, "TP", d.TP, fmt.Sprintf("at least %d with type: int8", leastTP8))
@@ -360,7 +360,7 @@ func (d Design) Simulated() error {
 
 // ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.
 func (d Design) ForHLS() error {
-	if err := errors.Join(d.Elaborates(), d.Built()); err != nil {
+	if err := errors.Join(d.Elaborates(), d.Simulated()); err != nil {
 		return err
 	}
 	var f findings
@@ -542,6 +542,11 @@ func (d Design) CPPHeader(cosimBeats int) []byte {
 	if !d.Depthwise {
 		fmt.Fprintf(&b, "constexpr int DEPTHWISE = 0;\n")
 	}
+	if !d.Int8() {
+		fmt.Fprintf(&b, "constexpr int INT8 = 0;\n")
+	}
+	fmt.Fprintf(&b, "constexpr int RES_WORDS = %d, FACTOR_BITS = %d, FACTOR_SHIFT = %d;  // int8: of a residual, and where a factor's word has what\n",
+		abi.ResWords, abi.FactorBits, abi.FactorShift)
 	fmt.Fprintf(&b, "constexpr int NB = %d;  // lanes of the activation buffer\n", d.NB())
 	fmt.Fprintf(&b, "constexpr int WIDE_BYTES = %d;  // what the RTL's clients of memory take in a cycle\n", d.WideBytes())
 	fmt.Fprintf(&b, "constexpr int DRAM_LATENCY = %d;  // cycles until a read is answered, 1 at least\n", max(d.DRAM.LatencyCycles, 1))

@@ -66,7 +66,7 @@ func emitDoc(s *spec) ([]byte, error) {
 	w("## Layer descriptor")
 	w("")
 	w("%d bytes: %d little-endian words. Sizes are in elements (16 bits, 8 of int8) unless they say bytes. Bits not", n, n/4)
-	w("named must be zero. A field that is *planned* is software's and the int8 RTL's (hw/rtl/int8), and not of the hash: no other hardware has it.")
+	w("named must be zero. A field that is *planned* is software's and of int8's hardware (hw/rtl/int8, hls), and not of the hash: no other has it.")
 	w("")
 	w("| word | bits | name | meaning |\n|---|---|---|---|")
 	for _, f := range s.desc {

@@ -34,6 +34,7 @@ var outputs = []output{
 	{"hw/rtl/int8/abi_pkg.sv", emitSVInt8},
 	{"sim/include/sluice_abi.hpp", emitCPP},
 	{"hls/include/sluice_limits.hpp", emitLimits},
+	{"hls/include/sluice_planned.hpp", emitPlanned},
 	{"hw/abi/abi_gen.go", emitGo},
 	{"hw/abi/REFERENCE.md", emitDoc},
 }

@@ -59,7 +59,7 @@ type field struct {
 	word      int64 // descriptor only
 	lsb, bits int64
 	signed    bool
-	planned   bool // of hardware only the RTL of int8 has it
+	planned   bool // of hardware only that of int8 has it
 	line      int
 }
 

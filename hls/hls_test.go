@@ -304,7 +304,7 @@ var numbers = map[string]map[string]string{
 	"layer.hpp": {"20": "MAX_TRIPS, a bound for synthesis"},
 	"npu.cpp":   {"32": "a descriptor's word", "31": "a descriptor's word"},
 	"params.hpp": {
-		"8": "bits of a byte, AXI_BYTES, COUNT_BITS", "16": "least T_R, DSP, AXI_BYTES, depths, GROUP_BITS", "32": "an FBCB entry is a word",
+		"8": "bits of a byte, AXI_BYTES, COUNT_BITS", "17": "PACK_SHIFT, which hw proves", "127": "largest weight of int8", "128": "largest element of int8", "16": "least T_R, DSP, AXI_BYTES, depths, GROUP_BITS", "32": "an FBCB entry is a word",
 		"64": "depth of a stream",
 	},
 	"write.hpp": {"32": "a bias", "31": "a bias"},

@@ -111,7 +111,9 @@ type layer struct {
 	outWhole    bool
 	bytes       int // of the weights
 	replay      bool
-	beat, words int
+	beat, words int // bytes and elements
+	elem        int // bytes of an element
+	pair        int // channels of a vector of weights
 }
 
 func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
@@ -126,11 +128,12 @@ func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
 	if l.two {
 		l.tc /= 2
 	}
-	l.beat, l.words = d.AXIBytes, d.AXIBytes/2
+	l.elem, l.pair = d.ElemBytes(), d.PerDSP()
+	l.beat, l.words = d.AXIBytes, d.AXIBytes/l.elem
 	l.passes = int(desc.KH) * ceil(int(desc.KWC), l.lanes)
 	if !l.gemm {
-		l.lanes = d.NB()
-		l.passes = int(desc.KH) * int(desc.KW) * ceil(int(desc.InC), l.lanes)
+		l.lanes = d.NB() / l.pair
+		l.passes = int(desc.KH) * int(desc.KW) * ceil(int(desc.InC), d.NB())
 	}
 	for b0 := 0; b0 < int(e.BR); b0 += int(e.TileB) {
 		for oh := 0; oh < int(desc.OutH); oh += int(e.TileRows) {
@@ -179,7 +182,7 @@ func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0,
 	for r := range rows {
 		row := int64(offset) + int64(t.oh0+r)*int64(rowBytes)
 		for x := range perRow {
-			skip := int((row+2*int64(x*pix+c0))%int64(l.beat)) / 2
+			skip := int((row+int64(l.elem)*int64(x*pix+c0))%int64(l.beat)) / l.elem
 			n++
 			beats += int64(ceil(skip+words, l.words))
 		}
@@ -303,11 +306,11 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				rows := int64(pixels) * int64(l.samples(t, 0))
 				trips("form_rows", "form_pass.row", int64(l.passes), int64(l.passes)*rows)
 				out.Streams["rows"] += int64(l.passes) * rows
-				vectors := int64(l.passes) * int64(nch)
+				vectors := int64(l.passes) * int64(ceil(nch, l.pair))
 				trips("multiply", "multiply.hold", int64(l.passes), vectors)
 				trips("multiply", "multiply.rows", int64(l.passes), int64(l.passes)*rows)
 				out.Streams["vecs"] += vectors
-				beats := l.weightBeats(l.passes * nch)
+				beats := l.weightBeats(int(vectors))
 				trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
 				out.Streams["weights"] += beats
 				weights[&items[i][tile]] = beats
@@ -360,9 +363,12 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	} else {
 		words := 0
 		if !l.pool {
-			words = int(desc.OutC)
+			words = l.pair * int(desc.OutC) // in int8 a channel has two
 		}
 		trips("finish", "finish.take", 1, int64(ceil(4*words, l.beat)))
+	}
+	if desc.Residual && m.Design.Int8() {
+		trips("finish", "finish.operand", 1, abi.ResWords)
 	}
 	if desc.Curve {
 		trips("finish", "finish.segments", 1, abi.CurveWords)

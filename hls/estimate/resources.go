@@ -53,43 +53,47 @@ const (
 // Needs returns what a design's kernel needs on a family of devices. It is the minimum number of blocks that hold the
 // memories; a tool may use more. DSPs are as the flow requests them: products outside the array are made of LUTs.
 func Needs(d configs.Design, family string) Resources {
-	const word = abi.DataBits
-	nb, beat := d.NB(), 8*d.AXIBytes
+	const weight = abi.DataBits
+	nb, beat, word := d.NB(), 8*d.AXIBytes, 8*d.ElemBytes()
 	taps := bits.Len(abi.AvgTable - 1)
-	lanes := max(d.Drain, d.AXIBytes/4)
+	acc, entry, biases := abi.AccBits, avgMulBits, 1
+	if d.Int8() {
+		acc, entry, biases = 32, abi.FactorShift+avgShiftBits, 2
+	}
+	lanes := max(biases*d.Drain, d.AXIBytes/4)
 	banks := BRAM
 	if d.LUTRAMBanks() {
 		banks = LUTRAM
 	}
-	sums := d.Drain*abi.AccBits + groupBits + countBits + taps
+	sums := d.Drain*acc + groupBits + countBits + taps
 	out := d.Drain*word + countBits
 	outDepth := 2 * max(d.AXIBytes*8/word, d.Drain)
-	r := Resources{DSP: d.MACs()}
+	r := Resources{DSP: d.MACs() / d.PerDSP()}
 	vec := 2 * d.TP
 	var options []Memory
 	if d.Depthwise {
 		r.DSP += nb
-		vec = nb
+		vec = max(vec, nb/d.PerDSP())
 		options = append(options, Memory{Name: "held", Storage: BRAM, Count: nb, Words: abi.DwWords, Bits: word})
 	}
 	if d.Post {
 		options = append(options,
 			Memory{Name: "offsets", Storage: LUTRAM, Count: d.Drain, Words: abi.CurveSegments, Bits: 32},
-			Memory{Name: "slopes", Storage: LUTRAM, Count: d.Drain, Words: abi.CurveSegments, Bits: word},
+			Memory{Name: "slopes", Storage: LUTRAM, Count: d.Drain, Words: abi.CurveSegments, Bits: weight},
 			Memory{Name: "pixel", Storage: LUTRAM, Count: d.Drain, Words: d.CMax / d.Drain, Bits: word})
 	}
 	for _, m := range append([]Memory{
 		{Name: "tiles", Storage: BRAM, Count: 2 * 2 * nb, Words: d.ABufWords / 2, Bits: word}, // blocks, halves, lanes
 		{Name: "kept_in", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
 		{Name: "kept_out", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
-		{Name: "banks", Storage: banks, Count: 2 * 2 * d.TC, Words: d.TR / 2, Bits: abi.AccBits}, // blocks, halves, PEs
+		{Name: "banks", Storage: banks, Count: 2 * 2 * d.TC, Words: d.TR / 2, Bits: acc}, // blocks, halves, PEs
 		{Name: "ring", Storage: BRAM, Count: 1, Words: d.WRingBeats, Bits: beat},
-		{Name: "bias", Storage: LUTRAM, Count: lanes, Words: ceil(d.CMax, lanes) + 1, Bits: 32},
-		{Name: "table", Storage: LUTRAM, Count: 1, Words: abi.AvgTable, Bits: avgMulBits},
+		{Name: "bias", Storage: LUTRAM, Count: lanes, Words: ceil(biases*d.CMax, lanes) + 1, Bits: 32},
+		{Name: "table", Storage: LUTRAM, Count: 1, Words: abi.AvgTable, Bits: entry},
 		{Name: "rows", Storage: SRL, Count: 1, Words: rowsDepth, Bits: nb*word + 1},
 		{Name: "biases", Storage: SRL, Count: 1, Words: biasDepth, Bits: beat},
 		{Name: "weights", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		{Name: "vecs", Storage: SRL, Count: 1, Words: 2 * d.TC, Bits: vec * word},
+		{Name: "vecs", Storage: SRL, Count: 1, Words: 2 * d.TC, Bits: vec * weight},
 		{Name: "pooled", Storage: SRL, Count: 1, Words: sumsDepth, Bits: sums},
 		{Name: "sums", Storage: SRL, Count: 1, Words: sumsDepth, Bits: sums},
 		{Name: "fetched", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
@@ -115,8 +119,8 @@ func Needs(d configs.Design, family string) Resources {
 	return r
 }
 
-// avgMulBits are the descriptor's field AVG_MUL.
-const avgMulBits = 17
+// avgMulBits and avgShiftBits are the descriptor's fields AVG_MUL and AVG_SHIFT.
+const avgMulBits, avgShiftBits = 17, 6
 
 // blocks18 returns the minimum number of 18 Kibit blocks that hold a memory; a 36 Kibit block counts as two. Both
 // families have these shapes (UG473, UG573).

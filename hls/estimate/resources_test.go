@@ -95,7 +95,7 @@ func TestSizes(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Fatal("g++ is missing: install the package g++")
 	}
-	for _, name := range []string{"tiny", "v13", "zc706", "../configs/zcu104-hls.yaml", "tinyx", "v13x"} {
+	for _, name := range []string{"tiny", "v13", "zc706", "../configs/zcu104-hls.yaml", "tinyx", "v13x", "v5-int8", "v13x-int8"} {
 		d, err := configs.Load(name)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestSizes(t *testing.T) {
 		same := func(expr string, n int) {
 			fmt.Fprintf(&code, "static_assert(%s == %d, %q);\n", expr, n, expr)
 		}
-		word := "hw::DATA_BITS"
+		word := "WORD_BITS"
 		same("2 * sizeof(tile_t) / sizeof(word_t)", m["tiles"].Count*m["tiles"].Words)
 		same("sizeof(kept_t) / sizeof(word_t)", m["kept_in"].Count*m["kept_in"].Words)
 		same("2 * sizeof(bank_t) / sizeof(acc_t)", m["banks"].Count*m["banks"].Words)
@@ -122,11 +122,13 @@ func TestSizes(t *testing.T) {
 		same("BIAS_LANES", m["bias"].Count)
 		same("BIAS_LINES", m["bias"].Words)
 		same("hw::AVG_TABLE", m["table"].Words)
-		same("hw::DESC_F_AVG_MUL.bits", m["table"].Bits)
+		same("ENTRY_BITS", m["table"].Bits)
 		same("ROWS_DEPTH", m["rows"].Words)
 		same("NB * "+word+" + 1", m["rows"].Bits)
 		same("VECS_DEPTH", m["vecs"].Words)
-		same("VEC * "+word, m["vecs"].Bits)
+		same("VEC * hw::DATA_BITS", m["vecs"].Bits)
+		same("int(acc_t::width)", m["banks"].Bits)
+		same("CHAINS * T_P", Needs(d, boards.Series7).DSP-d.NB()*m["held"].Words/abi.DwWords)
 		if d.Depthwise {
 			same("NB", m["held"].Count)
 			same("hw::DW_WORDS", m["held"].Words)
@@ -137,7 +139,7 @@ func TestSizes(t *testing.T) {
 			same("hw::CURVE_SEGMENTS", m["slopes"].Words)
 		}
 		same("SUMS_DEPTH", m["sums"].Words)
-		same("DRAIN * hw::ACC_BITS + GROUP_BITS + COUNT_BITS + TAPS_BITS", m["sums"].Bits)
+		same("DRAIN * acc_t::width + GROUP_BITS + COUNT_BITS + TAPS_BITS", m["sums"].Bits)
 		same("OUT_DEPTH", m["local"].Words)
 		same("DRAIN * "+word+" + COUNT_BITS", m["local"].Bits)
 		same("BEATS_DEPTH", m["packed"].Words)

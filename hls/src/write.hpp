@@ -188,8 +188,9 @@ items:
             const int segment = at < 0 ? 0 : least(at, hw::CURVE_SEGMENTS - 1);
             const std::int32_t offset = offsets[segment][j];
             const weight_t slope = slopes[segment][j];
-            const std::int32_t factor = multiplies ? static_cast<std::int32_t>(r.w[j]) : static_cast<std::int32_t>(slope);
-            const std::int32_t post = static_cast<std::int32_t>(y) * factor;
+            const weight_t given = r.w[j];
+            const weight_t factor = multiplies ? given : slope;
+            const std::int32_t post = static_cast<std::int32_t>(y) * static_cast<std::int32_t>(factor);
 // DSPs are the array's
 #pragma HLS bind_op variable=post op=mul impl=fabric latency=3
             const s64 bent = rescale(static_cast<s64>(post) + (l.curve ? offset : 0), multiplies ? l.res_shift : l.curve_shift);

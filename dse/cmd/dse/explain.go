@@ -127,7 +127,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 		return err
 	}
 	if c.HLS || len(c.Csynth) > 0 {
-		if _, err := loaded(c.Config, configs.Design.Built); err != nil {
+		if _, err := loaded(c.Config, configs.Design.Simulated); err != nil {
 			return err
 		}
 	}

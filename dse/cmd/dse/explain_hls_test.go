@@ -22,7 +22,13 @@ var countRE = regexp.MustCompile(`(?m)^count (\w+) (\d+)$`)
 
 // The estimate's trip counts equal the numbers of elements that pass every stream in C-simulation.
 func TestHLSTrips(t *testing.T) {
-	d, err := configs.Load("tinyx")
+	for _, config := range []string{"tinyx", "v13x-int8"} {
+		t.Run(config, func(t *testing.T) { hlsTrips(t, config) })
+	}
+}
+
+func hlsTrips(t *testing.T, config string) {
+	d, err := configs.Load(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +36,7 @@ func TestHLSTrips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("../../../hls/build.sh", "tinyx")
+	build := exec.Command("../../../hls/build.sh", config)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -58,7 +64,7 @@ func TestHLSTrips(t *testing.T) {
 		if err := vectors.WriteFile(file, records); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("../../../build/cosim/tinyx-hls/npu_cosim", "--dram", dram, "--play", file)
+		cmd := exec.Command("../../../build/cosim/"+config+"-hls/npu_cosim", "--dram", dram, "--play", file)
 		cmd.Env = append(os.Environ(), "SLUICE_HLS_COUNTS=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

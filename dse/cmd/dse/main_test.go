@@ -166,7 +166,7 @@ func TestCompileInt8(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"no kernel in HLS, board or synthesis yet", []string{"explain", "--network", "tiny", "--config", config, "--hls"}},
+		{"at least 4 with type: int8", []string{"explain", "--network", "tiny", "--config", "tiny-int8", "--hls"}},
 		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8"}},
 		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8", "--starts"}},
 		{"at least 4 with type: int8", []string{"bench-npu", "--network", "tiny", "--config", "tiny-int8"}},

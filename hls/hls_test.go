@@ -22,11 +22,11 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
+type broken struct{ name, file, old, new, want string }
+
 // breaks are deliberate errors in the kernel. All but the first change results; the first can only be seen with
 // streams of limited depth.
-var breaks = []struct {
-	name, file, old, new, want string
-}{
+var breaks = []broken{
 	{
 		"weights before biases", "read.hpp", "biases:\n  for (int b = 0; b < bias_beats; b++) {", "biases:\n  for (int b = l.gemm ? bias_beats : 0; b < bias_beats; b++) {",
 		"deadlock",
@@ -44,9 +44,21 @@ var breaks = []struct {
 
 // requests are errors at the port of results: an answer that is not awaited, and a request with another length than
 // its loop.
-var requests = []struct{ name, file, old, new, want string }{
+var requests = []broken{
 	{"an answer too few", "write.hpp", "answers:\n  for (int i = 0; i < open; i++) {", "answers:\n  for (int i = 1; i < open; i++) {", "requests are open at the end"},
 	{"a request of another length", "write.hpp", "gmem.write_request(first, beats);", "gmem.write_request(first, beats + 1);", "burst_maxi: "},
+}
+
+// breaks8 are errors in what int8 alone has.
+var breaks8 = []broken{
+	{"a factor of the next channel", "write.hpp", "p * GROUP_WORDS + BIAS_WORDS * (j + 1) - 1]", "p * GROUP_WORDS + (BIAS_WORDS * (j + 1) + 1) % GROUP_WORDS]", "expected"},
+	{"half away from zero", "write.hpp", "(static_cast<s64>(1) << (shift - 1)) - 1 + ((x >> shift) & 1);", "static_cast<s64>(1) << (shift - 1);", "expected"},
+	{"padding of zero", "read.hpp", "row.x[i] = in ? v : word_t(l.in_zero);", "row.x[i] = in ? v : word_t(0);", "expected"},
+	{"a pool's code of zero", "compute.hpp", "static_cast<s64>(row.x[i]) - l.in_zero;", "static_cast<s64>(row.x[i]);", "expected"},
+	{"channels of a pair swapped", "compute.hpp", "const int outer = (pe >> 1) & 1, inner = pe & 1;", "const int outer = (pe >> 1) & 1, inner = ~pe & 1;", "expected"},
+	{"a depthwise byte", "compute.hpp", "byte_of(v.w[from], i % 2)", "byte_of(v.w[from], 0)", "expected"},
+	{"a residual's addend", "write.hpp", "first + second + operand[3]", "first + second", "expected"},
+	{"the output's code of zero behind a curve", "write.hpp", "clamp(POST && l.curve ? y : y + l.out_zero, l)", "clamp(y + l.out_zero, l)", "expected"},
 }
 
 func root(t *testing.T) string {
@@ -141,38 +153,51 @@ func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
 
 // TestBreaks: C-simulation notices every break, and reports nothing without one.
 func TestBreaks(t *testing.T) {
-	dir := root(t)
-	files := networks(t, "tinyx")
-	if text, code := play(t, dir, "hls/src", "tinyx", files); code != 0 {
-		t.Fatalf("the kernel as it is: exit %d: %s", code, text)
+	all := !testing.Short() && os.Getenv("SLUICE_ALL") != "" // weekly
+	for _, c := range []struct {
+		config string
+		list   []broken
+		few    []broken
+	}{
+		{"tinyx", slices.Concat(breaks, requests), []broken{breaks[1], requests[0]}},
+		{eight(t), breaks8, nil},
+	} {
+		list := c.few
+		if all {
+			list = c.list
+		}
+		if len(list) == 0 {
+			continue
+		}
+		dir := root(t)
+		files := networks(t, c.config)
+		if text, code := play(t, dir, "hls/src", c.config, files); code != 0 {
+			t.Fatalf("%s: the kernel as it is: exit %d: %s", c.config, code, text)
+		}
+		for _, b := range list {
+			t.Run(b.name, func(t *testing.T) {
+				said, code := play(t, dir, changed(t, b.file, b.old, b.new), c.config, files)
+				if code == 0 || !strings.Contains(said, b.want) {
+					t.Errorf("exit %d, %q; want %q", code, said, b.want)
+				}
+			})
+		}
 	}
-	list := slices.Concat(breaks, requests)
-	if testing.Short() || os.Getenv("SLUICE_ALL") == "" {
-		list = []struct{ name, file, old, new, want string }{breaks[1], requests[0]} // weekly: all of them
+}
+
+// eight is tinyx in int8, in a file of its own: a chain of int8 has four multipliers or more.
+func eight(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), "hw", "configs", "tinyx.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, b := range list {
-		t.Run(b.name, func(t *testing.T) {
-			src := t.TempDir()
-			if err := os.CopyFS(src, os.DirFS(filepath.Join(dir, "hls", "src"))); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(src, b.file)
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Count(string(text), b.old) != 1 {
-				t.Fatalf("%s: %q is there %d times", b.file, b.old, strings.Count(string(text), b.old))
-			}
-			if err := os.WriteFile(path, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			said, code := play(t, dir, src, "tinyx", files)
-			if code == 0 || !strings.Contains(said, b.want) {
-				t.Errorf("exit %d, %q; want %q", code, said, b.want)
-			}
-		})
+	file := filepath.Join(t.TempDir(), "eight.yaml")
+	of8 := strings.NewReplacer("name: tinyx\n", "name: eight\ntype: int8\n", "TP: 3\n", "TP: 4\n").Replace(string(text))
+	if err := os.WriteFile(file, []byte(of8), 0o644); err != nil {
+		t.Fatal(err)
 	}
+	return file
 }
 
 // TestShortStream: if weights are sent before the biases, streams of the kernel's depth fill up while finish waits
@@ -276,27 +301,91 @@ int main() {
   const bool one = npu::rows_leave(last, row_bytes, 0, 1, false, 0, 1, 32768, 4, stride, none);
   return (two && at == 0 ? 0 : 1) | (one ? 2 : 0);
 }`
+	if said, err := compiled(t, "tiny", filepath.Join(root(t), "hls", "src"), program); err != nil {
+		t.Errorf("%v (1: the second row is in the slot, 2: the first is not) %s", err, said)
+	}
+}
+
+// compiled runs a program beside the kernel's source for a configuration.
+func compiled(t *testing.T, config, src, program string) (string, error) {
+	t.Helper()
 	dir, out := root(t), t.TempDir()
-	design, err := exec.Command("go", "run", "github.com/sluice-npu/sluice/hw/configs/cmd/hwconfig", "-cpp", "tiny").Output()
+	d, err := configs.Load(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"sluice_design.hpp": design, "far.cpp": []byte(program)} {
-		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil {
+	for name, text := range map[string]string{"sluice_design.hpp": string(d.CPPHeader(1)), "program.cpp": program} {
+		if err := os.WriteFile(filepath.Join(out, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	binary := filepath.Join(out, "far")
+	binary := filepath.Join(out, "program")
 	args := []string{
-		"-std=c++14", "-Wno-unknown-pragmas", "-Wno-unused-label", "-I" + out, "-Ihls/src", "-Ihls/include", "-Ihls/standin",
-		"-Ihls/standin/blocks", "-Ihls/csim", "-Isim/include", filepath.Join(out, "far.cpp"), "-o", binary,
+		"-std=c++14", "-Wno-unknown-pragmas", "-Wno-unused-label", "-I" + out, "-I" + src, "-Ihls/include", "-Ihls/standin",
+		"-Ihls/standin/blocks", "-Ihls/csim", "-Isim/include", filepath.Join(out, "program.cpp"), "-o", binary,
 	}
 	if said, err := run(t, dir, nil, "g++", args...); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if said, err := run(t, dir, nil, binary); err != nil {
-		t.Errorf("%v (1: the second row is in the slot, 2: the first is not) %s", err, said)
+	return run(t, dir, nil, binary)
+}
+
+// TestPacked: two channels of int8 share a multiplier, exactly so at the ends of weights and elements; with a product a
+// segment more they are not.
+func TestPacked(t *testing.T) {
+	const program = `
+#include "compute.hpp"
+#include <cstdio>
+int main() {
+  using namespace npu;
+  static pes_t pes;
+  static bank_t bank;
+  const layer_t l = layer_t();
+  const int ends[] = {-127, -1, 0, 1, 127}, elements[] = {-128, -1, 0, 1, 127};
+  int wrong = 0;
+  for (int even : ends)
+    for (int odd : ends)
+      for (int x : elements) {
+        vec_t v;
+        for (int i = 0; i < VEC; i++) v.w[i] = odd * 256 + (even & 255);
+        for (int c = 0; c < CHAINS; c++) hold(l, v, c, pes);
+        row_t row;
+        for (int i = 0; i < NB; i++) row.x[i] = x;
+        step(l, row, pes, 0, true, bank);
+        for (int pe = 0; pe < T_C; pe++) wrong += bank[0][pe][0] != T_P * x * (pe % 2 ? odd : even);
+      }
+  std::printf("%d wrong\n", wrong);
+  return wrong != 0;
+}`
+	src := filepath.Join(root(t), "hls", "src")
+	if said, err := compiled(t, "v13-int8", src, program); err != nil {
+		t.Errorf("%v: %s", err, said)
 	}
+	more := changed(t, "params.hpp", "constexpr int SEGMENT = 4;", "constexpr int SEGMENT = 5;")
+	if said, err := compiled(t, "v13-int8", more, program); err == nil {
+		t.Errorf("with five products a segment: %s", said)
+	}
+}
+
+// changed is a copy of the kernel's source in which a text that is there once is another.
+func changed(t *testing.T, file, old, with string) string {
+	t.Helper()
+	src := t.TempDir()
+	if err := os.CopyFS(src, hls.Source()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(src, file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), old) != 1 {
+		t.Fatalf("%s: %q is there %d times", file, old, strings.Count(string(text), old))
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, with, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return src
 }
 
 // numbers are the integers from 8 on that may be written in the kernel, by file.

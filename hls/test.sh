@@ -3,7 +3,7 @@
 #
 #   hls/test.sh [--seed N] [--full | --part PART]
 #
-# First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on two odd arrays, one built by g++ and one by clang++, both with
+# First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on an odd array of either type, int8 built by g++ and int16 by clang++, both with
 # -fsanitize=address,undefined, and 64 images end to end on `run`. --full is the RTL's suite: at least 500
 # random layers with every bin of the coverage table on each of its arrays, with both compilers, the same under
 # -fsanitize=thread, and on the vendor's own headers; and the images under sanitizers. It is cut into parts, which
@@ -28,11 +28,20 @@ export TSAN_OPTIONS="suppressions=$PWD/hls/tsan.supp halt_on_error=1 ${TSAN_OPTI
 out=out/hls
 plain=(v5 v7 v8 v13)                                                 # odd ones: every (k, s)
 arrays=("${plain[@]}" v13x)                                         # and the options
+int8=(v5-int8 v7-int8 v8-int8 v13-int8)                              # the same of int8
+arrays+=("${int8[@]}" v5-post-int8)
 boards=(run hls/configs/zc706-hls.yaml hls/configs/zcu104-hls.yaml)  # what is used
 builds=('--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx')
 
 file() { # the configuration called so
-  if [[ -f hls/configs/$1.yaml ]]; then echo "hls/configs/$1.yaml"; else echo "$1"; fi
+  case $1 in
+    v5-post-int8) # as `make test-verify` has it
+      mkdir -p "$out"
+      { sed "s/^name: .*/name: $1/" hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } >"$out/$1.yaml"
+      echo "$out/$1.yaml"
+      ;;
+    *) if [[ -f hls/configs/$1.yaml ]]; then echo "hls/configs/$1.yaml"; else echo "$1"; fi ;;
+  esac
 }
 # layers BINARY CONFIG N [FLAGS...]: random layers on one build.
 layers() {
@@ -46,13 +55,15 @@ images() {
   SLUICE_COSIM=$1 bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders "$2" --seed "$seed" \
     --out "$out/images-$(basename "$(dirname "$1")")" | sed -n '/^images/p;/^orders/p;/mismatches/p'
 }
-# faults N: what the RTL refuses, this kernel refuses, with the same error in the same layer.
+# faults N: what the RTL refuses, this kernel refuses, with the same error in the same layer. int8 has fields of its own.
 faults() {
-  local config binary
-  for config in tiny tinyx; do
-    binary=$(hls/build.sh "$config")
-    for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
-      SLUICE_COSIM=$binary bin/sluice faults --config "$config" --kind "$kind" --n "$1" --seed "$seed" --out "$out/faults" | tail -1 |
+  local config binary kinds
+  for config in tiny tinyx v5-post-int8; do
+    binary=$(hls/build.sh "$(file "$config")")
+    kinds=(descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy')
+    if [[ $config == *-int8 ]]; then kinds=(descriptor 'weights too'); fi
+    for kind in "${kinds[@]}"; do
+      SLUICE_COSIM=$binary bin/sluice faults --config "$(file "$config")" --kind "$kind" --n "$1" --seed "$seed" --out "$out/faults" | tail -1 |
         sed "s/^/$config, $kind: /"
     done
   done
@@ -68,7 +79,7 @@ if [[ -n $full ]]; then
     for i in "${!builds[@]}"; do run "layers-$config-$i"; done
   done
   for config in "${boards[@]}"; do run "layers-$(basename "$config" .yaml)"; done
-  for part in breaks shell coverage faults images-0 images-1 images; do run "$part"; done
+  for part in breaks shell coverage coverage-int8 faults images-0 images-1 images; do run "$part"; done
   exit 0
 fi
 case $part in
@@ -80,7 +91,7 @@ case $part in
   layers-*-[0-9])
     config=${part#layers-}
     split "${builds[${part##*-}]}"
-    binary=$(hls/build.sh "${config%-*}" "${words[@]}")
+    binary=$(hls/build.sh "$(file "${config%-*}")" "${words[@]}")
     echo "${config%-*} ${words[*]}"
     layers "$binary" "${config%-*}" 130
     exit 0
@@ -100,10 +111,11 @@ case $part in
     SLUICE_ALL=1 go test ./hls/shell -count 1 -run '^TestPorts$'
     exit 0
     ;;
-  coverage)
+  coverage | coverage-int8)
+    if [[ $part == *-int8 ]]; then plain=("${int8[@]}"); fi
     for config in "${plain[@]}"; do hls/build.sh "$config" >/dev/null; done
     bin/sluice verify --device hls --config "$(IFS=,; echo "${plain[*]}")" --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
-      --require-coverage --out "$out/coverage" | sed -n '/layers = golden/p;/mismatches/p;/coverage/p'
+      --require-coverage --out "$out/$part" | sed -n '/layers = golden/p;/mismatches/p;/coverage/p'
     exit 0
     ;;
   faults)
@@ -127,12 +139,12 @@ esac
 hls/build.sh run >/dev/null &
 built=$!
 hlscheck -dependences tinyx
-hlscheck v5 v13x
-gcc=$(hls/build.sh v5 --sanitize)
+hlscheck v13x "$(file v5-post-int8)"
+gcc=$(hls/build.sh "$(file v5-post-int8)" --sanitize)
 clang=$(hls/build.sh v13x --sanitize --cxx clang++-14)
 wait "$built"
-echo "v5, g++ -fsanitize=address,undefined"
-layers "$gcc" v5 60
+echo "v5-post-int8, g++ -fsanitize=address,undefined"
+layers "$gcc" v5-post-int8 60
 echo "v13x, clang++ -fsanitize=address,undefined"
 layers "$clang" v13x 60
 # an open HLS tool, where somebody has it

@@ -26,7 +26,12 @@ done
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 core=("$root"/hls/shell/npu_core.sv)
 core+=("$root"/hls/shell/axi_offers_checker.sv)
-for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/hw/rtl/$f.sv"); done
+. hls/tools.sh
+files=$(grep '^hw/' hw/rtl/files.f)
+if [[ $(hwconfig -verilator "$config") == *-GINT8=* ]]; then
+  files=$(hw/rtl/int8/files.sh "build/hls/shell/rtl-$(basename "$config" .yaml)")
+fi
+for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/$(grep "/$f\.sv$" <<<"$files")"); done
 if [[ -n $rtl ]]; then
   [[ $rtl == /* ]] || rtl=$here/$rtl
   shopt -s nullglob

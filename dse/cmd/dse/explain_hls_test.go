@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,12 +23,20 @@ var countRE = regexp.MustCompile(`(?m)^count (\w+) (\d+)$`)
 
 // The estimate's trip counts equal the numbers of elements that pass every stream in C-simulation.
 func TestHLSTrips(t *testing.T) {
-	for _, config := range []string{"tinyx", "v13x-int8"} {
-		t.Run(config, func(t *testing.T) { hlsTrips(t, config) })
+	text, err := os.ReadFile("../../../hw/configs/v5.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
+	eight := filepath.Join(t.TempDir(), "v5-post-int8.yaml")
+	text = append(bytes.Replace(text, []byte("name: v5\n"), []byte("name: v5-post-int8\n"), 1), "post: true\ndepthwise: true\ntype: int8\n"...)
+	if err := os.WriteFile(eight, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("int16", func(t *testing.T) { hlsTrips(t, "tinyx", 24) })
+	t.Run("int8", func(t *testing.T) { hlsTrips(t, eight, 12) })
 }
 
-func hlsTrips(t *testing.T, config string) {
+func hlsTrips(t *testing.T, config string, networks uint64) {
 	d, err := configs.Load(config)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +59,7 @@ func hlsTrips(t *testing.T, config string) {
 		t.Fatal(err)
 	}
 	seen := map[string]int64{}
-	for seed := uint64(1); seed <= 24; seed++ {
+	for seed := uint64(1); seed <= networks; seed++ {
 		net, err := randnet.New(seed, d, o)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +73,7 @@ func hlsTrips(t *testing.T, config string) {
 		if err := vectors.WriteFile(file, records); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("../../../build/cosim/"+config+"-hls/npu_cosim", "--dram", dram, "--play", file)
+		cmd := exec.Command("../../../build/cosim/"+d.Name+"-hls/npu_cosim", "--dram", dram, "--play", file)
 		cmd.Env = append(os.Environ(), "SLUICE_HLS_COUNTS=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -157,7 +157,7 @@ func TestTripBreaks(t *testing.T) {
 			t.Parallel()
 			places := []replaced{{b.file, b.old, b.new}}
 			if strings.Contains(b.new, "peek(") {
-				places = append(places, replaced{"compute.hpp", "typedef word_t pes_t[T_C][T_P];\n", `typedef word_t pes_t[T_C][T_P];
+				places = append(places, replaced{"compute.hpp", "typedef packed_t pes_t[CHAINS][T_P];\n", `typedef packed_t pes_t[CHAINS][T_P];
 __attribute__((noinline)) static acc_t peek(const acc_t (&bank)[2][T_C][T_R / 2], int a, int b) {
   return acc_t(static_cast<s64>(bank[0][0][a]) + static_cast<s64>(bank[0][0][b]));
 }

@@ -73,7 +73,7 @@ cp hls/src/* "$out/src/"
 hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"
 # the vendor's own headers take the place of hls/standin; the bench needs the vectors' player
 mkdir -p "$out/include/cosim"
-cp sim/include/sluice_abi.hpp hls/include/sluice_limits.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
+cp sim/include/sluice_abi.hpp hls/include/sluice_limits.hpp hls/include/sluice_planned.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
 cp sim/cosim/kernel.hpp "$out/include/cosim/"
 cp hls/csim/tb.cpp hls/vitis/npu.tcl "$out/"
 go run ./dse/cmd/dse vectors --config "$config" --n 1 --seed "$seed" --max-macs 20000 --apart --base 0 --out "$out" >/dev/null

@@ -319,14 +319,18 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
 	x := e.g.Exits[exit]
 	switch x.Activation {
-	case "Softmax":
+	case "Softmax", "LogSoftmax":
 		channels := e.g.Tensors[x.Tensor].C
 		if len(x.Dims) == 1 { // of a flattened map
 			channels = e.g.Tensors[x.Tensor].Elems()
 		}
 		return func(all []float32) (out []float32, middle float32) {
 			for pixel := range slices.Chunk(all, channels) {
-				out = append(out, softmax(pixel)...)
+				if x.Activation == "LogSoftmax" {
+					out = append(out, logSoftmax(pixel)...)
+				} else {
+					out = append(out, softmax(pixel)...)
+				}
 			}
 			return out, 0
 		}
@@ -481,6 +485,17 @@ func softmax(x []float32) []float32 {
 	}
 	for i, v := range x {
 		out[i] = float32(math.Exp(float64(v)-most) / sum)
+	}
+	return out
+}
+
+func logSoftmax(x []float32) []float32 {
+	out, sum, most := make([]float32, len(x)), 0., float64(slices.Max(x))
+	for _, v := range x {
+		sum += math.Exp(float64(v) - most)
+	}
+	for i, v := range x {
+		out[i] = float32(float64(v) - most - math.Log(sum))
 	}
 	return out
 }

@@ -203,6 +203,7 @@ func TestActivation(t *testing.T) {
 		{"", []float32{-2, 3}, []float32{-2, 3}, 1},
 		{"", []float32{0.4, 0.6}, []float32{0.4, 0.6}, 1}, // logits that look like probabilities
 		{"Softmax", []float32{1, 0}, []float32{e / both, 1 / both}, 0},
+		{"LogSoftmax", []float32{1, 0}, []float32{1 - float32(math.Log(float64(both))), -float32(math.Log(float64(both)))}, 0},
 		{"Sigmoid", []float32{-2}, []float32{probability(-2)}, 0},
 		{"Sigmoid", []float32{0.5}, []float32{probability(0.5)}, 1},
 		{"Sigmoid", []float32{-2, 3}, []float32{probability(-2), probability(3)}, 1},

@@ -109,7 +109,7 @@ type Exit struct {
 	// outermost first, that step through the tensor. Both are nil if the order is the same as here.
 	Dims []int
 	Walk []Stride
-	// Activation is the operation on the logits in the file: "Softmax", "Sigmoid" or "". It is left to the host.
+	// Activation is the operation on the logits in the file: "Softmax", "LogSoftmax", "Sigmoid" or "". It is left to the host.
 	Activation string
 	// Confidence names the measure of the exit's confidence in the file of exits; "" if none is given.
 	Confidence string

@@ -70,8 +70,13 @@ type Set struct {
 	read  func(i int) ([]float32, error)
 	dirs  []string // the folders in the folder of images, sorted by name
 
+	channels int
+	channel  func(c int) (mean, std float64) // by which pixels became inputs; nil of what is no picture in colours
+
 	mu       sync.Mutex // guards the fields below
 	distinct int
+	blank    int               // of one value throughout
+	grey     int               // of pictures in colours, without any
 	apart    float64           // largest mean difference of an image from the first, as a share of the largest |x|
 	turned   []byte            // EXIF orientation of each picture read, unless it is 1
 	turns    int               // number of these pictures
@@ -116,7 +121,7 @@ func (s *Set) Image(i int) ([]float32, error) {
 // Digest identifies the content of the set as the network sees it, independent of file names. It also returns the
 // largest |x|.
 func (s *Set) Digest() (string, float64, error) {
-	h, largest, seen := sha256.New(), 0.0, map[[sha256.Size]byte]bool{}
+	h, largest, seen, blank, grey := sha256.New(), 0.0, map[uint64]bool{}, 0, 0
 	var first []float32
 	apart := 0.0
 	for i := range s.Len() {
@@ -138,22 +143,72 @@ func (s *Set) Digest() (string, float64, error) {
 		if err := digest(h, x); err != nil {
 			return "", 0, err
 		}
-		one := sha256.New()
-		if err := digest(one, x); err != nil {
-			return "", 0, err
+		if seen[values(x)] = true; s.oneColour(x) {
+			blank++
 		}
-		seen[[sha256.Size]byte(one.Sum(nil))] = true
+		if s.colourless(x) {
+			grey++
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.distinct = len(seen)
+	s.distinct, s.blank, s.grey = len(seen), blank, grey
 	if largest > 0 {
 		s.apart = apart / largest
 	}
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
-// Distinct is the number of images that differ for the network; 0 before Digest was called.
+// values is a hash of an image's values in any order, as a picture turned or mirrored has the same.
+func values(x []float32) (sum uint64) {
+	for _, v := range x {
+		h := uint64(math.Float32bits(v)) + 0x9e3779b97f4a7c15 // the finaliser of MurmurHash3
+		h = (h ^ h>>33) * 0xff51afd7ed558ccd
+		h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+		sum += h ^ h>>33
+	}
+	return sum
+}
+
+// oneColour tells an image of one value in each channel.
+func (s *Set) oneColour(x []float32) bool {
+	for i, v := range x {
+		if v != x[i%max(s.channels, 1)] {
+			return false
+		}
+	}
+	return true
+}
+
+// colourless tells a picture whose pixels have one value in all three channels, to a grey level.
+func (s *Set) colourless(x []float32) bool {
+	const level = 1. / 255
+	if s.channel == nil {
+		return false
+	}
+	for i := 0; i < len(x); i += 3 {
+		least, most := math.Inf(1), math.Inf(-1)
+		for c, v := range x[i : i+3] {
+			mean, std := s.channel(c)
+			pixel := float64(v)*std + mean
+			least, most = min(least, pixel), max(most, pixel)
+		}
+		if most-least > level {
+			return false
+		}
+	}
+	return true
+}
+
+// Dull is the number of images of one colour throughout, as black ones, and of those without colours that could have some; 0 before
+// Digest was called.
+func (s *Set) Dull() (blank, grey int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blank, s.grey
+}
+
+// Distinct is the number of images whose values differ, in whatever order they stand; 0 before Digest was called.
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,6 +258,9 @@ func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.channels = in.C; in.C == 3 && !s.Floats {
+		s.channel = p.channel
 	}
 	s.order = make([]int, len(s.names))
 	for i := range s.order {

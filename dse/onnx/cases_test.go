@@ -145,6 +145,12 @@ func TestActivation(t *testing.T) {
 			t.Errorf("exit %+v, expected a Sigmoid", e)
 		}
 	}
+	if g, err = ImportFile("testdata/ops/log_softmax.onnx", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := g.Exits[0].Activation, g.Exits[1].Activation; a+b != "LogSoftmaxSoftmax" && a+b != "SoftmaxLogSoftmax" {
+		t.Errorf("exits end in %q and %q", a, b)
+	}
 	inside := good().op("Sigmoid", "gate", in("c")).op("GlobalAveragePool", "pooled", in("gate")).op("Flatten", "out", in("pooled")).outputs("out")
 	var refused *UnsupportedError
 	if _, err := Import(bytes.NewReader(inside.bytes(t)), Options{}); !errors.As(err, &refused) || len(refused.Ops) != 1 || refused.Ops[0].Op != "Sigmoid" {

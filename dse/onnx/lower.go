@@ -51,6 +51,7 @@ func init() {
 		"Identity":           (*call).alias,
 		"LayerNormalization": (*call).layerNorm,
 		"LeakyRelu":          (*call).leakyRelu,
+		"LogSoftmax":         (*call).softmax,
 		"MatMul":             (*call).matMul,
 		"Max":                (*call).extreme,
 		"MaxPool":            (*call).maxPool,
@@ -197,7 +198,7 @@ func (c *call) reading(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: integers; a Cast to float or a DequantizeLinear has to stand before", name, ErrUnsupported)
 	case v.coded != nil && !slices.Contains(ofCodes, opName(c.node)):
 		return v, fmt.Errorf("tensor %q: %w: codes of a quantised map; a DequantizeLinear has to stand before", name, ErrUnsupported)
-	case v.activation != "":
+	case v.activation != "" && !(slices.Contains(ofLogits, opName(c.node)) && c.shapeOf(v).h*c.shapeOf(v).w == 1):
 		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
 		return v, fmt.Errorf("tensor %q: %w: a channel taken out of a map; one may be scaled, shifted and joined with the map's others", name, ErrUnsupported)
@@ -207,6 +208,9 @@ func (c *call) reading(i int) (value, error) {
 
 // ofBytes are operators that read bytes: those that make floats of them, and that move them.
 var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+
+// ofLogits are operators that look at a Softmax or a Sigmoid of logits in another way, before an output.
+var ofLogits = []string{"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
 // value gives a feature map without pending padding.
 func (c *call) value(i int) (value, error) {

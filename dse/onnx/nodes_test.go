@@ -23,7 +23,7 @@ func finishedAs(g *graph.Graph, e *graph.Exit, logits []float32) []float32 {
 	out := make([]float32, len(logits))
 	sigmoid := func(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
 	switch e.Activation {
-	case "Softmax":
+	case "Softmax", "LogSoftmax":
 		channels := g.Tensors[e.Tensor].C
 		if len(e.Dims) == 1 {
 			channels = len(logits)
@@ -34,7 +34,9 @@ func finishedAs(g *graph.Graph, e *graph.Exit, logits []float32) []float32 {
 				sum += math.Exp(float64(v) - most)
 			}
 			for i, v := range logits[at : at+channels] {
-				out[at+i] = float32(math.Exp(float64(v)-most) / sum)
+				if out[at+i] = float32(math.Exp(float64(v)-most) / sum); e.Activation == "LogSoftmax" {
+					out[at+i] = float32(float64(v) - most - math.Log(sum))
+				}
 			}
 		}
 	case "Sigmoid":

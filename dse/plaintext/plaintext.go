@@ -30,12 +30,19 @@ const mark = "\ufeff"
 
 // reader removes the byte order mark and ends every line with LF.
 type reader struct {
-	from *bufio.Reader
-	line int
-	err  error // error found at the start
+	from   *bufio.Reader
+	line   int
+	within bool  // a line has begun
+	err    error // error found at the start
 }
 
-// NewReader reads r as UTF-8 without a byte order mark. CR LF and a lone CR become LF. Other encodings are errors.
+// ends reports whether nothing follows.
+func (t *reader) ends() bool {
+	_, err := t.from.Peek(1)
+	return err != nil
+}
+
+// NewReader reads r as UTF-8 without byte order marks at the start of lines, and without a Ctrl-Z at its end. CR LF and a lone CR become LF. Other encodings are errors.
 func NewReader(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	t := &reader{from: b, line: 1}
@@ -48,7 +55,10 @@ func NewReader(r io.Reader) io.Reader {
 		t.err = fmt.Errorf("%w: it is UTF-32; save it as UTF-8", ErrEncoding)
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")), zero(1) && !zero(0), zero(0) && len(head) > 1 && !zero(1):
 		t.err = fmt.Errorf("%w: it is UTF-16, as some programs export; save it as UTF-8", ErrEncoding)
-	case bytes.HasPrefix(head, []byte("\x1f\x8b")), bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+	case bytes.HasPrefix(head, []byte("{\\rt")), bytes.HasPrefix(head, []byte("%PDF")):
+		t.err = fmt.Errorf("%w: it is formatted text (RTF, PDF), as word processors save it; save it as plain text", ErrEncoding)
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")), bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")),
+		bytes.HasPrefix(head, []byte("\xfd7zX")), bytes.HasPrefix(head, []byte("BZh9")), bytes.HasPrefix(head, []byte("7z\xbc\xaf")):
 		t.err = fmt.Errorf("%w: it is compressed, or a spreadsheet's own file; unpack it, or export text", ErrEncoding)
 	}
 	return t
@@ -64,11 +74,12 @@ func (t *reader) Read(p []byte) (int, error) {
 		}
 		have, _ := t.from.Peek(min(t.from.Buffered(), len(p)-n))
 		plain := 0
-		for plain < len(have) && have[plain] < utf8.RuneSelf && have[plain] != '\r' && have[plain] != 0 {
+		for plain < len(have) && have[plain] < utf8.RuneSelf && have[plain] != '\r' && have[plain] != 0 && have[plain] != 0x1a {
 			plain++
 		}
 		if plain > 0 {
 			t.line += bytes.Count(have[:plain], []byte("\n"))
+			t.within = have[plain-1] != '\n'
 			n += copy(p[n:], have[:plain])
 			_, _ = t.from.Discard(plain)
 			continue
@@ -85,9 +96,15 @@ func (t *reader) Read(p []byte) (int, error) {
 			if next, _ := t.from.Peek(1); len(next) == 1 && next[0] == '\n' {
 				continue
 			}
-			p[n], t.line = '\n', t.line+1
+			p[n], t.line, t.within = '\n', t.line+1, false
 			n++
+			continue
+		case c == 0x1a && t.ends(): // which DOS programs write behind a text
+			continue
+		case string(c) == mark && !t.within: // of a file that was joined to another
+			continue
 		default:
+			t.within = true
 			n += utf8.EncodeRune(p[n:], c)
 		}
 		if n > 0 && t.from.Buffered() == 0 {

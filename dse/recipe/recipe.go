@@ -313,6 +313,14 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 			notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen", c.Images))
 		}
 	}
+	if blank, grey := c.Set.Dull(); !c.Missing {
+		if 2*blank >= c.Images && c.Images > 1 {
+			notes = append(notes, fmt.Sprintf("%d of the %d images that the ranges come from have one colour throughout, as black ones", blank, c.Images))
+		}
+		if grey == c.Images && blank < c.Images {
+			notes = append(notes, "the ranges come from pictures without colours, the network's input has three channels: what colours exceed saturates")
+		}
+	}
 	if evaluated != nil {
 		notes = append(notes, evaluated.Notes()...)
 	}
@@ -328,8 +336,8 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 			}
 		case x.Activation == "Sigmoid" && n > 1:
 			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
-		case n == 1 && x.Activation == "Softmax":
-			notes = append(notes, fmt.Sprintf("exit %s is a Softmax of one output, which is 1 whatever that is: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on)%s", x.Name, named))
+		case n == 1 && (x.Activation == "Softmax" || x.Activation == "LogSoftmax"):
+			notes = append(notes, fmt.Sprintf("exit %s is a %s of one output, which is always the same: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on)%s", x.Name, x.Activation, named))
 		case n == 1 && x.Activation == "":
 			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on), of a regression class and confidence mean nothing%s", x.Name, named))
 		}

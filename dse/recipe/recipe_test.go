@@ -1,8 +1,13 @@
 package recipe_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,7 +281,44 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for path, says := range map[string]string{"photos": "", "alike/a.png": "come from one image", "alike": "3 images that are all the same", "": ""} {
+	picture, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := own(dir)
+	g, err := network.Graph(configs.Design{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := image.Point{g.Tensors[g.Input].W, g.Tensors[g.Input].H} // so that nothing is resized
+	changed := func(folder, name string, pixel func(x, y int) color.Color) {
+		out := image.NewNRGBA(image.Rectangle{Max: size})
+		for y := range size.Y {
+			for x := range size.X {
+				out.Set(x, y, pixel(x, y))
+			}
+		}
+		var content bytes.Buffer
+		if err := errors.Join(png.Encode(&content, out), os.MkdirAll(filepath.Join(dir, folder), 0o700), os.WriteFile(filepath.Join(dir, folder, name), content.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(x, y int) color.Color { return picture.At(x, y) }
+	changed("turned", "a.png", at)
+	changed("turned", "b.png", func(x, y int) color.Color { return at(size.X-1-x, y) })
+	changed("turned", "c.png", func(x, y int) color.Color { return at(size.X-1-x, size.Y-1-y) })
+	for i := range 5 {
+		changed("grey", fmt.Sprint(i, ".png"), func(x, y int) color.Color { return color.GrayModel.Convert(at((x+i)%size.X, y^i%size.Y)) })
+		changed("blank", fmt.Sprint(i, ".png"), func(x, y int) color.Color {
+			if i < 3 {
+				return color.NRGBA{uint8(90 * i), 60, 30, 255}
+			}
+			return color.NRGBA{uint8(40 * x * i), uint8(30*y + 50*i), uint8(x * y), 255}
+		})
+	}
+	for path, says := range map[string]string{
+		"turned": "3 images that are all the same", "grey": "pictures without colours", "blank": "3 of the 5 images that the ranges come from have one colour throughout", "photos": "", "alike/a.png": "come from one image", "alike": "3 images that are all the same", "": "",
+	} {
 		r := own(dir)
 		if r.Calibrate = ""; path != "" {
 			r.Calibrate = filepath.Join(dir, path)
@@ -304,7 +346,9 @@ func TestNotes(t *testing.T) {
 		{"", 1, nil, "exit e has one output"},
 		{"", 4, nil, ""},
 		{"Softmax", 4, nil, ""},
-		{"Softmax", 1, nil, "exit e is a Softmax of one output, which is 1"},
+		{"Softmax", 1, nil, "exit e is a Softmax of one output, which is always the same"},
+		{"LogSoftmax", 1, nil, "exit e is a LogSoftmax of one output"},
+		{"LogSoftmax", 4, nil, ""},
 		{"Sigmoid", 1, nil, ""}, // the network itself says that it is a yes-or-no question
 		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
 		{"", 1, []int{1, 8, 8}, ""}, // a map, as in a U-Net

@@ -180,5 +180,43 @@ with open(name("unfinished.jpg"), "wb") as f:  # a progressive file whose last s
         content = g.read()
     f.write(content[:content.rindex(b"\xff\xda")] + b"\xff\xd9")
 
+# What files may be besides: interlaced, with a colour for transparent, in other headers and row orders, with fill bytes and comments,
+# EXIF of the other byte order.
+rng = np.random.default_rng(18)
+
+
+def png(file, w, h, kind, rows, interlaced=0, extra=b""):
+    def chunk(tag, data):
+        return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
+
+    with open(name(file), "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, kind, 0, 0, interlaced)) + extra
+                + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + r.tobytes() for r in rows if r.size))) + chunk(b"IEND", b""))
+    whole(file, 0)
+
+
+a = scene(11, 9)
+passes = (0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)
+png("interlaced.png", 11, 9, 2, [r for x, y, dx, dy in passes for r in a[y::dy, x::dx]], 1)
+png("colour-key.png", 11, 9, 2, a, 0, b"\0\0\0\6tRNS" + (key := struct.pack(">HHH", *map(int, a[0, 0]))) + struct.pack(">I", zlib.crc32(b"tRNS" + key)))
+w, h = 7, 5
+a = scene(w, h)
+for file, header, height, order in ("top-down.bmp", 40, -h, 1), ("v5.bmp", 124, h, -1):
+    rows = b"".join(r[:, ::-1].tobytes() + b"\0" * (-3 * w % 4) for r in a[::order])
+    with open(name(file), "wb") as f:
+        f.write(b"BM" + struct.pack("<IHHI", 14 + header + len(rows), 0, 0, 14 + header)
+                + struct.pack("<IiiHHIIiiII", header, w, height, 1, 24, 0, len(rows), 2835, 2835, 0, 0) + b"\0" * (header - 40) + rows)
+    whole(file, 0)
+Image.fromarray(scene(33, 25)).save(name("restart.jpg"), quality=85, restart_marker_blocks=2)
+whole("restart.jpg", JPEG)
+with open(name("restart.jpg"), "rb") as f:
+    content = f.read()
+at = content.index(b"\xff\xdb")
+with open(name("fill.jpg"), "wb") as f:
+    f.write(content[:2] + b"\xff\xff\xff" + content[2:at] + b"\xff\xfe\0\6abcd" + content[at:] + b"\xff\xd8behind it")
+whole("fill.jpg", JPEG)
+Image.fromarray(scene(20, 14)).save(name("orientation-mm.jpg"), exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0", quality=95)
+expect("orientation-mm.jpg", ImageOps.exif_transpose(Image.open(name("orientation-mm.jpg"))).convert("RGB"), JPEG, exif="turn", orientation=6)
+
 with open(os.path.join(here, "cases.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

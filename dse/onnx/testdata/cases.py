@@ -338,6 +338,12 @@ def activations() -> None:
     z = m.conv(y, 4, 1, 3, 3)  # one logit
     m.write([m.op("Flatten", z), m.head(y, 4 * 3 * 3)], [m.op("Sigmoid", m.op("Flatten", z)), m.op("Sigmoid", m.outputs[0])])
 
+    m = Model("log_softmax", [1, 3, 5, 5])  # as PyTorch's examples end, and what looks at logits in another way behind it
+    y = m.op("GlobalAveragePool", m.conv("input", 3, 6, 3, 3))
+    z = m.op("GlobalMaxPool", m.conv("input", 3, 4, 3, 3))
+    seen = m.op("Flatten", m.op("LogSoftmax", y, axis=1))
+    m.write([z, m.op("Flatten", y)], [seen, m.op("Reshape", m.op("Softmax", m.op("Squeeze", z, m.array([2, 3], np.int64)), axis=-1), m.array([1, 4, 1, 1], np.int64))])
+
 
 def functions() -> None:
     """What only designs with post run: functions, written as exporters do, and products of two maps."""

@@ -71,6 +71,7 @@ type equaliser struct {
 	made      map[int][]row
 	read      map[int][]row
 	producers []int       // by tensor
+	clamp     []int       // by node: class of the channels that reach its clamp; -1 if there is none
 	columns   [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
 }
 
@@ -88,7 +89,7 @@ func find(parent []int, i int) int {
 func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	e := &equaliser{
 		g: g, channels: channels, group: make([]int, len(g.Tensors)), first: make([]int, len(g.Tensors)),
-		fixed: map[int]bool{}, producers: g.Producers(), tensors: map[int][]int{}, places: map[int][]place{}, columns: make([][]float64, len(g.Nodes)), made: map[int][]row{}, read: map[int][]row{},
+		fixed: map[int]bool{}, producers: g.Producers(), tensors: map[int][]int{}, places: map[int][]place{}, columns: make([][]float64, len(g.Nodes)), clamp: make([]int, len(g.Nodes)), made: map[int][]row{}, read: map[int][]row{},
 	}
 	for t := range g.Tensors {
 		e.group[t], e.first[t] = t, len(e.class)
@@ -128,14 +129,24 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 				join(node.Residual, c, node.Output, c)
 			}
 		}
-		if clamped(node) { // at numbers that all channels have
-			for c := range g.Tensors[node.Output].C {
-				join(node.Output, c, node.Output, 0)
+		e.clamp[n] = -1
+		for c, x := range channels[node.Output] { // at numbers that all channels have which reach them
+			if !clamped(node) || 2*x <= unclamped(node) {
+				continue
 			}
+			if e.clamp[n] < 0 {
+				e.clamp[n] = c
+			}
+			join(node.Output, c, node.Output, e.clamp[n])
 		}
 	}
 	for i := range e.class {
 		e.class[i] = find(e.class, i)
+	}
+	for n, c := range e.clamp {
+		if c >= 0 {
+			e.clamp[n] = e.class[e.first[g.Nodes[n].Output]+c]
+		}
 	}
 	e.live = make([]bool, len(e.class))
 	for t := range e.group {
@@ -266,6 +277,9 @@ func (e *equaliser) gains() map[int]int {
 			if x > 0 {
 				gain, seen = min(gain, most[e.group[p.tensor]]/x), true
 			}
+			if n := e.producers[p.tensor]; x > 0 && n >= 0 && e.clamp[n] != class { // the clamp stays out of reach
+				gain = min(gain, unclamped(&e.g.Nodes[n])/x)
+			}
 		}
 		room := gain
 		for _, r := range e.read[class] {
@@ -348,10 +362,24 @@ func (e *equaliser) scale(class, k int) {
 				e.channels[t][c] *= float64(up)
 			}
 		}
-		if p := e.producers[t]; p >= 0 && clamped(&e.g.Nodes[p]) {
+		if p := e.producers[t]; p >= 0 && e.clamp[p] == class {
 			e.g.Nodes[p].ClampLo, e.g.Nodes[p].ClampHi = e.g.Nodes[p].ClampLo*up, e.g.Nodes[p].ClampHi*up
 		}
 	}
+}
+
+// unclamped is the largest magnitude that a node's clamp, if it has one, leaves as it is, with headroom; below zero if there is none.
+func unclamped(node *graph.Node) float64 {
+	most := math.Inf(1)
+	for _, bound := range []float64{float64(node.ClampLo), -float64(node.ClampHi)} {
+		if bound > 0 {
+			return -1
+		}
+		if bound < 0 {
+			most = min(most, -bound/Headroom)
+		}
+	}
+	return most
 }
 
 // clamped reports whether a node has a clamp at a number other than zero, which the scale moves.

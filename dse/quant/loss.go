@@ -138,23 +138,17 @@ func (l *loss) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 			return fmt.Errorf("image %d: %w", i, err)
 		}
 	}
-	for e := range want.Exits {
-		l.exits[e] = max(l.exits[e], l.n.exitOff(e, float[want.Exits[e].Tensor], integer))
+	for e, exit := range want.Exits {
+		off, most, t := 0.0, 0.0, g.Exits[e].Tensor
+		for k, v := range float[exit.Tensor] {
+			most = max(most, math.Abs(float64(v)))
+			off = max(off, math.Abs(float64(v)-l.n.Value(t, integer[t][k])))
+		}
+		if most > 0 {
+			l.exits[e] = max(l.exits[e], off/most)
+		}
 	}
 	return nil
-}
-
-// exitOff is how far an exit is off its floats, as a share of the largest.
-func (n *Network) exitOff(exit int, float []float32, integer [][]int16) float64 {
-	off, most, t := 0.0, 0.0, n.Graph.Exits[exit].Tensor
-	for k, v := range float {
-		most = max(most, math.Abs(float64(v)))
-		off = max(off, math.Abs(float64(v)-n.Value(t, integer[t][k])))
-	}
-	if most == 0 {
-		return 0
-	}
-	return off / most
 }
 
 func (l *loss) merge(o *loss) {

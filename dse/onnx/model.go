@@ -198,14 +198,14 @@ func (im *importer) readInput(side Side) error {
 			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
 		if v == 0 { // a name in place of a number, or neither
-			what := "open"
+			called := ""
 			if d.GetDimParam() != "" {
-				what = fmt.Sprintf("open (%q)", d.GetDimParam())
+				called = fmt.Sprintf(" (%q)", d.GetDimParam())
 			}
 			if axes[i] > 0 {
-				what += "; --input-side says how many pixels high and wide the input is"
+				return fmt.Errorf("input %q: %w: dimension %d is %w%s; --input-side says how many pixels high and wide the input is", name, ErrShape, i+1, ErrOpenSide, called)
 			}
-			return fmt.Errorf("input %q: %w: dimension %d is %s", name, ErrShape, i+1, what)
+			return fmt.Errorf("input %q: %w: dimension %d is open%s", name, ErrShape, i+1, called)
 		}
 		if v < 1 || v > maxDim {
 			return fmt.Errorf("input %q: %w: dimension %d is %d, expected a number from 1 to %d", name, ErrShape, i+1, v, maxDim)

@@ -56,6 +56,7 @@ var (
 	ErrDuplicate   = errors.New("defined twice")
 	ErrMissing     = errors.New("missing")
 	ErrShape       = errors.New("wrong shape")
+	ErrOpenSide    = errors.New("open") // the input's height or width, which a number would settle
 	ErrType        = errors.New("unsupported element type")
 	ErrData        = errors.New("wrong amount of data")
 	ErrExternal    = errors.New("data outside the file cannot be read")

@@ -274,6 +274,22 @@ func TestOperatorsOfAFolder(t *testing.T) {
 	}
 }
 
+// A file of a folder that leaves its input's size open is looked through at one that is told; alone it is refused.
+func TestOperatorsOfOpenSize(t *testing.T) {
+	model := ownModel(t, []int64{0, 3, 0, 0}, nil, ownNode("GlobalAveragePool", "mean", []string{"x"}, nil, nil), ownNode("Flatten", "y", []string{"mean"}, nil, nil))
+	code, stdout, stderr := call("operators", filepath.Dir(model))
+	if code != cli.OK || !strings.Contains(stdout, model+" at 224 x 224: all of its operators") {
+		t.Errorf("a folder: exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = call("operators", "--json", "--input-side", "32", filepath.Dir(model))
+	if nets, _ := checkDoc(t, stdout, "networks")["networks"].([]any); code != cli.OK || len(nets) != 1 || nets[0].(map[string]any)["input_side"] != nil {
+		t.Errorf("a folder with a side: exit code %d: %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr = call("operators", model); code != cli.Input || !strings.Contains(stderr, "--input-side") {
+		t.Errorf("alone: exit code %d: %s", code, stderr)
+	}
+}
+
 // No input file is overwritten, whatever path it is given by.
 func TestCompileKeepsItsInputs(t *testing.T) {
 	dir := t.TempDir()

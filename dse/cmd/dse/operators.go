@@ -25,7 +25,8 @@ type operatorsCmd struct {
 
 func (*operatorsCmd) Help() string {
 	return `Says of each network what stands between it and a bundle: operators that are not known, and known ones
-that are used in a way that is not. Without a network, lists the operators that are.
+that are used in a way that is not. Without a network, lists the operators that are. Of a folder, files that leave
+the input's height and width open are looked through at 224 x 224, as their rows say.
 
 Example:
   dse operators
@@ -39,9 +40,13 @@ type operatorsDoc struct {
 	Networks  []networkNeeds `json:"networks"`
 }
 
+// openSide stands for the height and width of an input that a file of a folder leaves open.
+const openSide = 224
+
 type networkNeeds struct {
 	File  string `json:"file"`
-	Error string `json:"error,omitempty"` // why the file could not be examined
+	Side  int    `json:"input_side,omitempty"` // of an input that is open, in a folder
+	Error string `json:"error,omitempty"`      // why the file could not be examined
 	*onnx.Survey
 }
 
@@ -54,13 +59,19 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	missing, unread := false, error(nil)
 	for _, file := range networks {
 		s, err := c.Survey(file)
+		side := 0
+		if errors.Is(err, onnx.ErrOpenSide) && !slices.Contains(c.Networks, file) { // one --input-side does not fit a whole folder
+			at := c.Import
+			side, at.InputSide = openSide, onnx.Square(openSide)
+			s, err = at.Survey(file)
+		}
 		if err != nil { // the other files are still examined
 			unread = errors.Join(unread, err)
 			doc.Networks = append(doc.Networks, networkNeeds{File: file, Error: err.Error(), Survey: &onnx.Survey{}})
 			continue
 		}
 		missing = missing || len(s.Needs) > 0
-		doc.Networks = append(doc.Networks, networkNeeds{File: file, Survey: s})
+		doc.Networks = append(doc.Networks, networkNeeds{File: file, Side: side, Survey: s})
 	}
 	if len(networks) == 1 && unread != nil {
 		return unread
@@ -126,8 +137,12 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 			fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
 			continue
 		}
+		name := n.File
+		if n.Side != 0 {
+			name += fmt.Sprintf(" at %d x %d", n.Side, n.Side)
+		}
 		if len(n.Needs) == 0 {
-			fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
+			fmt.Fprintf(w, "%s: all of its operators are supported:", name)
 			for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
 				fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
 			}
@@ -135,7 +150,7 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 			n.post(w)
 			continue
 		}
-		fmt.Fprintf(w, "%s: not supported", n.File)
+		fmt.Fprintf(w, "%s: not supported", name)
 		if !n.Whole {
 			fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
 		}

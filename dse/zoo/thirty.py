@@ -5,11 +5,13 @@ Two parts, each with the `dse` command alone and photographs that nothing here w
 
 1. Every network of SURVEY is exported and `dse operators` asked what of it is not supported. The counts,
    by operator and number of networks that need it, choose the next operator.
-2. Every network of AGREE, weights drawn from a seed and its normalisations fitted to photographs, is
-   compiled for a configuration (where `dse operators` says so, for that configuration with post and depthwise), calibrated on some photographs and held to onnxruntime on others:
-   logits of the 16-bit network within 2 % of the largest logit. A network that cannot be compiled is
-   written down with its reason; it does not count. Beside it stands how far PyTorch's own logits, in float, move
-   where nothing but the input is rounded to 16 bits: weights from a seed make rounding grow from layer to layer.
+2. Every network of AGREE at its own size, and every other one of SURVEY that consists of supported operators
+   at SMALL x SMALL pixels, and at its own size where it does not agree there. Weights are drawn from a seed and
+   normalisations fitted to photographs. Each is compiled for a configuration (with post and depthwise where
+   `dse operators` says so), calibrated on some photographs and held to onnxruntime on others: logits of the
+   16-bit network within 2 % of the largest logit. A network that cannot be compiled is written down with its
+   reason; it does not count. Beside it stands how far PyTorch's own logits, in float, move where nothing but
+   the input is rounded to 16 bits: weights from a seed make rounding grow from layer to layer.
 
 Writes thirty.json and thirty.md after every network, and goes on from such a file with --resume; with --check it writes
 nothing. It ends with 1 where fewer than thirty networks agree. Needs Debian's python3-torch and python3-torchvision and requirements-thirty.txt
@@ -39,6 +41,7 @@ SEED = 1
 HELD = 2  # photographs that a network is held to: the 16-bit executor takes seconds for each GMAC
 INPUT_FRAC = 13  # of pixels up to 2.64: dse compile says so
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SMALL = 96  # side of the input of networks that are not in AGREE: at their own size some take minutes
 BOUND = 0.02  # of the largest logit; zoo/exports_test.go holds others to the same
 MOST = 150e6  # parameters of a network that is looked at only for its operators
 
@@ -47,19 +50,17 @@ PHOTOS = (
     "gravel.png coins.png camera.png ihc.png retina.jpg china.jpg flower.jpg"
 ).split()
 
-# Networks that are compiled and held to onnxruntime, "timm:" those of timm.
+# Networks that are held to onnxruntime at their own size, "timm:" those of timm.
 AGREE = """
-    timm:mobilenetv2_035 timm:mobilenetv2_050 timm:mnasnet_050 mnasnet0_5 mnasnet0_75 timm:regnetx_002 mobilenet_v2 mnasnet1_0 timm:spnasnet_100
-    timm:mobilenetv2_100 timm:regnetx_004 timm:fbnetc_100 squeezenet1_1 timm:efficientnet_lite0 regnet_x_400mf timm:mobilenetv2_110d
-    timm:dla46x_c timm:dla46_c timm:gernet_s alexnet squeezenet1_0 regnet_x_800mf timm:resnet10t timm:mobileone_s0
-    timm:repvgg_a0 googlenet timm:resnet14t regnet_x_1_6gf resnet18 timm:resnet18d timm:efficientnet_es timm:resnet26
-    timm:resnet26d densenet121 timm:selecsls42b timm:dla34 resnet34 timm:resnetv2_50 resnet50 resnext50_32x4d
-    inception_v3 vgg11_bn timm:darknet17 timm:nf_resnet26
-    mobilenet_v3_small mobilenet_v3_large timm:lcnet_050 timm:ghostnet_100 timm:mnasnet_small timm:hardcorenas_a timm:regnety_002
-    regnet_y_400mf timm:cs3darknet_s efficientnet_b0
-    shufflenet_v2_x0_5 shufflenet_v2_x1_0 timm:lcnet_100 timm:mobilenetv3_small_100 timm:mobilenetv3_large_100 timm:regnetz_005
-    timm:repghostnet_100 timm:semnasnet_100 timm:tinynet_a timm:mixnet_s timm:mnasnet_140 timm:mobilenetv2_140 mnasnet1_3 timm:hardcorenas_f
-    shufflenet_v2_x1_5 shufflenet_v2_x2_0 timm:convnext_atto
+    timm:mobilenetv2_035 timm:mobilenetv2_050 timm:mnasnet_050 mnasnet0_5 mnasnet0_75 timm:regnetx_002 mobilenet_v2
+    mnasnet1_0 timm:spnasnet_100 timm:mobilenetv2_100 timm:regnetx_004 timm:fbnetc_100 squeezenet1_1
+    timm:efficientnet_lite0 regnet_x_400mf timm:mobilenetv2_110d timm:dla46x_c timm:dla46_c timm:gernet_s alexnet
+    squeezenet1_0 regnet_x_800mf timm:resnet10t timm:mobileone_s0 timm:repvgg_a0 googlenet timm:resnet14t regnet_x_1_6gf
+    resnet18 timm:resnet18d densenet121 resnet34 inception_v3 mobilenet_v3_small mobilenet_v3_large timm:lcnet_050
+    timm:ghostnet_100 timm:mnasnet_small timm:hardcorenas_a timm:regnety_002 regnet_y_400mf timm:cs3darknet_s
+    efficientnet_b0 shufflenet_v2_x0_5 shufflenet_v2_x1_0 timm:lcnet_100 timm:mobilenetv3_small_100
+    timm:mobilenetv3_large_100 timm:regnetz_005 timm:repghostnet_100 timm:semnasnet_100 timm:tinynet_a timm:mixnet_s
+    timm:mnasnet_140 timm:mobilenetv2_140 mnasnet1_3 timm:hardcorenas_f shufflenet_v2_x1_5 shufflenet_v2_x2_0
 """.split()
 
 # The CNNs looked at for what is missing: torchvision's, and of each of timm's families of CNNs some.
@@ -126,7 +127,7 @@ def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
     fade from layer to layer as they never do in a trained one."""
     x = read(photos, side)
     for name, p in net.named_parameters():
-        if name.endswith(("gamma", "layer_scale")) and p.abs().max() < 1e-3:  # an untrained ConvNeXt's blocks add nothing
+        if not name.endswith("bias") and p.abs().max() < 1e-3:  # blocks that add nothing before training, as ConvNeXt's and timm's RegNets'
             torch.nn.init.uniform_(p, 0.1, 0.5)
     norms = [m for m in net.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
@@ -203,6 +204,31 @@ def agree(binary: Path, config: str, model: Path, calibrate: Path, held: Path, *
     }
 
 
+def compare(name: str, args: argparse.Namespace, calibrate: Path, held: Path, known: dict) -> dict:
+    """A network's row: how far it is from onnxruntime, at its own size where it is not in AGREE only if it does not agree at SMALL,
+    which known may say."""
+    row, own = known, build(name)[1]
+    for side in [own] if known or name in AGREE else [SMALL, own]:
+        net = build(name)[0].eval()
+        fit(net, sorted(calibrate.iterdir()), side)
+        model = args.work / (name.replace("timm:", "timm-") + ".onnx")
+        export(net, side, model)
+        post = bool(operators(args.dse, model)["post"])
+        config = str(with_post(args.config, args.work)) if post else args.config
+        before, row = row, agree(args.dse, config, model, calibrate, held)
+        if post and not row["agrees"] and "worst" in row:
+            row = agree(args.dse, config, model, calibrate, held, "--gates") | {"gates": True, "worst_without_gates": row["worst"]}
+        for path in args.work.glob(model.stem + "*"):
+            path.unlink()
+        if "why" in row:
+            break
+        row["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
+        row |= ({"post": True} if post else {}) | ({"side": side} if side != own else {}) | ({"worst_small": before["worst"]} if before else {})
+        if row["agrees"]:
+            break
+    return row
+
+
 def with_post(config: str, into: Path) -> Path:
     """The configuration with the post stage and the depthwise unit."""
     text = (HERE.parents[1] / "hw" / "configs" / f"{config}.yaml").read_text()
@@ -211,8 +237,14 @@ def with_post(config: str, into: Path) -> Path:
     return path
 
 
-def needs(doc: dict) -> dict:
-    (n,) = doc["networks"]
+def operators(binary: Path, model: Path) -> dict:
+    code, doc = dse(binary, "operators", str(model))
+    if "networks" not in doc:
+        raise SystemExit(f"thirty.py: dse operators {model} ends with {code}: {doc}")
+    return doc["networks"][0]
+
+
+def needs(n: dict) -> dict:
     return {"whole": n["whole"], "needs": [{"op": x["op"], "why": x["why"], "nodes": x["nodes"]} for x in n["needs"] or []]}
 
 
@@ -225,16 +257,18 @@ def kind(need: dict) -> str:
 def markdown(result: dict) -> str:
     rows = [r for r in result["agree"].values() if r["agrees"]]
     out = [f"{len(rows)} of {len(result['agree'])} networks agree.", ""]
-    out += ["| network | layers | GMAC | worst logit, % of the largest | float, its input alone rounded | same class | |", "|---|---:|---:|---:|---:|---:|---|"]
+    out += ["| network | side | layers | GMAC | worst logit, % of the largest | float, its input alone rounded | same class | |", "|---|---:|---:|---:|---:|---:|---:|---|"]
     for name, r in sorted(result["agree"].items(), key=lambda kv: (not kv[1]["agrees"], kv[0])):
         if "worst" in r:
             note = ", ".join(["with post"] * r.get("post", False) + ["beyond 2 %"] * (not r["agrees"]))
             if "worst_without_gates" in r:
                 note += f", --gates ({100 * r['worst_without_gates']:.2f} without)"
+            if "worst_small" in r:
+                note += f", {100 * r['worst_small']:.2f} at {SMALL}"
             rounded = f"{100 * r['input_rounded']:.3f}" if "input_rounded" in r else ""
-            out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {rounded} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
+            out.append(f"| {name} | {r.get('side', 'own')} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {rounded} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
         else:
-            out.append(f"| {name} | | | | | | {r['why'][:160]} |")
+            out.append(f"| {name} | | | | | | | {r['why'][:160]} |")
     survey = result["survey"]
     done = sum(not s["needs"] for s in survey.values())
     out += ["", f"{done} of {len(survey)} networks consist of supported operators. What the others need:", ""]
@@ -267,7 +301,7 @@ def main() -> int:
     parser.add_argument("--config", default="zc706")
     parser.add_argument("--only", nargs="*", help="these networks alone, again where --resume knows them; writes nothing without --out")
     parser.add_argument("--check", action="store_true", help="write nothing, fail where fewer than thirty agree")
-    parser.add_argument("--part", choices=["all", "agree", "survey", "none"], default="all", help="none: only put together what --resume names")
+    parser.add_argument("--part", choices=["all", "agree", "survey", "small", "none"], default="all", help="small: survey, and compare those at SMALL; none: only put together what --resume names")
     parser.add_argument("--resume", nargs="*", type=Path, default=[], metavar="FILE", help="results that are there already")
     parser.add_argument("--out", type=Path, help="default: thirty.json beside this program")
     args = parser.parse_args()
@@ -282,54 +316,40 @@ def main() -> int:
         known = json.loads(path.read_text())
         for part in ("agree", "survey"):
             result[part] |= known[part]
-    lists = {"agree": AGREE, "survey": sorted(set(SURVEY) - set(AGREE)), "all": AGREE + sorted(set(SURVEY) - set(AGREE)), "none": []}
-    names = args.only or lists[args.part]
+    rest = [name for name in SURVEY if name not in AGREE]
+    names = args.only or {"agree": AGREE, "survey": rest, "small": rest, "all": AGREE + rest, "none": []}[args.part]
     for name in args.only or []:
         for part in ("agree", "survey"):
             result[part].pop(name, None)
-    model = args.work / "network.onnx"
     for n, name in enumerate(names):
-        known = result["agree"].get(name, {})
-        if known.get("images", HELD) != HELD:  # of a run that held networks to another number of photographs
-            known = {}
-        if "input_rounded" in known or "why" in known or name not in AGREE and name in result["survey"]:
-            continue
+        said = []
         try:
-            net, side = build(name)
-            if sum(p.numel() for p in net.parameters()) > MOST and name not in AGREE:
-                continue
-            net.eval()
-            if name in AGREE:
-                fit(net, photos, side)
-                if known:  # all but this
-                    known["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
-                    write(result, args.out)
+            if name in SURVEY and name not in result["survey"]:
+                net, side = build(name)
+                if sum(p.numel() for p in net.parameters()) > MOST and name not in AGREE:
                     continue
-            model = args.work / (name.replace("timm:", "timm-") + ".onnx")
-            export(net, side, model)
+                model = args.work / (name.replace("timm:", "timm-") + ".onnx")
+                export(net.eval(), side, model)
+                result["survey"][name] = needs(operators(args.dse, model))
+                model.unlink()
+                said += [kind(x) for x in result["survey"][name]["needs"]] or ["supported"]
+            known = result["agree"].get(name, {})
+            if known.get("images", HELD) != HELD:  # of a run that held networks to another number of photographs
+                known = {}
+            done = known and (known["agrees"] or "side" not in known)
+            supported = not result["survey"].get(name, {}).get("needs")
+            if not done and (name in AGREE or args.part in ("all", "small") and supported):
+                result["agree"][name] = compare(name, args, calibrate, held, known)
+                said.append(str(result["agree"][name]))
         except Exception as error:  # of any library: noted, and the next one
-            result["survey"][name] = {"whole": False, "needs": [{"op": "export", "why": f"PyTorch: {type(error).__name__}", "nodes": 1}]}
-            print(f"{n + 1}/{len(names)} {name}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
-            continue
-        code, doc = dse(args.dse, "operators", str(model))
-        if "networks" not in doc:
-            raise SystemExit(f"thirty.py: dse operators {name} ends with {code}: {doc}")
-        if name in SURVEY:
-            result["survey"][name] = needs(doc)
-        said = "; ".join(kind(x) for x in needs(doc)["needs"]) or "supported"
-        if name in AGREE:
-            post = bool(doc["networks"][0]["post"])
-            config = str(with_post(args.config, args.work)) if post else args.config
-            row = agree(args.dse, config, model, calibrate, held) | ({"post": True} if post else {})
-            if post and "worst" in row and not row["agrees"]:
-                row = agree(args.dse, config, model, calibrate, held, "--gates") | {"post": True, "gates": True, "worst_without_gates": row["worst"]}
-            result["agree"][name] = row
-            if "why" not in result["agree"][name]:
-                result["agree"][name]["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
-            said += f"; {result['agree'][name]}"
-        print(f"{n + 1}/{len(names)} {name}: {said}", flush=True)
-        for path in args.work.glob(model.stem + "*"):
-            path.unlink()
+            why = f"PyTorch: {type(error).__name__}"
+            if name in result["survey"]:
+                result["agree"][name] = {"agrees": False, "why": why}
+            else:
+                result["survey"][name] = {"whole": False, "needs": [{"op": "export", "why": why, "nodes": 1}]}
+            said.append(f"{type(error).__name__}: {str(error).splitlines()[0][:120]}")
+        if said:
+            print(f"{n + 1}/{len(names)} {name}: {'; '.join(said)}", flush=True)
         if writes:
             write(result, args.out)
     if args.part == "none":

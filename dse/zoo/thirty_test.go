@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The README states how many networks were tried, and on how many photographs.
+// The README states how many networks were tried, on how many photographs and at which size, which are off, and how
+// many are known by their operators alone.
 func TestThirty(t *testing.T) {
 	content, err := os.ReadFile("thirty.json")
 	if err != nil {
@@ -16,30 +17,61 @@ func TestThirty(t *testing.T) {
 	}
 	var doc struct {
 		Agree map[string]struct {
-			Agrees bool `json:"agrees"`
-			Images int  `json:"images"`
+			Agrees bool    `json:"agrees"`
+			Images int     `json:"images"`
+			Side   int     `json:"side"` // zero: the network's own
+			Worst  float64 `json:"worst"`
 		} `json:"agree"`
+		Survey map[string]struct {
+			Needs []any `json:"needs"`
+		} `json:"survey"`
 	}
 	if err := json.Unmarshal(content, &doc); err != nil {
 		t.Fatal(err)
 	}
-	agree, on := 0, map[int]int{}
-	for _, r := range doc.Agree {
-		on[r.Images]++
-		if r.Agrees {
-			agree++
-		}
+	table, err := os.ReadFile("thirty.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	said := func(text []byte, name, want string) {
+		t.Helper()
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say %q", name, want)
+		}
+	}
+	agree, small, on := 0, 0, map[int]int{}
+	for name, r := range doc.Agree {
+		on[r.Images]++
+		said(table, "thirty.md", "| "+name+" |")
+		if r.Side != 0 {
+			small++
+		}
+		if r.Agrees {
+			agree++
+		} else {
+			said(readme, "README.md", fmt.Sprintf("%s %.1f", strings.TrimPrefix(name, "timm:"), 100*r.Worst))
+		}
+	}
+	supported, alone := 0, 0
+	for name, s := range doc.Survey {
+		if len(s.Needs) == 0 {
+			supported++
+			if _, compared := doc.Agree[name]; !compared {
+				alone++
+			}
+		}
+	}
 	for _, want := range []string{
 		fmt.Sprintf("%d of the %d tried", agree, len(doc.Agree)),
 		fmt.Sprintf("(%d rows of the table on four photographs, %d on two)", on[4], on[2]),
+		fmt.Sprintf("%d at 96 x 96", small),
+		fmt.Sprintf("%d consist of supported operators", supported),
+		fmt.Sprintf("%d are counted by their operators alone", alone),
 	} {
-		if !strings.Contains(string(readme), want) {
-			t.Errorf("README.md does not say %q; photographs by rows: %v", want, on)
-		}
+		said(readme, "README.md", want)
 	}
 }

@@ -315,7 +315,7 @@ func study(x *[]Change) Study[float64] {
 			}
 			return []float64{4, 4}, nil
 		},
-		Changes: func(string) ([]Change, error) { return Halves("k"), nil },
+		Knobs: func(string) (*Knobs, error) { return &Knobs{Switches: []string{"on"}, Keys: []string{"k"}}, nil },
 	}
 }
 
@@ -357,6 +357,11 @@ func TestStudy(t *testing.T) {
 	}
 	if r, err := s.Run(context.Background(), &with); err != nil || r.Statements[0].Verdict != Holds || r.Statements[0].Cause != "" {
 		t.Errorf("%+v, %v", r, err)
+	}
+	other := with
+	other.With = &Change{Key: "l", By: 3}
+	if _, err := s.Run(context.Background(), &other); !errors.Is(err, ErrWith) || !strings.HasSuffix(err.Error(), `"l"; there are on, k`) {
+		t.Errorf("nobody knows l: %v", err)
 	}
 	s.Tried = []byte("k=3 a 12\n")
 	if _, err := s.Run(context.Background(), &with); !errors.Is(err, ErrBook) {

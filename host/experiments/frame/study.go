@@ -276,6 +276,21 @@ func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	return out
 }
 
+// Knobs are what a study can change.
+type Knobs struct {
+	Switches []string
+	Keys     []string // of parameters
+	Vary     []Change // those that Config.Vary runs; nil: half and twice of every key
+}
+
+// knows is an error (ErrWith) for a change that is not there.
+func (k *Knobs) knows(x *Change) error {
+	if slices.Contains(k.Switches, x.Key) || slices.Contains(k.Keys, x.Key) {
+		return nil
+	}
+	return fmt.Errorf("%w: %q; there are %s", ErrWith, x.Key, strings.Join(append(slices.Clone(k.Switches), k.Keys...), ", "))
+}
+
 // Study is a publication's claims and the probes that check them. L is a lab.
 type Study[L any] struct {
 	Book  []byte
@@ -284,9 +299,9 @@ type Study[L any] struct {
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
-	// Labs makes a lab for each seed on one GPU (Claim.On), with a changed parameter or a switch (ErrWith); nil: unchanged.
-	Labs    func(on string, x *Change) ([]L, error)
-	Changes func(on string) ([]Change, error)
+	// Labs makes a lab for each seed on one GPU (Claim.On), with a change that Knobs has; nil: unchanged.
+	Labs  func(on string, x *Change) ([]L, error)
+	Knobs func(on string) (*Knobs, error) // nil: nothing can be changed
 	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
 	Apart   bool
 	Numbers []Number // further rows of the same labs
@@ -353,6 +368,15 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	made := map[string][]L{}
 	labs := func(on string) ([]L, error) {
 		if made[on] == nil {
+			if c.With != nil {
+				k, err := s.Knobs(on)
+				if err == nil {
+					err = k.knows(c.With)
+				}
+				if err != nil {
+					return nil, err
+				}
+			}
 			l, err := s.Labs(on, c.With)
 			if err != nil {
 				return nil, err
@@ -395,11 +419,11 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s of %s %s: %w", ErrBook, n.Metric, n.Setting, n.Policy, err)
 		}
-		v, err := Sample(l, of)
+		f, err := of.sample(l, s.workers(c))
 		if err != nil {
 			return nil, err
 		}
-		r.Rows = n.measured(r.Rows, v)
+		r.Rows = n.measured(r.Rows, f.extreme())
 	}
 	for on := range made {
 		if !c.Vary {
@@ -412,6 +436,14 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	return r, nil
 }
 
+// workers is how many labs are asked at the same time.
+func (s *Study[L]) workers(c *Config) int {
+	if s.Apart {
+		return c.Workers
+	}
+	return 1
+}
+
 func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	var f family
 	var err error
@@ -419,11 +451,7 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 		labs = labs[:min(2, len(labs))]
 	}
 	if of := s.samplers[k.ID]; of != nil {
-		workers := 1
-		if s.Apart {
-			workers = c.Workers
-		}
-		f, err = of.sample(labs, workers)
+		f, err = of.sample(labs, s.workers(c))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.ID, err)
@@ -439,9 +467,13 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 }
 
 func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) error {
-	changes, err := s.Changes(on)
+	k, err := s.Knobs(on)
 	if err != nil {
 		return err
+	}
+	changes := k.Vary
+	if changes == nil {
+		changes = Halves(k.Keys...)
 	}
 	for _, x := range changes {
 		c.Say(strings.TrimSpace(on + " with " + x.String()))

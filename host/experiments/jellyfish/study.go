@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -193,7 +192,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	b := &Bench{}
 	study := frame.Study[*lab]{
-		Book: book, Tried: tried, Measures: c.measures(), Probes: map[string]frame.Sampler[*lab]{}, Numbers: c.numbers(),
+		Book: book, Tried: tried, Measures: c.measures(), Probes: map[string]frame.Sampler[*lab]{}, Numbers: c.numbers(), Apart: true,
 		Labs: func(_ string, x *frame.Change) (labs []*lab, err error) {
 			v := new(Config)
 			*v = c
@@ -201,22 +200,17 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 			case x == nil:
 			case x.Key == firstCome:
 				v.firstCome = true
-			case slices.Contains(AssumedNames(), x.Key):
-				v.Assumed = c.Assumed.Times(x.Key, x.By)
 			default:
-				return nil, fmt.Errorf("%w: %q; there are %s and %s", frame.ErrWith, x.Key, firstCome, strings.Join(AssumedNames(), ", "))
+				v.Assumed = c.Assumed.Times(x.Key, x.By)
 			}
 			for _, seed := range c.Seeds {
-				c.Say(fmt.Sprintf("seed %d", seed))
-				l, err := v.lab(ctx, seed)
-				if err != nil {
-					return nil, err
-				}
-				labs = append(labs, l)
+				labs = append(labs, &lab{ctx: ctx, config: v, seed: seed, runs: map[key]*Outcome{}})
 			}
 			return labs, nil
 		},
-		Changes: func(string) ([]frame.Change, error) { return frame.Halves(AssumedNames()...), nil },
+		Knobs: func(string) (*frame.Knobs, error) {
+			return &frame.Knobs{Switches: []string{firstCome}, Keys: AssumedNames()}, nil
+		},
 	}
 	c.Say("approximation ratios")
 	drawn := c
@@ -259,31 +253,6 @@ func (c *Config) run(ctx context.Context, k key, seed uint64) (*Outcome, error) 
 		return nil, fmt.Errorf("%s, seed %d: %w", k.point, seed, err)
 	}
 	return o, nil
-}
-
-// lab makes the runs of a seed.
-func (c *Config) lab(ctx context.Context, seed uint64) (*lab, error) {
-	l := &lab{ctx: ctx, config: c, seed: seed, runs: map[key]*Outcome{}}
-	if c.Only != "" {
-		return l, nil
-	}
-	keys := c.runs()
-	got := make([]*Outcome, len(keys))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(c.Workers)
-	for i, k := range keys {
-		g.Go(func() (err error) {
-			got[i], err = c.run(ctx, k, seed)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	for i, k := range keys {
-		l.runs[k] = got[i]
-	}
-	return l, nil
 }
 
 // Ratio compares selections with the best ones, over random instances of one size.

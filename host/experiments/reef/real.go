@@ -97,9 +97,8 @@ func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine
 // aloneReal is a network's time alone there: the median of several requests, one after the other, but the first.
 func (b *Bed) aloneReal(m gpu.Mode, name string, tables []engine.Network) (int64, error) {
 	const requests = 6
-	src := &clients{all: []Client{{Network: name}}, end: 1 << 60, due: []due{{}}, most: requests}
 	_, res, err := b.served(context.Background(), m, []string{name}, engine.Config{
-		Networks: tables, Policy: &sched.Dispatch{}, Source: src, Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
+		Networks: tables, Policy: &sched.Dispatch{}, Source: once(name, requests), Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%s alone: %w", name, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -227,7 +228,7 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
 		Devices: []device.Device{d}, Networks: tables, Policy: &sched.Dispatch{}, Inputs: engine.NoInputs,
-		Source: &clients{all: []Client{{Network: name}}, due: []due{{}}}, Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
+		Source: once(name, 1), Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%s alone: %w", name, err)
@@ -311,7 +312,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if err != nil {
 		return nil, nil, err
 	}
-	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
+	seen := &latencies{bed: b, clients: all, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
 	tables, err := b.tables(names)
 	if err != nil {
 		return nil, nil, err
@@ -340,9 +341,17 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	return o, res, nil
 }
 
+// once is a network's requests one after the other.
+func once(network string, requests int) *load.Clients {
+	return &load.Clients{
+		Due: []load.Due{{}}, End: 1 << 60, Most: requests, Closed: func(int) bool { return true },
+		Task: func(int, int64) sched.Task { return sched.Task{Network: network, Theta: 2} },
+	}
+}
+
 // requests draws when the clients send within ns.
-func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
-	src := &clients{all: all, end: ns}
+func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, error) {
+	src := &load.Clients{End: ns, Closed: func(client int) bool { return all[client].closed() }}
 	for i, c := range all {
 		alone, err := b.Alone(c.Network)
 		if err != nil {
@@ -350,7 +359,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
 		}
 		for _, at := range c.Times {
 			if at < ns {
-				src.due = append(src.due, due{at, i})
+				src.Due = append(src.Due, load.Due{At: at, Client: i})
 			}
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -359,7 +368,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
 			if seed > 0 && !c.RealTime() { // so that not all begin at once
 				at = int64(rng.Float64() * float64(alone))
 			}
-			src.due = append(src.due, due{at, i})
+			src.Due = append(src.Due, load.Due{At: at, Client: i})
 		}
 		if c.Share == 0 && c.Every == 0 {
 			continue
@@ -369,7 +378,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
 			gap = float64(c.Every)
 		}
 		for at := rng.Float64() * gap; at < float64(ns); {
-			src.due = append(src.due, due{int64(at), i})
+			src.Due = append(src.Due, load.Due{At: int64(at), Client: i})
 			switch {
 			case c.Poisson:
 				at += rng.ExpFloat64() * gap
@@ -380,25 +389,29 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*clients, error) {
 			}
 		}
 	}
-	open := func(d due) int { // clients that wait for their last request come first
-		if all[d.client].closed() {
+	open := func(d load.Due) int { // clients that wait for their last request come first
+		if all[d.Client].closed() {
 			return 0
 		}
 		return 1
 	}
-	slices.SortFunc(src.due, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), open(a)-open(b), a.client-b.client)
+	slices.SortFunc(src.Due, func(a, b load.Due) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), open(a)-open(b), a.Client-b.Client)
 	})
-	src.slo = func(c *Client) int64 {
-		switch {
-		case !c.RealTime():
-			return 0
-		case c.Deadline > 0:
-			return c.Deadline
-		case b.slo == nil:
-			return 0
+	src.Task = func(client int, at int64) sched.Task {
+		c := &all[client]
+		t := sched.Task{Network: c.Network, Theta: 2}
+		if !c.RealTime() {
+			return t
 		}
-		return b.slo(b.alone[c.Network])
+		slo := c.Deadline
+		if slo == 0 && b.slo != nil {
+			slo = b.slo(b.alone[c.Network])
+		}
+		if t.Priority = 1; slo > 0 {
+			t.Deadline = at + slo
+		}
+		return t
 	}
 	return src, nil
 }
@@ -472,61 +485,11 @@ func meanP99(v []float64) (mean, p99 float64) {
 	return mean / float64(len(v)), engine.Quantile(v, 0.99)
 }
 
-// clients is the load source: clients send when it is due, and closed ones their next request when the last
-// has ended, until the end.
-type clients struct {
-	all  []Client
-	end  int64
-	due  []due
-	next int
-	id   uint64
-	most uint64 // tasks; 0: no bound
-	slo  func(*Client) int64
-}
-
-type due struct {
-	at     int64
-	client int
-}
-
-func (c *clients) task(at int64, client int) *sched.Task {
-	c.id++
-	t := &sched.Task{ID: c.id, Client: client, Network: c.all[client].Network, Created: at, Arrived: at, Samples: 1, Theta: 2}
-	if c.all[client].RealTime() {
-		t.Priority = 1
-	}
-	if c.slo != nil {
-		if slo := c.slo(&c.all[client]); slo > 0 {
-			t.Deadline = at + slo
-		}
-	}
-	return t
-}
-
-// Next implements sched.Source.
-func (c *clients) Next() (sched.Item, bool) {
-	if c.next == len(c.due) {
-		return sched.Item{}, false
-	}
-	d := c.due[c.next]
-	c.next++
-	return sched.Item{At: d.at, Task: c.task(d.at, d.client)}, true
-}
-
-// Ended implements sched.Source.
-func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
-	i := t.Client
-	if !c.all[i].closed() || now >= c.end || c.most > 0 && c.id >= c.most {
-		return nil
-	}
-	return []sched.Item{{At: now, Task: c.task(now, i)}}
-}
-
 // latencies records when requests end.
 type latencies struct {
 	engine.Deaf
 	bed     *Bed
-	clients *clients
+	clients []Client
 	end     int64
 	rt      [][]float64
 	done    []int // by the end
@@ -541,7 +504,7 @@ func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
 		return
 	}
 	l.all[t.Client] = append(l.all[t.Client], now-t.Arrived)
-	c := &l.clients.all[t.Client]
+	c := &l.clients[t.Client]
 	if now <= l.end {
 		l.done[t.Client]++
 	} else if t.Arrived < l.end {

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
@@ -127,22 +126,19 @@ func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 			}
 			with := ""
 			switch {
-			case x == nil:
-			case slices.Contains(switches(), x.Key):
-				with = x.Key
-			case f.Has(x.Key):
+			case x != nil && f.Has(x.Key):
 				f = f.With(x.Key, x.By)
-			default:
-				return nil, fmt.Errorf("%w: %q; there are %s and %s", frame.ErrWith, x.Key, strings.Join(switches(), ", "), strings.Join(f.Uncertain(), ", "))
+			case x != nil:
+				with = x.Key
 			}
 			return c.labs(ctx, f, with)
 		},
-		Changes: func(on string) ([]frame.Change, error) {
+		Knobs: func(on string) (*frame.Knobs, error) {
 			f, err := c.file(on)
 			if err != nil {
 				return nil, err
 			}
-			return frame.Halves(f.Uncertain()...), nil
+			return &frame.Knobs{Switches: switches(), Keys: f.Keys(), Vary: frame.Halves(f.Uncertain()...)}, nil
 		},
 	}
 }

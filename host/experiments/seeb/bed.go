@@ -445,9 +445,9 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	for _, n := range edgeNetworks() {
 		nets = append(nets, engine.Network{Name: n, Tables: []*sched.Table{e.nets[n].table}})
 	}
-	src, seen := &Source{Tasks: tasks}, &Spans{Tasks: make([]Span, len(tasks))}
+	seen := &Spans{Tasks: make([]Span, len(tasks))}
 	if _, err := engine.Run(ctx, engine.Config{
-		Devices: []device.Device{d}, Networks: nets, Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Devices: []device.Device{d}, Networks: nets, Policy: policy, Inputs: engine.NoInputs, Source: Source(tasks),
 		Clock: engine.Measured, Keep: engine.Counts, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}); err != nil {
 		return nil, fmt.Errorf("%s under %s: %w", name, system, err)

@@ -6,10 +6,8 @@ package seeb
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -88,18 +86,16 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 				return labs(file, b.Open.with(x.Key, x.By))
 			case file.Has(x.Key):
 				return labs(file.With(x.Key, x.By), b.Open)
-			case slices.Contains(switches(), x.Key):
-				all, err := labs(file, b.Open)
-				for _, l := range all {
-					l.with = x.Key
-				}
-				return all, err
 			}
-			return nil, fmt.Errorf("%w: %q; there are %s, %s and %s", frame.ErrWith, x.Key, strings.Join(switches(), ", "),
-				strings.Join(slices.Sorted(maps.Keys(b.Open)), ", "), strings.Join(file.Uncertain(), ", "))
+			all, err := labs(file, b.Open)
+			for _, l := range all {
+				l.with = x.Key
+			}
+			return all, err
 		},
-		Changes: func(string) ([]frame.Change, error) {
-			return frame.Halves(append(file.Uncertain(), slices.Sorted(maps.Keys(b.Open))...)...), nil
+		Knobs: func(string) (*frame.Knobs, error) {
+			open := slices.Sorted(maps.Keys(b.Open))
+			return &frame.Knobs{Switches: switches(), Keys: append(file.Keys(), open...), Vary: frame.Halves(append(file.Uncertain(), open...)...)}, nil
 		},
 	}
 	r, err := s.Run(ctx, &c.Config)

@@ -5,6 +5,7 @@ package seeb
 import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -16,25 +17,16 @@ type Task struct {
 }
 
 // Source is the tasks of a load as a sched.Source.
-type Source struct {
-	Tasks []Task
-	next  int
-}
-
-// Next implements sched.Source.
-func (s *Source) Next() (sched.Item, bool) {
-	if s.next == len(s.Tasks) {
-		return sched.Item{}, false
+func Source(tasks []Task) *load.Open {
+	s := &load.Open{Task: func(i int, at int64) sched.Task {
+		t := &tasks[i]
+		return sched.Task{Network: t.Network, Created: at, Arrived: at, Deadline: at + t.Deadline, Samples: t.Images, Theta: 2}
+	}}
+	for i := range tasks {
+		s.Times = append(s.Times, tasks[i].At)
 	}
-	t := &s.Tasks[s.next]
-	s.next++
-	return sched.Item{At: t.At, Task: &sched.Task{
-		ID: uint64(s.next), Network: t.Network, Created: t.At, Arrived: t.At, Deadline: t.At + t.Deadline, Samples: t.Images, Theta: 2,
-	}}, true
+	return s
 }
-
-// Ended implements sched.Source.
-func (*Source) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
 // Span is when a task began and ended, in ns. Failed: one of its images did not end well.
 type Span struct {

@@ -228,19 +228,20 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 }
 
 // source sends the requests that are due before the workload's end.
-func (o *Own) source() *requests {
-	s := &requests{models: o.models, theta: 2, end: o.ns, closed: func(client int) bool { return o.streams[client].Closed }}
+func (o *Own) source() *load.Clients {
+	s := source(o.models, 2)
+	s.End, s.Closed = o.ns, func(client int) bool { return o.streams[client].Closed }
 	for i := range o.streams {
 		if o.streams[i].Closed {
-			s.due = append(s.due, due{0, i})
+			s.Due = append(s.Due, load.Due{Client: i})
 		}
 		for _, at := range o.streams[i].Times {
 			if at < o.ns {
-				s.due = append(s.due, due{at, i})
+				s.Due = append(s.Due, load.Due{At: at, Client: i})
 			}
 		}
 	}
-	s.sort()
+	sortDue(s.Due)
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -169,7 +170,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	}
 	cfg.Source = src
 	o := &Outcome{Slow: map[string][]float64{}}
-	seen := &endings{o: o, models: r.Models, due: src.due, bed: b}
+	seen := &endings{o: o, models: r.Models, due: src.Due, bed: b}
 	cfg.Observer = seen
 	if strait != nil {
 		strait.Ended = func(f *sched.Finished) {
@@ -270,15 +271,12 @@ func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 
 // arrivals draws the arrival times. Each model has its own random number stream, so equal seeds give all systems the
 // same requests.
-func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
+func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	rates, err := b.Rates(r.Models, &r.Load, gpus)
 	if err != nil {
 		return nil, err
 	}
-	src := &requests{models: r.Models, theta: 2}
-	if r.Theta > 0 {
-		src.theta = r.Theta
-	}
+	src := source(r.Models, cmp.Or(r.Theta, 2))
 	for i, rate := range rates {
 		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
 		peak := 1.0
@@ -290,7 +288,7 @@ func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
 		gap := 1e9 / rate / peak
 		for at := rng.Float64() * gap; at < float64(r.Ns); {
 			if r.Load.Shape == nil || rng.Float64()*peak < r.Load.Shape(i, at/float64(r.Ns)) {
-				src.due = append(src.due, due{int64(at), i})
+				src.Due = append(src.Due, load.Due{At: int64(at), Client: i})
 			}
 			if r.Load.Even {
 				at += gap
@@ -299,55 +297,20 @@ func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
 			}
 		}
 	}
-	src.sort()
+	sortDue(src.Due)
 	return src, nil
 }
 
-type due struct {
-	at    int64
-	model int
-}
-
-// requests is the load source: requests that are due, and the next requests of closed loops.
-type requests struct {
-	models []Model
-	theta  float32
-	due    []due
-	next   int
-	id     uint64
-	closed func(client int) bool // nil: nobody waits
-	end    int64                 // of those who do
-}
-
-func (s *requests) sort() {
-	slices.SortStableFunc(s.due, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model)) })
-}
-
-func (s *requests) item(at int64, client int) sched.Item {
-	s.id++
-	m := &s.models[client]
-	return sched.Item{At: at, Task: &sched.Task{
-		ID: s.id, Client: client, Network: m.Name, Created: at, Arrived: at, Deadline: at + m.DeadlineNs,
-		Priority: m.Priority, Theta: s.theta, Samples: 1,
+// source sends requests for the models' whole depth, or with an exit threshold.
+func source(models []Model, theta float32) *load.Clients {
+	return &load.Clients{Task: func(client int, at int64) sched.Task {
+		m := &models[client]
+		return sched.Task{Network: m.Name, Deadline: at + m.DeadlineNs, Priority: m.Priority, Theta: theta}
 	}}
 }
 
-// Next implements sched.Source.
-func (s *requests) Next() (sched.Item, bool) {
-	if s.next == len(s.due) {
-		return sched.Item{}, false
-	}
-	s.next++
-	d := s.due[s.next-1]
-	return s.item(d.at, d.model), true
-}
-
-// Ended implements sched.Source.
-func (s *requests) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
-	if s.closed == nil || !s.closed(t.Client) || now >= s.end {
-		return nil
-	}
-	return []sched.Item{s.item(max(now, t.Arrived+1), t.Client)}
+func sortDue(all []load.Due) {
+	slices.SortStableFunc(all, func(a, b load.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Client, b.Client)) })
 }
 
 // endings counts endings by priority.
@@ -355,7 +318,7 @@ type endings struct {
 	engine.Deaf
 	o      *Outcome
 	models []Model
-	due    []due
+	due    []load.Due
 	bed    *Bed
 	now    int64
 }
@@ -366,7 +329,7 @@ func (e *endings) Span(s *engine.Span) {
 		return
 	}
 	// a task has one request, so request ids follow the order of tasks
-	m := &e.models[e.due[s.Requests[0]-1].model]
+	m := &e.models[e.due[s.Requests[0]-1].Client]
 	t, err := e.bed.Table(m)
 	if err != nil || t.Segments() > 1 {
 		return

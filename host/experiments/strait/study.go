@@ -364,13 +364,6 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 				case slices.Contains(switches(), x.Key):
 					l.with = x.Key
 				default:
-					f, err := params.Of("l4")
-					if err != nil {
-						return nil, err
-					}
-					if !f.Has(x.Key) {
-						return nil, fmt.Errorf("%w: %q; there are %s, form, spread, load, %s", frame.ErrWith, x.Key, strings.Join(switches(), ", "), strings.Join(f.Uncertain(), ", "))
-					}
 					l.vary, l.by = x.Key, x.By
 				}
 				out = append(out, l)
@@ -380,7 +373,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 			}
 			return out, nil
 		},
-		Changes: changes,
+		Knobs: knobs,
 	}
 	r, err := s.Run(ctx, &c.Config)
 	if err != nil {
@@ -440,14 +433,17 @@ func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// changes halves and doubles each assumed parameter: those of the GPUs, the share of its deadline that a request waits
-// for its batch to fill, and the load.
-func changes(string) ([]frame.Change, error) {
+// knobs are the parameters of the GPUs, the share of its deadline that a request waits for its batch to fill, the spread and
+// the load, and of those that are assumed half and twice.
+func knobs(string) (*frame.Knobs, error) {
 	f, err := params.Of("l4")
 	if err != nil {
 		return nil, err
 	}
-	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
+	own := []string{"form", "spread", "load"}
+	k := &frame.Knobs{Switches: switches(), Keys: append(f.Keys(), own...)}
+	assumed := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
 	// half of the load leaves nothing to compare, twice the load exceeds capacity
-	return append(frame.Halves(append(keys, "form", "spread")...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2}), nil
+	k.Vary = append(frame.Halves(append(assumed, own[:2]...)...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2})
+	return k, nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -186,14 +187,17 @@ func (f *File) Uncertain() []string {
 	return out
 }
 
-// Has reports whether With has a value of this name to multiply.
-func (f *File) Has(key string) bool {
-	if k, ok := strings.CutPrefix(key, programs); ok {
-		return slices.Contains(f.Rule.Keys(), k)
+// Keys are those of all parameters, and of the rule that makes programs.
+func (f *File) Keys() []string {
+	out := slices.Sorted(maps.Keys(f.Values))
+	for _, k := range f.Rule.Keys() {
+		out = append(out, programs+k)
 	}
-	_, ok := f.Values[key]
-	return ok
+	return out
 }
+
+// Has reports whether there is a parameter with the key.
+func (f *File) Has(key string) bool { return slices.Contains(f.Keys(), key) }
 
 // With returns the file with one value multiplied by factor.
 func (f *File) With(key string, factor float64) *File {

@@ -268,7 +268,7 @@ func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb
 	}
 	seen, launched := &seeb.Spans{Tasks: make([]seeb.Span, len(tasks))}, &watched{Policy: policy}
 	if _, err := engine.Serve(ctx, engine.Config{
-		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: &seeb.Source{Tasks: tasks}, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
+		Devices: []device.Device{s}, Networks: nets, Policy: launched, Source: seeb.Source(tasks), Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Inputs: func(q *sched.Request) ([]device.Tensor, error) { return r.inputs[q.Network], nil }, Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}); err != nil {
 		return nil, nil, err

@@ -1,0 +1,47 @@
+package load
+
+import "github.com/sluice-npu/sluice/host/sched"
+
+// Due is when a client sends.
+type Due struct {
+	At     Time
+	Client int
+}
+
+// Clients send tasks when they are due. A client in a closed loop sends its next one when the last has ended, before End; there
+// are Most tasks at most, where it is set.
+type Clients struct {
+	Due    []Due // in order
+	Task   func(client int, at Time) sched.Task
+	Closed func(client int) bool // nil: nobody waits
+	End    Time
+	Most   int
+
+	next int
+	id   int
+}
+
+func (c *Clients) item(client int, at Time) sched.Item {
+	c.id++
+	t := c.Task(client, at)
+	t.ID, t.Client, t.Created, t.Arrived, t.Samples = uint64(c.id), client, at, at, 1
+	return sched.Item{At: at, Task: &t}
+}
+
+// Next implements sched.Source.
+func (c *Clients) Next() (sched.Item, bool) {
+	if c.next == len(c.Due) {
+		return sched.Item{}, false
+	}
+	d := c.Due[c.next]
+	c.next++
+	return c.item(d.Client, d.At), true
+}
+
+// Ended implements sched.Source. What took no time is not followed at once, or it would be for ever.
+func (c *Clients) Ended(now Time, t *sched.Task, _ sched.Ending) []sched.Item {
+	if c.Closed == nil || !c.Closed(t.Client) || now >= c.End || c.Most > 0 && c.id >= c.Most {
+		return nil
+	}
+	return []sched.Item{c.item(t.Client, max(now, t.Arrived+1))}
+}

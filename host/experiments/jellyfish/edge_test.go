@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -309,7 +310,7 @@ func TestClientsKnowNoFuture(t *testing.T) {
 	}
 }
 
-// The bench gives the same with any number of runs at a time, every claim has the runs it asks for, no
+// A part of the bench gives the same, with any number of runs at a time, as the whole; every claim has the runs it asks for, no
 // selection is better than the best, and the search is not behind the annealing.
 func TestBench(t *testing.T) {
 	c := Config{Config: frame.Config{Seeds: []uint64{*seed}, Ns: 1e9, Workers: 1}, Instances: 1, Assumed: Assume()}
@@ -317,12 +318,13 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Workers = 3
+	c.Workers, c.Only = 3, "fig11/lte"
 	again, err := RunBench(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(b, again); d != "" {
+	part := slices.DeleteFunc(slices.Clone(b.Statements), func(s frame.Statement) bool { return !strings.HasPrefix(s.ID, c.Only) })
+	if d := cmp.Diff(part, again.Statements) + cmp.Diff(b.Ratios, again.Ratios); d != "" {
 		t.Error(d)
 	}
 	ids := map[string]bool{}

@@ -33,7 +33,7 @@ func (s *Suite) plus(policy string) (rows []frame.Row) {
 				a, _, ok1 := s.Mean(set, fluid, of)
 				b, _, ok2 := s.Mean(set, ours, of)
 				was[k], is[k], ok = a, b, ok && ok1 && ok2 && (k == 2 || a > 0 && b > 0)
-				d, half, _ := s.paired(set, fluid, ours, of)
+				d, half, _ := s.Mean(set, ours, of, fluid)
 				worse = worse || d > 0 && (half == nil || d > *half)
 			}
 			if !ok {
@@ -77,19 +77,4 @@ func (s *Suite) plus(policy string) (rows []frame.Row) {
 		}
 	}
 	return rows
-}
-
-// paired is the mean difference of a metric between two policies that saw the same requests, and
-// half of its 95 % interval over the seeds (nil with one seed).
-func (s *Suite) paired(set Setting, a, b Variant, of func(*Metrics) float64) (float64, *float64, bool) {
-	vals := make([]float64, 0, len(s.Seeds))
-	for _, seed := range s.Seeds {
-		x, y := s.of(set, a, seed), s.of(set, b, seed)
-		if x == nil || y == nil {
-			return 0, nil, false
-		}
-		vals = append(vals, of(y)-of(x))
-	}
-	mean, half := frame.Interval(vals)
-	return mean, half, true
 }

@@ -130,15 +130,24 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	return r, c.Store.put(k, m, r)
 }
 
-// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval; false if the suite has no such run.
-func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64) (float64, *float64, bool) {
-	vals := make([]float64, 0, len(s.Seeds))
+// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed); false if the suite has
+// no such run. With less it is of what the first variant has more than that, seed by seed: both saw the same requests.
+func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
+	var vals []float64
 	for _, seed := range s.Seeds {
-		m := s.of(setting, v, seed)
-		if m == nil {
-			return 0, nil, false
+		x := 0.0
+		for i, v := range append([]Variant{v}, less...) {
+			m := s.of(setting, v, seed)
+			if m == nil {
+				return 0, nil, false
+			}
+			if i == 0 {
+				x = of(m)
+			} else {
+				x -= of(m)
+			}
 		}
-		vals = append(vals, of(m))
+		vals = append(vals, x)
 	}
 	mean, half := frame.Interval(vals)
 	return mean, half, true

@@ -48,8 +48,8 @@ type Assumed struct {
 	Upscale float64 `json:"upscale"`    // share of the accuracy between a frame's size and a network's that upscaling loses
 	Jitter  float64 `json:"jitter"`     // of the logarithm of frames' bytes
 	Spread  float64 `json:"spread"`     // of the logarithm of batches' times below their p99
-	LoadNs  int64   `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
-	CostNs  int64   `json:"decides_ns"` // of a decision
+	LoadNs  float64 `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
+	CostNs  float64 `json:"decides_ns"` // of a decision
 	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
 	// Memory is the correlation of a random link's rate with that of the next second. Headroom is the share of its link
 	// that a client plans to use.
@@ -67,28 +67,15 @@ func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// longMemory is the limit of a doubled memory: half is forgotten after 34 s. With 1 the rate would never change.
-const longMemory = 0.98
+// limits of shares, and of a doubled memory: half is forgotten after 34 s. With 1 the rate would never change.
+var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
-// Times is a copy with one parameter multiplied. A share is limited to 1, a memory to longMemory.
+// Times is a copy with one parameter multiplied, up to its limit.
 func (a Assumed) Times(name string, by float64) Assumed {
-	switch name {
-	case "upscale":
-		a.Upscale = min(1, a.Upscale*by)
-	case "jitter":
-		a.Jitter *= by
-	case "spread":
-		a.Spread *= by
-	case "load_ns":
-		a.LoadNs = int64(float64(a.LoadNs) * by)
-	case "decides_ns":
-		a.CostNs = int64(float64(a.CostNs) * by)
-	case "slower":
-		a.Slower *= by
-	case "memory":
-		a.Memory = min(longMemory, a.Memory*by)
-	case "headroom":
-		a.Headroom = min(1, a.Headroom*by)
+	x := []*float64{&a.Upscale, &a.Jitter, &a.Spread, &a.LoadNs, &a.CostNs, &a.Slower, &a.Memory, &a.Headroom}[slices.Index(AssumedNames(), name)]
+	*x *= by
+	if most := limits[name]; most > 0 {
+		*x = min(most, *x)
 	}
 	return a
 }
@@ -233,7 +220,7 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 		}
 		cfg.Devices = append(cfg.Devices, d)
 	}
-	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
+	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, int64(a.LoadNs)); err != nil {
 		return cfg, nil, err
 	}
 	if sys.Fixed {
@@ -243,7 +230,7 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 		}
 	} else {
 		o := jellyfish.Options{
-			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
+			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: advised, Prefetch: sys.Prefetch, Cost: int64(a.CostNs), Seed: set.Seed,
 		}
 		if o.Budget == nil {
 			o.Budget = jellyfish.Planned(a.Headroom)

@@ -109,7 +109,7 @@ func short(t *testing.T, name string) []byte {
 	return out.Bytes()
 }
 
-// The stored rows of a publication are of today's judge, claims, probes (and parameters that were chosen) and simulation. Where one
+// The stored rows of a publication are of today's judge, claims, measures (and parameters that were chosen) and simulation. Where one
 // of those is to change, its claims are run again (sluice reproduce, as its README says), what was printed is stored, and -update
 // writes the sums. The sum of the texts holds every stored digit: where it alone changes nothing is run again.
 func TestJudged(t *testing.T) {
@@ -118,7 +118,7 @@ func TestJudged(t *testing.T) {
 	var out strings.Builder
 	for _, p := range publications(t) {
 		folder := filepath.Dir(p.claims)
-		files := []string{filepath.Join(folder, "probes.go")}
+		files := []string{filepath.Join(folder, "measures.go")}
 		texts := read(t, p.claims) + read(t, p.path) // all columns of what was printed, and the causes with their evidence
 		if p.name != "Fluid Batching" {
 			files = append(files, filepath.Join(folder, "study.go"))
@@ -127,7 +127,7 @@ func TestJudged(t *testing.T) {
 		for _, chosen := range map[string][]string{"Strait": {"bed.go", "loads.go"}, "Jellyfish": {"run.go"}}[p.name] { // deadlines, the load; budgets
 			files = append(files, filepath.Join(folder, chosen))
 		}
-		fmt.Fprintf(&out, "%-14s  judge %s  claims %s  probes %s  run %s  texts %s\n", p.name, judge,
+		fmt.Fprintf(&out, "%-14s  judge %s  claims %s  measures %s  run %s  texts %s\n", p.name, judge,
 			sum(claimsOf(t, p.claims)), sum(code(t, files...)), sum(short(t, p.name)), sum([]byte(texts)))
 	}
 	const path = "judged.txt"

@@ -3,8 +3,11 @@
 // There are two exceptions: what is exact is judged by its value, and one event refutes "never" (rule none), however wide
 // the interval. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
 // or setting is shown by the one whose mean is the extreme (Lowest, Highest), and judged by an interval that allows for all
-// of them (family.ends). The simulations are in the packages of
-// the publications.
+// of them (family.ends).
+//
+// A publication is a package of its own: claims.yaml has its claims, each with its bounds and what our number is, an
+// expression (Measures); measures.go has the measures, which are numbers of runs, and the rows beside the claims (Number);
+// study.go has the lab, which makes the runs of a seed, and what can be changed in it (Knobs). Study runs them.
 package frame
 
 import (

@@ -1,8 +1,9 @@
-// The probes of SEEB-GPU's claims (claims.yaml).
+// What SEEB-GPU's claims (claims.yaml) and rows are made of.
 
 package seeb
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -59,6 +60,25 @@ func measures() frame.Measures[*lab] {
 		"saturation NETWORK tpcs tpcs": func(l *lab, of frame.Args) (float64, error) { return l.saturation(of[0], of.Int(1), of.Int(2)) },
 	}
 	frame.AddMetrics(out, "SYSTEM LOAD", served, edgeMetrics())
+	return out
+}
+
+// numbers are every system on every load, the ablation and the sweep of lambda.
+func numbers() (out []frame.Number) {
+	var metrics []string
+	for _, m := range edgeMetrics() {
+		metrics = append(metrics, m.Name)
+	}
+	add := func(load string, systems ...string) {
+		for _, s := range systems {
+			out = append(out, frame.Numbers("", frame.Row{Bench: "seeb", Setting: GPU + "/" + load, Policy: s}, s+", "+load, metrics...)...)
+		}
+	}
+	for _, n := range EdgeLoads() {
+		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...) // one image at a time
+	}
+	add("pai", "seeb:1", "seeb:2", "seeb:3", "seeb:4", "seeb:5", "seeb:6",
+		"seeb:0:1", "seeb:1:1", "seeb:5:1", "seeb:10:1", "seeb:20:1", "seeb:50:1", "seeb:1:0")
 	return out
 }
 

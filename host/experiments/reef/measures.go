@@ -1,4 +1,4 @@
-// The probes of REEF's claims (claims.yaml).
+// What REEF's claims (claims.yaml) and rows are made of.
 
 package reef
 

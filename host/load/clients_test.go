@@ -12,7 +12,9 @@ import (
 func TestClients(t *testing.T) {
 	c := &load.Clients{
 		Due: []load.Due{{At: 0, Client: 1}, {At: 3, Client: 0}}, Closed: func(client int) bool { return client == 1 }, End: 10, Most: 4,
-		Task: func(client int, at int64) sched.Task { return sched.Task{Network: fmt.Sprint(client), Deadline: at + 7} },
+		Task: func(client int, at int64) sched.Task {
+			return sched.Task{Network: fmt.Sprint(client), Deadline: at + 7}
+		},
 	}
 	want := func(it sched.Item, is string) {
 		t.Helper()

@@ -69,7 +69,9 @@ its runs, or when its time (--for) is over and it has ten of each thing, three o
 their share; the best-effort network runs at the batch at
 which a launch takes 2 ms. A part that fails does not end the others. Each run is written as it ends, so
 whatever ends the command, those before are kept; --read makes figures of them, and names the parts that
-are missing. A folder that has runs is not written into again: each command has one of its own.
+are missing. --read ends with exit code 1 where results or restored launches are wrong; a break on purpose that nothing has
+seen is printed, since the runs beside it are what they are. A folder that has runs is not written into again: each
+command has one of its own.
 
 Example:
   sluice bench gpu -n 20 --out out/try
@@ -707,7 +709,11 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])
 	}
 	for i := range doc.Controls {
-		fmt.Fprintf(w, "kills, a break that is to be seen: %s\n", &doc.Controls[i])
+		note := ""
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // else it says so itself
+			note = ": it was not seen, so that restores show nothing"
+		}
+		fmt.Fprintf(w, "kills, a break that is to be seen: %s%s\n", &doc.Controls[i], note)
 	}
 	return nil
 }

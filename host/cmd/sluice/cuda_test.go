@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
@@ -133,8 +134,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// TestBenchGPUText checks the printed results: none without runs, and none for shrunk networks. Flags without effect
-// beside bundles are rejected; a folder set in the environment is for other commands too and is accepted.
+// Flags without effect beside bundles are rejected; a folder set in the environment is for other commands too and is
+// accepted.
 func TestIdleFlags(t *testing.T) {
 	t.Setenv("SLUICE_BUILD", "/b")
 	for want, c := range map[string]benchCUDACmd{
@@ -173,7 +174,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// A deliberate error that goes unnoticed is a failure.
+// A deliberate error that goes unnoticed is a failure of the command that measures. Whoever reads its runs again is told:
+// what else they say holds.
 func TestBlind(t *testing.T) {
 	seen, unseen := bench.Restores{How: "boolean", Spoilt: 1, InWrong: 1}, bench.Restores{How: "short", Network: "n", Tried: 9, Hit: 7, Restored: 7}
 	if err := blind([]bench.Restores{seen}); err != nil {
@@ -183,9 +185,21 @@ func TestBlind(t *testing.T) {
 	if err := blind([]bench.Restores{seen, unseen}); !errors.As(err, &c) || c.Code != cli.Check || !strings.Contains(err.Error(), "n short: 9 tried, 7 made blocks") || strings.Contains(err.Error(), "boolean") {
 		t.Errorf("%v", err)
 	}
+	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
+	for what, n := range map[string]int64{"short tried": 9, "short hit": 7, "short first wrong exit": 0, "short first wrong output": 0, "short last stopped in": 3} {
+		raw.Series = append(raw.Series, bench.Series{Part: bench.Kills, Key: what, Unit: "kills", Runs: []int64{n}})
+	}
+	dir := t.TempDir()
+	var text, out, log bytes.Buffer
+	if err := errors.Join(raw.Write(&text), os.WriteFile(filepath.Join(dir, bench.RawFile), text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if code := realMain([]string{"bench", "gpu", "--read", dir}, &out, &log); code != cli.OK || !strings.Contains(out.String(), "0 launches wrong: it was not seen, so that restores show nothing\n") {
+		t.Errorf("--read: exit code %d, %s%s", code, out.String(), log.String())
+	}
 }
 
-// no published values are shown
+// The printed results have no figures without runs, and nothing published beside shrunk networks.
 func TestBenchGPUText(t *testing.T) {
 	print := func(shrink int, rows ...bench.Row) string {
 		t.Helper()

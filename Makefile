@@ -300,7 +300,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
 NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
-WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
+WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
@@ -407,6 +407,8 @@ weekly/arm:
 	@.ci/once arm make --no-print-directory test-arm test-arm64 EMULATED=
 weekly/images:
 	@.ci/once images bash -euc 'for b in zc706 zcu104; do boards/image/check.sh $$b --fresh; done'
+weekly/gpu-breaks:
+	@.ci/once gpu-breaks .ci/gpu-breaks
 weekly/gpu-kills:
 	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.seed 7
 weekly/gpu-calls:

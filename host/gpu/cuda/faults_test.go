@@ -258,6 +258,34 @@ func (r *told) steps() (step string, err error) {
 	return "", nil
 }
 
+// What a device takes it gives back one by one, not with the context alone: another device of the process may hold that.
+func TestGivesBack(t *testing.T) {
+	s := newStory(t, cuda.Config{API: driver.CUDA})
+	s.h.Log(1)
+	defer s.h.Log(0)
+	r, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(r.load(), r.copy(1), r.run(1, device.UnitRange(1, 2), true), r.preempted())
+	if err = errors.Join(err, r.close()); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, c := range s.h.Calls() {
+		name, _, _ := strings.Cut(c, "(")
+		count[name]++
+	}
+	for takes, gives := range map[string]string{
+		"cuMemAlloc_v2": "cuMemFree_v2", "cuMemHostAlloc": "cuMemFreeHost", "cuStreamCreateWithPriority": "cuStreamDestroy_v2", "cuEventCreate": "cuEventDestroy_v2",
+		"cuLibraryLoadData": "cuLibraryUnload", "cuGreenCtxCreate": "cuGreenCtxDestroy", "cuDevicePrimaryCtxRetain": "cuDevicePrimaryCtxRelease_v2",
+	} {
+		if count[takes] == 0 || count[takes] != count[gives] {
+			t.Errorf("%d calls of %s, %d of %s", count[takes], takes, count[gives], gives)
+		}
+	}
+}
+
 // An error at any call of the driver, the first of its name or any other, once or again and again, as its
 // answer or as what a kernel did before, on any path: it is told with the driver's names, nothing is left
 // open, no rule of the driver's is broken on the way, and the device works on, or says that it is lost and

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -25,6 +26,22 @@ func TestLacking(t *testing.T) {
 		change(&b.Layers[0])
 		if _, err := cuda.Program(b, 1, h200(t)); err == nil || !strings.Contains(err.Error(), "layer 0") || !strings.Contains(err.Error(), "without depthwise and post") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A layer of which an output has more products than its sums bear is refused.
+func TestDepth(t *testing.T) {
+	was, _ := light(t)
+	p := h200(t)
+	b := *was
+	b.Layers = slices.Clone(was.Layers)
+	i := slices.IndexFunc(b.Layers, func(l abi.Desc) bool { return l.Op == abi.OpGEMM })
+	d := &b.Layers[i]
+	for c, good := range map[uint16]bool{kernels.MaxDepth / 2: true, kernels.MaxDepth/2 + 1: false} {
+		d.KH, d.KW, d.InC = 1, 2, c
+		if _, err := cuda.Program(&b, 1, p); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "products an output") {
+			t.Errorf("%d products: %v", 2*int(c), err)
 		}
 	}
 }

@@ -80,12 +80,12 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 }
 
 // networks writes random networks for a configuration.
-func networks(t *testing.T, config string) []string {
+func networks(t *testing.T, config string, n int) []string {
 	t.Helper()
-	return written(t, t.TempDir(), config)
+	return written(t, t.TempDir(), config, n)
 }
 
-func written(t *testing.T, out, config string) (files []string) {
+func written(t *testing.T, out, config string, n int) (files []string) {
 	t.Helper()
 	d, err := configs.Load(config)
 	if err != nil {
@@ -93,7 +93,7 @@ func written(t *testing.T, out, config string) (files []string) {
 	}
 	o := randnet.Built()
 	o.MaxMACs = 200_000
-	all, err := testvec.Random(out, d, o, testvec.Layout{Limit: testvec.StartLimit}, 1, 16)
+	all, err := testvec.Random(out, d, o, testvec.Layout{Limit: testvec.StartLimit}, 1, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestWrite(t *testing.T) {
 	if out == "" {
 		t.Skip("SLUICE_HLS_VECTORS names no folder: TestOneSource does")
 	}
-	written(t, out, "tiny")
+	written(t, out, "tiny", 16)
 }
 
 // play returns the kernel's output for the vectors, and its exit code; it stops at the first failure.
@@ -156,12 +156,13 @@ func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
 func TestBreaks(t *testing.T) {
 	all := !testing.Short() && os.Getenv("SLUICE_ALL") != "" // weekly
 	for _, c := range []struct {
-		config string
-		list   []broken
-		few    []broken
+		config   string
+		networks int
+		list     []broken
+		few      []broken
 	}{
-		{"tinyx", slices.Concat(breaks, requests), []broken{breaks[1], requests[0]}},
-		{eight(t), breaks8, nil},
+		{"tinyx", 16, slices.Concat(breaks, requests), []broken{breaks[1], requests[0]}},
+		{eight(t), 40, breaks8, nil},
 	} {
 		list := c.few
 		if all {
@@ -171,7 +172,7 @@ func TestBreaks(t *testing.T) {
 			continue
 		}
 		dir := root(t)
-		files := networks(t, c.config)
+		files := networks(t, c.config, c.networks)
 		if text, code := play(t, dir, "hls/src", c.config, files); code != 0 {
 			t.Fatalf("%s: the kernel as it is: exit %d: %s", c.config, code, text)
 		}
@@ -234,7 +235,7 @@ func TestShortStream(t *testing.T) {
 		head = strings.Replace(head, "while (more) {", "while (!l.pool && more) {", 1)
 		return before + head + "biases:\n  for (int b = 0;" + loop + "}\n\n// feed_weights cuts" + tail
 	})
-	files := networks(t, "tiny")
+	files := networks(t, "tiny", 16)
 	if said, code := play(t, dir, src, "tiny", files); code != 6 || !strings.Contains(said, "deadlock") ||
 		!strings.Contains(said, "finish") || !strings.Contains(said, "biases is not empty") || !strings.Contains(said, "weights is not full") {
 		t.Errorf("streams as deep as they are: exit %d: %s", code, said)

@@ -97,6 +97,14 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
+// paced is what something takes today that takes so long by the table.
+func (a *admission) paced(t Time) Time {
+	if t == never {
+		return never
+	}
+	return Time(float64(t) * a.pace)
+}
+
 // ran takes in how long a segment took that the table has as some time.
 func (a *admission) ran(took, table Time) {
 	if table > 0 {
@@ -238,10 +246,10 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	before /= devices
 	takes, _, _ := a.service(in.Network, before%batch+1, never)
 	most, _, _ := a.service(in.Network, math.MaxInt, never)
-	a.look = min(a.look, in.Deadline-most+1)
+	a.look = min(a.look, in.Deadline-a.paced(most)+1)
 	ready += Time(before/batch)*full + takes
 	ready += a.room(in.Network, samples, n) * 3 / 2
-	if ready = now + Time(float64(ready-now)*a.pace); ready > in.Deadline {
+	if ready = now + a.paced(ready-now); ready > in.Deadline {
 		return fmt.Errorf("task %d: %w: %d go first, its result is expected in %v, its deadline is in %v", in.ID, ErrLate, n, time.Duration(ready-now), time.Duration(in.Deadline-now))
 	}
 	return nil
@@ -305,10 +313,11 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		if asked := (question{r.Network, n, q.Len()}); asked != known {
 			known = asked
 			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // a policy that has seen one at a time may take more
+			takes, most = a.paced(takes), a.paced(most)
 		}
 		room := Time(0)
 		if takes < never && n == c.reqs.get(uint64(r.ID)).task.Samples { // none of them has begun
-			room = a.room(r.Network, n, i)
+			room = a.paced(a.room(r.Network, n, i))
 		}
 		switch {
 		case takes == never:
@@ -354,7 +363,7 @@ func (c *core) stopLate(l *launch) (left int) {
 				first = i
 			}
 		}
-		if first < 0 || c.now+l.table.At(s, s, len(l.reqs)) <= l.reqs[first].Deadline {
+		if first < 0 || c.now+c.admission.paced(l.table.At(s, s, len(l.reqs))) <= l.reqs[first].Deadline {
 			return len(l.reqs)
 		}
 		c.takeBack(l.reqs[first].task, Dropped, tooLate)

@@ -234,8 +234,12 @@ func newCore(cfg *Config) (*core, error) {
 	for i, d := range cfg.Devices {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, plain: info.Units == 0 && info.Places == 1, watch: never})
+		most := info.MaxBatch
+		if p, ok := cfg.Policy.(interface{ Largest() int }); ok && p.Largest() > 0 { // admission counts with no larger ones
+			most = min(most, p.Largest())
+		}
 		v := sched.DeviceView{
-			MaxBatch: info.MaxBatch, Places: info.Places, Slots: info.Slots,
+			MaxBatch: most, Places: info.Places, Slots: info.Slots,
 			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Neighbours: info.Neighbours, Priorities: info.Priorities,
 		}
 		for k := range cfg.Networks {

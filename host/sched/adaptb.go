@@ -21,6 +21,9 @@ func (a AdaptB) Name() string { return a.Label }
 // Mapping is FC or R.
 func (a AdaptB) Mapping() string { return a.On }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (a AdaptB) Largest() int { return a.BMax }
+
 // Decide dispatches to every idle device, or says when to ask again.
 func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0

@@ -25,6 +25,9 @@ func (*Clockwork) Name() string { return "clockwork" }
 // Mapping is R: the mapping of a system without Fluid Batching.
 func (*Clockwork) Mapping() string { return MappingR }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (p *Clockwork) Largest() int { return p.BMax }
+
 // Decide serves every idle device and gives up requests that no device can serve in time. If deadlines are in the
 // order of arrival, it costs O(B_max^2 + dropped) per device, else O(N_Q) more.
 func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action {

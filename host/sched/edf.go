@@ -18,6 +18,9 @@ func (*EDF) Name() string { return "edf" }
 // Mapping is R: the mapping of a system without Fluid Batching.
 func (*EDF) Mapping() string { return MappingR }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (e *EDF) Largest() int { return e.BMax }
+
 // Decide serves every idle device. It costs O(B_max) per device if deadlines are in the order of arrival, else
 // O(N_Q).
 func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {

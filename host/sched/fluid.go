@@ -31,6 +31,9 @@ func (Fluid) Name() string { return "fluid" }
 // Mapping is the hardware's own: the best entry for each layer and batch size.
 func (Fluid) Mapping() string { return MappingFluid }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (f Fluid) Largest() int { return f.BMax }
+
 // Decide looks at every device; it costs O(devices * B_max).
 func (f Fluid) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0 // requests at the queue's head that this answer has already used

@@ -38,6 +38,9 @@ func (l Lazy) Name() string {
 // Mapping is R: the mapping that the published comparison found for it by design search.
 func (Lazy) Mapping() string { return MappingR }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (l Lazy) Largest() int { return l.BMax }
+
 // Decide looks at every device; it costs O(stack + B_max) per device.
 func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0

@@ -83,6 +83,9 @@ func (p *Plus) Name() string {
 // Mapping is the hardware's own.
 func (*Plus) Mapping() string { return MappingFluid }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (p *Plus) Largest() int { return p.BMax }
+
 // Decide looks at every device.
 func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if ev.Kind == Loaded {

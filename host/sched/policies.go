@@ -29,6 +29,7 @@ const (
 type Mapped interface {
 	Policy
 	Mapping() string
+	Largest() int // batch that it launches; 0: no limit of its own
 }
 
 // Options are the parameters that policies share.

@@ -12,6 +12,9 @@ func (Serial) Name() string { return "serial" }
 // Mapping is the hardware's own: at B = 1 it uses each layer's best entry.
 func (Serial) Mapping() string { return MappingFluid }
 
+// Largest is the largest batch that the policy launches; 0: no limit of its own.
+func (Serial) Largest() int { return 1 }
+
 // Decide gives every idle device the oldest waiting request.
 func (Serial) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0

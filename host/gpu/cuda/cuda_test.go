@@ -415,7 +415,8 @@ func killed(t *testing.T, cfg cuda.Config, launches int, of func(testing.TB) (*b
 func killedUntil(t *testing.T, cfg cuda.Config, n int, of func(testing.TB) (*bundle.Bundle, *golden.Program), enough func(differ, aborts, inside int) bool) (differ, aborts, inside int) {
 	t.Helper()
 	for range 10 {
-		d, a, i := killed(t, cfg, n, of)
+		var d, a, i int
+		t.Run("round", func(t *testing.T) { d, a, i = killed(t, cfg, n, of) }) // its device is closed before the next one opens
 		differ, aborts, inside = differ+d, aborts+a, inside+i
 		if enough(differ, aborts, inside) {
 			break

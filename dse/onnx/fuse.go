@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -76,6 +77,8 @@ type fused struct {
 	elems, channels int64 // of all tensors
 
 	merged   map[string][]*layer // by what layers read and a hash of their numbers, to find equal ones; nil: none is looked for
+	equal    map[int][]string    // other names of tensors
+	apart    map[string]bool     // tensors that are not made one with others
 	seed     maphash.Seed        // a file cannot know it, and give all its layers one hash
 	producer []*layer
 	readers  []int // how many inputs a tensor is, exits included
@@ -112,14 +115,18 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	}
 	if t, ok, err := f.canonical(&l, name, h, w, c); ok || err != nil {
+		if err == nil && f.tensors[t].name != name {
+			f.called(t, name)
+		}
 		return t, err
 	}
 	key := ""
-	if f.merged != nil {
+	if f.merged != nil && !f.apart[name] {
 		key = fmt.Sprint(l.kind, slices.Sorted(slices.Values(l.in)), h, w, c, l.hash(f.seed))
 	}
 	for _, o := range f.merged[key] {
 		if l.equals(o) {
+			f.called(o.out, name)
 			return o.out, nil
 		}
 	}
@@ -130,25 +137,38 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 	l.out = t
 	f.tensors[t].scale, f.tensors[t].alike = f.carried(&l), f.alike(&l)
 	f.layers, f.producer[t] = append(f.layers, &l), &l
-	if f.merged != nil {
+	if key != "" {
 		f.merged[key] = append(f.merged[key], &l)
 	}
 	return t, nil
 }
 
-// hash is one of a layer's numbers.
+// called notes another name of a tensor.
+func (f *fused) called(t int, name string) {
+	if f.equal == nil {
+		f.equal = map[int][]string{}
+	}
+	f.equal[t] = append(f.equal[t], name)
+}
+
+// hash is one of a layer's numbers, and of all else that may differ where the inputs are the same.
 func (l *layer) hash(seed maphash.Seed) uint64 {
-	const prime = 1<<40 + 0x1b3 // FNV's
-	h := maphash.String(seed, "")
+	var h maphash.Hash
+	h.SetSeed(seed)
+	fmt.Fprint(&h, l.window, l.lo, l.hi, l.channels, l.steps, len(l.weights), len(l.scale))
+	if l.function != nil {
+		fmt.Fprint(&h, *l.function)
+	}
+	b := make([]byte, 0, 8)
 	for _, w := range l.weights {
-		h = (h ^ uint64(math.Float32bits(w))) * prime
+		h.Write(binary.LittleEndian.AppendUint32(b[:0], math.Float32bits(w+0))) // -0 is 0, as for equals
 	}
 	for _, of := range [][]float64{l.scale, l.shift} {
 		for _, v := range of {
-			h = (h ^ math.Float64bits(v)) * prime
+			h.Write(binary.LittleEndian.AppendUint64(b[:0], math.Float64bits(v+0)))
 		}
 	}
-	return h
+	return h.Sum64()
 }
 
 // equals tells that two layers compute the same, of inputs that may stand in another order where that changes nothing.

@@ -785,7 +785,8 @@ func (c *call) bounded(lo, hi float32) error {
 		hi = float32(math.Inf(1))
 	}
 	t := c.shapeOf(v)
-	if c.net.merged != nil && t.nonNegative && lo <= 0 && math.IsInf(float64(hi), 1) {
+	if c.net.merged != nil && !c.net.apart[c.output()] && t.nonNegative && lo <= 0 && math.IsInf(float64(hi), 1) {
+		c.net.called(v.tensor, c.output())
 		c.values[c.output()] = v
 		return nil
 	}
@@ -891,7 +892,7 @@ func (c *call) div() error {
 		if err := c.plain(2, 2); err != nil {
 			return err
 		}
-		one := c.output() + " (reciprocal)"
+		one := c.own("reciprocal")
 		reciprocal := &onnxpb.NodeProto{Name: &one, OpType: proto.String("Reciprocal"), Input: []string{c.input(1)}, Output: []string{one}}
 		if err := c.lower(reciprocal); err != nil {
 			return err

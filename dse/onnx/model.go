@@ -3,7 +3,6 @@ package onnx
 import (
 	"container/heap"
 	"fmt"
-	"hash/maphash"
 	"io/fs"
 	"math"
 	"slices"
@@ -61,6 +60,7 @@ type importer struct {
 	outside   outside
 	constants map[string]*constant
 	values    map[string]value
+	names     map[string]bool // of the file's tensors
 	inner     map[string]bool // tensors that a node reads which an exit needs
 	exits     []string
 	made      map[string]value     // maps of views
@@ -82,6 +82,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		made:      map[string]value{},
 		steps:     map[string]codeSteps{},
 		rounded:   map[rounding]int{},
+		names:     map[string]bool{},
 		inner:     map[string]bool{},
 		posts:     map[string]int{},
 	}
@@ -112,6 +113,9 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		if len(n.GetOutput()) == 0 {
 			return nil, fmt.Errorf("node %s: %w: it has no output", describe(n), ErrMissing)
 		}
+		for _, name := range slices.Concat(n.GetInput(), n.GetOutput()) {
+			im.names[name] = true
+		}
 	}
 	if err := im.readInitializers(); err != nil {
 		return nil, err
@@ -124,10 +128,6 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		for _, v := range im.graph.GetOutput() {
 			im.exits = append(im.exits, v.GetName())
 		}
-	}
-	// A map takes the scale of the QuantizeLinear that reads it: of two equal ones, each its own.
-	if !o.apart && !slices.ContainsFunc(im.graph.GetNode(), func(n *onnxpb.NodeProto) bool { return opName(n) == "QuantizeLinear" }) {
-		im.net.merged, im.net.seed = map[string][]*layer{}, maphash.MakeSeed()
 	}
 	return im, checkExitNames(im.exits)
 }
@@ -288,6 +288,26 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 		return nil, err
 	}
 	return order, nil
+}
+
+// quantised tells that a node rounds a map to codes, not a constant alone. Nodes are in topological order.
+func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
+	maps := map[string]bool{}
+	for name := range im.values {
+		maps[name] = true
+	}
+	for _, n := range order {
+		if !slices.ContainsFunc(n.GetInput(), func(in string) bool { return maps[in] }) || opName(n) == "Shape" {
+			continue
+		}
+		if opName(n) == "QuantizeLinear" {
+			return true
+		}
+		for _, out := range n.GetOutput() {
+			maps[out] = true
+		}
+	}
+	return false
 }
 
 // readConstants reads the initializers that nodes ask for.

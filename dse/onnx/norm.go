@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -196,6 +197,23 @@ func (f *fused) squared(t int) int {
 	return -1
 }
 
+// norms tells that r is a function of the mean of the squares of x, or of x and something else.
+func (f *fused) norms(r, x int) bool {
+	const most = 8
+	for range most {
+		if f.isMean(r) {
+			of := f.squared(f.producer[r].in[0])
+			return of == x || of >= 0 && f.producer[of] != nil && f.producer[of].kind == add && slices.Contains(f.producer[of].in, x)
+		}
+		p := f.producer[r]
+		if p == nil || p.kind != affine && p.kind != clamp && p.kind != curve {
+			break
+		}
+		r = p.in[0]
+	}
+	return false
+}
+
 // exponent is that of a function that is a power of x alone; 0 if it is none.
 func exponent(f *graph.Function) float64 {
 	return map[string]float64{"Reciprocal": -1, "Sqrt": 0.5, "Pow": f.Alpha}[f.Name]
@@ -206,10 +224,11 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 	if f.merged == nil {
 		return 0, false, nil
 	}
+	whole := func(t int) bool { return f.tensors[t].h == h && f.tensors[t].w == w && f.tensors[t].c == c } // a factor may be one pixel
 	switch l.kind {
 	case affine:
 		scale, shift, alike := l.uniform()
-		return l.in[0], alike && scale == 1 && shift == 0, nil
+		return l.in[0], alike && scale == 1 && shift == 0 && !f.apart[name], nil
 	case curve: // Reciprocal(Sqrt(x)) is Pow(x, -0.5)
 		if p := f.producer[l.in[0]]; p != nil && p.kind == curve && f.tensors[p.in[0]].nonNegative {
 			a, b := exponent(p.function), exponent(l.function)
@@ -219,7 +238,7 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 		}
 		return 0, false, nil
 	case mul: // what is alike in all channels comes second
-		if a, b := f.tensors[l.in[0]], f.tensors[l.in[1]]; a.alike && !b.alike && b.h == h && b.w == w {
+		if f.tensors[l.in[0]].alike && !f.tensors[l.in[1]].alike && whole(l.in[1]) {
 			l.in = []int{l.in[1], l.in[0]}
 		}
 	case add:
@@ -227,8 +246,9 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 		return 0, false, nil
 	}
 	then := func(k kind, what string, with layer, in ...int) int {
-		if with.kind, with.name, with.in, ok = k, l.name+what, in, true; err == nil {
-			t, err = f.add(with, name+what, h, w, c)
+		// Once: names of what is made of what was made would grow without end.
+		if with.kind, with.name, with.in, ok = k, strings.TrimSuffix(l.name, what)+what, in, true; err == nil {
+			t, err = f.add(with, strings.TrimSuffix(name, what)+what, h, w, c)
 		}
 		return t
 	}
@@ -244,7 +264,7 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 				l.in = []int{p.of, p.of}
 			}
 			return 0, false, nil
-		case l.kind == mul && (f.tensors[p.of].alike && !f.tensors[l.in[i]].alike || f.tensors[q.of].alike && p.turns(one, c)): // (s * r) * x
+		case l.kind == mul && (f.tensors[p.of].alike && !f.tensors[l.in[i]].alike || f.tensors[q.of].alike && (p.turns(one, c) || f.norms(l.in[1-i], p.of))): // (s * r) * x, (s * x) * r
 			in := slices.Clone(l.in)
 			in[i] = p.of
 			then(affine, "", layer{scale: p.scale, shift: make([]float64, c)}, then(mul, " (unscaled)", layer{}, in...))
@@ -252,7 +272,7 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 		case l.kind == mul || !p.turns(q, c):
 		case f.isMean(p.of) && p.scale == nil && !p.shifted() && !q.shifted(): // mean(x * x) - mean(x) * mean(x)
 			mean, x, m := f.producer[p.of], f.squared(f.producer[p.of].in[0]), f.squared(q.of)
-			if x < 0 || m < 0 || !f.isMean(m) || f.producer[m].in[0] != x {
+			if x < 0 || m < 0 || !f.isMean(m) || f.producer[m].in[0] != x || !whole(x) {
 				continue
 			}
 			d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
@@ -266,7 +286,7 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 			a, b := f.producer[p.of].in, f.producer[q.of].in
 			for k := range 4 {
 				x, r, m := a[k/2], a[1-k/2], b[k%2]
-				if r != b[1-k%2] || f.tensors[x].alike || !f.tensors[m].alike || f.tensors[m].h != h || f.tensors[m].w != w {
+				if r != b[1-k%2] || f.tensors[x].alike || !f.tensors[m].alike || !whole(x) || !whole(m) {
 					continue
 				}
 				d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
@@ -304,7 +324,7 @@ func (c *call) layerNorm() error {
 	if !c.viewOf(v).channelsAlone(c.shapeOf(v), along) {
 		return fmt.Errorf("%w: over the axes from %d on of %v, which are not the channels alone", ErrUnsupported, axis, c.dims(v))
 	}
-	own := func(what string) string { return c.output() + " (" + what + ")" }
+	own := c.own
 	axes := &constant{kind: typeInt64, dims: []int{rank - from}, elems: rank - from}
 	for a := from; a < rank; a++ {
 		axes.ints = append(axes.ints, int64(a))

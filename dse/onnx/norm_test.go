@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"hash/maphash"
 	"math"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
 // However a norm over channels is written, the network is that of the operator.
@@ -82,6 +84,22 @@ func TestNormForms(t *testing.T) {
 			inverse(b)
 			b.op("Mul", "n", in("g", "d")).op("Add", "y", in("n", "shift"))
 		},
+		"the gain before the division": func(b *builder) {
+			centred(b)
+			deviation(b)
+			b.op("Mul", "g", in("gain", "d")).op("Div", "n", in("g", "s")).op("Add", "y", in("n", "shift"))
+		},
+		"the gain before the reciprocal": func(b *builder) {
+			centred(b)
+			deviation(b)
+			b.op("Reciprocal", "r", in("s")).op("Mul", "g", in("d", "gain")).op("Mul", "n", in("r", "g")).op("Add", "y", in("n", "shift"))
+		},
+		"TensorFlow's, the gain before": func(b *builder) {
+			centred(b)
+			deviation(b)
+			b.op("Reciprocal", "r", in("s")).op("Mul", "xg", in("x", "gain")).op("Mul", "mg", in("m", "gain"))
+			b.op("Mul", "xr", in("xg", "r")).op("Mul", "mr", in("mg", "r")).op("Sub", "n", in("xr", "mr")).op("Add", "y", in("n", "shift"))
+		},
 		"TensorFlow's": func(b *builder) {
 			centred(b)
 			inverse(b)
@@ -145,6 +163,105 @@ func TestNormOfAnInputChannelsLast(t *testing.T) {
 	}
 }
 
+// A product less another of the same factor is no norm where what they are of is one pixel.
+func TestNormFormsOfOnePixel(t *testing.T) {
+	for name, in := range map[string][4]string{
+		"a pixel, then a mean": {"g", "r", "m", "r"}, "a mean, then a pixel": {"m", "r", "g", "r"},
+	} {
+		b := build(1, 3, 4, 4).op("GlobalAveragePool", "g", []string{"x"}).op("ReduceMean", "m", []string{"x"}, intsAttr("axes", 1)).op("Tanh", "r", []string{"x"})
+		g, err := b.op("Mul", "p", in[:2]).op("Mul", "q", in[2:]).op("Sub", "y", []string{"p", "q"}).outputs("y").load(t, Options{Post: true})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		runner, err := graph.NewRunner(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := make([]float32, 4*4*3)
+		of := map[string]func(i int) float64{
+			"r": func(i int) float64 { return math.Tanh(float64(x[i])) },
+			"m": func(i int) float64 { return float64(x[i/3*3]+x[i/3*3+1]+x[i/3*3+2]) / 3 },
+			"g": func(i int) (sum float64) {
+				for p := range 16 {
+					sum += float64(x[3*p+i%3]) / 16
+				}
+				return sum
+			},
+		}
+		for i := range x {
+			x[i] = float32(math.Sin(float64(i * i)))
+		}
+		got, err := runner.Run(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, y := range got[g.Exits[0].Tensor] {
+			if want := of[in[0]](i)*of[in[1]](i) - of[in[2]](i)*of[in[3]](i); math.Abs(want-float64(y)) > 1e-5 {
+				t.Errorf("%s: element %d is %v, expected %v", name, i, y, want)
+				break
+			}
+		}
+	}
+}
+
+// What an operator is made of has names that a file's tensors may have, too.
+func TestNamesOfParts(t *testing.T) {
+	for of, parts := range map[string][]string{"LayerNormalization": {"mean", "epsilon", "normal", "deviation"}, "Div": {"reciprocal"}} {
+		for _, part := range parts {
+			var all [2]*graph.Graph
+			for i, name := range []string{"other", "n (" + part + ")"} {
+				b := build(1, 3, 4, 4).float("k", 0.5).float(name, 0.25).weight("flat", 3).op("Tanh", name+"'", in("x"))
+				b.m.OpsetImport[0].Version = proto.Int64(17)
+				if of == "Div" {
+					b.op("Sigmoid", "s", in(name+"'")).op("Add", "e", in("s", "k")).op("Div", "n", in("k", "e")).op("Identity", "first", in("n"))
+				} else {
+					b.op("Transpose", "last", in(name+"'"), intsAttr("perm", 0, 2, 3, 1)).op("LayerNormalization", "n", in("last", "flat"), intAttr("axis", -1)).
+						op("Transpose", "first", in("n"), intsAttr("perm", 0, 3, 1, 2))
+				}
+				b.op("Add", "a", in("first", name)).op("Mul", "y", in("a", name+"'"))
+				var err error
+				if all[i], err = b.outputs("y").load(t, Options{Post: true}); err != nil {
+					t.Fatalf("%s, a tensor %q: %v", of, name, err)
+				}
+			}
+			if diff := cmp.Diff(all[0].Nodes, all[1].Nodes, cmpopts.IgnoreFields(graph.Node{}, "Name")); diff != "" {
+				t.Errorf("%s, a tensor \"n (%s)\": %s", of, part, diff)
+			}
+		}
+	}
+}
+
+// No file can give many layers one hash by their signs, nor by what layers without weights differ in; and names stay short.
+func TestManyAlike(t *testing.T) {
+	f := fused{seed: maphash.MakeSeed()}
+	hashes := map[uint64]bool{}
+	for i := range 4 {
+		signs := []float64{1 - 2*float64(i&1), 1 - 2*float64(i&1), 1 - float64(i&2), 1 - float64(i&2)}
+		for _, l := range []*layer{{kind: affine, scale: signs}, {kind: clamp, lo: float32(i)}, {kind: curve, function: &graph.Function{Name: "Pow", Alpha: 1 + float64(i)*1e-9}}, {kind: pick, channels: []int{i}}} {
+			hashes[l.hash(f.seed)] = true
+		}
+	}
+	if len(hashes) != 16 {
+		t.Errorf("%d hashes", len(hashes))
+	}
+	b := build(1, 3, 2, 2).op("ReduceMean", "m", in("x"), intsAttr("axes", 1)).op("Sigmoid", "r", in("m")).op("Identity", "a", in("x")).op("Identity", "u", in("m"))
+	a, u := "a", "u"
+	for range 40 {
+		b.op("Mul", a+"a", in(a, "r")).op("Mul", u+"u", in(u, "r"))
+		a, u = a+"a", u+"u"
+	}
+	g, err := b.op("Sub", "y", in(a, u)).outputs("y").load(t, Options{Post: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range g.Nodes {
+		if len(n.Name) > 100 {
+			t.Errorf("node %q", n.Name)
+		}
+	}
+}
+
 // Layers that compute the same are one, and each exit is its own.
 func TestEqualLayers(t *testing.T) {
 	conv := func(b *builder, out string, w string) *builder {
@@ -160,6 +277,11 @@ func TestEqualLayers(t *testing.T) {
 	}{
 		{"one", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("MaxPool", "pa", in("ra"), intsAttr("kernel_shape", 2, 2)).op("Add", "y", in("ra", "rb")).outputs("y", "pa"), 3},
 		{"two exits", conv(conv(start(), "a", "w"), "b", "v").outputs("a", "b"), 2},
+		{"equal heads", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Conv", "h", in("s", "k")).op("Conv", "i", in("s", "k")).weight("k", 2, 3, 1, 1).outputs("h", "i"), 4},
+		{"a head through nothing", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Relu", "h", in("s")).op("Relu", "i", in("h")).op("Mul", "j", in("h", "k")).float("k", 1).outputs("h", "i", "j"), 4},
+		{"codes that no exit reads", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("Add", "y", in("ra", "rb")).op("QuantizeLinear", "q", in("a", "k")).float("k", 0.1).outputs("y"), 2},
+		{"codes of a constant", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("Add", "s", in("ra", "rb")).float("k", 0.1).weight("l", 2, 3, 1, 1).
+			op("QuantizeLinear", "q", in("l", "k", "zero")).op("DequantizeLinear", "d", in("q", "k", "zero")).tensor(&onnxpb.TensorProto{Name: proto.String("zero"), DataType: proto.Int32(typeInt8), Int32Data: []int32{0}}).op("Conv", "y", in("s", "d")).outputs("y"), 3},
 		{"another kernel", conv(conv(start(), "a", "w"), "b", "u").op("GlobalMaxPool", "ga", in("a")).op("GlobalMaxPool", "gb", in("b")).op("Add", "y", in("ga", "gb")).outputs("y"), 5},
 	} {
 		g, err := c.b.load(t, Options{})
@@ -168,7 +290,7 @@ func TestEqualLayers(t *testing.T) {
 			continue
 		}
 		for _, n := range g.Nodes { // what is taken away from the input is part of each convolution that reads it
-			if n.Op == graph.Conv && (n.Groups != 1 || n.Bias[0] == 0 || math.IsNaN(float64(n.Bias[0]))) {
+			if n.Op == graph.Conv && n.Inputs[0] == g.Input && (n.Groups != 1 || n.Bias[0] == 0 || math.IsNaN(float64(n.Bias[0]))) {
 				t.Errorf("%s: %+v", c.name, n)
 			}
 		}

@@ -34,6 +34,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
@@ -91,8 +92,8 @@ type Options struct {
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
 
-	gates int  // with Gates: how many functions at most
-	apart bool // equal layers stay two
+	gates int             // with Gates: how many functions at most
+	apart map[string]bool // tensors that are not made one with equal ones
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.
@@ -206,6 +207,10 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	if err := im.readConstants(nodes); err != nil {
 		return nil, err
 	}
+	// A map takes the scale of the QuantizeLinear that reads it: of two equal ones, each its own.
+	if !im.quantised(nodes) {
+		im.net.merged, im.net.seed, im.net.apart = map[string][]*layer{}, maphash.MakeSeed(), o.apart
+	}
 	for _, constants := range []bool{true, false} { // first, as what a map becomes depends on the scales of all its readers
 		for _, n := range nodes {
 			if (opName(n) == "Constant") != constants {
@@ -217,8 +222,13 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 		}
 	}
 	g, err := im.finish()
-	if errors.Is(err, errSame) && !o.apart { // heads that a training has not told apart yet are two exits
-		o.apart = true
+	if errors.Is(err, errSame) && o.apart == nil { // heads that a training has not told apart yet are two exits
+		o.apart = map[string]bool{}
+		for _, exit := range im.exits {
+			for _, name := range append(im.net.equal[im.values[exit].tensor], exit) {
+				o.apart[name] = true
+			}
+		}
 		return lowered(model, o)
 	}
 	return g, err

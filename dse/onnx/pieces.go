@@ -24,6 +24,15 @@ func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, er
 	return v, nil
 }
 
+// own is a name of something that a node's output is made of, which the file has not.
+func (c *call) own(what string) string {
+	name := c.output() + " (" + what + ")"
+	for c.names[name] {
+		name += "'"
+	}
+	return name
+}
+
 // scaled is a map times a number for each channel.
 func (c *call) scaled(v value, by []float64, what string) (value, error) {
 	return c.alone(layer{kind: affine, scale: by, shift: make([]float64, len(by))}, v, what, false)

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -54,7 +55,8 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 			if err != nil {
 				return err
 			}
-			return observe(runner, x, found[w], seen[w], o.InputRange, i)
+			err = observe(g, runner, x, found[w], seen[w], o.InputRange, i)
+			return cmp.Or(finite(g, front[w], i), err)
 		}
 	})
 	if err != nil {
@@ -113,12 +115,18 @@ func newSpread(g *graph.Graph, n int) *spread {
 	if p := g.Producers()[x]; p >= 0 && g.Nodes[p].Op == graph.Mul && g.Nodes[p].Inputs[0] == g.Nodes[p].Inputs[1] {
 		x, square = g.Nodes[p].Inputs[0], true
 	}
-	products := productsOf(g, y)
-	if len(products) == 0 || slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y }) ||
-		slices.ContainsFunc(products, func(i int) bool { return !slices.Contains(g.Nodes[i].Inputs, x) }) {
+	products, of := productsOf(g, y), 0 // those that take what the function is of
+	for _, i := range products {
+		if in := g.Nodes[i].Inputs; slices.Contains(in, x) {
+			of++
+		} else if in[0] == in[1] {
+			return s
+		}
+	}
+	if of == 0 || slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y }) {
 		return s
 	}
-	s.norm, s.gate = square && root(node.Function), !square
+	s.norm, s.gate = square && root(node.Function), !square && of == len(products)
 	return s
 }
 
@@ -171,7 +179,17 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-func observe(r *graph.Runner, image []float32, ranges [][]float32, seen []histogram, inputRange float64, i int) error {
+// finite refuses what image i brought in front of functions where it is infinite or none.
+func finite(g *graph.Graph, front []*spread, i int) error {
+	for n, s := range front {
+		if s != nil && !(s.hi-s.lo < math.Inf(1)) {
+			return fmt.Errorf("%w: image %d: node %q: what its function is of is not finite", ErrCalibration, i, g.Nodes[n].Name)
+		}
+	}
+	return nil
+}
+
+func observe(g *graph.Graph, r *graph.Runner, image []float32, ranges [][]float32, seen []histogram, inputRange float64, i int) error {
 	for p, v := range image {
 		if !(math.Abs(float64(v)) <= inputRange) {
 			return fmt.Errorf("%w: image %d: element %d is %v, the input's range is %v", ErrCalibration, i, p, v, inputRange)
@@ -201,7 +219,7 @@ func observe(r *graph.Runner, image []float32, ranges [][]float32, seen []histog
 		}
 		for _, v := range most {
 			if math.IsInf(float64(v), 0) {
-				return fmt.Errorf("%w: image %d: tensor %d is not finite", ErrCalibration, i, t)
+				return fmt.Errorf("%w: image %d: tensor %q is not finite", ErrCalibration, i, g.Tensors[t].Name)
 			}
 		}
 	}

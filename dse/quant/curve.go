@@ -43,7 +43,7 @@ func (s *spread) add(values []float32) {
 			v, side = -v, 0
 		}
 		if v != 0 {
-			s.signed[side][math.Float32bits(v)>>coarse]++
+			s.signed[side][math.Float32bits(v)&^(1<<31)>>coarse]++ // a NaN may have a sign
 		}
 	}
 }

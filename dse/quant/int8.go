@@ -190,7 +190,7 @@ func (s *Seen) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 			return fmt.Errorf("%w: image %d: tensor %q is not finite", ErrCalibration, i, s.g.Tensors[t].Name)
 		}
 	}
-	return nil
+	return finite(s.g, s.front, i)
 }
 
 // covered is the part of what was seen that codes cover.

@@ -43,7 +43,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	}
 	var coarse, wide []int // nodes, by why one norm does not do
 	for i := range g.Nodes {
-		if front[i] == nil || !front[i].norm || front[i].least() == 0 || len(productsOf(g, g.Nodes[i].Output)) != 1 || !meanOf(&g.Nodes[i]) {
+		if front[i] == nil || !front[i].norm || front[i].least() == 0 || !meanOf(&g.Nodes[i]) {
 			continue
 		}
 		switch least := front[i].least(); {
@@ -58,12 +58,12 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		if k < len(coarse) {
 			room = abi.LMax * 9 / 10
 		}
-		if len(twice.Nodes)+moreLayers > room {
-			break
-		}
 		root, least := g.Nodes[i], front[i].least()
 		squared, products := root.Inputs[0], productsOf(g, root.Output)
-		square, last := g.Nodes[producers[squared]], g.Nodes[products[0]]
+		if len(twice.Nodes)+moreLayers+len(products)-1 > room {
+			break
+		}
+		square := g.Nodes[producers[squared]]
 		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, epsilonOf(root.Function)
 		by := rootBy(root.Function)
 		// then adds a node that computes a map like another's.
@@ -86,7 +86,18 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
 		most := mean.Function.At(0)
 		r := then(mean, root, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: most}, m)
-		y := then(product, last, " (first)", graph.Unseen{By: firstOff}, x, r)
+		first := map[graph.TensorID]graph.TensorID{} // what products take, by the first norm
+		for _, p := range products {
+			in := slices.Clone(twice.Nodes[p].Inputs)
+			k := slices.IndexFunc(in, func(t graph.TensorID) bool { return t != root.Output })
+			of := in[k]
+			if _, ok := first[of]; !ok {
+				in[1-k] = r
+				first[of] = then(product, g.Nodes[p], " (first)", graph.Unseen{By: firstOff}, in...)
+			}
+			twice.Nodes[p].Inputs = []graph.TensorID{first[of], root.Output}
+		}
+		y := first[x]
 		s := then(product, square, " (again)", graph.Unseen{By: firstOff * firstOff}, y, y)
 		if epsilon > negligible*least {
 			sum.Weights, sum.Residual = slices.Repeat([]float32{float32(epsilon)}, c), s
@@ -98,7 +109,6 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		if by != 1 {
 			again.Function = (&graph.Function{Name: "Line", Alpha: by}).After(again.Function)
 		}
-		twice.Nodes[products[0]].Inputs = []graph.TensorID{y, root.Output}
 	}
 	if len(twice.Nodes) == len(g.Nodes) {
 		return g, nil

@@ -25,16 +25,18 @@ func TestNorm(t *testing.T) {
 		twice         bool
 		most, plainer float64 // share of the largest value, and where pixels are ten times plainer than all of calibration's
 		says          bool    // for which pixels it holds, as that is not down to a tenth
+		more          bool    // maps that the norm multiplies
 	}{
-		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true}, // 0.8 with one norm
-		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false},
-		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false}, // 0.009 with one norm, and 0.7 where they are plainer
-		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true},
-		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false},   // 0.6 without it
-		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false}, // 0.28 without it
-		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false},
-		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false},
-		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true},
+		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true, false}, // 0.8 with one norm
+		{"three maps", root(1e-6), 0, 0.02, 0.4, true, 0.01, 0.05, true, true}, // 0.8 where one is left out
+		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false, false},
+		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false, false}, // 0.009 with one norm, and 0.7 where they are plainer
+		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true, false},
+		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false, false},   // 0.6 without it
+		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false, false}, // 0.28 without it
+		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false, false},
+		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false, false},
+		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newNet(7, 12, 12, 3)
@@ -45,6 +47,10 @@ func TestNorm(t *testing.T) {
 				n.Function = c.f
 			})
 			out := b.join(graph.Mul, x, mean)
+			if c.more {
+				rectified := b.conv(x, channels, 1, 1, func(n *graph.Node) { n.Bias, n.Function = make([]float32, channels), &graph.Function{Name: "Abs"} })
+				out = b.join(graph.Add, out, b.join(graph.Add, b.join(graph.Mul, rectified, mean), b.join(graph.Mul, x, mean)))
+			}
 			b.g.Exits = append(b.g.Exits, graph.Exit{Name: "map", Tensor: out})
 			g := b.done(t)
 			drawn := func(faint float32) [][]float32 {

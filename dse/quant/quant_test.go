@@ -443,6 +443,20 @@ func TestCalibrate(t *testing.T) {
 	if _, err := Calibrate(h, 1, from([][]float32{{10, 10}}), Options{InputRange: 10}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("a sum that is no number gives %v", err)
 	}
+	// A function makes a number of both.
+	for name, weights := range map[string][]float32{"infinity": {3e38, 3e38, 1, 1}, "infinity less itself": {3e38, -3e38, 1, 1}} {
+		h = wide(t, 2, 3e38, func(n *graph.Node) {
+			n.Weights, n.Function = weights, (&graph.Function{Name: "Clip", Alpha: -1, Beta: 1}).After(&graph.Function{Name: "Tanh"})
+		})
+		image := from([][]float32{{10, 10}})
+		_, err := Calibrate(h, 1, image, Options{InputRange: 10})
+		_, seen := See(h, 1, image, Options{})
+		for _, err := range []error{err, seen} {
+			if !errors.Is(err, ErrCalibration) || !strings.Contains(err.Error(), `"Conv0"`) {
+				t.Errorf("%s in front of a function gives %v", name, err)
+			}
+		}
+	}
 }
 
 func TestOptions(t *testing.T) {

@@ -28,7 +28,7 @@ func TestNorm(t *testing.T) {
 		more          bool    // maps that the norm multiplies
 	}{
 		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true, false}, // 0.8 with one norm
-		{"three maps", root(1e-6), 0, 0.02, 0.4, true, 0.01, 0.05, true, true}, // 0.8 where one is left out
+		{"three maps", root(1e-6), 0, 0.02, 0.4, true, 0.01, 0.05, true, true},           // 0.8 where one is left out
 		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false, false},
 		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false, false}, // 0.009 with one norm, and 0.7 where they are plainer
 		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true, false},

@@ -31,7 +31,7 @@ const (
 // normaliseTwice changes norms of layers whose variances lie so far apart that the smallest ones are a few steps of
 // the squares' scale: a photograph's plain and textured places. A first norm multiplies by r = 1 / sqrt(m^2 + epsilon), where m is
 // the mean of the magnitudes, which lie less far apart than squares. A second one divides by the root of
-// mean((x r)^2) + epsilon r^2, which is near one: what r is off is a factor for all channels of a pixel, and is taken away. If one
+// mean((x r)^2) + epsilon r^2, which is near one: what r is off is a factor for all channels of a pixel, and is taken away. Every map that the norm multiplies is multiplied by both. If one
 // norm does everywhere, the result is g itself. (A ConvNeXt of five blocks with weights of a seed: 2.0 % off with one norm each.)
 func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Options) (*graph.Graph, error) {
 	o = o.defaults()

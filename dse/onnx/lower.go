@@ -661,7 +661,13 @@ func (c *call) reduceMap() error {
 		if op != "ReduceMax" {
 			over = "channels, or " + over
 		}
-		return fmt.Errorf("%w: %s over other axes than %s", ErrUnsupported, op, over)
+		var along []int
+		for a, taken := range axes {
+			if taken {
+				along = append(along, a)
+			}
+		}
+		return fmt.Errorf("%w: %s over axes %v of %v, which are other than %s", ErrUnsupported, op, along, v.order, over)
 	}
 	k := avgPool
 	if op == "ReduceMax" {

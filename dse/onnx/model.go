@@ -74,6 +74,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 	im := &importer{
 		options:   o,
 		graph:     model.GetGraph(),
+		exits:     exitsOf(model.GetGraph(), o),
 		budget:    weightsOf(o),
 		folding:   weightsOf(o),
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
@@ -122,12 +123,6 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 	}
 	if err := im.readInput(o.InputSide); err != nil {
 		return nil, err
-	}
-	im.exits = o.Exits
-	if len(im.exits) == 0 {
-		for _, v := range im.graph.GetOutput() {
-			im.exits = append(im.exits, v.GetName())
-		}
 	}
 	return im, checkExitNames(im.exits)
 }

@@ -1,8 +1,10 @@
 package onnx
 
 import (
+	"errors"
 	"hash/maphash"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +14,32 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
+
+// What no exit needs says nothing of the input, and a convolution says more than what is taken over an axis.
+func TestInputOfChannelsFirst(t *testing.T) {
+	conv := func(b *builder) *builder { return b.weight("w", 2, 3, 1, 1).op("Conv", "y", in("x", "w")) }
+	for _, c := range []struct {
+		name string
+		b    *builder
+		o    Options
+	}{
+		{"nothing reads the mean", conv(build(1, 3, 4, 5).op("ReduceMean", "m", in("x"), intsAttr("axes", 3)).op("Sub", "d", in("x", "m"))).outputs("y"), Options{}},
+		{"it is cut off", conv(build(1, 3, 4, 5).op("ReduceMean", "m", in("x"), intsAttr("axes", 3)).op("Relu", "r", in("m"))).outputs("y", "r"), Options{Exits: []string{"y"}}},
+	} {
+		c.o.Post = true
+		if g, err := c.b.load(t, c.o); err != nil || g.ChannelsLast {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	dead := build(1, 4, 5, 3).op("ReduceMean", "m", in("x"), intsAttr("axes", 3)).op("Sub", "y", in("x", "m")).op("GlobalMaxPool", "p", in("x")).outputs("y")
+	if g, err := dead.load(t, Options{Post: true}); err != nil || !g.ChannelsLast {
+		t.Errorf("nothing reads the pool: %v", err)
+	}
+	b := conv(build(1, 3, 4, 5).op("ReduceMean", "m", in("x"), intsAttr("axes", 3))).op("Mul", "z", in("y", "m")).outputs("z")
+	if _, err := b.load(t, Options{Post: true}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "[3]") {
+		t.Errorf("a mean over the width: %v", err)
+	}
+}
 
 // However a norm over channels is written, the network is that of the operator.
 func TestNormForms(t *testing.T) {

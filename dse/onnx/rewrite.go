@@ -145,7 +145,7 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 				continue
 			}
 			axes := dims[2:]
-			if (&importer{graph: g}).channelsLast(v.GetName()) {
+			if (&importer{graph: g, exits: exitsOf(g, o)}).channelsLast(v.GetName()) {
 				axes = dims[1:3]
 			}
 			for i, d := range axes {

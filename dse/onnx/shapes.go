@@ -365,31 +365,29 @@ func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 }
 
 // channelsLast tells an input of N x H x W x C, as frameworks have it that write their own layout and a Transpose
-// before what needs ONNX's: nothing but arithmetic lies between.
+// before what needs ONNX's: nothing but arithmetic lies between. Only what exits need counts.
 func (im *importer) channelsLast(input string) bool {
-	constant := map[string]bool{}
-	for _, t := range im.graph.GetInitializer() {
-		constant[t.GetName()] = true
-	}
-	as := map[string]bool{input: true}
-	for range im.graph.GetNode() { // names may be in any order; a chain is no longer than all nodes
+	nodes := im.needed()
+	as, last := map[string]bool{input: true}, false
+	for range nodes { // names may be in any order; a chain is no longer than all nodes
 		before := len(as)
-		for _, n := range im.graph.GetNode() {
-			in, reads := n.GetInput(), false
-			for _, x := range in {
-				reads = reads || as[x]
-			}
-			if !reads {
+		for _, n := range nodes {
+			if !slices.ContainsFunc(n.GetInput(), func(x string) bool { return as[x] }) {
 				continue
 			}
 			switch op := opName(n); op {
 			case "Transpose":
 				a, err := newAttributes(n)
-				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
+				return last || err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
 			case "Reshape":
-				return im.addsChannel(input, n)
+				return last || im.addsChannel(input, n)
 			case "LayerNormalization", "ReduceMean", "ReduceSum":
-				return im.overLast(n)
+				if !last && !im.overLast(n) {
+					return false
+				}
+				last = true
+			case "Conv", "ConvTranspose", "BatchNormalization", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool":
+				return false
 			case "Identity", "Cast", "DequantizeLinear", "QuantizeLinear", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
 				as[n.GetOutput()[0]] = true
 			}
@@ -398,5 +396,35 @@ func (im *importer) channelsLast(input string) bool {
 			break
 		}
 	}
-	return false
+	return last
+}
+
+// needed are the nodes that exits need, in the file's order, where it is right; live refuses what is wrong with it.
+func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
+	producer, names := map[string]*onnxpb.NodeProto{}, slices.Clone(im.exits)
+	for _, n := range im.graph.GetNode() {
+		for _, out := range n.GetOutput() {
+			producer[out] = n
+		}
+	}
+	need := map[*onnxpb.NodeProto]bool{}
+	for len(names) > 0 {
+		n := producer[names[len(names)-1]]
+		if names = names[:len(names)-1]; n != nil && !need[n] {
+			need[n] = true
+			names = append(names, n.GetInput()...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(im.graph.GetNode()), func(n *onnxpb.NodeProto) bool { return !need[n] })
+}
+
+// exitsOf are the tensors that are exits.
+func exitsOf(g *onnxpb.GraphProto, o Options) []string {
+	exits := o.Exits
+	if len(exits) == 0 {
+		for _, v := range g.GetOutput() {
+			exits = append(exits, v.GetName())
+		}
+	}
+	return exits
 }

@@ -241,6 +241,9 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 		if f.tensors[l.in[0]].alike && !f.tensors[l.in[1]].alike && whole(l.in[1]) {
 			l.in = []int{l.in[1], l.in[0]}
 		}
+		if p := f.producer[l.in[0]]; l.in[0] == l.in[1] && p != nil && p.kind == curve && p.function.Name == "LeakyRelu" && p.function.Alpha == -1 {
+			l.in = []int{p.in[0], p.in[0]} // |x| * |x|
+		}
 	case add:
 	default:
 		return 0, false, nil

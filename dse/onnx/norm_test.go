@@ -96,6 +96,12 @@ func TestNormForms(t *testing.T) {
 			deviation(b)
 			ends(b.op("Div", "q", in("k1", "ve")).op("Sqrt", "r", in("q")).op("Mul", "n", in("r", "d")), "n")
 		},
+		"squares of magnitudes": func(b *builder) {
+			mean(b, "m", "x")
+			variance(b.op("Sub", "d", in("x", "m")).op("Abs", "a", in("d")), "v", "a", "a")
+			deviation(b)
+			ends(b.op("Div", "n", in("d", "s")), "n")
+		},
 		"powers": func(b *builder) {
 			mean(b, "m", "x")
 			mean(b.op("Sub", "d", in("x", "m")).op("Pow", "d2", in("d", "k2")), "v", "d2")

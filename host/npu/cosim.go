@@ -294,6 +294,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	c.cmd = exec.Command(o.Binary, args...)
 	c.cmd.ExtraFiles = []*os.File{theirs, dram}
 	c.cmd.Stdout, c.cmd.Stderr = c.errs, c.errs
+	c.cmd.SysProcAttr = apart()
 	if err := c.cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), unmap(mem))
 	}

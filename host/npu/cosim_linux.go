@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ func sharedMemory(n int64) (*os.File, []byte, error) {
 	}
 	return f, mem, nil
 }
+
+// apart has a process in a group of its own: a signal to ours is for us, who end what runs first.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }
 

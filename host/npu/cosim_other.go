@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -13,6 +14,8 @@ import (
 var errLinux = errors.New("the co-simulation runs on Linux only")
 
 func sharedMemory(int64) (*os.File, []byte, error) { return nil, nil, errLinux }
+
+func apart() *syscall.SysProcAttr { return nil }
 
 func unmap([]byte) error { return nil }
 

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,8 +78,12 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	for i, e := range m.net.Exits {
 		exits[i] = e.Name
 	}
+	theta, err := json.Marshal(m.set.Theta)
+	if err != nil {
+		return nil, err
+	}
 	for k, v := range map[string]string{
-		"policy": m.set.Policy, "exits": fmt.Sprint(len(exits)), "exit_names": strings.Join(exits, ","), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
+		"policy": m.set.Policy, "exits": fmt.Sprint(len(exits)), "exit_names": strings.Join(exits, ","), "exit_threshold": string(theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
 		"preprocess": m.about.Pixels, m.net.Type() + "_scale": m.net.Scale(), "warning": m.about.Warning,
 		"queue": fmt.Sprint(m.set.Queue), "priorities": fmt.Sprint(m.set.Priorities), "device": m.on.name, "label": m.on.info.Label, "bundle_hash": fmt.Sprintf("%016x", m.hash),
 	} {

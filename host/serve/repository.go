@@ -179,7 +179,7 @@ func (s *Server) Load(name string) error {
 	var wrong error
 	for _, p := range paths {
 		if err := s.scan(p, name); err != nil {
-			s.opts.Log.Error("the repository cannot be read", "err", err)
+			s.opts.Log.Error("not all of the repository can be read", "err", err)
 			if errors.Is(err, ErrName) { // clients need not know where the server keeps its files
 				wrong = errors.Join(wrong, refuse(Invalid, "%s", strings.ReplaceAll(err.Error(), filepath.Clean(p)+string(filepath.Separator), "")))
 			}

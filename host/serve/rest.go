@@ -168,10 +168,12 @@ func noMemoryREST(handle handler) {
 func (s *Server) timely(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
+		t := timelyWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
+			t.soon() // for the "100 Continue" that net/http writes
 		}
-		h.ServeHTTP(timelyWriter{w, c, s.opts.Limits.Transfer}, r)
+		h.ServeHTTP(t, r)
 	})
 }
 

@@ -48,10 +48,18 @@ func TestToWords(t *testing.T) {
 			if got, cut, err := toWords(datatype, data, net, pixels); err != nil || cut != saturated || !slices.Equal(got, want) {
 				t.Errorf("%d of %s, %d channels: cut %t, %v: expected %t", n, datatype, len(pixels)/256, cut, err, saturated)
 			}
-			if n > 0 && datatype == "FP32" {
-				binary.LittleEndian.PutUint32(data[4*(n-1):], math.Float32bits(float32(math.Inf(-1))))
-				if _, _, err := toWords(datatype, data, net, pixels); err == nil {
-					t.Errorf("the last of %d is no number, and is taken", n)
+			for _, odd := range []float64{math.Inf(-1), math.Inf(1), math.NaN(), math.Copysign(math.NaN(), -1)} {
+				if n == 0 || datatype != "FP32" && datatype != "UINT8" {
+					continue
+				}
+				k, spoilt := random.IntN(n), slices.Clone(pixels)
+				if datatype == "FP32" {
+					binary.LittleEndian.PutUint32(data[4*k:], math.Float32bits(float32(odd)))
+				} else {
+					spoilt[k%(len(pixels)/256)*256+int(data[k])] = float32(odd)
+				}
+				if _, _, err := toWords(datatype, data, net, spoilt); err == nil {
+					t.Errorf("%d of %d of %s is %v, and is taken", k, n, datatype, odd)
 				}
 			}
 		}

@@ -218,7 +218,7 @@ func (s *Server) Drain(ctx context.Context) error {
 			if e.model != nil {
 				open = append(open, e.model)
 			}
-			e.model, e.wanted = nil, false
+			e.model, e.wanted, e.reason = nil, false, "the server has ended"
 		}
 	}
 	s.mu.Unlock()

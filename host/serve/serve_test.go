@@ -956,16 +956,21 @@ func TestLoadCounts(t *testing.T) {
 	if sum.OnTime != 5 || !slices.Equal(sum.Exits, []int{5, 5}) || sum.Accuracy == nil || *sum.Accuracy != 0.7 { // 4 5 is right of 4 4 by half, of 4 5 whole
 		t.Errorf("%d on time, exits %v, accuracy %v: expected 5, 5 of each, 0.7", sum.OnTime, sum.Exits, sum.Accuracy)
 	}
-	a.asked = nil
+	a.asked = func(q *drive.Question) { time.Sleep(q.SLO) } // and is late
 	for ending, want := range map[drive.Ending]func(*drive.Summary) (n, violations int){
 		drive.Answered:  func(s *drive.Summary) (int, int) { return s.Late, 3 },
 		drive.Expired:   func(s *drive.Summary) (int, int) { return s.Dropped, 3 },
 		drive.Refused:   func(s *drive.Summary) (int, int) { return s.Refused, 3 },
 		drive.Cancelled: func(s *drive.Summary) (int, int) { return s.Cancelled, 0 },
 		drive.Errored:   func(s *drive.Summary) (int, int) { return s.Errors, 3 },
+		drive.Unsent:    func(s *drive.Summary) (int, int) { return s.Unsent, 3 },
 	} {
 		a.reply.Ending = ending
-		sum, err := drive.Run(t.Context(), a, &drive.Load{Clients: 2, N: 3, Batch: 2, SLO: time.Nanosecond})
+		slo := 50 * time.Millisecond // far more than it takes to send
+		if ending == drive.Unsent {
+			slo = time.Nanosecond
+		}
+		sum, err := drive.Run(t.Context(), a, &drive.Load{Clients: 2, N: 3, Batch: 2, SLO: slo})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -223,6 +223,7 @@ func (d *loadDoc) print(e *cli.Env) error {
 		{"refused", d.Refused},
 		{"cancelled", d.Cancelled},
 		{"errors", d.Errors},
+		{"not sent in time by this machine", d.Unsent},
 		{"sent more than 1 ms late", d.SentLate},
 	} {
 		t.Add(r.name, strconv.Itoa(r.n))

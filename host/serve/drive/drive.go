@@ -58,6 +58,7 @@ const (
 	Refused
 	Cancelled
 	Errored
+	Unsent // its time was over before this machine came to send it
 )
 
 // Reply is what came of a question. Exits and Classes have one number a sample where the server says so.
@@ -153,6 +154,7 @@ type Summary struct {
 	Refused    int        `json:"refused"`
 	Cancelled  int        `json:"cancelled"`
 	Errors     int        `json:"errors"`
+	Unsent     int        `json:"unsent"`     // their time was over before this machine came to send them
 	Violations int        `json:"violations"` // all but on_time and cancelled
 	Exits      []int      `json:"exits"`      // answers by exit, where the server says so
 	Latency    Latencies  `json:"latency"`
@@ -205,12 +207,13 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 			mu.Unlock()
 		}
 		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Batch: max(1, l.Batch), Theta: l.Theta, Priority: l.Priority, Stream: l.Stream}
-		if l.SLO > 0 {
-			q.SLO = max(time.Microsecond, l.SLO-(time.Since(start)-due))
+		r := Reply{Ending: Unsent, Why: "this machine came to send it when its time was over"}
+		if q.SLO = l.SLO - (time.Since(start) - due); l.SLO == 0 || q.SLO > 0 {
+			q.SLO = max(0, q.SLO)
+			within, stop := context.WithTimeout(ctx, patience+l.SLO)
+			r = s.Infer(within, q)
+			stop()
 		}
-		within, stop := context.WithTimeout(ctx, patience+l.SLO)
-		r := s.Infer(within, q)
-		stop()
 		took := time.Since(start) - due
 		r.check(q)
 		results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
@@ -324,7 +327,7 @@ func (l *Load) ending(e Ending, took time.Duration) string {
 	case e == Answered:
 		return "on_time"
 	}
-	return [...]string{Expired: "dropped", Refused: "refused", Cancelled: "cancelled", Errored: "error"}[e]
+	return [...]string{Expired: "dropped", Refused: "refused", Cancelled: "cancelled", Errored: "error", Unsent: "unsent"}[e]
 }
 
 func (s *Summary) count(results []Result) {
@@ -345,6 +348,8 @@ func (s *Summary) count(results []Result) {
 			s.Refused++
 		case "cancelled":
 			s.Cancelled++
+		case "unsent":
+			s.Unsent++
 		default:
 			s.Errors++
 		}

@@ -30,6 +30,9 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
+// connections are those of REST at a time: fewer than the 1024 that sluice serve takes, so that none is closed to make room.
+const connections = 1000
+
 // Dial finds the face by the address: http://, https://, grpc:// or grpcs://. token, where it is not empty, is sent as a
 // bearer token. secure is the TLS of https:// and grpcs://; nil: the system's certificates.
 func Dial(address, token string, secure *tls.Config) (Server, error) {
@@ -40,7 +43,7 @@ func Dial(address, token string, secure *tls.Config) (Server, error) {
 	switch u.Scheme {
 	case "http", "https":
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost, t.MaxIdleConns = 1024, 1024
+		t.MaxIdleConnsPerHost, t.MaxIdleConns, t.MaxConnsPerHost = connections, connections, connections
 		t.DisableCompression, t.TLSClientConfig = true, secure
 		return &rest{base: strings.TrimSuffix(address, "/"), token: token, client: &http.Client{Transport: t}}, nil
 	case "grpc", "grpcs":

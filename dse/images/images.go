@@ -170,14 +170,14 @@ func values(x []float32) (sum uint64) {
 	return sum
 }
 
-// oneColour tells an image of one value in each channel.
+// oneColour tells an image of more than a pixel that has one value in each channel.
 func (s *Set) oneColour(x []float32) bool {
 	for i, v := range x {
 		if v != x[i%max(s.channels, 1)] {
 			return false
 		}
 	}
-	return true
+	return len(x) > s.channels
 }
 
 // colourless tells a picture whose pixels have one value in all three channels, to a grey level.

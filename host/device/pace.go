@@ -183,8 +183,8 @@ func (p *Paced) Close() error { return p.v.Close() }
 
 // catchUp posts what was due before now, and is the time at which the device stands then.
 func (p *Paced) catchUp(now Time) Time {
-	if p.start.IsZero() {
-		p.start = time.Now().Add(-time.Duration(now))
+	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock a while ago
+		p.start = at
 	}
 	p.drain(now)
 	p.at = max(p.at, now)

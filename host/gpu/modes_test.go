@@ -302,6 +302,15 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// What goes ahead of blocks that leave does so by its stream's priority.
+func TestAheadHasPriority(t *testing.T) {
+	for _, name := range gpu.ModeNames() {
+		if m := mode(t, name); m.Ahead && (!m.Priority || !m.Kill || !m.Evict || !m.Hold || m.Pad || m.Together) {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
 // A launch of priority that is over before others have left has them go on when they have, from the kernel that was
 // stopped.
 func TestAheadOver(t *testing.T) {

@@ -124,7 +124,7 @@ func TestRead(t *testing.T) {
 		"1\nfast\n":                    "x:2: \"fast\"",
 		"0\n0 # out\n":                 "all of 2 values are 0",
 		"0.0001\n":                     "x:1",
-		"1\n\ufeff2\n":                 "x:2",
+		"1\n2\ufeff\n":                 "x:2",
 		"-3\n":                         "x:1",
 		"NaN\n":                        "x:1",
 		"1e99\n":                       "x:1",

@@ -154,7 +154,7 @@ func TestClock(t *testing.T) {
 	h.Clock(int(tick), 0)
 	defer h.Clock(1, 0)
 	r := start(t, cuda.Config{Mode: mode(t, "reset"), Timed: true})
-	h.Slow(1000)
+	h.Slow(300_000)
 	b, _ := long(t)
 	r.load(b)
 	in := randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b)

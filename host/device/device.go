@@ -91,9 +91,9 @@ type Virtual interface {
 // Real is a device in real time.
 type Real interface {
 	Device
-	// Attach is called once, before any work. The device posts its events from goroutines of its own (but Paced, whose user asks it by Next and Post)
-	// until ctx ends; then it gives up what is under way, and closes the channel when its goroutines
-	// have ended. post never waits. What an event points to is the engine's.
+	// Attach is called once, before any work. The device posts its events from goroutines of its own, or when it is asked
+	// (Poster), until ctx ends; then it gives up what is under way, and closes the channel when its goroutines have ended.
+	// post never waits. What an event points to is the engine's.
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 

@@ -235,7 +235,7 @@ func newCore(cfg *Config) (*core, error) {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, plain: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
-		if p, ok := cfg.Policy.(interface{ Largest() int }); ok && p.Largest() > 0 { // admission counts with no larger ones
+		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission counts with no larger ones
 			most = min(most, p.Largest())
 		}
 		v := sched.DeviceView{

@@ -28,9 +28,12 @@ const (
 // Mapped is a policy that names the mapping it uses. All policies that New makes do.
 type Mapped interface {
 	Policy
+	Limited
 	Mapping() string
-	Largest() int // batch that it launches; 0: no limit of its own
 }
+
+// Limited is a policy that says how large a batch it launches at most; 0: it has no limit of its own.
+type Limited interface{ Largest() int }
 
 // Options are the parameters that policies share.
 type Options struct {

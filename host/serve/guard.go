@@ -249,10 +249,13 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 
 // Limit is a listener that takes at most so many connections at a time, and of one client's address at most perClient;
 // 0: as many as it likes. What is beyond is closed, rather than left to wait for what never comes: full, where set, is called
-// before, and may close connections that are not in use.
+// before, and may close connections that are not in use. It is called again for some milliseconds, while nothing else is
+// accepted: a client has its answer a moment before net/http takes its connection as idle.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }
+
+const fullTries = 10 // a millisecond apart
 
 type limitListener struct {
 	net.Listener
@@ -272,7 +275,10 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		}
 		host := hostOf(c.RemoteAddr().String())
 		room := l.add(host, 1)
-		if !room && l.full != nil {
+		for try := 0; !room && l.full != nil && try < fullTries; try++ {
+			if try > 0 {
+				time.Sleep(time.Millisecond)
+			}
 			l.full()
 			room = l.add(host, 0)
 		}

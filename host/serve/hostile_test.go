@@ -487,21 +487,20 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var all sync.WaitGroup
+	ended := make(chan error, 2)
 	for range 2 {
-		all.Go(func() {
-			if err := ask("/long"); err != nil {
-				t.Error(err)
-			}
-		})
-		<-held
+		go func() { ended <- ask("/long") }()
+		select {
+		case <-held:
+		case err := <-ended:
+			t.Fatalf("a connection, while those before it are idle: %v", err)
+		}
 	}
 	if err := ask("/"); err == nil {
 		t.Error("a third connection, where two are in use, is answered")
 	}
 	close(busy)
-	all.Wait()
-	if err := ask("/"); err != nil {
+	if err := errors.Join(<-ended, <-ended, ask("/")); err != nil {
 		t.Error(err)
 	}
 }

@@ -97,47 +97,12 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 	if c.Law {
 		doc.Label = "estimated"
 	}
-	if c.Law && c.Full {
-		return usage("--law simulates nothing, --full another build: one of them")
-	}
-	if !(c.Clock >= 0) || math.IsInf(c.Clock, 0) {
-		return usage("--clock is %g MHz", c.Clock)
-	}
-	for _, b := range c.Batch {
-		if b < 1 || b > abi.BMax {
-			return usage("--batch has %d, must be 1..%d", b, abi.BMax)
-		}
+	if err := c.check(); err != nil {
+		return err
 	}
 	for _, name := range c.Config {
-		is := configs.Design.Simulated
-		if c.Law {
-			is = func(configs.Design) error { return nil }
-		}
-		d, err := loaded(name, is)
-		if err != nil {
+		if err := c.config(ctx, e, name, &doc); err != nil {
 			return err
-		}
-		bands := c.Bandwidth
-		if len(bands) == 0 {
-			bands = []float64{d.DRAM.BytesPerCycle}
-		}
-		faster := 1.0
-		if c.Clock > 0 {
-			faster = c.Clock / d.ClockMHz
-			d.ClockMHz = c.Clock
-		}
-		d.DRAM.LatencyCycles = int(math.Round(float64(d.DRAM.LatencyCycles) * faster))
-		doc.Latency = d.DRAM.LatencyCycles
-		for _, bw := range bands {
-			d.DRAM.BytesPerCycle = bw / faster
-			if err := d.Validate(); err != nil {
-				return err
-			}
-			rows, err := c.design(ctx, e, d)
-			if err != nil {
-				return err
-			}
-			doc.Rows = append(doc.Rows, rows...)
 		}
 	}
 	out := ""
@@ -151,6 +116,57 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 		return err
 	}
 	return doc.print(e.Stdout)
+}
+
+// check rejects invalid flags before any work.
+func (c *benchNPUCmd) check() error {
+	if c.Law && c.Full {
+		return usage("--law simulates nothing, --full another build: one of them")
+	}
+	if !(c.Clock >= 0) || math.IsInf(c.Clock, 0) {
+		return usage("--clock is %g MHz", c.Clock)
+	}
+	for _, b := range c.Batch {
+		if b < 1 || b > abi.BMax {
+			return usage("--batch has %d, must be 1..%d", b, abi.BMax)
+		}
+	}
+	return nil
+}
+
+// config adds the rows of one configuration, at each bandwidth.
+func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *benchNPUDoc) error {
+	is := configs.Design.Simulated
+	if c.Law {
+		is = func(configs.Design) error { return nil }
+	}
+	d, err := loaded(name, is)
+	if err != nil {
+		return err
+	}
+	bands := c.Bandwidth
+	if len(bands) == 0 {
+		bands = []float64{d.DRAM.BytesPerCycle}
+	}
+	faster := 1.0
+	if c.Clock > 0 {
+		faster = c.Clock / d.ClockMHz
+		d.ClockMHz = c.Clock
+	}
+	d.DRAM.LatencyCycles = int(math.Round(float64(d.DRAM.LatencyCycles) * faster))
+	doc.Latency = d.DRAM.LatencyCycles
+	for _, bw := range bands {
+		d.DRAM.BytesPerCycle = bw / faster
+		if err := d.Validate(); err != nil {
+			return err
+		}
+		rows, err := c.design(ctx, e, d)
+		if err != nil {
+			return err
+		}
+		doc.Rows = append(doc.Rows, rows...)
+	}
+	return nil
 }
 
 // print writes one row for each batch size: the array's time and its parts, then the times of the other ways.

@@ -150,11 +150,23 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Trace {
 		return c.trace(e.Stdout, b)
 	}
-	doc.Network, doc.Design, doc.Int8 = b.Network.Name, b.Design.Name, eight
+	doc.Int8 = eight
 	warning := ""
 	if loss != nil {
 		doc.Kept, warning = loss.Layers, loss.Warning()
 	}
+	if err := c.fill(&doc, b, e.Stderr); err != nil {
+		return err
+	}
+	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
+		return err
+	}
+	return doc.print(e.Stdout, warning, !doc.Calibrated)
+}
+
+// fill explains the bundle in the document. Doubts about HLS' estimates are printed to warn.
+func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) error {
+	doc.Network, doc.Design = b.Network.Name, b.Design.Name
 	from, err := recipe.Of(b)
 	if err != nil {
 		return err
@@ -171,21 +183,16 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if doc.Band, err = counted.Of(b.Design, c.Network, recipe.Own(c.Network)); err != nil {
 		return err
 	}
-	if c.HLS || len(c.Csynth) > 0 {
-		if doc.HLS, err = c.estimate(b); err != nil {
-			return err
-		}
-		for _, doubt := range doc.HLS.Doubts {
-			fmt.Fprintln(e.Stderr, "dse: warning: "+doubt)
-		}
-	}
-	if err := e.Document(doc, c.Out, e.JSON); err != nil {
-		return err
-	}
-	if e.JSON {
+	if !c.HLS && len(c.Csynth) == 0 {
 		return nil
 	}
-	return doc.print(e.Stdout, warning, from.Missing)
+	if doc.HLS, err = c.estimate(b); err != nil {
+		return err
+	}
+	for _, doubt := range doc.HLS.Doubts {
+		fmt.Fprintln(warn, "dse: warning: "+doubt)
+	}
+	return nil
 }
 
 // check rejects flags that exclude each other.

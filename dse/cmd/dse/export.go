@@ -88,20 +88,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 	}
 	doc.Config = filepath.Join(c.Out, d.Name+".yaml")
 	doc.BoardFile = filepath.Join(c.Out, d.Name+".board.yaml")
-	config := files.Quoted(doc.Config)
-	compile := "bin/dse compile --network NAME --config " + config + " --out NAME.sluice"
-	build := []string{"sim/build.sh " + config, "sim/build.sh " + config + " --stub"}
-	doc.Commands = append(slices.Clone(build),
-		fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family),
-		compile,
-		"bin/dse check "+files.Quoted(filepath.Clean(c.Out)),
-	)
-	if d.Int8() { // no synthesis takes it, and the check holds nothing of it
-		doc.Commands = []string{compile}
-		if d.Simulated() == nil {
-			doc.Commands = slices.Concat(build, doc.Commands)
-		}
-	}
+	doc.Commands = following(d, b, doc.Config, c.Out)
 	if err := writeConfig(doc.Config, d); err != nil {
 		return err
 	}
@@ -117,6 +104,20 @@ func (c *exportCmd) Run(e *cli.Env) error {
 		fmt.Fprintln(e.Stdout, " ", s)
 	}
 	return nil
+}
+
+// following lists the commands that build, check and use the exported design.
+func following(d configs.Design, b boards.Board, file, dir string) []string {
+	config := files.Quoted(file)
+	compile := "bin/dse compile --network NAME --config " + config + " --out NAME.sluice"
+	build := []string{"sim/build.sh " + config, "sim/build.sh " + config + " --stub"}
+	switch {
+	case !d.Int8():
+		return append(build, fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family), compile, "bin/dse check "+files.Quoted(filepath.Clean(dir)))
+	case d.Simulated() == nil: // no synthesis takes it, and the check holds nothing of it
+		return append(build, compile)
+	}
+	return []string{compile}
 }
 
 // design returns the design to export and its board.

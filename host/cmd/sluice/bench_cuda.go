@@ -292,13 +292,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 			lost = true
 		}
 	}
-	var later []string // in their order
-	if c.SEEB > 0 {
-		later = append(later, bench.SEEB)
-	}
-	if c.DISB > 0 {
-		later = append(later, bench.DISB)
-	}
+	later := c.later()
 	log := func(part string) func(string) {
 		return func(what string) {
 			e.Log.Info("bench gpu", "at", part+what, "after", clock.Since(began).Round(time.Second))
@@ -313,27 +307,22 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 		return cli.Coded(cli.Device, err)
 	}
 	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, later: later, err: err}
-	if c.SEEB > 0 {
-		more.run(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
-			return real.Run(ctx, real.Config{
-				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Params: &p, Spin: !raw.Facts.Fake}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
-				Keep: keep, Tell: log("SEEB "),
-			})
-		})
-	}
-	if c.DISB > 0 {
-		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
-		more.run(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
-			return disb.Run(ctx, disb.Config{
-				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-				Spin: !raw.Facts.Fake, Keep: keep, Tell: log("DISB "),
-			})
-		})
-	}
+	more.run(device, nets, ptx, base, log)
 	if file.f != nil {
 		_ = file.f.Close() // what is written at the end is all of it
 	}
 	return c.report(e, raw, base, more.err)
+}
+
+// later lists the parts that follow those of bench.Run, in their order.
+func (c *benchCUDACmd) later() (parts []string) {
+	if c.SEEB > 0 {
+		parts = append(parts, bench.SEEB)
+	}
+	if c.DISB > 0 {
+		parts = append(parts, bench.DISB)
+	}
+	return parts
 }
 
 // revision identifies the program that writes runs: its sources, or, where it was built without them being known, its
@@ -373,8 +362,30 @@ type cudaParts struct {
 	err   error    // of all parts
 }
 
-// run runs the next part. Like those of bench.Run it is stopped when it has used up what is left to those behind it.
-func (p *cudaParts) run(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
+// run runs SEEB's systems and REEF's benchmark, if they are asked for.
+func (p *cudaParts) run(device cuda.Config, nets []*bundle.Bundle, ptx []byte, base *params.File, log func(part string) func(string)) {
+	c, used, spin := p.c, base.Params(), !p.raw.Facts.Fake
+	if c.SEEB > 0 {
+		p.next(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return real.Run(ctx, real.Config{
+				GPU: cuda.Config{Library: device.Library, GPU: c.GPU, Masks: device.Masks, Kernels: ptx, Params: &used, Spin: spin}, Networks: nets, Ns: c.SEEB.Nanoseconds(), Seed: c.Seed,
+				Keep: keep, Tell: log("SEEB "),
+			})
+		})
+	}
+	if c.DISB > 0 {
+		p.raw.Made.Shrink, p.raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
+		p.next(func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error) {
+			return disb.Run(ctx, disb.Config{
+				Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+				Spin: spin, Keep: keep, Tell: log("DISB "),
+			})
+		})
+	}
+}
+
+// next runs the next part. Like those of bench.Run it is stopped when it has used up what is left to those behind it.
+func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
 	ctx, part := p.ctx, p.later[0]
 	if p.c.Budget > 0 {
 		_, most := bench.Share(bench.Spare(p.c.Budget)-p.clock.Since(p.began), p.later)

@@ -65,57 +65,8 @@ Example:
 }
 
 func (c *serveCmd) Run(e *cli.Env) error {
-	if (c.Cert == "") != (c.Key == "") || c.ClientCA != "" && c.Cert == "" {
-		return cli.Coded(cli.Usage, errors.New("--cert, --key: expected both or neither; --client-ca needs them"))
-	}
-	o := serve.Options{
-		Version: cli.Version(), Log: e.Log, Open: c.open, TritonMetrics: c.Triton,
-		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: serve.Thetas(c.Theta.theta), Queue: c.Queue},
-		Limits:   serve.Limits{Message: c.MaxBytes, Memory: c.MaxMemory, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
-	}
-	if c.MaxBytes < 1 || c.MaxMemory < 1 || c.MaxSamples < 1 || c.MaxSamples > engine.MaxOpen || c.MaxConns < 1 || c.PerClient < 0 || !(c.MaxRate >= 0) || c.Queue < 1 || c.Grace < 0 || c.Linger < 0 {
-		return cli.Coded(cli.Usage, errors.New("--max-bytes, --max-memory, --max-samples, --max-conns, --queue: expected at least 1 (samples: 16384 at most); --max-conns-per-client, --max-rate, --grace, --linger: no negative number"))
-	}
-	o.About = func(b *bundle.Bundle) (serve.About, error) {
-		i, err := recipe.Of(b)
-		if err != nil || i.From == "" {
-			return serve.About{}, err
-		}
-		about := serve.About{Classes: i.Classes}
-		if i.Missing {
-			about.Warning = recipe.Warning
-		} else if !i.Floats {
-			about.Pixel = i.Preprocess.Pixel
-			about.Pixels, err = i.Preprocess.Text()
-		}
-		return about, err
-	}
-	var err error
-	if o.Tracer, err = serve.NewTracer(e.Ctx, e.Log); err != nil {
-		return cli.Coded(cli.Usage, err)
-	}
-	if c.Token != "" {
-		if o.Token, err = serve.TokenFile(c.Token, e.Log); err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-	}
-	var secure *tls.Config
-	if c.Cert != "" {
-		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA, e.Log); err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-	}
-	if c.Profile != nil {
-		o.Latency = c.profiled
-	}
-	if name, is := strings.CutPrefix(c.Device, gpuSim); is {
-		if c.Profile != nil {
-			return cli.Errorf(cli.Usage, "--profile: a simulated GPU has times of its own")
-		}
-		if o.Open, o.Latency, err = simulatedGPU(name); err != nil {
-			return cli.Coded(cli.Usage, err)
-		}
-	} else if err := checkDevice(c.Device); err != nil {
+	o, secure, err := c.options(e)
+	if err != nil {
 		return err
 	}
 	running := context.WithoutCancel(e.Ctx) // it ends when it has drained
@@ -123,36 +74,124 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
-	var named error
-	for _, m := range c.Models {
-		err := s.Add(m)
-		if err != nil && (c.Strict || !errors.Is(err, serve.ErrName)) {
-			return cli.Coded(cli.Input, err)
-		}
-		named = errors.Join(named, err)
+	if err := c.add(s, e.Log); err != nil {
+		return cli.Coded(cli.Input, err)
 	}
-	if named != nil {
-		if e.Log.Error("some files are no models", "err", named); len(s.Index()) == 0 {
-			return cli.Coded(cli.Input, named)
+	ports, err := c.listen(e.Ctx)
+	defer func() {
+		for _, l := range ports {
+			_ = l.Close()
 		}
-	}
-	var ports [3]net.Listener
-	for i, at := range []struct{ flag, address string }{{"http", c.HTTP}, {"grpc", c.GRPC}, {"metrics", c.Metrics}} {
-		if at.address == "" {
-			return cli.Errorf(cli.Usage, "--%s: no address: expected HOST:PORT; :PORT is of all interfaces, port 0 is any", at.flag)
-		}
-		l, err := (&net.ListenConfig{}).Listen(e.Ctx, "tcp", at.address)
-		if err != nil {
-			return cli.Errorf(cli.Usage, "--%s %s: %w; --%s HOST:PORT names another port, 0 is any", at.flag, at.address, err, at.flag)
-		}
-		defer l.Close()
-		ports[i] = l
+	}()
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
 	}
 	defer runtime.KeepAlive(serve.Ballast())
 	err = c.serve(e, s, secure, ports)
 	short, stop := context.WithTimeout(running, 5*time.Second)
 	defer stop()
 	return errors.Join(err, o.Tracer.Close(short))
+}
+
+// check rejects flags that exclude each other or are out of range.
+func (c *serveCmd) check() error {
+	if (c.Cert == "") != (c.Key == "") || c.ClientCA != "" && c.Cert == "" {
+		return errors.New("--cert, --key: expected both or neither; --client-ca needs them")
+	}
+	if c.MaxBytes < 1 || c.MaxMemory < 1 || c.MaxSamples < 1 || c.MaxSamples > engine.MaxOpen || c.MaxConns < 1 || c.PerClient < 0 || !(c.MaxRate >= 0) || c.Queue < 1 || c.Grace < 0 || c.Linger < 0 {
+		return errors.New("--max-bytes, --max-memory, --max-samples, --max-conns, --queue: expected at least 1 (samples: 16384 at most); --max-conns-per-client, --max-rate, --grace, --linger: no negative number")
+	}
+	return nil
+}
+
+// options are the server's, by the flags, and TLS where there is a certificate.
+func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
+	o := serve.Options{
+		Version: cli.Version(), Log: e.Log, Open: c.open, About: about, TritonMetrics: c.Triton,
+		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: serve.Thetas(c.Theta.theta), Queue: c.Queue},
+		Limits:   serve.Limits{Message: c.MaxBytes, Memory: c.MaxMemory, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
+	}
+	err := c.check()
+	if err == nil {
+		o.Tracer, err = serve.NewTracer(e.Ctx, e.Log)
+	}
+	if err != nil {
+		return o, nil, cli.Coded(cli.Usage, err)
+	}
+	var secure *tls.Config
+	if c.Token != "" {
+		o.Token, err = serve.TokenFile(c.Token, e.Log)
+	}
+	if err == nil && c.Cert != "" {
+		secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA, e.Log)
+	}
+	if err != nil {
+		return o, nil, cli.Coded(cli.Input, err)
+	}
+	if c.Profile != nil {
+		o.Latency = c.profiled
+	}
+	name, simulated := strings.CutPrefix(c.Device, gpuSim)
+	switch {
+	case !simulated:
+		return o, secure, checkDevice(c.Device)
+	case c.Profile != nil:
+		return o, nil, cli.Errorf(cli.Usage, "--profile: a simulated GPU has times of its own")
+	}
+	if o.Open, o.Latency, err = simulatedGPU(name); err != nil {
+		return o, nil, cli.Coded(cli.Usage, err)
+	}
+	return o, secure, nil
+}
+
+// about is what a bundle says of its classes and pixels.
+func about(b *bundle.Bundle) (serve.About, error) {
+	i, err := recipe.Of(b)
+	if err != nil || i.From == "" {
+		return serve.About{}, err
+	}
+	about := serve.About{Classes: i.Classes}
+	if i.Missing {
+		about.Warning = recipe.Warning
+	} else if !i.Floats {
+		about.Pixel = i.Preprocess.Pixel
+		about.Pixels, err = i.Preprocess.Text()
+	}
+	return about, err
+}
+
+// add gives the server the models. Files that are none are logged, unless there is nothing else.
+func (c *serveCmd) add(s *serve.Server, log *slog.Logger) error {
+	var named error
+	for _, m := range c.Models {
+		err := s.Add(m)
+		if err != nil && (c.Strict || !errors.Is(err, serve.ErrName)) {
+			return err
+		}
+		named = errors.Join(named, err)
+	}
+	if named == nil {
+		return nil
+	}
+	if log.Error("some files are no models", "err", named); len(s.Index()) > 0 {
+		return nil
+	}
+	return named
+}
+
+// listen opens the ports of REST, gRPC and the status page; after an error it returns those that are open.
+func (c *serveCmd) listen(ctx context.Context) (ports []net.Listener, err error) {
+	for _, at := range []struct{ flag, address string }{{"http", c.HTTP}, {"grpc", c.GRPC}, {"metrics", c.Metrics}} {
+		if at.address == "" {
+			return ports, fmt.Errorf("--%s: no address: expected HOST:PORT; :PORT is of all interfaces, port 0 is any", at.flag)
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.address)
+		if err != nil {
+			return ports, fmt.Errorf("--%s %s: %w; --%s HOST:PORT names another port, 0 is any", at.flag, at.address, err, at.flag)
+		}
+		ports = append(ports, l)
+	}
+	return ports, nil
 }
 
 // open opens a device with a first model on it.
@@ -202,7 +241,7 @@ type faces struct {
 
 // answer has the ports answer: REST, gRPC and the status page. A port that is full says so in the log, now and then, and over
 // HTTP closes the connections that are not in use.
-func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports [3]net.Listener, log *slog.Logger) *faces {
+func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Listener, log *slog.Logger) *faces {
 	told := rate.Sometimes{Interval: 10 * time.Second}
 	limited := func(l net.Listener, face *http.Server) net.Listener {
 		return serve.Limit(l, c.MaxConns, c.PerClient, func() {
@@ -260,7 +299,7 @@ func (f *faces) stop() {
 }
 
 // serve answers until the command is to end, and then drains.
-func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
+func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports []net.Listener) error {
 	f := c.answer(s, secure, ports, e.Log)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()

@@ -135,7 +135,7 @@ func (p *loading) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 
 // shown writes results down.
 type shown struct {
-	engine.Deaf
+	engine.NopObserver
 	bytes.Buffer
 }
 

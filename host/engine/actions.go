@@ -100,7 +100,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
 	case d.held >= d.info.Places:
 		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
-	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && !some(on):
+	case d.info.Units == 0 && len(d.outages) == 0 && !exclusive && !some(on):
 		return nil
 	}
 	return c.confines(i, on, exclusive)
@@ -112,7 +112,7 @@ func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	if !d.info.Legal(u) {
 		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
 	}
-	for _, o := range d.outs {
+	for _, o := range d.outages {
 		if u.Meets(o.units) {
 			return fmt.Errorf("%w: %s of device %d are being reset", ErrPolicy, units(o.units), i)
 		}
@@ -464,7 +464,7 @@ func (c *core) copy(i int, r *request, network string) error {
 		c.spareJobs.give(j)
 		r.Network = was
 		c.logCopy(err)
-		c.torn = c.torn || c.cut(err)
+		c.interrupted = c.interrupted || c.cut(err)
 		return err
 	}
 	r.dev, r.copying = i, !done

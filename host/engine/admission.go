@@ -165,10 +165,10 @@ type aheadOf struct {
 	n       int
 }
 
-// waitFirst counts who goes before a task, by network: those of higher priority, and those of the same priority whose
-// deadline is no later. A policy by order of arrival lets others go first too; what is taken in and cannot be met for
-// that reason is given up in the queue, where it costs a device nothing. Networks without which one of the task's
-// devices can do do not count.
+// waitFirst counts the requests that go before a task, by network: those of higher priority, and those of the same
+// priority with an earlier or equal deadline. A policy that serves in order of arrival lets others go first too. A task
+// that misses its deadline for that reason is dropped from the queue, at no cost for a device. A network does not count
+// if a device that can serve the task does not have it.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]

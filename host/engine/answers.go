@@ -168,7 +168,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	if kept == 0 {
 		c.left = true
 	} else if ev.Over {
-		c.stands = l
+		c.atExit = l
 	}
 	e := &c.ev
 	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Exited, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, exited, took
@@ -362,7 +362,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 		if j.work.Kind == device.Unload { // it is where it was
 			v.Hosted = append(v.Hosted, j.net.hosted(j.dev))
 		}
-		c.heard(&Fault{At: c.now, Device: j.dev, Scope: device.LoseLaunch, Err: err})
+		c.countFault(&Fault{At: c.now, Device: j.dev, Scope: device.LoseLaunch, Err: err})
 		return c.tell(sched.Event{Kind: sched.Fault, Device: j.dev})
 	}
 	if j.work.Kind == device.Load {

@@ -464,7 +464,7 @@ func TestACopyHangs(t *testing.T) {
 
 // spyFault hears when something failed last.
 type spyFault struct {
-	engine.Deaf
+	engine.NopObserver
 	at engine.Time
 }
 
@@ -606,7 +606,7 @@ func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
 
 // faultTimes hears when what failed.
 type faultTimes struct {
-	engine.Deaf
+	engine.NopObserver
 	at []engine.Time
 }
 

@@ -39,7 +39,7 @@ func (p *coldStart) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf 
 }
 
 type copySpans struct {
-	engine.Deaf
+	engine.NopObserver
 	copies []time.Duration
 }
 

@@ -23,7 +23,7 @@ type request struct {
 	launch   *launch
 	seen     *sched.Traffic // of what its task named
 	dev      int            // where it has a slot or is to have one, or -1
-	home     *queued        // what it was named for, where that is a family; else nil
+	home     *family        // the family that its task named; nil if it named a network
 	waits    bool           // in the queue of its device, to which it was assigned
 	copying  bool           // its input is under way
 	retried  bool
@@ -35,8 +35,8 @@ type request struct {
 	input func() ([]device.Tensor, error)
 }
 
-// queued is a family that requests wait for.
-type queued struct{ name string }
+// family is one that requests wait for, and not for one of its members.
+type family struct{ name string }
 
 type task struct {
 	sched.Task
@@ -72,23 +72,23 @@ type launch struct {
 
 type dev struct {
 	device.Device
-	v       device.Virtual // in virtual time
-	info    device.Info
-	plain   bool // launches have all of it or nothing
-	at      int  // its number
-	slots   int
-	held    int    // places
-	running int    // pieces of work of launches
-	since   Time   // when the first of them began
-	freed   Time   // when the last of them ended
-	seq     uint64 // of what was begun last
-	watch   Time   // when the first of them may hang
-	stale   bool   // what follows is to be found anew
-	hangs   bool   // next is the watchdog's
-	next    Time   // when it is to be looked at: at its next event, or when something hangs
-	dead    bool
-	idle    int // times in a row that something was due and nothing came
-	outs    []*outage
+	v         device.Virtual // in virtual time
+	info      device.Info
+	undivided bool // one launch at a time uses all of it
+	at        int  // its number
+	slots     int
+	held      int    // places
+	running   int    // pieces of work of launches
+	since     Time   // when the first of them began
+	freed     Time   // when the last of them ended
+	seq       uint64 // of what was begun last
+	watch     Time   // when the first of them may hang
+	stale     bool   // what follows is to be found anew
+	hangs     bool   // next is the watchdog's
+	next      Time   // when it is to be looked at: at its next event, or when something hangs
+	dead      bool
+	idle      int // times in a row that something was due and nothing came
+	outages   []*outage
 }
 
 // begin begins work on a device, which may change when its next event is due.
@@ -139,12 +139,12 @@ type core struct {
 	health
 	asking
 	results
-	admission admission
-	changes   []*change
-	families  map[string]*queued
-	torn      bool // the run's context ended under a copy
-	shut      bool // nobody is asked any more
-	drained   bool // the source is not asked any more
+	admission   admission
+	changes     []*change
+	families    map[string]*family
+	interrupted bool // the run's context ended during a copy
+	shut        bool // nobody is asked any more
+	drained     bool // the source is not asked any more
 }
 
 // clocks are the time, and what is to come.
@@ -180,7 +180,7 @@ type launches struct {
 	doom   []*launch // that run on and are in nobody's view
 	next   device.LaunchID
 	left   bool    // a launch may have nobody left in it
-	stands *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
+	atExit *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
 	spare  pool[launch]
 }
 
@@ -208,7 +208,7 @@ type results struct {
 	keep   recorder
 	ended  int
 	traced bool // steps and spans are listened to
-	told   told
+	latest reported
 }
 
 // failed is a launch whose work was refused.
@@ -224,7 +224,7 @@ func newCore(cfg *Config) (*core, error) {
 	if cfg.Keep == AsUsual {
 		cfg.Keep = Everything
 	}
-	c := &core{cfg: cfg, families: map[string]*queued{}}
+	c := &core{cfg: cfg, families: map[string]*family{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
 	_, preempts := cfg.Policy.(sched.Interrupting)
 	c.admission, c.st.ByTable = admission{on: cfg.ByTable, st: &c.st, preempts: preempts, pace: 1}, cfg.ByTable
@@ -233,7 +233,7 @@ func newCore(cfg *Config) (*core, error) {
 	segments := 0
 	for i, d := range cfg.Devices {
 		info := d.Info()
-		c.devs = append(c.devs, dev{Device: d, info: info, at: i, plain: info.Units == 0 && info.Places == 1, watch: never})
+		c.devs = append(c.devs, dev{Device: d, info: info, at: i, undivided: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
 		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission counts with no larger ones
 			most = min(most, p.Largest())
@@ -262,7 +262,7 @@ func newCore(cfg *Config) (*core, error) {
 		c.nets = append(c.nets, n)
 		c.see(n.Name, segments)
 		if n.Family != "" && c.families[n.Family] == nil {
-			c.families[n.Family] = &queued{n.Family}
+			c.families[n.Family] = &family{n.Family}
 			c.see(n.Family, segments)
 		}
 	}
@@ -315,8 +315,8 @@ func (c *core) ask() error {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		if l := c.stands; l != nil { // and was not preempted: its next segment
-			c.stands = nil
+		if l := c.atExit; l != nil { // and was not preempted: its next segment
+			c.atExit = nil
 			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
 					return err
@@ -337,7 +337,7 @@ func (c *core) ask() error {
 
 // goOn begins the next segment of a launch.
 func (c *core) goOn(l *launch) error {
-	if !l.on.plain || l.on.held > 0 || c.st.Devices[l.Device].Down {
+	if !l.on.undivided || l.on.held > 0 || c.st.Devices[l.Device].Down {
 		if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
 			return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, l.ID, err)
 		}
@@ -401,8 +401,8 @@ func (c *core) forget(l *launch) {
 	if i := slices.Index(c.live, l); i >= 0 {
 		c.live = without(c.live, i)
 	}
-	if c.stands == l {
-		c.stands = nil
+	if c.atExit == l {
+		c.atExit = nil
 	}
 }
 

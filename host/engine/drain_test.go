@@ -43,7 +43,7 @@ func begin(t *testing.T, cfg engine.Config) (srv *engine.Server, ended func() (*
 
 // teller tells of tasks that have ended, and calls inside from where it is told.
 type teller struct {
-	engine.Deaf
+	engine.NopObserver
 	tasks  chan uint64
 	inside func(id uint64)
 }

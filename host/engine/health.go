@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// heard counts a fault and tells of it.
-func (c *core) heard(f *Fault) {
+// countFault counts a fault and reports it to the observer.
+func (c *core) countFault(f *Fault) {
 	c.res.Faults++
 	c.cfg.logPanic("a device", f.Err)
 	if f.Hang = device.IsHang(f.Err); f.Hang {
@@ -34,10 +34,10 @@ func (c *core) fault(l *launch, cause error) error {
 	}
 	d, v := l.Device, &c.st.Devices[l.Device]
 	scope := device.ScopeOf(cause)
-	c.heard(&Fault{At: c.now, Device: d, Launch: l.ID, Scope: scope, Err: cause})
+	c.countFault(&Fault{At: c.now, Device: d, Launch: l.ID, Scope: scope, Err: cause})
 	c.halt(l)
 	if scope == device.LoseLaunch {
-		c.end1(l, v, c.now, cause)
+		c.endLaunch(l, v, c.now, cause)
 		return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 	}
 	var units device.Units
@@ -48,8 +48,8 @@ func (c *core) fault(l *launch, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
 
-// end1 ends one launch that nothing runs for.
-func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
+// endLaunch ends one launch that has no segment running.
+func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	for _, r := range l.reqs {
 		if r.copying { // it lands later
 			r.launch = nil
@@ -90,7 +90,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 			continue
 		}
 		if !o.busy && o.Copying == 0 {
-			c.end1(o, v, ready, cause)
+			c.endLaunch(o, v, ready, cause)
 			continue
 		}
 		o.doomed, o.Phase = cause, sched.Stopping // it stays in its device's view until it has ended
@@ -101,8 +101,8 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		}
 	}
 	dev := &c.devs[d]
-	dev.outs = slices.DeleteFunc(dev.outs, func(o *outage) bool { return units.Empty() && !o.resetting }) // one for all
-	dev.outs = append(dev.outs, &outage{units: units})
+	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces those of parts
+	dev.outages = append(dev.outages, &outage{units: units})
 	v.Lost = v.Lost.Union(units)
 	c.recover(d)
 }
@@ -112,7 +112,7 @@ func (c *core) landLaunch(l *launch) error {
 	d := l.Device
 	i := slices.Index(c.doom, l)
 	c.doom = slices.Delete(c.doom, i, i+1)
-	c.end1(l, &c.st.Devices[d], c.now+c.cfg.resetCost(), l.doomed)
+	c.endLaunch(l, &c.st.Devices[d], c.now+c.cfg.resetCost(), l.doomed)
 	c.recover(d)
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
@@ -123,14 +123,14 @@ func (c *core) recover(d int) {
 	if c.shut { // nobody needs it any more
 		return
 	}
-	for _, o := range dev.outs {
+	for _, o := range dev.outages {
 		if o.resetting || dev.dead {
 			continue
 		}
 		if slices.ContainsFunc(c.doom, func(l *launch) bool { return l.Device == d && l.busy && o.units.Meets(l.Units) }) {
 			continue
 		}
-		if slices.ContainsFunc(dev.outs, func(x *outage) bool { return x != o && x.resetting && x.units.Meets(o.units) }) {
+		if slices.ContainsFunc(dev.outages, func(x *outage) bool { return x != o && x.resetting && x.units.Meets(o.units) }) {
 			continue
 		}
 		o.resetting, o.began = true, c.now
@@ -159,10 +159,10 @@ func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
 	o.resetting = false
 	if err == nil {
-		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
-		v.Down = dev.dead || slices.ContainsFunc(dev.outs, func(x *outage) bool { return x.units.Empty() })
+		dev.outages = slices.DeleteFunc(dev.outages, func(x *outage) bool { return x == o })
+		v.Down = dev.dead || slices.ContainsFunc(dev.outages, func(x *outage) bool { return x.units.Empty() })
 		v.Lost = device.Units{}
-		for _, x := range dev.outs {
+		for _, x := range dev.outages {
 			v.Lost = v.Lost.Union(x.units)
 		}
 		c.recover(d) // another part may have waited for this one
@@ -324,7 +324,7 @@ func (c *core) illCopy(r *request, cause error) error {
 	if loses {
 		ready += c.cfg.resetCost()
 	}
-	c.heard(&f)
+	c.countFault(&f)
 	c.giveBack(r, v, ready, cause)
 	doomed, copied := l != nil && l.doomed != nil, l != nil && l.Copying == 0
 	switch {
@@ -358,7 +358,7 @@ func (c *core) lostCopy(j *job, cause error) error {
 		l.Copying--
 	}
 	c.release(r)
-	c.heard(&Fault{At: c.now, Device: d, Scope: device.LoseDevice, Err: cause})
+	c.countFault(&Fault{At: c.now, Device: d, Scope: device.LoseDevice, Err: cause})
 	if l != nil && l.doomed != nil {
 		if l.Copying == 0 {
 			return c.landLaunch(l)

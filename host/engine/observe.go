@@ -25,26 +25,15 @@ type Observer interface {
 	Advised(now Time, a *sched.Advice)
 }
 
-// Deaf is an Observer that listens to nothing, to be embedded.
-type Deaf struct{}
+// NopObserver is an Observer that does nothing, to be embedded.
+type NopObserver struct{}
 
-// Ended implements Observer.
-func (Deaf) Ended(*Record, *device.ExitResult) {}
-
-// TaskEnded implements Observer.
-func (Deaf) TaskEnded(Time, *sched.Task, Ending) {}
-
-// Step implements Observer.
-func (Deaf) Step(*Step) {}
-
-// Span implements Observer.
-func (Deaf) Span(*Span) {}
-
-// Fault implements Observer.
-func (Deaf) Fault(*Fault) {}
-
-// Advised implements Observer.
-func (Deaf) Advised(Time, *sched.Advice) {}
+func (NopObserver) Ended(*Record, *device.ExitResult)   {}
+func (NopObserver) TaskEnded(Time, *sched.Task, Ending) {}
+func (NopObserver) Step(*Step)                          {}
+func (NopObserver) Span(*Span)                          {}
+func (NopObserver) Fault(*Fault)                        {}
+func (NopObserver) Advised(Time, *sched.Advice)         {}
 
 // Fault is a failure of a device.
 type Fault struct {
@@ -58,7 +47,7 @@ type Fault struct {
 
 // progress tells how many requests have ended.
 type progress struct {
-	Deaf
+	NopObserver
 	tell  func(ended int)
 	ended int
 }
@@ -131,12 +120,12 @@ func (c *core) step(s Step, reqs []*request) {
 		return
 	}
 	s.At, s.Requests = c.now, c.idsOf(reqs)
-	c.told.step = s
+	c.latest.step = s
 	if c.keep.keep == Everything {
-		c.keep.step(&c.told.step)
+		c.keep.step(&c.latest.step)
 	}
 	if c.cfg.Observer != nil {
-		c.cfg.Observer.Step(&c.told.step)
+		c.cfg.Observer.Step(&c.latest.step)
 	}
 }
 
@@ -145,26 +134,26 @@ func (c *core) span(s Span, reqs []*request) {
 		return
 	}
 	s.Requests = c.idsOf(reqs)
-	c.told.span = s
+	c.latest.span = s
 	if c.keep.keep == Everything {
-		c.keep.span(&c.told.span)
+		c.keep.span(&c.latest.span)
 	}
 	if c.cfg.Observer != nil {
-		c.cfg.Observer.Span(&c.told.span)
+		c.cfg.Observer.Span(&c.latest.span)
 	}
 }
 
-// idsOf are the requests' ids, until the next call.
+// idsOf returns the requests' ids; the slice is valid until the next call.
 func (c *core) idsOf(reqs []*request) []device.RequestID {
-	c.told.ids = c.told.ids[:0]
+	c.latest.ids = c.latest.ids[:0]
 	for _, r := range reqs {
-		c.told.ids = append(c.told.ids, r.ID)
+		c.latest.ids = append(c.latest.ids, r.ID)
 	}
-	return c.told.ids
+	return c.latest.ids
 }
 
-// told is what the observer was told last: the storage is used again.
-type told struct {
+// reported holds the arguments of the last calls of the observer, so that their storage is reused.
+type reported struct {
 	step Step
 	span Span
 	ids  []device.RequestID

@@ -383,7 +383,7 @@ func TestPacedInputsStallNobody(t *testing.T) {
 
 // onEnd hears of requests' endings.
 type onEnd struct {
-	engine.Deaf
+	engine.NopObserver
 	f func(*engine.Record)
 }
 

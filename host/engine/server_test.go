@@ -219,7 +219,7 @@ func named(tb testing.TB, name string) sched.Policy {
 }
 
 type hangs struct {
-	engine.Deaf
+	engine.NopObserver
 	seen chan time.Time
 }
 

@@ -87,7 +87,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	if deadline == 0 {
 		deadline = never
 	}
-	var home *queued
+	var home *family
 	if len(c.families) > 0 {
 		home = c.families[t.Network]
 	}
@@ -124,7 +124,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 }
 
 // newRequest adds a task's sample s, which waits nowhere yet.
-func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, home *queued) {
+func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, home *family) {
 	c.last++
 	r := c.spareReqs.take()
 	if r.input == nil {

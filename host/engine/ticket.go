@@ -47,7 +47,7 @@ type Ticket struct {
 	inputs    [][]device.Tensor
 	exits     chan Exit
 	whole     bool  // of Do, which waits for the end alone
-	over      bool  // it has ended; of the server's goroutine
+	over      bool  // it has ended; only the server's goroutine uses this
 	closed    error // of Do: the server ended as the task came
 	taken     func()
 	done      chan struct{}

@@ -157,7 +157,7 @@ func (v *virtual) run(ctx context.Context) error {
 			err = c.take(from, at)
 		case at < never:
 			err = v.outside(at)
-		case c.torn:
+		case c.interrupted:
 			return c.over()
 		default:
 			return c.close()

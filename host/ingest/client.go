@@ -45,18 +45,18 @@ func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent
 	out := &Sent{Endings: map[sched.Ending]int{}}
 	var mu sync.Mutex
 	advised := m.Sizes[len(m.Sizes)-1].Side
-	var heard error
+	var answered error
 	reader.Go(func() {
 		for {
 			var text [answerBytes]byte
 			if _, err := io.ReadFull(c, text[:]); err != nil {
 				if !errors.Is(err, io.EOF) {
-					heard = fmt.Errorf("answers: %w", err)
+					answered = fmt.Errorf("answers: %w", err)
 				}
 				return
 			}
 			if string(text[:4]) != "SLAN" {
-				heard = fmt.Errorf("%w: an answer begins with %q, expected SLAN", ErrFrame, text[:4])
+				answered = fmt.Errorf("%w: an answer begins with %q, expected SLAN", ErrFrame, text[:4])
 				return
 			}
 			mu.Lock()
@@ -99,7 +99,7 @@ func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent
 		}
 	}
 	reader.Wait()
-	return out, heard
+	return out, answered
 }
 
 // size is the next frame's size: the smallest while the link's rate is unknown.

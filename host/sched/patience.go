@@ -117,9 +117,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends to given up to limit requests for the plan's network, of the given level and above, in the order of
-// service. It stops at the first one for another network and returns the index of the first appended one. It may let
-// requests go, or give them up (Refuse).
+// pick appends at most limit requests for the plan's network to p.given, in the order of service, of level least and
+// above. It stops at the first request for another network. It returns the index of the first request that it appended.
+// It may let requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never
@@ -131,7 +131,7 @@ func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action)
 	return x.buf, x.from
 }
 
-// picking is what one pick has come to.
+// picking is the state of one pick.
 type picking struct {
 	*Plus
 	now, begun Time // begun: when requests that begin now are expected to end

@@ -26,7 +26,7 @@ type sharing struct {
 
 // shared is a device with the models on it.
 type shared struct {
-	engine.Deaf
+	engine.NopObserver
 	like   sharing
 	users  int           // models; devices.mu guards it
 	opened chan struct{} // closed when it is open, or cannot be; what follows is read after it
@@ -40,7 +40,7 @@ type shared struct {
 	ran    error        // why the engine has ended; read after ended
 	shut   func() error // waits for the requests and closes the device, once
 
-	heard   heard      // what the engine has told and nobody has counted yet
+	backlog backlog    // what the engine has told and nobody has counted yet
 	folding sync.Mutex // of who counts it
 	mu      sync.Mutex
 	st      DeviceState
@@ -268,9 +268,8 @@ func (on *shared) forget(m *Model) {
 	delete(on.models, m.network)
 }
 
-// heard is what the engine tells of launches and segments. It is only written down in the engine's goroutine, and counted
-// by whoever looks at it.
-type heard struct {
+// backlog holds events of launches and segments. The engine's goroutine appends them only; a reader counts them.
+type backlog struct {
 	mu     sync.Mutex
 	events []event
 	ids    []device.RequestID // of all events, in their order
@@ -286,18 +285,18 @@ type event struct {
 	failed     bool
 }
 
-// maxHeard bounds what is kept where nobody looks.
-const maxHeard = 1 << 10
+// maxBacklog limits the events kept while nobody reads.
+const maxBacklog = 1 << 10
 
-func (h *heard) hear(e event, ids []device.RequestID) (full bool) {
+func (h *backlog) add(e event, ids []device.RequestID) (full bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.size = len(ids)
 	h.events, h.ids = append(h.events, e), append(h.ids, ids...)
-	return len(h.events) >= maxHeard
+	return len(h.events) >= maxBacklog
 }
 
-func (h *heard) take() (events []event, ids []device.RequestID) {
+func (h *backlog) take() (events []event, ids []device.RequestID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	events, ids = h.events, h.ids
@@ -307,7 +306,7 @@ func (h *heard) take() (events []event, ids []device.RequestID) {
 
 // Step implements engine.Observer.
 func (on *shared) Step(s *engine.Step) {
-	if s.Kind == sched.Launch.String() && on.heard.hear(event{launch: s.Launch, network: s.Network, segment: -1}, s.Requests) {
+	if s.Kind == sched.Launch.String() && on.backlog.add(event{launch: s.Launch, network: s.Network, segment: -1}, s.Requests) {
 		on.fold()
 	}
 }
@@ -317,16 +316,16 @@ func (on *shared) Span(s *engine.Span) {
 	if s.Segment < 0 {
 		return
 	}
-	if on.heard.hear(event{launch: s.Launch, network: s.Network, segment: s.Segment, start: s.Start, end: s.End, failed: s.Failed}, s.Requests) {
+	if on.backlog.add(event{launch: s.Launch, network: s.Network, segment: s.Segment, start: s.Start, end: s.End, failed: s.Failed}, s.Requests) {
 		on.fold()
 	}
 }
 
-// fold counts what has been heard.
+// fold counts the events of the backlog.
 func (on *shared) fold() {
 	on.folding.Lock() // in the order in which it was told
 	defer on.folding.Unlock()
-	events, ids := on.heard.take()
+	events, ids := on.backlog.take()
 	if events == nil {
 		return
 	}

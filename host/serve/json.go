@@ -179,7 +179,7 @@ func (r *reader) text(to *string) error {
 // tensors reads a list that is not long.
 func (r *reader) tensors(to *[]restTensor) error {
 	*to = nil
-	if k := r.d.PeekKind(); k != '[' && k != 'n' && k != 0 { // 0: what stands there is no JSON
+	if k := r.d.PeekKind(); k != '[' && k != 'n' && k != 0 { // 0: invalid JSON
 		v, err := r.value()
 		if err == nil {
 			err = refuse(Invalid, "tensors are %.20q: expected a list", v)
@@ -252,7 +252,7 @@ func (r *reader) shape(to *[]int64) error {
 // options are parameters, in the types that gRPC has.
 type options map[string]any
 
-// options reads parameters, which are not long. One that is null is as if it were left out.
+// options reads parameters, whose length is limited. A parameter that is null is ignored.
 func (r *reader) options(to *options) error {
 	if k := r.d.PeekKind(); k != '{' && k != 'n' && k != 0 {
 		v, err := r.value()

@@ -102,7 +102,7 @@ func (s *Server) REST() http.Handler {
 		}
 		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
 	})
-	return s.timely(s.sameOrigin(mux))
+	return s.limitTimes(s.sameOrigin(mux))
 }
 
 // handler gives a pattern its function.
@@ -165,41 +165,41 @@ func noMemoryREST(handle handler) {
 
 // timely limits how long a client may take to send a request, whether or not h reads it, and to take what is written of the
 // answer. net/http lifts the first limit when the body is whole.
-func (s *Server) timely(h http.Handler) http.Handler {
+func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
-		t := timelyWriter{w, c, s.opts.Limits.Transfer}
+		t := deadlineWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
-			t.soon() // for the "100 Continue" that net/http writes
+			t.extend() // for the "100 Continue" that net/http writes
 		}
 		h.ServeHTTP(t, r)
 	})
 }
 
-type timelyWriter struct {
+type deadlineWriter struct {
 	http.ResponseWriter
 	c     *http.ResponseController
 	limit time.Duration
 }
 
 // Unwrap is for http.ResponseController.
-func (w timelyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
-func (w timelyWriter) Write(b []byte) (int, error) {
-	w.soon()
+func (w deadlineWriter) Write(b []byte) (int, error) {
+	w.extend()
 	return w.ResponseWriter.Write(b)
 }
 
 // WriteHeader implements http.ResponseWriter: an answer may be a header alone.
-func (w timelyWriter) WriteHeader(code int) {
-	w.soon()
+func (w deadlineWriter) WriteHeader(code int) {
+	w.extend()
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // soon has the limit begin; net/http may wait for the rest of the request first.
-func (w timelyWriter) soon() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
+func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
 // truth answers by the code, and in words for those who read the body.
 func truth(w http.ResponseWriter, name string, ok bool) error {

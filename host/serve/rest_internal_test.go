@@ -94,7 +94,7 @@ func TestAnswersAreLimited(t *testing.T) {
 		"header": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 	} {
 		w := &limited{ResponseRecorder: httptest.NewRecorder()}
-		s.timely(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v2", http.NoBody))
+		s.limitTimes(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v2", http.NoBody))
 		if len(w.set) != 1 || time.Until(w.set[0]) < time.Minute {
 			t.Errorf("%s: the limit was set to %v", name, w.set)
 		}

@@ -53,7 +53,7 @@ func (s *Server) Status() http.Handler {
 		}
 		promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}))
-	return s.timely(s.sameOrigin(mux))
+	return s.limitTimes(s.sameOrigin(mux))
 }
 
 // newest is the newest snapshot; where there is none yet, it takes one.

@@ -27,7 +27,7 @@ func (x slowExecutor) Segment(segment, batch int, slot []byte) error {
 
 // spans records how long segments run.
 type spans struct {
-	engine.Deaf
+	engine.NopObserver
 	mu  sync.Mutex
 	all []engine.Span
 }

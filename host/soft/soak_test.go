@@ -34,7 +34,7 @@ const (
 
 // tally is the soak's observer: it counts endings, by request and by task.
 type tally struct {
-	engine.Deaf
+	engine.NopObserver
 	endings  [engine.Errored + 1]int64 // of requests; only used on the books' goroutine
 	requests int64
 	tasks    []uint8 // how often each task has ended, without refusals

@@ -102,7 +102,7 @@ func (c *runCmd) serve(e *cli.Env) error {
 // checkValues checks the flags of a run with a bundle, before any work.
 func (c *runCmd) checkValues() error {
 	switch {
-	case c.untold() && (!c.Rate.absolute || c.SLO.ns == 0):
+	case c.tableUnknown() && (!c.Rate.absolute || c.SLO.ns == 0):
 		return cli.Errorf(cli.Usage, "--device %s: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures; or --profile FILE, of sluice profile", c.Device)
 	case c.N < 1 || c.N > maxRequests:
 		return cli.Errorf(cli.Usage, "--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests)
@@ -177,7 +177,7 @@ func (r *bundleRun) prepared() error {
 		return cli.Coded(cli.Input, err)
 	}
 	alone := table.Alone()
-	if r.point.SLO = r.SLO.at(alone); r.point.SLO < alone && !r.untold() {
+	if r.point.SLO = r.SLO.at(alone); r.point.SLO < alone && !r.tableUnknown() {
 		return cli.Errorf(cli.Input, "--slo %s: %w: %d ns, and %s alone takes %d ns", r.SLO.text, engine.ErrSLO, r.point.SLO, p.bundle.Network.Name, alone)
 	}
 	r.doc = runDoc{
@@ -186,7 +186,7 @@ func (r *bundleRun) prepared() error {
 		Profile: r.Profile, Range: p.info.Text(), Ranged: !p.info.Missing && p.info.From != "",
 		Theta: r.point.Theta, SLO: r.point.SLO, Cached: p.cached,
 	}
-	if !r.untold() {
+	if !r.tableUnknown() {
 		r.doc.Alone = &alone
 	}
 	return nil
@@ -224,7 +224,7 @@ func (r *bundleRun) open() (err error) {
 	if r.Clock == "measured" || r.Clock == "auto" && (r.Device == "cosim" || onGPU(r.Device)) || real {
 		r.point.Clock = engine.Measured
 	}
-	if r.untold() {
+	if r.tableUnknown() {
 		r.point.Watchdog.Fixed = 10e9
 	}
 	if r.dev, err = r.openDevice(r.e.Ctx, r.Device, r.p, r.memo); err != nil {
@@ -255,7 +255,7 @@ func (r *bundleRun) policy(name string) error {
 	}
 	r.results = append(r.results, res)
 	d := describe(r.setup, r.im, r.float, r.point.Theta, res)
-	if d.Rate = r.point.Rate; !r.untold() {
+	if d.Rate = r.point.Rate; !r.tableUnknown() {
 		multiple := d.Rate * r.service / 1e9
 		d.RateMultiple = &multiple
 	}

@@ -30,8 +30,8 @@ var gpuDevices = []string{"cuda", "hip"}
 // onGPU reports whether a device is a GPU: then the bundle's table does not apply to it.
 func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 
-// untold reports whether the device's times are unknown, because the bundle's table is for another device.
-func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
+// tableUnknown reports whether the device's times are unknown, because the bundle's table is for another device.
+func (c *runCmd) tableUnknown() bool { return onGPU(c.Device) && c.Profile == "" }
 
 type gpuClientDoc struct {
 	Client     string           `json:"client"`

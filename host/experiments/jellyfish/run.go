@@ -276,7 +276,7 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 
 // seen counts endings.
 type seen struct {
-	engine.Deaf
+	engine.NopObserver
 	src     *cameras
 	zoo     jellyfish.Zoo
 	upscale float64

@@ -487,7 +487,7 @@ func meanP99(v []float64) (mean, p99 float64) {
 
 // latencies records when requests end.
 type latencies struct {
-	engine.Deaf
+	engine.NopObserver
 	bed     *Bed
 	clients []Client
 	end     int64

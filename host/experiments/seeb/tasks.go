@@ -36,7 +36,7 @@ type Span struct {
 
 // Spans is an engine.Observer that records the spans of a Source's tasks.
 type Spans struct {
-	engine.Deaf
+	engine.NopObserver
 	Tasks         []Span // by task
 	Images, Right int    // answered; with the right class
 }

@@ -247,7 +247,7 @@ func (o *Own) source() *load.Clients {
 
 // ownEndings counts endings by priority and client.
 type ownEndings struct {
-	engine.Deaf
+	engine.NopObserver
 	out *OwnOutcome
 }
 

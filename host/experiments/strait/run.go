@@ -315,7 +315,7 @@ func sortDue(all []load.Due) {
 
 // endings counts endings by priority.
 type endings struct {
-	engine.Deaf
+	engine.NopObserver
 	o      *Outcome
 	models []Model
 	due    []load.Due

@@ -91,7 +91,7 @@ func (*burst) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil 
 
 // watched keeps the actions and what requests showed.
 type watched struct {
-	engine.Deaf
+	engine.NopObserver
 	steps []string
 	shown map[device.RequestID]string
 }

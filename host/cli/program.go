@@ -146,6 +146,14 @@ func (e *Env) Output(doc any, folder string, toStdout bool) error {
 	return e.Document(doc, folder, toStdout)
 }
 
+// Print writes the document to FOLDER/summary.json (unless folder is ""), and prints it as JSON or as text.
+func (e *Env) Print(doc any, folder string, asJSON bool, text func(io.Writer) error) error {
+	if err := e.Output(doc, folder, asJSON); err != nil || asJSON {
+		return err
+	}
+	return text(e.Stdout)
+}
+
 // Document writes the document to a file (unless path is "") and optionally to stdout.
 func (e *Env) Document(doc any, path string, toStdout bool) error {
 	text, err := json.MarshalIndent(doc, "", "  ")

@@ -85,14 +85,10 @@ func (d *Simulated) Take(now Time) *Event {
 	return d.s.End(due)
 }
 
-// Abort implements Device.
+// Abort, Release and Close implement Device.
 func (*Simulated) Abort(Time, WorkID, bool) {}
-
-// Release implements Device.
-func (*Simulated) Release(RequestID) {}
-
-// Close implements Device.
-func (*Simulated) Close() error { return nil }
+func (*Simulated) Release(RequestID)        {}
+func (*Simulated) Close() error             { return nil }
 
 // Passed is the event of a launch that has passed the exit of its last segment. Each of its requests
 // shows what show says (Exit is filled in), and leaves where its confidence reaches its threshold, or

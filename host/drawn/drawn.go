@@ -210,8 +210,6 @@ func (d *Dev) asKnown(l *device.Launch) {
 // Abort implements device.Device. It cannot stop before an exit.
 func (*Dev) Abort(device.Time, device.WorkID, bool) {}
 
-// Release implements device.Device.
+// Release and Close implement device.Device.
 func (*Dev) Release(device.RequestID) {}
-
-// Close implements device.Device.
-func (*Dev) Close() error { return nil }
+func (*Dev) Close() error             { return nil }

@@ -12,14 +12,10 @@ type AdaptB struct {
 	SLO     Time   // 0: each request's own, from arrival to deadline
 	Percent int64  // T_timeout as a share of the SLO
 	Label   string // its name
-	On      string // its mapping
 }
 
 // Name is the policy's name on the command line.
 func (a AdaptB) Name() string { return a.Label }
-
-// Mapping is FC or R.
-func (a AdaptB) Mapping() string { return a.On }
 
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (a AdaptB) Largest() int { return a.BMax }

@@ -22,9 +22,6 @@ type Clockwork struct {
 // Name is the policy's name on the command line.
 func (*Clockwork) Name() string { return "clockwork" }
 
-// Mapping is R: the mapping of a system without Fluid Batching.
-func (*Clockwork) Mapping() string { return MappingR }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (p *Clockwork) Largest() int { return p.BMax }
 

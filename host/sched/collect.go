@@ -51,9 +51,6 @@ type slice struct {
 // Name is the policy's name on the command line.
 func (p *Collect) Name() string { return p.Label }
 
-// Mapping is the only mapping that a GPU has.
-func (*Collect) Mapping() string { return MappingR }
-
 // Decide launches collected requests on the first device.
 func (p *Collect) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if p.constant == nil {

@@ -21,9 +21,6 @@ func (p *Dispatch) Name() string {
 	return "dispatch"
 }
 
-// Mapping is the mapping that it uses.
-func (*Dispatch) Mapping() string { return MappingR }
-
 // Decide fills the places that are free.
 func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	q := &s.Queue

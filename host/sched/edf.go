@@ -15,9 +15,6 @@ type EDF struct {
 // Name is the policy's name on the command line.
 func (*EDF) Name() string { return "edf" }
 
-// Mapping is R: the mapping of a system without Fluid Batching.
-func (*EDF) Mapping() string { return MappingR }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (e *EDF) Largest() int { return e.BMax }
 

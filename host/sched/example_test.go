@@ -21,8 +21,7 @@ import (
 // deadline is served at once.
 type Halves struct{}
 
-func (Halves) Name() string    { return "halves" }
-func (Halves) Mapping() string { return sched.MappingFluid }
+func (Halves) Name() string { return "halves" }
 
 func (Halves) Decide(now sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	taken := 0 // requests from the queue's head used by this answer

@@ -28,9 +28,6 @@ type Fluid struct {
 // Name is the policy's name on the command line.
 func (Fluid) Name() string { return "fluid" }
 
-// Mapping is the hardware's own: the best entry for each layer and batch size.
-func (Fluid) Mapping() string { return MappingFluid }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (f Fluid) Largest() int { return f.BMax }
 

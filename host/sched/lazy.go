@@ -35,9 +35,6 @@ func (l Lazy) Name() string {
 	return "lazy"
 }
 
-// Mapping is R: the mapping that the published comparison found for it by design search.
-func (Lazy) Mapping() string { return MappingR }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (l Lazy) Largest() int { return l.BMax }
 

@@ -20,13 +20,9 @@ type Interrupting interface {
 	Interrupts()
 }
 
-// Interrupts implements Interrupting.
+// Interrupts, Interrupts and Interrupts implement Interrupting.
 func (Fluid) Interrupts() {}
-
-// Interrupts implements Interrupting.
-func (Lazy) Interrupts() {}
-
-// Interrupts implements Interrupting.
+func (Lazy) Interrupts()  {}
 func (*Plus) Interrupts() {}
 
 // anyLevel is lower than every level.

@@ -80,9 +80,6 @@ func (p *Plus) Name() string {
 	return "fluid+"
 }
 
-// Mapping is the hardware's own.
-func (*Plus) Mapping() string { return MappingFluid }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (p *Plus) Largest() int { return p.BMax }
 

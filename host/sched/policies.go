@@ -17,20 +17,13 @@ var (
 	ErrRates         = errors.New("exit rates")
 )
 
-// Mappings: how the hardware runs a batch. Each has its own latency table. A policy only names the one it was
+// Mappings: how the hardware runs a batch. Each has its own latency table. MappingOf names the one that a policy was
 // published with; the caller supplies the table.
 const (
 	MappingFluid = "fluid" // the best of all entries by layer and batch (Fluid Batching, III-A)
 	MappingR     = "r"     // every layer batched along the rows
 	MappingFC    = "fc"    // only fully connected layers batched; a convolution runs sample by sample
 )
-
-// Mapped is a policy that names the mapping it uses. All policies that New makes do.
-type Mapped interface {
-	Policy
-	Limited
-	Mapping() string
-}
 
 // Limited is a policy that says how large a batch it launches at most; 0: it has no limit of its own.
 type Limited interface{ Largest() int }
@@ -88,39 +81,49 @@ func CheckRates(rates []float64) error {
 	return nil
 }
 
-// entry is one policy's name and constructor.
+// entry is one policy: its name, the mapping that it was published with, and its constructor.
 type entry struct {
-	name string
-	make func(Options) Mapped
+	name, mapping string
+	make          func(Options) Policy
 }
 
 // entries returns the entries in the order of printed tables. It is a function because there is no global state.
 func entries() []entry {
 	adapt := func(name, mapping string, percent int64) entry {
-		return entry{name, func(o Options) Mapped {
-			return AdaptB{BMax: o.BMax, SLO: o.SLO, Percent: percent, Label: name, On: mapping}
+		return entry{name, mapping, func(o Options) Policy {
+			return AdaptB{BMax: o.BMax, SLO: o.SLO, Percent: percent, Label: name}
 		}}
 	}
 	return []entry{
-		{"serial", func(Options) Mapped { return Serial{} }},
+		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // at B = 1 the best entry of each layer
 		adapt("fc-adaptb-s", MappingFC, 5),
 		adapt("fc-adaptb-m", MappingFC, 45),
 		adapt("fc-adaptb-l", MappingFC, 95),
 		adapt("r-adaptb-s", MappingR, 5),
 		adapt("r-adaptb-m", MappingR, 45),
 		adapt("r-adaptb-l", MappingR, 95),
-		{"lazy", func(o Options) Mapped { return Lazy{BMax: o.BMax} }},
-		{"lazy-idle", func(o Options) Mapped { return Lazy{BMax: o.BMax, Idle: true} }},
-		{"edf", func(o Options) Mapped { return &EDF{BMax: o.BMax} }},
-		{"clockwork", func(o Options) Mapped { return &Clockwork{BMax: o.BMax} }},
-		{"fluid", func(o Options) Mapped { return Fluid{BMax: o.BMax} }},
-		{"fluid+", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates} }},
-		{"fluid+last", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates, Last: true} }},
-		{"fluid+theta", func(o Options) Mapped {
+		{"lazy", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax} }}, // R: what the published design search found for it
+		{"lazy-idle", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax, Idle: true} }},
+		{"edf", MappingR, func(o Options) Policy { return &EDF{BMax: o.BMax} }}, // R: a system without Fluid Batching
+		{"clockwork", MappingR, func(o Options) Policy { return &Clockwork{BMax: o.BMax} }},
+		{"fluid", MappingFluid, func(o Options) Policy { return Fluid{BMax: o.BMax} }},
+		{"fluid+", MappingFluid, func(o Options) Policy { return &Plus{BMax: o.BMax, Rates: o.Rates} }},
+		{"fluid+last", MappingFluid, func(o Options) Policy { return &Plus{BMax: o.BMax, Rates: o.Rates, Last: true} }},
+		{"fluid+theta", MappingFluid, func(o Options) Policy {
 			return &Plus{BMax: o.BMax, Rates: o.Rates, Theta: true, Levels: o.Levels, Loss: o.Loss}
 		}},
-		{"fluid+refuse", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates, Refuse: true} }},
+		{"fluid+refuse", MappingFluid, func(o Options) Policy { return &Plus{BMax: o.BMax, Rates: o.Rates, Refuse: true} }},
 	}
+}
+
+// MappingOf is the mapping that the policy of this name was published with; "" where New does not know it.
+func MappingOf(name string) string {
+	for _, e := range entries() {
+		if e.name == name {
+			return e.mapping
+		}
+	}
+	return ""
 }
 
 // Names lists all policies.

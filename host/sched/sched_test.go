@@ -389,7 +389,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("New(%q) = %v, %v", n, p, err)
 			continue
 		}
-		m := p.(sched.Mapped).Mapping()
+		m := sched.MappingOf(n)
 		want := mappings[n]
 		if want == "" {
 			want = "r"

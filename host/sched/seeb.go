@@ -101,9 +101,6 @@ func (s *SEEB) Name() string {
 	return "seeb"
 }
 
-// Mapping is the only mapping that a GPU has.
-func (s *SEEB) Mapping() string { return MappingR }
-
 func (s *SEEB) period() Time {
 	if s.Period > 0 {
 		return s.Period

@@ -9,9 +9,6 @@ type Serial struct{}
 // Name is the policy's name on the command line.
 func (Serial) Name() string { return "serial" }
 
-// Mapping is the hardware's own: at B = 1 it uses each layer's best entry.
-func (Serial) Mapping() string { return MappingFluid }
-
 // Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (Serial) Largest() int { return 1 }
 

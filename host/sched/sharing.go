@@ -32,9 +32,6 @@ type Sharing struct {
 // Name implements Policy.
 func (p *Sharing) Name() string { return p.Label }
 
-// Mapping is the mapping that it uses.
-func (*Sharing) Mapping() string { return MappingR }
-
 // Decide serves every lane as far as devices have free places for it.
 func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {

@@ -2,15 +2,10 @@
 
 package sched
 
-import (
-	"fmt"
-	"slices"
-)
-
 // Ending is how a request ends; each request ends exactly once.
 type Ending uint8
 
-// Endings (design/architecture, "How a request ends").
+// Endings.
 const (
 	Pending   Ending = iota // has not ended
 	OnTime                  // its result came by its deadline
@@ -21,23 +16,13 @@ const (
 	Errored                 // the device failed it, and a retry failed too or would have been too late
 )
 
-var endings = [...]string{"pending", "on_time", "late", "dropped", "refused", "cancelled", "error"}
-
 // String names an ending as the summary does.
-func (e Ending) String() string { return name(int(e), endings[:]...) }
+func (e Ending) String() string {
+	return name(int(e), "pending", "on_time", "late", "dropped", "refused", "cancelled", "error")
+}
 
 // MarshalText gives the name.
 func (e Ending) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
-
-// UnmarshalText reads the name.
-func (e *Ending) UnmarshalText(text []byte) error {
-	i := slices.Index(endings[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("unknown ending %q", text)
-	}
-	*e = Ending(i)
-	return nil
-}
 
 // Item is an event from outside: a task, or the cancellation of one.
 type Item struct {

@@ -76,9 +76,6 @@ type Strait struct {
 // Name implements Policy.
 func (*Strait) Name() string { return "strait" }
 
-// Mapping is the only mapping that a GPU has.
-func (*Strait) Mapping() string { return MappingR }
-
 func (p *Strait) init(devices int) {
 	if p.Model == nil {
 		p.Model = predict.NewModel()

@@ -249,10 +249,8 @@ type pppoe struct {
 	next gopacket.LayerType
 }
 
-// CanDecode implements gopacket.DecodingLayer.
-func (*pppoe) CanDecode() gopacket.LayerClass { return layers.LayerTypePPPoE }
-
-// NextLayerType implements gopacket.DecodingLayer.
+// CanDecode and NextLayerType implement gopacket.DecodingLayer.
+func (*pppoe) CanDecode() gopacket.LayerClass      { return layers.LayerTypePPPoE }
 func (p *pppoe) NextLayerType() gopacket.LayerType { return p.next }
 
 // DecodeFromBytes implements gopacket.DecodingLayer.

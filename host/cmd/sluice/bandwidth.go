@@ -105,15 +105,8 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 			return cli.Coded(cli.Input, err)
 		}
 	}
-	if c.JSON || c.Out != "" {
-		if err := e.Output(doc, c.Out, c.JSON); err != nil {
-			return err
-		}
-	}
-	if !c.JSON {
-		if err := doc.print(e.Stdout); err != nil {
-			return err
-		}
+	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
+		return err
 	}
 	return failed
 }

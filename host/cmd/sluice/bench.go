@@ -86,10 +86,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	if err := c.page(doc, suite, benches); err != nil {
 		return err
 	}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	return c.print(e, doc, benches)
+	return e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return c.print(w, doc, benches) })
 }
 
 // run serves the selected settings and policies.
@@ -142,7 +139,7 @@ const runsFile = "runs.jsonl"
 
 // store opens the runs of earlier calls. Results of an earlier call are removed until this call has ended.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
-	program, err := programHash()
+	program, err := program()
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +191,6 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 		names, traces[name] = append(names, name), times
 	}
 	return traces, names, nil
-}
-
-// programHash identifies this program: saved runs of another program are not used.
-func programHash() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("hash this program: %w", err)
-	}
-	return fileSHA256(path)
 }
 
 // fileSHA256 identifies a file by its content.

@@ -335,7 +335,7 @@ func revision(known string) string {
 	if err != nil {
 		return known
 	}
-	return fmt.Sprintf("%s, program sha256 %.16x", known, sum)
+	return fmt.Sprintf("%s, program sha256 %.32s", known, sum)
 }
 
 // ptx reads kernels of one's own; nil without.

@@ -182,15 +182,15 @@ func lawTables(rows []frame.Row, b *fluid.Bench) []report.PageTable {
 	return out
 }
 
-func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []fluid.Bench) error {
+func (c *benchSuiteCmd) print(w io.Writer, doc *suiteDoc, benches []fluid.Bench) error {
 	at := indexRows(doc.Rows)
-	fmt.Fprintf(e.Stdout, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
+	fmt.Fprintf(w, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
 	for i := range benches {
 		b := &benches[i]
-		fmt.Fprintf(e.Stdout, "\n%s: %s\n", b.Name, b.Title)
+		fmt.Fprintf(w, "\n%s: %s\n", b.Name, b.Title)
 		for _, t := range slices.Concat(runTables(at, b, columns), lawTables(doc.Rows, b)) {
-			fmt.Fprintf(e.Stdout, "\n%s\n", t.Caption)
-			if err := t.Table.Write(e.Stdout); err != nil {
+			fmt.Fprintf(w, "\n%s\n", t.Caption)
+			if err := t.Table.Write(w); err != nil {
 				return err
 			}
 		}
@@ -199,7 +199,7 @@ func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []fluid.Bench) 
 	if report.Draws {
 		files = "summary.json, report.html and pictures"
 	}
-	fmt.Fprintf(e.Stdout, "\nwrote %s/%s\n", c.Out, files)
+	fmt.Fprintf(w, "\nwrote %s/%s\n", c.Out, files)
 	return nil
 }
 

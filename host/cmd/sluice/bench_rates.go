@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -121,14 +122,11 @@ func (c *benchRatesCmd) Run(e *cli.Env) error {
 		Header: cli.NewHeader("sluice-bench/1", seeds[0], label), Seeds: seeds,
 		Capacity: 1e9 / s.Service(theta), SLO: slo, Theta: theta, Rows: experiments.Rows(prefix, points), Points: points,
 	}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	return c.print(e, p, &doc)
+	return e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return c.print(w, p, &doc) })
 }
 
-func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
-	fmt.Fprintf(e.Stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
+func (c *benchRatesCmd) print(w io.Writer, on *prepared, doc *benchDoc) error {
+	fmt.Fprintf(w, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
 		on.bundle.Network.Name, c.Device, on.design.Name, c.N, doc.Capacity, report.Ns(doc.SLO))
 	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
 	for _, p := range c.Policy[1:] {
@@ -162,10 +160,10 @@ func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
 		}
 		t.Add(row...)
 	}
-	if err := t.Write(e.Stdout); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "\nwrote %s/summary.json\n", c.Out)
+	fmt.Fprintf(w, "\nwrote %s/summary.json\n", c.Out)
 	return nil
 }
 

@@ -120,15 +120,9 @@ func (c *bitVerifyCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		if err := e.Output(struct {
-			cli.Header
-			Checks []check `json:"checks"`
-		}{cli.NewHeader("sluice-bitstream-verify/1", 0, "synthesised"), checks}, "", true); err != nil {
-			return err
-		}
-	} else {
-		printChecks(e.Stdout, checks)
+	doc := checksDoc{cli.NewHeader("sluice-bitstream-verify/1", 0, "synthesised"), checks}
+	if err := e.Print(doc, "", c.JSON, func(w io.Writer) error { printChecks(w, checks); return nil }); err != nil {
+		return err
 	}
 	return failedChecks(checks)
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -153,13 +154,8 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 	for _, note := range set.Notes() {
 		fmt.Fprintln(e.Stderr, "sluice: note: "+note)
 	}
-	if err := e.Output(doc, "", c.JSON); err != nil {
+	if err := e.Print(doc, "", c.JSON, func(w io.Writer) error { return c.print(w, &doc) }); err != nil {
 		return err
-	}
-	if !c.JSON {
-		if err := c.print(e, &doc); err != nil {
-			return err
-		}
 	}
 	if doc.Unlike > 0 {
 		return cli.Errorf(cli.Check, "%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images))
@@ -291,8 +287,8 @@ func shorten(all []classified) func(path string) string {
 	return filepath.Base
 }
 
-func (c *classifyCmd) print(e *cli.Env, d *classifyDoc) error {
-	fmt.Fprintf(e.Stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
+func (c *classifyCmd) print(w io.Writer, d *classifyDoc) error {
+	fmt.Fprintf(w, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
 	t := report.Table{Head: []string{"image", "class", "exit", "sure", "time", "likely"}}
 	right, labelled := 0, 0
 	short := shorten(d.Images)
@@ -321,11 +317,11 @@ func (c *classifyCmd) print(e *cli.Env, d *classifyDoc) error {
 			}
 		}
 	}
-	if err := t.Write(e.Stdout); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if labelled > 0 {
-		fmt.Fprintf(e.Stdout, "\n%d of %d are of the class that they are labelled with\n", right, labelled)
+		fmt.Fprintf(w, "\n%d of %d are of the class that they are labelled with\n", right, labelled)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type check struct {
 	Hint string `json:"hint"` // what was found, or what to do
 	// Optional: not required.
 	Optional bool `json:"optional,omitempty"`
+}
+
+type checksDoc struct {
+	cli.Header
+	Checks []check `json:"checks"`
 }
 
 // tools lists the programs that commands and scripts call, each with its Debian package.
@@ -108,30 +114,29 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 			missing++
 		}
 	}
-	if c.JSON {
-		if err := e.Output(struct {
-			cli.Header
-			Checks []check `json:"checks"`
-		}{cli.NewHeader("sluice-doctor/2", 0, "looked up"), checks}, "", true); err != nil {
-			return err
-		}
-	} else {
-		for _, k := range checks {
-			mark := "ok     "
-			if !k.OK {
-				mark = "MISSING"
-				if k.Optional {
-					mark = "none   "
-				}
-			}
-			fmt.Fprintf(e.Stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
-		}
+	doc := checksDoc{cli.NewHeader("sluice-doctor/2", 0, "looked up"), checks}
+	if err := e.Print(doc, "", c.JSON, doc.print); err != nil {
+		return err
 	}
 	if missing > 0 && c.Device != "" {
 		return cli.Errorf(cli.Device, "--device %s cannot serve here", c.Device)
 	}
 	if missing > 0 {
 		return cli.Errorf(cli.Tool, "%d of %d checks failed", missing, len(checks))
+	}
+	return nil
+}
+
+func (d checksDoc) print(w io.Writer) error {
+	for _, k := range d.Checks {
+		mark := "ok     "
+		if !k.OK {
+			mark = "MISSING"
+			if k.Optional {
+				mark = "none   "
+			}
+		}
+		fmt.Fprintf(w, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 	}
 	return nil
 }

@@ -79,13 +79,8 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 		doc.Violations = append(doc.Violations, f.Violations...)
 	}
 	doc.Kinds = tally.Kinds()
-	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
 		return err
-	}
-	if !c.JSON {
-		if err := doc.print(e.Stdout); err != nil {
-			return err
-		}
 	}
 	if len(doc.Violations) > 0 {
 		return cli.Errorf(cli.Check, "faults, seed %d: %s", c.Seed, strings.Join(doc.Violations, "\n  "))

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -86,13 +87,8 @@ func (c *loadCmd) Run(e *cli.Env) error {
 		return fmt.Errorf("%d of %d requests were cancelled: %w", sum.Cancelled, sum.Requests, e.Ctx.Err())
 	}
 	doc := loadDoc{cli.NewHeader("sluice-load/1", c.Seed, "measured"), c.URL, c.Model, sum.Paced, how, c.SLO.Nanoseconds(), sum}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
 		return err
-	}
-	if !c.JSON {
-		if err := doc.print(e); err != nil {
-			return err
-		}
 	}
 	for i := range sum.Results {
 		if r := &sum.Results[i]; r.Ending == "error" {
@@ -206,12 +202,12 @@ func (c *loadCmd) dial() (drive.Server, error) {
 	return s, nil
 }
 
-func (d *loadDoc) print(e *cli.Env) error {
+func (d *loadDoc) print(w io.Writer) error {
 	of := ""
 	if d.Server != "" {
 		of = ", of a device that is " + d.Server
 	}
-	fmt.Fprintf(e.Stdout, "%s at %s (%s%s): %d requests, %s, %.0f/s, seed %d\n\n", d.Model, d.URL, d.Label, of, d.Requests, d.Process, d.Rate, d.Seed)
+	fmt.Fprintf(w, "%s at %s (%s%s): %d requests, %s, %.0f/s, seed %d\n\n", d.Model, d.URL, d.Label, of, d.Requests, d.Process, d.Rate, d.Seed)
 	t := report.Table{Head: []string{"", ""}}
 	for _, r := range []struct {
 		name string
@@ -242,5 +238,5 @@ func (d *loadDoc) print(e *cli.Env) error {
 		t.Add("accuracy", fmt.Sprintf("%.1f %%", 100**d.Accuracy))
 	}
 	t.Add("goodput", fmt.Sprintf("%.0f/s", d.Goodput))
-	return t.Write(e.Stdout)
+	return t.Write(w)
 }

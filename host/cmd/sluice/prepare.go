@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -192,31 +191,22 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 			return "", fmt.Errorf("hash configuration %s: %w", d.Name, err)
 		}
 	}
-	fmt.Fprintf(h, "abi %016x\n", uint64(abi.Hash))
 	sum, err := program()
 	if err != nil {
 		return "", err
 	}
-	h.Write(sum)
+	fmt.Fprintf(h, "abi %016x\nprogram %s\n", uint64(abi.Hash), sum)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// program is the SHA-256 of this program's file, which is read once: it has some ten megabytes.
-var program = sync.OnceValues(func() ([]byte, error) {
+// program is the SHA-256 of this program's file, which is read once: it has some ten megabytes. What another program
+// saved is not used.
+var program = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("hash this program: %w", err)
+		return "", fmt.Errorf("hash this program: %w", err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("hash this program: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("hash this program: %w", err)
-	}
-	return h.Sum(nil), nil
+	return fileSHA256(path)
 })
 
 // fashion is the folder of Fashion-MNIST if --data names one, even one that does not exist; "" if --data names the

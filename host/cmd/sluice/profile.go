@@ -93,10 +93,7 @@ func (c *profileCmd) Run(e *cli.Env) error {
 	if r.cold == 0 {
 		r.doc.compare(p.bundle.Latency)
 	}
-	if err := e.Output(r.doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	return r.print(e.Stdout)
+	return e.Print(r.doc, c.Out, c.JSON, r.print)
 }
 
 // measurement is a table that grows launch by launch.

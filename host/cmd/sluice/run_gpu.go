@@ -187,13 +187,8 @@ func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program
 		}
 	}
 	doc.gpuPolicyDoc = doc.Runs[len(doc.Runs)-1]
-	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return doc.print(w, f.Name) }); err != nil {
 		return err
-	}
-	if !c.JSON {
-		if err := doc.print(e.Stdout, f.Name); err != nil {
-			return err
-		}
 	}
 	return failed
 }

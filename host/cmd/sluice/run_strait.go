@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -160,10 +161,7 @@ func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, t
 			return err
 		}
 	}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	return doc.print(e)
+	return e.Print(doc, c.Out, c.JSON, doc.print)
 }
 
 func straitPolicy(name string, o *strait.OwnOutcome) straitPolicyDoc {
@@ -184,8 +182,8 @@ func straitPolicy(name string, o *strait.OwnOutcome) straitPolicyDoc {
 	return d
 }
 
-func (d *straitRunDoc) print(e *cli.Env) error {
-	fmt.Fprintf(e.Stdout, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
+func (d *straitRunDoc) print(w io.Writer) error {
+	fmt.Fprintf(w, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
 	ns := func(v *int64) string { return orDash(v, report.Ns) }
 	share := func(v *float64) string { return orDash(v, report.Percent) }
 	for i := range d.Runs {
@@ -194,14 +192,14 @@ func (d *straitRunDoc) print(e *cli.Env) error {
 		for _, k := range r.Clients {
 			t.Add(k.Client, k.Network, k.Priority, report.Ns(k.Alone), report.Ns(k.Deadline), fmt.Sprint(k.Requests), fmt.Sprint(k.Late), fmt.Sprint(k.Dropped), share(k.Violations), ns(k.P50), ns(k.P99))
 		}
-		if err := t.Write(e.Stdout); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.Stdout, "violations: high priority %s, low %s; mean batch %.2f", share(r.High.Violations), share(r.Low.Violations), r.MeanBatch)
+		fmt.Fprintf(w, "violations: high priority %s, low %s; mean batch %.2f", share(r.High.Violations), share(r.Low.Violations), r.MeanBatch)
 		if p := r.Errors; p != nil {
-			fmt.Fprintf(e.Stdout, "; kernel times predicted within %s (p50), %s (p95), %s (p99)", report.Percent(p.P50), report.Percent(p.P95), report.Percent(p.P99))
+			fmt.Fprintf(w, "; kernel times predicted within %s (p50), %s (p95), %s (p99)", report.Percent(p.P50), report.Percent(p.P95), report.Percent(p.P99))
 		}
-		fmt.Fprint(e.Stdout, "\n\n")
+		fmt.Fprint(w, "\n\n")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -144,10 +145,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 		doc.Runs = append(doc.Runs, zooPolicy(s.Name, clients, c.Listen != "", o))
 	}
 	doc.zooPolicyDoc = doc.Runs[len(doc.Runs)-1]
-	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	return doc.print(e)
+	return e.Print(doc, c.Out, c.JSON, doc.print)
 }
 
 // zooSystems returns the systems of --policy, by default Jellyfish's.
@@ -310,12 +308,12 @@ func zooPolicy(name string, clients []edge.Camera, live bool, o *edge.Outcome) z
 	return d
 }
 
-func (d *zooRunDoc) print(e *cli.Env) error {
+func (d *zooRunDoc) print(w io.Writer) error {
 	how := "simulated"
 	if d.Listen != "" {
 		how = "real time, over " + d.Listen + "; simulated workers"
 	}
-	fmt.Fprintf(e.Stdout, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
+	fmt.Fprintf(w, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
 		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), how, d.Seed)
 	share := func(v *float64) string { return orDash(v, report.Percent) }
 	ns := func(v *int64) string { return orDash(v, report.Ns) }
@@ -325,15 +323,15 @@ func (d *zooRunDoc) print(e *cli.Env) error {
 		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.FormatInt(p.Late, 10), strconv.FormatInt(p.Dropped, 10), share(p.Accuracy), ns(p.P50), ns(p.P99),
 			report.Percent(p.Busy), strconv.Itoa(p.Changes), share(p.HitRate))
 	}
-	if err := t.Write(e.Stdout); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
-	fmt.Fprintln(e.Stdout)
+	fmt.Fprintln(w)
 	t = report.Table{Head: []string{d.Policy, "rate", "SLO", "link", "measured", "frames", "missed", "accuracy", "p50", "p99"}}
 	for i := range d.Clients {
 		k := &d.Clients[i]
 		bits := orDash(k.Bits, func(v float64) string { return fmt.Sprintf("%.2f Mbit/s", v/1e6) })
 		t.Add(k.Client, fmt.Sprintf("%d/s", k.Rate), report.Ns(k.SLO), k.Link, bits, strconv.Itoa(k.Frames), share(k.Miss), share(k.Accuracy), ns(k.P50), ns(k.P99))
 	}
-	return t.Write(e.Stdout)
+	return t.Write(w)
 }

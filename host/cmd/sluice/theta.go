@@ -104,10 +104,7 @@ func (c *thetaCmd) Run(e *cli.Env) error {
 	doc.HeldOut.LastExit = held.Last()
 	doc.HeldOut.Uniform = held.Measure(doc.Uniform.Theta)
 	doc.HeldOut.PerExit = held.Measure(doc.PerExit.Theta)
-	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	if err := doc.print(e.Stdout); err != nil {
+	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil || c.JSON {
 		return err
 	}
 	if doc.PerExit.Accuracy < floor {

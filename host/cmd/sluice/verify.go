@@ -230,13 +230,8 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
 		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
 	}
-	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
 		return err
-	}
-	if !c.JSON {
-		if err := doc.print(e.Stdout); err != nil {
-			return err
-		}
 	}
 	if len(doc.Problems) > 0 {
 		return cli.Errorf(cli.Check, "verify, seed %d: %s", c.Seed, strings.Join(doc.Problems, "\n  "))

@@ -164,7 +164,7 @@ func Benches() []Bench {
 	ablated := variants("serial", "r-adaptb-s", Baseline, "fluid", "fluid+")
 	for _, v := range slices.Clone(ablated) {
 		for _, m := range []string{MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid} {
-			if m != policyMapping(v.Policy) {
+			if m != sched.MappingOf(v.Policy) {
 				ablated = append(ablated, Variant{Policy: v.Policy, Mapping: m})
 			}
 		}
@@ -174,7 +174,7 @@ func Benches() []Bench {
 	plainSerial := []Variant{{Policy: "serial", Mapping: MappingR}} // without Stackable PEs
 	var theirs []Variant                                            // baselines on designs of their own, as published, and on fluid's hardware
 	for _, p := range all {
-		if m := policyMapping(p.Policy); p.Policy != "serial" && (m == MappingR || m == MappingFC) {
+		if m := sched.MappingOf(p.Policy); p.Policy != "serial" && (m == MappingR || m == MappingFC) {
 			theirs = append(theirs, Variant{Policy: p.Policy, Mapping: m + own}, Variant{Policy: p.Policy, Mapping: MappingFluid})
 		}
 	}
@@ -318,14 +318,6 @@ const (
 // times one image alone; as pinned by the compiled bundle's table.
 func realSettings() []Setting {
 	return along(Setting{Network: RealNetwork, Board: RealBoard, SLO: 3 * ms}, 3600, 4600, 5600)
-}
-
-func policyMapping(name string) string {
-	p, err := sched.New(name, sched.Options{})
-	if err != nil {
-		return ""
-	}
-	return PolicyMapping(name, p)
 }
 
 // Select finds benches by name; "all" selects every one. Duplicates are removed.

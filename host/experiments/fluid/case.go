@@ -178,11 +178,10 @@ func (c *Case) key() (ModelKey, error) {
 		k.Bandwidth = ServingBandwidth(k.Board)
 	}
 	if k.Mapping == "" {
-		p, err := sched.New(c.Policy, sched.Options{})
-		if err != nil {
+		if _, err := sched.New(c.Policy, sched.Options{}); err != nil {
 			return k, err
 		}
-		k.Mapping = PolicyMapping(c.Policy, p)
+		k.Mapping = sched.MappingOf(c.Policy)
 	}
 	return k, nil
 }

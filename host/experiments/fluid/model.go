@@ -189,19 +189,5 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PolicyMapping is the mapping that a policy is published with: its own Mapping, else by name.
-func PolicyMapping(name string, p sched.Policy) string {
-	if m, ok := p.(interface{ Mapping() string }); ok && m.Mapping() != "" {
-		return m.Mapping()
-	}
-	switch {
-	case strings.HasPrefix(name, "fc-"):
-		return MappingFC
-	case strings.HasPrefix(name, "r-"), name == "serial", slices.Contains(lazies, name):
-		return MappingR
-	}
-	return MappingFluid
-}
-
 // PolicyLayerwise reports whether a policy is published to decide at every layer.
 func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

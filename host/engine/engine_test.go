@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -123,104 +122,6 @@ func (joiner) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Act
 		return append(buf, sched.Action{Kind: sched.Resume, Launch: 1, Last: 1})
 	}
 	return buf
-}
-
-// A launch that was merged into another as it came to an exit goes on as that one alone, although more
-// segments lay before it.
-func TestMergedLaunchesDoNotGoOn(t *testing.T) {
-	cfg := config(table(t, enginetest.Linear(2, 8, 20, 5)), joiner{}, []int64{0, 5}, 1000, func(int) int { return 1 })
-	want := `0 launch 1:0..1 [1]
-25 preempt 1 [1]
-25 launch 2:0..1 [2]
-50 merge 2>1 [1 2]
-60 resume 1:1..1 [1 2]
-`
-	if d := cmp.Diff(want, kinds(run(t, cfg).Steps)); d != "" {
-		t.Error(d)
-	}
-	if runs := driver(cfg).(*enginetest.Fake).Runs; len(runs) != 3 {
-		t.Errorf("the device ran %d segments, expected 3: %+v", len(runs), runs)
-	}
-}
-
-// Figure 6 of the paper: two exits, B_max = 8. Samples 1 and 2 start; 2 leaves at E1; 3 to 6 have
-// come by then and run up to E1 while 1 is halted; 6 leaves; 7 has come, but filling once more
-// would break the SLO; 1, 3, 4 and 5 go on to E2 as a batch of four. (The caption's B_incr = 3 is
-// what is left of the four after E1.) Segments take 20 + 5 B.
-func TestFigure6(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 20, 5))
-	exits := []int{1, 0, 1, 1, 1, 0, 0}
-	cfg := config(tab, sched.Fluid{}, []int64{0, 0, 5, 6, 7, 8, 60}, 140, func(i int) int { return exits[i] })
-	// Both first samples are one task, so that they are there at the same time.
-	cfg.Source = &load.Open{Times: []int64{0, 5, 6, 7, 8, 60}, Task: func(i int, at int64) sched.Task {
-		n := 1
-		if i == 0 {
-			n = 2
-		}
-		return sched.Task{Network: enginetest.Network, Deadline: at + 140, Theta: 0.8, Samples: n}
-	}}
-	res := run(t, cfg)
-	// At 30, E1: overhead T[0][4] + T[1][5] = 40 + 45 = 85 < 110. At 70: T[0][1] + T[1][5] = 25 + 45 = 70
-	// is not below the slack of 70.
-	want := `0 launch 1:0..1 [1 2]
-30 preempt 1 [1]
-30 launch 2:0..0 [3 4 5 6]
-70 merge 2>1 [1 3 4 5]
-70 resume 1:1..1 [1 3 4 5]
-110 launch 3:0..1 [7]
-`
-	if d := cmp.Diff(want, kinds(res.Steps)); d != "" {
-		t.Error(d)
-	}
-	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int64{3, 4}) {
-		t.Errorf("summary %+v", s)
-	}
-	// Results leave out of order: 2 before 1, 6 before 3.
-	if r := res.Records; r[1].Ended != 30 || r[5].Ended != 70 || r[0].Ended != 110 {
-		t.Errorf("ended at %d, %d, %d", r[1].Ended, r[5].Ended, r[0].Ended)
-	}
-}
-
-func TestSerialTimes(t *testing.T) {
-	tab := table(t, enginetest.Linear(3, 8, 8, 2))
-	res := run(t, config(tab, sched.Serial{}, []int64{0, 1, 100}, 30, func(i int) int { return 2 - i }))
-	for i, want := range []int64{30, 50, 110} {
-		if res.Records[i].Ended != want || res.Records[i].Exit != 2-i {
-			t.Errorf("request %d ended at %d at exit %d, want %d", i, res.Records[i].Ended, res.Records[i].Exit, want)
-		}
-	}
-	if s := res.Summary(); s.OnTime != 2 || s.Late != 1 || s.Violations != 1 || s.End != 110 || math.Abs(s.Busy-60.0/110) > 1e-12 {
-		t.Errorf("summary %+v", s)
-	}
-}
-
-func TestThetaByExit(t *testing.T) {
-	tab := table(t, enginetest.Linear(3, 8, 8, 2))
-	cfg := config(tab, sched.Serial{}, []int64{0, 100}, 1000, func(int) int { return 0 })
-	cfg.Source = &load.Open{Times: []int64{0, 100}, Task: func(i int, at int64) sched.Task {
-		task := sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8}
-		if i == 1 {
-			task.Thetas = []float32{2, 0.8, 0.8}
-		}
-		return task
-	}}
-	res := run(t, cfg)
-	if res.Records[0].Exit != 0 || res.Records[1].Exit != 1 {
-		t.Errorf("exits %d and %d, want 0 and 1", res.Records[0].Exit, res.Records[1].Exit)
-	}
-}
-
-func TestATaskEndsWithItsLastSample(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 4, 10, 1))
-	var ended []string
-	cfg := config(tab, sched.Fluid{}, nil, 1000, func(i int) int { return i % 2 })
-	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
-		return sched.Task{Network: enginetest.Network, Deadline: at + 30, Theta: 0.8, Samples: 10}
-	}}, ended: &ended}
-	res := run(t, cfg)
-	if len(res.Records) != 10 || len(ended) != 1 || !strings.HasPrefix(ended[0], "1 late") {
-		t.Errorf("%d records, tasks ended: %v", len(res.Records), ended)
-	}
 }
 
 type spy struct {
@@ -371,84 +272,6 @@ func TestFaultsAreRetriedOnce(t *testing.T) {
 	}
 }
 
-func TestARequestFailsTwice(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Fluid{}, []int64{0, 500}, 400, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n < 2 }})
-	cfg.ResetCost = 100
-	res := run(t, cfg)
-	r := res.Records[0]
-	// 11 ns until the failure, 100 for the reset, 11 until the next.
-	if r.Ending != engine.Errored || !r.Retried || r.Ended != 122 || !strings.Contains(r.Why, "injected") {
-		t.Errorf("first request: %+v", r)
-	}
-	if r := res.Records[1]; r.Ending != engine.OnTime || r.Retried {
-		t.Errorf("second request: %+v", r)
-	}
-}
-
-func TestNoRetryPastTheDeadline(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0}, 132, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n == 0 }})
-	cfg.ResetCost = 100 // 11 + 100 + 22 = 133
-	if r := run(t, cfg).Records[0]; r.Ending != engine.Errored || r.Retried || r.Ended != 11 {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestDeadDevice(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0, 1, 5000}, 4000, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{
-		Blocking: driver(cfg), Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
-	})
-	cfg.ResetCost, cfg.Resets = 100, 1
-	res := run(t, cfg)
-	// The first fails at 11 and is to be retried; at 111 the reset has failed and nobody is left.
-	for i, want := range []int64{111, 111, 5000} {
-		if r := res.Records[i]; r.Ending != engine.Errored || r.Ended != want {
-			t.Errorf("request %d: %s at %d, want an error at %d", i, r.Ending, r.Ended, want)
-		}
-	}
-}
-
-func TestCancel(t *testing.T) {
-	tab := table(t, enginetest.Linear(3, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 2 })
-	cfg.Source = &load.Open{
-		Times: []int64{0, 1, 2}, Cancel: map[int]int64{0: 15, 1: 16, 2: 900},
-		Task: func(_ int, at int64) sched.Task {
-			return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8}
-		},
-	}
-	res := run(t, cfg)
-	// The first is taken back in its second segment: it ends at once, the device is free at 22.
-	for i, want := range []struct {
-		how   engine.Ending
-		ended int64
-	}{{engine.Cancelled, 15}, {engine.Cancelled, 16}, {engine.OnTime, 55}} {
-		if r := res.Records[i]; r.Ending != want.how || r.Ended != want.ended {
-			t.Errorf("request %d: %s at %d, want %s at %d", i, r.Ending, r.Ended, want.how, want.ended)
-		}
-	}
-}
-
-func TestMeasuredClock(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	slow := table(t, enginetest.Linear(2, 8, 30, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Fake{T: slow})
-	if r := run(t, cfg).Records[0]; r.Ended != 22 {
-		t.Errorf("by the table it ends at %d, want 22", r.Ended)
-	}
-	cfg = config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices, cfg.Clock = adapt(&enginetest.Fake{T: slow}), engine.Measured
-	if r := run(t, cfg).Records[0]; r.Ended != 62 {
-		t.Errorf("measured it ends at %d, want 62", r.Ended)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	good := func() engine.Config { return config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 }) }
@@ -511,14 +334,6 @@ func (dropper) Decide(now int64, s *sched.State, _ *sched.Event, buf []sched.Act
 		}
 	}
 	return buf
-}
-
-func TestDropAndWait(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	res := run(t, config(tab, dropper{}, []int64{0, 10}, 1000, func(int) int { return 1 }))
-	if s := res.Summary(); s.Dropped != 2 || s.Violations != 2 || res.Records[1].Ended != 60 || s.Latency.P99 != -1 {
-		t.Errorf("%+v", s)
-	}
 }
 
 // Serial is an M/D/1 queue when nobody leaves early: Pollaczek-Khinchine gives the mean wait
@@ -616,44 +431,6 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-func TestATasksEndingIsItsWorstSamples(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	var ended []string
-	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n < 2 }})
-	cfg.ResetCost = 10
-	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
-		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2}
-	}}, ended: &ended}
-	if s := run(t, cfg).Summary(); s.Errors != 1 || s.OnTime != 1 {
-		t.Errorf("%+v", s)
-	}
-	if len(ended) != 1 || !strings.HasPrefix(ended[0], "1 error") {
-		t.Errorf("tasks ended: %v", ended)
-	}
-}
-
-// An arrival at the very time a segment ends was asked for first, so it happens first: the policy
-// sees it in the queue.
-func TestEqualTimesKeepTheirOrder(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 20, 10))
-	res := run(t, config(tab, sched.Fluid{}, []int64{0, 30}, 1000, func(int) int { return 1 }))
-	if s := res.Summary(); s.Preemptions != 1 || s.Merges != 1 {
-		t.Errorf("%s", kinds(res.Steps))
-	}
-}
-
-func TestAHangTakesItsCost(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: func(n int) bool { return n == 0 }})
-	cfg.Watchdog.Fixed, cfg.ResetCost = 500, 100
-	res := run(t, cfg)
-	if r := res.Records[0]; r.Ending != engine.OnTime || r.Ended != 622 || !r.Retried || res.Hangs != 1 || res.Busy[0] != 522 {
-		t.Errorf("%+v, busy %v", r, res.Busy)
-	}
-}
-
 func TestBadInputsEndOneRequestOnly(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
@@ -672,15 +449,6 @@ func TestBadInputsEndOneRequestOnly(t *testing.T) {
 		if s := res.Summary(); s.Errors != 2 || s.OnTime != 2 || s.Faults != 0 || res.Records[2].Ended > 100 || !strings.Contains(res.Records[1].Why, "unreadable") {
 			t.Errorf("%s: %+v", p.Name(), s)
 		}
-	}
-}
-
-func TestAdmission(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0, 1, 2, 3}, 1000, func(int) int { return 1 })
-	cfg.Admission = func(_ int64, s *sched.State, _ *sched.Task) bool { return s.Queue.Len() < 2 }
-	if s := run(t, cfg).Summary(); s.Refused != 1 || s.OnTime != 3 || s.Violations != 1 {
-		t.Errorf("%+v", s)
 	}
 }
 

@@ -156,42 +156,13 @@ func TestServeEndsWhole(t *testing.T) {
 	}
 }
 
-// One failed reset is not final: it is tried again, each time later, until it helps or has been tried
-// too often.
-func TestResetsAreTriedAgain(t *testing.T) {
+// A device that never answers is left by the engine's own watchdog.
+func TestHangsAreNoticed(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{
-		Blocking: driver(cfg), Fail: func(n int) bool { return n == 0 }, FailReset: func(n int) bool { return n < 3 },
-	})
-	cfg.ResetCost = 100
-	res := run(t, cfg)
-	// Fails at 11; resets 11..111, 311..411, 811..911, 1711..1811; then 22.
-	var starts []int64
-	for _, s := range res.Spans {
-		if s.Segment < 0 {
-			starts = append(starts, s.Start)
-		}
-	}
-	if r := res.Records[0]; r.Ending != engine.OnTime || r.Ended != 1833 || !slices.Equal(starts, []int64{11, 311, 811, 1711}) {
-		t.Errorf("%+v, resets at %v", r, starts)
-	}
-}
-
-// A hang is noticed by the table: after k times what it says, on the device's own clock.
-func TestHangsAreNoticedByTheTable(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: func(n int) bool { return n == 0 }})
-	cfg.Watchdog, cfg.ResetCost = engine.Watchdog{Times: 7, Least: 23}, 100
-	if r := run(t, cfg).Records[0]; r.Ended != 7*11+23+100+22 {
-		t.Errorf("in virtual time it ends at %d", r.Ended)
-	}
-	// A device that never answers is left by the engine's own watchdog.
 	c := newChip("chip", 1, false)
 	c.exit = func(device.RequestID) int { return 0 }
 	mute := &silent{chip: c}
-	cfg = family(t, []*chip{c}, []int64{0}, &timid{})
+	cfg := family(t, []*chip{c}, []int64{0}, &timid{})
 	cfg.Devices, cfg.Watchdog.Fixed, cfg.ResetCost = []device.Device{mute}, 9000, 100
 	cfg.Policy = sched.Serial{}
 	cfg.Networks = cfg.Networks[:1]

@@ -376,17 +376,6 @@ func TestTailCountsEachRequestOnce(t *testing.T) {
 	}
 }
 
-// A policy that says at every call until when it waits is called once then.
-func TestWaitsAreNotRepeated(t *testing.T) {
-	tab := table(t, enginetest.Linear(2, 8, 10, 1))
-	p := policy(t, "r-adaptb-m")
-	res := run(t, config(tab, p, []int64{0, 1, 2, 3, 4, 5}, 1000, func(int) int { return 1 }))
-	// Six arrivals, one timer at 450, two segments.
-	if res.Calls != 9 || res.Records[0].Started != 450 {
-		t.Errorf("%d calls, the first started at %d", res.Calls, res.Records[0].Started)
-	}
-}
-
 // The state tells how many places a batch has taken, also after merging and leaving.
 func TestBeganCountsPlaces(t *testing.T) {
 	tab := table(t, enginetest.Linear(3, 8, 20, 5))

@@ -57,7 +57,6 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	if l.Limit > 0 {
 		left = min(left, d.cycles(l.Limit))
 	}
-	final := len(n.b.Network.Exits) - 1
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
 		if err := ctx.Err(); err != nil {
@@ -73,25 +72,10 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 			return nil, fmt.Errorf("segment %d (%s) with a batch of %d: %w", seg, e.Name, len(active), err)
 		}
 		left -= min(spent, left)
-		rest := active[:0]
-		for _, p := range active {
-			raw, err := d.logits(n, slots[p], seg)
-			if err != nil {
-				d.failed = err
-				return nil, err
-			}
-			class, conf := bundle.ConfidenceAt(e, raw)
-			r := &rep.Results[p]
-			r.Exits = append(r.Exits, device.ExitResult{
-				Exit: seg, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw,
-			})
-			if conf >= l.Theta[p] || seg == final {
-				r.Taken = seg
-				continue
-			}
-			rest = append(rest, p)
+		if active, err = d.exit(n, l, seg, active, slots, rep); err != nil {
+			d.failed = err
+			return nil, err
 		}
-		active = rest
 	}
 	if d.counters, err = d.readCounters(); err != nil {
 		d.failed = err
@@ -105,6 +89,29 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	rep.Cycles = rep.Stats.Cycles
 	rep.Ns = d.ns(rep.Cycles)
 	return rep, nil
+}
+
+// exit reads what the batch shows at the end of a segment, and returns those that stay in it.
+func (d *Driver) exit(n *network, l *device.Launch, seg int, active, slots []int, rep *device.Report) ([]int, error) {
+	e, final := &n.b.Network.Exits[seg], seg == len(n.b.Network.Exits)-1
+	rest := active[:0]
+	for _, p := range active {
+		raw, err := d.logits(n, slots[p], seg)
+		if err != nil {
+			return nil, err
+		}
+		class, conf := bundle.ConfidenceAt(e, raw)
+		r := &rep.Results[p]
+		r.Exits = append(r.Exits, device.ExitResult{
+			Exit: seg, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw,
+		})
+		if conf >= l.Theta[p] || final {
+			r.Taken = seg
+			continue
+		}
+		rest = append(rest, p)
+	}
+	return rest, nil
 }
 
 // batch checks a launch and looks up its slots.

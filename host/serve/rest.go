@@ -91,7 +91,13 @@ func (s *Server) REST() http.Handler {
 	model("POST", "/infer", s.inferREST)
 	s.repositoryREST(handle)
 	noMemoryREST(handle)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", noCall(mux))
+	return s.limitTimes(s.sameOrigin(mux))
+}
+
+// noCall answers what is none of the calls: with the method that the address has, or that there is none.
+func noCall(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		other := r.Clone(r.Context())
 		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
 			if _, pattern := mux.Handler(other); pattern != "/" {
@@ -101,8 +107,7 @@ func (s *Server) REST() http.Handler {
 			}
 		}
 		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
-	})
-	return s.limitTimes(s.sameOrigin(mux))
+	}
 }
 
 // handler gives a pattern its function.

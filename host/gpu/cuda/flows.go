@@ -269,6 +269,12 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			f.cleaning, n.settled, moved = false, true, true
 		}
 	}
+	return l.next(f, moved)
+}
+
+// next moves a launch on by its state.
+func (l *launcher) next(f *flow, moved bool) (bool, error) {
+	n := f.lane
 	switch f.state {
 	case running:
 		before := f.next

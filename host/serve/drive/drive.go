@@ -193,59 +193,27 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	if n < 1 || l.Times == nil && l.Clients < 1 {
 		return nil, fmt.Errorf("load: %d requests of %d clients: expected at least 1", n, l.Clients)
 	}
-	var (
-		results = make([]Result, n)
-		start   = time.Now()
-		mu      sync.Mutex
-		ended   int
-		sum     = &Summary{Requests: n, Paced: m.Params["label"]}
-	)
-	one := func(i int, due time.Duration) {
-		if time.Since(start)-due > late {
-			mu.Lock()
-			sum.SentLate++
-			mu.Unlock()
-		}
-		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Batch: max(1, l.Batch), Theta: l.Theta, Priority: l.Priority, Stream: l.Stream}
-		r := Reply{Ending: Unsent, Why: "this machine came to send it when its time was over"}
-		if q.SLO = l.SLO - (time.Since(start) - due); l.SLO == 0 || q.SLO > 0 {
-			q.SLO = max(0, q.SLO)
-			within, stop := context.WithTimeout(ctx, patience+l.SLO)
-			r = s.Infer(within, q)
-			stop()
-		}
-		took := time.Since(start) - due
-		r.check(q)
-		results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
-		if !r.First.IsZero() {
-			results[i].First = (r.First.Sub(start) - due).Nanoseconds()
-		}
-		mu.Lock()
-		ended++
-		if l.Ended != nil {
-			l.Ended(ended)
-		}
-		mu.Unlock()
-	}
+	u := &run{Load: l, ctx: ctx, server: s, model: m, inputs: inputs, results: make([]Result, n), start: time.Now()}
+	sum := &Summary{Requests: n, Paced: m.Params["label"]}
 	var all sync.WaitGroup
 	if l.Times != nil {
 		timer := time.NewTimer(0)
 		defer timer.Stop()
 		for i, at := range l.Times {
 			due := time.Duration(at)
-			timer.Reset(due - time.Since(start))
+			timer.Reset(due - time.Since(u.start))
 			select {
 			case <-timer.C:
 			case <-ctx.Done():
 			}
-			all.Go(func() { one(i, due) })
+			all.Go(func() { u.one(i, due) })
 		}
 	} else {
 		next := make(chan int)
 		for range l.Clients {
 			all.Go(func() {
 				for i := range next {
-					one(i, time.Since(start))
+					u.one(i, time.Since(u.start))
 				}
 			})
 		}
@@ -258,9 +226,51 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	if exits := m.exits(); exits < maxExits {
 		sum.Exits = make([]int, exits)
 	}
-	sum.count(results)
+	sum.SentLate = u.late
+	sum.count(u.results)
 	sum.judge(labels)
 	return sum, nil
+}
+
+// run is a load while it is asked.
+type run struct {
+	*Load
+	ctx     context.Context
+	server  Server
+	model   *Model
+	inputs  [][][]byte
+	results []Result
+	start   time.Time
+
+	mu          sync.Mutex
+	late, ended int
+}
+
+// one asks request i, due at a time from the start.
+func (u *run) one(i int, due time.Duration) {
+	sentLate := time.Since(u.start)-due > late
+	q := &Question{Model: u.model, ID: uint64(i + 1), Data: u.inputs[i%len(u.inputs)], Batch: max(1, u.Batch), Theta: u.Theta, Priority: u.Priority, Stream: u.Stream}
+	r := Reply{Ending: Unsent, Why: "this machine came to send it when its time was over"}
+	if q.SLO = u.SLO - (time.Since(u.start) - due); u.SLO == 0 || q.SLO > 0 {
+		q.SLO = max(0, q.SLO)
+		within, stop := context.WithTimeout(u.ctx, patience+u.SLO)
+		r = u.server.Infer(within, q)
+		stop()
+	}
+	took := time.Since(u.start) - due
+	r.check(q)
+	u.results[i] = Result{ID: q.ID, Exits: r.Exits, Classes: r.Classes, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: u.ending(r.Ending, took), Why: r.Why}
+	if !r.First.IsZero() {
+		u.results[i].First = (r.First.Sub(u.start) - due).Nanoseconds()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if sentLate {
+		u.late++
+	}
+	if u.ended++; u.Ended != nil {
+		u.Ended(u.ended)
+	}
 }
 
 // patience is how long an answer is waited for, beyond the objective.

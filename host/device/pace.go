@@ -181,7 +181,7 @@ func (p *Paced) Progress(id WorkID) uint64 {
 // Close implements Device.
 func (p *Paced) Close() error { return p.v.Close() }
 
-// catchUp posts what was due before now, and is the time at which the device stands then.
+// catchUp posts what was due before now, and returns the time that the device has reached.
 func (p *Paced) catchUp(now Time) Time {
 	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock a while ago
 		p.start = at

@@ -19,8 +19,8 @@ type Simulator interface {
 	End(now Time) *Event
 }
 
-// Resetter is a Simulator that is told of resets. A launch that took too long is given up: whatever a simulator
-// still does for it nobody hears of, and what its device has lost begins again behind a reset. One without
+// Resetter is a Simulator that is told of resets. A launch that took too long is given up: what the
+// simulator still reports of it is ignored, and what its device has lost begins again after a reset. One without
 // Reset has such launches among those that it runs from then on, and is for runs in which nothing hangs.
 type Resetter interface {
 	Simulator

@@ -46,7 +46,7 @@ type Work struct {
 	// time of its own, or is asked to run by the table's clock, takes just that in virtual time.
 	Expect Time
 	Fixed  bool
-	// Limit is after how many ns on the device's own clock the work counts as hung (ErrHang), where a
+	// Limit is the time in ns, on the device's own clock, after which the work counts as hung (ErrHang), if the
 	// device can tell; 0: no limit. Real time passes while a simulator computes, and is no hang.
 	Limit Time
 }

@@ -307,7 +307,7 @@ func (l *launch) stops(kill bool) bool {
 // refused tells whether a launch's work was refused.
 func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.Copying == 0 }
 
-// preempt halts a launch at the exit at which it stands, or stops one that runs where its device can.
+// preempt halts a launch at the exit that it has reached, or stops a running one if its device can.
 func (c *core) preempt(a *sched.Action) error {
 	l := c.find(a.Launch)
 	if l == nil {
@@ -418,7 +418,7 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.assignOne(a, r, h.Network)
-		c.again = true // whoever serves the device's own queue is to hear of it
+		c.again = true // the policy that serves the device's own queue is to be told
 	}
 	return nil
 }

@@ -105,14 +105,14 @@ func (a *admission) paced(t Time) Time {
 	return Time(float64(t) * a.pace)
 }
 
-// ran takes in how long a segment took that the table has as some time.
+// ran records how long a segment took that the table has as some time.
 func (a *admission) ran(took, table Time) {
 	if table > 0 {
 		a.pace = max(1, a.pace+(min(8, float64(took)/float64(table))-a.pace)/32)
 	}
 }
 
-// copied takes in how long a device has waited for the inputs of n samples, which count as so many times.
+// copied records how long a device has waited for the inputs of n samples, which count as so many times.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }

@@ -78,7 +78,7 @@ func (l *launch) list() {
 	}
 }
 
-// halt takes in that a launch's work is over.
+// halt records that a launch's work is over.
 func (c *core) halt(l *launch) {
 	if !l.busy {
 		l.unhold()
@@ -100,7 +100,7 @@ func (c *core) halt(l *launch) {
 	c.rewatch(l.Device)
 }
 
-// answer takes in what a device says of work. Of work that has been given up it may say what it likes.
+// answer handles what a device says of work. What it says of work that was given up is ignored.
 func (c *core) answer(d *dev, ev *device.Event) error {
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, l := range list {
@@ -125,7 +125,7 @@ func (c *core) answer(d *dev, ev *device.Event) error {
 	return nil
 }
 
-// progress takes in what has come of a launch's work.
+// progress handles what has come of a launch's work.
 func (c *core) progress(l *launch, ev *device.Event) error {
 	s := l.Reached + 1
 	if ev.Kind != device.Passed {
@@ -228,7 +228,7 @@ func (c *core) trace(l *launch, s int, how fate) {
 	c.span(Span{Device: l.Device, Launch: l.ID, Network: l.Network, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
 }
 
-// stopped takes in that a launch's work has ended otherwise than at its exit.
+// stopped records that a launch's work has ended otherwise than at its exit.
 func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	err := ev.Err
 	switch {
@@ -254,7 +254,7 @@ func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	return c.aborted(l, ev)
 }
 
-// failed takes in that a launch has failed in segment s.
+// failed records that a launch has failed in segment s.
 func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
 	c.halt(l)
 	c.ran(l, s, inFailure)
@@ -275,7 +275,7 @@ func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	}
 }
 
-// aborted takes in that a launch has been stopped inside a segment.
+// aborted records that a launch has been stopped inside a segment.
 func (c *core) aborted(l *launch, ev *device.Event) error {
 	l.Phase, l.Since, l.Kernel = sched.Halted, c.now, ev.Resume.Kernel
 	c.freeFlown(l)
@@ -340,7 +340,7 @@ func exitResult(exits []device.ExitResult, exit int) *device.ExitResult {
 	return nil
 }
 
-// jobDone takes in the end of a copy, a load or a reset.
+// jobDone handles the end of a copy, a load or a reset.
 func (c *core) jobDone(j *job, err error, took Time) error {
 	switch j.work.Kind {
 	case device.Copy:
@@ -372,7 +372,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	return c.tell(sched.Event{Kind: sched.Loaded, Device: j.dev, Took: c.now - j.began})
 }
 
-// copied takes in that a request's input is on its device, or could not be put there.
+// copied records that a request's input is on its device, or could not be put there.
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false

@@ -45,7 +45,7 @@ type task struct {
 	worst  Ending
 	over   bool // its samples end together
 	reqs   []*request
-	ticket *Ticket // of whoever opened it; nil: nobody waits
+	ticket *Ticket // of the caller that opened it; nil: nobody waits
 
 	older, newer *task // those that came before and after it and have not ended
 }
@@ -202,7 +202,7 @@ type asking struct {
 	planning int  // plans that are being made
 }
 
-// results are what a run leaves behind, and who hears of it meanwhile.
+// results are what a run returns, and what its observer was told last.
 type results struct {
 	res    Result
 	keep   recorder
@@ -301,7 +301,7 @@ func (c *core) tell(ev sched.Event) error {
 	return c.ask()
 }
 
-// ask is tell with the event in c.ev, which the policy reads where it stands.
+// ask is tell with the event in c.ev, which the policy reads in place.
 func (c *core) ask() error {
 	for !c.shut {
 		c.giveUp()
@@ -346,7 +346,7 @@ func (c *core) goOn(l *launch) error {
 	return nil
 }
 
-// refused takes in that a launch's work was refused.
+// refused records that a launch's work was refused.
 func (c *core) refused() error {
 	f := c.fails[0]
 	c.fails = slices.Delete(c.fails, 0, 1)

@@ -1,5 +1,5 @@
 // Package engine carries out what a policy decides: it queues requests, begins launches, copies and
-// loads on devices, takes in what they answer, and records all of it. The books move on events alone
+// loads on devices, handles what they answer, and records all of it. The books move on events alone
 // (what a device answers, what a client asks for, what a timer says), by one code in both kinds of time.
 //
 // Run is a discrete-event run in virtual time: events are taken in the order of (time, sequence),
@@ -137,10 +137,10 @@ type Config struct {
 	// Grace is how long Serve waits, at its end, for devices that do not let go; zero: 5 s.
 	Grace time.Duration
 
-	// Log hears of panics, with their stack, in what is called for a request: they end that request alone.
+	// Log gets panics, with their stack, of functions that are called for a request: they end that request alone.
 	// nil: slog.Default.
 	Log      *slog.Logger
-	Observer Observer // hears of everything, where set
+	Observer Observer // is told of everything; nil: none
 	Keep     Keep     // what Result keeps
 }
 

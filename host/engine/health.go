@@ -23,7 +23,7 @@ func (c *core) countFault(f *Fault) {
 	}
 }
 
-// fault takes in that a launch has failed, and with it what the failure loses: the launch alone, or a
+// fault records that a launch has failed, and with it what the failure loses: the launch alone, or a
 // partition or the whole device, which are out of service until they have been reset. What runs on
 // these beside it is stopped; its requests start again when it has ended, and the reset begins then.
 // Only inputs are known to survive a reset, so halted requests start again too.
@@ -107,7 +107,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	c.recover(d)
 }
 
-// landLaunch takes in that a launch has ended whose device had failed under it.
+// landLaunch records that a launch has ended whose device had failed under it.
 func (c *core) landLaunch(l *launch) error {
 	d := l.Device
 	i := slices.Index(c.doom, l)
@@ -153,7 +153,7 @@ func (c *core) recover(d int) {
 	}
 }
 
-// recovered takes in the end of a reset. One that fails is tried again, each time after twice the
+// recovered handles the end of a reset. One that fails is tried again, each time after twice the
 // time; a device that no reset helps is gone.
 func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
@@ -289,7 +289,7 @@ func (c *core) killed(l *launch, err error) error {
 }
 
 // ill tells whether a copy's error is its device's, which loses more than the request: one that says so,
-// not what whoever makes the input has to complain of.
+// not an error of the function that makes the input.
 func (c *core) ill(err error) bool {
 	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
 		return false
@@ -303,7 +303,7 @@ func (c *core) cut(err error) bool {
 	return c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) && !errors.Is(err, device.ErrHang)
 }
 
-// illCopy takes in that a copy failed and its device with it. The request starts again once.
+// illCopy records that a copy failed and its device with it. The request starts again once.
 func (c *core) illCopy(r *request, cause error) error {
 	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
 	v, ready := &c.st.Devices[d], c.now
@@ -369,7 +369,7 @@ func (c *core) lostCopy(j *job, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d})
 }
 
-// hung takes in that a launch's work will not end: it is given up where it is.
+// hung records that a launch's work will not end: it is given up where it is.
 func (c *core) hung(l *launch, cause error) error {
 	c.halt(l)
 	c.ran(l, l.Reached+1, inFailure)

@@ -26,7 +26,7 @@ type change struct {
 	done   chan error
 }
 
-// failed takes in why a device has not loaded or unloaded the network.
+// failed records why a device has not loaded or unloaded the network.
 func (h *change) failed(device string, err error) {
 	h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
 }
@@ -118,7 +118,7 @@ func (c *core) leaves(network string) bool {
 	return slices.ContainsFunc(c.changes, func(h *change) bool { return h.name == network })
 }
 
-// change takes in that a network is to come or to go.
+// change records that a network is to come or to go.
 func (c *core) change(h *change) {
 	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == h.name })
 	if err := c.mayChange(h, i); err != nil {
@@ -223,7 +223,7 @@ func (c *core) carryOn(h *change) {
 	})
 }
 
-// carried takes in the end of a load or an unload. What a reset came in between of begins again when that is over.
+// carried handles the end of a load or an unload. What a reset came in between of begins again when that is over.
 func (c *core) carried(j *job, err error) {
 	h := j.of
 	h.left--

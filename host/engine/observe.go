@@ -1,4 +1,4 @@
-// Who hears of a run: of endings with their results, of steps, spans and faults.
+// Observers: they are told of endings with their results, of steps, spans and faults.
 
 package engine
 

@@ -85,8 +85,8 @@ func (p *pool[T]) take() *T {
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
-// without takes the i-th pointer out of a list, in place. What is left behind the end is not cleared:
-// it points to something that is used again anyway.
+// without removes the i-th pointer from a list, in place. The slot behind the new end is not cleared: what it points to is
+// used again anyway.
 func without[T any](list []*T, i int) []*T {
 	last := len(list) - 1
 	if i < last { // mostly it is the last: nothing moves

@@ -561,7 +561,7 @@ func (s *Server) take() []posted {
 	return s.again
 }
 
-// events takes in what devices, plans and tickets have posted.
+// events handles what devices, plans and tickets have posted.
 func (s *Server) events() error {
 	s.clock()
 	msgs := s.take()
@@ -593,7 +593,7 @@ func (s *Server) event(m *posted) error {
 	return c.answer(&c.devs[m.dev], &m.event)
 }
 
-// due takes in what is due in the heap.
+// due handles what is due in the heap.
 func (s *Server) due() error {
 	c := s.c
 	s.clock()
@@ -666,7 +666,7 @@ func (s *Server) client(q *asked) error {
 	return err
 }
 
-// outside takes in what is due in the heap.
+// outside handles what is due in the heap.
 func (s *Server) outside() error {
 	c := s.c
 	e := *c.pop()
@@ -696,7 +696,7 @@ func (s *Server) refuseAll() {
 	s.asks, s.open, s.next = nil, nil, 0
 }
 
-// land takes in what devices still answer, so that slots are freed.
+// land handles what devices still answer, so that slots are freed.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
 	c.shut = true

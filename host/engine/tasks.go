@@ -13,7 +13,7 @@ import (
 // maxSamples bounds the samples of one task.
 const maxSamples = 1 << 20
 
-// item takes in what a source brought. due is when: it may have passed a while ago.
+// item handles what a source brought. due is when: it may have passed a while ago.
 func (c *core) item(it Item) error {
 	switch {
 	case it.Task != nil:
@@ -185,7 +185,7 @@ func (c *core) input(r *request) (in []device.Tensor, err error) {
 	return c.cfg.Inputs(&r.Request)
 }
 
-// inputError is what whoever makes an input complains of.
+// inputError is an error of the function that makes an input.
 type inputError struct {
 	id  device.RequestID
 	err error

@@ -1,4 +1,4 @@
-// Tickets: a task of a Server with inputs of its own, whoever opened it being told of its exits and its end.
+// Tickets: a task of a Server with inputs of its own. Its caller is told of its exits and its end.
 
 package engine
 

@@ -201,7 +201,7 @@ func (v *virtual) soonest() *event {
 	return nil
 }
 
-// take takes in a device's next event, or that it hangs.
+// take handles a device's next event, or its hang.
 func (c *core) take(d *dev, at Time) error {
 	if d.hangs {
 		c.now = at
@@ -232,7 +232,7 @@ func (c *core) over() error {
 // maxIdle is how often in a row a device may say that something is due now and then have nothing.
 const maxIdle = 1000
 
-// nothing takes in that a device had nothing to tell when something was due.
+// nothing records that a device had nothing to tell when something was due.
 func (d *dev) nothing(now Time) error {
 	if next, ok := d.v.Next(); !ok || next > now {
 		d.idle = 0 // something has happened inside it that is nobody's business
@@ -254,7 +254,7 @@ func (d *dev) look() {
 	d.next = due
 }
 
-// outside takes in what came from the source or is the engine's own.
+// outside handles what came from the source or is the engine's own.
 func (v *virtual) outside(at Time) error {
 	c := v.c
 	c.now = at
@@ -280,7 +280,7 @@ func (v *virtual) outside(at Time) error {
 	return err
 }
 
-// own takes in an event of the engine's own.
+// own handles an event of the engine's own.
 func (c *core) own(e *event) error {
 	x := e.x
 	switch {

@@ -28,7 +28,7 @@ type modelDoc struct {
 
 const platform = "sluice_bundle"
 
-// width is how many elements an output has of a sample.
+// width is the number of elements that an output has per sample.
 func (m *Model) width(output string) int64 {
 	if output == "logits" {
 		return int64(m.classes)

@@ -141,7 +141,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // it is free then
 		select {
 		case <-before[i].ended:
-			_ = d.close(before[i]) // who closes it hears of its error
+			_ = d.close(before[i]) // its error goes to the call that closes it
 		case <-ctx.Done():
 			return fail(errors.Join(err, context.Cause(ctx)))
 		}

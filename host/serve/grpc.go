@@ -245,7 +245,7 @@ func (f *grpcFace) RepositoryModelUnload(_ context.Context, r *oip.RepositoryMod
 	return &oip.RepositoryModelUnloadResponse{}, f.s.Unload(r.ModelName)
 }
 
-// noSharedMemory is what a client hears that wants to share memory.
+// noSharedMemory is the answer to a client that wants to share memory.
 func noSharedMemory(name string) error {
 	return refuse(Unserved, "shared memory %q: this server shares no memory with clients; send tensors in the request", name)
 }

@@ -129,7 +129,7 @@ func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	}
 }
 
-// value is the next value as it stands in the request.
+// value is the next value, as a part of the request.
 func (r *reader) value() (jsontext.Value, error) {
 	v, err := r.d.ReadValue()
 	end := r.d.InputOffset()

@@ -44,7 +44,7 @@ func number(params map[string]any, name string) (v float64, there bool, err erro
 	return v, true, nil
 }
 
-// whole is a parameter as a whole number of lo..hi.
+// whole reads a parameter that must be a whole number from lo to hi.
 func whole(params map[string]any, name string, lo, hi int64) (int64, bool, error) {
 	v, there, err := number(params, name)
 	if err != nil || !there {

@@ -60,7 +60,7 @@ func (s *Server) Add(path string) error {
 	return s.scan(path, "")
 }
 
-// scan takes in what a path has of a model ("": of all) that is not in the repository yet.
+// scan adds what a path has of a model ("": of all) that is not in the repository yet.
 func (s *Server) scan(path, model string) error {
 	info, err := os.Stat(path)
 	if err != nil {

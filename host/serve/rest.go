@@ -347,7 +347,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
-	body = spare(body) // q has what stands in it, until the device has the elements
+	body = spare(body) // q refers to it until the device has the elements
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {

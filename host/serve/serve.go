@@ -195,7 +195,7 @@ func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 // are given up.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining.Store(true) // under the lock: whoever began before is waited for
+	s.draining.Store(true) // under the lock: calls that began before are waited for
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

@@ -276,7 +276,7 @@ func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Liste
 	return f
 }
 
-// stop closes the ports, whoever still holds a connection or a stream.
+// stop closes the ports, also those with open connections or streams.
 func (f *faces) stop() {
 	const patience = time.Second
 	stopped := make(chan struct{})

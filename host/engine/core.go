@@ -278,9 +278,7 @@ func (c *core) see(name string, segments int) {
 // hosted is the network as a device's view lists it.
 func (n *Network) hosted(dev int) sched.Hosted {
 	h := sched.Hosted{Network: n.Name, Family: n.Family, Table: n.Tables[dev]}
-	if h.Family == "" {
-		h.Family = n.Name
-	}
+	h.Family = cmp.Or(h.Family, n.Name)
 	return h
 }
 

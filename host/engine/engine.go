@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,12 +91,8 @@ func (w *Watchdog) Limit(expect Time) Time {
 		return w.Fixed
 	}
 	times, least := w.Times, w.Least
-	if times == 0 {
-		times = 10
-	}
-	if least == 0 {
-		least = 50_000_000
-	}
+	times = cmp.Or(times, 10)
+	least = cmp.Or(least, 50_000_000)
 	if expect|times|least >= 1<<30 { // the product may be beyond an int64; a division at every segment is slow
 		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
 			return 1 << 62
@@ -216,26 +213,11 @@ func (c *Config) checkNetwork(n *Network) error {
 	return nil
 }
 
-func (c *Config) resetCost() Time {
-	if c.ResetCost == 0 {
-		return int64(time.Millisecond)
-	}
-	return c.ResetCost
-}
+func (c *Config) resetCost() Time { return cmp.Or(c.ResetCost, int64(time.Millisecond)) }
 
-func (c *Config) resets() int {
-	if c.Resets == 0 {
-		return 6
-	}
-	return c.Resets
-}
+func (c *Config) resets() int { return cmp.Or(c.Resets, 6) }
 
-func (c *Config) grace() time.Duration {
-	if c.Grace == 0 {
-		return 5 * time.Second
-	}
-	return c.Grace
-}
+func (c *Config) grace() time.Duration { return cmp.Or(c.Grace, 5*time.Second) }
 
 // logPanic writes the stack of an error that was a panic.
 func (c *Config) logPanic(what string, err error) {
@@ -251,12 +233,7 @@ func (c *Config) logPanic(what string, err error) {
 }
 
 // other is what work without a table may take.
-func (c *Config) other() Time {
-	if c.Watchdog.Other == 0 {
-		return 10_000_000_000
-	}
-	return c.Watchdog.Other
-}
+func (c *Config) other() Time { return cmp.Or(c.Watchdog.Other, 10_000_000_000) }
 
 // WordInputs are inputs of one tensor of int16 each.
 func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request) ([]device.Tensor, error) {

@@ -3,6 +3,7 @@
 package jellyfish
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,10 +37,7 @@ type walk struct {
 
 // Select implements Selector.
 func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
-	work := s.Work
-	if work == 0 {
-		work = 1_200_000
-	}
+	work := cmp.Or(s.Work, 1_200_000)
 	limit := min(4000, max(100, work/max(1, p.Workers*len(p.Clients))))
 	w := &walk{
 		p: p, m: NewMapper(p), rng: rand.New(rand.NewPCG(seed, 0x7365617263)), floors: make([][]int, len(p.Zoo)),

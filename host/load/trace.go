@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -100,14 +101,7 @@ var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, er
 }
 
 // Formats lists the names of the readers.
-func Formats() []string {
-	var out []string
-	for f := range formats {
-		out = append(out, f)
-	}
-	slices.Sort(out)
-	return out
-}
+func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // TraceFile reads a file in a format. The seed determines what the format leaves open: arrivals within a minute, and
 // DISB's drawn loads.

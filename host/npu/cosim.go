@@ -1,6 +1,7 @@
 package npu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,15 +258,9 @@ func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 }
 
 func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
-	if o.DRAMBytes == 0 {
-		o.DRAMBytes = 64 << 20
-	}
-	if o.BytesPerCycle == 0 {
-		o.BytesPerCycle = 8
-	}
-	if o.Latency == 0 {
-		o.Latency = 100
-	}
+	o.DRAMBytes = cmp.Or(o.DRAMBytes, 64<<20)
+	o.BytesPerCycle = cmp.Or(o.BytesPerCycle, 8)
+	o.Latency = cmp.Or(o.Latency, 100)
 	page := int64(os.Getpagesize())
 	if o.DRAMBytes < 0 || o.DRAMBytes%page != 0 || o.DRAMBytes > math.MaxInt {
 		return nil, fmt.Errorf("%w: %d bytes of DRAM, expected a multiple of %d", ErrRequest, o.DRAMBytes, page)

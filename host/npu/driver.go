@@ -1,6 +1,7 @@
 package npu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,21 +76,11 @@ func New(bus Bus, o Opts) (*Driver, error) {
 }
 
 func open(bus Bus, o Opts) (*Driver, error) {
-	if o.Name == "" {
-		o.Name = "npu"
-	}
-	if o.Label == "" {
-		o.Label = "simulated"
-	}
-	if o.Slots == 0 {
-		o.Slots = 4 * abi.BMax
-	}
-	if o.Watchdog == 0 {
-		o.Watchdog = 100_000
-	}
-	if o.CycleLimit == 0 {
-		o.CycleLimit = defaultLimit
-	}
+	o.Name = cmp.Or(o.Name, "npu")
+	o.Label = cmp.Or(o.Label, "simulated")
+	o.Slots = cmp.Or(o.Slots, 4*abi.BMax)
+	o.Watchdog = cmp.Or(o.Watchdog, 100_000)
+	o.CycleLimit = cmp.Or(o.CycleLimit, defaultLimit)
 	if o.Slots < 2*abi.BMax || o.Slots > maxSlots {
 		return nil, fmt.Errorf("%w: %d slots, expected %d..%d", ErrRequest, o.Slots, 2*abi.BMax, maxSlots)
 	}

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -58,15 +59,9 @@ func MinPassing(t int, p, c float64) int {
 // Server judges a run by the latencies, in ns, of queries with a result, the number of all queries, and the run's
 // duration.
 func Server(r ServerRules, latencies []int64, queries int, duration int64) LoadGen {
-	if r.Percentile == 0 {
-		r.Percentile = 0.99
-	}
-	if r.Confidence == 0 {
-		r.Confidence = 0.99
-	}
-	if r.MinDuration == 0 {
-		r.MinDuration = 600e9
-	}
+	r.Percentile = cmp.Or(r.Percentile, 0.99)
+	r.Confidence = cmp.Or(r.Confidence, 0.99)
+	r.MinDuration = cmp.Or(r.MinDuration, 600e9)
 	over := queries - len(latencies)
 	for _, l := range latencies {
 		if l > r.Target {

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,17 +78,13 @@ func (d *Duration) UnmarshalText(b []byte) error {
 
 // over are the settings, what they leave out taken from def.
 func (s Settings) over(def Settings) Settings {
-	if s.Policy == "" {
-		s.Policy = def.Policy
-	}
+	s.Policy = cmp.Or(s.Policy, def.Policy)
 	for _, p := range []struct{ v, def *int }{{&s.BMax, &def.BMax}, {&s.Queue, &def.Queue}, {&s.Priorities, &def.Priorities}, {&s.Priority, &def.Priority}} {
 		if *p.v == 0 {
 			*p.v = *p.def
 		}
 	}
-	if s.SLO == 0 {
-		s.SLO = def.SLO
-	}
+	s.SLO = cmp.Or(s.SLO, def.SLO)
 	if s.Theta == nil {
 		s.Theta = def.Theta
 	}
@@ -100,9 +97,7 @@ func (s Settings) filled() Settings {
 	if s.SLO == noSLO {
 		s.SLO = 0
 	}
-	if s.Priority == 0 {
-		s.Priority = s.Priorities
-	}
+	s.Priority = cmp.Or(s.Priority, s.Priorities)
 	return s
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 		}
 		checks = append(checks, k)
 	}
-	dir := c.Data
-	if dir == "" {
-		dir = zoo.DefaultData
-	}
+	dir := cmp.Or(c.Data, zoo.DefaultData)
 	_, err := zoo.FashionMNIST(dir, false, 1)
 	if errors.Is(err, zoo.ErrDataMissing) {
 		err = errors.New("install the package dataset-fashion-mnist")

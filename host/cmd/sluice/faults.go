@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -122,12 +123,7 @@ func (d *faultsDoc) print(w io.Writer) error {
 			known = "= "
 		}
 		fmt.Fprintf(&s, "%-28s %6d  %s", k.Name, k.N, known)
-		var names []string
-		for name := range k.Endings {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for i, name := range names {
+		for i, name := range slices.Sorted(maps.Keys(k.Endings)) {
 			if i > 0 {
 				s.WriteString(", ")
 			}

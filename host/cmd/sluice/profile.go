@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -135,9 +136,7 @@ func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (
 	if c.Most > 0 {
 		r.most = min(r.most, c.Most)
 	}
-	if c.Runs == 0 {
-		c.Runs = 1 + 19*r.cold
-	}
+	c.Runs = cmp.Or(c.Runs, 1+19*r.cold)
 	units := 0
 	if g, ok := dev.(interface{ Units() int }); ok {
 		units = g.Units()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -164,10 +165,7 @@ func (c *reproduceCmd) Run(e *cli.Env) error {
 
 // one reproduces one publication.
 func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
-	length := c.Time
-	if length == 0 {
-		length = p.time
-	}
+	length := cmp.Or(c.Time, p.time)
 	label := map[bool]string{true: "estimated", false: "simulated"}[p.name == "fluid"]
 	doc := &reproducedDoc{Header: cli.NewHeader("sluice-reproduce/1", c.Seeds[0], label), Paper: p.name, Seeds: c.Seeds, With: c.With, TimeNs: length.Nanoseconds(), Begin: c.Begin}
 	g, err := c.given(p, doc)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,10 +103,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}
-	length := c.Time
-	if length == 0 {
-		length = 30 * time.Second
-	}
+	length := cmp.Or(c.Time, 30*time.Second)
 	if length < time.Second || length > 24*time.Hour {
 		return cli.Errorf(cli.Usage, "--time %s: 1s to 24h are expected", length)
 	}

@@ -3,6 +3,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,7 @@ type Fake struct {
 
 // Info implements device.Blocking.
 func (f *Fake) Info() device.Info {
-	b := f.B
-	if b == 0 {
-		b = 8
-	}
+	b := cmp.Or(f.B, 8)
 	return device.Info{
 		Name: "fake", Label: "simulated", MaxBatch: b, Slots: 2 * b, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: 1e9,

@@ -33,6 +33,7 @@
 package uio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,18 +119,10 @@ func Open(ctx context.Context, o Opts) (*Bus, error) {
 }
 
 func (o Opts) defaults() Opts {
-	if o.Name == "" {
-		o.Name = "npu"
-	}
-	if o.Memory == "" {
-		o.Memory = o.Name + "-memory"
-	}
-	if o.Sys == "" {
-		o.Sys = "/sys"
-	}
-	if o.Dev == "" {
-		o.Dev = "/dev"
-	}
+	o.Name = cmp.Or(o.Name, "npu")
+	o.Memory = cmp.Or(o.Memory, o.Name+"-memory")
+	o.Sys = cmp.Or(o.Sys, "/sys")
+	o.Dev = cmp.Or(o.Dev, "/dev")
 	return o
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -153,9 +154,7 @@ func (r *rest) do(ctx context.Context, method, path string, head http.Header, bo
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	for k, v := range head {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, head)
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}

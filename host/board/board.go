@@ -3,12 +3,11 @@
 // image's first program (`sluice board start`) it loads the modules, looks, serves and says how it
 // went.
 //
-// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device.
+// Exit codes are those of package cli.
 package board
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,33 +15,16 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/sluice-npu/sluice/host/cli"
 )
-
-const version = "0.1.0"
-
-// Exit codes.
-const (
-	codeOK = iota
-	codeCheck
-	codeUsage
-	codeInput
-	codeDevice
-)
-
-type coded struct {
-	code int
-	err  error
-}
-
-func (e *coded) Error() string { return e.err.Error() }
-func (e *coded) Unwrap() error { return e.err }
 
 type env struct {
 	ctx context.Context
 	out io.Writer
 }
 
-type cli struct {
+type commands struct {
 	Serve  serveCmd  `cmd:"" help:"Serve a kit and compare every result with golden."`
 	Doctor doctorCmd `cmd:"" help:"Look at the machine: what is there, what is wrong, what to do."`
 	Start  startCmd  `cmd:"" help:"What the image runs first: loads the module, doctor, serve; options from the kernel's command line."`
@@ -50,27 +32,19 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// Code returns the exit code for an error of this package.
-func Code(err error) int {
-	if c := (*coded)(nil); errors.As(err, &c) {
-		return c.code
-	}
-	return codeInput
-}
-
 // Main runs the command and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var c cli
+	var c commands
 	exited := -1
 	p, err := kong.New(&c,
 		kong.Name("sluice board"), kong.Description("Serves early-exit networks on the NPU of this board."),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": "sluice board " + version})
+		kong.Vars{"version": "sluice board " + cli.Version()})
 	if err != nil {
 		fmt.Fprintln(stderr, "sluice board:", err)
-		return codeUsage
+		return cli.Usage
 	}
 	k, err := p.Parse(args)
 	if exited >= 0 {
@@ -78,12 +52,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "sluice board: %v\n(sluice board --help tells more)\n", err)
-		return codeUsage
+		return cli.Usage
 	}
 	err = k.Run(&env{ctx, stdout})
 	if err == nil {
-		return codeOK
+		return cli.OK
 	}
 	fmt.Fprintln(stderr, "sluice board:", err)
-	return Code(err)
+	return cli.CodeOf(err)
 }

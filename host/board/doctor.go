@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/kit"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/npu/uio"
@@ -84,12 +85,9 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 	if c.JSON {
 		text, err := json.Marshal(struct {
-			Schema  string `json:"schema"`
-			Version string `json:"version"`
-			Seed    uint64 `json:"seed"`
-			Label   string `json:"label"`
-			Lines   []line `json:"lines"`
-		}{"sluice-board-doctor/1", version, 0, c.Label, d.lines})
+			cli.Header
+			Lines []line `json:"lines"`
+		}{cli.NewHeader("sluice-board-doctor/1", 0, c.Label), d.lines})
 		if err != nil {
 			return err
 		}
@@ -100,7 +98,7 @@ func (c *doctorCmd) Run(e *env) error {
 		}
 	}
 	if wrong > 0 {
-		return &coded{codeDevice, fmt.Errorf("%d of the checks failed", wrong)}
+		return cli.Errorf(cli.Device, "%d of the checks failed", wrong)
 	}
 	return nil
 }
@@ -111,7 +109,7 @@ func (d *doctor) look(ctx context.Context) error {
 	if d.Board != "" {
 		var err error
 		if around.board, err = boards.Load(d.Board); err != nil {
-			return &coded{codeInput, err}
+			return cli.Coded(cli.Input, err)
 		}
 	}
 	if !d.machine(&around.board) || !d.configured() {

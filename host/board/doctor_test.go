@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/kit"
 	"github.com/sluice-npu/sluice/host/npu"
@@ -228,10 +229,10 @@ func TestStart(t *testing.T) {
 		code int // exit code of doctor
 		want string
 	}{
-		{line, codeOK, "doctor --label measured --clock-mhz 150 --board zc706; serve --label measured --clock-mhz 150"},
-		{line, codeDevice, "doctor --label measured --clock-mhz 150 --board zc706"},
-		{"sluice.board=zc706", codeOK, "doctor --board zc706"},
-		{line + " sluice.run=doctor sluice.run=serve,-n,3", codeDevice, "doctor --label measured --clock-mhz 150 --board zc706; serve -n 3 --label measured --clock-mhz 150"},
+		{line, cli.OK, "doctor --label measured --clock-mhz 150 --board zc706; serve --label measured --clock-mhz 150"},
+		{line, cli.Device, "doctor --label measured --clock-mhz 150 --board zc706"},
+		{"sluice.board=zc706", cli.OK, "doctor --board zc706"},
+		{line + " sluice.run=doctor sluice.run=serve,-n,3", cli.Device, "doctor --label measured --clock-mhz 150 --board zc706; serve -n 3 --label measured --clock-mhz 150"},
 	} {
 		var ran []string
 		var out strings.Builder
@@ -244,9 +245,9 @@ func TestStart(t *testing.T) {
 			if args[0] == "doctor" {
 				return c.code
 			}
-			return codeOK
+			return cli.OK
 		})
-		if got := strings.Join(ran, "; "); got != c.want || (err == nil) != (c.code == codeOK) || !strings.Contains(out.String(), markDone) {
+		if got := strings.Join(ran, "; "); got != c.want || (err == nil) != (c.code == cli.OK) || !strings.Contains(out.String(), markDone) {
 			t.Errorf("%s, doctor %d: ran %q, expected %q: %v\n%s", c.line, c.code, got, c.want, err, out.String())
 		}
 	}
@@ -297,7 +298,7 @@ func TestTargetEmpty(t *testing.T) {
 	write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n"))
 	for label, says := range map[string]string{"measured": `is "unknown", expected "operating"`, "simulated": "ID is 0x00000000"} {
 		target := Target{UIO: d.UIO, Label: label, ClockMHz: 150, sys: d.sys, dev: d.dev}
-		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || Code(err) != codeDevice || !strings.Contains(err.Error(), says) {
+		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || cli.CodeOf(err) != cli.Device || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, expected %q", label, err, says)
 		}
 	}
@@ -306,7 +307,7 @@ func TestTargetEmpty(t *testing.T) {
 	d.mem.(registers)[0xF8000178] = 1
 	for label, says := range map[string]string{"measured": "stands still", "simulated": "ID is 0x00000000"} {
 		target := Target{UIO: d.UIO, Label: label, ClockMHz: 150, sys: d.sys, dev: d.dev, pl: func() error { return awake(d.proc, d.mem) }}
-		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || Code(err) != codeDevice || !strings.Contains(err.Error(), says) {
+		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || cli.CodeOf(err) != cli.Device || !strings.Contains(err.Error(), says) {
 			t.Errorf("no clock, %s: %v, expected %q", label, err, says)
 		}
 	}

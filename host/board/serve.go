@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -73,10 +74,7 @@ func (d *dying) WriteReg(off, v uint32) error {
 }
 
 type serveDoc struct {
-	Schema  string  `json:"schema"`
-	Version string  `json:"version"`
-	Seed    uint64  `json:"seed"`
-	Label   string  `json:"label"`
+	cli.Header
 	Network string  `json:"network"`
 	Bundle  string  `json:"bundle_hash"`
 	Design  string  `json:"design_hash"`
@@ -108,7 +106,7 @@ type differing struct {
 func (c *serveCmd) Run(e *env) error {
 	k, err := kit.Read(c.Kit)
 	if err != nil {
-		return &coded{codeInput, err}
+		return cli.Coded(cli.Input, err)
 	}
 	doc, err := c.serve(e.ctx, k)
 	if err != nil {
@@ -128,9 +126,9 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	switch {
 	case doc.Differ > 0:
-		return &coded{codeCheck, fmt.Errorf("%d of %d results are not golden's", doc.Differ, doc.Results)}
+		return cli.Errorf(cli.Check, "%d of %d results are not golden's", doc.Differ, doc.Results)
 	case doc.Errors > 0:
-		return &coded{codeDevice, fmt.Errorf("%d of %d requests ended in an error; the first: %s", doc.Errors, doc.Requests, doc.Why)}
+		return cli.Errorf(cli.Device, "%d of %d requests ended in an error; the first: %s", doc.Errors, doc.Requests, doc.Why)
 	}
 	return nil
 }
@@ -146,7 +144,7 @@ func latency(doc *serveDoc) string {
 func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err error) {
 	s, err := experiments.NewSetup(k.Bundle, k.Inputs, k.Exits)
 	if err != nil {
-		return nil, &coded{codeInput, err}
+		return nil, cli.Coded(cli.Input, err)
 	}
 	t := Target{UIO: c.UIO, Label: c.Label, ClockMHz: c.ClockMHz}
 	if c.DieAt > 0 {
@@ -175,7 +173,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 	}
 	res, err := s.Run(ctx, d, p, nil)
 	if err != nil {
-		return nil, &coded{codeDevice, err}
+		return nil, cli.Coded(cli.Device, err)
 	}
 	wall := time.Since(began)
 	after := d.Counters()
@@ -188,7 +186,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 		return nil, err
 	}
 	doc := &serveDoc{
-		Schema: "sluice-board-serve/1", Version: version, Seed: c.Seed, Label: c.Label,
+		Header:  cli.NewHeader("sluice-board-serve/1", c.Seed, c.Label),
 		Network: k.Bundle.Network.Name, Bundle: fmt.Sprintf("%016x", hash), Design: fmt.Sprintf("%016x", d.Build().DesignHash),
 		Clock: c.ClockMHz, Real: c.Real, Rate: p.Rate, SLO: p.SLO, Summary: res.Summary(), Ticks: now - ticks, Wall: wall.Nanoseconds(),
 		Starts: after[abi.CntStarts] - before[abi.CntStarts], Ended: after[abi.CntInterrupts] - before[abi.CntInterrupts],

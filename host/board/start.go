@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 type startCmd struct {
@@ -51,7 +53,7 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		fmt.Fprintln(e.out, "sluice board: the kernel's command line:", err)
 		fmt.Fprintf(e.out, "%s 0 of 0 runs failed\n", markDone)
-		return &coded{codeUsage, err}
+		return cli.Coded(cli.Usage, err)
 	}
 	modules, err := filepath.Glob(c.Modules)
 	if err != nil {
@@ -127,7 +129,7 @@ func (o *started) all(out io.Writer, run func(args []string) int) error {
 		}
 		code := run(args)
 		fmt.Fprintf(out, "%s %s %d\n", markEnd, args[0], code)
-		if code == codeOK {
+		if code == cli.OK {
 			continue
 		}
 		failed++
@@ -138,7 +140,7 @@ func (o *started) all(out io.Writer, run func(args []string) int) error {
 	}
 	fmt.Fprintf(out, "%s %d of %d runs failed\n", markDone, failed, len(runs))
 	if failed > 0 {
-		return &coded{codeCheck, fmt.Errorf("%d of %d runs failed", failed, len(runs))}
+		return cli.Errorf(cli.Check, "%d of %d runs failed", failed, len(runs))
 	}
 	return nil
 }
@@ -155,11 +157,11 @@ func child(e *env, args []string) int {
 	err := cmd.Run()
 	x := (*exec.ExitError)(nil)
 	if err == nil {
-		return codeOK
+		return cli.OK
 	}
 	if !errors.As(err, &x) {
 		fmt.Fprintln(e.out, "sluice board:", err)
-		return codeDevice
+		return cli.Device
 	}
 	if s, ok := x.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		fmt.Fprintf(e.out, "sluice board: %v\n", x)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/npu/uio"
@@ -29,27 +30,27 @@ type Target struct {
 func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
 	switch {
 	case !(t.ClockMHz > 0 && t.ClockMHz < 10_000):
-		return nil, nil, &coded{codeUsage, fmt.Errorf("--clock-mhz %v: expected the NPU's clock, more than 0", t.ClockMHz)}
+		return nil, nil, cli.Errorf(cli.Usage, "--clock-mhz %v: expected the NPU's clock, more than 0", t.ClockMHz)
 	case t.Label != "simulated" && t.Label != "measured":
-		return nil, nil, &coded{codeUsage, fmt.Errorf("--label %q: expected measured (a board) or simulated (QEMU)", t.Label)}
+		return nil, nil, cli.Errorf(cli.Usage, "--label %q: expected measured (a board) or simulated (QEMU)", t.Label)
 	}
 	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
 	// A simulated NPU needs no PL, and not every kernel has an FPGA manager.
 	if t.Label == "measured" {
 		if _, err := configured(t.sys); err != nil && !errors.Is(err, bitstreams.ErrManager) {
-			return nil, nil, &coded{codeDevice, err}
+			return nil, nil, cli.Coded(cli.Device, err)
 		}
 		pl := t.pl
 		if pl == nil {
 			pl = Awake
 		}
 		if err := pl(); err != nil {
-			return nil, nil, &coded{codeDevice, err}
+			return nil, nil, cli.Coded(cli.Device, err)
 		}
 	}
 	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b), Sys: t.sys, Dev: t.dev})
 	if err != nil {
-		return nil, nil, &coded{codeDevice, err}
+		return nil, nil, cli.Coded(cli.Device, err)
 	}
 	over := npu.Bus(bus)
 	if t.over != nil {
@@ -57,10 +58,10 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	}
 	d, err := npu.New(over, o)
 	if err != nil {
-		return nil, nil, &coded{codeDevice, err}
+		return nil, nil, cli.Coded(cli.Device, err)
 	}
 	if err := d.Load(ctx, b); err != nil {
-		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
+		return nil, nil, cli.Coded(cli.Device, errors.Join(err, d.Close()))
 	}
 	return d, bus, nil
 }

@@ -61,6 +61,14 @@ func Errorf(code int, format string, args ...any) error {
 	return Coded(code, fmt.Errorf(format, args...))
 }
 
+// CodeOf is the exit code of an error; Input for one without a code.
+func CodeOf(err error) int {
+	if c, ok := errors.AsType[*Error](err); ok {
+		return c.Code
+	}
+	return Input
+}
+
 // Told ends a program with an exit code when the reason has been printed.
 func Told(code int) error { return &Error{Code: code} }
 

@@ -36,12 +36,8 @@ func (t *FlagTool) Main(args []string, run func() error) int {
 	if err == nil {
 		return OK
 	}
-	code := Input
-	var own *Error
-	if errors.As(err, &own) {
-		code = own.Code
-	}
-	if own == nil || own.err != nil {
+	code := CodeOf(err)
+	if own, ok := errors.AsType[*Error](err); !ok || own.err != nil {
 		fmt.Fprintf(t.stderr, "%s: %v\n", t.Name(), err)
 	}
 	if code == Usage {

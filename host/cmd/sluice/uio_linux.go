@@ -20,7 +20,7 @@ func (f *uioFlags) open(ctx context.Context, p *prepared) (*npu.Driver, error) {
 	t := board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
 	d, bus, err := t.Open(ctx, p.bundle, npu.Opts{})
 	if err != nil {
-		return nil, cli.Coded(board.Code(err), err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	f.now = t.Clock(bus)
 	return d, nil

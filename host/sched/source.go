@@ -2,6 +2,11 @@
 
 package sched
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Ending is how a request ends; each request ends exactly once.
 type Ending uint8
 
@@ -16,13 +21,23 @@ const (
 	Errored                 // the device failed it, and a retry failed too or would have been too late
 )
 
+var endings = [...]string{"pending", "on_time", "late", "dropped", "refused", "cancelled", "error"}
+
 // String names an ending as the summary does.
-func (e Ending) String() string {
-	return name(int(e), "pending", "on_time", "late", "dropped", "refused", "cancelled", "error")
-}
+func (e Ending) String() string { return name(int(e), endings[:]...) }
 
 // MarshalText gives the name.
 func (e Ending) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads the name.
+func (e *Ending) UnmarshalText(text []byte) error {
+	i := slices.Index(endings[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown ending %q", text)
+	}
+	*e = Ending(i)
+	return nil
+}
 
 // Item is an event from outside: a task, or the cancellation of one.
 type Item struct {

@@ -20,8 +20,8 @@ type Simulator interface {
 }
 
 // Resetter is a Simulator that is told of resets. A launch that took too long is given up: what the
-// simulator still reports of it is ignored, and what its device has lost begins again after a reset. One without
-// Reset has such launches among those that it runs from then on, and is for runs in which nothing hangs.
+// simulator still reports of it is ignored, and what its device has lost begins again after a reset. A Simulator
+// without Reset keeps running such launches, and is only for runs in which nothing hangs.
 type Resetter interface {
 	Simulator
 	// Reset begins now: what still runs on these units (none: on the device) is gone, and has no End.

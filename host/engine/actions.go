@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network, for a change where it is one's.
+// host begins to load or unload a network; of is the change that asks for it, nil if the policy does.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)

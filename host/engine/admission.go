@@ -298,7 +298,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		network    string
 		n, waiting int
 	}
-	var known question // that takes and most answer, before room
+	var known question // the question that takes and most are the answer to, without room
 	var takes, most Time
 	for i := 0; i < q.Len(); {
 		r := q.At(i)

@@ -139,7 +139,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		c.halt(l)
 	}
 	c.ran(l, s, toExit)
-	l.began = c.now // the next one, where it runs on
+	l.began = c.now // of the next segment, if the launch goes on
 	switch {
 	case l.doomed == nil:
 	case ev.Over:
@@ -175,7 +175,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	return c.ask()
 }
 
-// passed has the requests of a launch pass the exit of segment s. It keeps those who do not leave there.
+// passed handles a launch at the exit of segment s: requests leave there or stay in the launch.
 func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 	for i, r := range l.reqs {
 		res := &ev.Report.Results[i]

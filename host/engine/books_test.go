@@ -489,7 +489,7 @@ func (s *spell) Err() error {
 	return nil
 }
 
-// Contexts derived from it must ask Err, not the one within.
+// A derived context must call Err here, not that of the embedded context.
 func (*spell) Value(any) any { return nil }
 
 // patient is a driver whose calls last until their context ends, which is soon.

@@ -239,7 +239,7 @@ func (c *chip) kernel(i int) {
 		if err := c.fail(x.w.ID); err != nil {
 			c.works = slices.Delete(c.works, i, i+1)
 			if device.ScopeOf(err) == device.LoseDevice {
-				for len(c.works) > 0 { // all that runs is lost with it, but is told when it is stopped
+				for len(c.works) > 0 { // all running work is lost too, and is reported as stopped
 					c.stop(0)
 				}
 			}

@@ -78,9 +78,9 @@ type Network struct {
 
 // Watchdog says when work counts as hung, on the device's own clock.
 type Watchdog struct {
-	Times int64 // a launch may take so many times what its table says; 0: 10
-	Least Time  // and this beside it, in ns; 0: 50 ms
-	Fixed Time  // in place of both, where positive
+	Times int64 // limit of a launch as a multiple of its time in the table; 0: 10
+	Least Time  // added to that, in ns; 0: 50 ms
+	Fixed Time  // replaces both, if positive
 	// Other is what a copy, a load or a reset may take beside its Expect; 0: 10 s.
 	Other Time
 }

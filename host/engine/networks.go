@@ -76,7 +76,7 @@ func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	return nil
 }
 
-// change hands a change to the books and waits for its end. Whoever is told ErrInside or of ctx's end has not taken it
+// change hands a change to the books and waits for its end. ErrInside and the end of ctx do not take it
 // back.
 func (s *Server) change(ctx context.Context, h *change) error {
 	if ctx.Err() != nil {
@@ -181,7 +181,7 @@ func (c *core) seeAgain() {
 	}
 }
 
-// carry has a change's loads or unloads begin, on every device that can serve the network.
+// carry lists the devices on which a change still has to load or unload: all that can serve the network.
 func (c *core) carry(h *change) {
 	h.begun, h.todo = true, nil
 	for i, t := range h.net.Tables {

@@ -47,12 +47,12 @@ type asked struct {
 
 // reply is where a client waits for what becomes of its task.
 type reply struct {
-	refused chan error // why it is refused; nil, where the client waits for that: it has been taken in
+	refused chan error // gets the error of a refused task, or nil when the task has been taken in
 	state   atomic.Int32
 	timer   *time.Timer
 }
 
-// States of a reply. Whoever moves it on from waiting decides what becomes of the task.
+// States of a reply. The first to change it from waiting, loop or client, decides whether the task is served.
 const (
 	waiting   int32 = iota
 	looked          // the books have it: the answer follows
@@ -551,7 +551,7 @@ func (s *Server) take() []posted {
 		}
 	}
 	select {
-	case <-s.wake: // for what is taken out now
+	case <-s.wake: // the signal of messages that are read below
 	default:
 	}
 	s.mu.Lock()

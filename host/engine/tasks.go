@@ -360,7 +360,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed forgets a request that ended while its segment or its copy ran, now that this has ended.
+// landed removes a request that ended before its running segment or copy did; that has now ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--
@@ -376,6 +376,6 @@ func (c *core) recycle(t *task) {
 	for _, r := range t.reqs {
 		c.spareReqs.give(r)
 	}
-	t.ticket = nil // and what it holds
+	t.ticket = nil // so that the pool does not keep its memory alive
 	c.spareTasks.give(t)
 }

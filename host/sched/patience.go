@@ -229,7 +229,7 @@ func (x *picking) inOrder(lo, hi int) (more bool) {
 	return true
 }
 
-// meet reports whether the next request was let go, and forgets those before it that were and wait no more.
+// meet reports whether the next request was let go. It also removes earlier entries whose requests no longer wait.
 func (x *picking) meet(r *Request) bool {
 	for x.at < len(x.wait.off) && x.wait.off[x.at].compare(r) < 0 {
 		if x.first >= 0 {

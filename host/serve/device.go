@@ -29,7 +29,7 @@ type shared struct {
 	engine.NopObserver
 	like   sharing
 	users  int           // models; devices.mu guards it
-	opened chan struct{} // closed when it is open, or cannot be; what follows is read after it
+	opened chan struct{} // closed when opening has succeeded or failed; the fields below are read only after that
 	failed error
 	name   string
 	info   device.Info

@@ -450,7 +450,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show makes an answer of results, one a sample. Those of a sample alone stand in the parameters too.
+// show makes an answer of the results of the samples. For a single sample the parameters have them too.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

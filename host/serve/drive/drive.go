@@ -439,7 +439,7 @@ func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed is a shape with so many samples where it is open.
+// fixed is a shape with the batch size in place of an open first dimension.
 func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {

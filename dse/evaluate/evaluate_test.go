@@ -242,7 +242,11 @@ func TestMixed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := classes(g, len(im.Pixels), image)
+	drawn, err := quant.Drawn(len(im.Pixels), mixImages, image, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := classes(g, drawn, image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +260,7 @@ func TestMixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		worst, err := r.disagreement(want, len(im.Pixels), image)
+		worst, err := r.disagreement(want, drawn, image)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,9 +102,12 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 	}
 	out := &Int8{}
 	alone, whole, size := make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes))
-	take := min(count, lossImages)
-	for k := range take {
-		x, err := image(k * count / take)
+	drawn, err := quant.Drawn(count, lossImages, image, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range drawn {
+		x, err := image(k)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +179,11 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 	if err != nil {
 		return nil, 0, err
 	}
-	want, err := classes(g, count, image)
+	drawn, err := quant.Drawn(count, mixImages, image, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	want, err := classes(g, drawn, image)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -200,7 +207,7 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 		if err != nil {
 			return nil, 0, err
 		}
-		apart, err = r.disagreement(want, count, image)
+		apart, err = r.disagreement(want, drawn, image)
 		if err != nil || apart <= bound || len(order) == 0 {
 			return n, apart, err
 		}
@@ -212,14 +219,14 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 }
 
 // classes are the float network's, by image and exit; -1 at an exit that is no classifier.
-func classes(g *graph.Graph, count int, image func(i int) ([]float32, error)) ([][]int, error) {
+func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) ([][]int, error) {
 	r, err := graph.NewRunner(g)
 	if err != nil {
 		return nil, err
 	}
 	var out [][]int
-	for k := range min(count, mixImages) {
-		x, err := image(k * count / min(count, mixImages))
+	for _, k := range drawn {
+		x, err := image(k)
 		if err != nil {
 			return nil, err
 		}
@@ -239,10 +246,10 @@ func classes(g *graph.Graph, count int, image func(i int) ([]float32, error)) ([
 }
 
 // disagreement is the largest share of images, over the exits, that get another class than want.
-func (r *in8) disagreement(want [][]int, count int, image func(i int) ([]float32, error)) (float64, error) {
+func (r *in8) disagreement(want [][]int, drawn []int, image func(i int) ([]float32, error)) (float64, error) {
 	other := make([]int, len(r.n.Graph.Exits))
 	for k, row := range want {
-		x, err := image(k * count / len(want))
+		x, err := image(drawn[k])
 		if err != nil {
 			return 0, err
 		}

@@ -18,6 +18,7 @@ import (
 	"hash"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,7 @@ type Options struct {
 	// Logits is the number of classes of the network, 0 if unknown. If the number of folders differs, their order
 	// cannot be that of the logits: they are then rejected if Labels asks for them, and ignored if Labels is "".
 	Logits int
-	// Max keeps only that many images, evenly spaced; 0 keeps all.
+	// Max keeps only that many images, drawn from all parts of the list, always the same ones; 0 keeps all.
 	Max int
 }
 
@@ -67,6 +68,7 @@ type Set struct {
 
 	names []string // of each image, for messages
 	order []int    // images of the source, in the set's order
+	left  []int    // those that Max left out
 	read  func(i int) ([]float32, error)
 	dirs  []string // the folders in the folder of images, sorted by name
 
@@ -310,22 +312,30 @@ func Of(name string, inputs [][]float32, labels []int) *Set {
 	return s
 }
 
-// spread keeps n images, evenly spaced, so that sorted class folders remain represented.
+// spread keeps n images: of n equal parts one each, so that sorted class folders remain represented, drawn at random, as
+// every second image may be of one kind.
 func (s *Set) spread(n int) {
 	have := len(s.order)
 	if n < 1 || n >= have {
 		return
 	}
-	order, labels := make([]int, n), s.Labels
-	if labels != nil {
-		labels = make([]int, n)
-	}
+	rng, all, labels := rand.New(rand.NewPCG(uint64(have), uint64(n))), s.order, s.Labels
+	s.order, s.Labels = nil, nil
 	for i := range n {
-		at := i * have / n
-		order[i] = s.order[at]
+		from, to := i*have/n, (i+1)*have/n
+		at := from + rng.IntN(to-from)
+		s.order = append(s.order, all[at])
+		s.left = append(append(s.left, all[from:at]...), all[at+1:to]...)
 		if labels != nil {
-			labels[i] = s.Labels[at]
+			s.Labels = append(s.Labels, labels[at])
 		}
 	}
-	s.order, s.Labels = order, labels
+}
+
+// Left are the images that Options.Max left out, without classes; nil if there are none.
+func (s *Set) Left() *Set {
+	if len(s.left) == 0 {
+		return nil
+	}
+	return &Set{Floats: s.Floats, names: s.names, order: s.left, read: s.read, channels: s.channels, channel: s.channel, notes: map[string]string{}}
 }

@@ -426,16 +426,39 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A smaller number of images is chosen evenly spaced, with their classes.
+// A smaller number of images is drawn from all parts of the list, with their classes, and not at a fixed stride: where two
+// kinds take turns, both are among them. The others are what is left.
 func TestSpread(t *testing.T) {
-	inputs, labels := make([][]float32, 10), make([]int, 10)
+	const have = 1000
+	inputs, labels := make([][]float32, have), make([]int, have)
 	for i := range inputs {
 		inputs[i], labels[i] = []float32{float32(i)}, i
 	}
+	for _, n := range []int{100, 250, 333, 500} {
+		s := Of("x", inputs, labels)
+		s.spread(n)
+		odd := 0
+		for i, x := range all(t, s) {
+			at := int(x[0])
+			if at < i*have/n || at >= (i+1)*have/n || s.Labels[i] != at {
+				t.Errorf("%d of %d: image %d, label %d", i, n, at, s.Labels[i])
+			}
+			odd += at % 2
+		}
+		if odd < n*2/5 || odd > n*3/5 {
+			t.Errorf("%d of %d images have odd numbers", odd, n)
+		}
+		found := map[float32]bool{}
+		for _, x := range append(all(t, s), all(t, s.Left())...) {
+			found[x[0]] = true
+		}
+		if len(found) != have || s.Left().Len() != have-n {
+			t.Errorf("%d images, and %d left: %d of them differ", s.Len(), s.Left().Len(), len(found))
+		}
+	}
 	s := Of("x", inputs, labels)
-	s.spread(4)
-	if x := all(t, s); fmt.Sprint(x) != "[[0] [2] [5] [7]]" || !slices.Equal(s.Labels, []int{0, 2, 5, 7}) {
-		t.Errorf("%v, labels %v", x, s.Labels)
+	if s.spread(have); s.Left() != nil || s.Len() != have {
+		t.Errorf("all %d images: %d, and some left", have, s.Len())
 	}
 }
 

@@ -1,8 +1,11 @@
 package quant
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -43,6 +46,7 @@ type Kept struct {
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
 type Loss struct {
 	Images int                `json:"images"`
+	Unseen bool               `json:"unseen"` // they are none of the calibration's
 	Layers []Kept             `json:"bits_kept"`
 	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
 	// Saturated is the share of a tensor's elements that exceed its scale, or what holds the sums in front of its
@@ -50,16 +54,59 @@ type Loss struct {
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Measure runs some of n images, evenly spaced, through the network in integers and in floats: at least one, and as
-// many as take a short time.
+// Drawn are up to most of count images, drawn at random, but always the same: of equal images one, and none that is equal to
+// one of those in besides, where there are others.
+func Drawn(count, most int, image func(i int) ([]float32, error), besides []int) (drawn []int, err error) {
+	seen := map[uint64]bool{}
+	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(count), 1)).Perm(count)) {
+		if len(drawn) == most {
+			break
+		}
+		x, err := image(i)
+		if err != nil {
+			return nil, err
+		}
+		h := fnv.New64a()
+		for _, v := range x {
+			var b [4]byte
+			binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
+			h.Write(b[:])
+		}
+		sum := h.Sum64()
+		if k >= len(besides) && !seen[sum] {
+			drawn = append(drawn, i)
+		}
+		seen[sum] = true
+	}
+	if drawn == nil {
+		drawn = besides[:min(most, len(besides))]
+	}
+	return drawn, nil
+}
+
+// quick is how many images, from least on, take a short time.
+func quick(g *graph.Graph, least int) int {
+	return max(least, min(measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
+}
+
+// Measure runs some of count images, drawn at random, through the network in integers and in floats: at least one, and as many as
+// take a short time. If they are the calibration's (not o.Unseen), none that the network's form was chosen by, where there are others.
 func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
 	g := n.Graph
-	take := max(1, min(count, measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
+	besides := n.chosen
+	if o.Unseen {
+		besides = nil
+	}
+	drawn, err := Drawn(count, quick(g, 1), image, besides)
+	if err != nil {
+		return nil, err
+	}
+	take := len(drawn)
 	sums, fronts := make([]*loss, Workers(g, o.Workers, take)), make([]*Front, len(g.Nodes))
 	for i := range fronts {
 		fronts[i] = n.Front(i)
 	}
-	err := parallel(g, len(sums), take, func(w int, runner *graph.Runner) func(i int) error {
+	err = parallel(g, len(sums), take, func(w int, runner *graph.Runner) func(i int) error {
 		sums[w] = newLoss(n)
 		runner.Before = func(node int, values []float32) {
 			t := g.Nodes[node].Output
@@ -69,7 +116,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 				}
 			}
 		}
-		return func(i int) error { return sums[w].add(runner, image, i*count/take) }
+		return func(i int) error { return sums[w].add(runner, image, drawn[i]) }
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +126,9 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 			sums[0].merge(s)
 		}
 	}
-	return sums[0].report(take), nil
+	l := sums[0].report(take)
+	l.Unseen = o.Unseen
+	return l, nil
 }
 
 // loss collects the errors of every tensor, by channel.
@@ -221,8 +270,12 @@ func (l *Loss) Warning() string {
 	if worst == "" {
 		return ""
 	}
-	text := fmt.Sprintf("exit %q is up to %.2f %% of its largest logit away from the float network on %d calibration images, more than %.1f %%",
-		worst, 100*most, l.Images, 100*LossBound)
+	kind := "calibration images"
+	if l.Unseen {
+		kind = "images that calibration did not see"
+	}
+	text := fmt.Sprintf("exit %q is up to %.2f %% of its largest logit away from the float network on %d %s, more than %.1f %%",
+		worst, 100*most, l.Images, kind, 100*LossBound)
 	at := slices.IndexFunc(l.Layers, func(k Kept) bool { return len(k.Lossy) > 0 })
 	if at < 0 {
 		return text

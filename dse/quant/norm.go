@@ -210,8 +210,14 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	}
 	const few = 4
 	var off [2]float64
-	for k := range min(n, few) {
-		x, err := image(k * n / min(n, few))
+	chosen, err := Drawn(n, 2*quick(g, few), image, nil)
+	if err != nil {
+		return nil, err
+	}
+	chosen = chosen[:(len(chosen)+1)/2] // the others are left to be measured on
+	once.chosen, twice.chosen = chosen, chosen
+	for _, k := range chosen {
+		x, err := image(k)
 		if err != nil {
 			return nil, err
 		}

@@ -90,6 +90,52 @@ func TestNorm(t *testing.T) {
 	}
 }
 
+// Black images between the others change neither the form of a network nor what is measured of it, whatever their order.
+func TestNormBesideBlackImages(t *testing.T) {
+	b := newNet(7, 12, 12, 3)
+	x := b.conv(0, 16, 1, 1, func(n *graph.Node) { n.Bias = make([]float32, 16) })
+	mean := b.conv(b.join(graph.Mul, x, x), 16, 1, 1, func(n *graph.Node) {
+		n.Weights, n.Bias = slices.Repeat([]float32{1. / 16}, 16*16), make([]float32, 16)
+		n.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: 1e-6, Of: []*graph.Function{{Name: "Abs"}}}}}
+	})
+	b.g.Exits = append(b.g.Exits, graph.Exit{Name: "map", Tensor: b.join(graph.Mul, x, mean)})
+	g := b.done(t)
+	seen := b.images(8)
+	for _, image := range seen {
+		for i := range image {
+			if image[i] = 0.6 + 0.4*image[i]; i < len(image)/2 {
+				image[i] *= 0.02
+			}
+		}
+	}
+	for _, every := range []int{2, 8} { // of so many one is not black
+		for first := range 2 {
+			var images [][]float32
+			for _, image := range seen {
+				for k := range every {
+					if images = append(images, make([]float32, len(image))); k == first {
+						images[len(images)-1] = image
+					}
+				}
+			}
+			n, err := Quantise(g, images, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			off, largest := furthest(t, g, n, seen)
+			loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{})
+			if err != nil || !(off < 0.006*largest) || !(loss.Exits["map"] > off/largest/2) {
+				t.Errorf("image %d of %d: %v of the largest value off, measured %v: %v", first, every, off/largest, loss.Exits["map"], err)
+			}
+			for _, i := range n.chosen {
+				if measured, err := Drawn(len(images), measureMost, func(i int) ([]float32, error) { return images[i], nil }, n.chosen); err != nil || slices.Contains(measured, i) {
+					t.Errorf("image %d is measured on, and the form was chosen by it: %v", i, err)
+				}
+			}
+		}
+	}
+}
+
 // furthest is how far a network in integers is off its floats at most, and the largest of these.
 func furthest(t *testing.T, g *graph.Graph, n *Network, images [][]float32) (off, largest float64) {
 	beside(t, g, n, images, func(float, integer float64) {

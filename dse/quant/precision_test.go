@@ -261,6 +261,9 @@ func TestMeasure(t *testing.T) {
 	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureMost {
 		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
 	}
+	if l, err = lossy.Measure(3, inputs(1), Options{Unseen: true}); err != nil || !strings.Contains(l.Warning(), "on 3 images that calibration did not see") {
+		t.Errorf("%q: %v", l.Warning(), err)
+	}
 	if l, err = lossy.Measure(3, inputs(1), Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -120,4 +120,6 @@ type Network struct {
 	Of     *graph.Graph // what Graph computes nearly; nil: Graph computes what was imported
 	Frac   []int        // fraction bits, by tensor; the inputs and the output of a Concat share one
 	Layers []Layer      // by node
+
+	chosen []int // calibration images that its form was chosen by
 }

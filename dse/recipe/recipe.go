@@ -401,6 +401,21 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta})
 }
 
+// Unseen are the images to measure a network on: those of the folder that calibration left out, so that the ranges do not come from them;
+// where there are none, the calibration's own.
+func (c *Calibration) Unseen() (set *images.Set, unseen bool) {
+	if left := c.Set.Left(); left != nil {
+		return left, true
+	}
+	return c.Set, false
+}
+
+// Measure is how much of the network its integers lose.
+func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
+	set, unseen := c.Unseen()
+	return q.Measure(set.Len(), set.Image, quant.Options{Unseen: unseen})
+}
+
 // Quantise converts the network to integers.
 func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 	o := c.options

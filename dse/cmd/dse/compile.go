@@ -20,7 +20,7 @@ import (
 type evaluation struct {
 	Evaluate    string `placeholder:"DIR|FILE" help:"Also evaluate the bundle on these images: accuracy of int16 and float if they have classes, agreement with onnxruntime."`
 	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
-	Evaluated   int    `default:"1000" placeholder:"N" help:"Most images to evaluate on, evenly spaced; 0: all."`
+	Evaluated   int    `default:"1000" placeholder:"N" help:"Most images to evaluate on, drawn from all parts of those there are; 0: all."`
 	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Also run onnxruntime. auto: if it is installed, and always if the images have no classes."`
 }
 
@@ -52,11 +52,12 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision on calibration images: float compared with int16, layer by layer.
+	// Precision: float compared with int16, layer by layer, on images that calibration left out, or else on its own.
 	Measured   int                `json:"measured_images"`
+	Unseen     bool               `json:"measured_unseen"`
 	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
-	Saturated  map[string]float64 `json:"saturated"`      // share of elements on images of the calibration, by tensor; evaluation has its own
+	Saturated  map[string]float64 `json:"saturated"`      // share of elements on these, by tensor; evaluation has its own
 	Int8       *evaluate.Int8     `json:"int8,omitempty"` // in place of these
 	Evaluation *evaluate.Report   `json:"evaluation,omitempty"`
 	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
@@ -186,11 +187,11 @@ func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, fr
 		doc.Coarse = &coarse
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
 	}
-	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+	loss, err := from.Measure(q)
 	if err != nil {
 		return nil, err
 	}
-	doc.Measured, doc.Distance, doc.Kept, doc.Saturated = loss.Images, loss.Exits, loss.Layers, loss.Saturated
+	doc.Measured, doc.Unseen, doc.Distance, doc.Kept, doc.Saturated = loss.Images, loss.Unseen, loss.Exits, loss.Layers, loss.Saturated
 	if said := loss.Warning(); said != "" {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
 	}

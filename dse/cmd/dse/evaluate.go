@@ -115,7 +115,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	return printEvaluation(e.Stdout, doc.Report)
 }
 
-// int8 quantises the network to int8, and measures its layers on the calibration's images.
+// int8 quantises the network to int8, and measures its layers.
 func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.Int8, lost *evaluate.Int8, err error) {
 	seen, err := from.See(g)
 	if err != nil {
@@ -133,7 +133,8 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 	if err != nil {
 		return nil, nil, err
 	}
-	lost, err = evaluate.Layers(q, from.Set.Len(), from.Set.Image)
+	set, _ := from.Unseen()
+	lost, err = evaluate.Layers(q, set.Len(), set.Image)
 	if err == nil && bound != nil {
 		lost.Bound, lost.Apart = bound, &apart
 	}

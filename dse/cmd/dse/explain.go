@@ -64,7 +64,7 @@ type explainDoc struct {
 	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
-	Kept       []quant.Kept   `json:"bits_kept"`      // on images of the calibration, by the network's layers
+	Kept       []quant.Kept   `json:"bits_kept"`      // on the images of compile's, by the network's layers
 	Int8       *evaluate.Int8 `json:"int8,omitempty"` // in place of these
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }

@@ -16,7 +16,7 @@ type source struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	Config  string `required:"" placeholder:"NAME|FILE.yaml" help:"Hardware configuration."`
 	Seed    uint64 `default:"1" help:"Seed of weights that the network lacks and of noise in place of images."`
-	Images  int    `placeholder:"N" help:"Images to calibrate with, evenly spaced over those there are (default: as many as some 64 GMAC are, 8 to 512)."`
+	Images  int    `placeholder:"N" help:"Images to calibrate with, drawn from all parts of those there are (default: as many as some 64 GMAC are, 8 to 512)."`
 	Data    string `placeholder:"DIR" help:"Folder of the Fashion-MNIST files, for the zoo's trained networks (default: where Debian's package puts them)."`
 	recipe.Flags
 }
@@ -74,7 +74,8 @@ func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d config
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	lost, err := evaluate.Layers(n, from.Set.Len(), from.Set.Image)
+	set, _ := from.Unseen()
+	lost, err := evaluate.Layers(n, set.Len(), set.Image)
 	return n, b, lost, err
 }
 
@@ -91,7 +92,7 @@ func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate
 	}
 	q, b, err := inInt16(r, g, from, d)
 	if err == nil {
-		loss, err = q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+		loss, err = from.Measure(q)
 	}
 	return
 }

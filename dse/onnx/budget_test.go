@@ -74,6 +74,15 @@ func TestBudget(t *testing.T) {
 // A survey names all that is missing at once, goes on behind an operator that keeps shapes, and says where
 // it could not.
 func TestSurvey(t *testing.T) {
+	// A survey draws some of a tensor's numbers, and repeats them for the others.
+	want := (&constant{name: "w", elems: surveyed}).draw(Options{}, kernel, 4)
+	for _, n := range []int{1, surveyed, surveyed + 1, 5*surveyed + 3} {
+		for i, v := range (&constant{name: "w", elems: n}).draw(Options{survey: true}, kernel, 4) {
+			if v == 0 || v != want[i%surveyed] {
+				t.Fatalf("element %d of %d is %v", i, n, v)
+			}
+		}
+	}
 	ask := func(b *builder) *Survey {
 		t.Helper()
 		s, err := SurveyOf(strings.NewReader(string(b.bytes(t))), Options{})

@@ -207,14 +207,23 @@ const (
 	variance             // a normalisation's variance: one
 )
 
+// surveyed is how many values of a tensor a survey draws; the others repeat them.
+const surveyed = 4093
+
 // draw makes values up from the seed and the tensor's name.
-func (c *constant) draw(seed uint64, r role, fanIn int) []float32 {
+func (c *constant) draw(o Options, r role, fanIn int) []float32 {
 	h := fnv.New64a()
 	h.Write([]byte(c.name))
-	random := rand.New(rand.NewPCG(seed, h.Sum64()))
+	random := rand.New(rand.NewPCG(o.WeightSeed, h.Sum64()))
 	values := make([]float32, c.elems)
 	deviation := math.Sqrt(2 / float64(fanIn))
 	for i := range values {
+		if o.survey && i >= surveyed {
+			for ; i < len(values); i *= 2 {
+				copy(values[i:], values[:i])
+			}
+			break
+		}
 		switch r {
 		case kernel:
 			values[i] = float32(random.NormFloat64() * deviation)

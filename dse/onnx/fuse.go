@@ -781,7 +781,7 @@ func (l *layer) fold(n *graph.Node, cout int) error {
 			if l.scale != nil || l.preScale != nil {
 				n.Weights[c*p+k] = float32(w)
 			}
-			if v := n.Weights[c*p+k]; math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
+			if v := n.Weights[c*p+k]; v-v != 0 { // an infinity or none
 				return fmt.Errorf("%w: weight %d of channel %d is %v after folding", ErrValue, k, c, v)
 			}
 		}

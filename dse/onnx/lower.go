@@ -477,6 +477,9 @@ const maxReach = 255
 
 // channelsLast turns [o][c][h][w] into [o][h][w][c].
 func channelsLast(x []float32, o, c, h, w int) []float32 {
+	if h*w == 1 {
+		return slices.Clone(x)
+	}
 	y := make([]float32, len(x))
 	for n := range o {
 		for i := range c {

@@ -446,7 +446,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 		if fanIn != nil {
 			n = fanIn(c.dims)
 		}
-		return c, c.draw(im.options.WeightSeed, r, n), nil
+		return c, c.draw(im.options, r, n), nil
 	}
 	values, err := c.floats()
 	if err != nil {

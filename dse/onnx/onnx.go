@@ -92,8 +92,9 @@ type Options struct {
 	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is refused
 
-	gates int             // with Gates: how many functions at most
-	apart map[string]bool // tensors that are not made one with equal ones
+	gates  int             // with Gates: how many functions at most
+	apart  map[string]bool // tensors that are not made one with equal ones
+	survey bool            // the values of weights do not matter
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.

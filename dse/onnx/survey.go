@@ -57,7 +57,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Post = true
+	o.Post, o.survey = true, true
 	// Numbers do not matter, and may lie in a file that is not there; those that are none are no operator's fault.
 	wrong := forget(model)
 	im, err := newImporter(model, o)

@@ -140,6 +140,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	if err := mappable(s.Graph); err != nil {
 		s.Needs = append(s.Needs, onnx.Need{Op: "layers", Why: err.Error(), Nodes: 1})
 	}
+	s.Graph = nil // a folder's networks together are more than memory holds
 	return s, nil
 }
 

@@ -53,7 +53,8 @@ type layer struct {
 
 	steps []float64 // of a convolution's weights in the file, by output channel: 0 without one; nil if they are floats there
 
-	gone bool // folded into another
+	twins int // equal layers of the file that this one stands for, beside itself
+	gone  bool // folded into another
 }
 
 type shape struct {
@@ -114,6 +115,9 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 	if l.kind != clamp {
 		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	}
+	if p := f.producer[l.in[0]]; f.merged != nil && l.kind == add && l.in[0] == l.in[1] && p != nil && (p.kind == conv || p.kind == affine) { // twice what it makes
+		l.kind, l.in, l.scale, l.shift = affine, l.in[:1], slices.Repeat([]float64{2}, c), make([]float64, c)
+	}
 	if t, ok, err := f.canonical(&l, name, h, w, c); ok || err != nil {
 		if err == nil && f.tensors[t].name != name {
 			f.called(t, name)
@@ -126,6 +130,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 	}
 	for _, o := range f.merged[key] {
 		if l.equals(o) {
+			o.twins++
 			f.called(o.out, name)
 			return o.out, nil
 		}
@@ -177,7 +182,7 @@ func (l *layer) equals(o *layer) bool {
 	if (l.kind == add || l.kind == mul) && !slices.Equal(l.in, o.in) { // the inputs are the same set
 		a.in = o.in
 	}
-	a.name, a.out, a.weights = b.name, b.out, b.weights // a loop compares as many numbers sooner
+	a.name, a.out, a.weights, a.twins = b.name, b.out, b.weights, b.twins // a loop compares as many numbers sooner
 	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
@@ -380,9 +385,36 @@ func (f *fused) only(t int) *layer {
 	return f.producer[t]
 }
 
+// again makes of l, which reads t, the convolution, sum or product that makes t, where the file has it more than once and others read t: they
+// would share a range. The function or clamp that l has been is for the caller to add.
+func (f *fused) again(l *layer, t int) bool {
+	p := f.producer[t]
+	if p == nil || p.twins == 0 || f.readers[t] < 2 && !f.exits[t] || p.kind != conv && p.kind != add && p.kind != mul {
+		return false
+	}
+	p.twins--
+	f.repeat(l, p)
+	return true
+}
+
+// repeat makes a layer compute what p does, of which it reads the output.
+func (f *fused) repeat(l, p *layer) {
+	own := *p
+	own.name, own.out, own.in, own.twins = l.name, l.out, slices.Clone(p.in), 0
+	f.readers[p.out]--
+	for _, t := range p.in {
+		f.readers[t]++
+	}
+	if p.residual >= 0 {
+		f.readers[p.residual]++
+	}
+	*l = own
+}
+
 // replace lets p write what l wrote.
 func (f *fused) replace(l, p *layer) {
 	l.gone = true
+	p.twins = min(p.twins, l.twins)
 	p.out = l.out
 	f.producer[p.out] = p
 }
@@ -486,6 +518,10 @@ func (f *fused) depthwise(l *layer) {
 }
 
 func (f *fused) foldClamp(l *layer) {
+	if lo, hi := l.lo, l.hi; f.again(l, l.in[0]) {
+		f.clampProducer(l.out, lo, hi, nil)
+		return
+	}
 	if !f.clampable(l.in[0]) || !f.rescaled(l) {
 		f.depthwise(l)
 		return
@@ -537,12 +573,14 @@ func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 // foldCurve lets a convolution or a sum compute a function of itself; of a concatenation, what it joins. A mean over channels is
 // computed again for each function: 16 bits hold less of it.
 func (f *fused) foldCurve(l *layer) {
-	if p := f.producer[l.in[0]]; f.isMean(l.in[0]) && f.readers[p.out] > 1 && p.residual < 0 && !p.finished() {
-		own := *p
-		own.name, own.out, own.in, own.function = l.name, l.out, slices.Clone(p.in), l.function
-		f.readers[p.out]--
-		f.readers[p.in[0]]++
-		*l = own
+	p, fn := f.producer[l.in[0]], l.function
+	if p != nil && !p.finished() && p.kind != mul && f.again(l, l.in[0]) {
+		l.function = fn
+		return
+	}
+	if f.isMean(l.in[0]) && f.readers[p.out] > 1 && p.residual < 0 && !p.finished() {
+		f.repeat(l, p)
+		l.function = fn
 		return
 	}
 	if !f.takesCurve(l.in[0]) {

@@ -311,11 +311,15 @@ func TestEqualLayers(t *testing.T) {
 	}{
 		{"one", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("MaxPool", "pa", in("ra"), intsAttr("kernel_shape", 2, 2)).op("Add", "y", in("ra", "rb")).outputs("y", "pa"), 3},
 		{"two exits", conv(conv(start(), "a", "w"), "b", "v").outputs("a", "b"), 2},
-		{"equal heads", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Conv", "h", in("s", "k")).op("Conv", "i", in("s", "k")).weight("k", 2, 3, 1, 1).outputs("h", "i"), 4},
-		{"a head through nothing", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Relu", "h", in("s")).op("Relu", "i", in("h")).op("Mul", "j", in("h", "k")).float("k", 1).outputs("h", "i", "j"), 4},
+		{"equal heads", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Conv", "h", in("s", "k")).op("Conv", "i", in("s", "k")).weight("k", 2, 3, 1, 1).outputs("h", "i"), 3},
+		{"a head through nothing", conv(conv(start(), "a", "w"), "b", "v").op("Add", "s", in("a", "b")).op("Relu", "h", in("s")).op("Relu", "i", in("h")).op("Mul", "j", in("h", "k")).float("k", 1).outputs("h", "i", "j"), 3},
 		{"codes that no exit reads", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("Add", "y", in("ra", "rb")).op("QuantizeLinear", "q", in("a", "k")).float("k", 0.1).outputs("y"), 2},
 		{"codes of a constant", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("Relu", "rb", in("b")).op("Add", "s", in("ra", "rb")).float("k", 0.1).weight("l", 2, 3, 1, 1).
 			op("QuantizeLinear", "q", in("l", "k", "zero")).op("DequantizeLinear", "d", in("q", "k", "zero")).tensor(&onnxpb.TensorProto{Name: proto.String("zero"), DataType: proto.Int32(typeInt8), Int32Data: []int32{0}}).op("Conv", "y", in("s", "d")).outputs("y"), 3},
+		{"unlike clamps", conv(conv(conv(start(), "a", "w"), "b", "v"), "c", "w").op("Relu", "ra", in("a")).op("Clip", "rb", in("b", "low", "high")).op("Clip", "rc", in("c", "low", "low")).float("low", -0.125).float("high", 0.125).op("Add", "s", in("ra", "rb")).op("Add", "y", in("s", "rc")).outputs("y"), 5},
+		{"unlike clamps of one", conv(start(), "a", "w").op("Relu", "ra", in("a")).op("Clip", "rb", in("a", "low", "high")).float("low", -0.125).float("high", 0.125).op("Add", "y", in("ra", "rb")).outputs("y"), 4},
+		{"a clamp and none", conv(conv(start(), "a", "w"), "b", "v").op("Relu", "ra", in("a")).op("MaxPool", "pa", in("ra"), intsAttr("kernel_shape", 1, 1)).op("Add", "y", in("pa", "b")).outputs("y"), 2},
+		{"twice one", conv(conv(start(), "a", "w"), "b", "v").op("Add", "y", in("a", "b")).outputs("y"), 1},
 		{"another kernel", conv(conv(start(), "a", "w"), "b", "u").op("GlobalMaxPool", "ga", in("a")).op("GlobalMaxPool", "gb", in("b")).op("Add", "y", in("ga", "gb")).outputs("y"), 5},
 	} {
 		g, err := c.b.load(t, Options{})

@@ -17,6 +17,11 @@ func (im *importer) finish() (*graph.Graph, error) {
 	for i, name := range im.exits {
 		v, ok := im.values[name]
 		if !ok {
+			for _, n := range im.graph.GetNode() {
+				if k := slices.Index(n.GetOutput(), name); k > 0 {
+					return nil, fmt.Errorf("%w: %q is output %d of node %s, of which only the first is computed; --exits names the exits", ErrExits, name, k, describe(n))
+				}
+			}
 			return nil, fmt.Errorf("%w: %q is not a feature map", ErrExits, name)
 		}
 		if v.slice != nil {

@@ -53,7 +53,7 @@ type layer struct {
 
 	steps []float64 // of a convolution's weights in the file, by output channel: 0 without one; nil if they are floats there
 
-	twins int // equal layers of the file that this one stands for, beside itself
+	twins int  // equal layers of the file that this one stands for, beside itself
 	gone  bool // folded into another
 }
 

@@ -194,6 +194,9 @@ func (im *importer) readInput(side Side) error {
 		}
 		if v == 0 { // a name in place of a number, or neither
 			called := ""
+			if _, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); number {
+				called = " (0)"
+			}
 			if d.GetDimParam() != "" {
 				called = fmt.Sprintf(" (%q)", d.GetDimParam())
 			}

@@ -87,6 +87,7 @@ func TestBad(t *testing.T) {
 		{"input of unknown height", ErrShape, []string{`"x"`, `dimension 2 is open ("height"); --input-side`}, func(b *builder) {
 			shape(b).Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "height"}
 		}},
+		{"input of no channels", ErrShape, []string{`dimension 1 is open (0)`}, func(b *builder) { shape(b).Dim[1].Value = dim(0) }},
 		{"huge input", ErrShape, []string{"1099511627776"}, func(b *builder) { shape(b).Dim[2].Value = dim(1 << 40) }},
 		{"large input", ErrTooLarge, []string{"65535 x 65535 x 2"}, func(b *builder) { shape(b).Dim[2].Value, shape(b).Dim[3].Value = dim(65535), dim(65535) }},
 		{"negative channels", ErrShape, nil, func(b *builder) { shape(b).Dim[1].Value = dim(-3) }},
@@ -158,6 +159,10 @@ func TestBad(t *testing.T) {
 		{"an exit that is the input", ErrExits, []string{`"x"`}, func(b *builder) { b.outputs("x") }},
 		{"an exit that is nothing", ErrExits, []string{`"nothing"`}, func(b *builder) { b.outputs("nothing") }},
 		{"an exit twice", ErrExits, []string{`"e1"`}, func(b *builder) { b.outputs("e1") }},
+		{"an exit that is a second output", ErrExits, []string{`"mask" is output 1 of node "z" (Dropout), of which only the first is computed`}, func(b *builder) {
+			b.op("Dropout", "z", in("c")).outputs("mask")
+			b.m.Graph.Node[len(b.m.Graph.Node)-1].Output = []string{"z", "mask"}
+		}},
 		{"an exit by two names", ErrExits, []string{`"e1"`, `"same"`}, func(b *builder) { b.op("Identity", "same", in("e1")).outputs("same") }},
 		{"no exits", ErrExits, nil, func(b *builder) { b.m.Graph.Output = nil }},
 		{"too many exits", ErrExits, nil, func(b *builder) {

@@ -53,7 +53,9 @@
 // A tensor that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool
 // takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
-// (Geom.ByColumns).
+// (Geom.ByColumns). Of a depthwise layer in int8, where counters showed each of these to count, no result leaves before all biases are
+// in their memory, which takes a word of them a cycle; no tap comes before its visit's half of the buffer is free and filled that
+// far; its weights all come before rows; and its residuals come in chunks of which 16 are under way, those of one pixel from one port.
 package cost
 
 import (
@@ -97,6 +99,9 @@ const (
 	queueBeats   = 16   // wide beats of results in the queue of one of several ports
 	memoryBeats  = 16   // of them that the memory takes from a port ahead of itself
 	pageBytes    = 4096 // that no burst leaves
+	resBytes     = 256  // of a chunk in which they are asked for
+	resRuns      = 16   // of these under way
+	resTaken     = 2    // from one's last beat to another's request
 	resBeats     = 256  // wide beats of residuals that lie ready
 	latentBytes  = 2048 // of weights on chip below which they come before activations, at least a 16th of the ring
 	biasQueue    = 32   // wide beats of biases that wait for their memory
@@ -231,6 +236,9 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 			m.prefetched = first
 		}
 		b.Fill += m.offered + cycles(first, m.rate)
+		if d.Int8() && !g.GEMM() && g.Drained() {
+			m.biased = m.offered - offerRows - int64(g.PadT) + m.there + int64(g.BiasCount) + offerPasses
+		}
 	} else {
 		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(b.Answer+drainDelay)*m.rate)))
 		m.came = m.prefetched

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -97,6 +98,7 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
 	}
 	r.long = n >= 2*m.stripe
+	r.chunks = math.Ceil(r.bytes / float64(m.wide*min(stripeBeats, max(1, resBytes/m.wide))))
 	if m.ports > 1 {
 		r.bursts = touched(m.stripe, n, pitch, offset)
 	} else {

@@ -69,6 +69,8 @@ type state struct {
 	behind     int64 // bytes of the next layer's weights that come before rows
 	prefetched int64 // weights that are there when the layer begins
 	spared     int64 // latency that the last item's bursts do not add
+	biased     int64 // when the results so far have left that waited for a start's first biases; 0: none waits
+	held       int64 // groups of sums so far, while some do
 	first      bool
 	bias       bool
 }
@@ -93,6 +95,9 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 		if g.Drained() {
 			m.weightBytes, _ = WeightBytes(d, g, K1)
 			m.weightsOnce += m.weightBytes
+			if d.Int8() { // the unit takes them out of the ring, which never has enough for rows to come first
+				m.low += m.weightBytes
+			}
 			if g.Residual {
 				m.full.res = m.pixel(g.OutC, g.ResPix, g.ResOffset)
 			}

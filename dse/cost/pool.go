@@ -1,6 +1,10 @@
 package cost
 
-import "github.com/sluice-npu/sluice/hw/abi"
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+)
 
 // poolRow is the cycles of an output row in the pool unit, words of its results leaving in a cycle,
 // its taps before the first one in the last input row, and what its last results take to leave behind
@@ -11,11 +15,7 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	g := &m.g
 	nb := m.d.NB()
 	groups := int64(ceil(g.OutC, nb))
-	ragged := int64(m.full.out.ragged)
-	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) + ragged // of a pixel
-	if g.Drained() {
-		results = int64(ceil(g.OutC, words)) + ragged // the drain takes them from a gearbox, whatever the groups
-	}
+	results := m.given(words)
 	if !g.ByColumns(m.d) {
 		taps := int64(g.KH) * int64(g.KW)
 		return int64(g.OutW) * max(taps*groups, results), taps - int64(g.KW), min(taps*groups, results)
@@ -37,6 +37,30 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	return row + run(g.KW-1, 1) + int64(g.OutW-1)*run(g.SW-1, 1), taps - 1, min(column, results)
 }
 
+// given is the cycles in which a pixel's results leave.
+func (m *model) given(words int) int64 {
+	c, nb, ragged := m.g.OutC, m.d.NB(), int64(m.full.out.ragged)
+	if m.g.Drained() { // the drain takes them from a gearbox, whatever the groups
+		return int64(ceil(c, words)) + ragged
+	}
+	return int64(c/nb)*int64(ceil(nb, words)) + int64(ceil(c%nb, words)) + ragged
+}
+
+// residuals is the cycles in which those of so many pixels come: resRuns chunks are under way, which a start's first ones are at
+// once, and those of one pixel come from one port.
+func (m *model) residuals(pixels int64) int64 {
+	r := &m.full.res
+	life := m.there + resTaken
+	all := int64(float64(pixels) * r.chunks * float64(life) / resRuns)
+	if m.array == 0 {
+		all -= life
+	}
+	if m.g.ResPix == 0 {
+		all = max(all, int64(float64(pixels)*r.bytes)/m.beat)
+	}
+	return all
+}
+
 // unitEnd is the cycles from the last tap to its last word.
 func (m *model) unitEnd() int64 {
 	if m.g.Drained() {
@@ -47,7 +71,7 @@ func (m *model) unitEnd() int64 {
 
 // pool is a visit of the pool unit, or of the depthwise unit, which walks the same taps: output rows follow the input rows, and the last one's results leave
 // behind them.
-func (m *model) pool(rows int64, result traffic, begin int64) {
+func (m *model) pool(v *visit, rows int64, result traffic, begin int64) {
 	g := &m.g
 	words := m.d.Drain
 	if g.Op == abi.OpAvgPool || m.d.Int8() && !g.Drained() { // of int8 maxima take factors too
@@ -55,6 +79,12 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	}
 	row, first, out := m.poolRow(words)
 	work := rows / int64(g.OutW) * row
+	if m.d.Int8() && g.Drained() {
+		_, ragged := math.Modf(m.full.out.ragged) // of a row's ends, where that is a run
+		row = max(row, int64(float64(g.OutW)*(float64(m.given(words))+ragged)))
+		work = max(rows/int64(g.OutW)*row, m.residuals(rows))
+		begin = max(begin, v.from)
+	}
 	if m.array == 0 && !m.keepIn { // the first window's last row has come, and the taps of the ones before are done
 		begin = max(begin, begin+cycles(int64(float64(max(0, g.inRows(0, 1)-1))*m.in.bytes), m.rate)-first)
 	}
@@ -66,6 +96,18 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 	m.compute += rows / int64(g.OutW) * g.PoolTaps(m.d)
 	m.drain += rows * int64(ceil(g.OutC, words))
 	at := max(begin+work, m.loaded+last)
+	if m.biased > 0 { // no word leaves before the biases have come: taps go on while there is room for groups of sums
+		groups := int64(ceil(g.OutC, m.d.NB()))
+		m.biased += rows * m.given(words)
+		m.held += rows * groups
+		if m.held > poolRoom {
+			if until := m.biased - poolRoom*m.given(words)/groups; until > at {
+				at = until
+			} else {
+				m.biased = 0
+			}
+		}
+	}
 	m.array += work
 	m.end = at
 	m.owed.add(result)
@@ -81,5 +123,5 @@ func (m *model) pool(rows int64, result traffic, begin int64) {
 		burst = max(0, burst-min(m.stripe, result.written)/int64(words))
 	}
 	tail = max(tail-row, burst)
-	m.drained[1] = at + out + m.unitEnd() + tail
+	m.drained[1] = max(at+out+m.unitEnd(), m.biased) + tail
 }

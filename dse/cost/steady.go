@@ -44,7 +44,7 @@ func (m *model) steady(n int, step func()) {
 // as tells whether the state is s but for the time that went by.
 func (m *model) as(s *state) bool {
 	d := m.end - s.end
-	if m.loaded-s.loaded != d || m.drained[0]-s.drained[0] != d || m.drained[1]-s.drained[1] != d {
+	if m.biased > 0 || m.loaded-s.loaded != d || m.drained[0]-s.drained[0] != d || m.drained[1]-s.drained[1] != d {
 		return false
 	}
 	if (m.before == 0) != (s.before == 0) || m.before != 0 && m.before-s.before != d {

@@ -44,10 +44,10 @@ func (l late) after(n int64) traffic {
 
 // run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, bursts, and
 // ends that lie within a wide beat (of which packing results takes a cycle each). long says that it has
-// several bursts.
+// several bursts. chunks are the pieces in which residuals are asked for.
 type run struct {
-	bytes, bursts, ragged float64
-	long                  bool
+	bytes, bursts, ragged, chunks float64
+	long                          bool
 }
 
 // pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
@@ -56,7 +56,7 @@ func (m *model) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix*m.d.ElemBytes()), int64(m.g.OutW)
 	if size == m.g.OutC && pix == size {
 		r := m.runOf(w*pitch, w*pitch, offset)
-		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w), r.long}
+		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w), r.chunks / float64(w), r.long}
 	}
 	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
 }

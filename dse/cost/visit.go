@@ -14,6 +14,7 @@ type visit struct {
 	next     bool  // rows come behind its own
 	crowded  bool  // its results beside the weights of another C tile
 	here     int64 // when its rows are there, known once it is visited
+	from     int64 // when the rows of its first output row can be there
 	stream   int64 // when its weights begin to come, known then too
 }
 
@@ -58,7 +59,7 @@ func (m *model) visit(v visit) {
 	}
 	if !g.GEMM() {
 		out.sub(beside)
-		m.pool(rows, out, begin)
+		m.pool(&v, rows, out, begin)
 		return
 	}
 	m.end = begin
@@ -131,6 +132,9 @@ func (m *model) follow(v *visit, in traffic) {
 	}
 	if v.bytes > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 		own := in
+		if m.d.Int8() && m.g.Drained() {
+			v.from = m.before + m.again + m.time(m.input(min(m.g.KH, v.inRows), 1))
+		}
 		in.add(m.last[0].after(m.again - drainDelay - m.toSums))
 		turn := m.before + m.again + m.time(in)
 		if behind := turn - m.end - drainDelay - m.toSums; behind > 0 {

@@ -70,6 +70,13 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got := len(options.bins[covShapes]) - len(c.bins[covShapes]); got != len(depthwiseShapes) {
 		t.Errorf("%d shapes of depthwise layers, want %d", got, len(depthwiseShapes))
 	}
+	// of int8 alone no residual is shifted
+	eight := designs[1].Typed(configs.TypeInt8)
+	for n, all := range [][]configs.Design{{eight}, {eight, designs[1]}} {
+		if got := slices.Contains(NewCoverage(all).bins[covShapes], "residual_rs"); got != (n == 1) {
+			t.Errorf("a residual's shift is a bin of %v: %t", all, got)
+		}
+	}
 	// without stacking and groups these points are not bins
 	plain := designs[0]
 	plain.Stack, plain.Fluid = false, false

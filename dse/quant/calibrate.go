@@ -126,7 +126,8 @@ func newSpread(g *graph.Graph, n int) *spread {
 	if of == 0 || slices.ContainsFunc(g.Exits, func(e graph.Exit) bool { return e.Tensor == y }) {
 		return s
 	}
-	s.norm, s.gate = square && root(node.Function), !square && of == len(products)
+	_, norm := rootOf(node.Function, 0)
+	s.norm, s.gate = square && norm, !square && of == len(products)
 	return s
 }
 

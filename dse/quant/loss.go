@@ -18,7 +18,9 @@ const (
 	LossBound = 0.005
 
 	measureMACs = 8e9 // limit for the MACs of a measurement, so that it takes seconds
-	measureMost = 16  // images
+	measureMost = 16  // images, and of a network with which they take a second
+	measureFast = 64
+	fastMACs    = 1e9
 )
 
 // Kept is the precision that a layer keeps in its weights and its output. Bits are bits of a magnitude, 15 at most.
@@ -97,7 +99,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 	if o.Unseen {
 		besides = nil
 	}
-	drawn, err := Drawn(count, quick(g, 1), image, besides)
+	drawn, err := Drawn(count, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), image, besides)
 	if err != nil {
 		return nil, err
 	}

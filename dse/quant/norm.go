@@ -24,6 +24,8 @@ const (
 	// places.
 	negligible = 1e-5
 	moreLayers = 6 // of a norm that is taken twice
+	// unseenBy is by what factor variances of images to come may be above the largest that calibration saw.
+	unseenBy = 4
 	// anywhere is beyond all values.
 	anywhere = 1e6
 )
@@ -60,12 +62,19 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		}
 		root, least := g.Nodes[i], front[i].least()
 		squared, products := root.Inputs[0], productsOf(g, root.Output)
-		if len(twice.Nodes)+moreLayers+len(products)-1 > room {
+		is, ok := rootOf(root.Function, unseenBy*front[i].hi)
+		if !ok { // it is clipped from above
+			continue
+		}
+		more := moreLayers
+		if is.clips {
+			more++
+		}
+		if len(twice.Nodes)+more+len(products)-1 > room {
 			break
 		}
 		square := g.Nodes[producers[squared]]
-		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, epsilonOf(root.Function)
-		by := rootBy(root.Function)
+		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, is.epsilon
 		// then adds a node that computes a map like another's.
 		then := func(n graph.Node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 			t := g.Tensors[like.Output]
@@ -101,13 +110,25 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		s := then(product, square, " (again)", graph.Unseen{By: firstOff * firstOff}, y, y)
 		if epsilon > negligible*least {
 			sum.Weights, sum.Residual = slices.Repeat([]float32{float32(epsilon)}, c), s
-			s = then(sum, square, " (and epsilon)", graph.Unseen{By: firstOff * firstOff}, then(product, root, " (squared)", graph.Unseen{Most: most * most}, r, r))
+			of, by := then(product, root, " (squared)", graph.Unseen{Most: most * most}, r, r), graph.Unseen{By: firstOff * firstOff}
+			if is.clips { // Max(mean, e) is e + Max(mean - e, 0)
+				less, beyond := each, root
+				less.Weights = slices.Repeat([]float32{float32(-epsilon)}, c)
+				beyond.Function, beyond.Residual = nil, then(less, root, " (less epsilon)", graph.Unseen{Most: epsilon * most * most}, of)
+				sum.Residual = then(beyond, root, " (beyond epsilon)", by, s)
+				twice.Nodes[len(twice.Nodes)-1].ClampLo = 0
+				s, sum.Name, sum.Output = of, root.Name, root.Output
+				sum.ClampLo, sum.ClampHi = root.ClampLo, root.ClampHi
+				twice.Nodes[i] = sum
+			} else {
+				s = then(sum, square, " (and epsilon)", by, of)
+			}
 		}
 		again := &twice.Nodes[i]
 		again.Inputs, again.Unseen = []graph.TensorID{s}, &graph.Unseen{Front: [2]float64{1. / (firstOff * firstOff), firstOff * firstOff}, By: firstOff}
 		again.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.25 / (firstOff * firstOff), Beta: anywhere}}}
-		if by != 1 {
-			again.Function = (&graph.Function{Name: "Line", Alpha: by}).After(again.Function)
+		if is.k != 1 {
+			again.Function = (&graph.Function{Name: "Line", Alpha: is.k}).After(again.Function)
 		}
 	}
 	if len(twice.Nodes) == len(g.Nodes) {
@@ -137,20 +158,21 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	if !front.norm || u != nil && u.Most == 0 {
 		return nil
 	}
-	k, epsilon, power, off, least := rootBy(node.Function), epsilonOf(node.Function), 1., normOff, front.least()
+	is, _ := rootOf(node.Function, front.hi)
+	power, off, least := 1., normOff, front.least()
 	if u != nil {
-		k, epsilon, power, off, least = 1, math.Pow(u.Most, -2)-math.Pow(u.Front[0], 2), 2, firstOff-1, u.Front[1]
+		is, power, off, least = root{k: 1, epsilon: math.Pow(u.Most, -2) - math.Pow(u.Front[0], 2)}, 2, firstOff-1, u.Front[1]
 	}
 	at := func(x int) float64 { return math.Ldexp(float64(x), -l.Mid) / l.Stretch }
 	x := int(saturate(math.Ldexp(least*l.Stretch, l.Mid)))
 	for ; x > 1; x-- {
-		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), k/math.Sqrt(math.Pow(at(x), power)+epsilon)
+		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), is.at(math.Pow(at(x), power))
 		if !(got <= (1+off)*want && got >= want/(1+off)) {
 			break
 		}
 	}
 	variance := func(x float64) float64 { return math.Pow(x, power) }
-	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - epsilon // which an epsilon hides
+	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon // which an epsilon hides
 	return &Norm{Holds: math.Sqrt(max(variance(at(x)), rounded)), Seen: math.Sqrt(variance(least))}
 }
 
@@ -177,21 +199,31 @@ func (n *Network) Norms() string {
 	return text + ". Images with plainer places need some in calibration"
 }
 
-// root reports whether a function is k / Sqrt(x + epsilon).
-func root(f *graph.Function) bool {
-	k, epsilon := rootBy(f), epsilonOf(f)
-	return k > 0 && !slices.ContainsFunc([]float64{0.1, 1, 10, 100}, func(x float64) bool {
-		return !(math.Abs(f.At(x)*math.Sqrt(x+epsilon)/k-1) < 0.002)
-	})
+// root is k / Sqrt(x + epsilon), or k / Sqrt(Max(x, epsilon)).
+type root struct {
+	k, epsilon float64
+	clips      bool
 }
 
-// rootBy is k of k / Sqrt(x + epsilon), and epsilonOf that, which is 0 where the function has none.
-func rootBy(f *graph.Function) float64 {
-	const far = 1e8
-	return f.At(far) * math.Sqrt(far)
+func (r root) at(x float64) float64 {
+	if r.clips {
+		return r.k / math.Sqrt(max(x, r.epsilon))
+	}
+	return r.k / math.Sqrt(x+r.epsilon)
 }
 
-func epsilonOf(f *graph.Function) float64 { return math.Pow(f.At(0)/rootBy(f), -2) }
+// rootOf is what a function is; false where it is no root, for some x up to most.
+func rootOf(f *graph.Function, most float64) (r root, ok bool) {
+	const far = 100
+	ratio := math.Pow(f.At(0)/f.At(far), 2)
+	for _, r = range []root{{epsilon: far / (ratio - 1)}, {epsilon: far / ratio, clips: true}} {
+		r.k = f.At(0) * math.Sqrt(r.epsilon)
+		if r.k > 0 && !slices.ContainsFunc([]float64{r.epsilon, 0.1, 1, 10, far, most}, func(x float64) bool { return !(math.Abs(f.At(x)/r.at(x)-1) < 0.002) }) {
+			return r, true
+		}
+	}
+	return r, false
+}
 
 // meanOf reports whether a node is the mean of all channels, and nothing else but a function of it.
 func meanOf(n *graph.Node) bool {

@@ -16,6 +16,9 @@ func TestNorm(t *testing.T) {
 	root := func(epsilon float64) *graph.Function {
 		return &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Abs"}}}}}
 	}
+	clipped := func(epsilon, most float64) *graph.Function {
+		return &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: epsilon, Beta: most}}}
+	}
 	for _, c := range []struct {
 		name          string
 		f             *graph.Function // of the mean of squares
@@ -35,6 +38,9 @@ func TestNorm(t *testing.T) {
 		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false, false},   // 0.6 without it
 		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false, false}, // 0.28 without it
 		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false, false},
+		{"a clip", clipped(1e-6, 1e30), 0, 0.02, 0.4, true, 0.006, 0.2, true, false},                                                                 // 0.007 and 0.26 without it
+		{"a clip that is seen", clipped(1e-4, 1e6), 0, 0.02, 0.4, true, 0.006, 0.006, false, false},                                                  // 0.85 with one norm, 0.14 of each square
+		{"a clip that matters", (&graph.Function{Name: "Line", Alpha: 3}).After(clipped(1e-2, 1e6)), 0, 0.02, 0.4, true, 0.001, 0.001, false, false}, // 0.05 with one norm
 		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false, false},
 		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true, false},
 	} {
@@ -153,12 +159,15 @@ func TestNormIsNothingElse(t *testing.T) {
 		is bool
 	}{
 		{&graph.Function{Name: "Pow", Alpha: -0.5, Of: line}, true},
+		{&graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.01, Beta: 200}}}, true},
+		{&graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.01, Beta: 50}}}, false},
+		{&graph.Function{Name: "Pow", Alpha: -0.5, Of: abs}, false},
 		{&graph.Function{Name: "Pow", Alpha: -1.5, Of: line}, false},
 		{&graph.Function{Name: "Sigmoid"}, false},
 		{&graph.Function{Name: "Tanh"}, false},
 		{&graph.Function{Name: "Reciprocal", Of: line}, false},
 	} {
-		if root(c.f) != c.is {
+		if _, is := rootOf(c.f, 1); is != c.is {
 			t.Errorf("%s is a norm's: %t", c.f, !c.is)
 		}
 	}

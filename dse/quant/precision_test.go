@@ -254,11 +254,11 @@ func TestMeasure(t *testing.T) {
 			return x, nil
 		}
 	}
-	l, err := sound.Measure(40, inputs(1), Options{})
+	l, err := sound.Measure(80, inputs(1), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureMost {
+	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureFast {
 		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
 	}
 	if l, err = lossy.Measure(3, inputs(1), Options{Unseen: true}); err != nil || !strings.Contains(l.Warning(), "on 3 images that calibration did not see") {

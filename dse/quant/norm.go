@@ -45,11 +45,11 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	}
 	var coarse, wide []int // nodes, by why one norm does not do
 	for i := range g.Nodes {
-		if front[i] == nil || !front[i].norm || front[i].least() == 0 || !meanOf(&g.Nodes[i]) {
+		if front[i] == nil || !front[i].norm || front[i].least() == 0 || meanOf(&g.Nodes[i]) == 0 {
 			continue
 		}
 		switch least := front[i].least(); {
-		case least < coarseSteps*step(i):
+		case least < coarseSteps*step(i)*meanOf(&g.Nodes[i]):
 			coarse = append(coarse, i)
 		case front[i].hi > near*least:
 			wide = append(wide, i)
@@ -60,9 +60,11 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		if k < len(coarse) {
 			room = abi.LMax * 9 / 10
 		}
-		root, least := g.Nodes[i], front[i].least()
+		root, times := g.Nodes[i], meanOf(&g.Nodes[i])
+		least, most := front[i].least()/times, front[i].hi/times
 		squared, products := root.Inputs[0], productsOf(g, root.Output)
 		is, ok := rootOf(root.Function, unseenBy*front[i].hi)
+		is.k, is.epsilon = is.k/math.Sqrt(times), is.epsilon/times
 		if !ok { // it is clipped from above
 			continue
 		}
@@ -75,6 +77,10 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		}
 		square := g.Nodes[producers[squared]]
 		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, is.epsilon
+		if times != 1 {
+			root.Weights = slices.Repeat([]float32{1 / float32(c)}, c*c)
+			twice.Nodes[i].Weights = root.Weights
+		}
 		// then adds a node that computes a map like another's.
 		then := func(n graph.Node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 			t := g.Tensors[like.Output]
@@ -90,10 +96,10 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		abs.Function = &graph.Function{Name: "Abs"}
 		m := then(abs, square, " (magnitudes)", graph.Unseen{}, x)
 		seen := math.Sqrt(least)
-		low := max(seen/plain, min(seen, math.Sqrt(front[i].hi)/span))
+		low := max(seen/plain, min(seen, math.Sqrt(most)/span))
 		own := &graph.Function{Name: "Clip", Alpha: low, Beta: anywhere}
 		mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
-		most := mean.Function.At(0)
+		most = mean.Function.At(0)
 		r := then(mean, root, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: most}, m)
 		first := map[graph.TensorID]graph.TensorID{} // what products take, by the first norm
 		for _, p := range products {
@@ -171,9 +177,10 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 			break
 		}
 	}
+	times := orOne(meanOf(node))
 	variance := func(x float64) float64 { return math.Pow(x, power) }
-	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon // which an epsilon hides
-	return &Norm{Holds: math.Sqrt(max(variance(at(x)), rounded)), Seen: math.Sqrt(variance(least))}
+	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon/times // which an epsilon hides
+	return &Norm{Holds: math.Sqrt(max(variance(at(x))/times, rounded)), Seen: math.Sqrt(variance(least) / times)}
 }
 
 // Norms says for which images a network's norms hold, where that is less than a tenth of the least deviation that calibration saw; else it
@@ -225,12 +232,15 @@ func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	return r, false
 }
 
-// meanOf reports whether a node is the mean of all channels, and nothing else but a function of it.
-func meanOf(n *graph.Node) bool {
+// meanOf is how many times the mean of all channels, as their sum is, a node is, and nothing else but a function of it; 0 if it is none.
+func meanOf(n *graph.Node) float64 {
 	c := len(n.Bias)
-	return n.Op == graph.Conv && n.Groups == 1 && len(n.Weights) == c*c && n.Residual == graph.None &&
-		!slices.ContainsFunc(n.Weights, func(w float32) bool { return !(math.Abs(float64(w)*float64(c)-1) < 1e-3) }) &&
-		!slices.ContainsFunc(n.Bias, func(b float32) bool { return b != 0 })
+	if n.Op != graph.Conv || n.Groups != 1 || len(n.Weights) != c*c || n.Residual != graph.None || !(n.Weights[0] > 0) ||
+		slices.ContainsFunc(n.Weights, func(w float32) bool { return !(math.Abs(float64(w/n.Weights[0])-1) < 1e-3) }) ||
+		slices.ContainsFunc(n.Bias, func(b float32) bool { return b != 0 }) {
+		return 0
+	}
+	return float64(n.Weights[0]) * float64(c)
 }
 
 // nearer is that of two forms of a network which is nearer to its floats on a few images: a norm that is taken twice loses

@@ -29,20 +29,23 @@ func TestNorm(t *testing.T) {
 		most, plainer float64 // share of the largest value, and where pixels are ten times plainer than all of calibration's
 		says          bool    // for which pixels it holds, as that is not down to a tenth
 		more          bool    // maps that the norm multiplies
+		sum           bool    // of squares, in place of the mean
 	}{
-		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true, false}, // 0.8 with one norm
-		{"three maps", root(1e-6), 0, 0.02, 0.4, true, 0.01, 0.05, true, true},           // 0.8 where one is left out
-		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false, false},
-		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false, false}, // 0.009 with one norm, and 0.7 where they are plainer
-		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true, false},
-		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false, false},   // 0.6 without it
-		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false, false}, // 0.28 without it
-		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false, false},
-		{"a clip", clipped(1e-6, 1e30), 0, 0.02, 0.4, true, 0.006, 0.2, true, false},                                                                 // 0.007 and 0.26 without it
-		{"a clip that is seen", clipped(1e-4, 1e6), 0, 0.02, 0.4, true, 0.006, 0.006, false, false},                                                  // 0.85 with one norm, 0.14 of each square
-		{"a clip that matters", (&graph.Function{Name: "Line", Alpha: 3}).After(clipped(1e-2, 1e6)), 0, 0.02, 0.4, true, 0.001, 0.001, false, false}, // 0.05 with one norm
-		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false, false},
-		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true, false},
+		{"plain and textured", root(1e-6), 0, 0.02, 0.4, true, 0.006, 0.05, true, false, false}, // 0.8 with one norm
+		{"three maps", root(1e-6), 0, 0.02, 0.4, true, 0.01, 0.05, true, true, false},           // 0.8 where one is left out
+		{"a little plainer", root(1e-6), 0, 0.1, 0.4, true, 0.006, 0.01, false, false, false},
+		{"not alike", root(1e-6), 0, 1, 0.4, true, 0.001, 0.002, false, false, false}, // 0.009 with one norm, and 0.7 where they are plainer
+		{"alike", root(1e-6), 0, 1, 0.1, false, 0.004, 1, true, false, false},
+		{"an epsilon that matters", root(1), 0, 0.02, 0.4, false, 0.001, 0.001, false, false, false},   // 0.6 without it
+		{"an epsilon that is seen", root(1e-4), 0, 0.02, 0.4, true, 0.005, 0.006, false, false, false}, // 0.28 without it
+		{"a factor", (&graph.Function{Name: "Line", Alpha: 3}).After(root(1e-4)), 0, 0.02, 0.4, true, 0.005, 0.006, false, false, false},
+		{"a clip", clipped(1e-6, 1e30), 0, 0.02, 0.4, true, 0.006, 0.2, true, false, false},                                                                 // 0.007 and 0.26 without it
+		{"a clip that is seen", clipped(1e-4, 1e6), 0, 0.02, 0.4, true, 0.006, 0.006, false, false, false},                                                  // 0.85 with one norm, 0.14 of each square
+		{"a clip that matters", (&graph.Function{Name: "Line", Alpha: 3}).After(clipped(1e-2, 1e6)), 0, 0.02, 0.4, true, 0.001, 0.001, false, false, false}, // 0.05 with one norm
+		{"a sum", root(1e-5), 0, 0.02, 0.4, true, 0.006, 0.08, true, false, true},                                                                           // 0.8 with one norm
+		{"a clipped sum", clipped(1e-3, 1e6), 0, 0.02, 0.4, true, 0.006, 0.008, false, false, true},                                                         // 0.8 with one norm
+		{"a gate, which is no norm", &graph.Function{Name: "Sigmoid"}, 0, 0.02, 0.4, false, 0.01, 0.01, false, false, false},
+		{"a mean and something else", root(1e-6), 0.05, 0.02, 0.4, false, 0.03, 0.2, true, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newNet(7, 12, 12, 3)
@@ -50,6 +53,9 @@ func TestNorm(t *testing.T) {
 			squares := b.join(graph.Mul, x, x)
 			mean := b.conv(squares, channels, 1, 1, func(n *graph.Node) {
 				n.Weights, n.Bias = slices.Repeat([]float32{1. / channels}, channels*channels), slices.Repeat([]float32{c.bias}, channels)
+				if c.sum {
+					n.Weights = slices.Repeat([]float32{1}, channels*channels)
+				}
 				n.Function = c.f
 			})
 			out := b.join(graph.Mul, x, mean)
@@ -172,7 +178,7 @@ func TestNormIsNothingElse(t *testing.T) {
 		}
 	}
 	node := graph.Node{Op: graph.Conv, Groups: 1, Weights: slices.Repeat([]float32{0.25}, 16), Bias: make([]float32, 4), Residual: graph.None}
-	if !meanOf(&node) {
+	if meanOf(&node) != 1 {
 		t.Error("a mean is none")
 	}
 	for name, change := range map[string]func(*graph.Node){
@@ -180,7 +186,7 @@ func TestNormIsNothingElse(t *testing.T) {
 	} {
 		n := node
 		n.Weights, n.Bias = slices.Clone(node.Weights), slices.Clone(node.Bias)
-		if change(&n); meanOf(&n) {
+		if change(&n); meanOf(&n) != 0 {
 			t.Errorf("%s: it is a mean", name)
 		}
 	}

@@ -230,6 +230,24 @@ func TestEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What is lost is measured on images that calibration left out, where it did.
+	r.Images = 5
+	few, err := r.Calibration(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from   *recipe.Calibration
+		most   int
+		unseen bool
+	}{{from, 12, false}, {few, 7, true}} {
+		if loss, err := c.from.Measure(q); err != nil || loss.Unseen != c.unseen || loss.Images < 1 || loss.Images > c.most {
+			t.Errorf("%d images, of which calibration saw some: %v; expected up to %d: %v, %v", loss.Images, !loss.Unseen, c.most, !c.unseen, err)
+		}
+		if set, unseen := c.from.Unseen(); set.Len() != c.most || unseen != c.unseen {
+			t.Errorf("%d images, unseen %v; expected %d, %v", set.Len(), unseen, c.most, c.unseen)
+		}
+	}
 	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type classifyCmd struct {
 	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
 	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1, of one logit its sigmoid, or what --exits named when the bundle was compiled): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
 	Top    int       `default:"3" help:"Number of classes to show for each image."`
-	N      int       `default:"100" short:"n" help:"Most images to take from a folder or an array."`
+	N      int       `default:"100" short:"n" help:"Most images to take from a folder or an array, drawn from all parts of it."`
 	JSON   bool      `name:"json" help:"Print JSON."`
 	uioFlags
 }

@@ -14,12 +14,12 @@ import (
 type kitCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle for the kit, in place of --network and --config."`
 	what
-	N   int    `default:"32" short:"n" help:"Test images, from the first on."`
+	N   int    `default:"32" short:"n" help:"Most test images: of a folder or an array drawn from all parts, of Fashion-MNIST the first."`
 	Out string `default:"out/kit" help:"Folder for the kit."`
 }
 
 func (*kitCmd) Help() string {
-	return `Compiles a network, or takes a bundle, computes what the golden executor says of the first test images at every exit, and
+	return `Compiles a network, or takes a bundle, computes what the golden executor says of test images at every exit, and
 writes both for a board: sluice board serves them there and compares.
 
 Example:

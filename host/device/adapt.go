@@ -29,7 +29,7 @@ type Adapter struct {
 	mu    sync.Mutex
 	runs  int        // launches under way
 	reset bool       // a reset is
-	calm  *sync.Cond // of mu: a launch or a reset has come back, or a context has ended
+	calm  *sync.Cond // on mu: a launch or a reset has returned, or a context has ended
 	kills map[WorkID]context.CancelFunc
 	slots []slotWork // copies, unloads and releases, in order
 	turn  chan struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// What is no launch takes what is expected of it, in order, beside what runs; a launch's requests leave
-// where their confidence reaches their threshold, or at the last exit.
+// Work that is no launch takes the time expected of it, in order, while launches run. The requests of a launch leave where
+// their confidence reaches their threshold, or at the last exit.
 func TestSimulate(t *testing.T) {
 	d := device.Simulate(&pipe{})
 	begin := func(now device.Time, w *device.Work, done bool) {

@@ -44,8 +44,7 @@ func TestANetworkThatComesAgainIsNew(t *testing.T) {
 	}
 }
 
-// The thresholds of a network do not depend on other networks before it in the list, or on whether the levels are for
-// these.
+// A network's thresholds depend neither on the networks listed before it nor on whether the levels are meant for those.
 func TestThetaKnowsItsNetwork(t *testing.T) {
 	p := easing(t, 3)
 	traffic := func(name string, exits int, ended int64) sched.Traffic {

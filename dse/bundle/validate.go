@@ -24,7 +24,7 @@ func invalid(format string, args ...any) error {
 // Ranges of descriptor fields that are narrower than their bits.
 const (
 	maxShift  = abi.ShiftMax
-	maxFrac   = 255
+	MaxFrac   = 255       // of a tensor's fraction bits, and -MaxFrac the least
 	maxAvgMul = 1<<17 - 1 // AVG_MUL
 	slotAlign = 64
 )
@@ -103,7 +103,7 @@ func (b *Bundle) checkNetwork() error {
 	if !b.inSlot(b.view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))) {
 		return invalid("network input %d x %d x %d at %d leaves the slot of %d bytes", net.InH, net.InW, net.InC, net.InOffset, b.Slot.Stride)
 	}
-	if net.InFrac < -maxFrac || net.InFrac > maxFrac {
+	if net.InFrac < -MaxFrac || net.InFrac > MaxFrac {
 		return invalid("fraction of the network's input is %d", net.InFrac)
 	}
 	if err := b.checkCodes("the network's input", net.InFrac, net.Codes); err != nil {
@@ -121,7 +121,7 @@ func (b *Bundle) checkNetwork() error {
 		if !b.inSlot(b.view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 			return invalid("logits of exit %d: %d at %d leave the slot of %d bytes", i, e.Classes, e.Offset, b.Slot.Stride)
 		}
-		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || !name(e.Name) {
+		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -MaxFrac || e.Frac > MaxFrac || !name(e.Name) {
 			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
 		}
 		if err := b.checkCodes(fmt.Sprintf("exit %d", i), e.Frac, e.Codes); err != nil {
@@ -144,7 +144,7 @@ func (b *Bundle) checkNetwork() error {
 		if !b.inSlot(b.view(t.H, t.W, t.C, t.Pix, int64(t.Offset))) {
 			return invalid("tensor %q: %d x %d x %d at %d leaves the slot of %d bytes", t.Name, t.H, t.W, t.C, t.Offset, b.Slot.Stride)
 		}
-		if t.Frac < -maxFrac || t.Frac > maxFrac {
+		if t.Frac < -MaxFrac || t.Frac > MaxFrac {
 			return invalid("tensor %q: fraction %d", t.Name, t.Frac)
 		}
 		if err := b.checkCodes(fmt.Sprintf("tensor %q", t.Name), t.Frac, t.Codes); err != nil {

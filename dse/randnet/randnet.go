@@ -198,6 +198,11 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 		return nil, err
 	}
 	b.agree()
+	for _, frac := range b.q.Frac { // products of products add them up
+		if frac < -bundle.MaxFrac || frac > bundle.MaxFrac {
+			return nil, fmt.Errorf("%w: fraction %d", errDraw, frac)
+		}
+	}
 	if b.g.TotalMACs() > o.MaxMACs {
 		return nil, fmt.Errorf("%w: %d MACs", errDraw, b.g.TotalMACs())
 	}

@@ -128,3 +128,10 @@ func TestWant(t *testing.T) {
 		}
 	}
 }
+
+// A draw whose products leave the range of fractions is drawn again: this seed's first one does.
+func TestFractionsStayInRange(t *testing.T) {
+	if _, err := New(369844289544, design(t, "v13x"), Built()); err != nil {
+		t.Error(err)
+	}
+}

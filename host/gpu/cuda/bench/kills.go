@@ -191,6 +191,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
+				time.Sleep(wait - time.Millisecond/5) // the rest is too short to sleep
 				for time.Since(began) < wait {
 				}
 				var tries int

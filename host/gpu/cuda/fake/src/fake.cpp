@@ -34,11 +34,9 @@
 #include <thread>
 #include <vector>
 
-// The kernels are what takes time to run, the rest is what takes time to compile.
-#pragma GCC push_options
-#pragma GCC optimize("O2")
 #include "../../kernels/src/entries_cpu.hpp"
-#pragma GCC pop_options
+
+const Kernel *kernel_of(const char *name); // kernels.cpp
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
@@ -100,11 +98,18 @@ struct Stream {
   struct Green *green = nullptr;
 };
 
+// Function is a kernel of a module: another handle in each.
+struct Function {
+  const Kernel *kernel;
+  struct Module *module;
+};
+
 struct Module {
   std::string text;
   u64 of;
   int busy; // kernels given to streams
   int limit; // registers of a thread, at most; 0: none
+  Function functions[8]; // which were asked for
 };
 
 struct Green {
@@ -139,12 +144,6 @@ Blocks device_memory, host_memory;
 std::set<Stream *> streams;
 std::set<Event *> events;
 std::set<Module *> modules;
-// Function is a kernel of a module: another handle in each.
-struct Function {
-  const Kernel *kernel;
-  Module *module;
-};
-std::map<std::pair<Module *, const Kernel *>, std::unique_ptr<Function>> functions;
 std::set<Green *> greens;
 std::vector<std::unique_ptr<std::vector<unsigned>>> descs;
 std::vector<std::string> calls;
@@ -251,12 +250,6 @@ int enter(const char *name, const std::string &args = "") {
     NEED(p_, INVALID_CONTEXT);                         \
     if (p_->sticky) return p_->sticky;                 \
   }
-
-// drop_if is C++20's erase_if: that standard's headers are half of what compiling this takes.
-template <class M, class F>
-void drop_if(M &all, F gone) {
-  for (auto i = all.begin(); i != all.end();) i = gone(*i) ? all.erase(i) : std::next(i);
-}
 
 template <class T>
 bool known(std::set<T *> &all, T *x) {
@@ -496,12 +489,6 @@ extern "C" __attribute__((visibility("default"))) void fake_slow(long ns) {
   watch_of_all = ns > 0 ? Watch{doze, (void *)(size_t)ns} : Watch{};
 }
 
-// fake_clock has the clock that blocks read tick in steps of so many ns (1), and stand so many ns ahead of the host's (0).
-extern "C" __attribute__((visibility("default"))) void fake_clock(long tick, long ahead) {
-  __atomic_store_n(&clock_tick, (u64)std::max(1L, tick), __ATOMIC_RELAXED);
-  __atomic_store_n(&clock_ahead, ahead, __ATOMIC_RELAXED);
-}
-
 // fake_late has cuStreamWriteValue32 take up to ns before it stores.
 static long late_ns;
 extern "C" __attribute__((visibility("default"))) void fake_late(long ns) { __atomic_store_n(&late_ns, ns, __ATOMIC_RELAXED); }
@@ -561,7 +548,10 @@ API cuDriverGetVersion(int *v) {
   return OK;
 }
 static const char *name_of(int code) {
-  static const std::map<int, const char *> names = {
+  static const struct {
+    int code;
+    const char *name;
+  } names[] = {
       {1, ERROR_NAME("INVALID_VALUE", "InvalidValue")}, {2, ERROR_NAME("OUT_OF_MEMORY", "OutOfMemory")},
       {3, ERROR_NAME("NOT_INITIALIZED", "NotInitialized")}, {101, ERROR_NAME("INVALID_DEVICE", "InvalidDevice")},
       {201, ERROR_NAME("INVALID_CONTEXT", "InvalidContext")}, {218, ERROR_NAME("INVALID_PTX", "InvalidKernelFile")},
@@ -571,8 +561,9 @@ static const char *name_of(int code) {
       {701, ERROR_NAME("LAUNCH_OUT_OF_RESOURCES", "LaunchOutOfResources")}, {719, ERROR_NAME("LAUNCH_FAILED", "LaunchFailure")},
       {801, ERROR_NAME("NOT_SUPPORTED", "NotSupported")}, {914, ERROR_NAME("INVALID_RESOURCE_TYPE", "")},
       {915, ERROR_NAME("INVALID_RESOURCE_CONFIGURATION", "")}};
-  auto i = names.find(code);
-  return i == names.end() ? nullptr : i->second;
+  for (auto &n : names)
+    if (n.code == code) return n.name;
+  return nullptr;
 }
 #ifndef HIP
 API cuGetErrorName(int code, const char **name) {
@@ -666,15 +657,14 @@ static void reset_all(int dev) {
       else
         ++i;
   };
-  drop_if(functions, [&](auto &f) { return f.first.first->of == of && f.second.release(); });
   for (Green *g : greens) p.retained -= g->of == of;
   drop(events), drop(modules), drop(greens);
   for (Blocks *m : {&device_memory, &host_memory}) // pinned pages are the context's too
-    drop_if(*m, [&](auto &x) {
-      if (x.second.of != of) return false;
-      free((void *)x.first);
-      return true;
-    });
+    for (auto i = m->begin(); i != m->end();)
+      if (i->second.of == of)
+        free((void *)i->first), i = m->erase(i);
+      else
+        ++i;
   p.left = MEMORY;
   __atomic_store_n(&p.sticky, 0, __ATOMIC_RELAXED);
   p.generation = last_generation += 2;
@@ -948,25 +938,24 @@ static int load(const char *call, Module **m, const char *image, int limit, u64 
   if (!translatable(image, text)) return fault(call, "translatable(image)", INVALID_PTX);
   if (!new_enough(text)) return UNSUPPORTED_PTX_VERSION; // not the caller's fault
   std::lock_guard<std::mutex> l(mu);
-  *m = new Module{text, of, 0, limit};
+  *m = new Module{text, of, 0, limit, {}};
   modules.insert(*m);
   return OK;
 }
 // unload forgets them. Under mu.
 static void unload(Module *m) {
   modules.erase(m);
-  drop_if(functions, [&](auto &f) { return f.first.first == m && f.second.release(); });
   gone(m);
 }
 // get finds a kernel: it must be in the PTX, or the object, and in the host's build.
 static int get(Function **f, Module *m, const char *name) {
   std::lock_guard<std::mutex> l(mu);
   if (m->text.find(entry(name)) == std::string::npos) return NOT_FOUND;
-  for (const Kernel &k : kernels)
-    if (!strcmp(k.name, name)) {
-      auto &at = functions[{m, &k}];
-      if (!at) at.reset(new Function{&k, m});
-      *f = at.get();
+  const Kernel *k = kernel_of(name);
+  if (!k) return NOT_FOUND;
+  for (Function &x : m->functions)
+    if (!x.kernel || x.kernel == k) {
+      x = {k, m}, *f = &x;
       return OK;
     }
   return NOT_FOUND;
@@ -1022,8 +1011,9 @@ static unsigned seen(unsigned sm) { return sm; }
 #endif
 // function says whether a handle is one that a stream's context can run. Under mu.
 static bool function(const Function *f) {
-  for (auto &x : functions)
-    if (x.second.get() == f) return !f->module->of || f->module->of == family();
+  for (Module *m : modules)
+    for (const Function &x : m->functions)
+      if (&x == f && x.kernel) return !m->of || m->of == family();
   return false;
 }
 static int attribute(int *v, int what, const Function *f) {

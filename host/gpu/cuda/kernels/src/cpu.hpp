@@ -51,12 +51,16 @@ static inline void first_of(T *at, U v, Less less) {
   Vec x[32];                                                                 \
   for (int k_ = 0; k_ < 4; k_++) x[lane / 4 * 4 + k_] = of(lane / 4 * 4 + k_); \
   for (int k_ = 0; k_ < 8; k_++) x[lane % 4 * 8 + k_] = of(lane % 4 * 8 + k_)
-#define MMA(c0, c1, a, i, at, b, j, bt)                                                                            \
-  for (int k_ = 0; k_ < 16; k_++) {                                                                                \
-    const int a_ = byte_of(a[lane / 4 * 4 + k_ / 4].q[i], k_ % 4, at);                                             \
-    c0 += a_ * byte_of(b[lane % 4 * 8 + k_ / 4].q[j], k_ % 4, bt), c1 += a_ * byte_of(b[lane % 4 * 8 + 4 + k_ / 4].q[j], k_ % 4, bt); \
+#define MMA(c0, c1, a, i, at, b, j, bt) /* what is added at once, sixteen products, cannot overflow */                \
+  {                                                                                                                \
+    u32 c0_ = 0, c1_ = 0;                                                                                          \
+    for (int k_ = 0; k_ < 16; k_++) {                                                                              \
+      const u32 a_ = byte_of(a[lane / 4 * 4 + k_ / 4].q[i], k_ % 4, at);                                           \
+      c0_ += a_ * byte_of(b[lane % 4 * 8 + k_ / 4].q[j], k_ % 4, bt), c1_ += a_ * byte_of(b[lane % 4 * 8 + 4 + k_ / 4].q[j], k_ % 4, bt); \
+    }                                                                                                              \
+    c0 += (i32)c0_, c1 += (i32)c1_;                                                                                \
   }
-static inline int byte_of(u32 word, int k, const char *type) { return *type == 's' ? (int)(int8_t)(word >> 8 * k) : (int)(uint8_t)(word >> 8 * k); }
+static inline u32 byte_of(u32 word, int k, const char *type) { return *type == 's' ? (u32)(int8_t)(word >> 8 * k) : (u32)(uint8_t)(word >> 8 * k); }
 
 static inline u32 BYTES(u32 a, u32 b, u32 which) { // prmt
   u32 out = 0;

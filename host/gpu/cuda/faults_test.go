@@ -700,6 +700,12 @@ func TestFakeRules(t *testing.T) {
 			_, err := lib.NewGreen(0, of[:])
 			return err
 		}},
+		{"another GPU's SMs", value, ours, 25382, func() error {
+			all, err := lib.SMs(0)
+			must(err)
+			_, err = lib.NewGreen(1, []driver.Resource{all})
+			return err
+		}},
 		{"a partition's context on two threads", context, 25363, 6761, func() error {
 			g, s, e := partition()
 			defer drop(g, s, e)
@@ -781,6 +787,21 @@ func TestFakeRules(t *testing.T) {
 			must(lib.CopyIn(a.mem, a.host, a.stream))
 			return lib.Free(a.mem)
 		}},
+		{"memory freed under a kernel", value, ours, 8985, func() error {
+			h.Hold(1)
+			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
+			must(lib.Launch(a.f, 1, kernels.Threads, a.stream, &args))
+			return lib.Free(a.mem)
+		}},
+		{"pages freed under a kernel", value, ours, 9100, func() error {
+			clock, err := lib.Function(a.module, kernels.EntryClock)
+			must(err)
+			out = uint64(uintptr(unsafe.Pointer(&a.host[0])))
+			h.Hold(1)
+			defer func() { h.Hold(0); must(lib.Wait(a.stream)); out = uint64(a.mem) }()
+			must(lib.Launch(clock, 1, kernels.Threads, a.stream, &args))
+			return lib.FreeHost(a.host)
+		}},
 		{"pages freed under a copy", value, ours, 9100, func() error {
 			h.Hold(1)
 			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
@@ -853,6 +874,13 @@ func TestFakeRules(t *testing.T) {
 			g, s, e := partition()
 			defer drop(g, s, e)
 			return lib.FreeGreen(g)
+		}},
+		{"a context that partitions alone hold, released", context, 5991, 6004, func() error {
+			g, s, e := partition()
+			defer drop(g, s, e)
+			must(lib.Release(0))
+			defer func() { _, err := lib.Retain(0); must(err) }()
+			return lib.Release(0)
 		}},
 		{"what was before a reset", context, 2560, 8984, func() error {
 			must(lib.SetCurrent(b.ctx))

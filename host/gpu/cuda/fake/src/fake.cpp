@@ -118,7 +118,7 @@ struct Green {
   const void *at = nullptr; // whose thread's current it is
 };
 
-// Block is an allocation; busy: copies given to streams that touch it.
+// Block is an allocation; busy: copies and kernels given to streams that touch it.
 struct Block {
   size_t n;
   u64 of;
@@ -145,7 +145,7 @@ std::set<Stream *> streams;
 std::set<Event *> events;
 std::set<Module *> modules;
 std::set<Green *> greens;
-std::vector<std::unique_ptr<std::vector<unsigned>>> descs;
+std::vector<std::pair<int, std::unique_ptr<std::vector<unsigned>>>> descs; // of which GPU
 std::vector<std::string> calls;
 bool logging;
 
@@ -684,6 +684,12 @@ static int let_go(int dev) {
 API cuDevicePrimaryCtxRelease_v2(int dev) {
   ENTER();
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  {
+    std::lock_guard<std::mutex> l(mu);
+    int own = primaries[dev].retained; // a green context releases its hold itself
+    for (Green *g : greens) own -= g->of == primaries[dev].generation;
+    NEED(own > 0, INVALID_CONTEXT); // "has not been previously retained", cuda.h 12.9, line 5991
+  }
   return let_go(dev);
 }
 API cuDevicePrimaryCtxReset_v2(int dev) {
@@ -744,7 +750,7 @@ API cuMemFree_v2(u64 at) {
   auto i = device_memory.find(at);
   NEED(i != device_memory.end(), INVALID_VALUE);
   NEED(i->second.of == family(), INVALID_CONTEXT);
-  NEED(i->second.busy == 0, INVALID_VALUE); // a copy is under way
+  NEED(i->second.busy == 0, INVALID_VALUE); // a copy or a kernel is under way
   primary_of(current.ctx)->left += i->second.n;
   free((void *)at);
   device_memory.erase(i);
@@ -767,7 +773,7 @@ API cuMemFreeHost(void *at) {
   auto i = host_memory.find((u64)at);
   NEED(i != host_memory.end(), INVALID_VALUE);
   NEED(i->second.of == family(), INVALID_CONTEXT);
-  NEED(i->second.busy == 0, INVALID_VALUE); // a copy is under way
+  NEED(i->second.busy == 0, INVALID_VALUE); // a copy or a kernel is under way
   host_memory.erase(i);
   free(at);
   return OK;
@@ -1041,6 +1047,20 @@ API cuKernelGetAttribute(int *v, int what, const Function *f, int dev) {
   return attribute(v, what, f);
 }
 #endif
+// touches is where a kernel's memory is, an address in each allocation.
+static std::vector<u64> touches(const Kernel *f, void **params) {
+  std::vector<u64> all;
+  auto layer = [&](const Layer &l) {
+    if (l.blocks) all.insert(all.end(), {l.slots + (u64)l.stride * l.sample[0], l.control, l.weights, l.bias});
+  };
+  if (f->sizes[0] == sizeof(Layer))
+    layer(*(const Layer *)params[0]);
+  else if (f->sizes[0] == sizeof(Roles))
+    for (const Layer &l : ((const Roles *)params[0])->role) layer(l);
+  else
+    for (unsigned i = 0; i < f->args; i += 2) all.push_back(*(u64 *)params[i]); // a number is in no allocation
+  return all;
+}
 API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    Stream *s, void **params, void **extra) {
   ENTER(std::to_string(gx) + " x " + std::to_string(bx));
@@ -1062,14 +1082,16 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
     memcpy(a.data(), params[i], f->sizes[i]);
     args->push_back(std::move(a));
   }
-  {
+  const std::vector<u64> touched = touches(f, params);
+  auto in_use = [=](int by) {
     std::lock_guard<std::mutex> l(mu);
-    m->busy++;
-  }
-  auto over = [=] {
-    std::lock_guard<std::mutex> l(mu);
-    if (modules.count(m)) m->busy--;
+    if (modules.count(m)) m->busy += by;
+    for (Blocks *all : {&device_memory, &host_memory})
+      for (u64 at : touched)
+        if (auto i = find(*all, at, 1, of); i != all->end()) i->second.busy += by;
   };
+  in_use(1);
+  auto over = [=] { in_use(-1); };
   int code = give(s, [=] {
     std::vector<void *> p;
     for (auto &a : *args) p.push_back(a.data());
@@ -1130,7 +1152,8 @@ struct Resource { // CUdevResource of 12.4 to 12.9: a type, padding, the number 
   unsigned type;
   unsigned char padding[92];
   unsigned sms, first, split; // first: which they are, in what the driver keeps to itself; split: of which split
-  unsigned char rest[36];
+  int dev;
+  unsigned char rest[32];
 };
 static_assert(sizeof(Resource) == 144, "CUdevResource");
 
@@ -1150,7 +1173,7 @@ API cuDeviceGetDevResource(int dev, Resource *r, int type) {
   NEED(type == 1, INVALID_RESOURCE_TYPE);
   if (undivided) return NOT_SUPPORTED;
   memset(r, 0, sizeof *r);
-  r->type = 1, r->sms = sms, r->first = 0;
+  r->type = 1, r->sms = sms, r->first = 0, r->dev = dev;
   return OK;
 }
 API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource *in, Resource *rest, unsigned flags, unsigned least_) {
@@ -1184,7 +1207,10 @@ API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
   ENTER(std::to_string(n));
   NEED(desc && rs && n > 0, INVALID_VALUE);
   if (n > 1 && !merges) return INVALID_RESOURCE_CONFIGURATION; // which may be asked
-  for (unsigned i = 1; i < n; i++) NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION); // cuda.h 12.9, line 25591: "from the same split"; so they are of one GPU, line 25588
+  for (unsigned i = 1; i < n; i++) {
+    NEED(rs[i].dev == rs[0].dev, INVALID_RESOURCE_CONFIGURATION); // "the device they came from must be the same", cuda.h 12.9, line 25588
+    NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION); // "from the same split", line 25591
+  }
   auto v = std::make_unique<std::vector<unsigned>>();
   for (unsigned i = 0; i < n; i++) {
     NEED(rs[i].type == 1, INVALID_RESOURCE_TYPE);
@@ -1193,7 +1219,7 @@ API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
   std::sort(v->begin(), v->end());
   NEED(std::unique(v->begin(), v->end()) == v->end(), INVALID_RESOURCE_CONFIGURATION);
   std::lock_guard<std::mutex> l(mu);
-  descs.push_back(std::move(v));
+  descs.emplace_back(rs[0].dev, std::move(v));
   *desc = descs.size();
   return OK;
 }
@@ -1202,12 +1228,12 @@ API cuGreenCtxCreate(Green **g, u64 desc, int dev, unsigned flags) {
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   NEED(g && flags == 1, INVALID_VALUE);
   std::lock_guard<std::mutex> l(mu);
-  NEED(desc >= 1 && desc <= descs.size(), INVALID_VALUE);
+  NEED(desc >= 1 && desc <= descs.size() && descs[desc - 1].first == dev, INVALID_VALUE);
   NEED(primaries[dev].retained > 0, INVALID_CONTEXT); // it would make the primary context, and with the last green one lose it
   ALIVE(primaries[dev].generation);
   primaries[dev].retained++;
   spend(DIVIDE_NS);
-  *g = new Green{*descs[desc - 1], primaries[dev].generation, last_generation += 2};
+  *g = new Green{*descs[desc - 1].second, primaries[dev].generation, last_generation += 2};
   greens.insert(*g);
   return OK;
 }
@@ -1234,6 +1260,7 @@ API cuGreenCtxGetDevResource(Green *g, Resource *r, int type) {
   NEED(type == 1, INVALID_RESOURCE_TYPE);
   memset(r, 0, sizeof *r);
   r->type = 1, r->sms = (unsigned)g->sms.size(), r->first = g->sms[0];
+  while (primaries[r->dev].generation != g->of) r->dev++;
   return OK;
 }
 API cuCtxFromGreenCtx(u64 *ctx, Green *g) {

@@ -376,6 +376,19 @@ func profiled(t *testing.T, dir string) {
 	if table, err := c.profiled(t.Context(), b); err != nil || len(table) != len(doc.Entries) || table[0].P50 != 7_000_000 {
 		t.Errorf("serve --profile reads %+v, %v", table, err)
 	}
+	for _, files := range [][]string{nil, {file}} { // the bundle's own table is the NPU's
+		c := serveCmd{Device: "cuda", Profile: files}
+		o, err := c.open(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Timely != (files != nil) {
+			t.Errorf("serve with profiles %v: timely %v", files, o.Timely)
+		}
+		if err := o.Device.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	b.Network.Exits[0].Name += "-"
 	if _, err := c.profiled(t.Context(), b); err == nil || !strings.Contains(err.Error(), "it is of bundle") {
 		t.Errorf("serve --profile of another bundle: %v", err)

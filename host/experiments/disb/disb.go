@@ -246,6 +246,9 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			if err != nil {
 				return nil, err
 			}
+			if m.Pad && n.Learnt < len(names) {
+				return nil, fmt.Errorf("disb: %s pads by the times of %d networks, expected %d", m.Name, n.Learnt, len(names))
+			}
 			if err := looks.Look(d, names[0], true); err != nil {
 				return nil, err
 			}

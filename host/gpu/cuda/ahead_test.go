@@ -112,3 +112,104 @@ func TestAheadOver(t *testing.T) {
 		t.Errorf("%+v, %v, where the order to leave comes late", c.Preemptions, err)
 	}
 }
+
+// Where the first kernel of priority cannot go yet, since the Control of a new stream is made clean first, those in its way are
+// told to leave all the same.
+func TestAheadWaits(t *testing.T) {
+	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
+	b, _ := r.admitted(1, 6)
+	if e := r.copy(b, 2, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	first, second := launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)
+	second.Launch.Priority, second.Launch.Units = 1, device.UnitRange(0, 3)
+	r.must(first) // its stream is there, and clean
+	r.h.Hold(1)
+	r.h.Log(1)
+	for _, w := range []device.Work{first, second} {
+		r.begin(w)
+		for range 2 { // between two answers the launcher has launched what it may
+			if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
+				t.Fatalf("launches are under way: %v", err)
+			}
+		}
+	}
+	calls := r.h.Calls()
+	r.h.Log(0)
+	r.h.Hold(0)
+	for range 2 {
+		if e := r.event(); e.Kind != device.Passed || !e.Over {
+			t.Fatalf("%+v (%v)", e, e.Err)
+		}
+	}
+	if !slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "cuStreamWriteValue32") }) {
+		t.Errorf("nobody is told to leave: %v", calls)
+	}
+}
+
+// Where the driver refuses the first kernel of priority, its launch fails: it is not tried again.
+func TestAheadFails(t *testing.T) {
+	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
+	b, _ := r.admitted(1, 6)
+	w := launch(b, 0, 0, 2, 1)
+	w.Launch.Priority = 1
+	r.must(w) // its stream is there, and clean
+	r.h.Inject("cuLaunchKernel", 0, 701, 0)
+	if e := r.do(w); e.Kind != device.Failed || !strings.Contains(e.Err.Error(), "LAUNCH_OUT_OF_RESOURCES") {
+		t.Errorf("%v, %v, where the driver refuses its first kernel", e.Kind, e.Err)
+	}
+	r.must(w)
+}
+
+// A launch that has to leave a second time records again that the epoch is written, before its Control is read.
+func TestAheadTwice(t *testing.T) {
+	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead"), Through: true})
+	b, want := r.admitted(2, 6)
+	if e := r.copy(b, 2, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	r.h.Slow(1)
+	for twice, tries := false, 0; !twice; tries++ {
+		if tries == 100 {
+			t.Fatal("no launch left twice")
+		}
+		r.h.Log(1)
+		w, rt := launch(b, 0, len(b.Network.Exits)-1, 2, 1), launch(b, 0, 0, 2, 2)
+		rt.Launch.Priority = 1
+		under := r.begin(w)
+		for n := 0; under != 0; n++ {
+			beside := n < 3 // then it comes to its end
+			if beside {
+				r.begin(rt)
+			}
+			for beside || n >= 3 && under != 0 {
+				e := r.event()
+				if e.Kind != device.Passed {
+					t.Fatalf("%+v (%v)", e, e.Err)
+				}
+				if e.Work != under {
+					beside = false
+				} else if got := e.Report.Results[0].Exits[0].Raw; !slices.Equal(got, want[e.Segment]) {
+					t.Fatalf("exit %d: %v, golden says %v", e.Segment, got, want[e.Segment])
+				} else if e.Over {
+					under = 0
+				}
+			}
+		}
+		told, marked, before := 0, 0, ""
+		for _, c := range r.h.Calls() {
+			name, _, _ := strings.Cut(c, "(")
+			switch {
+			case name == "cuStreamWriteValue32_v2":
+				told++
+			case name == "cuEventRecord" && (before == "cuEventQuery" || before == "cuEventRecord"): // else it is of a kernel, a copy or a cleaning
+				marked++
+			}
+			before = name
+		}
+		if twice = told > 1; marked != told {
+			t.Errorf("it was told to leave %d times, and it was recorded %d times that its epoch was written", told, marked)
+		}
+	}
+	r.h.Log(0)
+}

@@ -152,7 +152,10 @@ func (d *Device) Learn(network string, batch int) error {
 		switch {
 		case net == nil:
 			return refuse("network %q is not loaded", network)
-		case !l.cfg.Mode.Pad || l.lib.Fake():
+		case !l.cfg.Mode.Pad:
+			return nil
+		}
+		if l.counts.Learnt++; l.lib.Fake() {
 			return nil
 		}
 		key := profiled{net.b, batch, *l.cfg.Params, true}

@@ -20,6 +20,7 @@ type Counts struct {
 	Padded int // of these, those whose last tiles ran beside a priority kernel in its launch
 	Parts  int // parts that ran so, of kernels of which more tiles were left
 	Roles  int // most kernels in one launch
+	Learnt int // calls of Learn, if the mode pads
 	// Proxies counts launches of several kernels, by the registers per thread of the variant used.
 	Proxies map[int]int
 	Kills   int // launches stopped inside a kernel

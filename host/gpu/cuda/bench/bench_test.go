@@ -947,6 +947,7 @@ func TestRestores(t *testing.T) {
 func TestUntilWrong(t *testing.T) {
 	late, early := bench.UntilWrong(time.Now().Add(-time.Hour), time.Minute), bench.UntilWrong(time.Now(), 1000*time.Hour)
 	endless := bench.UntilWrong(time.Now().Add(-time.Hour), 0)
+	before, behind := bench.UntilWrong(time.Now().Add(-90*time.Minute), 12*time.Hour), bench.UntilWrong(time.Now().Add(-150*time.Minute), 12*time.Hour) // a sixth
 	for _, c := range []struct {
 		over           func(launches, hits, wrong int) bool
 		launches, hits int
@@ -956,6 +957,8 @@ func TestUntilWrong(t *testing.T) {
 		{late, 20, 9, 0, false},
 		{late, 20, 10, 0, true},
 		{early, 20, 10, 0, false},
+		{before, 20, 10, 0, false},
+		{behind, 20, 10, 0, true},
 		{endless, 999, 500, 0, false},
 		{early, 1, 0, 1, true},
 		{early, 1000, 0, 0, true},

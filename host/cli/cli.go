@@ -86,13 +86,19 @@ type VersionDoc struct {
 // Unknown is the revision of a program that was built without knowing its sources'.
 const Unknown = "unknown"
 
+// built is the revision that a linker was told, where git cannot be asked:
+// go build -ldflags "-X github.com/sluice-npu/sluice/host/cli.built=$(git rev-parse HEAD)".
+var built string
+
 // About describes the running program.
 func About(program string) VersionDoc {
 	d := VersionDoc{
 		Schema: "sluice-version/1", Program: program, Version: Version(), Revision: Unknown, ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
+	if built != "" {
+		d.Revision = built
+	} else if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":

@@ -100,6 +100,11 @@ func TestAbout(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Version != Version() || len(d.ABI) != 16 || d.Go == "" {
 		t.Errorf("%+v, %v", d, err)
 	}
+	built = "0123"
+	defer func() { built = "" }()
+	if d := About("dse"); d.Revision != built {
+		t.Errorf("a linker that says %s gives %s", built, d.Revision)
+	}
 	out.Reset()
 	if err := About("dse").Print(&out, false); err != nil || !strings.HasPrefix(out.String(), "dse "+Version()+" (") {
 		t.Errorf("%q, %v", out.String(), err)

@@ -96,6 +96,8 @@ type cudaBenchDoc struct {
 	Missing []string `json:"parts_missing,omitempty"`
 	// Cut are the parts that were broken off: some of their figures are missing, others of fewer runs.
 	Cut []string `json:"parts_cut,omitempty"`
+	// Torn: the file of runs was cut off.
+	Torn bool `json:"file_cut_off,omitempty"`
 	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
 	// Controls are launches with a deliberate error, which must give wrong results.
@@ -432,7 +434,11 @@ func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err
 	if err != nil {
 		err = cli.Errorf(cli.Device, "%w (what was measured until then is in %s)", err, filepath.Join(c.dir(), bench.RawFile))
 	}
-	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
+	var unseen error
+	if !slices.Contains(doc.Cut, bench.Kills) { // a control that was broken off might still have been seen
+		unseen = blind(doc.Controls)
+	}
+	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), unseen, err, lost)
 }
 
 // appender is a file that comes with its first line and is only added to.
@@ -479,6 +485,7 @@ func kept(dir string) (*bench.Raw, error) {
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	var docs []*cudaBenchDoc
 	var from []string
+	var raws []*bench.Raw
 	var wrong error
 	for _, dir := range c.Read {
 		raw, err := kept(dir)
@@ -486,11 +493,15 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 			wrong = errors.Join(wrong, cli.Errorf(cli.Input, "--read %s: %w", dir, err))
 			continue
 		}
+		if i := slices.IndexFunc(raws, raw.Same); i >= 0 {
+			e.Log.Warn("the same runs are read once", "from", from[i], "and", dir)
+			continue
+		}
 		doc, err := figures(raw)
 		if err != nil {
 			return err
 		}
-		docs, from = append(docs, doc), append(from, dir)
+		raws, docs, from = append(raws, raw), append(docs, doc), append(from, dir)
 		wrong = errors.Join(wrong, differ(doc.Differ), wrongRestores(doc.Restores))
 	}
 	if docs == nil {
@@ -572,7 +583,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	doc = &cudaBenchDoc{
 		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, TookNs: raw.Made.TookNs, Ended: raw.Made.Parts,
-		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(), Differ: raw.Differ(),
+		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(), Differ: raw.Differ(), Torn: raw.Torn,
 		Shrink: max(1, raw.Made.Shrink), DISB: raw.Made.DISBNs, Published: published(max(1, raw.Made.Shrink)),
 	}
 	for _, n := range raw.Made.Networks {
@@ -710,6 +721,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	if len(doc.Moved) > 0 {
 		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, whose figures are of several clocks: %s\n", strings.Join(doc.Moved, ", "))
 	}
+	if doc.Torn {
+		fmt.Fprintln(w, "the file of runs is cut off: these are those before, and which parts are whole is not known")
+	}
 	if len(doc.Missing) > 0 {
 		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))
 	}
@@ -723,6 +737,9 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 		note := ""
 		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // else it says so itself
 			note = ": it was not seen, so that restores show nothing"
+			if slices.Contains(doc.Cut, bench.Kills) {
+				note = ": it was broken off before it was seen"
+			}
 		}
 		fmt.Fprintf(w, "kills, a break that is to be seen: %s%s\n", &doc.Controls[i], note)
 	}

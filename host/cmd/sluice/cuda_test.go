@@ -185,7 +185,7 @@ func TestBlind(t *testing.T) {
 	if err := blind([]bench.Restores{seen, unseen}); !errors.As(err, &c) || c.Code != cli.Check || !strings.Contains(err.Error(), "n short: 9 tried, 7 made blocks") || strings.Contains(err.Error(), "boolean") {
 		t.Errorf("%v", err)
 	}
-	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
+	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}, Made: bench.Made{Parts: []string{bench.Kills}}}
 	for what, n := range map[string]int64{"short tried": 9, "short hit": 7, "short first wrong exit": 0, "short first wrong output": 0, "short last stopped in": 3} {
 		raw.Series = append(raw.Series, bench.Series{Part: bench.Kills, Key: what, Unit: "kills", Runs: []int64{n}})
 	}
@@ -195,6 +195,17 @@ func TestBlind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := realMain([]string{"bench", "gpu", "--read", dir}, &out, &log); code != cli.OK || !strings.Contains(out.String(), "0 launches wrong: it was not seen, so that restores show nothing\n") {
+		t.Errorf("--read: exit code %d, %s%s", code, out.String(), log.String())
+	}
+	// A part that was broken off did not look for it to the end. A run that is read twice counts once.
+	raw.Made.Parts = nil
+	text.Reset()
+	if err := errors.Join(raw.Write(&text), os.WriteFile(filepath.Join(dir, bench.RawFile), text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if code := realMain([]string{"bench", "gpu", "--read", dir + "," + dir + "/"}, &out, &log); code != cli.OK || !strings.Contains(out.String(), "0 launches wrong: it was broken off before it was seen\n") ||
+		strings.Count(out.String(), "a break that is to be seen") != 1 || !strings.Contains(log.String(), "the same runs are read once") {
 		t.Errorf("--read: exit code %d, %s%s", code, out.String(), log.String())
 	}
 }

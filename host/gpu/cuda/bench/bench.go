@@ -73,6 +73,7 @@ type Raw struct {
 	Seed   uint64
 	Made   Made
 	Series []Series
+	Torn   bool // read of a file that was cut off
 }
 
 // Made is the provenance of runs: program, sources, time.

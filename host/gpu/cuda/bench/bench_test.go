@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -1265,6 +1266,52 @@ func TestUnknownRuns(t *testing.T) {
 	}
 }
 
+// Of a file that was cut off, the lines that are whole are read, and no part counts as ended.
+func TestTorn(t *testing.T) {
+	raw := &bench.Raw{Facts: cuda.Facts{SMs: 4}, Made: bench.Made{Parts: []string{bench.Costs}}}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range 200 {
+		s := bench.Series{Part: bench.Costs, Key: fmt.Sprint(i), Unit: "ns"}
+		for range 100 {
+			s.Runs = append(s.Runs, rng.Int64N(1<<40))
+		}
+		raw.Series = append(raw.Series, s)
+	}
+	var b bytes.Buffer
+	if err := raw.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []int{b.Len() - 1, b.Len() / 2} {
+		got, err := bench.Read("runs", bytes.NewReader(b.Bytes()[:left]))
+		if err != nil {
+			t.Fatalf("of %d of %d bytes: %v", left, b.Len(), err)
+		}
+		n := len(got.Series)
+		if !got.Torn || got.Made.Parts != nil || n < 50 || n == len(raw.Series) != (left == b.Len()-1) || !reflect.DeepEqual(got.Series, raw.Series[:n]) {
+			t.Errorf("of %d of %d bytes: %d series, parts %v, torn %v", left, b.Len(), n, got.Made.Parts, got.Torn)
+		}
+		if !got.Same(raw) || !raw.Same(got) {
+			t.Error("they are of one call")
+		}
+	}
+	spoilt := slices.Clone(b.Bytes())
+	spoilt[b.Len()-6] ^= 1 // of the sum
+	if _, err := bench.Read("runs", bytes.NewReader(spoilt)); !errors.Is(err, bench.ErrRaw) {
+		t.Errorf("another sum: %v", err)
+	}
+	other := *raw
+	other.Made.Began = time.Now()
+	if raw.Same(&other) {
+		t.Error("of another time it is the same")
+	}
+	other = *raw
+	other.Series = slices.Clone(raw.Series)
+	other.Series[7].Runs = slices.Clone(other.Series[7].Runs)
+	if other.Series[7].Runs[0]++; raw.Same(&other) {
+		t.Error("with another run it is the same")
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	raw := &bench.Raw{Facts: cuda.Facts{SMs: 4}, Series: []bench.Series{{Part: "costs", Key: "launch", Unit: "ns", Runs: []int64{1, 2}}}}
 	var b bytes.Buffer
@@ -1288,6 +1335,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := bench.Read("again", &out)
+		r.Torn = false // what is written is whole
 		if err != nil || !reflect.DeepEqual(r, again) {
 			t.Errorf("written and read again it is another: %v", err)
 		}

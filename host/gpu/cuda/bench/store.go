@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs; from is the name for errors.
+// Read reads the runs; from is the name for errors. Of a file that was cut off it reads the lines that are whole.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -126,17 +127,16 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	fail := func(format string, a ...any) (*Raw, error) {
 		return nil, fmt.Errorf("%w: %s, line %d: %s", ErrRaw, from, line, fmt.Sprintf(format, a...))
 	}
-	limited := &io.LimitedReader{R: in, N: maxBytes}
+	tail := &torn{Reader: in}
+	limited := &io.LimitedReader{R: tail, N: maxBytes}
 	s := bufio.NewScanner(limited)
 	s.Buffer(nil, maxLine)
-	if journal {
-		s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-			if atEOF && !bytes.ContainsRune(data, '\n') {
-				return len(data), nil, nil
-			}
-			return bufio.ScanLines(data, atEOF)
-		})
-	}
+	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if atEOF && (journal || tail.is) && !bytes.ContainsRune(data, '\n') {
+			return len(data), nil, nil
+		}
+		return bufio.ScanLines(data, atEOF)
+	})
 	r := &Raw{}
 	known := map[string]int{}
 	for s.Scan() {
@@ -195,5 +195,39 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	case line == 0:
 		return fail("it is empty")
 	}
+	if tail.is { // which parts are whole is not known
+		r.Torn, r.Made.Parts = true, nil
+	}
 	return r, nil
+}
+
+// torn ends where compressed data is cut off, and notes it.
+type torn struct {
+	io.Reader
+	is bool
+}
+
+// Read implements io.Reader.
+func (t *torn) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		t.is, err = true, io.EOF
+	}
+	return n, err
+}
+
+// Same reports whether two are of one call: made by the same program at the same time, and the runs of one begin those of
+// the other.
+func (r *Raw) Same(o *Raw) bool {
+	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
+		return false
+	}
+	for i := range r.Series {
+		s := &r.Series[i]
+		runs := o.find(s.Part, s.Key)
+		if n := min(len(runs), len(s.Runs)); !slices.Equal(runs[:n], s.Runs[:n]) {
+			return false
+		}
+	}
+	return true
 }

@@ -12,6 +12,8 @@
 package sched
 
 import (
+	"cmp"
+
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
@@ -52,6 +54,7 @@ type Strait struct {
 	Places int     // batches on a device at once; 0: the device's places
 	Form   float64 // share of its time that a request may wait for its batch to fill; 0: it does not wait
 	Low    float64 // initial cap; 0: CapLow
+	Beside float64 // share of the device's work that a new batch is expected to run beside; 0: half
 	// Model predicts; nil: a new model. Frozen: it does not learn.
 	Model  *predict.Model
 	Frozen bool
@@ -292,7 +295,7 @@ func (p *Strait) coming(dev int) (n int) {
 // work runs beside it (meet).
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
-	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(0.5), own, l.priority)
+	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)
 	return now + link.Delay(now) + link.Takes(copies(t, k)) + Time(slow*float64(p.alone(s, l.network, t, 0, k)))
 }
 

@@ -44,6 +44,8 @@ type benchSuiteCmd struct {
 	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
 	Fresh    bool     `help:"Discard the runs that an interrupted bench left in the folder."`
 	JSON     bool     `name:"json" help:"Print JSON."`
+
+	claims func(*fluid.Suite) error // judges what was run, and may run more; nil: nothing is judged
 }
 
 func (*benchSuiteCmd) Help() string {
@@ -102,6 +104,9 @@ func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
 	defer store.Close()
 	cfg.Models, cfg.Store = newModelStore(e, c.Build, c.Data), store
 	suite, err := c.suite(e, cfg)
+	if err == nil && c.claims != nil {
+		err = c.claims(suite)
+	}
 	return suite, cfg.Benches, cli.Coded(runCode(err), err)
 }
 
@@ -115,7 +120,7 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 		return cfg, cli.Coded(cli.Input, err)
 	}
 	var benches []fluid.Bench
-	if len(c.Names) > 0 || len(names) == 0 {
+	if len(c.Names) > 0 || len(names) == 0 && c.claims == nil {
 		if benches, err = fluid.Select(c.Names); err != nil {
 			return cfg, cli.Coded(cli.Usage, err)
 		}

@@ -327,17 +327,18 @@ func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reprod
 	if doc.TimeNs, doc.N = 0, c.N; cfg.Vary {
 		return nil, cli.Errorf(cli.Usage, "--vary is not read by reproduce fluid: sluice bench sensitivity varies bandwidth, batch and SLO")
 	}
-	names := fluid.Needed(cfg.Only)
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%w begins with %q", frame.ErrOnly, cfg.Only)
+	r := &frame.Result{}
+	bench := benchSuiteCmd{Seeds: c.Seeds, N: c.N, Workers: c.Workers, Build: c.Build, Out: filepath.Join(c.Out, "fluid")}
+	bench.claims = func(s *fluid.Suite) (err error) {
+		r.Rows = s.Rows
+		r.Statements, err = s.Statements(e.Ctx, cfg)
+		return err
 	}
-	bench := benchSuiteCmd{Names: names, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Build: c.Build, Out: filepath.Join(c.Out, "fluid")}
+	if cfg.Only == "" { // else there are only the runs that the claims are about
+		bench.Names = fluid.Reproduced()
+	}
 	suite, benches, err := bench.run(e)
 	if err != nil {
-		return nil, err
-	}
-	r := &frame.Result{Rows: suite.Rows}
-	if r.Statements, err = suite.Statements(e.Ctx, cfg.Only); err != nil {
 		return nil, err
 	}
 	doc.sections, err = bench.sections(suite, benches)

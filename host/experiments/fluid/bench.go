@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 // Variant is a policy under a mapping.
@@ -243,27 +242,6 @@ func Benches() []Bench {
 // Reproduced are the benches of the publication's tables and figures.
 func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
-}
-
-// Needed are those of Reproduced that the claims with the prefix only need.
-func Needed(only string) []string {
-	all, err := frame.Book(book)
-	if err != nil || only == "" {
-		return Reproduced()
-	}
-	need := map[string]bool{}
-	of := map[string][]string{
-		"abstract": {"fig7", "fig8", "fig9"}, "table2": {"table2", "own", "ablation"}, "fig1a": {"fig1"}, "fig1b": {"fig1"},
-		"fig7": {"fig7", "own"}, "fig8": {"fig8", "own"}, "fig9": {"fig9"}, "table1": {"table1"},
-	}
-	for i := range all {
-		if id, _, _ := strings.Cut(all[i].ID, "/"); strings.HasPrefix(all[i].ID, only) {
-			for _, name := range append(of[id], "fig10")[:max(1, len(of[id]))] { // the law alone, or nothing
-				need[name] = true
-			}
-		}
-	}
-	return slices.DeleteFunc(Reproduced(), func(name string) bool { return !need[name] })
 }
 
 // Only leaves the named policies in benches; one that runs policies must keep some.

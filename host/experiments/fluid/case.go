@@ -148,28 +148,12 @@ type Metrics struct {
 }
 
 // numbers are all of them, in the order of rows.
-var numbers = []frame.Metric[*Metrics]{
-	{Name: "avg_ns", Of: func(m *Metrics) float64 { return m.Avg }},
-	{Name: "p50_ns", Of: func(m *Metrics) float64 { return m.P50 }},
-	{Name: "p99_ns", Of: func(m *Metrics) float64 { return m.P99 }},
-	{Name: "violation_rate", Of: func(m *Metrics) float64 { return m.Violations }},
-	{Name: "goodput", Of: func(m *Metrics) float64 { return m.Goodput }},
-	{Name: "rate", Of: func(m *Metrics) float64 { return m.Rate }},
-	{Name: "busy", Of: func(m *Metrics) float64 { return m.Busy }},
-	{Name: "mac_util", Of: func(m *Metrics) float64 { return m.MACUtil }},
-	{Name: "peak_share", Of: func(m *Metrics) float64 { return m.Throughput }},
-	{Name: "calls", Of: func(m *Metrics) float64 { return m.Calls }},
-	{Name: "mean_batch", Of: func(m *Metrics) float64 { return m.MeanBatch }},
-	{Name: "preemptions", Of: func(m *Metrics) float64 { return m.Preemptions }},
-	{Name: "dropped_rate", Of: func(m *Metrics) float64 { return m.Dropped }},
-	{Name: "refused_rate", Of: func(m *Metrics) float64 { return m.Refused }},
-	{Name: "loadgen_valid", Of: func(m *Metrics) float64 {
-		if m.LoadGen.Valid {
-			return 1
-		}
-		return 0
-	}},
-}
+var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 {
+	if m.LoadGen.Valid {
+		return 1
+	}
+	return 0
+}})
 
 // key names the model that the case runs on.
 func (c *Case) key() (ModelKey, error) {

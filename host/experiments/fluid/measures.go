@@ -5,8 +5,6 @@ package fluid
 import (
 	"context"
 	_ "embed"
-	"errors"
-	"fmt"
 	"math"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
@@ -22,12 +20,9 @@ type lab struct {
 	seed uint64
 }
 
-// errNotRun is the error of a claim about a run that the suite does not have.
-var errNotRun = errors.New("not run")
-
 // model is ResNet-50 on a board under a mapping and a bandwidth.
 func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, error) {
-	return l.s.models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
+	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
 // boundaries are layers over exits that a request passes, on ZC706.
@@ -105,24 +100,21 @@ func measures() frame.Measures[*lab] {
 		"double_ms gbs":             func(l *lab, of frame.Args) (float64, error) { return l.double(of.Float(0)) },
 	}
 	frame.AddMetrics(out, "SETTING POLICY", func(l *lab, of frame.Args) (*Metrics, error) {
-		m := l.s.of(settings[of[0]], variantOf(of[1]), l.seed)
-		if m == nil {
-			return nil, fmt.Errorf("%s under %s: %w", of[0], of[1], errNotRun)
-		}
-		return m, nil
+		return l.s.run(l.ctx, settings[of[0]], variantOf(of[1]), l.seed)
 	}, numbers)
 	return out
 }
 
-// Statements judges the claims whose id begins with only.
-func (s *Suite) Statements(ctx context.Context, only string) ([]frame.Statement, error) {
-	study := frame.Study[*lab]{Book: book, Measures: measures(), Labs: func(string, *frame.Change) (out []*lab, err error) {
+// Statements judges the claims that the configuration names, over the suite's seeds.
+func (s *Suite) Statements(ctx context.Context, c frame.Config) ([]frame.Statement, error) {
+	study := frame.Study[*lab]{Book: book, Measures: measures(), Apart: true, Labs: func(string, *frame.Change) (out []*lab, err error) {
 		for _, seed := range s.Seeds {
 			out = append(out, &lab{ctx, s, seed})
 		}
 		return out, nil
 	}}
-	r, err := study.Run(ctx, &frame.Config{Seeds: s.Seeds, Ns: 1, Only: only})
+	c.Seeds, c.Ns = s.Seeds, 1
+	r, err := study.Run(ctx, &c)
 	if err != nil {
 		return nil, err
 	}

@@ -27,14 +27,12 @@ type SuiteConfig struct {
 	Progress func(done, of int)
 }
 
-// Suite has the results of every case of its benches.
+// Suite has the results of every case of its benches, and of those that claims ask for.
 type Suite struct {
-	Benches []Bench
-	Seeds   []uint64
-	N       int
+	SuiteConfig
 	Rows    []frame.Row
+	mu      sync.Mutex
 	results map[Case]*Metrics
-	models  Models
 }
 
 // cases lists what benches need, each case once, in order.
@@ -71,8 +69,8 @@ func applies(v Variant, s Setting) bool {
 // RunSuite runs every case that the store does not have. The result depends neither on the number of workers nor on
 // interruptions. If one case fails, the suite fails with its error.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
-	if len(c.Benches) == 0 || len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
-		return nil, fmt.Errorf("%w: %d benches, %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Benches), len(c.Seeds), c.N, maxRequests)
+	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
+		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
 	}
 	cases := c.cases()
 	results := make([]*Metrics, len(cases))
@@ -98,7 +96,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if err := all.Wait(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	s := &Suite{Benches: c.Benches, Seeds: c.Seeds, N: c.N, results: map[Case]*Metrics{}, models: c.Models}
+	s := &Suite{SuiteConfig: c, results: map[Case]*Metrics{}}
 	for i := range cases {
 		s.results[cases[i]] = results[i]
 	}
@@ -155,7 +153,23 @@ func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less
 
 // of is a run's metrics; nil: it was not run.
 func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
+}
+
+// run is a run's metrics; what no bench has is run now.
+func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64) (*Metrics, error) {
+	m := s.of(setting, v, seed)
+	if m != nil {
+		return m, nil
+	}
+	k := Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}
+	m, err := s.one(ctx, &k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.results[k] = m
+	return m, err
 }
 
 // rows makes the rows of all benches, in order.
@@ -183,7 +197,7 @@ func (s *Suite) rows(ctx context.Context) error {
 			}
 		}
 		if b.Tables != nil {
-			t := &tabler{ctx: ctx, models: s.models, bench: b.Name}
+			t := &tabler{ctx: ctx, models: s.Models, bench: b.Name}
 			if err := b.Tables(t); err != nil {
 				return fmt.Errorf("bench %s: %w", b.Name, err)
 			}

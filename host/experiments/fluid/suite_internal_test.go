@@ -320,7 +320,7 @@ func small(t *testing.T, models Models, store *Store, workers int) SuiteConfig {
 
 func document(t *testing.T, s *Suite) []byte {
 	t.Helper()
-	st, err := s.Statements(context.Background(), "table1")
+	st, err := s.Statements(context.Background(), frame.Config{Only: "table1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,7 +498,7 @@ func TestAllBenches(t *testing.T) {
 			}
 		}
 	}
-	st, err := s.Statements(context.Background(), "")
+	st, err := s.Statements(context.Background(), frame.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +531,7 @@ func (w *withImages) Model(ctx context.Context, k ModelKey) (*Model, error) {
 // The bounds of table II's claims, on numbers that are known: the published ones hold.
 func TestTable2Claims(t *testing.T) {
 	verdicts := func(factor float64) map[string]string {
-		s := &Suite{Seeds: []uint64{1, 2, 3, 4, 5, 6}, N: 1, results: map[Case]*Metrics{}, models: &fakes{unit: 277 * ms / 16}}
+		s := &Suite{SuiteConfig: SuiteConfig{Seeds: []uint64{1, 2, 3, 4, 5, 6}, N: 1, Models: &fakes{unit: 277 * ms / 16}}, results: map[Case]*Metrics{}}
 		for _, set := range stringent {
 			for _, p := range []string{"fluid", "lazy", "lazy-idle"} {
 				m := &Metrics{Avg: *Published(set, p, "avg_ns"), Violations: *Published(set, p, "violation_rate")}
@@ -547,7 +547,7 @@ func TestTable2Claims(t *testing.T) {
 		}
 		out := map[string]string{}
 		for _, only := range []string{"table2/res", "table2/inc", "batch16"} {
-			st, err := s.Statements(context.Background(), only)
+			st, err := s.Statements(context.Background(), frame.Config{Only: only})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -580,15 +580,33 @@ func TestTable2Claims(t *testing.T) {
 	}
 }
 
-// Claims by prefix ask for the benches that they are of; nothing that no claim begins with asks for any.
-func TestNeeded(t *testing.T) {
-	for only, want := range map[string][]string{
-		"": Reproduced(), "table2/res": {"table2", "own", "ablation"}, "fig1a": {"fig1"}, "fig1": {"fig1", "fig10"}, "fig9/zc706": {"fig9"},
-		"abstract": {"fig7", "fig8", "fig9"}, "batch16": {"fig10"}, "fig8/low": {"fig8", "own"}, "nothing": {},
-	} {
-		if got := Needed(only); !slices.Equal(got, want) {
-			t.Errorf("%q needs %v, expected %v", only, got, want)
+// Claims make the runs that they are about and no bench has, each once, as the benches would.
+func TestClaimsRun(t *testing.T) {
+	suite := func(names ...string) *Suite {
+		c := SuiteConfig{Seeds: []uint64{1, 2}, N: 60, Workers: 2, Models: &fakes{}}
+		if len(names) > 0 {
+			var err error
+			if c.Benches, err = Select(names); err != nil {
+				t.Fatal(err)
+			}
 		}
+		s, err := RunSuite(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	whole, bare := suite("table2", "own", "ablation"), suite()
+	before := len(whole.results)
+	var all [2][]frame.Statement
+	for i, s := range []*Suite{whole, bare} {
+		var err error
+		if all[i], err = s.Statements(context.Background(), frame.Config{Only: "table2", Workers: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(all[0], all[1]); d != "" || len(whole.results) != before || len(bare.results) != 2*4*6 {
+		t.Errorf("%s; %d runs became %d, and of claims alone there are %d", d, before, len(whole.results), len(bare.results))
 	}
 }
 
@@ -622,7 +640,7 @@ func TestOnly(t *testing.T) {
 // A paired difference that is larger than its interval counts, one that is not does not.
 func TestPlus(t *testing.T) {
 	rows := func(diff ...float64) map[string]float64 {
-		s := &Suite{Benches: []Bench{{Name: "x", Settings: stringent[:1]}}, N: 1, results: map[Case]*Metrics{}}
+		s := &Suite{SuiteConfig: SuiteConfig{Benches: []Bench{{Name: "x", Settings: stringent[:1]}}, N: 1}, results: map[Case]*Metrics{}}
 		for i, d := range diff {
 			seed := uint64(i + 1)
 			s.Seeds = append(s.Seeds, seed)

@@ -39,6 +39,22 @@ func AddMetrics[L, O any](to Measures[L], usage string, run func(l L, of Args) (
 	}
 }
 
+// folds are the formulas that make one number of two, or of any number.
+var folds = map[string]func(a, b float64) float64{
+	"over":  func(a, b float64) float64 { return a / b },
+	"minus": func(a, b float64) float64 { return a - b },
+	"times": func(a, b float64) float64 { return a * b },
+	"above": func(a, b float64) float64 {
+		if a > b {
+			return 1
+		}
+		return 0
+	},
+	"sum": plus, "mean": plus, "geomean": plus,
+}
+
+func plus(a, b float64) float64 { return a + b }
+
 // takes says how many numbers the formulas take; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
@@ -58,33 +74,23 @@ func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	through := func(f func(float64) float64, p Probe[L]) Probe[L] {
 		return func(l L) (float64, error) { x, err := p(l); return f(x), err }
 	}
+	mean := func() Probe[L] {
+		return through(func(x float64) float64 { return x / float64(len(p)) }, Fold(plus, p...))
+	}
 	switch name {
-	case "over":
-		return Over(p[0], p[1])
-	case "minus":
-		return Minus(p[0], p[1])
-	case "times":
-		return Fold(func(a, b float64) float64 { return a * b }, p...)
-	case "above":
-		return Fold(func(a, b float64) float64 {
-			if a > b {
-				return 1
-			}
-			return 0
-		}, p...)
-	case "sum":
-		return Fold(func(a, b float64) float64 { return a + b }, p...)
+	case "lowest":
+		return Lowest(p...)
+	case "highest":
+		return Highest(p...)
 	case "mean":
-		return Mean(p...)
+		return mean()
 	case "geomean":
 		for i := range p {
 			p[i] = through(math.Log, p[i])
 		}
-		return through(math.Exp, Mean(p...))
-	case "lowest":
-		return Lowest(p...)
+		return through(math.Exp, mean())
 	}
-	return Highest(p...)
+	return Fold(folds[name], p...)
 }
 
 // Sampler reads an expression.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -382,25 +383,6 @@ func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Over is a / b.
-func Over[L any](a, b Probe[L]) Probe[L] {
-	return Fold(func(x, y float64) float64 { return x / y }, a, b)
-}
-
-// Minus is a - b.
-func Minus[L any](a, b Probe[L]) Probe[L] {
-	return Fold(func(x, y float64) float64 { return x - y }, a, b)
-}
-
-// Mean is the mean of several.
-func Mean[L any](all ...Probe[L]) Probe[L] {
-	sum := Fold(func(a, b float64) float64 { return a + b }, all...)
-	return func(l L) (float64, error) {
-		x, err := sum(l)
-		return x / float64(len(all)), err
-	}
-}
-
 // Lowest is the least of several: a claim about every baseline is judged against the best.
 func Lowest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{1, all} }
 
@@ -507,6 +489,17 @@ func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 type Metric[O any] struct {
 	Name string
 	Of   func(O) float64
+}
+
+// Fields are the metrics that are fields of a run: its float64 with a name for JSON, in their order.
+func Fields[O any]() (out []Metric[*O]) {
+	t := reflect.TypeFor[O]()
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("json"); name != "" && t.Field(i).Type.Kind() == reflect.Float64 {
+			out = append(out, Metric[*O]{name, func(o *O) float64 { return reflect.ValueOf(o).Elem().Field(i).Float() }})
+		}
+	}
+	return out
 }
 
 // Rows are the means of metrics over runs, one a seed. Other fields are those of r. What some run has no number of is left out.

@@ -178,8 +178,8 @@ func TestQuiet(t *testing.T) {
 	}{
 		{[]float64{0, 3}, of, []float64{0, 3}},
 		{[]float64{0, 0}, of, []float64{math.NaN(), math.NaN()}},
-		{[]float64{0, 0}, Minus(of, of), []float64{math.NaN(), math.NaN()}},
-		{[]float64{0, 0}, Mean(loud, of), []float64{0.5, 0.5}},
+		{[]float64{0, 0}, combined("minus", of, of), []float64{math.NaN(), math.NaN()}},
+		{[]float64{0, 0}, combined("mean", loud, of), []float64{0.5, 0.5}},
 	} {
 		v, err := Sample(c.labs, c.of)
 		if err != nil || !slices.EqualFunc(v, c.want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
@@ -307,7 +307,7 @@ claims:
 func study(x *[]Change) Study[float64] {
 	one := func(l float64) (float64, error) { return l, nil }
 	return Study[float64]{
-		Book: []byte(book), Probes: map[string]Sampler[float64]{"a": Probe[float64](one), "b/gain": Over(one, one), "c": Given[float64]([]float64{4})},
+		Book: []byte(book), Probes: map[string]Sampler[float64]{"a": Probe[float64](one), "b/gain": combined("over", one, one), "c": Given[float64]([]float64{4})},
 		Labs: func(_ string, c *Change) ([]float64, error) {
 			if c != nil {
 				*x = append(*x, *c)
@@ -500,4 +500,13 @@ func TestInterval(t *testing.T) {
 	if _, half := Interval([]float64{4}); half != nil {
 		t.Error(*half)
 	}
+}
+
+// combined is a formula of probes.
+func combined(name string, all ...Probe[float64]) Probe[float64] {
+	var of []Sampler[float64]
+	for _, p := range all {
+		of = append(of, p)
+	}
+	return combine(name, of).(Probe[float64])
 }

@@ -52,16 +52,12 @@ func compared(holds func(j, low, mid, high *Outcome) float64) func(*lab, frame.A
 }
 
 // metrics are those of a run that have rows, and others.
-var metrics = []frame.Metric[*Outcome]{
-	{Name: "miss_rate", Of: func(o *Outcome) float64 { return o.Miss }},
-	{Name: "accuracy", Of: func(o *Outcome) float64 { return o.Accuracy }},
-	{Name: "aligned", Of: func(o *Outcome) float64 { return o.Aligned }},
-	{Name: "busy", Of: func(o *Outcome) float64 { return o.Busy }},
+var metrics = append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 	{Name: "p50_ns", Of: func(o *Outcome) float64 { return float64(o.P50) }},
 	{Name: "p99_ns", Of: func(o *Outcome) float64 { return float64(o.P99) }},
 	{Name: "changes", Of: func(o *Outcome) float64 { return float64(o.Counts.Changes) }},
 	{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
-}
+}...)
 
 // measures are what the claims and rows are made of, except those about random instances.
 func (c *Config) measures() frame.Measures[*lab] {

@@ -84,10 +84,10 @@ func (a Assumed) Times(name string, by float64) Assumed {
 type Outcome struct {
 	Frames   int
 	OnTime   int
-	Miss     float64 // share of frames without a result in time
-	Accuracy float64 // mean of the frames in time
-	Aligned  float64 // share of the frames in time that had the size of the network that answered
-	Busy     float64 // share of the workers' time
+	Miss     float64 `json:"miss_rate"` // share of frames without a result in time
+	Accuracy float64 `json:"accuracy"`  // mean of the frames in time
+	Aligned  float64 `json:"aligned"`   // share of the frames in time that had the size of the network that answered
+	Busy     float64 `json:"busy"`      // share of the workers' time
 	P50, P99 int64   // creation to result, of the frames in time
 	HitRate  float64 // share of network changes that found the network loaded; 0: no changes
 	Counts   jellyfish.Counts

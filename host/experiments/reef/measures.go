@@ -165,24 +165,16 @@ func measures() frame.Measures[*lab] {
 		"longest STYLE":              func(l *lab, of frame.Args) (float64, error) { return l.longest(of[0]) },
 	}
 	const run = "STYLE SYSTEM WORKLOAD"
-	frame.AddMetrics(out, run, (*lab).run, []frame.Metric[*Outcome]{
-		{Name: "rt_latency", Of: func(o *Outcome) float64 { return o.RT }},
-		{Name: "rt_p99", Of: func(o *Outcome) float64 { return o.RTP99 }},
-		{Name: "throughput", Of: func(o *Outcome) float64 { return o.Throughput }},
-		{Name: "preempt_us", Of: func(o *Outcome) float64 { return o.Preempt }},
+	frame.AddMetrics(out, run, (*lab).run, append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 		{Name: "preempt", Of: func(o *Outcome) float64 { return stopped(o, o.Preempt) }},
 		{Name: "host_us", Of: func(o *Outcome) float64 { return stopped(o, o.Host) }},
-		{Name: "best_effort", Of: func(o *Outcome) float64 { return o.BestEffort }},
-		{Name: "usage", Of: func(o *Outcome) float64 { return o.Usage }},
-		{Name: "not_slowed", Of: func(o *Outcome) float64 { return o.NotSlowed }},
-		{Name: "below_9us", Of: func(o *Outcome) float64 { return o.Below9us }},
 		{Name: "redone_us", Of: func(o *Outcome) float64 { // NaN if nothing was stopped
 			if o.Redone == 0 {
 				return math.NaN()
 			}
 			return o.Redone
 		}},
-	})
+	}...))
 	// Of a run without best-effort clients.
 	frame.AddMetrics(out, run, func(l *lab, of frame.Args) (x [2]*Outcome, err error) {
 		if x[0], err = l.run(of); err == nil {

@@ -4,7 +4,6 @@ package reef
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -92,29 +91,6 @@ func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine
 	}
 	s, err := o.Report()
 	return s, res, err
-}
-
-// aloneReal is a network's time alone there: the median of several requests, one after the other, but the first.
-func (b *Bed) aloneReal(m gpu.Mode, name string, tables []engine.Network) (int64, error) {
-	const requests = 6
-	_, res, err := b.served(context.Background(), m, []string{name}, engine.Config{
-		Networks: tables, Policy: &sched.Dispatch{}, Source: once(name, requests), Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
-	})
-	if err != nil {
-		return 0, fmt.Errorf("%s alone: %w", name, err)
-	}
-	var all []int64
-	for i := range res.Records {
-		r := &res.Records[i]
-		if r.Ending != engine.OnTime && r.Ending != engine.Late {
-			return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
-		}
-		if i > 0 {
-			all = append(all, r.Latency())
-		}
-	}
-	slices.Sort(all)
-	return engine.Quantile(all, 0.5), nil
 }
 
 func (b *Bed) serveReal(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (*Outcome, *engine.Result, error) {

@@ -43,9 +43,10 @@ type lab struct {
 
 // switches put in what a cause suspects: for VGG-19 a ResNet-50, which the public kernel list of that name is; the public
 // kernels of both, with the times that were measured on an MI50; images of 64 x 64, which those are for; a layer in as
-// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists.
+// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists; real-time clients that
+// pause for a tenth of their time in place of none; wait-based preemption that empties no queue, but has one of eight.
 func switches() []string {
-	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels"}
+	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "pauses", "drain-8"}
 }
 
 // longer is a lab of runs of twice the time.
@@ -81,8 +82,17 @@ func (l *lab) run(of frame.Args) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.real != nil && workload == "drive" {
+	switch {
+	case l.real != nil && workload == "drive":
 		w.Clients = l.real
+	case l.with == "pauses":
+		for i := range w.Clients {
+			if c := &w.Clients[i]; c.Urgent {
+				c.Urgent, c.Share = false, 0.9
+			}
+		}
+	case l.with == "drain-8" && system == "wait":
+		system = "xsched1"
 	}
 	o, err := l.bed(style).Run(l.ctx, system, w, l.ns, l.seed)
 	if err != nil {

@@ -11,6 +11,7 @@
 package seeb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -74,6 +75,7 @@ type Edge struct {
 	Fits   map[string]*Fit
 	models map[string]sched.LatencyModel
 	runs   map[string]*EdgeOutcome
+	rate   float64                         // times every load's, of as many tasks; 0: 1
 	wrap   func(sched.Policy) sched.Policy // wraps the policy in tests; nil: it does not
 }
 
@@ -303,6 +305,10 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 	for _, n := range networks {
 		batches[n] = int(math.Round(open["batch"]))
 	}
+	var small map[string]int // of those that take all that has come
+	if strings.HasSuffix(system, ":2") {
+		small = batches
+	}
 	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: Window}
 	switch system {
 	case "seeb", "seeb:6":
@@ -329,10 +335,10 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
 	case "triton":
 		return &sched.Collect{Label: system}, nil
-	case "deeprt":
-		return &sched.Collect{Label: system, Window: Window, One: true}, nil
-	case "gslice":
-		return &sched.Collect{Label: system, Window: Window, Share: true, Resize: int64(open["gslice"])}, nil
+	case "deeprt", "deeprt:2":
+		return &sched.Collect{Label: system, Window: Window, One: true, Batches: small}, nil
+	case "gslice", "gslice:2":
+		return &sched.Collect{Label: system, Window: Window, Share: true, Resize: int64(open["gslice"]), Batches: small}, nil
 	case "branchynet":
 		return &sched.Collect{Label: system, Window: Window, Batches: batches, Theta: float32(open["branchynet"])}, nil
 	default:
@@ -345,13 +351,13 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 
 // EdgeOutcome is the result of one run; times are in seconds, means over tasks.
 type EdgeOutcome struct {
-	Latency    float64 // dispatch of a task's first image to the end of its last
-	Waiting    float64 // release to dispatch
-	Throughput float64 // tasks/s
-	Accuracy   float64 // share of the images
-	Efficacy   float64 // throughput / latency x accuracy
-	Violations float64 // share of tasks that ended after their deadline
-	Dispatched float64 // share of tasks with a latency above 1.2 times alone
+	Latency    float64 `json:"latency_s"`           // dispatch of a task's first image to the end of its last
+	Waiting    float64 `json:"waiting_s"`           // release to dispatch
+	Throughput float64 `json:"throughput"`          // tasks/s
+	Accuracy   float64 `json:"accuracy"`            // share of the images
+	Efficacy   float64 `json:"efficacy"`            // throughput / latency x accuracy
+	Violations float64 `json:"violations"`          // share of tasks that ended after their deadline
+	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times alone
 	Tasks      int
 }
 
@@ -393,6 +399,7 @@ func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, e
 		p, rate = load.Process{Kind: load.KindGamma, CV: x}, e.open["gamma"]
 	}
 	n := max(1, int(rate*float64(ns)/1e9))
+	rate *= cmp.Or(e.rate, 1)
 	var times []int64
 	var err error
 	if name == "pai" && pai != nil {

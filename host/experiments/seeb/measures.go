@@ -22,8 +22,11 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	if strings.HasPrefix(name, "poisson") {
 		ns /= shorter
 	}
-	if system == "seeb:3" && l.with == "at-once" {
+	switch {
+	case system == "seeb:3" && l.with == "at-once":
 		system = atOnce
+	case l.with == "small-batches" && (system == "deeprt" || system == "gslice"):
+		system += ":2"
 	}
 	o, err := l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
 	if err == nil && (l.with == "from-release" || l.with == "at-once") {
@@ -32,18 +35,6 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 		o = &all
 	}
 	return o, err
-}
-
-func edgeMetrics() []frame.Metric[*EdgeOutcome] {
-	return []frame.Metric[*EdgeOutcome]{
-		{Name: "latency_s", Of: func(o *EdgeOutcome) float64 { return o.Latency }},
-		{Name: "waiting_s", Of: func(o *EdgeOutcome) float64 { return o.Waiting }},
-		{Name: "throughput", Of: func(o *EdgeOutcome) float64 { return o.Throughput }},
-		{Name: "accuracy", Of: func(o *EdgeOutcome) float64 { return o.Accuracy }},
-		{Name: "efficacy", Of: func(o *EdgeOutcome) float64 { return o.Efficacy }},
-		{Name: "violations", Of: func(o *EdgeOutcome) float64 { return o.Violations }},
-		{Name: "violations_dispatch", Of: func(o *EdgeOutcome) float64 { return o.Dispatched }},
-	}
 }
 
 // measures are what the claims and rows are made of.
@@ -59,14 +50,14 @@ func measures() frame.Measures[*lab] {
 		"together tpc tpc":             func(l *lab, of frame.Args) (float64, error) { return l.partitions(of.Int(0), of.Int(1)) },
 		"saturation NETWORK tpcs tpcs": func(l *lab, of frame.Args) (float64, error) { return l.saturation(of[0], of.Int(1), of.Int(2)) },
 	}
-	frame.AddMetrics(out, "SYSTEM LOAD", served, edgeMetrics())
+	frame.AddMetrics(out, "SYSTEM LOAD", served, frame.Fields[EdgeOutcome]())
 	return out
 }
 
 // numbers are every system on every load, the ablation and the sweep of lambda.
 func numbers() (out []frame.Number) {
 	var metrics []string
-	for _, m := range edgeMetrics() {
+	for _, m := range frame.Fields[EdgeOutcome]() {
 		metrics = append(metrics, m.Name)
 	}
 	add := func(load string, systems ...string) {

@@ -36,6 +36,9 @@ type Bench struct {
 	Open Open            // the values that the publication does not give
 }
 
+// rate is a parameter: that of every load, of as many tasks.
+const rate = "rate"
+
 // lab makes the runs of one seed.
 type lab struct {
 	ctx  context.Context
@@ -48,8 +51,8 @@ type lab struct {
 }
 
 // switches put in what a cause suspects: latencies that count from a task's release; besides, figure 10's configuration 3
-// without a window; for table 1's convolution a kernel that the DRAM bounds.
-func switches() []string { return []string{"from-release", "at-once", "dram-bound"} }
+// without a window; for table 1's convolution a kernel that the DRAM bounds; DeepRT and GSLICE with Batch's batches.
+func switches() []string { return []string{"from-release", "at-once", "dram-bound", "small-batches"} }
 
 // Run checks SEEB's claims and runs every system on every load.
 func Run(ctx context.Context, c Config) (*Bench, error) {
@@ -89,13 +92,15 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 			}
 			all, err := labs(file, b.Open)
 			for _, l := range all {
-				l.with = x.Key
+				if l.with = x.Key; x.Key == rate {
+					l.edge.rate = x.By
+				}
 			}
 			return all, err
 		},
 		Knobs: func(string) (*frame.Knobs, error) {
 			open := slices.Sorted(maps.Keys(b.Open))
-			return &frame.Knobs{Switches: switches(), Keys: append(file.Keys(), open...), Vary: frame.Halves(append(file.Uncertain(), open...)...)}, nil
+			return &frame.Knobs{Switches: switches(), Keys: append(append(file.Keys(), open...), rate), Vary: frame.Halves(append(file.Uncertain(), open...)...)}, nil
 		},
 	}
 	r, err := s.Run(ctx, &c.Config)

@@ -75,19 +75,13 @@ func (l *lab) linearOn(where string) (float64, error) {
 // bias is the median of signed relative errors, in per cent, of the batches with an overhead in a range.
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
-	var v []float64
-	for i := range f {
-		if o := f[i].Actual - 1; o >= least && o < most {
-			v = append(v, 100*(f[i].Predicted/f[i].Actual-1))
-		}
-	}
-	slices.Sort(v)
-	return quantile(v, 0.5), err
+	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
+	return quantile(ordered(f, signed), 0.5), err
 }
 
 // underestimated is by how much those above a quantile of the overheads are, by their median.
 func (l *lab) underestimated(q float64) (float64, error) {
-	v, err := l.overhead()
+	v, err := overhead(l)
 	if err != nil {
 		return 0, err
 	}
@@ -114,28 +108,24 @@ func wander(o *Outcome) float64 {
 	const windows = 5
 	most := 0.0
 	for i := range windows {
-		var v []float64
-		for k := len(f) * i / windows; k < len(f)*(i+1)/windows; k++ {
-			v = append(v, 100*(f[k].Predicted/f[k].Actual-1))
-		}
-		slices.Sort(v)
-		most = max(most, math.Abs(quantile(v, 0.5)))
+		most = max(most, math.Abs(quantile(ordered(f[len(f)*i/windows:len(f)*(i+1)/windows], signed), 0.5)))
 	}
 	return most
 }
+
+// overhead is the time that sharing adds to kernels, in per cent.
+var overhead = overAll(func(f *sched.Finished) float64 { return 100 * (f.Actual - 1) })
 
 // predictions are the errors of predictors over section 5.2's loads, and what sharing adds to kernels, all in per cent and
 // ascending.
 var predictions = map[string]func(*lab) ([]float64, error){
 	"kernel/adaptive":                   func(l *lab) ([]float64, error) { f, err := l.all(); return relativeErrors(f, adaptive), err },
-	"kernel/static-linear-equal-inputs": by((*lab).even, weighted),
-	"kernel/equation-fitted-and-frozen": by((*lab).fitted, still),
+	"kernel/static-linear-equal-inputs": by(halves(predict.Fit), weighted),
+	"kernel/equation-fitted-and-frozen": by(halves(predict.FitModel), still),
 	"kernel/static-linear-as-published": by(published, linear),
-	"latency/at-launch":                 func(l *lab) ([]float64, error) { return l.latency(func(f *sched.Finished) int64 { return f.Expected }) },
-	"latency/explained": func(l *lab) ([]float64, error) {
-		return l.latency(func(f *sched.Finished) int64 { return f.Explained })
-	},
-	"overhead": (*lab).overhead,
+	"latency/at-launch":                 latency(func(f *sched.Finished) int64 { return f.Expected }),
+	"latency/explained":                 latency(func(f *sched.Finished) int64 { return f.Explained }),
+	"overhead":                          overhead,
 }
 
 // metrics are those of a run that have rows, and others.

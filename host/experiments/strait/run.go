@@ -42,6 +42,8 @@ type Run struct {
 	Low   float64 // initial value of Strait's cap; 0: as published
 	Theta float32 // exit threshold; 0: no early exits
 	Form  float64 // share of its deadline for which a request waits for others; 0: as assumed
+	// Beside is the share of the device's work that a batch is expected to run beside at the launch; 0: half.
+	Beside float64
 	// Drift is the largest random relative error of the profiled resource use.
 	Drift float64
 	// Finished is called for each of Strait's batches, if set.
@@ -104,7 +106,7 @@ const form = 0.1
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	form := cmp.Or(r.Form, form)
 	share := &sched.Sharing{Label: r.System, BMax: MaxBatch, Form: form}
-	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Exits: r.Theta > 0}
+	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Beside: r.Beside, Exits: r.Theta > 0}
 	if r.Model != nil {
 		m := *r.Model
 		strait.Model = &m
@@ -125,8 +127,8 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit, share.Reactive = share, 4, true
 	case "xsched": // no batches, no dropping: kernels go directly to the interceptor
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
-	case "xsched-4": // the same with four streams per network; the publication does not give the number
-		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 4, Keep: true}, "xsched", nil
+	case "xsched-2", "xsched-4": // the same with as many streams per network; the publication does not give the number
+		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: int(r.System[len(r.System)-1] - '0'), Keep: true}, "xsched", nil
 	case "strait":
 	case "strait-null": // Strait that expects no interference and does not learn
 		strait.Model, strait.Frozen = predict.Null(), true

@@ -33,7 +33,8 @@ type lab struct {
 	form   float64
 	work   float64 // times the load
 	spread float64
-	vary   string // parameter of every GPU that is another
+	beside float64 // Run.Beside
+	vary   string  // parameter of every GPU that is another
 	by     float64
 	with   string // one of switches; "": none
 	trace  *load.Trace
@@ -43,8 +44,8 @@ type lab struct {
 }
 
 // switches put in what a cause suspects: Strait without its cap; no priority among a pair's streams; a RoBERTa that takes
-// three times as long, so that it is to VGG-19 as their deadlines are.
-func switches() []string { return []string{"no-cap", "plain-streams", "slow-roberta"} }
+// three times as long, so that it is to VGG-19 as their deadlines are; XSched with two streams a network in place of four.
+func switches() []string { return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams"} }
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
 	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, spread: jitter, runs: map[string]*Outcome{}}
@@ -87,10 +88,14 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 		return nil, err
 	}
 	switch {
-	case l.with == "no-cap" && r.System == "strait", l.with == "plain-streams" && r.System == "pairs":
+	case l.with == "plain-streams" && r.System == "pairs":
 		r.System = l.with
+	case l.with == "two-streams" && r.System == "xsched-4":
+		r.System = "xsched-2"
+	case l.with == "no-cap":
+		r.Low = math.Inf(1)
 	}
-	r.Seed, r.Form = l.seed, cmp.Or(r.Form, l.form)
+	r.Seed, r.Form, r.Beside = l.seed, cmp.Or(r.Form, l.form), l.beside
 	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
 	o, err := b.Run(l.ctx, r)
 	if err != nil {
@@ -218,16 +223,23 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	return l.run("moved "+where, gpu, r)
 }
 
-// relativeErrors returns the relative errors of predicted slowdowns, in per cent, of the model as it learnt or of another on the
-// same batches.
-func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
-	var out []float64
+// ordered is a number of each batch, ascending.
+func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float64) {
 	for i := range f {
-		out = append(out, 100*math.Abs(of(&f[i])-f[i].Actual)/f[i].Actual)
+		out = append(out, of(&f[i]))
 	}
 	slices.Sort(out)
 	return out
 }
+
+// relativeErrors returns the relative errors of predicted slowdowns, in per cent, of the model as it learnt or of another on the
+// same batches.
+func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
+	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
+}
+
+// signed is the relative error with its sign.
+func signed(f *sched.Finished) float64 { return 100 * (f.Predicted/f.Actual - 1) }
 
 func adaptive(f *sched.Finished) float64 { return f.Predicted }
 
@@ -261,28 +273,20 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// even is the static linear model with what the adaptive one has: time-weighted averages of all models'
-// batches, of the first half of each of the runs of all().
-func (l *lab) even() (*predict.Linear, error) {
-	s, err := l.halves()
-	if err != nil {
-		return nil, err
+// halves fit a model to the first halves of the runs of all(), which it leaves out: the static linear model with what the
+// adaptive one has, time-weighted averages of all models' batches; or the adaptive model's equation, frozen, which separates its
+// error from that of learning one batch at a time.
+func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
+	return func(l *lab) (m M, err error) {
+		s, err := l.firstHalves()
+		if err != nil {
+			return m, err
+		}
+		return fit(s)
 	}
-	return predict.Fit(s)
 }
 
-// fitted is the adaptive model's equation, fitted to the same batches and frozen. It separates the error of the equation
-// from that of learning one batch at a time.
-func (l *lab) fitted() (*predict.Model, error) {
-	s, err := l.halves()
-	if err != nil {
-		return nil, err
-	}
-	return predict.FitModel(s)
-}
-
-// halves are the first halves, which all() leaves out.
-func (l *lab) halves() (s []predict.Sample, err error) {
+func (l *lab) firstHalves() (s []predict.Sample, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
 		o, err := l.main(1, "strait", name)
 		if err != nil {
@@ -361,6 +365,8 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 					l.spread = jitter * x.By
 				case x.Key == "load":
 					l.work = x.By
+				case x.Key == "beside":
+					l.beside = x.By / 2
 				case slices.Contains(switches(), x.Key):
 					l.with = x.Key
 				default:
@@ -407,25 +413,13 @@ func published(l *lab) (*predict.Linear, error) {
 }
 
 // latency is relative errors of whole latencies, in per cent.
-func (l *lab) latency(of func(*sched.Finished) int64) ([]float64, error) {
-	f, err := l.all()
-	var v []float64
-	for i := range f {
-		v = append(v, 100*math.Abs(float64(of(&f[i])-f[i].Latency))/float64(f[i].Latency))
-	}
-	slices.Sort(v)
-	return v, err
+func latency(of func(*sched.Finished) int64) func(*lab) ([]float64, error) {
+	return overAll(func(f *sched.Finished) float64 { return 100 * math.Abs(float64(of(f)-f.Latency)) / float64(f.Latency) })
 }
 
-// overhead is the time that sharing adds to kernels, in per cent.
-func (l *lab) overhead() ([]float64, error) {
-	f, err := l.all()
-	var v []float64
-	for i := range f {
-		v = append(v, 100*(f[i].Actual-1))
-	}
-	slices.Sort(v)
-	return v, err
+// overAll is a number of each batch of all(), ascending.
+func overAll(of func(*sched.Finished) float64) func(*lab) ([]float64, error) {
+	return func(l *lab) ([]float64, error) { f, err := l.all(); return ordered(f, of), err }
 }
 
 // unread are the assumed parameters of evictions, kills and padding, which do not occur here.
@@ -440,7 +434,7 @@ func knobs(string) (*frame.Knobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := []string{"form", "spread", "load"}
+	own := []string{"form", "spread", "load", "beside"}
 	k := &frame.Knobs{Switches: switches(), Keys: append(f.Keys(), own...)}
 	assumed := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
 	// half of the load leaves nothing to compare, twice the load exceeds capacity

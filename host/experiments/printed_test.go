@@ -93,6 +93,21 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
+// A verdict is what frame gives: no other package of the experiments or the commands sets one.
+func TestOneJudge(t *testing.T) {
+	sets := regexp.MustCompile(`\bVerdict(:|\s*=[^=])`)
+	for _, root := range []string{".", "../cmd"} {
+		if err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && filepath.Dir(path) != "frame" && sets.MatchString(read(t, path)) {
+				t.Errorf("%s sets a verdict", path)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // headline are the claims behind the rows of the root README's table, in the order of their numbers, and what
 // one of ours is times in the table.
 var headline = map[string][]struct {

@@ -148,12 +148,7 @@ type Metrics struct {
 }
 
 // numbers are all of them, in the order of rows.
-var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 {
-	if m.LoadGen.Valid {
-		return 1
-	}
-	return 0
-}})
+var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 { return frame.Truth(m.LoadGen.Valid) }})
 
 // key names the model that the case runs on.
 func (c *Case) key() (ModelKey, error) {

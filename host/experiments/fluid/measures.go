@@ -66,11 +66,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	total := int64(0)
-	for _, v := range m.MACs {
-		total += v
-	}
-	return gops(total, batch, m.Table.At(0, m.Table.Segments()-1, batch)) / (2 * m.PeakMACs / 1e9), nil
+	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
 // double is ms of a batch twice as large as the hardware's largest on ZCU104; NaN if it is not known.

@@ -67,6 +67,15 @@ func gops(macs int64, batch int, ns int64) float64 {
 	return 2 * float64(macs) * float64(batch) / float64(ns)
 }
 
+// gops is that of the whole network.
+func (m *Model) gops(batch int) float64 {
+	total := int64(0)
+	for _, macs := range m.MACs {
+		total += macs
+	}
+	return gops(total, batch, m.Table.At(0, m.Table.Segments()-1, batch))
+}
+
 // fig10 is the throughput of the networks without exits by batch and mapping.
 func fig10(t *tabler) error {
 	for _, p := range table1Published {
@@ -76,18 +85,11 @@ func fig10(t *tabler) error {
 				if err != nil {
 					return err
 				}
-				last := m.Table.Segments() - 1
 				for b := 1; b <= m.Table.MaxBatch(); b++ {
 					setting := fmt.Sprintf("%s/%s/-/-/%gGBps/B=%d", p.network, p.board, gbs, b)
-					ns := m.Table.At(0, last, b)
-					total := int64(0)
-					for _, macs := range m.MACs {
-						total += macs
-					}
-					g := gops(total, b, ns)
-					t.add(setting, mapping, "gops", g, nil)
-					t.add(setting, mapping, "peak_share", g/(2*m.PeakMACs/1e9), nil)
-					t.add(setting, mapping, "batch_ns", float64(ns), nil)
+					t.add(setting, mapping, "gops", m.gops(b), nil)
+					t.add(setting, mapping, "peak_share", m.gops(b)/(2*m.PeakMACs/1e9), nil)
+					t.add(setting, mapping, "batch_ns", float64(m.Table.At(0, m.Table.Segments()-1, b)), nil)
 				}
 			}
 		}

@@ -2,7 +2,10 @@
 
 package fluid
 
-import "github.com/sluice-npu/sluice/host/sched"
+import (
+	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/sched"
+)
 
 // What fluid+theta may do in benches: thresholds this far below the setting's own, and a mean loss of
 // one point of accuracy.
@@ -23,7 +26,7 @@ func Levels(images []Image, theta float32) []sched.Level {
 		low := theta - float32(k)*thetaStep
 		l := sched.Level{}
 		for e := range images[0].Confidence {
-			came, lost := 0, 0
+			came, lost := 0.0, 0.0
 			for i := range images {
 				end := images[i].taken(theta)
 				if end < e {
@@ -31,11 +34,11 @@ func Levels(images []Image, theta float32) []sched.Level {
 				}
 				came++
 				if images[i].Confidence[e] >= low {
-					lost += correct(images[i].Right[end]) - correct(images[i].Right[e])
+					lost += frame.Truth(images[i].Right[end]) - frame.Truth(images[i].Right[e])
 				}
 			}
 			l.Thetas = append(l.Thetas, low)
-			l.Loss = append(l.Loss, max(0, float64(lost)/float64(max(1, came))))
+			l.Loss = append(l.Loss, max(0, lost/max(1, came)))
 		}
 		out = append(out, l)
 	}
@@ -50,11 +53,4 @@ func (i *Image) taken(theta float32) int {
 		}
 	}
 	return len(i.Confidence) - 1
-}
-
-func correct(right bool) int {
-	if right {
-		return 1
-	}
-	return 0
 }

@@ -44,13 +44,16 @@ var folds = map[string]func(a, b float64) float64{
 	"over":  func(a, b float64) float64 { return a / b },
 	"minus": func(a, b float64) float64 { return a - b },
 	"times": func(a, b float64) float64 { return a * b },
-	"above": func(a, b float64) float64 {
-		if a > b {
-			return 1
-		}
-		return 0
-	},
-	"sum": plus, "mean": plus, "geomean": plus,
+	"above": func(a, b float64) float64 { return Truth(a > b) },
+	"sum":   plus, "mean": plus, "geomean": plus,
+}
+
+// Truth is 1 for true, 0 for false.
+func Truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func plus(a, b float64) float64 { return a + b }

@@ -3,7 +3,8 @@
 // There are two exceptions: what is exact is judged by its value, and one event refutes "never" (rule none), however wide
 // the interval. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
 // or setting is shown by the one whose mean is the extreme (Lowest, Highest), and judged by an interval that allows for all
-// of them (family.ends).
+// of them (family.ends). Of values that are known to a bound only, a claim fails only if it would with the bound too (Given).
+// Nothing else gives a verdict: all of it is Claim.judge.
 //
 // A publication is a package of its own: claims.yaml has its claims, each with its bounds and what our number is, an
 // expression (Measures); measures.go has the measures, which are numbers of runs, and the rows beside the claims (Number);
@@ -128,6 +129,9 @@ func (c *Claim) judge(f family) *Statement {
 	}
 	if s.Verdict == Fails {
 		s.Cause = cmp.Or(s.Cause, Unknown)
+		if f.most != nil && c.Judge(f.most).Verdict != Fails { // why it is not known better is the cause
+			s.Verdict = Undecided
+		}
 	}
 	return s
 }
@@ -316,6 +320,7 @@ type Sampler[L any] interface {
 type family struct {
 	all  [][]float64
 	sign float64
+	most []float64 // values that are known to lie between all's and these; nil: all's are known
 }
 
 // extreme is the sample whose mean is the extreme: the one that is best over all seeds. (Least of each seed's values is
@@ -437,12 +442,12 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given is a sample that needs no lab.
-func Given[L any](v []float64) Sampler[L] { return given[L](v) }
+// Given is a sample that needs no lab, of values that may be as large as most's; nil: they are known.
+func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
-type given[L any] []float64
+type given[L any] family
 
-func (g given[L]) sample([]L, int) (family, error) { return family{all: [][]float64{g}}, nil }
+func (g given[L]) sample([]L, int) (family, error) { return family(g), nil }
 
 // Sample computes a value for every lab; NaN for all if all are quiet. Of several it is the extreme.
 func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {

@@ -248,7 +248,7 @@ func TestFamily(t *testing.T) {
 		{[][]float64{just}, Fails},
 		{[][]float64{just, sure, sure}, Undecided},
 	} {
-		if s := c.judge(family{x.all, 1}); s.Verdict != x.verdict {
+		if s := c.judge(family{all: x.all, sign: 1}); s.Verdict != x.verdict {
 			t.Errorf("%v: %s, expected %s", x.all, s.Verdict, x.verdict)
 		}
 		m := claim(math.Inf(-1), -1)
@@ -260,7 +260,7 @@ func TestFamily(t *testing.T) {
 			}
 			minus = append(minus, w)
 		}
-		if s := m.judge(family{minus, -1}); s.Verdict != x.verdict {
+		if s := m.judge(family{all: minus, sign: -1}); s.Verdict != x.verdict {
 			t.Errorf("%v: %s, expected %s", minus, s.Verdict, x.verdict)
 		}
 	}
@@ -307,7 +307,7 @@ claims:
 func study(x *[]Change) Study[float64] {
 	one := func(l float64) (float64, error) { return l, nil }
 	return Study[float64]{
-		Book: []byte(book), Probes: map[string]Sampler[float64]{"a": Probe[float64](one), "b/gain": combined("over", one, one), "c": Given[float64]([]float64{4})},
+		Book: []byte(book), Probes: map[string]Sampler[float64]{"a": Probe[float64](one), "b/gain": combined("over", one, one), "c": Given[float64]([]float64{4}, nil)},
 		Labs: func(_ string, c *Change) ([]float64, error) {
 			if c != nil {
 				*x = append(*x, *c)
@@ -509,4 +509,35 @@ func combined(name string, all ...Probe[float64]) Probe[float64] {
 		of = append(of, p)
 	}
 	return combine(name, of).(Probe[float64])
+}
+
+// Of some values only what they may be at most is known: a claim fails where it would with all of those at their most.
+func TestBoundRefutesNothing(t *testing.T) {
+	claims, err := Book([]byte("claims: [{id: a, source: figure 1, text: a, least: 0.95}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		known   []float64
+		others  int // that may be one
+		low     float64
+		verdict string
+	}{
+		{nil, 4, 0.8, Undecided},
+		{[]float64{0.8, 0.81}, 2, 0.8, Undecided},
+		{[]float64{0.5, 0.51, 0.52}, 1, 0.5, Undecided},                  // 0.63 +- 0.39
+		{[]float64{0.8, 0.81, 0.82}, 1, 0.8, Undecided},                  // 0.86 +- 0.15
+		{[]float64{0.8, 0.81, 0.8, 0.81, 0.8, 0.81, 0.8}, 1, 0.8, Fails}, // 0.83 +- 0.06
+		{[]float64{0.8, 0.81, 0.8, 0.8}, 0, 0, Fails},
+		{nil, 4, 0.97, Holds},
+	} {
+		low, most := slices.Clone(c.known), slices.Clone(c.known)
+		for i := range c.others {
+			low, most = append(low, c.low+0.001*float64(i)), append(most, 1)
+		}
+		f, err := Given[int](low, most).sample(nil, 1)
+		if s := claims[0].judge(f); err != nil || s.Verdict != c.verdict {
+			t.Errorf("%v known, %d others from %g: %s, %v, expected %s", c.known, c.others, c.low, s.Verdict, err, c.verdict)
+		}
+	}
 }

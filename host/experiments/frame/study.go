@@ -305,8 +305,6 @@ type Study[L any] struct {
 	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
 	Apart   bool
 	Numbers []Number // further rows of the same labs
-	// Final may change a statement after its verdict; nil: it does not.
-	Final func(*Statement)
 }
 
 // Samplers are those of all claims that were tried, by id. Each has an expression, or a probe.
@@ -459,11 +457,7 @@ func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	if v := f.extreme(); k.Exact && slices.ContainsFunc(v, func(x float64) bool { return x != v[0] && !math.IsNaN(x) }) {
 		return nil, fmt.Errorf("%w: %s is said to be exact, and differs from seed to seed: %v", ErrBook, k.ID, v)
 	}
-	st := k.judge(f)
-	if s.Final != nil {
-		s.Final(st)
-	}
-	return st, nil
+	return k.judge(f), nil
 }
 
 func (s *Study[L]) vary(c *Config, on string, claims []Claim, all []Statement) error {

@@ -12,14 +12,6 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// truth is 1 for true, 0 for false.
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // over is the mean of a number over points, but where it is NaN; NaN if nothing is left.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
@@ -96,17 +88,17 @@ func (c *Config) measures() frame.Measures[*lab] {
 		},
 		"least_accurate TRACE": compared(func(j, low, mid, high *Outcome) float64 {
 			a := low.Accuracy
-			return truth(a <= j.Accuracy && (a <= mid.Accuracy || mid.OnTime == 0) && (a <= high.Accuracy || high.OnTime == 0))
+			return frame.Truth(a <= j.Accuracy && (a <= mid.Accuracy || mid.OnTime == 0) && (a <= high.Accuracy || high.OnTime == 0))
 		}),
 		"most_missing TRACE": compared(func(j, low, mid, high *Outcome) float64 {
 			most := max(mid.Miss, low.Miss, j.Miss)
 			if high.Miss == 0 && most == 0 {
 				return math.NaN()
 			}
-			return truth(high.Miss >= most)
+			return frame.Truth(high.Miss >= most)
 		}),
 		"consistent TRACE": compared(func(j, _, mid, high *Outcome) float64 {
-			return truth(j.Miss <= mid.Miss+0.001 && j.Miss <= high.Miss+0.001)
+			return frame.Truth(j.Miss <= mid.Miss+0.001 && j.Miss <= high.Miss+0.001)
 		}),
 	}
 	frame.AddMetrics(out, "POINT SYSTEM", served, metrics)
@@ -126,18 +118,4 @@ func (c *Config) numbers() (out []frame.Number) {
 		out = append(out, frame.Numbers("", frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system}, k.point.String()+", "+k.system, names...)...)
 	}
 	return out
-}
-
-// bounded corrects the verdict on a statement about random instances. If the best of an instance was not found, its ratio
-// is to an upper bound and so too low. The statement fails only if it also fails with a ratio of one for those instances.
-func bounded(ratios []Ratio) func(*frame.Statement) {
-	return func(s *frame.Statement) {
-		for i := range ratios {
-			if r := &ratios[i]; s.ID == r.claim() && s.Verdict == frame.Fails && r.Proved < r.Instances {
-				if mean, half := frame.Interval(r.Of[0].AtMost); half == nil || mean+*half >= *s.Least {
-					s.Verdict = frame.Undecided
-				}
-			}
-		}
-	}
 }

@@ -223,9 +223,8 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	}
 	for i := range b.Ratios {
 		r := &b.Ratios[i]
-		study.Probes[r.claim()] = frame.Given[*lab](r.Of[0].Each)
+		study.Probes[r.claim()] = frame.Given[*lab](r.Of[0].Each, r.Of[0].AtMost)
 	}
-	study.Final = bounded(b.Ratios)
 	r, err := study.Run(ctx, &c.Config)
 	if err != nil {
 		return nil, err

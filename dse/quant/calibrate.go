@@ -12,13 +12,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Calibrate runs n images (H x W x C each) through the graph in float32 and returns the largest |x| of each tensor,
-// which does not depend on the number of workers. Images are requested one at a time.
-func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
-	channels, _, err := calibrate(g, n, image, o)
-	return largest(channels), err
-}
-
 // largest returns the largest value of each tensor.
 func largest(channels [][]float64) []float64 {
 	ranges := make([]float64, len(channels))
@@ -28,7 +21,8 @@ func largest(channels [][]float64) []float64 {
 	return ranges
 }
 
-// calibrate is Calibrate by tensor and channel, and what is in front of functions by node.
+// calibrate runs n images (H x W x C each) through the graph in float32, and returns the largest |x| by tensor and channel, and what
+// is in front of functions by node. It does not depend on the number of workers. Images are requested one at a time.
 func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, []*spread, error) {
 	o = o.defaults()
 	if n < 1 {

@@ -22,12 +22,7 @@ type Margin struct {
 	AccChannel, SumChannel int
 }
 
-// Bits is log2(Limit / Sum): the number of bits by which the accumulator could be narrower; negative on an overflow.
-func (m Margin) Bits() float64 {
-	return math.Log2(float64(Limit)) - math.Log2(float64(max(m.Sum, 1)))
-}
-
-// AccBits is Bits without the residual.
+// AccBits is log2(Limit / Acc): the number of bits by which the accumulator could be narrower without a residual.
 func (m Margin) AccBits() float64 {
 	return math.Log2(float64(Limit)) - math.Log2(float64(max(m.Acc, 1)))
 }

@@ -78,3 +78,29 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// What causes suspect: a real-time client that pauses, and a wait for a queue of eight.
+func TestSwitches(t *testing.T) {
+	f, err := params.Of("mi50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(with, system string) *Outcome {
+		l := newLab(t.Context(), f, 20e6, 1)
+		l.with = with
+		o, err := l.run(frame.Args{"tvm", system, "B"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	if o := run("pauses", "reset"); o.Served[0].closed() || !o.Served[0].RealTime() || o.Preemptions < 2 {
+		t.Errorf("%+v, %d preemptions", o.Served[0], o.Preemptions)
+	}
+	if o := run("", "reset"); !o.Served[0].closed() || o.Preemptions != 1 {
+		t.Errorf("%+v, %d preemptions", o.Served[0], o.Preemptions)
+	}
+	if wait, eight := run("drain-8", "wait"), run("", "xsched1"); wait.Preempt != eight.Preempt || wait.Preempt == run("", "wait").Preempt {
+		t.Errorf("a wait takes %g us, for a queue of eight %g", wait.Preempt, eight.Preempt)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // host/gpu/seeb.txt is what was printed for the claims of today, and RESULTS.md shows its count.
@@ -33,5 +34,36 @@ func TestShown(t *testing.T) {
 	}
 	if count := lines[len(lines)-2]; !strings.Contains(read("RESULTS.md"), "\n    "+count+"\n") {
 		t.Errorf("RESULTS.md does not show %q", count)
+	}
+}
+
+// What causes suspect: batches of two where all that has come is taken, and as many tasks at another rate.
+func TestSwitches(t *testing.T) {
+	for _, name := range []string{"deeprt", "gslice"} {
+		for suffix, want := range map[string]int{"": 0, ":2": 2} {
+			p, err := System(name+suffix, edgeNetworks(), nil, DefaultOpen())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := p.(*sched.Collect); c.Batches["resnet50"] != want || len(c.Batches) != 2*want {
+				t.Errorf("%s%s has batches %v, of %d are expected", name, suffix, c.Batches, want)
+			}
+		}
+	}
+	e := &Edge{open: DefaultOpen(), nets: map[string]*edgeNet{}}
+	for _, n := range edgeNetworks() {
+		e.nets[n] = &edgeNet{alone: make([]int64, edgeBatch)}
+	}
+	var all [2][]Task
+	for i := range all {
+		var err error
+		if all[i], err = e.tasks("gamma:1", 30e9, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		e.rate = 0.5
+	}
+	last := len(all[0]) - 1
+	if r := float64(all[1][last].At) / float64(all[0][last].At); len(all[1]) != last+1 || r < 1.9 || r > 2.1 {
+		t.Errorf("at half of the rate %d tasks become %d, and the last comes %g times as late", last+1, len(all[1]), r)
 	}
 }

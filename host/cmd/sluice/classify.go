@@ -145,8 +145,8 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		Header: cli.NewHeader("sluice-classify/1", 0, dev.Info().Label), Bundle: summary.BundleHash, Device: dev.Info().Name,
 		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
 	}
-	if c.Device == "soft" {
-		doc.Label = "estimated" // its times are the bundle's table
+	if c.Device == "soft" || c.Device == "hls" {
+		doc.Label = "estimated" // their times are the bundle's table
 	}
 	if err := c.images(e, &doc, dev, p, set); err != nil {
 		return err
@@ -208,6 +208,13 @@ func (c *classifyCmd) one(
 			return nil, false, errors.New("the device reports no exit")
 		}
 		out.Ns += rep.Ns
+		if c.Device == "hls" { // the kernel's C-simulation has no clock
+			for _, l := range b.Latency {
+				if l.Network == b.Network.Name && l.First == s && l.Last == s && l.Batch == 1 {
+					out.Ns += l.P50
+				}
+			}
+		}
 		r := &rep.Results[0]
 		x := &r.Exits[0]
 		if x.Raw != nil && !slices.Equal(x.Raw, want[s]) {

@@ -280,7 +280,7 @@ func BadLines(log string) []error {
 
 // Expect is the number of DSPs that a design must use; Known is false for modules without a requirement.
 type Expect struct {
-	Array int // the array's, one for each MAC
+	Array int // the array's, one for each MAC, of int8 for two
 	Other int
 	Sums  int // of Other: multipliers that add up, the depthwise unit's
 	Known bool
@@ -288,7 +288,7 @@ type Expect struct {
 
 // ExpectFor is the requirement for a module of a configuration.
 func ExpectFor(d configs.Design, top string) Expect {
-	e := Expect{Array: d.MACs(), Known: true}
+	e := Expect{Array: d.MACs() / d.PerDSP(), Known: true}
 	if d.Stub {
 		e.Array = 0
 	}
@@ -297,8 +297,11 @@ func ExpectFor(d configs.Design, top string) Expect {
 		if d.Depthwise {
 			e.Sums = d.DepthwiseMuls()
 		}
-		e.Other = d.PoolMuls() + e.Sums
-	case "pe_array":
+		e.Other = e.Sums
+		if !d.Int8() { // whose pool ends in LUTs, as its drain does
+			e.Other += d.PoolMuls()
+		}
+	case "pe_array", "pe_array_int8":
 	default:
 		return Expect{}
 	}
@@ -356,7 +359,7 @@ func (r Run) Check() error {
 		if r.Family == "xc7" {
 			packed += e.Sums
 		}
-		if (r.Family == "xc7" || r.Top == "pe_array" || r.PackedDSP != 0) && r.PackedDSP != packed {
+		if (r.Family == "xc7" || strings.HasPrefix(r.Top, "pe_array") || r.PackedDSP != 0) && r.PackedDSP != packed {
 			errs = append(errs, fmt.Errorf("%d DSPs hold their accumulation, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
 		}
 	}

@@ -172,6 +172,8 @@ func TestCheck(t *testing.T) {
 		"stub":         {func(r *Run) { r.Design.Stub = true }, "expected 4"},
 		"lutram":       {func(r *Run) { r.Memories[0].In = InLUTRAM }, "memory ring of 512 words went to lutram"},
 		"flip-flops":   {func(r *Run) { r.Memories[1].In, r.Memories[1].Words = InFF, 65 }, "memory fifo of 65 words went to ff"},
+		"int8":         {func(r *Run) { r.Design = r.Design.Typed(configs.TypeInt8) }, "36 DSPs, expected 16 (16 of the array, 0 others)"},
+		"int8 array":   {func(r *Run) { r.Design, r.Top = r.Design.Typed(configs.TypeInt8), "pe_array_int8" }, "36 DSPs, expected 16"},
 		"another part": {func(r *Run) { r.Family, r.PackedDSP, r.Resources.DSP = "xcup", 0, 40 }, "40 DSPs"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -316,7 +316,7 @@ weekly: setup build ## the longest: deliberate breaks, whole tops, whole network
 configs = bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n $(1) --seed $$(date +%s) --oracle 0 --out out/$(@D)/$$c; done'
 lockstep = bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n $(1)'
 gpu-killed = go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills $(1)
-gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/gpu/cuda/kernels -count 1 -v -run Kills -timeout 60m -args -kills.seed $$seed -kills.n $(3); go test ./host/gpu/cuda -count 1 -run "^TestObject$$" -args -cuda.every; go test ./host/experiments/disb -run Foretold -timeout 60m -args -disb.whole; go test ./host/experiments/seeb -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
+gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/gpu/cuda/kernels -count 1 -v -run "Kills|Tensor" -timeout 60m -args -kills.seed $$seed -kills.n $(3); go test ./host/gpu/cuda -count 1 -run "^TestObject$$" -args -cuda.every; go test ./host/experiments/disb -run Foretold -timeout 60m -args -disb.whole; go test ./host/experiments/seeb -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
 strait-tests = seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n $(1); go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n $(2)
 jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$(date +%s) -n $(1)
 

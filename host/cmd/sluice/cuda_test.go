@@ -510,7 +510,7 @@ func TestMasks(t *testing.T) {
 // TestHIP serves with the fake AMD runtime.
 func TestHIP(t *testing.T) {
 	lib, _ := fake.Rig(t, fake.BuildHIP)
-	object, err := fake.Kernels(fake.Dir(), "gfx906")
+	object, err := fake.Kernels(fake.Dir(), "gfx906", "-O0")
 	if err != nil {
 		t.Fatal(err)
 	}

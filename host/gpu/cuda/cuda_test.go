@@ -54,7 +54,7 @@ func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
 // hip opens AMD's.
 func hip(t testing.TB) cuda.Config {
 	t.Helper()
-	at, err := fake.Kernels(fake.Dir(), "gfx906")
+	at, err := fake.Kernels(fake.Dir(), "gfx906", "-O0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,15 +125,15 @@ func TestBadMasks(t *testing.T) {
 	}
 }
 
-// Objects are compiled by what Debian has, with -cuda.every for each generation, carry what they were made of, and
+// Objects are compiled by what Debian has, with -cuda.every for each generation and optimised, carry what they were made of, and
 // nothing else is taken for one.
 func TestObject(t *testing.T) {
-	archs := []string{"gfx906"}
+	archs, level := []string{"gfx906"}, "-O0"
 	if *everyCall {
-		archs = append(archs, "gfx90a", "gfx1030")
+		archs, level = append(archs, "gfx90a", "gfx1030"), "-O3"
 	}
 	for _, arch := range archs {
-		at, err := fake.Kernels(fake.Dir(), arch)
+		at, err := fake.Kernels(fake.Dir(), arch, level)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestObject(t *testing.T) {
 			t.Errorf("%s: %v", arch, err)
 		}
 	}
-	at, err := fake.Kernels(fake.Dir(), "gfx906")
+	at, err := fake.Kernels(fake.Dir(), "gfx906", "-O0")
 	if err != nil {
 		t.Fatal(err)
 	}

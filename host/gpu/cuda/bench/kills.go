@@ -158,7 +158,7 @@ func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tri
 		if exit, output := differs(p.want, c.shown); exit > 0 {
 			return tries, fmt.Errorf("%w: exit %d, output %d", errBeside, exit-1, output-1)
 		}
-		time.Sleep(time.Duration(s.rng.Int64N(c.ns + 1)))
+		pause(ctx, time.Duration(s.rng.Int64N(c.ns+1)))
 	}
 	return tries, nil
 }

@@ -70,7 +70,7 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 		arrivals := max(4, min(few, r.N-seen))
 		_, broken := r.behind(ctx, be, batch, func() error {
 			for range arrivals {
-				time.Sleep(time.Duration(r.rng.Int64N(2*within + 1)))
+				pause(ctx, time.Duration(r.rng.Int64N(2*within+1)))
 				if _, err := r.do(ctx, r.work(rt, batch, 1, 1, device.Units{}), nil); err != nil {
 					return err
 				}
@@ -93,6 +93,13 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 		}
 	}
 	return nil
+}
+
+// pause sleeps until a time is over, or a context is, whose budget kernels that are under way use up meanwhile.
+func pause(ctx context.Context, d time.Duration) {
+	for end := time.Now().Add(d); ctx.Err() == nil && d > 0; d = time.Until(end) {
+		time.Sleep(min(d, time.Millisecond))
+	}
 }
 
 // span is a time span of a preemption.

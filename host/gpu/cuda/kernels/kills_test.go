@@ -208,6 +208,9 @@ func TestTensor(t *testing.T) {
 	if got := hash(all, emulated...); got != want {
 		t.Errorf("tensor cores leave %s, expected %s", got, want)
 	}
+	if *count <= 10_000 { // nightly
+		return
+	}
 	if got := hash(one, "-O1", "-DTENSOR", "-fwrapv", "-DNO_CARRY"); got == hash(one, "-O2") {
 		t.Error("sums that do not carry come out right: the deepest layers show nothing")
 	}

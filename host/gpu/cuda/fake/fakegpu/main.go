@@ -40,7 +40,7 @@ func run(args []string) error {
 		{"SLUICE_CUDA", "NVIDIA's driver: --device cuda, sluice bench gpu", fake.Build},
 		{"SLUICE_NVML", "its library for monitoring", fake.BuildNVML},
 		{"SLUICE_HIP", "AMD's runtime: --device hip", fake.BuildHIP},
-		{"SLUICE_HIP_KERNELS", "the kernels for it", func(dir string) (string, error) { return fake.Kernels(dir, arch) }},
+		{"SLUICE_HIP_KERNELS", "the kernels for it", func(dir string) (string, error) { return fake.Kernels(dir, arch, "-O0") }},
 	} {
 		path, err := one.build(dir)
 		if one.name == "SLUICE_HIP_KERNELS" && err != nil { // AMD's compiler is optional

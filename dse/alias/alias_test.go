@@ -294,7 +294,7 @@ func check(t *rapid.T, g *graph.Graph, p *Plan) {
 
 // The merged layers of the zoo's networks.
 func TestZoo(t *testing.T) {
-	for name, want := range map[string]int{"inceptionv3": 10, "resnet50": 0, "mobilenetv2": 0, "fashion": 0, "tiny": 0} {
+	for name, want := range map[string]int{"inceptionv3": 10, "resnet50": 0, "mobilenetv2": 0, "fashion": 0, "mobile": 0, "tiny": 0} {
 		g, err := zoo.Load(name, 1)
 		if err != nil {
 			t.Fatal(err)

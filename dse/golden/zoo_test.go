@@ -1,12 +1,14 @@
 package golden
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // From the ONNX file to the slot: on real images the compiled networks choose the same class as the float network,
@@ -21,7 +23,7 @@ func TestZooAgreesWithFloat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tiny", "fashion"} {
+	for name, config := range map[string]string{"tiny": "run", "fashion": "run", "mobile": "v13x"} { // v13x has the depthwise unit
 		g, err := zoo.Load(name, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -30,9 +32,12 @@ func TestZooAgreesWithFloat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := compile.Compile(q, load(t, "run"), compile.Options{})
+		b, err := compile.Compile(q, load(t, config), compile.Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if unit := slices.ContainsFunc(b.Layers, func(d abi.Desc) bool { return d.Op == abi.OpDepthwise }); unit != (name == "mobile") {
+			t.Errorf("%s: layers of the depthwise unit: %v", name, unit)
 		}
 		p, err := New(b)
 		if err != nil {

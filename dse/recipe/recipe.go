@@ -90,7 +90,9 @@ func Own(network string) bool {
 func (r *Recipe) Own() bool { return Own(r.Network) }
 
 // Trained reports whether the network is one that the zoo trained on Fashion-MNIST.
-func (r *Recipe) Trained() bool { return r.Network == "fashion" || r.Network == "tiny" }
+func (r *Recipe) Trained() bool {
+	return slices.Contains([]string{"fashion", "mobile", "tiny"}, r.Network)
+}
 
 // Graph imports the network for a design.
 func (r *Recipe) Graph(d configs.Design) (*graph.Graph, error) {

@@ -16,6 +16,6 @@ func ExampleLoad() {
 	fmt.Println(zoo.Names())
 	fmt.Println(len(g.Nodes), "layers,", len(g.Exits), "exits, MACs by segment", g.SegmentMACs())
 	// Output:
-	// [fashion inceptionv3 mobilenetv2 resnet50 tiny]
+	// [fashion inceptionv3 mobile mobilenetv2 resnet50 tiny]
 	// 11 layers, 2 exits, MACs by segment [70640 57504]
 }

@@ -49,6 +49,16 @@ class Residual(nn.Module):
         return self.relu2(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
+def separable(cin: int, cout: int, stride: int = 1) -> nn.Sequential:
+    """MobileNet's block: a 3x3 convolution of each channel by itself, then a 1x1 one."""
+    return nn.Sequential(
+        nn.Sequential(
+            nn.Conv2d(cin, cin, 3, stride, 1, groups=cin, bias=False), nn.BatchNorm2d(cin), nn.ReLU()
+        ),
+        nn.Sequential(nn.Conv2d(cin, cout, 1, bias=False), nn.BatchNorm2d(cout), nn.ReLU()),
+    )
+
+
 def head(channels: int, classes: int = 10, before: nn.Module | None = None) -> nn.Sequential:
     """Global average pool and a linear classifier, after `before` if there is one."""
     parts: list[nn.Module] = [] if before is None else [before]
@@ -101,6 +111,17 @@ def tiny() -> MultiExit:
                 head(8),
             ),
             (Residual(8, 16, 16, stride=2), head(16)),
+        ]
+    )
+
+
+def mobile() -> MultiExit:
+    """Three exits of depthwise blocks, for designs with the depthwise unit."""
+    return MultiExit(
+        [
+            (nn.Sequential(conv_bn_relu(1, 16, stride=2), separable(16, 32, stride=2)), head(32)),
+            (nn.Sequential(separable(32, 48), separable(48, 48)), head(48)),
+            (nn.Sequential(separable(48, 96, stride=2), separable(96, 96)), head(96)),
         ]
     )
 
@@ -165,4 +186,4 @@ def parameters(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters())
 
 
-NETWORKS: dict[str, Callable[[], MultiExit]] = {"fashion": fashion, "tiny": tiny}
+NETWORKS: dict[str, Callable[[], MultiExit]] = {"fashion": fashion, "mobile": mobile, "tiny": tiny}

@@ -28,8 +28,8 @@ import idx
 from networks import NETWORKS, MultiExit, layers, parameters, segment_macs
 
 HERE = Path(__file__).resolve().parent
-# One count everywhere: the order in which a sum is split over threads decides
-# its rounding, so another count gives other weights.
+# The order in which a sum is split over threads decides its rounding, so another
+# count gives other weights.
 THREADS = 2
 OPSET = 13
 THETA = 0.8
@@ -51,6 +51,7 @@ class Recipe:
 
 RECIPES = {
     "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0)),
+    "mobile": Recipe(2, 128, 0.1, 1e-4, 0.0, 1, (0.3, 0.5, 1.0)),
     "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0)),
 }
 
@@ -221,6 +222,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--bf16", action="store_true", help="multiply in bfloat16 while training (weights stay float32)"
     )
+    parser.add_argument("--threads", type=int, default=THREADS, help="default: %(default)s")
     args = parser.parse_args(argv)
     if args.epochs is not None and args.epochs < 1:
         parser.error("--epochs must be at least 1")
@@ -234,7 +236,7 @@ def main(argv: list[str] | None = None) -> int:
     recipe = RECIPES[args.network]
     if args.epochs is not None:
         recipe = Recipe(**{**asdict(recipe), "epochs": args.epochs})
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(args.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(args.seed)
 
@@ -294,7 +296,7 @@ def main(argv: list[str] | None = None) -> int:
             "parameters": parameters(network),
             "recipe": asdict(recipe),
             "seed": args.seed,
-            "threads": THREADS,
+            "threads": args.threads,
             "training_images": len(images),
             "training_seconds": round(seconds),
             "versions": {

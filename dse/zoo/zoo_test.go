@@ -44,7 +44,7 @@ func TestNetworks(t *testing.T) {
 		t.Errorf("there are %v, and figures of %d", Names(), len(want))
 	}
 	inputs := map[string]graph.Tensor{
-		"fashion": {H: 28, W: 28, C: 1}, "tiny": {H: 28, W: 28, C: 1},
+		"fashion": {H: 28, W: 28, C: 1}, "mobile": {H: 28, W: 28, C: 1}, "tiny": {H: 28, W: 28, C: 1},
 		"resnet50": {H: 224, W: 224, C: 3}, "mobilenetv2": {H: 224, W: 224, C: 3}, "inceptionv3": {H: 299, W: 299, C: 3},
 	}
 	for _, name := range Names() {

@@ -824,11 +824,15 @@ func TestInt8OnFashion(t *testing.T) {
 		codes, off, exact = codes+c, off+o, exact+e
 	}
 	t.Logf("%s: of %d codes %d are onnxruntime's neighbours, all near a tie, %d of them exact ties", file, codes, off, exact)
-	float, err := zoo.Load("fashion", 1)
-	if err != nil {
-		t.Fatal(err)
+	networks := []*quant.Int8{n}
+	for _, name := range []string{"fashion", "mobile"} { // and one of depthwise convolutions
+		float, err := zoo.Load(name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		networks = append(networks, see(float))
 	}
-	for _, n := range []*quant.Int8{n, see(float)} {
+	for _, n := range networks {
 		right, want := accuracy(t, n, test)
 		t.Logf("%s in int8 at exits, right of %d: %v, in float %v", n.Graph.Name, len(test.Pixels), right, want)
 		for e := range right {

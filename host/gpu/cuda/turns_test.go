@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,13 +63,18 @@ func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand)
 // Under every mode, with launches of priority that come whenever they like into best-effort ones, every
 // result is golden's, bit for bit: what was killed was restored, what was padded did no harm.
 func TestModes(t *testing.T) {
-	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef"} {
+	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef", "streams/hip", "reset/hip"} {
 		t.Run(name, func(t *testing.T) {
-			m, p := mode(t, name), h200(t)
+			name, onHIP := strings.CutSuffix(name, "/hip")
+			m, p, cfg := mode(t, name), h200(t), cuda.Config{}
+			if onHIP {
+				cfg = hip(t)
+			}
 			if m.Pad {
 				p = small(t) // what runs beside does not fit whole
 			}
-			r := start(t, cuda.Config{Mode: m, Params: p, Through: true})
+			cfg.Mode, cfg.Params, cfg.Through = m, p, true
+			r := start(t, cfg)
 			r.h.Forgive() // the driver says that so few SMs cannot be divided
 			r.h.Slow(1)
 			rng := rand.New(rand.NewPCG(*seed, 11))

@@ -45,12 +45,22 @@ done
 
 params=$(hwconfig -verilator -whole "$config")  # its status is this script's
 name=$(basename "$config" .yaml)
-if [[ -n $netlist ]]; then
-  out=build/netlist/$name-given
+out=build/netlist/$name${netlist:+-given}
+mkdir -p "$out"
+# One build of a folder at a time.
+exec 9>"$out/lock"
+flock 9
+if [[ -n ${SLUICE_RTL:-} ]]; then
+  read -ra rtl <<<"$SLUICE_RTL"
+elif [[ $params == *-GINT8=1* ]]; then
+  list=$(hw/rtl/int8/files.sh "$out/rtl-int8")
+  mapfile -t rtl <<<"$list"
+  SLUICE_RTL=${rtl[*]}
+  export SLUICE_RTL
 else
-  netlist=$(hw/syn/synth.sh "$config")/netlist.v
-  out=build/netlist/$name
+  mapfile -t rtl < <(grep '^hw/' hw/rtl/files.f)
 fi
+if [[ -z $netlist ]]; then netlist=$(hw/syn/synth.sh "$config")/netlist.v; fi
 read -ra params <<<"$params"
 value() {
   local p
@@ -60,10 +70,6 @@ value() {
 }
 defines="-DN_AXI=$(value N_AXI) -DAXI_BYTES=$(value AXI_BYTES) -DVM_TRACE=0"
 verilator_root=$(verilator --getenv VERILATOR_ROOT)
-mkdir -p "$out"
-# One build of a folder at a time.
-exec 9>"$out/lock"
-flock 9
 
 sum() { sha256sum | cut -d' ' -f1; }
 # fresh FILE HASH: whether FILE was made from what HASH stands for.
@@ -108,7 +114,6 @@ model Vnpu_top "$net" $level --x-assign fast -Wno-WIDTH -Wno-PINMISSING "$netlis
 net_hash=$model_hash
 rtl_hash=
 if [[ $target == lockstep ]]; then
-  if [[ -n ${SLUICE_RTL:-} ]]; then read -ra rtl <<<"$SLUICE_RTL"; else mapfile -t rtl < <(grep '^hw/' hw/rtl/files.f); fi
   ordered=()
   for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
   for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
@@ -121,9 +126,9 @@ case $target in
   lockstep) sources=(sim/netlist/lockstep.cpp) ;;
 esac
 hash=$( (echo "$net_hash $rtl_hash $defines"
-  cat "${sources[@]}" sim/cosim/rtl_kernel.cpp sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp sim/bench/tb.hpp) | sum)
+  cat "${sources[@]}" sim/cosim/rtl_kernel.cpp sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp hls/include/sluice_planned.hpp sim/bench/tb.hpp) | sum)
 if ! fresh "$out/$target" "$hash"; then
-  includes=(-Isim -Isim/include -I"$net" -isystem "$verilator_root/include" -isystem "$verilator_root/include/vltstd")
+  includes=(-Isim -Isim/include -Ihls/include -I"$net" -isystem "$verilator_root/include" -isystem "$verilator_root/include/vltstd")
   libs=("$net/libVnpu_top.a")
   if [[ $target == lockstep ]]; then
     includes+=(-I"$out/rtl")

@@ -25,7 +25,7 @@
 #include "bench/tb.hpp"
 #include "bits.hpp"
 #include "dram.hpp"
-#include "sluice_abi.hpp"
+#include "sluice_planned.hpp"
 #include "verilated.h"
 
 namespace {
@@ -275,6 +275,7 @@ class Pair {
 // What this build can hold, read from its registers.
 struct Build {
   uint32_t t_r, t_p, t_c, abuf, c_max;
+  bool int8;
 };
 
 class Traffic {
@@ -376,7 +377,8 @@ class Traffic {
     pair_.what = "build registers";
     build_ = {read(abi::REG_BUILD_TR).value, read(abi::REG_BUILD_TP).value,
               read(abi::REG_BUILD_TC).value, read(abi::REG_BUILD_ABUF).value,
-              read(abi::REG_BUILD_CMAX).value};
+              read(abi::REG_BUILD_CMAX).value,
+              (read(abi::REG_BUILD_AXI).value >> abi::REG_BUILD_AXI_INT8_LSB & 1) != 0};
     const uint64_t hash = read(abi::REG_ABI_HASH0).value | uint64_t{read(abi::REG_ABI_HASH1).value}
                                                                << 32;
     if (read(abi::REG_ID).value != abi::ID || hash != abi::ABI_HASH) {
@@ -448,8 +450,10 @@ class Traffic {
     const uint32_t in_pix = in_c + pick(0, 3), out_pix = out_c + pick(0, 3);
     const uint32_t res_pix = out_c + pick(0, 3);
     const uint32_t in_row = in_w * in_c;
-    if (2 * in_h * in_w * in_pix > kTensor || 2 * out_h * out_w * out_pix > kTensor ||
-        2 * out_h * out_w * res_pix > kTensor)
+    const bool int8 = build_.int8;
+    const uint32_t elem = int8 ? 1 : 2;  // bytes
+    if (elem * in_h * in_w * in_pix > kTensor || elem * out_h * out_w * out_pix > kTensor ||
+        elem * out_h * out_w * res_pix > kTensor)
       return false;
 
     const uint32_t tile_b = pick(1, batch), tile_rows = pick(1, out_h);
@@ -463,10 +467,10 @@ class Traffic {
     put(abi::DESC_F_MAGIC, abi::DESC_MAGIC);
     put(abi::DESC_F_RESIDUAL, residual);
     const uint32_t slack = kTensor / 4;  // where a tensor begins inside its part of the slot
-    put(abi::DESC_F_IN_OFFSET, (index % 3) * kTensor + 2 * pick(0, slack / 2));
-    put(abi::DESC_F_OUT_OFFSET, ((index + 1) % 3) * kTensor + 2 * pick(0, slack / 2));
+    put(abi::DESC_F_IN_OFFSET, (index % 3) * kTensor + elem * pick(0, slack / 2));
+    put(abi::DESC_F_OUT_OFFSET, ((index + 1) % 3) * kTensor + elem * pick(0, slack / 2));
     put(abi::DESC_F_RES_OFFSET,
-        residual ? ((index + 2) % 3) * kTensor + 2 * pick(0, slack / 2) : 0);
+        residual ? ((index + 2) % 3) * kTensor + elem * pick(0, slack / 2) : 0);
     put(abi::DESC_F_IN_H, in_h);
     put(abi::DESC_F_IN_W, in_w);
     put(abi::DESC_F_IN_C, in_c);
@@ -482,26 +486,34 @@ class Traffic {
     put(abi::DESC_F_PAD_T, pt);
     put(abi::DESC_F_PAD_L, pl);
     const bool relu = random_.percent(50);
-    put(abi::DESC_F_CLAMP_LO, relu ? 0 : -32768);
-    put(abi::DESC_F_CLAMP_HI, random_.percent(30) ? pick(1, 20000) : 32767);
+    put(abi::DESC_F_CLAMP_LO, relu ? 0 : int8 ? -128 : -32768);
+    const uint32_t most = int8 ? 127 : 32767;
+    put(abi::DESC_F_CLAMP_HI, random_.percent(30) ? pick(1, most * 5 / 8) : most);
+    put(abi::DESC_F_IN_8, int8);
+    put(abi::DESC_F_OUT_8, int8);
+    put(abi::DESC_F_RES_8, int8 && residual);
+    put(abi::DESC_F_IN_ZERO, int8 ? int64_t{pick(0, 255)} - 128 : 0);
+    put(abi::DESC_F_OUT_ZERO, int8 ? int64_t{pick(0, 255)} - 128 : 0);
     put(abi::DESC_F_IN_ROW, in_row);
-    put(abi::DESC_F_IN_ROW_BYTES, 2 * in_pix * in_w);
-    put(abi::DESC_F_OUT_ROW_BYTES, 2 * out_pix * out_w);
+    put(abi::DESC_F_IN_ROW_BYTES, elem * in_pix * in_w);
+    put(abi::DESC_F_OUT_ROW_BYTES, elem * out_pix * out_w);
     put(abi::DESC_F_STEP_ROW, sh * in_row);
     put(abi::DESC_F_STEP_COL, sw * in_c);
     put(abi::DESC_F_PAD_COL, pl * in_c);
     put(abi::DESC_F_KWC, kw * in_c);
     if (gemm) {
       constexpr uint32_t kAlign = abi::WEIGHT_ALIGN;
-      put(abi::DESC_F_SHIFT, random_.percent(90) ? pick(14, 24) : pick(0, 47));
+      // of int8 the shifts come with the biases: whatever the memory holds
+      if (!int8) put(abi::DESC_F_SHIFT, random_.percent(90) ? pick(14, 24) : pick(0, 47));
       if (residual) {
         put(abi::DESC_F_RES_PIX, res_pix);
-        put(abi::DESC_F_RES_SHIFT, pick(0, 16));
-        put(abi::DESC_F_RES_ROW_BYTES, 2 * res_pix * out_w);
+        if (!int8) put(abi::DESC_F_RES_SHIFT, pick(0, 16));
+        put(abi::DESC_F_RES_ROW_BYTES, elem * res_pix * out_w);
       }
       const uint32_t vectors = kh * ((kw * in_c + build_.t_p - 1) / build_.t_p);
       const auto bytes = [&](uint32_t channels) {
-        return (vectors * channels * build_.t_p * 2 + kAlign - 1) / kAlign * kAlign;
+        const uint32_t words = int8 ? (channels + 1) / 2 : channels;
+        return (vectors * words * build_.t_p * 2 + kAlign - 1) / kAlign * kAlign;
       };
       const uint32_t full = out_c / build_.t_c, rest = out_c % build_.t_c;
       const uint32_t total = full * bytes(build_.t_c) + (rest ? bytes(rest) : 0);
@@ -510,9 +522,9 @@ class Traffic {
       put(abi::DESC_F_W_BYTES_1, total);
       put(abi::DESC_F_W_TILE_1, bytes(build_.t_c));
       put(abi::DESC_F_BIAS_OFFSET, kAlign * pick(0, 16));
-      put(abi::DESC_F_BIAS_COUNT, out_c);
+      put(abi::DESC_F_BIAS_COUNT, int8 ? 2 * out_c + (residual ? 4 : 0) : out_c);
     }
-    if (l.op == abi::OP_AVG_POOL) {
+    if (l.op == abi::OP_AVG_POOL || (int8 && !gemm)) {
       const uint32_t shift = pick(10, 20);
       put(abi::DESC_F_AVG_SHIFT, shift);
       put(abi::DESC_F_AVG_MUL, ((int64_t{1} << shift) + kh * kw / 2) / (kh * kw) & 0x1FFFF);

@@ -21,6 +21,7 @@ func TestThirty(t *testing.T) {
 			Images int     `json:"images"`
 			Side   int     `json:"side"` // zero: the network's own
 			Worst  float64 `json:"worst"`
+			Why    string  `json:"why"` // it is refused
 		} `json:"agree"`
 		Survey map[string]struct {
 			Needs []any `json:"needs"`
@@ -45,8 +46,12 @@ func TestThirty(t *testing.T) {
 	}
 	agree, small, on := 0, 0, map[int]int{}
 	for name, r := range doc.Agree {
-		on[r.Images]++
 		said(table, "thirty.md", "| "+name+" |")
+		if r.Why != "" {
+			said(readme, "README.md", strings.TrimPrefix(name, "timm:"))
+			continue
+		}
+		on[r.Images]++
 		if r.Side != 0 {
 			small++
 		}

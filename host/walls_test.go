@@ -46,8 +46,8 @@ var rules = map[string][]string{
 	"dse/counted":                {"dse/cost", "dse/mapping", "hw/syn"}, // the RTL on which layers were counted
 	"dse/mapping":                {"dse/cost"},
 	"dse/resource":               {"boards", "hw", "hw/syn"}, // its law is fitted on runs in hw/syn's format
-	"dse/split":                  {"dse/cost", "dse/mapping"},
-	"dse/search":                 {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it does not simulate: a simulation is passed in
+	"dse/lower":                  {"dse/cost", "dse/mapping", "dse/alias", "dse/graph"},
+	"dse/search":                 {"dse/cost", "dse/mapping", "dse/lower", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it does not simulate: a simulation is passed in
 	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by the code that selects it; in graph: names of confidences
 	"dse/golden":                 {"dse/bundle"},

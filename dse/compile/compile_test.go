@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -249,7 +250,7 @@ func TestTooManyLayers(t *testing.T) {
 		x = n.conv("c", x, 2, 1, 1, graph.None)
 	}
 	n.exit(x)
-	if _, err := Compile(n.q, design(t, "tiny"), Options{}); !errors.Is(err, ErrTooMany) {
+	if _, err := Compile(n.q, design(t, "tiny"), Options{}); !errors.Is(err, lower.ErrTooMany) {
 		t.Errorf("%v, want ErrTooMany", err)
 	}
 }

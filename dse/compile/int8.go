@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -96,22 +97,6 @@ func (c *compiler) codes(t graph.TensorID) bundle.Codes {
 	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
 }
 
-// scales are a convolution's; nil in int16.
-func (c *compiler) scales(n int) []abi.Scaling {
-	if c.eight == nil {
-		return nil
-	}
-	return c.eight.Layers[n].Scales
-}
-
-// part is the window of channels w.
-func part(scales []abi.Scaling, w [2]int) []abi.Scaling {
-	if scales == nil {
-		return nil
-	}
-	return scales[w[0]:w[1]]
-}
-
 // operand is what a node's residual or second input does to its sums; nil without one.
 func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	if res == graph.None {
@@ -122,6 +107,16 @@ func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 		return &abi.Operand{A: l.Scales[0].Mul, Shift: l.Scales[0].Shift, Add: -zero}
 	}
 	return &abi.Operand{A: l.Sum.A, B: l.Sum.B, Shift: l.Sum.Shift, Add: -zero * l.Sum.B}
+}
+
+// scaling is the factor of a pool without a table, or of a copy of a concatenation's input.
+func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
+	n := x.Nodes[0]
+	if node := &c.g.Nodes[n]; node.Op == graph.Concat {
+		return c.eight.Layers[n].Scales[slices.Index(node.Inputs, x.In)]
+	}
+	scaling, _ := c.pooled(n)
+	return scaling
 }
 
 // pooled is a pool's factor, or of an average the table of them by the number of its pixels.

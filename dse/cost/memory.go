@@ -106,3 +106,23 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 	}
 	return r
 }
+
+// Seen is a geometry with its offsets as far as the law sees them on a design: runs that lie a pitch apart begin at the
+// same places in beats, stripes and pages wherever an offset is the same modulo what pitch and these have in common.
+func Seen(d configs.Design, g Geom) Geom {
+	m := memoryOf(&d)
+	unit := int64(pageBytes)
+	if m.ports > 1 {
+		unit = m.stripe
+	}
+	unit *= m.wide / gcd(unit, m.wide)
+	place := func(offset int64, c, pix, w int) int64 {
+		if c == pix { // a run a row
+			pix *= w
+		}
+		return offset % gcd(int64(pix*d.ElemBytes()), unit)
+	}
+	g.InOffset = place(g.InOffset, g.InC, g.InPix, g.InW)
+	g.OutOffset, g.ResOffset = place(g.OutOffset, g.OutC, g.OutPix, g.OutW), place(g.ResOffset, g.OutC, g.ResPix, g.OutW)
+	return g
+}

@@ -18,44 +18,6 @@ const (
 	Only               // the next layer's input and nobody else's
 )
 
-// Place is where a layer reads and writes: in which memories, from which byte of them on, and how far its rows
-// stand apart there.
-type Place struct {
-	Geom          cost.Geom // as the hardware is told of it
-	In, Out, Res  int       // memories; Res is negative where there is no residual
-	InAt, OutAt   int64
-	InRow, OutRow int64 // bytes from a row to the next
-}
-
-// Links tells of every layer but the last what its output is to the next one. others has the memories that
-// somebody else reads as well (the host, of exits).
-func Links(layers []Place, others []int) []Link {
-	reads := map[int]int{}
-	for _, m := range others {
-		reads[m]++
-	}
-	for _, l := range layers {
-		reads[l.In]++
-		if l.Res >= 0 {
-			reads[l.Res]++
-		}
-	}
-	links := make([]Link, max(0, len(layers)-1))
-	for i := range links {
-		a, b := &layers[i], &layers[i+1]
-		x, y := &a.Geom, &b.Geom
-		whole := a.Out == b.In && a.OutAt == b.InAt && x.OutPix == x.OutC &&
-			y.InH == x.OutH && y.InW == x.OutW && y.InC == x.OutC && y.InPix == x.OutPix && b.InRow == a.OutRow
-		switch {
-		case whole && reads[a.Out] == 1:
-			links[i] = Only
-		case whole:
-			links[i] = Shared
-		}
-	}
-	return links
-}
-
 // Stay puts the flags of a kept tensor on entries: keepIn, what the layer reads is on chip; out,
 // what becomes of what it writes (Apart: DRAM, Shared: both, Only: stays on chip).
 func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {

@@ -152,7 +152,7 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	}
 	if g.GEMM() {
 		if rows, limit := tb*tr*g.OutW, rowLimit(d, k); rows > limit {
-			return fail("a tile of %d x %d x %d = %d rows, the accumulators hold %d", tb, tr, g.OutW, rows, limit)
+			return fail("a tile of %d x %d x %d = %d rows, T_R = %d holds %d", tb, tr, g.OutW, rows, d.TR, limit)
 		}
 	}
 	if n := (tr - 1) * g.SH; n > maxTileStep {
@@ -291,7 +291,11 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 		legal = append(legal, entry{FBCB: e, on: on})
 	})
 	if len(legal) == 0 {
-		return abi.FBCB{}, cost.Breakdown{}, noFit(d, g, bact, o)
+		err := Fits(d, g)
+		if err == nil {
+			err = fmt.Errorf("%w: no entry at batch %d (1..%d) within the options (%d points)", ErrNoFit, bact, abi.BMax, len(o.Points))
+		}
+		return abi.FBCB{}, cost.Breakdown{}, err
 	}
 	if o.Pick != nil {
 		e := legal[o.Pick(len(legal))].FBCB
@@ -320,17 +324,15 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	return best, bestTime, nil
 }
 
-// noFit explains why even the smallest tile is not legal.
-func noFit(d configs.Design, g cost.Geom, bact int, o Options) error {
-	if bact < 1 || bact > abi.BMax {
-		return fmt.Errorf("batch %d, must be 1..%d", bact, abi.BMax)
+// Fits tells whether a layer has an entry on a design at all, which at batch 1 is that of one output row; else the limit
+// that this exceeds.
+func Fits(d configs.Design, g cost.Geom) error {
+	if err := Limits(d, g); err != nil {
+		return err
 	}
-	if elems := g.InRowsOnChip(1) * g.InRow(); elems > d.ABufElems() {
-		return fmt.Errorf("%w: one output row needs %d input rows of %d elements = %d, half the activation buffer holds %d",
-			ErrNoFit, g.InRowsOnChip(1), g.InRow(), elems, d.ABufElems())
+	var i *illegal
+	if errors.As(Check(d, g, 1, abi.FBCB{BR: 1, K: uint8(cost.K1), TileB: 1, TileRows: 1}), &i) {
+		return fmt.Errorf("%w: one output row is %w", ErrNoFit, i.reason())
 	}
-	if g.GEMM() && g.OutW > rowLimit(d, cost.K1) {
-		return fmt.Errorf("%w: one output row needs %d accumulator rows, the build has T_R = %d", ErrNoFit, g.OutW, rowLimit(d, cost.K1))
-	}
-	return fmt.Errorf("%w: no entry at batch %d within the options (%d points)", ErrNoFit, bact, len(o.Points))
+	return nil
 }

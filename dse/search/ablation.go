@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -42,9 +43,9 @@ type AblationRow struct {
 }
 
 // layerTime returns the cycles of a network's i-th layer for a batch size.
-type layerTime func(i int, l Layer, batch int) (int64, error)
+type layerTime func(i int, l lower.Layer, batch int) (int64, error)
 
-func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []Layer, at layerTime) (AblationRow, error) {
+func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []lower.Layer, at layerTime) (AblationRow, error) {
 	r := AblationRow{Law: law, Scheme: s, Segments: make([][abi.BMax]float64, w.Segments)}
 	for b := 1; b <= abi.BMax; b++ {
 		seg := make([]int64, w.Segments)
@@ -92,7 +93,7 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 	for _, s := range Schemes {
 		memo := map[cost.Geom]*[abi.BMax + 1]int64{}
 		whole := map[int][]Choice{} // by batch
-		at := func(i int, l Layer, b int) (int64, error) {
+		at := func(i int, l lower.Layer, b int) (int64, error) {
 			if s == Ours {
 				if whole[b] == nil {
 					var err error
@@ -242,7 +243,7 @@ func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
 
 func (p *PaperSpace) scheme(s Scheme, x cost.PaperPoint) (AblationRow, error) {
 	allow := p.allow(s, x)
-	r, err := p.w.row("paper", s, p.b.ClockMHz, 0, p.layers, func(_ int, l Layer, b int) (int64, error) {
+	r, err := p.w.row("paper", s, p.b.ClockMHz, 0, p.layers, func(_ int, l lower.Layer, b int) (int64, error) {
 		_, t, _, err := p.layer(x, l.Geom, b, allow)
 		return t.Total, err
 	})

@@ -77,7 +77,7 @@ func TestAblation(t *testing.T) {
 // The paper's rows: T_R is exact at the published points, the fourth row is rejected with its reason, and the
 // published design of ResNet-50 on the ZC706 is the best of its space.
 func TestPaperSweep(t *testing.T) {
-	backbone, err := Backbone(load(t, "resnet50").graph)
+	backbone, err := Backbone(load(t, "resnet50").net.Graph)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,8 @@ func TestEnergy(t *testing.T) {
 			if v := of(Energy{Word: 1}, four, nil); v < bytes/2+stays*float64(d.ElemBytes())/2 || v > 6*float64(macs) {
 				t.Errorf("%s on %s: %v words for %v bytes and %d multiplications", name, config, v, bytes, macs)
 			}
-			m, all := Horowitz(), classes(layers, w.Segments)
+			m := Horowitz()
+			all, _ := classes(d, layers, w.Segments)
 			for b := range abi.BMax {
 				var only Weights
 				only[b] = 1

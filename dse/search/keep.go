@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -21,17 +22,18 @@ type Choice struct {
 }
 
 // Choose maps the layers that a network becomes on a design (Lower) at a batch, as dse/compile does.
-func Choose(d configs.Design, layers []Layer, batch int, o mapping.Options) ([]Choice, error) {
+func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options) ([]Choice, error) {
 	entries := make([]abi.FBCB, len(layers))
 	chosen := map[cost.Geom]abi.FBCB{} // layers alike have one
 	for i, l := range layers {
-		e, ok := chosen[l.Geom]
+		g := cost.Seen(d, l.Geom)
+		e, ok := chosen[g]
 		if !ok {
 			var err error
 			if e, _, err = mapping.Choose(d, l.Geom, batch, o); err != nil {
 				return nil, fmt.Errorf("layer %q: %w", l.Name, err)
 			}
-			chosen[l.Geom] = e
+			chosen[g] = e
 		}
 		entries[i] = e
 	}
@@ -64,14 +66,10 @@ type link struct {
 	next           mapping.Link
 }
 
-func chainOf(layers []Layer, all []Class) chain {
-	index := make(map[cost.Geom]int, len(all))
-	for i := range all {
-		index[all[i].Geom] = i
-	}
+func chainOf(layers []lower.Layer, of []int) chain {
 	out := make(chain, len(layers))
 	for i, l := range layers {
-		out[i] = link{index[l.Geom], l.Segment, l.Next}
+		out[i] = link{of[i], l.Segment, l.Next}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -70,7 +71,7 @@ type PaperSpace struct {
 	b       boards.Board
 	o       PaperOptions
 	classes []Class
-	layers  []Layer
+	layers  []lower.Layer
 }
 
 // NewPaperSpace prepares a network for a board. The layers are those of the network itself, as the paper maps them,
@@ -92,11 +93,12 @@ func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o Paper
 		return nil, fmt.Errorf("%w: the paper's law needs paper_mibit, the memory that its T_R fill: the board %s has none", ErrGrid, b.Name)
 	}
 	template.CMax = 1<<16 - 1
-	layers, err := w.lower(template, true)
+	layers, err := w.lower(template, lower.Options{Apart: true})
 	if err != nil {
 		return nil, err
 	}
-	return &PaperSpace{w: w, b: b, o: o, layers: layers, classes: classes(layers, w.Segments)}, nil
+	all, _ := classes(template, layers, w.Segments)
+	return &PaperSpace{w: w, b: b, o: o, layers: layers, classes: all}, nil
 }
 
 // scheme restricts the paper's mappings; nil allows all.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -60,23 +61,23 @@ type lowered struct {
 // are in no group.
 func (s *solver) lower(p *pair) []lowered {
 	var out []lowered
-	var last []Layer
+	var last []lower.Layer
 	for i, d := range p.designs {
 		layers, err := s.w.Lower(d)
 		if err != nil {
-			if errors.Is(err, ErrTooMany) {
+			if errors.Is(err, lower.ErrTooMany) {
 				p.tooMany++
 			}
 			last = nil
 			continue
 		}
-		if last != nil && slices.Equal(layers, last) {
+		if last != nil && slices.EqualFunc(layers, last, func(a, b lower.Layer) bool { return a.Geom == b.Geom && a.Next == b.Next }) {
 			out[len(out)-1].designs = append(out[len(out)-1].designs, i)
 			continue
 		}
 		last = layers
-		all := classes(layers, s.w.Segments)
-		out = append(out, lowered{designs: []int{i}, classes: all, chain: chainOf(layers, all)})
+		all, of := classes(d, layers, s.w.Segments)
+		out = append(out, lowered{designs: []int{i}, classes: all, chain: chainOf(layers, of)})
 	}
 	return out
 }

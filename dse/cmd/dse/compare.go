@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
@@ -125,7 +126,7 @@ func (c *compareCmd) Run(e *cli.Env) error {
 		}
 		layers, err := c.side(w, side.to)
 		switch {
-		case errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany):
+		case errors.Is(err, mapping.ErrNoFit) || errors.Is(err, lower.ErrTooMany):
 			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", side.to.Design.Name, err))
 			side.to.Cycles, side.to.Refused = 0, err.Error()
 		case err != nil:

@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/randnet"
@@ -150,7 +150,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*bundle.Bundle, error) {
 	s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
-	if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
+	if errors.Is(err, lower.ErrTooBig) || errors.Is(err, lower.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
 		fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package split
+package lower
 
 import (
 	"testing"
@@ -20,16 +20,16 @@ func TestCut(t *testing.T) {
 		{12, 5, 4, [][2]int{{0, 4}, {4, 8}, {8, 12}}},
 		{12, 3, 4, [][2]int{{0, 4}, {4, 8}, {8, 12}}}, // a unit is never cut
 	} {
-		if diff := cmp.Diff(c.want, Of(c.n, c.size, c.unit)); diff != "" {
+		if diff := cmp.Diff(c.want, windows(c.n, c.size, c.unit)); diff != "" {
 			t.Errorf("%+v: %s", c, diff)
 		}
 	}
 }
 
-// depthwise is a 1x1 convolution of each channel of a map with itself.
-func depthwise(side, channels, size int) Grouped {
-	return Grouped{Parts: len(Of(channels, size, 1)), Geoms: func(parts int) (out []cost.Geom) {
-		for _, w := range Cut(channels, parts, 1) {
+// apart is a 1x1 convolution of each channel of a map with itself.
+func apart(side, channels, size int) grouped {
+	return grouped{parts: len(windows(channels, size, 1)), geoms: func(parts int) (out []cost.Geom) {
+		for _, w := range cut(channels, parts, 1) {
 			n := w[1] - w[0]
 			out = append(out, cost.Geom{
 				Op: abi.OpGEMM, InH: side, InW: side, InC: n, InPix: channels, OutH: side, OutW: side, OutC: n, OutPix: channels,
@@ -46,7 +46,7 @@ func TestWiden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := []Grouped{depthwise(28, 256, d.TC), depthwise(7, 256, d.TC), depthwise(14, 64, d.TC), depthwise(7, 256, d.TC)}
+	layers := []grouped{apart(28, 256, d.TC), apart(7, 256, d.TC), apart(14, 64, d.TC), apart(7, 256, d.TC)}
 	for _, c := range []struct {
 		over int
 		want []int
@@ -61,13 +61,13 @@ func TestWiden(t *testing.T) {
 		{9, []int{1, 1, 1, 1}},
 		{50, []int{1, 1, 1, 1}},
 	} {
-		if diff := cmp.Diff(c.want, Widen(d, layers, c.over)); diff != "" {
+		if diff := cmp.Diff(c.want, widen(d, layers, c.over)); diff != "" {
 			t.Errorf("%d too many: %s", c.over, diff)
 		}
 	}
 	// A window that does not fit is not an option: a row of a wider map has 28 x 1024 elements.
 	d.ABufWords = 512 // 8,192 elements per half
-	got := Widen(d, []Grouped{depthwise(28, 512, d.TC)}, 50)
+	got := widen(d, []grouped{apart(28, 512, d.TC)}, 50)
 	if got[0] != 2 {
 		t.Errorf("512 channels of 28 columns become %d windows where two halves fit", got[0])
 	}

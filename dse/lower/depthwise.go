@@ -1,4 +1,4 @@
-package split
+package lower
 
 import (
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Depthwise cuts a convolution of inC to outC channels, with a kernel of kh x kw over rows of inW pixels, into windows of
+// depthwise cuts a convolution of inC to outC channels, with a kernel of kh x kw over rows of inW pixels, into windows of
 // channels for the depthwise unit, each [from, to); false if not every channel is by itself, the design has no unit or the
 // kernel does not fit it. A window's weights fit the unit, its biases their memory, and the rows under one output row the
 // activation buffer; it has no more channels than the unit walks by columns.
-func Depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, bool) {
+func depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, bool) {
 	nb := d.NB()
 	held := abi.DwWords / (kh * kw) // groups of NB channels
 	if !d.Depthwise || groups != inC || groups != outC || held < 1 {

@@ -1,4 +1,4 @@
-package compile
+package lower
 
 import (
 	"testing"
@@ -20,10 +20,10 @@ func TestAllocate(t *testing.T) {
 		total := allocate(blocks)
 		var end, sum int64
 		for i, a := range blocks {
-			if a.offset%tensorAlign != 0 || a.offset < 0 {
+			if a.offset%TensorAlign != 0 || a.offset < 0 {
 				t.Fatalf("block %d at %d is misaligned", i, a.offset)
 			}
-			end, sum = max(end, a.offset+a.size), sum+roundUp(a.size, tensorAlign)
+			end, sum = max(end, a.offset+a.size), sum+roundUp(a.size, TensorAlign)
 			for j, b := range blocks[:i] {
 				together := a.first <= b.last && b.first <= a.last
 				if together && a.offset < b.offset+b.size && b.offset < a.offset+a.size {
@@ -31,7 +31,7 @@ func TestAllocate(t *testing.T) {
 				}
 			}
 		}
-		if total != roundUp(end, tensorAlign) || total > sum {
+		if total != roundUp(end, TensorAlign) || total > sum {
 			t.Fatalf("total %d, the blocks end at %d and have %d", total, end, sum)
 		}
 	})
@@ -43,7 +43,7 @@ func TestAllocateReuses(t *testing.T) {
 	for i := range 10 {
 		blocks = append(blocks, block{size: 640, first: i, last: i + 1})
 	}
-	if total, want := allocate(blocks), 2*roundUp(640, tensorAlign); total != want {
+	if total, want := allocate(blocks), 2*roundUp(640, TensorAlign); total != want {
 		t.Errorf("a chain of tensors of 640 bytes takes %d, want %d", total, want)
 	}
 }

@@ -1,29 +1,21 @@
-// Package split cuts layers into windows of channels, each with its own descriptor. The compiler and the search must
-// cut alike.
-//
-// A grouped convolution is cut into one window for every T_C channels: that wastes the fewest multiplications on the
-// zeros beside the diagonal. But a network with many wide grouped convolutions (such as DenseNet, which normalises
-// all earlier maps before every convolution) then needs more descriptors than the L_MAX that the hardware's table
-// holds. Wider windows are fewer, but take more cycles.
-package split
+package lower
 
 import (
 	"math"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Of cuts n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
-func Of(n, size, unit int) [][2]int {
+// windows cuts n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
+func windows(n, size, unit int) [][2]int {
 	units := n / unit
-	return Cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
+	return cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
 }
 
-// Cut cuts n channels into the given number of equal windows.
-func Cut(n, parts, unit int) [][2]int {
+// cut cuts n channels into the given number of equal windows.
+func cut(n, parts, unit int) [][2]int {
 	units := n / unit
 	out := make([][2]int, 0, parts)
 	for i := range parts {
@@ -32,28 +24,28 @@ func Cut(n, parts, unit int) [][2]int {
 	return out
 }
 
-// Grouped is a grouped layer.
-type Grouped struct {
-	Parts int                         // number of windows
-	Geoms func(parts int) []cost.Geom // the layers for another number of windows; nil if that is not possible
+// grouped is a grouped layer.
+type grouped struct {
+	parts int                         // number of windows
+	geoms func(parts int) []cost.Geom // the layers for another number of windows; nil if that is not possible
 }
 
-// Widen returns the number of windows of each layer such that together they save the given number of windows, or as
+// widen returns the number of windows of each layer such that together they save the given number of windows, or as
 // many as the design allows. It always widens the layer that costs the fewest array steps for each window saved.
-func Widen(d configs.Design, layers []Grouped, over int) []int {
+func widen(d configs.Design, layers []grouped, over int) []int {
 	type option struct {
 		parts int
 		steps int64
 	}
 	at, options := make([]int, len(layers)), make([][]option, len(layers))
 	for i, l := range layers {
-		for parts := l.Parts; parts >= 1; parts-- {
-			if steps, ok := steps(d, l.Geoms(parts)); ok {
+		for parts := l.parts; parts >= 1; parts-- {
+			if steps, ok := steps(d, l.geoms(parts)); ok {
 				options[i] = append(options[i], option{parts, steps})
 			}
 		}
-		if len(options[i]) == 0 || options[i][0].parts != l.Parts {
-			options[i] = []option{{parts: l.Parts}} // a layer that does not fit is reported elsewhere
+		if len(options[i]) == 0 || options[i][0].parts != l.parts {
+			options[i] = []option{{parts: l.parts}} // a layer that does not fit is reported elsewhere
 		}
 	}
 	for over > 0 {
@@ -82,9 +74,8 @@ func Widen(d configs.Design, layers []Grouped, over int) []int {
 // steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. It is good
 // enough to compare window counts of a layer, and fast enough for a search over all designs.
 func steps(d configs.Design, geoms []cost.Geom) (sum int64, ok bool) {
-	smallest := abi.FBCB{BR: 1, K: uint8(cost.K1), TileB: 1, TileRows: 1}
 	for _, g := range geoms {
-		if mapping.Limits(d, g) != nil || mapping.Check(d, g, 1, smallest) != nil {
+		if mapping.Fits(d, g) != nil {
 			return 0, false
 		}
 		sum += int64(g.OutH) * int64(g.OutW) * ceil(g.KH*g.KWC(), d.TP) * ceil(g.OutC, d.TC)

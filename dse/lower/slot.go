@@ -1,4 +1,4 @@
-package compile
+package lower
 
 import (
 	"fmt"
@@ -10,48 +10,52 @@ import (
 )
 
 const (
-	// The bytes of one round of stripes over the ports of any design (four stripes of 256 bytes). Tensors that do not
+	// TensorAlign is the bytes of one round of stripes over the ports of any design (four stripes of 256 bytes). Tensors that do not
 	// begin at a multiple of it are cut into more bursts, and one port gets both the first and the last. On zcu104
 	// that made layers that read weights all the time up to a quarter slower.
-	tensorAlign = 1024
+	TensorAlign = 1024
 	slotAlign   = 4096
 )
 
-// layout holds the memory layout of one slot.
-type layout struct {
+// Slot is the layout of a sample's memory.
+type Slot struct {
 	*alias.Plan
-	g      *graph.Graph
+	Stride int64   // bytes from a slot to the next
 	elem   int64   // bytes of an element
 	offset []int64 // by root, bytes
-	stride int64
+}
+
+// At returns the byte offset in the slot of a channel of t.
+func (s *Slot) At(t graph.TensorID, channel int) int64 {
+	v := s.Views[t]
+	return s.offset[v.Root] + int64(v.Channel+channel)*s.elem
 }
 
 // lay places every tensor in a slot.
-func lay(g *graph.Graph, plan *alias.Plan, elem int) (*layout, error) {
-	l := &layout{Plan: plan, g: g, elem: int64(elem), offset: make([]int64, len(g.Tensors))}
-	blocks, roots := l.blocks()
-	l.stride = allocate(blocks)
+func lay(g *graph.Graph, plan *alias.Plan, elem int) (*Slot, error) {
+	s := &Slot{Plan: plan, elem: int64(elem), offset: make([]int64, len(g.Tensors))}
+	blocks, roots := s.blocks(g)
+	s.Stride = allocate(blocks)
 	for i, b := range blocks {
-		l.offset[roots[i]] = b.offset
+		s.offset[roots[i]] = b.offset
 	}
-	l.stride = roundUp(max(l.stride, 1), slotAlign)
-	if l.stride > math.MaxInt32 {
-		return nil, fmt.Errorf("a slot of %d bytes, at most %d", l.stride, math.MaxInt32)
+	s.Stride = roundUp(max(s.Stride, 1), slotAlign)
+	if s.Stride > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: a slot of %d bytes, at most %d", ErrTooBig, s.Stride, math.MaxInt32)
 	}
-	return l, nil
+	return s, nil
 }
 
 // blocks lists the memory of every root, with the nodes between which it lives.
-func (l *layout) blocks() ([]block, []graph.TensorID) {
+func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	const forever = math.MaxInt
-	g := l.g
 	first := make([]int, len(g.Tensors))
 	last := make([]int, len(g.Tensors))
 	for t := range first {
 		first[t], last[t] = forever, -1
 	}
 	touch := func(t graph.TensorID, n int) {
-		r := l.Views[t].Root
+		r := s.Views[t].Root
 		first[r], last[r] = min(first[r], n), max(last[r], n)
 	}
 	for n := range g.Nodes {
@@ -75,17 +79,11 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 		if last[t] < first[t] {
 			continue // it lies inside another tensor
 		}
-		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(l.Width[t]) * l.elem
+		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(s.Width[t]) * s.elem
 		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})
 		roots = append(roots, graph.TensorID(t))
 	}
 	return blocks, roots
-}
-
-// at returns the byte offset in the slot of a channel of t.
-func (l *layout) at(t graph.TensorID, channel int) int64 {
-	v := l.Views[t]
-	return l.offset[v.Root] + int64(v.Channel+channel)*l.elem
 }
 
 // block is memory that is used from node first to node last, both included.
@@ -124,7 +122,7 @@ func allocate(blocks []block) int64 {
 			if b.offset+b.size <= o.offset {
 				break
 			}
-			b.offset = max(b.offset, roundUp(o.offset+o.size, tensorAlign))
+			b.offset = max(b.offset, roundUp(o.offset+o.size, TensorAlign))
 		}
 		at, _ := slices.BinarySearchFunc(placed, b.offset, func(j int, offset int64) int {
 			switch {
@@ -138,7 +136,7 @@ func allocate(blocks []block) int64 {
 		placed = slices.Insert(placed, at, i)
 		total = max(total, b.offset+b.size)
 	}
-	return roundUp(total, tensorAlign)
+	return roundUp(total, TensorAlign)
 }
 
 func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }

@@ -25,29 +25,6 @@ func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	return e
 }
 
-// Keeps tells whether a layer can keep its output, where it fits. A depthwise layer drains while its rows come, and the
-// buffer takes one of both: it can where its input is on chip (in).
-func Keeps(g cost.Geom, in bool) bool {
-	return (g.GEMM() || in && g.Drained()) && g.OutPix == g.OutC
-}
-
-// checkKept is what KEEP_IN and KEEP_OUT ask of a layer's own entry; e is legal else.
-func checkKept(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
-	one := int(e.BR) == bact && int(e.TileB) == bact && int(e.TileRows) == g.OutH
-	switch {
-	case e.OnChip && !e.KeepOut:
-		return fmt.Errorf("ON_CHIP without KEEP_OUT")
-	case (e.KeepIn || e.KeepOut) && !one:
-		return fmt.Errorf("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
-	case e.KeepOut && !Keeps(g, e.KeepIn):
-		return fmt.Errorf("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
-			g.Op, e.KeepIn, g.OutC, g.OutPix)
-	case e.KeepOut && bact*g.OutH*g.OutW*g.OutC > d.ABufElems():
-		return fmt.Errorf("an output of %d x %d x %d x %d elements, half the activation buffer holds %d", bact, g.OutH, g.OutW, g.OutC, d.ABufElems())
-	}
-	return nil
-}
-
 // CheckLinks tells whether entries of the layers of one start, each legal (Check), agree about what
 // stays on chip.
 func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
@@ -175,7 +152,7 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 	outs, _ := Join(links, func(i int, in bool, out Link) int64 {
 		e := &found[i][index(in)][out]
 		if !e.known {
-			e.FBCB, e.cycles = kept(d, layers[i], bact, entries[i], in, out, o)
+			e.FBCB, e.cycles = fastest(d, layers[i], bact, entries[i], in, out, o)
 			e.known = true
 		}
 		return e.cycles
@@ -205,34 +182,30 @@ func index(b bool) int {
 	return 0
 }
 
-// Whole calls f with the entries of a layer that a kept tensor may have, legal or not: one sample group, one
-// row tile.
-func Whole(g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
-	if g.OutH > maxTileRows {
-		return
-	}
-	points, orders := o.lists()
-	for _, p := range points {
-		for _, order := range orders {
-			if p.S == 1 {
-				f(abi.FBCB{BR: uint8(bact), K: uint8(p.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)})
+// Whole calls f with the entries of a layer that reads (in) or writes (out) a kept tensor, where some of the rooms allow it,
+// and with the first and last of these: one sample group, one row tile.
+func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
+	for _, w := range Ways(d, g, o) {
+		for _, order := range w.Orders {
+			e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(w.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
+			if w.S != 1 || int(e.TileRows) != g.OutH || kept(&g, bact, &e) != nil {
+				continue
+			}
+			if first, last := Span(&g, 1, &e, rooms); first <= last {
+				f(e, first, last)
 			}
 		}
 	}
 }
 
-// kept is the fastest entry of a layer with the given flags and its cycles, zero where there is none.
-// plain is its entry without.
-func kept(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
+// fastest is the fastest entry of a layer with the given flags and its cycles, zero where there is none. plain is its
+// entry without.
+func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
 	if !in && out == Apart {
 		return plain, cost.Layer(d, g, bact, plain).Total
 	}
 	var legal []abi.FBCB
-	Whole(g, bact, o, func(e abi.FBCB) {
-		e = Stay(e, in, out)
-		if Check(d, g, bact, e) != nil {
-			return
-		}
+	Whole(d, g, bact, in, out, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) {
 		legal = append(legal, e)
 		if t := cost.Layer(d, g, bact, e).Total; cycles == 0 || t < cycles {
 			best, cycles = e, t
@@ -251,17 +224,17 @@ func pickLinks(d configs.Design, layers []cost.Geom, links []Link, bact int, ent
 		out := Apart
 		if i < len(layers)-1 && links[i] != Apart {
 			out = Link(o.Pick(int(links[i]) + 1))
-			if _, c := kept(d, g, bact, entries[i], from != Apart, out, o); c == 0 {
+			if _, c := fastest(d, g, bact, entries[i], from != Apart, out, o); c == 0 {
 				out = Apart
 			}
 			if out != Apart {
 				// the next layer must be able to take it and to give what it makes to DRAM
-				if _, c := kept(d, layers[i+1], bact, entries[i+1], true, Apart, o); c == 0 {
+				if _, c := fastest(d, layers[i+1], bact, entries[i+1], true, Apart, o); c == 0 {
 					out = Apart
 				}
 			}
 		}
-		entries[i], _ = kept(d, g, bact, entries[i], from != Apart, out, o)
+		entries[i], _ = fastest(d, g, bact, entries[i], from != Apart, out, o)
 		from = out
 	}
 }

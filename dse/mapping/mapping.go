@@ -7,7 +7,6 @@
 package mapping
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -55,197 +54,71 @@ func (o Options) lists() ([]Point, []bool) {
 // RTL allows everything that the hardware has: every <k, s> of the design, and both loop orders.
 func RTL() Options { return Options{} }
 
-// ErrIllegal is wrapped by the errors of Check.
-var ErrIllegal = errors.New("illegal FBCB entry")
-
-// ErrNoFit is wrapped if no tile of a layer fits the design.
-var ErrNoFit = errors.New("layer does not fit the design")
-
-// Limits of the hardware's counters.
-const (
-	maxTileRows = 1<<12 - 1     // TILE_ROWS
-	maxTileStep = 1<<15 - 1     // (TILE_ROWS - 1) * S_H
-	maxPlaces   = abi.PlacesMax // input rows of a tile, all samples
-	maxRunBeats = 1<<16 - 2     // wide beats of a command
-)
-
-// rowLimit is the number of accumulator rows available to a GEMM tile.
-func rowLimit(d configs.Design, k cost.K) int {
-	if k == cost.KHalf {
-		return d.TR / 2
-	}
-	return d.TR
-}
-
-// Built reports whether a design has the hardware that a point needs.
-func Built(d configs.Design, p Point) bool {
-	if p.K != cost.K1 && !d.Stack {
-		return false
-	}
-	if p.S != 1 && !d.Fluid {
-		return false
-	}
-	tp, tc := cost.Tree(d, p.K)
-	return tp >= 1 && tc/p.S >= 1
-}
-
-// illegal is an ErrIllegal whose text is made when somebody reads it: Enumerate asks for most entries in vain.
-type illegal struct {
-	format string
-	args   []any
-}
-
-func (e *illegal) Error() string { return ErrIllegal.Error() + ": " + e.reason().Error() }
-
-func (e *illegal) Unwrap() []error { return []error{ErrIllegal, e.reason()} }
-
-func (e *illegal) reason() error { return fmt.Errorf(e.format, e.args...) }
-
-// Check reports whether entry e is legal for a layer of geometry g at batch bact on design d.
-func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
-	fail := func(format string, args ...any) error { return &illegal{format, args} }
-	if bact < 1 || bact > abi.BMax {
-		return fail("batch %d, must be 1..%d", bact, abi.BMax)
-	}
-	br, tb, tr, k := int(e.BR), int(e.TileB), int(e.TileRows), cost.K(e.K)
-	if br < 1 || br > bact {
-		return fail("B_R is %d, must be 1..%d", br, bact)
-	}
-	s := cost.Groups(e, bact)
-	if (bact+s-1)/s != br {
-		return fail("B_R is %d, but %d groups of a batch of %d have %d", br, s, bact, (bact+s-1)/s)
-	}
-	p := Point{k, s}
-	if !known(p) {
-		return fail("k = %v with s = %d", k, s)
-	}
-	if !Built(d, p) {
-		return fail("k = %v with s = %d is not in this build", k, s)
-	}
-	if !g.GEMM() && (p != Point{cost.K1, 1} || e.Order) {
-		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", k, s)
-	}
-	// a row that is one run needs one command; its first and last beat may be shared
-	if row := d.ElemBytes() * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
-		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
-	}
-	if row := d.ElemBytes() * g.InRow(); g.InPix == g.InC && row > maxRunBeats*d.WideBytes() {
-		return fail("an input row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
-	}
-	if s == 2 && g.OutC > cost.CTile(d, k, s) {
-		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(d, k, s), g.OutC)
-	}
-	if e.Order {
-		all, tile := cost.WeightBytes(d, g, k)
-		if need := min(all, tile); need > cost.RingKeeps(d) {
-			return fail("loop order 1 keeps a C tile of %d bytes in the weights ring, which can keep %d", need, cost.RingKeeps(d))
-		}
-	}
-	if err := checkKept(d, g, bact, e); err != nil {
-		return fail("%w", err)
-	}
-	switch {
-	case tb < 1 || tb > br:
-		return fail("TILE_B is %d, must be 1..%d", tb, br)
-	case tr < 1 || tr > g.OutH || tr > maxTileRows:
-		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))
-	}
-	if g.GEMM() {
-		if rows, limit := tb*tr*g.OutW, rowLimit(d, k); rows > limit {
-			return fail("a tile of %d x %d x %d = %d rows, T_R = %d holds %d", tb, tr, g.OutW, rows, d.TR, limit)
-		}
-	}
-	if n := (tr - 1) * g.SH; n > maxTileStep {
-		return fail("a tile's first and last output row stand %d input rows apart, at most %d", n, maxTileStep)
-	}
-	if n := tb * g.InRowsOnChip(tr); n > maxPlaces {
-		return fail("a tile of %d input rows, at most %d", n, maxPlaces)
-	}
-	// two sample groups get one half each, which the two tiles in flight share
-	room, what := d.ABufElems(), "half the activation buffer"
-	if s == 2 {
-		room, what = room/2, "a quarter of the activation buffer"
-	}
-	rows := g.InRowsOnChip(tr)
-	if e.KeepIn { // a kept tensor is stored without padding
-		rows = g.InH
-	}
-	if elems := tb * rows * g.InRow(); elems > room {
-		return fail("a tile of %d x %d x %d = %d elements, %s holds %d", tb, rows, g.InRow(), elems, what, room)
-	}
-	return nil
-}
-
-func known(p Point) bool {
-	for _, q := range Points {
-		if p == q {
-			return true
-		}
-	}
-	return false
-}
-
-// Limits rejects a layer that the build cannot run with any entry, regardless of tiles.
-func Limits(d configs.Design, g cost.Geom) error {
-	if err := g.Check(); err != nil {
-		return err
-	}
-	if g.Int8 != d.Int8() {
-		return fmt.Errorf("%w: a layer of int8 is %t, the design of that type %t", ErrNoFit, g.Int8, d.Int8())
-	}
-	if g.OutC > d.CMax {
-		return fmt.Errorf("%w: %d output channels, the build holds C_MAX = %d", ErrNoFit, g.OutC, d.CMax)
-	}
-	if g.Op == abi.OpAvgPool && g.BiasCount > d.CMax {
-		return fmt.Errorf("%w: %d words of bias memory, the build holds C_MAX = %d", ErrNoFit, g.BiasCount, d.CMax)
-	}
-	if (g.Product || g.Curve || g.Broadcast()) && !d.Post {
-		return fmt.Errorf("%w: a product, a curve or a residual of one pixel, which a build with post has", ErrNoFit)
-	}
-	if g.Op == abi.OpDepthwise {
-		if !d.Depthwise {
-			return fmt.Errorf("%w: a depthwise layer, for which a build with depthwise has a unit", ErrNoFit)
-		}
-		if n := g.DepthwiseWords(d); n > abi.DwWords {
-			return fmt.Errorf("%w: %d words of weights, the depthwise unit holds DW_WORDS = %d", ErrNoFit, n, abi.DwWords)
-		}
-	}
-	return nil
-}
-
-// allRows is the output height up to which every TILE_ROWS is tried.
-const allRows = 64
-
-// Enumerate calls f with every legal entry of a layer. On maps higher than allRows it uses only the smallest of all
-// TILE_ROWS that cut the output into the same number of row tiles.
+// Enumerate calls f with every legal entry of a layer.
 func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
-	points, orders := o.lists()
-	rows := parts(g.OutH)
-	if g.OutH <= allRows {
-		rows = rows[:0]
-		for tr := g.OutH; tr >= 1; tr-- {
-			rows = append(rows, tr)
-		}
-	}
-	for _, p := range points {
-		if !known(p) || p.S > bact {
+	EnumerateIn(d, g, bact, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) { f(e) })
+}
+
+// EnumerateIn calls f with every entry that is legal in some of the rooms of designs like d, and with the first and last of
+// these.
+func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
+	rows := Heights(g.OutH)
+	for _, w := range Ways(d, g, o) {
+		if bact < 1 || bact > abi.BMax || w.S > bact {
 			continue
 		}
-		br := (bact + p.S - 1) / p.S
-		for _, order := range orders {
+		br := (bact + w.S - 1) / w.S
+		for _, order := range w.Orders {
 			for tb := br; tb >= 1; tb-- {
 				for _, tr := range rows {
-					if tr > maxTileRows {
-						continue
-					}
-					e := abi.FBCB{BR: uint8(br), K: uint8(p.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)}
-					if Check(d, g, bact, e) == nil {
-						f(e)
+					e := abi.FBCB{BR: uint8(br), K: uint8(w.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)}
+					if first, last := Span(&g, w.S, &e, rooms); first <= last {
+						f(e, first, last)
 					}
 				}
 			}
 		}
 	}
+}
+
+// Way is a point with the loop orders that a layer may take there.
+type Way struct {
+	Point
+	Orders []bool
+}
+
+// Ways lists those of a layer that a design builds and the options allow, in the order of Points.
+func Ways(d configs.Design, g cost.Geom, o Options) []Way {
+	var ways []Way
+	points, orders := o.lists()
+	for _, p := range points {
+		w := Way{Point: p}
+		for _, order := range orders {
+			if placed(&d, &g, p, order) == nil {
+				w.Orders = append(w.Orders, order)
+			}
+		}
+		if w.Orders != nil {
+			ways = append(ways, w)
+		}
+	}
+	return ways
+}
+
+// allRows is the output height up to which every TILE_ROWS is tried.
+const allRows = 64
+
+// Heights lists the TILE_ROWS that are tried, the largest first: on maps higher than allRows only the smallest of all that
+// cut the output into the same number of row tiles.
+func Heights(n int) []int {
+	if n > allRows {
+		return parts(n)
+	}
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = n - i
+	}
+	return rows
 }
 
 // parts lists the sizes that cut n into different numbers of parts, the largest size first.
@@ -322,17 +195,4 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 		}
 	}
 	return best, bestTime, nil
-}
-
-// Fits tells whether a layer has an entry on a design at all, which at batch 1 is that of one output row; else the limit
-// that this exceeds.
-func Fits(d configs.Design, g cost.Geom) error {
-	if err := Limits(d, g); err != nil {
-		return err
-	}
-	var i *illegal
-	if errors.As(Check(d, g, 1, abi.FBCB{BR: 1, K: uint8(cost.K1), TileB: 1, TileRows: 1}), &i) {
-		return fmt.Errorf("%w: one output row is %w", ErrNoFit, i.reason())
-	}
-	return nil
 }

@@ -27,30 +27,7 @@ type poolEntry struct {
 }
 
 func newLayer(g cost.Geom) layer {
-	return layer{g: g, pools: map[poolEntry]int64{}, heights: heights(g.OutH)}
-}
-
-// allRows is the same as in mapping: up to this height every TILE_ROWS is tried.
-const allRows = 64
-
-// heights lists the TILE_ROWS that mapping.Enumerate tries, largest first (TestSameSpace).
-func heights(n int) []int {
-	var list []int
-	if n <= allRows {
-		for r := n; r >= 1; r-- {
-			list = append(list, r)
-		}
-		return list
-	}
-	for pieces := 1; pieces <= n; {
-		size := ceil(n, pieces)
-		list = append(list, size)
-		if size == 1 {
-			break
-		}
-		pieces = ceil(n, size-1)
-	}
-	return list
+	return layer{g: g, pools: map[poolEntry]int64{}, heights: mapping.Heights(g.OutH)}
 }
 
 // spread is a layer on one <k, s> of a design.
@@ -66,16 +43,8 @@ type spread struct {
 // mapping.Points.
 func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 	var out []spread
-	for _, p := range pointsOf(o) {
-		var orders []bool
-		for _, order := range ordersOf(o) {
-			if placed(d, &l.g, p, order) {
-				orders = append(orders, order)
-			}
-		}
-		if len(orders) > 0 {
-			out = append(out, newSpread(d, l, p, orders))
-		}
+	for _, w := range mapping.Ways(d, l.g, o) {
+		out = append(out, newSpread(d, l, w.Point, w.Orders))
 	}
 	return out
 }

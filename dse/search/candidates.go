@@ -49,14 +49,14 @@ type scratch struct {
 	tiles    []tile
 }
 
-// fit returns the tiles of a branch. Points with the same limits have the same tiles.
-func (m *scratch) fit(b *branch, rs []room) []fit {
-	i := 2*b.p.S - 2
-	if b.p.K == cost.KHalf {
+// fit returns a spread's tiles of br samples. Points with the same limits have the same tiles.
+func (m *scratch) fit(s *spread, br int, rs []mapping.Room) []fit {
+	i := 2*s.p.S - 2
+	if s.p.K == cost.KHalf {
 		i++
 	}
 	if !m.fitted[i] {
-		m.fits[i], m.fitted[i] = b.l.fits(b.p, b.BR, rs, m.fits[i][:0]), true
+		m.fits[i], m.fitted[i] = s.l.fits(s.p, br, rs, m.fits[i][:0]), true
 	}
 	return m.fits[i]
 }
@@ -68,7 +68,7 @@ type tile struct {
 }
 
 // nowhere returns the times of a layer that fits none of the rooms.
-func nowhere(rs []room) []int64 {
+func nowhere(rs []mapping.Room) []int64 {
 	best := make([]int64, len(rs))
 	for i := range best {
 		best[i] = none
@@ -76,8 +76,9 @@ func nowhere(rs []room) []int64 {
 	return best
 }
 
-// promise returns, for each room, a lower bound on a layer's cycles under the law, and the entry that has this bound.
-func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, at []abi.FBCB) {
+// promise returns, for each room, a lower bound on a layer's cycles under the law, the entry that has this bound, and the
+// number of entries, which an exhaustive search would evaluate.
+func (c *candidates) promise(batch int, rs []mapping.Room, m *scratch) (least []int64, at []abi.FBCB, n []int64) {
 	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
 	branches := c.branches(batch, m)
 	for i := range branches {
@@ -85,7 +86,7 @@ func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, a
 		if b.All >= slices.Max(least) {
 			break
 		}
-		for _, f := range m.fit(b, rs) {
+		for _, f := range m.fit(b.spread, b.BR, rs) {
 			limit := slices.Max(least[f.first : f.last+1])
 			if b.All >= limit {
 				continue
@@ -98,7 +99,7 @@ func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, a
 			}
 		}
 	}
-	return least, at
+	return least, at, c.count(batch, rs, m)
 }
 
 func (b *branch) entry(f fit) abi.FBCB {
@@ -128,7 +129,7 @@ func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.F
 
 // fastest returns the minimum of a layer's cycles under the law at one batch size, for each room, and how often the
 // law was asked. Entries whose bound shows that they cannot be better are skipped.
-func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
+func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
 	branches := c.branches(batch, m)
 	for i := range branches {
@@ -137,7 +138,7 @@ func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 			break
 		}
 		m.tiles = m.tiles[:0]
-		for _, f := range m.fit(b, rs) {
+		for _, f := range m.fit(b.spread, b.BR, rs) {
 			limit := slices.Max(best[f.first : f.last+1])
 			if t := (tile{f, b.tile(f.tb, f.tr, limit)}); t.bound < limit {
 				m.tiles = append(m.tiles, t)
@@ -160,9 +161,9 @@ func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 }
 
 // exhaustive does the same, but evaluates every entry.
-func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) (best []int64, asked int64) {
+func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []mapping.Room) (best []int64, asked int64) {
 	best = nowhere(rs)
-	entries(d, l, batch, o, rs, func(e abi.FBCB, first, last int) {
+	mapping.EnumerateIn(d, l.g, batch, o, rs, func(e abi.FBCB, first, last int) {
 		asked++
 		c := cost.Layer(d, l.g, batch, e).Total
 		for i := first; i <= last; i++ {

@@ -79,7 +79,7 @@ func chainOf(layers []lower.Layer, of []int) chain {
 type stays [2][mapping.Only + 1][]int64
 
 // stays of a class on designs that have the given rooms.
-func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []room) (out stays) {
+func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []mapping.Room) (out stays) {
 	if s.o.Spill {
 		return out
 	}
@@ -100,17 +100,12 @@ func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []room) (out s
 			var law cost.Prepared
 			var of cost.K
 			prepared := false
-			mapping.Whole(*g, batch, s.o, func(e abi.FBCB) {
-				k := cost.K(e.K)
-				first, last := keptSpan(&d, g, batch, in == 1, link, e, rs)
-				if first > last {
-					return
-				}
-				if !prepared || of != k {
+			mapping.Whole(d, *g, batch, in == 1, link, s.o, rs, func(e abi.FBCB, first, last int) {
+				if k := cost.K(e.K); !prepared || of != k {
 					law, of, prepared = cost.Prepare(d, *g, k, 1), k, true
 				}
 				s.asked++
-				c := law.Layer(batch, mapping.Stay(e, in == 1, link)).Total
+				c := law.Layer(batch, e).Total
 				for r := first; r <= last; r++ {
 					best[r] = min(best[r], c)
 				}
@@ -118,31 +113,6 @@ func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []room) (out s
 		}
 	}
 	return out
-}
-
-// keptSpan is the rooms first..last that allow entry e of mapping.Whole with a kept tensor, as mapping.Check has it
-// (TestKeptSpan).
-func keptSpan(d *configs.Design, g *cost.Geom, batch int, in bool, out mapping.Link, e abi.FBCB, rs []room) (first, last int) {
-	p := mapping.Point{K: cost.K(e.K), S: 1}
-	tr := int(e.TileRows)
-	if out != mapping.Apart && !mapping.Keeps(*g, in) || !field(g, batch, tr) || !placed(*d, g, p, e.Order) {
-		return 0, -1
-	}
-	rows, elems := 0, g.InRowsOnChip(tr)
-	if in { // without padding
-		elems = g.InH
-	}
-	elems *= batch * g.InRow()
-	if out != mapping.Apart {
-		elems = max(elems, batch*g.OutH*g.OutW*g.OutC)
-	}
-	if g.GEMM() {
-		rows = batch * tr * g.OutW
-	}
-	if p.K == cost.KHalf {
-		rows *= 2 // as mapping: T_R is even
-	}
-	return within(rs, rows, elems)
 }
 
 // sum fills in the cycles of designs at a batch, those of segments with tensors on chip where that is fewer: plain has

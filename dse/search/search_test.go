@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -64,6 +65,10 @@ func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 	if rapid.Bool().Draw(t, "narrow") { // rows of a burst or two
 		g.InW, g.InC, g.SH, g.SW = rapid.IntRange(1, 6).Draw(t, "few"), rapid.IntRange(1, 16).Draw(t, "channels"), rapid.IntRange(1, 5).Draw(t, "steps"), rapid.IntRange(1, 14).Draw(t, "wide")
 	}
+	if rapid.IntRange(0, 9).Draw(t, "size") > 0 { // most have entries: rows fit the accumulators, and windows the buffer
+		g.InW = min(g.InW, d.TR*g.SW)
+		g.InC = max(1, min(g.InC, d.ABufElems()/(g.KH*g.InW)))
+	}
 	g.PadT, g.PadL = rapid.IntRange(0, g.KH/2).Draw(t, "pad_t"), rapid.IntRange(0, g.KW/2).Draw(t, "pad_l")
 	g.OutH, g.OutW = max(1, (g.InH+2*g.PadT-g.KH)/g.SH+1), max(1, (g.InW+2*g.PadL-g.KW)/g.SW+1)
 	g.OutC = rapid.IntRange(1, 700).Draw(t, "out_c")
@@ -110,7 +115,22 @@ func drawOptions(t *rapid.T) mapping.Options {
 	return rapid.SampledFrom([]mapping.Options{{}, mapping.RTL(), mapping.Basic()}).Draw(t, "options")
 }
 
-// The entries of the search are those of dse/mapping, in the same order, and their number is right.
+// everything calls f with entries that Enumerate tries or could, legal or not, in its order.
+func everything(g cost.Geom, batch int, o mapping.Options, f func(abi.FBCB)) {
+	for _, p := range mapping.Points {
+		for _, order := range []bool{false, true} {
+			for tb := ceil(batch, p.S); tb >= 1 && p.S <= batch; tb-- {
+				for _, tr := range mapping.Heights(g.OutH) {
+					if (o.Points == nil || slices.Contains(o.Points, p)) && (o.Orders == nil || slices.Contains(o.Orders, order)) {
+						f(abi.FBCB{BR: uint8(ceil(batch, p.S)), K: uint8(p.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)})
+					}
+				}
+			}
+		}
+	}
+}
+
+// The entries of the search are those that mapping.Check allows, in each room, and their number is right.
 func TestSameSpace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, o := drawDesign(t), drawOptions(t)
@@ -120,32 +140,22 @@ func TestSameSpace(t *testing.T) {
 		smaller.TR /= 2
 		smaller.ABufWords += rapid.IntRange(0, 4096).Draw(t, "more")
 		designs := []configs.Design{smaller, d}
-		l := newLayer(g)
+		l, rs := newLayer(g), rooms(designs)
 		found := make([][]abi.FBCB, 2)
-		entries(d, &l, batch, o, rooms(designs), func(e abi.FBCB, first, last int) {
+		mapping.EnumerateIn(d, g, batch, o, rs, func(e abi.FBCB, first, last int) {
 			for i := first; i <= last; i++ {
 				found[i] = append(found[i], e)
 			}
 		})
-		rs := rooms(designs)
-		for _, p := range pointsOf(o) {
-			var want []fit
-			for tb := ceil(batch, p.S); tb >= 1; tb-- {
-				for _, tr := range l.heights {
-					if first, last := span(&l.g, p, tb, tr, rs); first <= last {
-						want = append(want, fit{tb, tr, first, last})
-					}
-				}
-			}
-			if got := l.fits(p, ceil(batch, p.S), rs, nil); !slices.Equal(got, want) {
-				t.Fatalf("%+v: tiles %v, one by one %v", p, got, want)
-			}
-		}
 		at := candidatesOf(d, &l, o)
-		counts := at.count(batch, rs)
+		_, _, counts := at.promise(batch, rs, &scratch{})
 		for i, x := range designs {
 			var want []abi.FBCB
-			mapping.Enumerate(x, g, batch, o, func(e abi.FBCB) { want = append(want, e) })
+			everything(g, batch, o, func(e abi.FBCB) {
+				if mapping.Check(x, g, batch, e) == nil {
+					want = append(want, e)
+				}
+			})
 			if diff := cmp.Diff(want, found[i]); diff != "" {
 				t.Fatalf("T_R %d: entries differ (-mapping +search):\n%s", x.TR, diff)
 			}
@@ -160,6 +170,16 @@ func TestSameSpace(t *testing.T) {
 // only on lanes and DRAIN, so designs that differ only in other parameters share times. The fastest entry found with
 // pruning is the fastest of all, as in mapping.Choose.
 func TestBoundIsBelowTheLaw(t *testing.T) {
+	draws, legal := 0, 0
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		defer f.Value.Set(f.DefValue)
+		f.Value.Set("1000")
+	}
+	defer func() {
+		if 10*legal < 9*draws {
+			t.Errorf("%d of %d draws have a legal entry", legal, draws)
+		}
+	}()
 	rapid.Check(t, func(t *rapid.T) {
 		d, o := drawDesign(t), drawOptions(t)
 		g := drawGeom(t, d)
@@ -170,7 +190,7 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 		if !g.GEMM() { // with the same number of lanes and the same DRAIN
 			other.TP, other.TC = d.NB()/2, 2*d.TC
 		}
-		entries(d, &l, batch, o, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
+		mapping.Enumerate(d, g, batch, o, func(e abi.FBCB) {
 			law := cost.Layer(d, g, batch, e).Total
 			if got := cost.Layer(other, g, batch, e).Total; got != law {
 				t.Fatalf("%+v: %d cycles, %d with other memories", e, law, got)
@@ -186,12 +206,14 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 		best, _ := at.fastest(batch, rs, &m)
 		full, _ := exhaustive(d, &l, batch, o, rs)
 		_, want, err := mapping.Choose(d, g, batch, o)
+		draws++
 		if err != nil {
 			if best[0] != none {
 				t.Fatalf("found %d where mapping finds nothing: %v", best[0], err)
 			}
 			return
 		}
+		legal++
 		if best[0] != want.Total || full[0] != want.Total {
 			t.Fatalf("%d cycles with pruning, %d without, mapping finds %d", best[0], full[0], want.Total)
 		}
@@ -224,7 +246,7 @@ func TestBoundWhereBurstsWait(t *testing.T) {
 		g.Op, g.OutW, g.InPix, g.OutPix, g.ResPix, g.BiasCount = abi.OpGEMM, 1, g.InC, g.OutC, g.OutC, g.OutC
 		l := newLayer(g)
 		for batch := 1; batch <= abi.BMax; batch++ {
-			entries(d, &l, batch, mapping.Options{}, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
+			mapping.Enumerate(d, l.g, batch, mapping.Options{}, func(e abi.FBCB) {
 				if tile, all := bounds(d, &l, batch, e); max(tile, all) > cost.Layer(d, g, batch, e).Total {
 					t.Errorf("%s, %+v, %+v at B = %d: the bound is %d, over all tiles %d, the law says %d", c.config, g, e, batch, tile, all, cost.Layer(d, g, batch, e).Total)
 				}
@@ -323,48 +345,16 @@ func TestLowerIsTheCompilers(t *testing.T) {
 		t.Fatal(err)
 	}
 	narrow.TC = 16
-	// whole networks on small inputs: concatenations in place, depthwise windows, pools
-	for name, side := range map[string]int{"inceptionv3": 107, "mobilenetv2": 64, "resnet50": 64} {
-		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(side)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		image := make([]float32, g.Tensors[g.Input].Elems())
-		q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := agree(q); !ok {
-			t.Errorf("%s: convolutions that should be one layer do not agree", name)
-		}
-		for _, config := range []string{"mid", "zcu104"} {
-			d, err := configs.Load(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := compile.Compile(q, d, compile.Options{Mapping: mapping.Basic()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(geoms(b), lowered1(t, g, d)); diff != "" {
-				t.Errorf("%s on %s (-compile +search):\n%s", name, config, diff)
-			}
-			if testing.Short() {
-				break
-			}
-		}
-		if name == "mobilenetv2" {
-			b, err := compile.Compile(q, narrow, compile.Options{Mapping: mapping.Basic()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(geoms(b), lowered1(t, g, narrow)); diff != "" {
-				t.Errorf("%s at T_C = 16 (-compile +search):\n%s", name, diff)
-			}
-			if !slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.KH == 3 && l.OutC > 32 }) {
-				t.Errorf("%d layers, none of a depthwise convolution is wider than T_C", len(b.Layers))
-			}
-		}
+	g, err := zoo.LoadWith("mobilenetv2", onnx.Options{WeightSeed: 1, InputSide: onnx.Square(64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := compiled(t, g, narrow)
+	if diff := cmp.Diff(geoms(b), lowered1(t, g, narrow)); diff != "" {
+		t.Errorf("mobilenetv2 at T_C = 16 (-compile +search):\n%s", diff)
+	}
+	if !slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.KH == 3 && l.OutC > 32 }) {
+		t.Errorf("%d layers, none of a depthwise convolution is wider than T_C", len(b.Layers))
 	}
 }
 
@@ -407,6 +397,9 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		layers, err := w.Lower(d)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if diff := cmp.Diff(geoms(b), lowered1(t, g, d)); diff != "" {
+			t.Errorf("%s on %s (-compile +search):\n%s", c.network, c.config, diff)
 		}
 		v := newSolver(w, mapping.RTL(), true)
 		p := pair{tp: d.TP, tc: d.TC, designs: []configs.Design{d}}
@@ -473,8 +466,8 @@ func compiled(t *testing.T, g *graph.Graph, d configs.Design) *bundle.Bundle {
 	return b
 }
 
-// The rooms that allow a kept tensor are those of mapping.Check.
-func TestKeptSpan(t *testing.T) {
+// The entries with a kept tensor, and the rooms that allow them, are those of mapping.Check.
+func TestWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, batch := drawDesign(t), rapid.IntRange(1, abi.BMax).Draw(t, "batch")
 		g := drawGeom(t, d)
@@ -486,17 +479,26 @@ func TestKeptSpan(t *testing.T) {
 		smaller.TR /= 2
 		smaller.ABufWords += rapid.IntRange(0, 4096).Draw(t, "more")
 		designs := []configs.Design{smaller, d}
-		mapping.Whole(g, batch, mapping.Options{}, func(e abi.FBCB) {
-			for way := range 5 {
-				in, out := way%2 == 0, mapping.Link((way+1)/2)
-				first, last := keptSpan(&d, &g, batch, in, out, e, rooms(designs))
+		for way := range 5 {
+			in, out := way%2 == 0, mapping.Link((way+1)/2)
+			found := make([]map[abi.FBCB]bool, 2)
+			for i := range found {
+				found[i] = map[abi.FBCB]bool{}
+			}
+			mapping.Whole(d, g, batch, in, out, mapping.Options{}, rooms(designs), func(e abi.FBCB, first, last int) {
+				for i := first; i <= last; i++ {
+					found[i][e] = true
+				}
+			})
+			everything(g, batch, mapping.Options{}, func(e abi.FBCB) {
+				e = mapping.Stay(e, in, out)
 				for i, x := range designs {
-					if ok := mapping.Check(x, g, batch, mapping.Stay(e, in, out)) == nil; ok != (first <= i && i <= last) {
-						t.Fatalf("T_R %d, %+v, in %t, out %d: legal %t, rooms %d to %d", x.TR, e, in, out, ok, first, last)
+					if err := mapping.Check(x, g, batch, e); (err == nil) != found[i][e] && (in || out != mapping.Apart) {
+						t.Fatalf("T_R %d, %+v, in %t, out %d: found %t, legal: %v", x.TR, e, in, out, found[i][e], err)
 					}
 				}
-			}
-		})
+			})
+		}
 	})
 }
 
@@ -892,7 +894,7 @@ func BenchmarkLaw(b *testing.B) {
 		l := newLayer(cl.Geom)
 		at := candidatesOf(d, &l, mapping.Options{})
 		for batch := 1; batch <= abi.BMax; batch++ {
-			entries(d, &l, batch, mapping.Options{}, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
+			mapping.Enumerate(d, l.g, batch, mapping.Options{}, func(e abi.FBCB) {
 				if n++; n%101 != 0 {
 					return
 				}

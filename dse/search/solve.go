@@ -94,12 +94,13 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 			plain[i] = make([][]int64, abi.BMax)
 			on := candidatesOf(d, s.layer(cl.Geom), s.o)
 			for b := 1; b <= abi.BMax && slices.Contains(dead, false); b++ {
-				for i, n := range on.count(b, rs) {
+				var at []abi.FBCB
+				var counts []int64
+				plain[i][b-1], at, counts = on.promise(b, rs, &s.scratch)
+				for i, n := range counts {
 					sums[i] += n * int64(cl.total())
 					dead[i] = dead[i] || n == 0
 				}
-				var at []abi.FBCB
-				plain[i][b-1], at = on.promise(b, rs, &s.scratch)
 				for i := range at {
 					gr.at[i] = append(gr.at[i], at[i])
 				}
@@ -134,7 +135,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 }
 
 // kept returns the cycles of a group's classes with tensors on chip.
-func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []room) []stays {
+func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []stays {
 	out := make([]stays, len(gr.classes))
 	for i := range out {
 		out[i] = s.stays(d, &gr.classes[i], batch, rs)
@@ -188,7 +189,7 @@ func (s *solver) begin(cs []Cycles, b int) {
 	}
 }
 
-func (s *solver) rooms(p *pair, gr *lowered) []room {
+func (s *solver) rooms(p *pair, gr *lowered) []mapping.Room {
 	designs := make([]configs.Design, len(gr.designs))
 	for i, j := range gr.designs {
 		designs[i] = p.designs[j]

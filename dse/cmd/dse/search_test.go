@@ -234,7 +234,7 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"vectors", "--config", "tiny", "--n", "0", "--out", dir}, cli.Usage, "--n is 0"},
 		{[]string{"vectors", "--config", "tiny", "--points", "9", "--out", dir}, cli.Usage, "--points has 9"},
 		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, cli.Usage, "--template and --bytes-per-cycle go with --point"},
-		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, cli.Check, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row needs 112 accumulator rows, the build has T_R = 64`},
+		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, cli.Check, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row: a tile of 1 x 1 x 112 takes 112 accumulator rows (k = 1), T_R = 64`},
 		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, cli.Check, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, cli.Check, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, cli.Input, "no finished sweep"},

@@ -1,0 +1,227 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// What of a layer, an entry and a tile is legal, each limit once: Limits has those of a layer, placed those of a point and a
+// loop order, fields and need those of a tile. Check is all of them for one design; searches ask for them one by one.
+
+// ErrIllegal is wrapped by the errors of Check.
+var ErrIllegal = errors.New("illegal FBCB entry")
+
+// ErrNoFit is wrapped if no tile of a layer fits the design.
+var ErrNoFit = errors.New("layer does not fit the design")
+
+// Limits of the hardware's counters.
+const (
+	maxTileRows = 1<<12 - 1     // TILE_ROWS
+	maxTileStep = 1<<15 - 1     // (TILE_ROWS - 1) * S_H
+	maxPlaces   = abi.PlacesMax // input rows of a tile, all samples
+	maxRunBeats = 1<<16 - 2     // wide beats of a command
+)
+
+// Built reports whether a design has the hardware that a point needs.
+func Built(d configs.Design, p Point) bool {
+	if p.K != cost.K1 && !d.Stack {
+		return false
+	}
+	if p.S != 1 && !d.Fluid {
+		return false
+	}
+	tp, tc := cost.Tree(d, p.K)
+	return tp >= 1 && tc/p.S >= 1
+}
+
+// Room is what designs have for tiles: accumulator rows, and elements of half the activation buffer. The law does not
+// depend on it, so designs that differ only there share the times of their entries.
+type Room struct{ Rows, Elems int }
+
+// RoomOf is that of a design.
+func RoomOf(d configs.Design) Room { return Room{d.TR, d.ABufElems()} }
+
+// need is the room that an entry of s sample groups takes: k = 1/2 has two rows for one, and two groups have half a tile's
+// place each.
+func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
+	tb, rows := int(e.TileB), g.InRowsOnChip(int(e.TileRows))
+	if e.KeepIn { // without padding
+		rows = g.InH
+	}
+	n.Elems = s * tb * rows * g.InRow()
+	if e.KeepOut {
+		n.Elems = max(n.Elems, tb*g.OutH*g.OutW*g.OutC)
+	}
+	if g.GEMM() {
+		if n.Rows = tb * int(e.TileRows) * g.OutW; cost.K(e.K) == cost.KHalf {
+			n.Rows *= 2
+		}
+	}
+	return n
+}
+
+// Span is the first and last of the rooms that allow an entry's tile; first > last if there are none. Rooms ascend in rows
+// and descend in elements.
+func Span(g *cost.Geom, s int, e *abi.FBCB, rooms []Room) (first, last int) {
+	if fields(g, int(e.TileB), int(e.TileRows)) != nil {
+		return 0, -1
+	}
+	n := need(g, s, e)
+	last = len(rooms) - 1
+	for first <= last && rooms[first].Rows < n.Rows {
+		first++
+	}
+	for first <= last && rooms[last].Elems < n.Elems {
+		last--
+	}
+	return first, last
+}
+
+// illegal is an ErrIllegal whose text is made when somebody reads it: Enumerate asks for most entries in vain.
+type illegal struct {
+	format string
+	args   []any
+}
+
+func (e *illegal) Error() string { return ErrIllegal.Error() + ": " + e.reason().Error() }
+
+func (e *illegal) Unwrap() []error { return []error{ErrIllegal, e.reason()} }
+
+func (e *illegal) reason() error { return fmt.Errorf(e.format, e.args...) }
+
+func fail(format string, args ...any) error { return &illegal{format, args} }
+
+// placed refuses a point and a loop order that no tile of a layer may have.
+func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
+	switch {
+	case !slices.Contains(Points, p):
+		return fail("k = %v with s = %d", p.K, p.S)
+	case !Built(*d, p):
+		return fail("k = %v with s = %d is not in this build", p.K, p.S)
+	case !g.GEMM() && (p != Point{cost.K1, 1} || order):
+		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", p.K, p.S)
+	case p.S == 2 && g.OutC > cost.CTile(*d, p.K, p.S):
+		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(*d, p.K, p.S), g.OutC)
+	}
+	// a row that is one run needs one command; its first and last beat may be shared
+	if row := d.ElemBytes() * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
+		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
+	}
+	if row := d.ElemBytes() * g.InRow(); g.InPix == g.InC && row > maxRunBeats*d.WideBytes() {
+		return fail("an input row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
+	}
+	if order {
+		all, tile := cost.WeightBytes(*d, *g, p.K)
+		if need := min(all, tile); need > cost.RingKeeps(*d) {
+			return fail("loop order 1 keeps a C tile of %d bytes in the weights ring, which can keep %d", need, cost.RingKeeps(*d))
+		}
+	}
+	return nil
+}
+
+// fields refuses a tile whose numbers no field or counter of the hardware holds.
+func fields(g *cost.Geom, tb, tr int) error {
+	if tr < 1 || tr > g.OutH || tr > maxTileRows {
+		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))
+	}
+	if n := (tr - 1) * g.SH; n > maxTileStep {
+		return fail("a tile's first and last output row stand %d input rows apart, at most %d", n, maxTileStep)
+	}
+	if n := tb * g.InRowsOnChip(tr); n > maxPlaces {
+		return fail("a tile of %d input rows, at most %d", n, maxPlaces)
+	}
+	return nil
+}
+
+// kept refuses what KEEP_IN and KEEP_OUT cannot be on an entry that is legal else.
+func kept(g *cost.Geom, bact int, e *abi.FBCB) error {
+	one := int(e.BR) == bact && int(e.TileB) == bact && int(e.TileRows) == g.OutH
+	switch {
+	case e.OnChip && !e.KeepOut:
+		return fail("ON_CHIP without KEEP_OUT")
+	case (e.KeepIn || e.KeepOut) && !one:
+		return fail("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
+	case e.KeepOut && !((g.GEMM() || e.KeepIn && g.Drained()) && g.OutPix == g.OutC):
+		// a depthwise layer drains while its rows come, and the buffer takes one of both
+		return fail("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
+			g.Op, e.KeepIn, g.OutC, g.OutPix)
+	}
+	return nil
+}
+
+// Check reports whether entry e is legal for a layer of geometry g at batch bact on design d.
+func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
+	if bact < 1 || bact > abi.BMax {
+		return fail("batch %d, must be 1..%d", bact, abi.BMax)
+	}
+	br, tb, tr := int(e.BR), int(e.TileB), int(e.TileRows)
+	if br < 1 || br > bact {
+		return fail("B_R is %d, must be 1..%d", br, bact)
+	}
+	s := cost.Groups(e, bact)
+	if (bact+s-1)/s != br {
+		return fail("B_R is %d, but %d groups of a batch of %d have %d", br, s, bact, (bact+s-1)/s)
+	}
+	if tb < 1 || tb > br {
+		return fail("TILE_B is %d, must be 1..%d", tb, br)
+	}
+	for _, err := range []error{placed(&d, &g, Point{cost.K(e.K), s}, e.Order), kept(&g, bact, &e), fields(&g, tb, tr)} {
+		if err != nil {
+			return err
+		}
+	}
+	switch n, has := need(&g, s, &e), RoomOf(d); {
+	case n.Rows > has.Rows:
+		return fail("a tile of %d x %d x %d takes %d accumulator rows (k = %v), T_R = %d", tb, tr, g.OutW, n.Rows, cost.K(e.K), has.Rows)
+	case n.Elems > has.Elems:
+		return fail("a tile of %d x %d input rows of %d, or the output that it keeps, takes %d elements (s = %d), half the activation buffer holds %d",
+			tb, g.InRowsOnChip(tr), g.InRow(), n.Elems, s, has.Elems)
+	}
+	return nil
+}
+
+// Limits rejects a layer that the build cannot run with any entry, regardless of tiles.
+func Limits(d configs.Design, g cost.Geom) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	if g.Int8 != d.Int8() {
+		return fmt.Errorf("%w: a layer of int8 is %t, the design of that type %t", ErrNoFit, g.Int8, d.Int8())
+	}
+	if g.OutC > d.CMax {
+		return fmt.Errorf("%w: %d output channels, the build holds C_MAX = %d", ErrNoFit, g.OutC, d.CMax)
+	}
+	if g.Op == abi.OpAvgPool && g.BiasCount > d.CMax {
+		return fmt.Errorf("%w: %d words of bias memory, the build holds C_MAX = %d", ErrNoFit, g.BiasCount, d.CMax)
+	}
+	if (g.Product || g.Curve || g.Broadcast()) && !d.Post {
+		return fmt.Errorf("%w: a product, a curve or a residual of one pixel, which a build with post has", ErrNoFit)
+	}
+	if g.Op == abi.OpDepthwise {
+		if !d.Depthwise {
+			return fmt.Errorf("%w: a depthwise layer, for which a build with depthwise has a unit", ErrNoFit)
+		}
+		if n := g.DepthwiseWords(d); n > abi.DwWords {
+			return fmt.Errorf("%w: %d words of weights, the depthwise unit holds DW_WORDS = %d", ErrNoFit, n, abi.DwWords)
+		}
+	}
+	return nil
+}
+
+// Fits tells whether a layer has an entry on a design at all, which at batch 1 is that of one output row; else the limit
+// that this exceeds.
+func Fits(d configs.Design, g cost.Geom) error {
+	if err := Limits(d, g); err != nil {
+		return err
+	}
+	var i *illegal
+	if errors.As(Check(d, g, 1, abi.FBCB{BR: 1, K: uint8(cost.K1), TileB: 1, TileRows: 1}), &i) {
+		return fmt.Errorf("%w: one output row: %w", ErrNoFit, i.reason())
+	}
+	return nil
+}

@@ -209,3 +209,39 @@ func TestTrace(t *testing.T) {
 		}
 	}
 }
+
+// The law sees no more of offsets than Seen leaves, and more than their place in a beat or a word of 64 bytes.
+func TestSeen(t *testing.T) {
+	differ := 0
+	for _, name := range []string{"run", "v7", "zc706", "zcu104"} {
+		d, err := configs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.DRAM.LatencyCycles = 300
+		for _, pix := range []int{8, 24, 64, 128} {
+			g := Geom{
+				Op: abi.OpGEMM, InH: 16, InW: 16, InC: 8, InPix: pix, OutH: 16, OutW: 16, OutC: 8, OutPix: pix, Residual: true, ResPix: pix,
+				KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 8,
+			}
+			e := abi.FBCB{BR: 1, TileB: 1, TileRows: 1}
+			at := map[int64]int64{} // by place in a word
+			for offset := int64(0); offset < 8192; offset += 16 {
+				g.InOffset, g.OutOffset, g.ResOffset = offset, offset, offset
+				is := Layer(d, g, 1, e).Total
+				if seen := Layer(d, Seen(d, g), 1, e).Total; seen != is {
+					t.Fatalf("%s, pixels of %d at %d: %d cycles, of what is seen %d", name, pix, offset, is, seen)
+				}
+				if first, ok := at[offset%64]; ok && first != is {
+					differ++
+				}
+				if at[offset%64] == 0 {
+					at[offset%64] = is
+				}
+			}
+		}
+	}
+	if differ == 0 {
+		t.Error("offsets matter modulo 64 alone")
+	}
+}

@@ -2,6 +2,7 @@ package zoo_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"flag"
@@ -16,9 +17,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/golden"
@@ -27,6 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -42,12 +46,16 @@ type exported struct {
 	large  bool // without -full only its shapes, and only one exporter
 	oracle bool // compared with onnxruntime in the short test too
 	again  bool // with -full only: another has all its layers
+
+	on string // design that it is compiled for, on which a sweep says the bundle's cycles (with -full on all of designs); else zc706
 }
 
+var designs = []string{"run", "mid", "kv260"}
+
 var networks = []exported{
-	{name: "densenet121", side: 64, oracle: true},
-	{name: "googlenet", side: 64, oracle: true},
-	{name: "inception_v3", side: 107},
+	{name: "densenet121", side: 64, oracle: true, on: "mid"},
+	{name: "googlenet", side: 64, oracle: true, on: "run"},
+	{name: "inception_v3", side: 107, on: "kv260"},
 	{name: "inception_v3_exit", large: true},
 	{name: "mnasnet1_0", side: 64, oracle: true},
 	{name: "mobilenet_v2", side: 64, oracle: true},
@@ -75,11 +83,8 @@ func TestExports(t *testing.T) {
 	if err != nil || len(files) != len(networks)*len(exporters) {
 		t.Fatalf("%d models, expected %d networks of %d exporters: %v", len(files), len(networks), len(exporters), err)
 	}
-	d, err := configs.Load("zc706")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, n := range networks {
+		d := design(t, cmp.Or(n.on, "zc706"))
 		if n.again && !*full {
 			continue
 		}
@@ -95,7 +100,7 @@ func TestExports(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-			if diff := cmp.Diff(shapes[0], shapes[1]); diff != "" {
+			if diff := gocmp.Diff(shapes[0], shapes[1]); diff != "" {
 				t.Errorf("the exporters' networks differ (-%s +%s):\n%s", exporters[0], exporters[1], diff)
 			}
 		})
@@ -135,6 +140,19 @@ func (n exported) check(t *testing.T, exporter string, d configs.Design, numbers
 	b, err := compile.Compile(q, d, compile.Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n.on != "" && exporter == exporters[0] {
+		swept(t, g, d, b)
+	}
+	for _, name := range designs {
+		if *full && n.on != "" && name != n.on {
+			other := design(t, name)
+			b, err := compile.Compile(q, other, compile.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			swept(t, g, other, b)
+		}
 	}
 	if !n.oracle && !*full {
 		return layers
@@ -176,6 +194,55 @@ func (n exported) check(t *testing.T, exporter string, d configs.Design, numbers
 		}
 	}
 	return layers
+}
+
+// design is a configuration, or one of those that a sweep makes for the kv260.
+func design(t *testing.T, name string) configs.Design {
+	t.Helper()
+	if name != "kv260" {
+		d, err := configs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	b, err := boards.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := design(t, "zcu104")
+	d.Board, d.ClockMHz, d.NAXI, d.AXIBytes = b.Name, b.ClockMHz, b.Ports.NAXI, b.Ports.AXIBytes
+	d.WRingBeats = resource.Ring(b, d)
+	grid, err := search.NewGrid(b, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = grid.At(1024, 8, 64); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// swept fails unless what a sweep says of a design are the cycles of the bundle, of every segment and batch.
+func swept(t *testing.T, g *graph.Graph, d configs.Design, b *bundle.Bundle) {
+	t.Helper()
+	w, err := search.NewWorkload(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want search.Cycles
+	for i := range want {
+		for _, x := range b.Network.Exits {
+			c, err := cost.Segment(d, b.Layers, b.FBCB, x.First, x.Last, i+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[i] = append(want[i], c)
+		}
+	}
+	if _, err := w.Map(d, mapping.RTL(), want); err != nil {
+		t.Errorf("on %s: the bundle has the former cycles: %v", d.Board+d.Name, err)
+	}
 }
 
 // lower compiles a network at its own size as far as possible without its numbers: to layers, each with an entry for

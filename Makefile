@@ -300,7 +300,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
 NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
-WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
+WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
@@ -383,6 +383,9 @@ weekly/resource-fresh:
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 weekly/lockstep-long:
 	@.ci/once lockstep-long $(call lockstep,500)
+# every bin of layers; seed 3 is one that reaches them all
+weekly/coverage-int8:
+	@.ci/once coverage-int8 bash -euc 'for c in v5-int8 v13x-int8; do hls/build.sh $$c; done; bin/sluice verify --device hls --config v5-int8,v13x-int8 --n 500 --images 0 --oracle 0 --orders 0 --seed 3 --require-coverage --out out/weekly/coverage-int8'
 weekly/configs-long:
 	@.ci/once configs-long $(call configs,500)
 weekly/gpu-long:

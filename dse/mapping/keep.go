@@ -185,13 +185,15 @@ func index(b bool) int {
 // Whole calls f with the entries of a layer that reads (in) or writes (out) a kept tensor, where some of the rooms allow it,
 // and with the first and last of these: one sample group, one row tile.
 func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
-	for _, w := range Ways(d, g, o) {
-		for _, order := range w.Orders {
-			e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(w.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
-			if w.S != 1 || int(e.TileRows) != g.OutH || kept(&g, bact, &e) != nil {
-				continue
-			}
-			if first, last := Span(&g, 1, &e, rooms); first <= last {
+	points, orders := o.lists()
+	for _, p := range points {
+		e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(p.K), TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
+		if p.S != 1 || int(e.TileRows) != g.OutH || kept(&g, bact, &e) != nil {
+			continue
+		}
+		first, last := Span(&g, 1, &e, rooms)
+		for _, e.Order = range orders {
+			if first <= last && placed(&d, &g, p, e.Order) == nil { // last, since most tensors have no room
 				f(e, first, last)
 			}
 		}

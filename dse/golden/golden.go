@@ -3,7 +3,7 @@
 // time. Products are exact: they are computed in blocks if the processor has AVX2, otherwise one by one, with the
 // same results (benchmarks compare both).
 //
-// The arithmetic is that of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
+// The arithmetic is dse/README's (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
 // accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp. Layers of
 // int8 have a byte an element, sums of 32 bits and abi.Post8 behind them.
 package golden

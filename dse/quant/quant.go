@@ -1,7 +1,7 @@
 // Package quant turns a float graph into 16-bit fixed point with power-of-two scales, and proves
 // that no accumulator overflows.
 //
-// A tensor with fraction F holds round(x * 2^F) as int16. A layer computes (design/npu, "Numbers")
+// A tensor with fraction F holds round(x * 2^F) as int16. A layer computes (dse/README, "Numbers")
 //
 //	y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// reference executes a quantised network on one image with the formulas of design/npu in int64, as literally as
+// reference executes a quantised network on one image with the formulas of dse/README in int64, as literally as
 // possible. If width is not 64, the convolutions' accumulators wrap to that many bits after every addition.
 type reference struct {
 	n     *Network

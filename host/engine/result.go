@@ -140,7 +140,7 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary is a run in numbers (keys as design/commands pins them).
+// Summary is a run in numbers (scripts read these keys).
 type Summary struct {
 	Policy      string    `json:"policy"`
 	Requests    int64     `json:"requests"`

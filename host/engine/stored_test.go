@@ -262,6 +262,10 @@ func TestSchedulesAreTheStoredOnes(t *testing.T) {
 			}
 		}
 		if !*updateStored && got[r.name] != want[r.name] {
+			if want[r.name] == "" {
+				t.Errorf("%s: nothing is stored of it; if its policy is new, go test ./host/engine -run Stored -update.stored", r.name)
+				continue
+			}
 			t.Errorf("%s: another schedule or other results than the stored ones", r.name)
 		}
 	}

@@ -105,7 +105,7 @@ func newTestNet(tb testing.TB, d configs.Design) *testNet {
 	return n
 }
 
-// layer computes one layer in one slot, as in design/npu: y = clamp(sat16(rnd(acc + bias, sh))).
+// layer computes one layer in one slot, as dse/README has it: y = clamp(sat16(rnd(acc + bias, sh))).
 func (n *testNet) layer(l int, slot []byte) {
 	f := &n.fc[l]
 	for o := range f.out {

@@ -1,5 +1,5 @@
 // Serial: first come, first served, B = 1 (the baseline SERIAL of Kouris et al., "Fluid Batching",
-// section IV; design/scheduling, "Baselines").
+// section IV).
 
 package sched
 

@@ -39,6 +39,16 @@ var (
 	ErrTooBig  = errors.New("the network is too large")
 )
 
+// TooManyError is an ErrTooMany with the number of descriptors, and with that where grouped layers are as wide as they may be.
+type TooManyError struct{ Layers, Widest int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%v: %d descriptors, with grouped layers as wide as they may be %d, more than L_MAX = %d", ErrTooMany, e.Layers, e.Widest, abi.LMax)
+}
+
+// Unwrap returns ErrTooMany.
+func (e *TooManyError) Unwrap() error { return ErrTooMany }
+
 // Layer is a future descriptor.
 type Layer struct {
 	Name    string
@@ -109,7 +119,7 @@ func (n *Network) Lower(d configs.Design, o Options) ([]Layer, error) {
 	if have := len(l.out); have > abi.LMax {
 		parts := widen(d, l.wide, have-abi.LMax)
 		if l = (lowering{Network: n, slot: slot, d: d, o: o, parts: parts}); l.all() != nil || len(l.out) > abi.LMax {
-			return nil, fmt.Errorf("%w: %d descriptors, with grouped layers as wide as they may be %d, more than L_MAX = %d", ErrTooMany, have, len(l.out), abi.LMax)
+			return nil, &TooManyError{Layers: have, Widest: len(l.out)}
 		}
 	}
 	l.link()

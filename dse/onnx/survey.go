@@ -28,6 +28,9 @@ type Survey struct {
 	// Whole says that nothing else can be missing: every node was looked at. Behind an operator that
 	// changes shapes and is not known, nothing can be.
 	Whole bool `json:"whole"`
+	// Layers is the fewest that a shipped configuration takes, named by LayersOn; 0: not counted. Package recipe fills it in.
+	Layers   int    `json:"layers,omitempty"`
+	LayersOn string `json:"layers_on,omitempty"`
 	// Graph is the network where nothing is missing; its weights are drawn.
 	Graph *graph.Graph `json:"-"`
 }

@@ -3,19 +3,23 @@ package recipe_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -177,4 +181,57 @@ func TestOperators(t *testing.T) {
 	if yes == 0 || no == 0 {
 		t.Error("all are or none: it shows nothing")
 	}
+}
+
+// A network of more layers than a bundle holds on any shipped configuration is told by dse operators, with both numbers,
+// and dse compile refuses it; one layer less is supported.
+func TestTooManyLayers(t *testing.T) {
+	d := mustLoad(t)
+	path := filepath.Join(t.TempDir(), "deep.onnx")
+	for _, layers := range []int{abi.LMax, abi.LMax + 1} {
+		if err := os.WriteFile(path, deep(t, layers), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := (&recipe.Import{}).Survey(path)
+		if err != nil || s.Layers != layers || s.LayersOn == "" {
+			t.Fatalf("%d layers: %v, %+v", layers, err, s)
+		}
+		_, made := (&recipe.Recipe{Network: path, Seed: 1, Images: 1}).Make(d)
+		if layers <= abi.LMax {
+			if made != nil || len(s.Needs) != 0 {
+				t.Errorf("%d layers: operators says %+v, compile %v", layers, s.Needs, made)
+			}
+			continue
+		}
+		if len(s.Needs) != 1 || !strings.Contains(s.Needs[0].Why, "at least 257 on ") || !strings.Contains(s.Needs[0].Why, "L_MAX = 256") || !errors.Is(made, lower.ErrTooMany) {
+			t.Errorf("%d layers: operators says %+v, compile %v", layers, s.Needs, made)
+		}
+	}
+}
+
+// deep is a model of convolutions in a row, each with its Relu.
+func deep(t *testing.T, layers int) []byte {
+	t.Helper()
+	info := func(name string) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{}
+		for _, n := range []int64{1, 1, 2, 2} {
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+		}
+		return &onnxpb.ValueInfoProto{Name: &name, Type: &onnxpb.TypeProto{TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape}}}
+	}
+	g := &onnxpb.GraphProto{
+		Name: proto.String("deep"), Input: []*onnxpb.ValueInfoProto{info("r0")}, Output: []*onnxpb.ValueInfoProto{info(fmt.Sprint("r", layers))},
+		Initializer: []*onnxpb.TensorProto{{Name: proto.String("one"), Dims: []int64{1, 1, 1, 1}, DataType: proto.Int32(1), FloatData: []float32{1}}},
+	}
+	for i := range layers {
+		sum := fmt.Sprint("c", i)
+		g.Node = append(g.Node,
+			&onnxpb.NodeProto{OpType: proto.String("Conv"), Input: []string{fmt.Sprint("r", i), "one"}, Output: []string{sum}},
+			&onnxpb.NodeProto{OpType: proto.String("Relu"), Input: []string{sum}, Output: []string{fmt.Sprint("r", i+1)}})
+	}
+	content, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }

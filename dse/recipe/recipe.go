@@ -22,10 +22,12 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -139,11 +141,54 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	if err != nil || s.Graph == nil {
 		return s, err
 	}
-	if err := mappable(s.Graph); err != nil {
+	post := len(s.Post) > 0
+	err = mappable(s.Graph)
+	if err == nil {
+		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
+			// Equal layers are one, which drawn weights do not show.
+			if g, err := i.Graph(network, 1, post); err == nil {
+				s.Layers, s.LayersOn = layers(g, post)
+			}
+		}
+		if s.Layers > abi.LMax {
+			err = fmt.Errorf("%w: at least %d on %s, which needs the fewest of %s; expected at most L_MAX = %d",
+				lower.ErrTooMany, s.Layers, s.LayersOn, strings.Join(large, ", "), abi.LMax)
+		}
+	}
+	if err != nil {
 		s.Needs = append(s.Needs, onnx.Need{Op: "layers", Why: err.Error(), Nodes: 1})
 	}
 	s.Graph = nil // a folder's networks together are more than memory holds
 	return s, nil
+}
+
+// large are the shipped configurations that take the fewest layers.
+var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
+
+// layers returns the fewest layers that a network takes on one of these, with post if it needs that, and on which; 0 where it fits none.
+// The quantiser may add some.
+func layers(g *graph.Graph, post bool) (least int, on string) {
+	w, err := search.NewWorkload(g)
+	if err != nil {
+		return 0, ""
+	}
+	for _, name := range large {
+		d, err := configs.Load(name)
+		if err != nil || post && !d.Post {
+			continue
+		}
+		made, err := w.Lower(d)
+		n, over := len(made), (*lower.TooManyError)(nil)
+		if errors.As(err, &over) {
+			n = over.Widest
+		} else if err != nil {
+			continue
+		}
+		if on == "" || n < least {
+			least, on = n, name
+		}
+	}
+	return least, on
 }
 
 // mappable returns the errors of quantiser and compiler that do not depend on weights, images or design.

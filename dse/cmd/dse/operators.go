@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 type operatorsCmd struct {
@@ -147,6 +148,9 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 				fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
 			}
 			fmt.Fprintln(w)
+			if n.Layers > 0 {
+				fmt.Fprintf(w, "  layers on %s: at least %d, of at most %d\n", n.LayersOn, n.Layers, abi.LMax)
+			}
 			n.post(w)
 			continue
 		}

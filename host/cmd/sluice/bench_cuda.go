@@ -460,48 +460,77 @@ func (a *appender) Write(text []byte) (n int, err error) {
 	return a.f.Write(text)
 }
 
-// kept reads the runs of a folder, or of an archive; those of a command that was killed are in its journal.
-func kept(dir string) (*bench.Raw, error) {
+// kept reads the runs of a folder, or of an archive; those of a command that was killed are in its journal, and those of
+// one that was killed at its end may be in both files. What could be read stands beside an error about the rest.
+func kept(dir string) (all []*bench.Raw, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // an archive is made at the end: before, the folder has the runs
 		dir = strings.TrimSuffix(dir, archived)
 	}
-	path := filepath.Join(dir, bench.RawFile)
-	text, err := []byte(nil), error(nil)
-	if strings.HasSuffix(dir, archived) {
-		text, err = unpacked(dir, bench.RawFile)
-	} else if text, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
-		journal := filepath.Join(dir, bench.JournalFile)
-		if text, e := os.ReadFile(journal); e == nil {
-			return bench.ReadJournal(journal, bytes.NewReader(text))
+	add := func(name string, text []byte, read func(string, io.Reader) (*bench.Raw, error)) error {
+		raw, err := read(filepath.Join(dir, name), bytes.NewReader(text))
+		if err == nil {
+			all = append(all, raw)
 		}
+		return err
 	}
-	if err != nil {
-		return nil, err
+	if strings.HasSuffix(dir, archived) {
+		text, err := unpacked(dir, bench.RawFile)
+		if err != nil {
+			return nil, err
+		}
+		err = add(bench.RawFile, text, bench.Read)
+		return all, err
 	}
-	return bench.Read(path, bytes.NewReader(text))
+	text, none := os.ReadFile(filepath.Join(dir, bench.RawFile))
+	if none == nil {
+		err = add(bench.RawFile, text, bench.Read)
+	}
+	switch text, failed := os.ReadFile(filepath.Join(dir, bench.JournalFile)); {
+	case failed == nil:
+		err = errors.Join(err, add(bench.JournalFile, text, bench.ReadJournal))
+	case none != nil:
+		err = none
+	case !errors.Is(failed, fs.ErrNotExist):
+		err = errors.Join(err, failed)
+	}
+	return all, err
 }
 
 // read prints the results of saved runs.
 func (c *benchCUDACmd) read(e *cli.Env) error {
-	var docs []*cudaBenchDoc
-	var from []string
-	var raws []*bench.Raw
+	type runs struct {
+		*bench.Raw
+		from string
+	}
+	var all []runs
 	var wrong error
+	once := func(from, not string) { e.Log.Warn("the same runs are read once", "from", from, "not from", not) }
 	for _, dir := range c.Read {
-		raw, err := kept(dir)
+		raws, err := kept(dir)
 		if err != nil { // the others have their figures
 			wrong = errors.Join(wrong, cli.Errorf(cli.Input, "--read %s: %w", dir, err))
-			continue
 		}
-		if i := slices.IndexFunc(raws, raw.Same); i >= 0 {
-			e.Log.Warn("the same runs are read once", "from", from[i], "and", dir)
-			continue
+		for _, raw := range raws {
+			if i := slices.IndexFunc(all, func(x runs) bool { return x.Holds(raw) }); i >= 0 {
+				once(all[i].from, dir)
+				continue
+			}
+			all = append(slices.DeleteFunc(all, func(x runs) bool {
+				if !raw.Holds(x.Raw) {
+					return false
+				}
+				once(dir, x.from)
+				return true
+			}), runs{raw, dir})
 		}
-		doc, err := figures(raw)
+	}
+	var docs []*cudaBenchDoc
+	for _, x := range all {
+		doc, err := figures(x.Raw)
 		if err != nil {
 			return err
 		}
-		raws, docs, from = append(raws, raw), append(docs, doc), append(from, dir)
+		docs = append(docs, doc)
 		wrong = errors.Join(wrong, differ(doc.Differ), wrongRestores(doc.Restores))
 	}
 	if docs == nil {
@@ -511,7 +540,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 		return errors.Join(e.Output(docs, "", true), wrong)
 	}
 	for i, doc := range docs {
-		fmt.Fprintf(e.Stdout, "%s\n", from[i])
+		fmt.Fprintf(e.Stdout, "%s\n", all[i].from)
 		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}

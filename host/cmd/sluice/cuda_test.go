@@ -210,6 +210,85 @@ func TestBlind(t *testing.T) {
 	}
 }
 
+// Of the files of one call the one that has all runs is read, in whatever order they are given, and of a folder its
+// journal where that is more. Where neither has all, both are read.
+func TestReadTorn(t *testing.T) {
+	runs := func(n int) []int64 { return []int64{11, 12, 13, 14}[:n] }
+	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
+	dir := t.TempDir()
+	write := func(folder, name string, series ...bench.Series) string {
+		t.Helper()
+		raw.Series = series
+		var text bytes.Buffer
+		err := raw.Write(&text)
+		if name == bench.JournalFile {
+			text.Reset()
+			err = (&bench.Journal{W: &text}).Add(&raw)
+		}
+		folder = filepath.Join(dir, folder)
+		if err := errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	launch := func(n int) bench.Series {
+		return bench.Series{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: runs(n)}
+	}
+	event := func(n int) bench.Series {
+		return bench.Series{Part: bench.Costs, Key: "event", Unit: "ns", Runs: runs(n)}
+	}
+	whole, less, none := write("whole", bench.RawFile, launch(4), event(3)), write("less", bench.RawFile, launch(2)), write("none", bench.RawFile)
+	other := write("other", bench.RawFile, event(4))
+	both := write("both", bench.RawFile, launch(1))
+	write("both", bench.JournalFile, launch(4), event(3))
+	spoilt := write("spoilt", bench.JournalFile, launch(4), event(3))
+	if err := os.WriteFile(filepath.Join(spoilt, bench.RawFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		read, want []string
+		code       int
+	}{
+		{[]string{less, whole}, []string{whole}, cli.OK},
+		{[]string{whole, less}, []string{whole}, cli.OK},
+		{[]string{none, less, whole, less}, []string{whole}, cli.OK},
+		{[]string{less, other, none}, []string{less, other}, cli.OK},
+		{[]string{less, other, whole}, []string{other, whole}, cli.OK},
+		{[]string{both}, []string{both}, cli.OK},
+		{[]string{less, both, whole}, []string{both}, cli.OK},
+		{[]string{spoilt}, []string{spoilt}, cli.Input}, // what could be read, and the error
+	} {
+		var text, out, log bytes.Buffer
+		code := realMain(append([]string{"bench", "gpu", "--read"}, strings.Join(c.read, ",")), &text, &log)
+		var from []string
+		for line := range strings.Lines(text.String()) {
+			if strings.HasPrefix(line, dir) {
+				from = append(from, strings.TrimSpace(line))
+			}
+		}
+		var docs []cudaBenchDoc
+		if again := realMain([]string{"bench", "gpu", "--json", "--read", strings.Join(c.read, ",")}, &out, &log); code != c.code || again != code || !slices.Equal(from, c.want) {
+			t.Errorf("--read %v: exit codes %d, %d, figures of %v, expected %v: %s", c.read, code, again, from, c.want, log.String())
+		}
+		if err := json.Unmarshal(out.Bytes(), &docs); err != nil || len(docs) != len(c.want) {
+			t.Fatalf("--read %v: %d documents, %v", c.read, len(docs), err)
+		}
+		for i, at := range c.want {
+			n := map[string]int{less: 2, other: 4}[at]
+			if n == 0 {
+				n = 7
+			}
+			got := 0
+			for _, r := range docs[i].Rows {
+				got += r.N
+			}
+			if got != n {
+				t.Errorf("--read %v: %d runs of %s, expected %d", c.read, got, at, n)
+			}
+		}
+	}
+}
+
 // The printed results have no figures without runs, and nothing published beside shrunk networks.
 func TestBenchGPUText(t *testing.T) {
 	print := func(shrink int, rows ...bench.Row) string {

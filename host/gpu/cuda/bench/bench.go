@@ -101,7 +101,7 @@ type Network struct {
 
 // made fills in what is known before the runs.
 func made(cfg *Config) (m Made, err error) {
-	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
+	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Round(0), N: cfg.N, Batches: cfg.Batches}
 	if cfg.For > 0 {
 		m.For = cfg.For.String()
 	}

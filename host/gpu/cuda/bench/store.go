@@ -110,7 +110,8 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs; from is the name for errors. Of a file that was cut off it reads the lines that are whole.
+// Read reads the runs; from is the name for errors. Of a file that was cut off it reads the lines that are whole, and no
+// part counts as ended.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -119,7 +120,7 @@ func Read(from string, in io.Reader) (*Raw, error) {
 	return read(from, z, false)
 }
 
-// ReadJournal reads a journal. A last line that was not written whole is left out.
+// ReadJournal reads a journal, in which series go on.
 func ReadJournal(from string, in io.Reader) (*Raw, error) { return read(from, in, true) }
 
 func read(from string, in io.Reader, journal bool) (*Raw, error) {
@@ -132,7 +133,8 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	s := bufio.NewScanner(limited)
 	s.Buffer(nil, maxLine)
 	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-		if atEOF && (journal || tail.is) && !bytes.ContainsRune(data, '\n') {
+		if atEOF && len(data) > 0 && !bytes.ContainsRune(data, '\n') {
+			tail.is = true
 			return len(data), nil, nil
 		}
 		return bufio.ScanLines(data, atEOF)
@@ -201,7 +203,7 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	return r, nil
 }
 
-// torn ends where compressed data is cut off, and notes it.
+// torn ends where compressed data is cut off. is notes that, and a last line without its end.
 type torn struct {
 	io.Reader
 	is bool
@@ -216,18 +218,28 @@ func (t *torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Same reports whether two are of one call: made by the same program at the same time, and the runs of one begin those of
-// the other.
-func (r *Raw) Same(o *Raw) bool {
+// Holds reports whether r has what o has, which is of the same call: made by the same program at the same time, and each
+// series of o begins r's. Of two with the same runs, it is the one that is whole and knows more parts to have ended.
+func (r *Raw) Holds(o *Raw) bool {
 	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
 		return false
 	}
-	for i := range r.Series {
-		s := &r.Series[i]
-		runs := o.find(s.Part, s.Key)
-		if n := min(len(runs), len(s.Runs)); !slices.Equal(runs[:n], s.Runs[:n]) {
+	for i := range o.Series {
+		s := &o.Series[i]
+		if runs := r.find(s.Part, s.Key); len(runs) < len(s.Runs) || !slices.Equal(runs[:len(s.Runs)], s.Runs) {
 			return false
 		}
 	}
-	return true
+	if r.runs() > o.runs() {
+		return true
+	}
+	return len(r.Made.Parts) >= len(o.Made.Parts) && (o.Torn || !r.Torn)
+}
+
+// runs counts them, in all series.
+func (r *Raw) runs() (n int) {
+	for i := range r.Series {
+		n += len(r.Series[i].Runs)
+	}
+	return n
 }

@@ -530,6 +530,17 @@ func TestFakeRules(t *testing.T) {
 	must(lib.Launch(a.f, 4, kernels.Threads, a.stream, &args)) // as it should be
 	must(lib.Record(a.event, a.stream))
 	must(lib.Wait(a.stream))
+	gone, err := lib.NewStream(0) // with a kernel under way, which frees of its memory wait for
+	must(err)
+	mem, err := lib.Alloc(4096)
+	must(err)
+	h.Slow(1)
+	out, spin = uint64(mem), 50_000_000
+	must(lib.Launch(a.f, 4, kernels.Threads, gone, &args))
+	must(lib.FreeStream(gone))
+	must(lib.Free(mem))
+	h.Slow(0)
+	out, spin = uint64(a.mem), 1000
 	if f := h.Faults(); len(f) != 0 {
 		t.Fatalf("nothing was wrong: %v", f)
 	}

@@ -746,11 +746,13 @@ API cuMemAlloc_v2(u64 *at, size_t n) {
 API cuMemFree_v2(u64 at) {
   ENTER();
   CONTEXT;
-  std::lock_guard<std::mutex> l(mu);
+  std::unique_lock<std::mutex> l(mu);
   auto i = device_memory.find(at);
+  if (i != device_memory.end() && i->second.busy) // as a driver, it waits for streams that were destroyed
+    l.unlock(), all_ended(), l.lock(), i = device_memory.find(at);
   NEED(i != device_memory.end(), INVALID_VALUE);
   NEED(i->second.of == family(), INVALID_CONTEXT);
-  NEED(i->second.busy == 0, INVALID_VALUE); // a copy or a kernel is under way
+  NEED(i->second.busy == 0, INVALID_VALUE); // a copy or a kernel is under way on a stream that lives
   primary_of(current.ctx)->left += i->second.n;
   free((void *)at);
   device_memory.erase(i);

@@ -275,16 +275,19 @@ func TestMeasured(t *testing.T) {
 		return fmt.Sprintf("%.4g ms", v/1e6)
 	}
 	rows, seen := map[string]bench.Row{}, 0
-	for _, m := range regexp.MustCompile("(?m)^\\| [^|]* \\| `([^`:]+): ([^`]+)` \\| ([^|]*) \\| [^|]*\\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
-		if _, ok := rows[m[1]]; !ok {
-			rows[m[1]] = bench.Row{}
-			for _, r := range replay(t, filepath.Join("..", "..", "traces", m[1])).Rows() {
-				rows[m[1]+": "+r.Part+" "+r.Key] = r
+	for _, m := range regexp.MustCompile("(?m)^\\| ([^|]*) \\| `([^`:]+): ([^`]+)` \\| ([^|]*) \\| [^|]*\\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
+		if _, ok := rows[m[2]]; !ok {
+			rows[m[2]] = bench.Row{}
+			for _, r := range replay(t, filepath.Join("..", "..", "traces", m[2])).Rows() {
+				rows[m[2]+": "+r.Part+" "+r.Key] = r
 			}
 		}
-		r, ok := rows[m[1]+": "+m[2]]
-		if want := human(r.Median, r.Unit); !ok || m[3] != want || m[4] != fmt.Sprint(r.N) {
-			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[3], len(m[4]), m[1], m[2], want, r.N)
+		r, ok := rows[m[2]+": "+m[3]]
+		if want := human(r.Median, r.Unit); !ok || m[4] != want || m[5] != fmt.Sprint(r.N) {
+			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[4], len(m[5]), m[2], m[3], want, r.N)
+		}
+		if note, _, _ := strings.Cut(r.Note, ","); !strings.Contains(m[1], note) {
+			t.Errorf("README does not say of %s, %s: %s", m[2], m[3], r.Note)
 		}
 		seen++
 	}
@@ -317,7 +320,7 @@ func TestMeasured(t *testing.T) {
 	if seen < 25 {
 		t.Errorf("README has %d rows of what was measured", seen)
 	}
-	for _, line := range slices.Concat(restoredLines(t), disbLines(t), seebLines(t), servedLines(t)) {
+	for _, line := range slices.Concat(lookLines(t), restoredLines(t), disbLines(t), seebLines(t), servedLines(t)) {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("README does not show %q", line)
 		}
@@ -325,6 +328,42 @@ func TestMeasured(t *testing.T) {
 }
 
 func traced(folder string) string { return filepath.Join("..", "..", "traces", folder) }
+
+// lookLines are what the README shows of looks: products' kernels against those without, now and before.
+func lookLines(t *testing.T) (lines []string) {
+	kernels := map[string]map[string]float64{} // medians by folder and key
+	most := 0
+	for _, folder := range []string{"h200-layers", "h200-layers-before", "h200-layers-nolooks"} {
+		kernels[folder] = map[string]float64{}
+		for _, r := range replay(t, traced(folder)).Rows() {
+			if strings.Contains(r.Key, " gemm ") || r.Key == "layers before" {
+				kernels[folder][r.Key], most = r.Median, max(most, r.N)
+			}
+		}
+	}
+	none := kernels["h200-layers-nolooks"]
+	cost := func(net, folder string) (median, together float64, above, n int) {
+		var all []float64
+		var with, without float64
+		for key, v := range kernels[folder] {
+			if strings.HasPrefix(key, net+" ") {
+				all, with, without = append(all, 100*(v/none[key]-1)), with+v, without+none[key]
+				if v > 1.02*none[key] {
+					above++
+				}
+			}
+		}
+		slices.Sort(all)
+		n = len(all)
+		return (all[(n-1)/2] + all[n/2]) / 2, 100 * (with/without - 1), above, n
+	}
+	for _, net := range []string{"resnet50", "mobilenetv2"} {
+		median, together, above, n := cost(net, "h200-layers")
+		before, of, _, _ := cost(net, "h200-layers-before")
+		lines = append(lines, fmt.Sprintf("%s's products %.2f %% in the median, %.2f %% together (before: %.2f, %.2f), above 2 %% in %d of %d", net, median, together, before, of, above, n))
+	}
+	return append(lines, fmt.Sprintf("all kernels of resnet50, one after another, %.2f %% (`h200-layers`, `-before`, `-nolooks`, n %d each", 100*(kernels["h200-layers"]["layers before"]/none["layers before"]-1), most))
+}
 
 // restoredLines are what the README shows of launches that were stopped.
 func restoredLines(t *testing.T) (lines []string) {

@@ -242,7 +242,7 @@ func TestMixed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := quant.Drawn(len(im.Pixels), mixImages, image, nil)
+	drawn, err := quant.Images{Count: len(im.Pixels), Image: image}.Drawn(mixImages, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

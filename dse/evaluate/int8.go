@@ -85,7 +85,8 @@ func (r *in8) logits(x []float32) (out [][]float32, err error) {
 var ErrNoClass = errors.New("no exit is a classifier, so a share of other classes bounds nothing")
 
 const (
-	lossImages = 8   // for the losses of layers
+	// LossImages are as many as Layers takes.
+	LossImages = 8
 	mixImages  = 256 // for the choice of wide layers
 )
 
@@ -102,7 +103,7 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 	}
 	out := &Int8{}
 	alone, whole, size := make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes))
-	drawn, err := quant.Drawn(count, lossImages, image, nil)
+	drawn, err := quant.Images{Count: count, Image: image}.Drawn(LossImages, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +180,7 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 	if err != nil {
 		return nil, 0, err
 	}
-	drawn, err := quant.Drawn(count, mixImages, image, nil)
+	drawn, err := quant.Images{Count: count, Image: image}.Drawn(mixImages, nil, nil)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -75,15 +75,15 @@ type Set struct {
 	channels int
 	channel  func(c int) (mean, std float64) // by which pixels became inputs; nil of what is no picture in colours
 
-	mu       sync.Mutex // guards the fields below
-	distinct int
-	blank    int               // of one value throughout
-	grey     int               // of pictures in colours, without any
-	apart    float64           // largest mean difference of an image from the first, as a share of the largest |x|
-	turned   []byte            // EXIF orientation of each picture read, unless it is 1
-	turns    int               // number of these pictures
-	first    int               // the first of them
-	notes    map[string]string // by kind
+	mu     sync.Mutex        // guards the fields below
+	seen   map[uint64]bool   // values of the images
+	blank  int               // of one value throughout
+	grey   int               // of pictures in colours, without any
+	apart  float64           // largest mean difference of an image from the first, as a share of the largest |x|
+	turned []byte            // EXIF orientation of each picture read, unless it is 1
+	turns  int               // number of these pictures
+	first  int               // the first of them
+	notes  map[string]string // by kind
 }
 
 // note records a note to the user about the images.
@@ -154,7 +154,7 @@ func (s *Set) Digest() (string, float64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.distinct, s.blank, s.grey = len(seen), blank, grey
+	s.seen, s.blank, s.grey = seen, blank, grey
 	if largest > 0 {
 		s.apart = apart / largest
 	}
@@ -214,7 +214,14 @@ func (s *Set) Dull() (blank, grey int) {
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.distinct
+	return len(s.seen)
+}
+
+// Saw reports whether one of the set's images has these values, in whatever order; false before Digest was called.
+func (s *Set) Saw(x []float32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[values(x)]
 }
 
 // Apart is the difference between the first image and the one most unlike it: averaged over the elements, as a share

@@ -452,6 +452,9 @@ func TestSpread(t *testing.T) {
 		for _, x := range append(all(t, s), all(t, s.Left())...) {
 			found[x[0]] = true
 		}
+		if _, _, err := s.Digest(); err != nil || !s.Saw(all(t, s)[n-1]) || s.Saw(all(t, s.Left())[0]) {
+			t.Errorf("it saw what was left out, or not what it has: %v", err)
+		}
 		if len(found) != have || s.Left().Len() != have-n {
 			t.Errorf("%d images, and %d left: %d of them differ", s.Len(), s.Left().Len(), len(found))
 		}

@@ -182,7 +182,7 @@ func TestSaturatedFunction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := q.Measure(len(images), scaled(c.most), Options{})
+		l, err := q.Measure(Images{len(images), scaled(c.most)}, Images{}, nil, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestFunctionsAreStated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := q.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{})
+	l, err := q.Measure(list(images), Images{}, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

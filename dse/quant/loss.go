@@ -48,7 +48,7 @@ type Kept struct {
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
 type Loss struct {
 	Images int                `json:"images"`
-	Unseen bool               `json:"unseen"` // they are none of the calibration's
+	Unseen int                `json:"unseen"` // of these, none that is equal to one of the calibration's
 	Layers []Kept             `json:"bits_kept"`
 	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
 	// Saturated is the share of a tensor's elements that exceed its scale, or what holds the sums in front of its
@@ -56,15 +56,21 @@ type Loss struct {
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Drawn are up to most of count images, drawn at random, but always the same: of equal images one, and none that is equal to
-// one of those in besides, where there are others.
-func Drawn(count, most int, image func(i int) ([]float32, error), besides []int) (drawn []int, err error) {
-	seen := map[uint64]bool{}
-	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(count), 1)).Perm(count)) {
+// Images are count images.
+type Images struct {
+	Count int
+	Image func(i int) ([]float32, error)
+}
+
+// Drawn are up to most of them, drawn at random, but always the same: of equal ones one, none that seen is true of (nil: all are
+// taken), and those in besides only where there are no others.
+func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
+	had := map[uint64]bool{}
+	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {
 		if len(drawn) == most {
 			break
 		}
-		x, err := image(i)
+		x, err := m.Image(i)
 		if err != nil {
 			return nil, err
 		}
@@ -75,15 +81,35 @@ func Drawn(count, most int, image func(i int) ([]float32, error), besides []int)
 			h.Write(b[:])
 		}
 		sum := h.Sum64()
-		if k >= len(besides) && !seen[sum] {
+		if k >= len(besides) && !had[sum] && (seen == nil || !seen(x)) {
 			drawn = append(drawn, i)
 		}
-		seen[sum] = true
+		had[sum] = true
 	}
-	if drawn == nil {
-		drawn = besides[:min(most, len(besides))]
+	return append(drawn, besides[:min(most-len(drawn), len(besides))]...), nil
+}
+
+// Beside are up to most of a calibration's images and of those that it left out, at least one of each, a half of each where there are
+// as many: an error on either says something of images to come. The first unseen of them are left out, and seen is true of none.
+func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
+	if left.Count > 0 {
+		most = max(most, 2)
 	}
-	return drawn, nil
+	others, err := left.Drawn(most, nil, seen)
+	if err != nil {
+		return both, 0, err
+	}
+	own, err := m.Drawn(max(most/2, most-len(others)), besides, nil)
+	if err != nil {
+		return both, 0, err
+	}
+	unseen = min(len(others), most-len(own))
+	return Images{Count: unseen + len(own), Image: func(k int) ([]float32, error) {
+		if k < unseen {
+			return left.Image(others[k])
+		}
+		return m.Image(own[k-unseen])
+	}}, unseen, nil
 }
 
 // quick is how many images, from least on, take a short time.
@@ -91,19 +117,16 @@ func quick(g *graph.Graph, least int) int {
 	return max(least, min(measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
 }
 
-// Measure runs some of count images, drawn at random, through the network in integers and in floats: at least one, and as many as
-// take a short time. If they are the calibration's (not o.Unseen), none that the network's form was chosen by, where there are others.
-func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
+// Measure runs some of the calibration's images, and of those that it left out, through the network in integers and in floats: as many
+// as take a short time. Those that the network's form was chosen by are taken where there are few others. seen is true of images that
+// calibration saw.
+func (n *Network) Measure(own, left Images, seen func(x []float32) bool, o Options) (*Loss, error) {
 	g := n.Graph
-	besides := n.chosen
-	if o.Unseen {
-		besides = nil
-	}
-	drawn, err := Drawn(count, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), image, besides)
+	both, unseen, err := own.Beside(left, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), n.chosen, seen)
 	if err != nil {
 		return nil, err
 	}
-	take := len(drawn)
+	take := both.Count
 	sums, fronts := make([]*loss, Workers(g, o.Workers, take)), make([]*Front, len(g.Nodes))
 	for i := range fronts {
 		fronts[i] = n.Front(i)
@@ -118,7 +141,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 				}
 			}
 		}
-		return func(i int) error { return sums[w].add(runner, image, drawn[i]) }
+		return func(i int) error { return sums[w].add(runner, both.Image, i) }
 	})
 	if err != nil {
 		return nil, err
@@ -129,7 +152,7 @@ func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Opt
 		}
 	}
 	l := sums[0].report(take)
-	l.Unseen = o.Unseen
+	l.Unseen = unseen
 	return l, nil
 }
 
@@ -273,8 +296,8 @@ func (l *Loss) Warning() string {
 		return ""
 	}
 	kind := "calibration images"
-	if l.Unseen {
-		kind = "images that calibration did not see"
+	if l.Unseen > 0 {
+		kind = fmt.Sprintf("images, %d of which calibration did not see", l.Unseen)
 	}
 	text := fmt.Sprintf("exit %q is up to %.2f %% of its largest logit away from the float network on %d %s, more than %.1f %%",
 		worst, 100*most, l.Images, kind, 100*LossBound)

@@ -86,7 +86,7 @@ func TestNorm(t *testing.T) {
 			}
 			off, largest := furthest(t, g, n, images)
 			t.Logf("%.4f of the largest value off", off/largest)
-			if loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{}); err != nil || math.Abs(loss.Exits["map"]*largest-off) > off/2 {
+			if loss, err := n.Measure(list(images), Images{}, nil, Options{}); err != nil || math.Abs(loss.Exits["map"]*largest-off) > off/2 {
 				t.Errorf("measured %v of each image's largest value off, %v of the largest of all: %v", loss.Exits["map"], off/largest, err)
 			}
 			if !(off < c.most*largest) {
@@ -135,17 +135,19 @@ func TestNormBesideBlackImages(t *testing.T) {
 				t.Fatal(err)
 			}
 			off, largest := furthest(t, g, n, seen)
-			loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{})
+			loss, err := n.Measure(list(images), Images{}, nil, Options{})
 			if err != nil || !(off < 0.006*largest) || !(loss.Exits["map"] > off/largest/2) {
 				t.Errorf("image %d of %d: %v of the largest value off, measured %v: %v", first, every, off/largest, loss.Exits["map"], err)
 			}
-			for _, i := range n.chosen {
-				if measured, err := Drawn(len(images), measureMost, func(i int) ([]float32, error) { return images[i], nil }, n.chosen); err != nil || slices.Contains(measured, i) {
-					t.Errorf("image %d is measured on, and the form was chosen by it: %v", i, err)
-				}
+			if loss.Images != len(seen)+1 { // the form was chosen by a half of them
+				t.Errorf("measured on %d images of %d that differ", loss.Images, len(seen)+1)
 			}
 		}
 	}
+}
+
+func list(images [][]float32) Images {
+	return Images{Count: len(images), Image: func(i int) ([]float32, error) { return images[i], nil }}
 }
 
 // furthest is how far a network in integers is off its floats at most, and the largest of these.
@@ -209,7 +211,7 @@ func TestMeasureOfImported(t *testing.T) {
 	}
 	for of, least := range map[*graph.Graph]float64{nil: 0, &other: 0.3} {
 		n.Of = of
-		loss, err := n.Measure(len(images), func(i int) ([]float32, error) { return images[i], nil }, Options{})
+		loss, err := n.Measure(list(images), Images{}, nil, Options{})
 		if err != nil || loss.Exits["map"] < least || loss.Exits["map"] > least+0.5 {
 			t.Errorf("measured %v, %v: expected %v or more", loss.Exits["map"], err, least)
 		}

@@ -254,17 +254,17 @@ func TestMeasure(t *testing.T) {
 			return x, nil
 		}
 	}
-	l, err := sound.Measure(80, inputs(1), Options{})
+	l, err := sound.Measure(Images{80, inputs(1)}, Images{}, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureFast {
 		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
 	}
-	if l, err = lossy.Measure(3, inputs(1), Options{Unseen: true}); err != nil || !strings.Contains(l.Warning(), "on 3 images that calibration did not see") {
+	if l, err = lossy.Measure(Images{2, inputs(1)}, Images{1, inputs(1.1)}, nil, Options{}); err != nil || !strings.Contains(l.Warning(), "on 3 images, 1 of which calibration did not see") {
 		t.Errorf("%q: %v", l.Warning(), err)
 	}
-	if l, err = lossy.Measure(3, inputs(1), Options{}); err != nil {
+	if l, err = lossy.Measure(Images{3, inputs(1)}, Images{}, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{`exit "y"`, "on 3 calibration images", `tensor that far off is "tb" (layer "b")`, "channels 0, 1, 2, 3", "of 15 bits"} {
@@ -275,8 +275,49 @@ func TestMeasure(t *testing.T) {
 	if k := l.Layers[1]; k.TensorBits > 5 || k.Error < 0.01 || len(k.Lossy) != 4 || *k.WeightBits < 14 {
 		t.Errorf("%+v", k)
 	}
-	if l, err = sound.Measure(2, inputs(3), Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
+	if l, err = sound.Measure(Images{2, inputs(3)}, Images{}, nil, Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
 		t.Errorf("inputs three times as large: %v, %v", l, err)
+	}
+}
+
+// What is lost is measured on calibration's images and on others, as many together as usual: few of one kind, or a form that was
+// chosen by some of them, leave no image out, and copies of calibration's images are none that it did not see.
+func TestBeside(t *testing.T) {
+	numbers := func(from, count int) Images {
+		return Images{count, func(i int) ([]float32, error) { return []float32{float32(from + i)}, nil }}
+	}
+	for _, c := range []struct{ own, left, copies, besides, most, count, unseen int }{
+		{own: 12, most: 8, count: 8},
+		{own: 12, most: 16, count: 12},
+		{own: 12, besides: 6, most: 16, count: 12},
+		{own: 12, besides: 6, most: 6, count: 6},
+		{own: 4, besides: 4, most: 64, count: 4},
+		{own: 512, left: 1, most: 64, count: 64, unseen: 1},
+		{own: 12, left: 100, most: 16, count: 16, unseen: 8},
+		{own: 4, left: 100, most: 16, count: 16, unseen: 12},
+		{own: 12, left: 100, most: 1, count: 2, unseen: 1},
+		{own: 12, left: 9, copies: 7, most: 16, count: 14, unseen: 2},
+		{own: 100, left: 9, copies: 9, most: 16, count: 16},
+	} {
+		var besides []int
+		for i := range c.besides {
+			besides = append(besides, i)
+		}
+		both, unseen, err := numbers(0, c.own).Beside(numbers(c.own-c.copies, c.left), c.most, besides, func(x []float32) bool { return int(x[0]) < c.own })
+		if err != nil || both.Count != c.count || unseen != c.unseen {
+			t.Errorf("%+v: %d images, %d unseen: %v", c, both.Count, unseen, err)
+			continue
+		}
+		found := map[int]bool{}
+		for k := range both.Count {
+			x, err := both.Image(k)
+			if err != nil || (int(x[0]) >= c.own) != (k < unseen) || found[int(x[0])] {
+				t.Errorf("%+v: image %d is number %v: %v", c, k, x, err)
+			}
+			if found[int(x[0])] = true; int(x[0]) < c.besides && c.own-c.besides >= c.count {
+				t.Errorf("%+v: image %v, though there are others", c, x)
+			}
+		}
 	}
 }
 

@@ -50,8 +50,6 @@ type Options struct {
 	MinWeightBits int
 	// Workers is the number of goroutines that calibrate; one a processor if 0.
 	Workers int
-	// Unseen says that Measure's images are none of the calibration's.
-	Unseen bool
 
 	parts map[string]part // by node's name: layers that compute a part of a longer sum
 	front []*spread       // by node: what its function is applied to

@@ -449,19 +449,25 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta})
 }
 
-// Unseen are the images to measure a network on: those of the folder that calibration left out, so that the ranges do not come from them;
-// where there are none, the calibration's own.
-func (c *Calibration) Unseen() (set *images.Set, unseen bool) {
-	if left := c.Set.Left(); left != nil {
-		return left, true
+// own and left are the calibration's images, and those of the folder that it left out.
+func (c *Calibration) own() quant.Images { return quant.Images{Count: c.Set.Len(), Image: c.Set.Image} }
+
+func (c *Calibration) left() (left quant.Images) {
+	if s := c.Set.Left(); s != nil {
+		left = quant.Images{Count: s.Len(), Image: s.Image}
 	}
-	return c.Set, false
+	return left
 }
 
 // Measure is how much of the network its integers lose.
 func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
-	set, unseen := c.Unseen()
-	return q.Measure(set.Len(), set.Image, quant.Options{Unseen: unseen})
+	return q.Measure(c.own(), c.left(), c.Set.Saw, quant.Options{})
+}
+
+// Beside are up to most of the calibration's images and of those that it left out, as Measure takes them.
+func (c *Calibration) Beside(most int) (quant.Images, error) {
+	both, _, err := c.own().Beside(c.left(), most, nil, c.Set.Saw)
+	return both, err
 }
 
 // Quantise converts the network to integers.

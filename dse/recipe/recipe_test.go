@@ -237,16 +237,32 @@ func TestEvaluate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		from   *recipe.Calibration
-		most   int
-		unseen bool
-	}{{from, 12, false}, {few, 7, true}} {
-		if loss, err := c.from.Measure(q); err != nil || loss.Unseen != c.unseen || loss.Images < 1 || loss.Images > c.most {
-			t.Errorf("%d images, of which calibration saw some: %v; expected up to %d: %v, %v", loss.Images, !loss.Unseen, c.most, !c.unseen, err)
+		from           *recipe.Calibration
+		images, unseen int
+	}{{from, 12, 0}, {few, 12, 7}} {
+		if loss, err := c.from.Measure(q); err != nil || loss.Unseen != c.unseen || loss.Images != c.images {
+			t.Errorf("measured on %d images, %d unseen; expected %d, %d: %v", loss.Images, loss.Unseen, c.images, c.unseen, err)
 		}
-		if set, unseen := c.from.Unseen(); set.Len() != c.most || unseen != c.unseen {
-			t.Errorf("%d images, unseen %v; expected %d, %v", set.Len(), unseen, c.most, c.unseen)
+	}
+	// Copies of what calibration saw are not unseen.
+	r.Images, r.Calibrate = 3, t.TempDir()
+	photos, err := filepath.Glob(filepath.Join(dir, "photos", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(photos[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if err := os.WriteFile(filepath.Join(r.Calibrate, fmt.Sprint(i)+filepath.Ext(photos[0])), content, 0o600); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if same, err := r.Calibration(g); err != nil {
+		t.Error(err)
+	} else if loss, err := same.Measure(q); err != nil || loss.Images != 1 || loss.Unseen != 0 {
+		t.Errorf("copies of one image: measured on %d, %d unseen: %v", loss.Images, loss.Unseen, err)
 	}
 	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, nil, nil)
 	if err != nil {

@@ -52,9 +52,9 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision: float compared with int16, layer by layer, on images that calibration left out, or else on its own.
+	// Precision: float compared with int16, layer by layer, on calibration's images and, of measured_images, so many that it left out.
 	Measured   int                `json:"measured_images"`
-	Unseen     bool               `json:"measured_unseen"`
+	Unseen     int                `json:"measured_unseen"`
 	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
 	Saturated  map[string]float64 `json:"saturated"`      // share of elements on these, by tensor; evaluation has its own

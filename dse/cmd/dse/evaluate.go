@@ -133,8 +133,7 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 	if err != nil {
 		return nil, nil, err
 	}
-	set, _ := from.Unseen()
-	lost, err = evaluate.Layers(q, set.Len(), set.Image)
+	lost, err = lostIn8(q, from)
 	if err == nil && bound != nil {
 		lost.Bound, lost.Apart = bound, &apart
 	}

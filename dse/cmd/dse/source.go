@@ -74,9 +74,17 @@ func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d config
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	set, _ := from.Unseen()
-	lost, err := evaluate.Layers(n, set.Len(), set.Image)
+	lost, err := lostIn8(n, from)
 	return n, b, lost, err
+}
+
+// lostIn8 is what layers lose in int8.
+func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
+	both, err := from.Beside(evaluate.LossImages)
+	if err != nil {
+		return nil, err
+	}
+	return evaluate.Layers(n, both.Count, both.Image)
 }
 
 // measured compiles a source to a bundle, and measures the network's loss of precision in integers: of int8 by layer, of int16

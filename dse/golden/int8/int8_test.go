@@ -833,11 +833,18 @@ func TestInt8OnFashion(t *testing.T) {
 		networks = append(networks, see(float))
 	}
 	for _, n := range networks {
-		right, want := accuracy(t, n, test)
-		t.Logf("%s in int8 at exits, right of %d: %v, in float %v", n.Graph.Name, len(test.Pixels), right, want)
+		on, below := test, []int{4, 4, 4, 4} // 0.8 points of 500 images; on all 10,000 it is 0.3 at most (dse/README)
+		if n.Graph.Name == "mobile" {        // small: all 10,000, at most 0.3 points but at its first exit, which misses that
+			if on, err = zoo.FashionMNIST("", false, 0); err != nil {
+				t.Fatal(err)
+			}
+			below = []int{60, 30, 30}
+		}
+		right, want := accuracy(t, n, on)
+		t.Logf("%s in int8 at exits, right of %d: %v, in float %v", n.Graph.Name, len(on.Pixels), right, want)
 		for e := range right {
-			if right[e] < want[e]-4 { // 0.8 points of 500 images; on all 10,000 it is 0.3 at most (dse/README)
-				t.Errorf("%s, exit %d: %d of %d images right, in float %d", n.Graph.Name, e, right[e], len(test.Pixels), want[e])
+			if right[e] < want[e]-below[e] {
+				t.Errorf("%s, exit %d: %d of %d images right, in float %d: expected at most %d fewer", n.Graph.Name, e, right[e], len(on.Pixels), want[e], below[e])
 			}
 		}
 	}

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
 )
 
@@ -59,6 +63,23 @@ func TestRunOnHLS(t *testing.T) {
 		if hls.MACUtil != nil || hls.Cycles != nil || hls.Bytes != nil { // uncounted values are null, not 0
 			t.Errorf("%s: hls' utilisation, cycles, traffic: %v, %v, %v", rtl.Policy, hls.MACUtil, hls.Cycles, hls.Bytes)
 		}
+	}
+	// The kernel has no clock: an image's time is the table's, as on the soft device.
+	bundles, err := filepath.Glob(filepath.Join(build, "bundles", "tiny-tiny-*.sluice"))
+	if err != nil || len(bundles) != 1 {
+		t.Fatalf("%v, %v: expected one bundle", bundles, err)
+	}
+	var told [2]classifyDoc
+	for i, dev := range []string{"soft", "hls"} {
+		var out, log bytes.Buffer
+		if code := realMain([]string{
+			"classify", bundles[0], filepath.Join(zoo.DefaultData, "t10k-images-idx3-ubyte.gz"), "--device", dev, "--theta", "0.9", "-n", "4", "--json",
+		}, &out, &log); code != 0 || json.Unmarshal(out.Bytes(), &told[i]) != nil || len(told[i].Images) != 4 {
+			t.Fatalf("classify on %s: exit %d: %s%s", dev, code, out.String(), log.String())
+		}
+	}
+	if d := cmp.Diff(told[0].Images, told[1].Images); d != "" || told[1].Images[0].Ns <= 0 || told[1].Label != "estimated" || !told[1].Golden {
+		t.Errorf("classify on hls: times %s, held to golden %v, %d ns; unlike soft: %s", told[1].Label, told[1].Golden, told[1].Images[0].Ns, d)
 	}
 	var out, log bytes.Buffer
 	if code := realMain([]string{

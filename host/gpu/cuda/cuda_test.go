@@ -514,6 +514,8 @@ func TestRefused(t *testing.T) {
 	fails("a request twice", r.copy(b, 1, in), device.ErrRequest)
 	fails("no slot left", r.copy(b, 3, in), device.ErrRequest)
 	fails("no slot", r.do(launch(b, 0, 0, 2, 9)), device.ErrRequest)
+	r.load(&other)
+	fails("another network's slot", r.do(launch(&other, 0, 0, 2, 1)), device.ErrRequest)
 	fails("no segment", r.do(launch(b, 0, len(b.Network.Exits), 2, 1)), device.ErrRequest)
 	fails("two segments at once", r.do(launch(b, 0, 1, 2, 1)), device.ErrRequest)
 	fails("an empty batch", r.do(launch(b, 0, 0, 2)), device.ErrRequest)

@@ -63,7 +63,7 @@ func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand)
 // Under every mode, with launches of priority that come whenever they like into best-effort ones, every
 // result is golden's, bit for bit: what was killed was restored, what was padded did no harm.
 func TestModes(t *testing.T) {
-	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef", "streams/hip", "reset/hip"} {
+	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef", "streams/hip", "priority/hip", "reset/hip"} {
 		t.Run(name, func(t *testing.T) {
 			name, onHIP := strings.CutSuffix(name, "/hip")
 			m, p, cfg := mode(t, name), h200(t), cuda.Config{}

@@ -963,7 +963,8 @@ static int get(Function **f, Module *m, const char *name) {
   if (!k) return NOT_FOUND;
   for (Function &x : m->functions)
     if (!x.kernel || x.kernel == k) {
-      x = {k, m}, *f = &x;
+      if (!x.kernel) x = {k, m}; // a launch reads it
+      *f = &x;
       return OK;
     }
   return NOT_FOUND;

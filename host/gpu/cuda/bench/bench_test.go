@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -1266,6 +1267,20 @@ func TestParts(t *testing.T) {
 	if raw, err := bench.Run(t.Context(), cfg); !errors.Is(err, device.ErrRequest) || raw != nil || !strings.Contains(err.Error(), "slowdown") {
 		t.Errorf("a part that there is not: %v", err)
 	}
+}
+
+// A pause ends with its time, or before with the budget.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer end()
+		for _, c := range [][2]time.Duration{{0, 0}, {3500, 3500}, {60_000_000, 6500}, {60_000_000, 0}} { // us: asked for, expected
+			began := time.Now()
+			if bench.Pause(ctx, c[0]*time.Microsecond); time.Since(began) < c[1]*time.Microsecond || time.Since(began) > (c[1]+1000)*time.Microsecond {
+				t.Errorf("a pause of %d us took %v, expected %d us", c[0], time.Since(began), c[1])
+			}
+		}
+	})
 }
 
 // Which GPU it is stands before any part begins, and of one without a name nothing is called measured.

@@ -17,6 +17,9 @@ func Spans(key string, kill bool, all []cuda.Preemption) []Series {
 	return b.raw.Series
 }
 
+// Pause is between two arrivals.
+var Pause = pause
+
 // Side is that of the network in place on a GPU.
 const Side = side
 

@@ -945,3 +945,60 @@ func TestFakeRules(t *testing.T) {
 		t.Errorf("%d things stay open", n)
 	}
 }
+
+// What a layer's kernel works on, each of its four allocations, is not freed under it.
+func TestLayerInUse(t *testing.T) {
+	path, h := library(t)
+	lib, err := driver.Open(driver.CUDA, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, err := lib.Retain(0)
+	must(err)
+	must(lib.SetCurrent(ctx))
+	module, err := lib.Load([]byte(kernels.PTX), 0)
+	must(err)
+	f, err := lib.Function(module, kernels.EntryLayer)
+	must(err)
+	stream, err := lib.NewStream(0)
+	must(err)
+	const size = 1 << 16
+	l := kernels.Layer{Stride: 4096, OutH: 1, OutW: 1, OutC: 1, InC: 1, KH: 1, KW: 1, Epoch: 1} // under another epoch than the control word's: it leaves
+	l.Grid(1)
+	all := []*uint64{&l.Slots, &l.Weights, &l.Bias, &l.Control}
+	for _, at := range all {
+		mem, err := lib.Alloc(size)
+		must(err)
+		must(lib.Fill(mem, 0, size/4, stream))
+		*at = uint64(mem)
+	}
+	must(lib.Wait(stream))
+	var args driver.Args
+	args.Set(0, unsafe.Pointer(&l))
+	defer args.Free()
+	h.Hold(1)
+	must(lib.Launch(f, 1, kernels.Threads, stream, &args))
+	for i, at := range all {
+		if lib.Free(driver.Ptr(*at)) == nil {
+			t.Errorf("allocation %d is freed under its kernel", i)
+			*at = 0
+		}
+	}
+	h.Hold(0)
+	must(lib.Wait(stream))
+	h.Forgive()
+	for _, at := range all {
+		if *at != 0 {
+			must(lib.Free(driver.Ptr(*at)))
+		}
+	}
+	must(errors.Join(lib.FreeStream(stream), lib.Unload(module), lib.Release(0)))
+}

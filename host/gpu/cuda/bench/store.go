@@ -195,7 +195,7 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	case limited.N <= 0:
 		return fail("more than %d bytes", maxBytes)
 	case line == 0:
-		return fail("it is empty")
+		return fail("no line is whole, facts are expected")
 	}
 	if tail.is { // which parts are whole is not known
 		r.Torn, r.Made.Parts = true, nil

@@ -109,7 +109,7 @@ struct Module {
   u64 of;
   int busy; // kernels given to streams
   int limit; // registers of a thread, at most; 0: none
-  Function functions[8]; // which were asked for
+  Function functions[sizeof kernels / sizeof *kernels]; // which were asked for
 };
 
 struct Green {

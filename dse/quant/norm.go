@@ -170,8 +170,9 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 		is, power, off, least = root{k: 1, epsilon: math.Pow(u.Most, -2) - math.Pow(u.Front[0], 2)}, 2, firstOff-1, u.Front[1]
 	}
 	at := func(x int) float64 { return math.Ldexp(float64(x), -l.Mid) / l.Stretch }
-	x := int(saturate(math.Ldexp(least*l.Stretch, l.Mid)))
-	for ; x > 1; x-- {
+	number := func(v float64) int { return int(saturate(math.Ldexp(v*l.Stretch, l.Mid))) }
+	x, last := number(front.hi), min(number(least), 1)
+	for ; x > last; x-- { // from the largest on, as there may be gaps in what calibration saw
 		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), is.at(math.Pow(at(x), power))
 		if !(got <= (1+off)*want && got >= want/(1+off)) {
 			break
@@ -318,10 +319,17 @@ func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 		for _, n := range s.signed[1] {
 			count += n
 		}
-		const each = 16 // points to an octave, as many together as were seen
+		const (
+			each    = 16      // points to an octave, as many together as were seen
+			between = 1. / 64 // as much weighs one where calibration may have left gaps
+		)
 		octaves := max(1, math.Log2(u.Front[1]/u.Front[0]))
-		for v := u.Front[0]; v <= u.Front[1]; v *= math.Exp2(1. / each) {
-			s.signed[1][math.Float32bits(float32(v))>>coarse] += 1 + int64(float64(count)/(each*octaves))
+		for v := u.Front[0]; v <= s.hi; v *= math.Exp2(1. / each) {
+			share := float64(count) / (each * octaves)
+			if v > u.Front[1] {
+				share *= between
+			}
+			s.signed[1][math.Float32bits(float32(v))>>coarse] += 1 + int64(share)
 		}
 	}
 }

@@ -95,6 +95,11 @@ func TestNorm(t *testing.T) {
 			if off, largest := furthest(t, g, n, drawn(c.faint/10)); !(off < c.plainer*largest) {
 				t.Errorf("plainer pixels: %v of the largest value off, expected %v at most", off/largest, c.plainer)
 			}
+			for _, between := range []float32{0.05, 0.1, 0.3} { // what calibration saw
+				if off, largest := furthest(t, g, n, drawn(between)); c.twice && c.faint < between && !(off < max(2*c.most, 0.006)*largest) {
+					t.Errorf("pixels of %v: %v of the largest value off, expected %v at most", between, off/largest, max(2*c.most, 0.006))
+				}
+			}
 			if says := n.Norms(); (says != "") != c.says {
 				t.Errorf("it says %q, expected something: %t", says, c.says)
 			}

@@ -2,10 +2,14 @@ package experiments_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +35,13 @@ func publications(t *testing.T) []printed {
 		{name: "Strait", claims: "strait/claims.yaml", path: "strait/reproduced.txt"},
 		{name: "Jellyfish", claims: "jellyfish/claims.yaml", path: "jellyfish/reproduced.txt"},
 	}
-	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± \S+)?(?: +\([^)]*\))? +(holds|fails|undecided|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
+	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± (\S+))?(?: +\(([^ )]+)(?: to ([^)]+))?\))? +(holds|fails|undecided|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
+	number := func(text string) *float64 {
+		if x, err := strconv.ParseFloat(text, 64); err == nil {
+			return &x
+		}
+		return nil
+	}
 	for i := range all {
 		p := &all[i]
 		p.of = map[string]frame.Statement{}
@@ -46,9 +56,9 @@ func publications(t *testing.T) []printed {
 				t.Errorf("%s: no verdict: %s", p.path, l)
 				continue
 			}
-			s := frame.Statement{ID: m[1], Verdict: m[3], Fitted: m[4] != "", Cause: m[5]}
-			if x, err := strconv.ParseFloat(m[2], 64); err == nil {
-				s.Ours = &x
+			s := frame.Statement{
+				ID: m[1], Ours: number(m[2]), CI95: number(m[3]), Published: number(m[4]), PublishedTo: number(m[5]),
+				Verdict: m[6], Fitted: m[7] != "", Cause: m[8],
 			}
 			p.order, p.of[s.ID] = append(p.order, s.ID), s
 		}
@@ -85,6 +95,9 @@ func TestPrinted(t *testing.T) {
 			if s.Verdict != frame.Holds && s.Cause == "" {
 				t.Errorf("%s: %s has no cause", p.path, id)
 			}
+			if !shown(claims[i].Published, s.Published) || !shown(claims[i].PublishedTo, s.PublishedTo) {
+				t.Errorf("%s: %s is not of the number that the book has as published", p.path, id)
+			}
 			all = append(all, s)
 		}
 		if want := frame.Count(all); p.count != want {
@@ -93,19 +106,127 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// A verdict is what frame gives: no other package of the experiments or the commands sets one.
+// shown reports whether a printed number, of four digits, is that of the book.
+func shown(book, printed *float64) bool {
+	if book == nil || printed == nil {
+		return book == printed
+	}
+	return fmt.Sprintf("%.4g", *book) == fmt.Sprintf("%.4g", *printed)
+}
+
+// Every stored verdict is what today's judge gives of the stored mean and interval: of two values that have them, or of six
+// that are equal where there is no spread. Undecided rows of figure 14(a) of Jellyfish are left out: what they are known to is not printed.
+func TestVerdicts(t *testing.T) {
+	const quantile = 12.7062 // Student's, one degree of freedom
+	for _, p := range publications(t) {
+		claims, err := frame.Book([]byte(read(t, p.claims)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range claims {
+			c, s := &claims[i], p.of[claims[i].ID]
+			if s.Ours == nil || c.Rule == frame.NotTried {
+				continue
+			}
+			got := map[string]bool{}
+			for _, off := range []float64{-1, 0, 1} { // four digits are printed
+				m := *s.Ours + off*math.Abs(*s.Ours)*5e-4
+				v := []float64{m, m, m, m, m, m}
+				if s.CI95 != nil && *s.CI95 > 0 {
+					v = []float64{m - *s.CI95/quantile, m + *s.CI95/quantile}
+				}
+				got[c.Judge(v).Verdict] = true
+			}
+			if s.Verdict == frame.Undecided && strings.HasPrefix(c.ID, "fig14a/") {
+				continue
+			}
+			if !got[s.Verdict] {
+				t.Errorf("%s: %s is stored as %s, its mean and interval give %v", p.path, c.ID, s.Verdict, got)
+			}
+		}
+	}
+}
+
+// A verdict is what Claim.judge gives: nothing else of the experiments, frame itself included, or of the commands makes a
+// statement, assigns its verdict or takes its address.
 func TestOneJudge(t *testing.T) {
-	sets := regexp.MustCompile(`\bVerdict(:|\s*=[^=])`)
+	judged := 0
 	for _, root := range []string{".", "../cmd"} {
 		if err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && filepath.Dir(path) != "frame" && sets.MatchString(read(t, path)) {
-				t.Errorf("%s sets a verdict", path)
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
 			}
-			return err
+			files := token.NewFileSet()
+			f, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, d := range f.Decls {
+				n := verdictsSet(d)
+				if fn, ok := d.(*ast.FuncDecl); ok && path == filepath.FromSlash("frame/frame.go") && fn.Name.Name == "judge" && fn.Recv != nil {
+					judged += n
+				} else if n > 0 {
+					t.Errorf("%s sets a verdict", files.Position(d.Pos()))
+				}
+			}
+			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if judged == 0 {
+		t.Error("Claim.judge sets no verdict")
+	}
+	for body, want := range map[string]int{
+		`s.Verdict, s.Cause = frame.Holds, ""`: 1, `if s.Verdict == Undecided { s.Verdict = Holds }`: 1, `v := &s.Verdict; *v = Holds`: 1,
+		`*s = frame.Statement{ID: "a"}`: 1, `all := []Statement{{Verdict: Holds}}; _ = all`: 1, `switch s.Verdict { case Holds: n++ }; n[s.Verdict]++`: 0,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "", "package p; func f() { "+body+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := verdictsSet(f); n != want {
+			t.Errorf("%s sets %d verdicts, %d are expected", body, n, want)
+		}
+	}
+}
+
+// verdictsSet counts where code makes a statement, or may change a verdict.
+func verdictsSet(of ast.Node) (n int) {
+	verdict := func(x ast.Expr) {
+		switch x := x.(type) {
+		case *ast.SelectorExpr:
+			if x.Sel.Name == "Verdict" {
+				n++
+			}
+		case *ast.Ident:
+			if x.Name == "Verdict" || x.Name == "Statement" {
+				n++
+			}
+		}
+	}
+	ast.Inspect(of, func(x ast.Node) bool {
+		switch x := x.(type) {
+		case *ast.AssignStmt:
+			for _, l := range x.Lhs {
+				verdict(l)
+			}
+		case *ast.UnaryExpr:
+			if x.Op == token.AND {
+				verdict(x.X)
+			}
+		case *ast.KeyValueExpr:
+			verdict(x.Key)
+		case *ast.CompositeLit:
+			if s, ok := x.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Statement" {
+				n++
+			} else if x.Type != nil {
+				verdict(x.Type)
+			}
+		}
+		return true
+	})
+	return n
 }
 
 // headline are the claims behind the rows of the root README's table, in the order of their numbers, and what
@@ -142,8 +263,9 @@ var headline = map[string][]struct {
 		{"held out", []string{"fig15-16/gv100/C/reef-rt", "fig15-16/gv100/C/streams-rt", "fig15-16/gv100/C/reef-throughput"}, 1},
 	},
 	"Strait": {
-		{"fewer deadlines of high priority missed", []string{"fig5/high/high", "fig5/low/high", "fig5/node/high/high", "fig5/node/low/high"}, 1},
-		{"low priority pays", []string{"fig5/high/low", "fig5/low/low"}, -1},
+		{"fewer deadlines of high priority missed", figure5("high"), 1},
+		{"the same, at most", figure5("high-most"), 1},
+		{"low priority pays", figure5("low"), -1},
 		{"figure 7(a), whole", []string{
 			"fig7a/kernel-p95", "fig7a/kernel-p99", "fig7a/latency-p95", "fig7a/latency-p99",
 			"fig7a/explained-p95", "fig7a/explained-p99", "fig7a/overhead-p99", "fig7a/overhead-most",
@@ -157,16 +279,75 @@ var headline = map[string][]struct {
 	},
 }
 
-// The root README's table counts and shows what is stored: every number to its last digit, every verdict.
+// numbers are those of claims' rows and causes, of the book's causes of them, and of what was tried of them.
+func (p *printed) numbers(t *testing.T, ids []string, times float64) (out []float64) {
+	claims, err := frame.Book([]byte(read(t, p.claims)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for i := range claims {
+		if c := &claims[i]; slices.Contains(ids, c.ID) {
+			why := c.Why()
+			text += " " + c.Text + " " + why.Text + " " + why.Evidence + " " + p.of[c.ID].Cause
+		}
+	}
+	if path := filepath.Join(filepath.Dir(p.claims), "tried.txt"); p.name != "Fluid Batching" {
+		tried, err := frame.TriedOf([]byte(read(t, path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range tried {
+			if slices.Contains(ids, x.ID) {
+				text += " " + x.String() + " " + x.Seeds
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`-?[0-9]+(?:\.[0-9]+)?`).FindAllString(text, -1) {
+		x, _ := strconv.ParseFloat(m, 64)
+		out = append(out, x, x*times, math.Abs(x), 100*x)
+	}
+	for _, id := range ids { // and how far ours is from the published, or from one, in per cent
+		if s := p.of[id]; s.Ours != nil {
+			out = append(out, 100*(*s.Ours-1))
+			if s.Published != nil {
+				out = append(out, 100*math.Abs(*s.Ours / *s.Published - 1))
+			}
+		}
+	}
+	return out
+}
+
+// figure5 are the rows of a number of all loads of figure 5, on one GPU and on four.
+func figure5(number string) (ids []string) {
+	for _, gpus := range []string{"", "node/"} {
+		for _, load := range []string{"high", "low", "uniform"} {
+			ids = append(ids, "fig5/"+gpus+load+"/"+number)
+		}
+	}
+	return ids
+}
+
+// The root README's table counts and shows what is stored: every number to its last digit, of ours with its interval where one stands
+// there, every published number, every verdict; a number of a cause is one of those, of the stored causes, or was tried.
 func TestHeadline(t *testing.T) {
 	text := read(t, "../../README.md")
-	aside := regexp.MustCompile("\\([^)]*\\)|±\\s*[0-9.]+|`[^`]*`")
-	number := regexp.MustCompile(`-?[0-9]+(?:\.([0-9]+))?`)
-	total, undecided := 0, 0
+	aside := regexp.MustCompile("\\([^)]*\\)|`[^`]*`")
+	named := regexp.MustCompile(`<[^>]*>|[A-Za-z]+[0-9]+|[0-9]+ seeds|seeds [0-9]+( and [0-9]+)?|x [0-9]+`) // numbers that are none of a result
+	number := regexp.MustCompile(`(-?[0-9]+(?:\.([0-9]+))?)(?:\s*±\s*([0-9]+(?:\.([0-9]+))?))?`)
+	// as reports whether what is shown is x to its last digit.
+	as := func(shown, digits string, x float64) bool {
+		v, err := strconv.ParseFloat(shown, 64)
+		return err == nil && math.Abs(v-x) <= 0.5001*math.Pow(10, -float64(len(digits)))+1e-3*math.Abs(v)
+	}
+	total, undecided, tried := 0, 0, 0
 	for _, p := range publications(t) {
 		for _, s := range p.of {
 			if total++; s.Verdict == frame.Undecided {
 				undecided++
+			}
+			if s.Verdict != frame.NotTried {
+				tried++
 			}
 		}
 		from := strings.Index(text, "| ["+p.name+"](")
@@ -179,6 +360,7 @@ func TestHeadline(t *testing.T) {
 			t.Errorf("README.md: the row of %s does not say (%s; ...", p.name, count)
 		}
 		for _, h := range headline[p.name] {
+			known := p.numbers(t, h.ids, h.times)
 			at := strings.Index(text[from:], "| "+h.row)
 			if at < 0 {
 				t.Errorf("README.md: %s has no row %q", p.name, h.row)
@@ -192,15 +374,20 @@ func TestHeadline(t *testing.T) {
 			}
 			shown := number.FindAllStringSubmatch(aside.ReplaceAllString(cells[3], ""), -1)
 			var verdicts []string
+			var published []float64
 			for i, id := range h.ids {
 				s, ok := p.of[id]
 				if !ok || s.Ours == nil || i >= len(shown) {
 					t.Errorf("README.md: %q: nothing is shown or stored of %s", h.row, id)
 					continue
 				}
-				x, _ := strconv.ParseFloat(shown[i][0], 64)
-				if last := math.Pow(10, -float64(len(shown[i][1]))); math.Abs(x-*s.Ours*h.times) > 0.5001*last+1e-3*math.Abs(x) {
-					t.Errorf("README.md: %q shows %v for %s, %v is stored", h.row, x, id, *s.Ours*h.times)
+				if m := shown[i]; !as(m[1], m[2], *s.Ours*h.times) {
+					t.Errorf("README.md: %q shows %v for %s, %v is stored", h.row, m[1], id, *s.Ours*h.times)
+				} else if m[3] != "" && (s.CI95 == nil || !as(m[3], m[4], *s.CI95*math.Abs(h.times))) {
+					t.Errorf("README.md: %q shows ± %s for %s, another interval is stored", h.row, m[3], id)
+				}
+				if s.Published != nil {
+					published = append(published, *s.Published*h.times)
 				}
 				verdicts = append(verdicts, s.Verdict)
 				if s.Fitted {
@@ -210,13 +397,23 @@ func TestHeadline(t *testing.T) {
 			if len(shown) != len(h.ids) {
 				t.Errorf("README.md: %q shows %d numbers of %d claims", h.row, len(shown), len(h.ids))
 			}
+			for _, m := range number.FindAllStringSubmatch(aside.ReplaceAllString(cells[2], ""), -1) {
+				if !slices.ContainsFunc(published, func(x float64) bool { return as(m[1], m[2], x) }) {
+					t.Errorf("README.md: %q shows %s as published, %v is stored", h.row, m[1], published)
+				}
+			}
+			for _, m := range number.FindAllStringSubmatch(named.ReplaceAllString(cells[5], ""), -1) {
+				if !slices.ContainsFunc(known, func(x float64) bool { return as(m[1], m[2], x) }) {
+					t.Errorf("README.md: %q has %s in its cause, which is neither in the stored causes nor was it tried", h.row, m[1])
+				}
+			}
 			got := strings.FieldsFunc(cells[4], func(r rune) bool { return strings.ContainsRune(" ,;", r) })
 			if strings.Join(got, " ") != strings.Join(verdicts, " ") {
 				t.Errorf("README.md: %q says %v, stored is %v", h.row, got, verdicts)
 			}
 		}
 	}
-	if want := fmt.Sprintf("Of all %d statements %d are undecided", total, undecided); !strings.Contains(text, want) {
+	if want := fmt.Sprintf("Of all %d statements %d are undecided, %.1f %% of the %d that were tried", total, undecided, 100*float64(undecided)/float64(tried), tried); !strings.Contains(text, want) {
 		t.Errorf("README.md does not say %q", want)
 	}
 }

@@ -1,7 +1,6 @@
 // Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed,
 // and compares. A claim holds if the 95 % interval of our values lies within its bounds, and fails if it lies beyond.
-// There are two exceptions: what is exact is judged by its value, and one event refutes "never" (rule none), however wide
-// the interval. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
+// What is exact is judged by its value. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
 // or setting is shown by the one whose mean is the extreme (Lowest, Highest), and judged by an interval that allows for all
 // of them (family.ends). Of values that are known to a bound only, a claim fails only if it would with the bound too (Given).
 // Nothing else gives a verdict: all of it is Claim.judge.
@@ -160,7 +159,7 @@ func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why
 			why = fmt.Sprintf("with %d of %d seeds it is a ratio to nothing, which has no mean, and the sign test does not decide it", infinite, len(v))
 		}
 		return verdict, why
-	case c.Exact || c.Rule == none && slices.Max(v) > 0: // nothing is random, or one event refutes "never"
+	case c.Exact:
 		from, to = mean, mean
 	case len(v) < 2:
 		return OneSeed, ""

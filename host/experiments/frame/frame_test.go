@@ -92,29 +92,66 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What is exact is decided by one seed, and what never happens is refuted by once.
+// What is exact is decided by one seed. One event of many seeds does not refute "never", as its interval has none in it.
 func TestJudgeWithoutChance(t *testing.T) {
 	for _, c := range []struct {
 		exact   bool
-		rule    string
+		most    float64
 		v       []float64
 		verdict string
 	}{
-		{true, "", []float64{2}, Holds},
-		{true, "", []float64{9, 9}, Fails},
-		{false, none, []float64{0, 0, 0}, Undecided},
-		{false, none, []float64{0, 0, 0, 0, 0, 0}, Holds},
-		{false, none, []float64{0, 0, 0.001}, Fails},
-		{false, none, []float64{0.001}, Fails},
-		{false, "at most", []float64{0, 0, 0.001}, Undecided},
+		{true, 3, []float64{2}, Holds},
+		{true, 3, []float64{9, 9}, Fails},
+		{false, 0, []float64{0, 0, 0}, Undecided},
+		{false, 0, []float64{0, 0, 0, 0, 0, 0}, Holds},
+		{false, 0, []float64{0, 0, 0.001}, Undecided},
+		{false, 0, []float64{0.001, 0.001, 0.0011}, Fails},
 	} {
-		k := claim(math.Inf(-1), 3)
-		if k.Exact, k.Rule = c.exact, c.rule; c.rule != "" {
-			k.most = 0
-		}
+		k := claim(math.Inf(-1), c.most)
+		k.Exact = c.exact
 		if s := k.Judge(c.v); s.Verdict != c.verdict {
 			t.Errorf("%+v: %s", c, s.Verdict)
 		}
+	}
+}
+
+// The bounds that each rule gives of a published number, and a verdict at a bound and beside it.
+func TestRules(t *testing.T) {
+	inf := math.Inf(1)
+	for _, x := range []struct {
+		rule        string
+		published   float64
+		least, most float64
+	}{
+		{"near", 4, 3, 5},
+		{"near", -4, -5, -3},
+		{"15 %", 2, 1.7, 2.3},
+		{"5 %", 2, 1.9, 2.1},
+		{"gain", 1.4, 1.2, 1.6},
+		{"gain", 0.6, 0.4, 0.8},
+		{"5 points", 0.5, 0.45, 0.55},
+		{"3 points", 0.5, 0.47, 0.53},
+		{"at most", 3, -inf, 3},
+		{"at least", 3, 3, inf},
+	} {
+		least, most := rules[x.rule](x.published)
+		if diff := max(math.Abs(least-x.least), math.Abs(most-x.most)); diff > 1e-12 { // NaN, from two infinities, is none
+			t.Errorf("%s of %g: %g to %g, expected %g to %g", x.rule, x.published, least, most, x.least, x.most)
+		}
+		c := claim(x.least, x.most)
+		for v, want := range map[float64]string{x.least: Holds, x.most: Holds, x.least - 0.001: Fails, x.most + 0.001: Fails} {
+			exact := c
+			exact.Exact = true
+			if s := exact.Judge([]float64{v}); !math.IsInf(v, 0) && s.Verdict != want {
+				t.Errorf("%g, exact, %g to %g: %s, expected %s", v, x.least, x.most, s.Verdict, want)
+			}
+			if s := c.Judge([]float64{v, v, v, v, v, v}); !math.IsInf(v, 0) && s.Verdict != want {
+				t.Errorf("%g, %g to %g: %s, expected %s", v, x.least, x.most, s.Verdict, want)
+			}
+		}
+	}
+	if len(rules) != 8 {
+		t.Errorf("%d rules, 8 are expected here", len(rules))
 	}
 }
 
@@ -222,7 +259,7 @@ func TestLowest(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 	half, twice := func(l float64) (float64, error) { return l / 2, nil }, func(l float64) (float64, error) { return 2 * l, nil }
-	for want, of := range map[float64]Sampler[float64]{1: Ratio(Lowest(up, twice), Lowest(up, twice)), 0.5: Ratio(Lowest(up, half), Lowest(up, twice)), 0.25: Ratio(Lowest(up, half), Highest(up, twice)), 4: Ratio(Highest(up, twice), Lowest(up, half))} {
+	for want, of := range map[float64]Sampler[float64]{1: Ratio(Lowest(up, twice), Lowest(up, twice)), 0.5: Ratio(Lowest(up, half), Lowest(up, twice)), 0.25: Ratio(Lowest(up, half), Highest(up, twice)), 4: Ratio(Highest(up, twice), Lowest(up, half)), 2: Ratio(Highest(up, twice), Highest(up, half))} {
 		if v, err := Sample([]float64{1, 2}, of); err != nil || !slices.Equal(v, []float64{want, want}) {
 			t.Errorf("%v, %v, expected %v", v, err, want)
 		}
@@ -262,6 +299,16 @@ func TestFamily(t *testing.T) {
 		}
 		if s := m.judge(family{all: minus, sign: -1}); s.Verdict != x.verdict {
 			t.Errorf("%v: %s, expected %s", minus, s.Verdict, x.verdict)
+		}
+	}
+}
+
+// The extreme of two that are far apart is one of them at both ends.
+func TestFamilyEnds(t *testing.T) {
+	all := [][]float64{{1, 1.1, 0.9}, {5, 5.1, 4.9}}
+	for sign, x := range map[float64]Claim{1: claim(math.Inf(-1), 3), -1: claim(3, math.Inf(1))} {
+		if s := x.judge(family{all: all, sign: sign}); s.Verdict != Holds {
+			t.Errorf("sign %g: %s", sign, s.Verdict)
 		}
 	}
 }
@@ -453,10 +500,9 @@ func TestBook(t *testing.T) {
 		"claims: [{id: a, source: s, text: t, rule: nigh, published: 1}]":                            "a rule with a published number",
 		"claims: [{id: a, source: s, text: t, least: 2, most: 1}]":                                   "bounds of 2 to 1",
 		"claims: [{id: a, source: s, text: t, least: .nan}]":                                         "bounds of NaN",
-		"claims: [{id: a, source: s, text: t, rule: none, published: 1}]":                            "none is of 0",
-		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                         "near of 1.35: none",
-		"claims: [{id: a, source: s, text: t, rule: gain, published: 2}]":                            "gain of 2: none",
-		"claims: [{id: a, source: s, text: t, rule: gain, published: 1.4, published_to: 7.3}]":       "gain of 1.4: none",
+		"claims: [{id: a, source: s, text: t, rule: near, published: 1.35}]":                         "near of 1.35: gain of",
+		"claims: [{id: a, source: s, text: t, rule: gain, published: 2}]":                            "gain of 2: gain of",
+		"claims: [{id: a, source: s, text: t, rule: gain, published: 1.4, published_to: 7.3}]":       "gain of 1.4: gain of",
 		"claims: [{id: a, source: s, text: t, least: 1, published_to: 2}]":                           "a rule with a published number",
 		"claims: [{id: a, text: t, least: 1}]":                                                       "a source and a text",
 		"claims: [{id: a, source: s, text: t, least: 1, cause: x}]":                                  `no cause "x"`,

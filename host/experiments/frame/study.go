@@ -148,9 +148,6 @@ func (l *line) claims() ([]Claim, error) {
 	return out, nil
 }
 
-// none is the rule of events that never happen: one event refutes it.
-const none = "none"
-
 // rules give the bounds of a published number.
 var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
@@ -161,7 +158,6 @@ var rules = map[string]func(p float64) (least, most float64){
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
-	none:       func(p float64) (float64, float64) { return math.Inf(-1), p },
 	"at most":  func(p float64) (float64, float64) { return math.Inf(-1), p },
 	"at least": func(p float64) (float64, float64) { return p, math.Inf(1) },
 }
@@ -234,8 +230,8 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 		return errors.New("a rule with a published number, or bounds without a rule are expected")
 	}
 	c.least, c.most = *cmp.Or(c.Least, &c.least), *cmp.Or(c.Most, &c.most)
-	if p := c.Published; c.Rule == none && *p != 0 || c.Rule == "near" && *p > 1 && *p < 2 || c.Rule == "gain" && *cmp.Or(c.PublishedTo, p) >= 2 {
-		return fmt.Errorf("%s of %g: none is of 0, gain of a multiple of less than two, within a quarter of which is no gain too, near of any other", c.Rule, *p)
+	if p := c.Published; c.Rule == "near" && *p > 1 && *p < 2 || c.Rule == "gain" && *cmp.Or(c.PublishedTo, p) >= 2 {
+		return fmt.Errorf("%s of %g: gain of a multiple of less than two, within a quarter of which is no gain too, near of any other", c.Rule, *p)
 	}
 	if !(c.least <= c.most) {
 		return fmt.Errorf("bounds of %g to %g", c.least, c.most)

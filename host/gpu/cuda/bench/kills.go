@@ -191,7 +191,9 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
-				time.Sleep(wait - time.Millisecond/5) // the rest is too short to sleep
+				if wait > 2*time.Millisecond { // a sleep may last a millisecond longer, and a launch no more than that
+					time.Sleep(wait - 3*time.Millisecond/2)
+				}
 				for time.Since(began) < wait {
 				}
 				var tries int

@@ -111,7 +111,8 @@ func short(t *testing.T, name string) []byte {
 
 // The stored rows of a publication are of today's judge, claims, measures (and parameters that were chosen) and simulation. Where one
 // of those is to change, its claims are run again (sluice reproduce, as its README says), what was printed is stored, and -update
-// writes the sums. The sum of the texts holds every stored digit: where it alone changes nothing is run again.
+// writes the sums. The sum of the texts holds every stored digit: where it alone changes nothing is run again. Nor is it where only the judge
+// does and TestVerdicts gives the same verdicts of the stored numbers.
 func TestJudged(t *testing.T) {
 	sum := func(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text))[:16] }
 	judge := sum(code(t, "frame/frame.go", "frame/expr.go", "frame/study.go"))

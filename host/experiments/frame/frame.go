@@ -499,7 +499,7 @@ type Metric[O any] struct {
 func Fields[O any]() (out []Metric[*O]) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("json"); name != "" && t.Field(i).Type.Kind() == reflect.Float64 {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" && t.Field(i).Type.Kind() == reflect.Float64 {
 			out = append(out, Metric[*O]{name, func(o *O) float64 { return reflect.ValueOf(o).Elem().Field(i).Float() }})
 		}
 	}

@@ -587,3 +587,25 @@ func TestBoundRefutesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A run's metrics are its float64 with a name for JSON, whatever else the tag says.
+func TestFields(t *testing.T) {
+	type run struct {
+		Mean   float64 `json:"mean"`
+		Share  float64 `json:"share,omitempty"`
+		Hidden float64 `json:"-"`
+		Plain  float64
+		Served int  `json:"served"`
+		Late   bool `json:"late"`
+	}
+	var got []string
+	for _, m := range Fields[run]() {
+		got = append(got, m.Name)
+		if x := m.Of(&run{Mean: 1, Share: 2, Hidden: 3, Plain: 4}); x != float64(len(got)) {
+			t.Errorf("%s is %g", m.Name, x)
+		}
+	}
+	if want := []string{"mean", "share"}; !slices.Equal(got, want) {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}

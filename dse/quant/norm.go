@@ -321,7 +321,7 @@ func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 		}
 		const (
 			each    = 16      // points to an octave, as many together as were seen
-			between = 1. / 64 // as much weighs one where calibration may have left gaps
+			between = 1. / 16 // as much weighs one where calibration may have left gaps
 		)
 		octaves := max(1, math.Log2(u.Front[1]/u.Front[0]))
 		for v := u.Front[0]; v <= s.hi; v *= math.Exp2(1. / each) {

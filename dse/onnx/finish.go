@@ -19,7 +19,7 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if !ok {
 			for _, n := range im.graph.GetNode() {
 				if k := slices.Index(n.GetOutput(), name); k > 0 {
-					return nil, fmt.Errorf("%w: %q is output %d of node %s, of which only the first is computed; --exits names the exits", ErrExits, name, k, describe(n))
+					return nil, fmt.Errorf("%w: %q is output %d, counted from 0, of node %s, which is not computed; --exits names the exits", ErrExits, name, k, describe(n))
 				}
 			}
 			return nil, fmt.Errorf("%w: %q is not a feature map", ErrExits, name)

@@ -159,7 +159,7 @@ func TestBad(t *testing.T) {
 		{"an exit that is the input", ErrExits, []string{`"x"`}, func(b *builder) { b.outputs("x") }},
 		{"an exit that is nothing", ErrExits, []string{`"nothing"`}, func(b *builder) { b.outputs("nothing") }},
 		{"an exit twice", ErrExits, []string{`"e1"`}, func(b *builder) { b.outputs("e1") }},
-		{"an exit that is a second output", ErrExits, []string{`"mask" is output 1 of node "z" (Dropout), of which only the first is computed`}, func(b *builder) {
+		{"an exit that is a second output", ErrExits, []string{`"mask" is output 1, counted from 0, of node "z" (Dropout), which is not computed`}, func(b *builder) {
 			b.op("Dropout", "z", in("c")).outputs("mask")
 			b.m.Graph.Node[len(b.m.Graph.Node)-1].Output = []string{"z", "mask"}
 		}},

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -475,10 +476,13 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	}
 	if strings.HasSuffix(dir, archived) {
 		text, err := unpacked(dir, bench.RawFile)
-		if err != nil {
-			return nil, err
+		cut := errors.Is(err, io.ErrUnexpectedEOF)
+		if err == nil || cut && len(text) > 0 { // of what was cut off, what is whole, as of a folder's file
+			err = add(bench.RawFile, text, bench.Read)
 		}
-		err = add(bench.RawFile, text, bench.Read)
+		if cut && err != nil {
+			err = fmt.Errorf("the archive is cut off before a line of its runs is whole: copy it again: %w", err)
+		}
 		return all, err
 	}
 	text, none := os.ReadFile(filepath.Join(dir, bench.RawFile))
@@ -488,12 +492,30 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	switch text, failed := os.ReadFile(filepath.Join(dir, bench.JournalFile)); {
 	case failed == nil:
 		err = errors.Join(err, add(bench.JournalFile, text, bench.ReadJournal))
+	case errors.Is(none, fs.ErrNotExist) || errors.Is(none, syscall.ENOTDIR):
+		err = unwritten(dir)
 	case none != nil:
 		err = none
 	case !errors.Is(failed, fs.ErrNotExist):
 		err = errors.Join(err, failed)
 	}
 	return all, err
+}
+
+// unwritten says what is expected in place of a path without runs, and which of its folders have some.
+func unwritten(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
+	have := ""
+	if at, _ := fs.Glob(os.DirFS(dir), "*/"+bench.JournalFile+"*"); at != nil {
+		for i := range at {
+			at[i] = filepath.Join(dir, filepath.Dir(at[i]))
+		}
+		have = "; there are runs in " + strings.Join(slices.Compact(at), ",")
+	}
+	return fmt.Errorf("no runs are there: expected a folder that bench gpu --out wrote, with %s or, of a call that was broken off, %s, or its archive (%s)%s",
+		bench.RawFile, bench.JournalFile, archived, have)
 }
 
 // read prints the results of saved runs.
@@ -595,7 +617,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		if all[i].file == "" {
 			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := all[i].prepare(e)
+		p, err := all[i].open(e, nil) // not prepare, which warns of ranges from noise: no figure depends on them
 		if err != nil {
 			return nil, err
 		}

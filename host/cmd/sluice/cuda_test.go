@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -18,11 +19,13 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // TestCUDA serves and profiles with the fake driver: golden's results, and no output says "measured".
@@ -286,6 +289,62 @@ func TestReadTorn(t *testing.T) {
 				t.Errorf("--read %v: %d runs of %s, expected %d", c.read, got, at, n)
 			}
 		}
+	}
+}
+
+// Of an archive that was cut off --read gives what is whole, as of a folder; where nothing is, and of a path without runs,
+// it says what is expected, and where there are some.
+func TestReadElsewhere(t *testing.T) {
+	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
+	for i := range 3000 { // of more than one block, so that some are whole
+		raw.Series = append(raw.Series, bench.Series{Part: bench.Costs, Key: fmt.Sprint("launch ", i), Unit: "ns", Runs: []int64{int64(i) * 7919}})
+	}
+	dir := t.TempDir()
+	one, file := filepath.Join(dir, "one"), filepath.Join(dir, "one.tgz")
+	var text, packed bytes.Buffer
+	if err := errors.Join(raw.Write(&text), os.Mkdir(one, 0o700), os.WriteFile(filepath.Join(one, bench.RawFile), text.Bytes(), 0o600), pack(&packed, one)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, says string
+		size, code int
+	}{
+		{file, "the file of runs is cut off: these are those before", packed.Len() * 3 / 4, cli.OK},
+		{file, "the archive is cut off before a line of its runs is whole: copy it again", 40, cli.Input},
+		{file, "the archive is cut off before a line of its runs is whole: copy it again", 150, cli.Input},
+		{dir, "expected a folder that bench gpu --out wrote, with runs.csv.gz or, of a call that was broken off, runs.csv, or its archive (.tgz); there are runs in " + one + "\n", 600, cli.Input},
+		{filepath.Join(one, bench.RawFile), "expected a folder that bench gpu --out wrote", 600, cli.Input},
+		{filepath.Join(dir, "none"), "no such file", 600, cli.Input},
+	} {
+		if err := os.WriteFile(file, packed.Bytes()[:c.size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, log bytes.Buffer
+		if code := realMain([]string{"bench", "gpu", "--read", c.path}, &out, &log); code != c.code || !strings.Contains(out.String()+log.String(), c.says) {
+			t.Errorf("--read %s of %d bytes: exit code %d, %.300s%.500s, expected %q", c.path, c.size, code, out.String(), log.String(), c.says)
+		}
+	}
+}
+
+// The bench's figures do not depend on the ranges of a network, so it does not warn of those from noise.
+func TestBenchGPUNoise(t *testing.T) {
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Meta["calibration"] = "noise"
+	file := filepath.Join(t.TempDir(), "tiny.sluice")
+	if info, err := recipe.Of(b); err != nil || !info.Missing || bundle.WriteFile(file, b) != nil {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	var log bytes.Buffer
+	e := &cli.Env{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if nets, err := (&benchCUDACmd{Bundles: []string{file}}).nets(e); err != nil || len(nets) != 1 || log.Len() > 0 {
+		t.Errorf("%d networks, %v: %s", len(nets), err, log.String())
 	}
 }
 

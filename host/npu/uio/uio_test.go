@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 
 // model is the part of the register block that the bus uses. It refuses accesses that Device memory refuses.
 type model struct {
-	t   testing.TB
-	irq *os.File // the other end of the bus's line
+	t       testing.TB
+	irq     *os.File    // the other end of the bus's line
+	closing atomic.Bool // the test has ended
 
 	mu               sync.Mutex
 	reg              map[uint32]uint32
@@ -91,7 +93,7 @@ func (m *model) line() {
 }
 
 func (m *model) edge() {
-	if _, err := m.irq.Write([]byte{1, 0, 0, 0}); err != nil {
+	if _, err := m.irq.Write([]byte{1, 0, 0, 0}); err != nil && !m.closing.Load() { // nobody reads then
 		m.t.Error(err)
 	}
 }
@@ -129,8 +131,11 @@ func newModel(t testing.TB) (*Bus, *model) {
 		abi.RegID: abi.ID, abi.RegIRQEnable: 3,
 	}}
 	b := &Bus{regs: m, irq: os.NewFile(uintptr(fds[0]), "uio"), mem: &memory{}, running: true}
-	go m.unmask()
+	var all sync.WaitGroup
+	all.Go(m.unmask)
 	t.Cleanup(func() {
+		defer all.Wait()
+		m.closing.Store(true)
 		m.mu.Lock()
 		m.ignoresSoftReset = false
 		m.mu.Unlock()

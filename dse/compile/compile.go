@@ -54,7 +54,11 @@ func compile(c *compiler, plan *alias.Plan) (*bundle.Bundle, error) {
 	net := lower.Of(c.g, plan)
 	var err error
 	if c.slot, err = net.Slot(c.d.ElemBytes()); err == nil {
-		c.layers, err = net.Lower(c.d, lower.Options{Together: c.alike, Table: func(n int) bool { return c.table(n) != nil }})
+		o := lower.Options{Together: c.alike, Table: func(n int) bool { return c.table(n) != nil }}
+		if c.o.Mapping.Pick != nil { // an entry is drawn of it, so that a seed draws the networks that it has always drawn
+			o.Tried = func(g cost.Geom) { _, _, _ = mapping.Choose(c.d, g, 1, c.o.Mapping) }
+		}
+		c.layers, err = net.Lower(c.d, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)

@@ -65,9 +65,10 @@ type Layer struct {
 
 // Options say what a graph does not. The zero value stands for a network whose numbers nobody knows.
 type Options struct {
-	Apart    bool                // no two convolutions are one layer
-	Together func(n, m int) bool // whether merged convolutions' numbers allow one layer; nil: they do
-	Table    func(n int) bool    // whether an average pool has a table; nil: where windows have different divisors
+	Apart    bool                 // no two convolutions are one layer
+	Together func(n, m int) bool  // whether merged convolutions' numbers allow one layer; nil: they do
+	Table    func(n int) bool     // whether an average pool has a table; nil: where windows have different divisors
+	Tried    func(pool cost.Geom) // is told of each window that fits; nil: nobody is
 }
 
 // Network is a graph with its plan, ready to be lowered to designs.
@@ -240,6 +241,9 @@ func (l *lowering) pool(x Layer, op abi.Op, win graph.Window, name string, out0 
 		view, _ := l.geom(&x, op, win, 0, size, out0, size).View()
 		err := mapping.Fits(l.d, view)
 		if err == nil {
+			if l.o.Tried != nil {
+				l.o.Tried(view)
+			}
 			break
 		}
 		if size == 1 || !errors.Is(err, mapping.ErrNoFit) {

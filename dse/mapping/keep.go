@@ -192,8 +192,11 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 			continue
 		}
 		first, last := Span(&g, 1, &e, rooms)
+		if first > last { // most tensors have no room, and placed is dearer
+			continue
+		}
 		for _, e.Order = range orders {
-			if first <= last && placed(&d, &g, p, e.Order) == nil { // last, since most tensors have no room
+			if placed(&d, &g, p, e.Order) == nil {
 				f(e, first, last)
 			}
 		}

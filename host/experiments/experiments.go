@@ -54,8 +54,7 @@ func (t Theta) At(exit int) float32 {
 	return 0
 }
 
-// Taken is the exit that an image takes under theta: the first whose confidence reaches it, else
-// the last.
+// Taken is the exit at which an image leaves under theta: the first whose confidence reaches it, else the last.
 func Taken(exits []device.ExitResult, theta Theta) int {
 	for i := range exits {
 		if exits[i].Confidence >= theta.At(i) {
@@ -65,8 +64,8 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
-// Service is serial's mean service time in ns for the images at theta, by the table: its capacity is
-// one request per Service.
+// Service is serial's mean service time in ns, by the table, for the images at theta. Serial's capacity is one
+// request per Service.
 func (s *Setup) Service(theta Theta) float64 {
 	var sum float64
 	for _, e := range s.Exits {
@@ -81,8 +80,8 @@ func (s *Setup) Service(theta Theta) float64 {
 type Point struct {
 	Policy string
 	BMax   int           // of the policy; 0: the device's
-	Levels []sched.Level // of fluid+theta; without them it is fluid+
-	Loss   float64       // the accuracy that they may cost
+	Levels []sched.Level // of fluid+theta, which without them behaves as fluid+
+	Loss   float64       // accuracy that lower thresholds may cost
 	Rate   float64       // requests per second; unused where Times are given
 	SLO    int64         // ns
 	Theta  Theta
@@ -93,8 +92,7 @@ type Point struct {
 	Keep   engine.Keep
 	// ByTable is admission by the latency table (engine.Config.ByTable).
 	ByTable bool
-	// Now, where set, makes it a run in real time on that clock (engine.Config.Now), in place of virtual
-	// time.
+	// Now, if set, is the clock of a run in real time (engine.Config.Now). Otherwise time is virtual.
 	Now      func() engine.Time
 	Watchdog engine.Watchdog
 }
@@ -148,7 +146,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 	return res, nil
 }
 
-// FirstWhy is the first reason that stands in a run's records.
+// FirstWhy is the first error text in a run's records.
 func FirstWhy(r *engine.Result) string {
 	for i := range r.Records {
 		if r.Records[i].Why != "" {

@@ -17,8 +17,8 @@ import (
 // parts is the number of segments, and of exits, of a network on a board.
 const parts = 4
 
-// leaving are the shares of requests that leave at each exit (scheduling of ResNet-50: 5, 17, 9, 69 %;
-// assumed here for all of the zoo). With staying all leave at the last.
+// leaving returns the shares of requests that leave at each exit: those published for ResNet-50 (5, 17, 9, 69 %),
+// assumed for every network of the zoo. With staying, all requests leave at the last exit.
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 
@@ -100,8 +100,8 @@ func (*npu) Abort(int64, device.WorkID, bool) {}
 func (*npu) Release(device.RequestID)         {}
 func (*npu) Close() error                     { return nil }
 
-// boards is NPU boards as Jellyfish's workers with fluid batching inside: Jellyfish's own batches with
-// exits and without, fluid batching of one network, and both.
+// boards compares NPU boards as Jellyfish's workers: with Jellyfish's own batches, with early exits, with fluid
+// batching of one network, and with both.
 func boards(ns int64) ([]composition, error) {
 	zoo := jellyfish.Synthetic(1)
 	var tables []*sched.Table
@@ -169,7 +169,8 @@ func boards(ns int64) ([]composition, error) {
 	return out, nil
 }
 
-// bestOf is the network with the most accuracy in time for this seed, and its run. No policy could choose it beforehand.
+// bestOf runs every network and returns the run with the highest share on time times accuracy for this seed. It is an upper
+// bound: no policy knows that network beforehand.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)
@@ -184,7 +185,7 @@ func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[s
 	return best, nil
 }
 
-// overLinks is a run of two workers and twelve clients of all rates and deadlines of the publication.
+// overLinks runs two workers and twelve clients, which cover all published rates and deadlines.
 func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link string, ns int64, seed uint64) (map[string]float64, error) {
 	trace, err := links.Named(link, seed, links.Memory)
 	if err != nil {

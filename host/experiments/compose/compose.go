@@ -34,7 +34,7 @@ type composition struct {
 	parts   []part
 }
 
-// Run gives a row for every metric of every part.
+// Run returns a row for every metric of every part.
 func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1e6 {
 		return nil, errors.New("compositions need seeds, and a millisecond at least")
@@ -76,17 +76,17 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 	return rows, nil
 }
 
-// exitsOf is the number of exits of the networks. With the threshold theta a fifth of the requests leaves at each but the
+// exitsOf is the number of exits of a network. At threshold theta a fifth of the requests leaves at each exit but the
 // last, by the synthetic confidences of package strait.
 const (
 	exitsOf = 4
 	theta   = 0.8
-	// overload is the load of full-depth networks: more than a GPU can do.
+	// load of full-depth networks, above a GPU's capacity
 	overload = 1.4
 )
 
-// straitExits has Strait and early exits alone and together, with a predictor that expects whole batches and with one
-// that expects them to shrink.
+// straitExits compares Strait and early exits, alone and together. One predictor expects batches to stay whole, the
+// other expects them to shrink at the exits.
 func straitExits(ns int64) ([]composition, error) {
 	f, err := params.Of("l4")
 	if err != nil {

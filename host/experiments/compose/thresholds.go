@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 
-// level is an exit threshold for a network of a zoo: the share of frames that leave half way, and the relative loss of
+// level is an exit threshold of a network: the share of frames that leave half way, and the relative loss of
 // accuracy. Both are assumed.
 type level struct {
 	name        string
@@ -20,11 +20,11 @@ func levels() []level {
 	return []level{{"", 0, 0}, {"@high", 0.3, 0.005}, {"@middle", 0.5, 0.015}, {"@low", 0.7, 0.04}}
 }
 
-// with returns each network at each threshold. The first half of a batch's time is for the whole batch, the second for
-// the 99th percentile of the number that stays.
+// with returns each network at each threshold. In the first half of its time a batch is whole. The second half takes
+// the time of the 99th percentile of the frames that stay.
 func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	for _, n := range zoo {
-		for i := len(at) - 1; i >= 0; i-- { // the accuracy rises
+		for i := len(at) - 1; i >= 0; i-- { // lowest threshold first, so that accuracy rises
 			l := at[i]
 			m := n
 			m.Name, m.Accuracy = n.Name+l.name, n.Accuracy*(1-l.loss)
@@ -42,7 +42,7 @@ func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	return out
 }
 
-// survivors is a quantile of the number of n that stay, each with probability p.
+// survivors is the q-quantile of the number of samples, out of n, that stay when each stays with probability p.
 func survivors(n int, p, q float64) int {
 	sum := 0.0
 	for k := 0; k <= n; k++ {
@@ -57,10 +57,10 @@ func survivors(n int, p, q float64) int {
 	return n
 }
 
-// middle is the network of 352 pixels, used if only thresholds are chosen.
+// middle is the network of 352 pixels, which is used where only thresholds are chosen.
 const middle = 7
 
-// thresholds has Jellyfish choosing networks, thresholds of one network, and both, over each kind of link.
+// thresholds lets Jellyfish choose networks, the thresholds of one network, or both, over each kind of link.
 func thresholds(ns int64) ([]composition, error) {
 	plain := jellyfish.Synthetic(1)
 	zoos := map[string]jellyfish.Zoo{"jellyfish, networks": plain}
@@ -81,10 +81,10 @@ func thresholds(ns int64) ([]composition, error) {
 				if err != nil {
 					return nil, err
 				}
-				if len(zoo) > len(plain) { // the thresholds of one network are one artefact: as many networks are kept
+				if len(zoo) > len(plain) { // the thresholds of one network share its weights, so a worker keeps as many networks as before
 					sys.Prefetch = 5 * len(levels())
 				}
-				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed) // links change by the second
+				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed) // ten times longer, since links change only once a second
 			}})
 		}
 		out = append(out, c)

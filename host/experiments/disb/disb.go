@@ -1,11 +1,13 @@
-// Package disb runs REEF's benchmark, DISB A to E and the drive of a car, on a GPU: the workloads and the policies
-// of package gpus, unchanged, in real time on package cuda. Its networks have no bundles, since no NPU takes them;
-// it runs stand-ins (StandIn): the catalogue's networks kernel by kernel, with the same sizes of tensors and windows, as
-// layers of the device's own kernels with random weights.
+// Package disb runs REEF's benchmark on a GPU: DISB A to E and the drive of a car. Workloads and policies are those
+// of package reef, unchanged, in real time on package cuda.
 //
-// The simulated GPU has run the same stand-ins under the same workloads. Its results (foretold.csv) are printed beside the
-// measurements. They use costs that an H100 had been measured for (launch, link, kill); the rows reef and reef-dkp of A to C
-// were made anew when an H200 was measured, D and E after D had been measured.
+// The networks have no bundles, since no NPU supports them. Stand-ins (StandIn) run instead: the catalogue's networks
+// kernel by kernel, with the same tensor sizes and windows, as layers of the device's own kernels with random
+// weights.
+//
+// The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
+// beside the measurements. They use costs (launch, link, kill) that were measured on an H100. The rows reef and
+// reef-dkp of A to C were predicted again when an H200 had been measured, D and E after D had been measured.
 package disb
 
 import (
@@ -27,18 +29,18 @@ import (
 
 // Config says what is run.
 type Config struct {
-	Library   string // the driver's file; "": the system's
-	NVML      string // NVML's
+	Library   string // path of the driver library; "": the system's
+	NVML      string // path of NVML's library
 	GPU       int
-	Params    *params.File // of the simulated GPU; padding is decided by them
-	Shrink    int          // sides of tensors are divided by it
-	Ns        int64        // of a run; 0: by Alones
+	Params    *params.File // of the simulated GPU; they decide which kernels are padded
+	Shrink    int          // divisor of every tensor side
+	Ns        int64        // length of a run; 0: by Alones
 	Alones    int64        // length of a run as a multiple of the longest time alone
 	Seed      uint64
 	Workloads []string // nil: all
 	Systems   []string // nil: all that a GPU can follow
 	Spin      bool     // the launcher never sleeps
-	Looks     int      // runs of a kernel that measure the GPU's speed before and after each run, at most ten; 0: none
+	Looks     int      // how often a kernel runs before and after each run to measure the GPU's speed, at most ten; 0: never
 	Tell      func(what string)
 	Keep      func([]bench.Series) // if set, receives all runs so far after each run
 }
@@ -51,7 +53,7 @@ func Names() (out []string) {
 	return out
 }
 
-// Run runs the benchmark on a GPU. With an error it returns the runs until then.
+// Run runs the benchmark on a GPU. On an error it returns the runs so far.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	nets, err := cfg.networks()
 	if err != nil {
@@ -126,8 +128,8 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 // Units of series that count millionths, so that runs are whole numbers.
 const ppm = 1e6
 
-// away is the time of a preemption on a real GPU, until the host knows. That is later by a copy and a poll than on the
-// simulated GPU, so the two are different metrics.
+// away names the preemption time of a real GPU, until the host knows of it. A copy and a poll later than on the
+// simulated GPU, so it is another metric.
 const away = "away"
 
 // series runs each workload under each system; gone names the metric of preemptions.
@@ -167,7 +169,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
-			if err == nil { // an aborted run does not have it
+			if err == nil { // an aborted run has no such metric
 				err = ctx.Err()
 			}
 			if err != nil {
@@ -194,7 +196,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	return out, nil
 }
 
-// slots of each network: requests in flight and some that wait.
+// slots of each network: for requests in flight and some that wait
 const slots = 32
 
 // open opens the GPU with networks loaded.
@@ -212,7 +214,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	}()
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
-		if err := ctx.Err(); err != nil { // a budget counts what learning takes
+		if err := ctx.Err(); err != nil { // loading and learning can use up the time budget
 			return nil, err
 		}
 		w := &drawn[name].Bundle.Network
@@ -225,7 +227,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			in[k] = int16(rng.IntN(2001) - 1000)
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
-		if m.Pad { // nobody else asks
+		if m.Pad { // only padding needs the profiles
 			if err := d.Learn(name, 1); err != nil {
 				return nil, err
 			}
@@ -234,7 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// The first network is loaded under every system of a workload.
+	// Every system of a workload loads the first network, so the looks are comparable.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

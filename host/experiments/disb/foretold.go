@@ -23,7 +23,7 @@ var ErrForetold = errors.New("foretold.csv")
 // Conditions of the predictions.
 const foretoldSeed = 1
 
-// asked are the workloads and the length of a run for each shrink.
+// asked lists, for each shrink, the workloads and the run length that were predicted.
 var asked = []struct {
 	shrink    int
 	ns        int64
@@ -35,13 +35,13 @@ var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "s
 // Told is a set of predictions.
 type Told struct {
 	GPU    string             `json:"gpu"`
-	Ns     int64              `json:"ns"` // of a run of DISB; 0: none of networks of this size
+	Ns     int64              `json:"ns"` // length of a DISB run; 0: no predictions for this shrink
 	Seed   uint64             `json:"seed"`
 	Values map[string]float64 `json:"values"` // by part and key
 }
 
-// Foretold returns the predictions for stand-ins with this shrink and for measurements without stand-ins; nil if there
-// are none for the GPU with this driver name.
+// Foretold returns the predictions for stand-ins with this shrink, and for measurements without stand-ins. name is
+// the driver's name of the GPU. nil: there are none for it.
 func Foretold(name string, shrink int) (*Told, error) {
 	f, err := params.Find(name)
 	if err != nil || f == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// StandIn is a network of the catalogue made of the device's own kernels: one for each of the catalogue's, on tensors at
-// the same place and of the same size, with the same window and number of multiplications. Numbers have 16 bits in place
-// of 32. Products of two computed tensors (attention) become products with weights, and a pass over several tensors
-// reads the first. The results are meaningless; the times and the overwritten memory are those of the network. shrink
-// divides every side.
+// StandIn makes a network of the catalogue from the device's own kernels. Each kernel of the catalogue becomes a
+// layer with the same tensors (place and size), window and number of multiplications, in 16 bits in place of 32. A
+// product of two computed tensors (attention) becomes a product with weights. A pass over several tensors reads only
+// the first. So times and memory traffic are those of the network, and results are meaningless. shrink divides every
+// side.
 func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	s, err := catalogue.Shapes(catalogue.Spec{Network: network}, shrink)
 	if err != nil {

@@ -19,7 +19,7 @@ type Variant struct {
 	Mapping string // empty: the policy's own
 }
 
-// String names the variant as the policy of a row: fluid, or fluid[r] under another mapping.
+// String names the variant as rows do: fluid, or fluid[r] under another mapping.
 func (v Variant) String() string {
 	if v.Mapping == "" {
 		return v.Policy
@@ -27,7 +27,7 @@ func (v Variant) String() string {
 	return v.Policy + "[" + v.Mapping + "]"
 }
 
-// variantOf reads what String writes.
+// variantOf is the inverse of String.
 func variantOf(name string) Variant {
 	policy, mapping, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 	return Variant{Policy: policy, Mapping: mapping}
@@ -39,7 +39,7 @@ type Bench struct {
 	Title    string
 	Settings []Setting
 	Variants []Variant
-	Axis     Axis     // what the pictures have along x
+	Axis     Axis     // x axis of the pictures
 	Pictures []string // metrics to draw
 	Tables   func(*tabler) error
 }
@@ -65,22 +65,22 @@ func (a Axis) At(s Setting) float64 {
 	return 0
 }
 
-// Baseline is the reading of LazyBatching that claims are made against: the stronger one.
+// Baseline is the stronger reading of LazyBatching. Claims are judged against it.
 const Baseline = "lazy-idle"
 
-// lazies are both readings of LazyBatching; the publication has one row for both.
+// lazies are our two readings of LazyBatching, which share one published row.
 var lazies = []string{"lazy", Baseline}
 
-// order is the order of policies in tables: the published ones, then ours.
+// order of policies in tables: the published ones, then ours
 var order = []string{
 	"serial", "fc-adaptb-s", "fc-adaptb-m", "fc-adaptb-l", "r-adaptb-s", "r-adaptb-m", "r-adaptb-l", "lazy", "lazy-idle", "edf", "clockwork", "fluid", "fluid+",
 }
 
-// changesTheta tells whether a policy moves thresholds. It is run where confidences are real: drawn
-// exits have none.
+// changesTheta reports whether a policy changes exit thresholds. Such a policy runs only with real images, since
+// drawn exits have no confidences.
 func changesTheta(policy string) bool { return strings.HasSuffix(policy, "theta") }
 
-// Policies are those of the registry in the order of tables; those without a place in it come last.
+// Policies are those of the registry in the order of tables, unlisted ones last.
 func Policies() []string {
 	out := slices.Clone(order)
 	rest := sched.Names()
@@ -102,12 +102,12 @@ func variants(policies ...string) (out []Variant) {
 
 const ms = int64(1e6)
 
-// along makes settings that differ in their rate.
+// along varies the rate of a setting.
 func along(base Setting, rates ...float64) []Setting {
 	return vary([]Setting{base}, rates, func(s *Setting, v float64) { s.Rate = v })
 }
 
-// slos makes settings that differ in their SLO, in ms.
+// slos varies the SLO of a setting, in ms.
 func slos(base Setting, slo ...int64) []Setting {
 	return vary([]Setting{base}, slo, func(s *Setting, v int64) { s.SLO = v * ms })
 }
@@ -135,7 +135,7 @@ var (
 	}
 )
 
-// withBandwidth gives settings another DRAM, by board.
+// withBandwidth sets the DRAM bandwidth of each setting by its board.
 func withBandwidth(settings []Setting, gbs func(board string) float64) []Setting {
 	out := slices.Clone(settings)
 	for i := range out {
@@ -144,7 +144,7 @@ func withBandwidth(settings []Setting, gbs func(board string) float64) []Setting
 	return out
 }
 
-// vary makes a setting a value.
+// vary returns each setting with each value.
 func vary[T any](settings []Setting, values []T, set func(*Setting, T)) []Setting {
 	var out []Setting
 	for _, s := range settings {
@@ -171,7 +171,7 @@ func Benches() []Bench {
 	mid := middle()
 	fig7, fig8 := along(fig7Base, fig7Rates...), along(fig8Base, fig8Rates...)
 	plainSerial := []Variant{{Policy: "serial", Mapping: MappingR}} // without Stackable PEs
-	var theirs []Variant                                            // baselines on designs of their own, as published, and on fluid's hardware
+	var theirs []Variant                                            // baselines on arrays designed for them, as published, and on fluid's
 	for _, p := range all {
 		if m := sched.MappingOf(p.Policy); p.Policy != "serial" && (m == MappingR || m == MappingFC) {
 			theirs = append(theirs, Variant{Policy: p.Policy, Mapping: m + own}, Variant{Policy: p.Policy, Mapping: MappingFluid})
@@ -244,7 +244,7 @@ func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
 }
 
-// Only leaves the named policies in benches; one that runs policies must keep some.
+// Only keeps the named policies. It fails for a bench that would be left without any.
 func Only(benches []Bench, policies []string) ([]Bench, error) {
 	for _, p := range policies {
 		if !known(p) {
@@ -263,8 +263,7 @@ func Only(benches []Bench, policies []string) ([]Bench, error) {
 	return out, nil
 }
 
-// TraceBench replays traces, by their names in SuiteConfig.Traces, at the rates of two mid-load
-// settings and at the stringent published ones.
+// TraceBench replays traces, named as in SuiteConfig.Traces, at the rates of two medium and two stringent settings.
 func TraceBench(names []string) Bench {
 	var traces []string
 	for _, n := range names {
@@ -277,7 +276,7 @@ func TraceBench(names []string) Bench {
 	}
 }
 
-// middle are the settings of medium load and the stringent ones.
+// middle are the settings of medium load.
 func middle() []Setting {
 	return []Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 400 * ms},
@@ -285,15 +284,15 @@ func middle() []Setting {
 	}
 }
 
-// RealNetwork and RealBoard name the network with trained weights, and the configuration it is
-// served on. Its rates and SLO are shares of what serial can do: they are set when its table is known.
+// RealNetwork and RealBoard name the network with trained weights and its configuration. Its rates and SLO are
+// multiples of serial's capacity and latency, so they follow from its table.
 const (
 	RealNetwork = "fashion"
 	RealBoard   = "run"
 )
 
-// realSettings are loads of 0.7, 0.9 and 1.1 of serial's capacity for the trained network, SLO five
-// times one image alone; as pinned by the compiled bundle's table.
+// realSettings are loads of 0.7, 0.9 and 1.1 of serial's capacity for the trained network, with an SLO of five
+// single-image times. The numbers are those of the compiled bundle's table.
 func realSettings() []Setting {
 	return along(Setting{Network: RealNetwork, Board: RealBoard, SLO: 3 * ms}, 3600, 4600, 5600)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// drawnTheta lies between the two confidences of requests with drawn exits.
+// drawnTheta lies between the two confidences that drawn exits have.
 const drawnTheta = 0.5
 
 // Bounds of a case.
@@ -30,21 +30,21 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is a network on a board with a rate and an SLO. Fields after SLO are zero if the setting is as published.
+// Setting is a network on a board with a rate and an SLO. The other fields are zero where the setting is as
+// published.
 type Setting struct {
 	Network string
 	Board   string
 	Rate    float64 // requests per second
 	SLO     int64   // ns
 
-	Bandwidth float64 // of the DRAM in GB/s; 0: what explains the board's published serving figures
+	Bandwidth float64 // DRAM bandwidth in GB/s; 0: the one fitted to the board's published results
 	Arrivals  string  // load.ParseProcess, closed:N (clients without think time), trace:NAME; empty: poisson
 	Exits     string  // a name of exitRates; empty: the published rates
 	BMax      int     // largest batch; 0: the hardware's
 }
 
-// String names the setting as bench rows do: inceptionv3/zcu104/40/200ms, followed by what differs from the
-// publication.
+// String names the setting as rows do: inceptionv3/zcu104/40/200ms, followed by what differs from the publication.
 func (s Setting) String() string {
 	out := fmt.Sprintf("%s/%s/%s/%s", s.Network, s.Board, strconv.FormatFloat(s.Rate, 'g', -1, 64), time.Duration(s.SLO))
 	if s.Bandwidth != 0 {
@@ -62,8 +62,7 @@ func (s Setting) String() string {
 	return out
 }
 
-// Bandwidths are effective DRAM bandwidths in GB/s, by use and board: parameters of the boards that
-// the publication does not state.
+// Bandwidths are effective DRAM bandwidths in GB/s, by use and board. The publication does not state them.
 func Bandwidths() map[string]map[string]float64 {
 	return map[string]map[string]float64{
 		"serving":    {"zc706": 2.2, "zcu104": 5.2},
@@ -72,14 +71,14 @@ func Bandwidths() map[string]map[string]float64 {
 	}
 }
 
-// ServingBandwidth is fitted, one number a board, to fluid's two published averages (table II)
-// under a former law of cycles: the averages are a fit, everything else is a prediction.
+// ServingBandwidth is fitted, one number a board, to fluid's two published averages (table II) under an earlier law
+// of cycles. So these averages are a fit, and all else is a prediction.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
 // NominalBandwidth is that of the hardware configurations.
 func NominalBandwidth(board string) float64 { return Bandwidths()["nominal"][board] }
 
-// ThroughputBandwidth explains the shape of the ZC706's published throughput (figures 1b, 10).
+// ThroughputBandwidth is fitted to the shape of the ZC706's published throughput (figures 1b, 10).
 func ThroughputBandwidth(board string) float64 { return Bandwidths()["throughput"][board] }
 
 // rates are the shares of requests that leave at each exit.
@@ -96,7 +95,7 @@ var (
 	}
 )
 
-// ExitRates are the exit rates of a setting for a model; nil where the model's exits are given.
+// ExitRates are a setting's exit rates for a model; nil if images decide the exits.
 func (s Setting) ExitRates(m *Model) ([]float64, error) {
 	if len(m.Images) > 0 && s.Exits == "" {
 		return nil, nil
@@ -118,7 +117,7 @@ func (s Setting) ExitRates(m *Model) ([]float64, error) {
 type Case struct {
 	Setting Setting
 	Policy  string
-	Mapping string // of batches; empty: the one the policy is published with
+	Mapping string // mapping of batches; empty: the one the policy is published with
 	Seed    uint64
 	N       int // requests
 }
@@ -135,14 +134,14 @@ type Metrics struct {
 	Busy        float64 `json:"busy"`       // share of the time in which the device ran a segment
 	MACUtil     float64 `json:"mac_util"`   // MACs done over the array's in the busy time
 	Throughput  float64 `json:"peak_share"` // MACs done over the array's in all the time: busy * mac_util
-	Calls       float64 `json:"calls"`      // of the policy, a request
+	Calls       float64 `json:"calls"`      // policy calls per request
 	MeanBatch   float64 `json:"mean_batch"`
-	Preemptions float64 `json:"preemptions"` // a request
+	Preemptions float64 `json:"preemptions"` // per request
 	Dropped     float64 `json:"dropped_rate"`
 	Refused     float64 `json:"refused_rate"`
 	Exits       []int   `json:"exits"`
 
-	Accuracy *float64 `json:"accuracy,omitempty"` // where images are real
+	Accuracy *float64 `json:"accuracy,omitempty"` // nil if exits are drawn
 
 	LoadGen report.LoadGen `json:"loadgen"` // MLPerf's verdict on this run
 }
@@ -150,7 +149,7 @@ type Metrics struct {
 // numbers are all of them, in the order of rows.
 var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 { return frame.Truth(m.LoadGen.Valid) }})
 
-// key names the model that the case runs on.
+// key identifies the model of the case.
 func (c *Case) key() (ModelKey, error) {
 	k := ModelKey{Network: c.Setting.Network, Board: c.Setting.Board, Mapping: c.Mapping, Bandwidth: c.Setting.Bandwidth, Layerwise: PolicyLayerwise(c.Policy)}
 	if k.Bandwidth == 0 {
@@ -165,7 +164,7 @@ func (c *Case) key() (ModelKey, error) {
 	return k, nil
 }
 
-// source is the case's load. Traces are replayed at the setting's rate, with their first N arrivals.
+// source is the case's load. A trace is scaled to the setting's rate and cut after N arrivals.
 func (c *Case) source(network string, theta float32, traces map[string][]int64) (sched.Source, error) {
 	task := func(at int64) sched.Task {
 		return sched.Task{Network: network, Created: at, Deadline: at + c.Setting.SLO, Theta: theta, Samples: 1}
@@ -203,7 +202,7 @@ func (c *Case) times(traces map[string][]int64) ([]int64, error) {
 	return p.Times(c.Setting.Rate, c.N, c.Seed)
 }
 
-// Run serves the case on a model, in virtual time. Traces are the times of those that settings name.
+// Run serves the case on a model, in virtual time. traces has the arrival times of each trace by name.
 func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*Metrics, error) {
 	fail := func(err error) (*Metrics, error) {
 		return nil, fmt.Errorf("%s of %s, seed %d: %w", c.Policy, c.Setting, c.Seed, err)
@@ -217,7 +216,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if c.N < 1 || c.N > maxRequests {
 		return fail(fmt.Errorf("%w: %d requests, expected 1..%d", experiments.ErrSetup, c.N, maxRequests))
 	}
-	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // its row would name another batch than was run
+	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // otherwise the row's name would not match the batch that ran
 		return fail(fmt.Errorf("%w: a largest batch of %d, the latency table ends at %d", experiments.ErrSetup, c.Setting.BMax, b))
 	}
 	rates, err := c.Setting.ExitRates(m)
@@ -313,7 +312,7 @@ func accuracy(res *engine.Result, m *Model) *float64 {
 	return &share
 }
 
-// known tells whether the registry has a policy.
+// known reports whether the registry has a policy.
 func known(policy string) bool {
 	_, err := sched.New(policy, sched.Options{})
 	return !errors.Is(err, sched.ErrUnknownPolicy)

@@ -1,4 +1,4 @@
-// What the publication's claims (claims.yaml) are made of.
+// Measures of the publication's claims (claims.yaml).
 
 package fluid
 
@@ -25,7 +25,7 @@ func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, 
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries are layers over exits that a request passes, on ZC706.
+// boundaries is the number of layers per exit that a request passes, on ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {
@@ -40,7 +40,7 @@ func (l *lab) boundaries() (float64, error) {
 	return layers / exits, nil
 }
 
-// ways is how many ways of batching are the best of some quarter on ZC706.
+// ways is the number of mappings that are the best for at least one quarter of ResNet-50, on ZC706.
 func (l *lab) ways(gbs float64) (float64, error) {
 	best := map[string]bool{}
 	for s := range 4 {
@@ -50,7 +50,7 @@ func (l *lab) ways(gbs float64) (float64, error) {
 			if err != nil {
 				return 0, err
 			}
-			// On a tie the simpler mapping, which comes first, wins.
+			// Simpler mappings come first and win ties.
 			if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
 				most, name = g, mapping
 			}
@@ -60,7 +60,7 @@ func (l *lab) ways(gbs float64) (float64, error) {
 	return float64(len(best)), nil
 }
 
-// ofPeak is the share of ZC706's peak that batches of the network without exits reach.
+// ofPeak is the throughput of the network without exits as a share of ZC706's peak.
 func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	m, err := l.model("zc706", mapping, gbs, true)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
-// double is ms of a batch twice as large as the hardware's largest on ZCU104; NaN if it is not known.
+// double is the time in ms, on ZCU104, of a batch of twice the hardware's maximum; NaN if unknown.
 func (l *lab) double(gbs float64) (float64, error) {
 	m, err := l.model("zcu104", MappingFluid, gbs, false)
 	if err != nil {
@@ -81,7 +81,8 @@ func (l *lab) double(gbs float64) (float64, error) {
 	return float64(m.Double) / 1e6, nil
 }
 
-// measures are what the claims are made of. Behind a policy may be a mapping in brackets that is not its own.
+// measures are the measures of the claims. A policy's name may be followed by a mapping in brackets, in place of its
+// own.
 func measures() frame.Measures[*lab] {
 	settings := map[string]Setting{}
 	for _, b := range Benches() {

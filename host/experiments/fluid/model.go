@@ -25,23 +25,23 @@ const (
 	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
-	// On a design of its own in place of fluid's: the best at B = 8 (designs).
+	// As above, on the array that suits them best at B = 8 (designs) in place of fluid's.
 	MappingROwn  = MappingR + own
 	MappingFCOwn = MappingFC + own
 )
 
 const own = "-own"
 
-// Array has the parameters of a design that is not its board's reference design.
+// Array has the parameters of a design other than its board's reference design.
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
-// designs are what dse answers for a network on a board with k = 1, s = 1 at B = 8, under the board's serving
-// bandwidth (14.667 and 26 bytes a cycle):
+// designs are the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, under the board's
+// serving bandwidth (14.667 and 26 bytes a cycle). Their source:
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //
-// They are MappingFC's too, whose convolutions go sample by sample: at B = 1 (--weights 1,0,0,0,0,0,0,0) the answers
-// are the same four.
+// MappingFC uses the same arrays. Its convolutions run sample by sample, and the search for B = 1 (--weights
+// 1,0,0,0,0,0,0,0) finds the same four.
 var designs = map[string]*Array{
 	"resnet50/zc706":     {1024, 14, 64, 11264, 16, 2048},
 	"resnet50/zcu104":    {1024, 13, 128, 16384, 16, 2048},
@@ -66,7 +66,7 @@ type ModelKey struct {
 	Network   string  `json:"network"`
 	Board     string  `json:"board"`
 	Mapping   string  `json:"mapping"`
-	Bandwidth float64 `json:"bandwidth_gb_s"`      // of the DRAM, 10^9 bytes a second
+	Bandwidth float64 `json:"bandwidth_gb_s"`      // DRAM bandwidth, 10^9 bytes a second
 	Backbone  bool    `json:"backbone,omitempty"`  // without its early exits
 	Layerwise bool    `json:"layerwise,omitempty"` // a boundary after every layer, not only at exits
 }
@@ -89,20 +89,20 @@ type Model struct {
 	Table    *sched.Table
 	MACs     []int64 // of one sample, by segment
 	Layers   []int   // descriptors, by segment
-	Pools    []int64 // ns of the segment's pools at the largest batch; nil: not known
+	Pools    []int64 // ns of the segment's pools at the largest batch; nil: unknown
 	Exit     []int   // by segment: the exit at its end, or -1; nil: every segment ends at one
 	PeakMACs float64 // of the array, in a second
 	ClockHz  int64
 	TR       int
 	TP       int
 	TC       int
-	Double   int64 // ns of the whole network at twice the largest batch, by the law; 0: not known
+	Double   int64 // ns of the whole network at twice the largest batch, by the law; 0: unknown
 
-	// Images has the exits of a real network for real images. Request i brings image i modulo their number. It is empty
-	// if exits are drawn from rates. Theta is the exit threshold.
+	// Images has the output of every exit for real images. Request i uses image i modulo their number. It is empty if
+	// exits are drawn from rates. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
-	// Calibration has other images, from which policies learn the cost of thresholds.
+	// Calibration has other images, on which policies learn the cost of thresholds.
 	Calibration []Image
 }
 
@@ -144,8 +144,8 @@ func (m *Model) exit(segment int) int {
 	return m.Exit[segment]
 }
 
-// shows is the confidence of a request at the end of a segment: that of its image, or that of its drawn exit. It is below
-// every threshold if the segment has no exit.
+// shows returns the confidence of a request at the end of a segment, from its image or its drawn exit. Without an
+// exit there it is below every threshold.
 func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	return func(id device.RequestID, segment int) float32 {
 		exit := m.exit(segment)
@@ -164,7 +164,7 @@ func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 // exits is the number of exits.
 func (m *Model) exits() int { return m.exit(len(m.MACs)-1) + 1 }
 
-// share is the share of requests that run a segment where they leave by rates.
+// share is the share of requests that run a segment under the exit rates.
 func (m *Model) share(rates []float64, segment int) float64 {
 	rest := 1.0
 	for s := range segment {
@@ -189,5 +189,5 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PolicyLayerwise reports whether a policy is published to decide at every layer.
+// PolicyLayerwise reports whether a policy decides after every layer, as published.
 func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

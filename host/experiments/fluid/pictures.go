@@ -1,4 +1,4 @@
-// Pictures of a suite: a metric along a bench's axis, a line a policy.
+// Pictures of a suite: a metric along a bench's axis, one line per policy.
 
 package fluid
 
@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// NamedPicture has the name of its file, without an ending.
+// NamedPicture is a picture with its file name, without extension.
 type NamedPicture struct {
 	Name string
 	report.Picture
 }
 
-// units are how pictures scale and name metrics.
+// units are the scales and labels of metrics in pictures.
 var units = map[string]struct {
 	label string
 	scale float64
@@ -32,7 +32,7 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// inPictures are the policies with a name and a colour in pictures, by priority; the others are grey.
+// inPictures are the policies that get a name and a colour, by priority. Other curves are grey.
 var inPictures = []struct {
 	policy string
 	hue    int
@@ -49,10 +49,10 @@ var inPictures = []struct {
 	{"lazy", 2, false},
 }
 
-// named is how many curves of a picture have a colour and a name.
+// named is the largest number of coloured and named curves in a picture.
 const named = 6
 
-// styles gives colours, lines and weights to the curves of a picture.
+// styles sets the colour, dashes and width of each curve.
 func styles(series []report.Series) {
 	left, room := named, len(series) <= named
 	for rank, p := range inPictures {
@@ -70,8 +70,7 @@ func styles(series []report.Series) {
 	}
 }
 
-// Pictures draws a bench: one picture a metric and a group of settings that differ along the axis
-// alone.
+// Pictures draws a bench. Settings that differ only along the axis share a picture, and each metric has its own.
 func (s *Suite) Pictures(b *Bench) []NamedPicture {
 	type group struct {
 		key      Setting

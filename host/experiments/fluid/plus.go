@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// someLate is the violation rate from which a relative change means something.
+// someLate is the lowest violation rate at which a relative change is meaningful.
 const someLate = 0.005
 
-// plus compares a policy with fluid, separately for the settings that it was developed on and for the others: geometric
-// means of the ratios of average and p99, the mean change of the violation rate where fluid has violations, and the
-// number of settings at which one of the three is worse by the 95 % interval of paired differences.
+// plus compares a policy with fluid, separately for the settings that it was developed on and for the others. It
+// gives the geometric mean ratio of average and of p99, the mean change of the violation rate where fluid has
+// violations, and the number of settings at which one of the three is worse by the 95 % interval of paired
+// differences.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

@@ -1,4 +1,4 @@
-// Published values, as far as text and tables have them. The curves of the figures cannot be read.
+// Published values, from text and tables only. The figures' curves cannot be read.
 
 package fluid
 
@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// table2 are the published values of the claims of table II by id.
+// table2 has the published value of each claim of table II, by id.
 var table2 = sync.OnceValue(func() map[string]float64 {
 	out := map[string]float64{}
-	claims, _ := frame.Book(book) // which is the program's own: every test reads it
+	claims, _ := frame.Book(book) // no error: the file is embedded, and every test reads it
 	for _, c := range claims {
 		if c.Published != nil {
 			out[c.ID] = *c.Published
@@ -22,7 +22,7 @@ var table2 = sync.OnceValue(func() map[string]float64 {
 	return out
 })
 
-// Published is the published value of a row, or nil. Only settings as published have one, at any bandwidth.
+// Published is the published value of a row, or nil. Only settings as published have one, whatever their bandwidth.
 func Published(setting Setting, policy, metric string) *float64 {
 	setting.Bandwidth = 0
 	of, is := map[string]struct {
@@ -36,8 +36,8 @@ func Published(setting Setting, policy, metric string) *float64 {
 	return new(v * of.scale)
 }
 
-// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were fitted to fluid's averages on the two
-// published rows of table II, and fluid+ was developed on the settings of developed, at any bandwidth.
+// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were fitted to fluid's averages in two
+// published rows of table II. fluid+ was developed on the settings of developed. Both count at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {
@@ -56,7 +56,7 @@ func developed() []Setting {
 	)
 }
 
-// unseen are settings that were reserved before the development of fluid+ began.
+// unseen are settings that were set aside before fluid+ was developed.
 func unseen() []Setting {
 	at := func(network, board string, rate float64, slo int64, arrivals string) Setting {
 		return Setting{Network: network, Board: board, Rate: rate, SLO: slo * ms, Arrivals: arrivals}

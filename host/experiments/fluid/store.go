@@ -1,4 +1,4 @@
-// Results that survive an interruption: one line per run, appended at its end.
+// A store of results that survives interruption: each run appends one line at its end.
 
 package fluid
 
@@ -20,15 +20,15 @@ import (
 // maxStoreLine bounds one result, in bytes.
 const maxStoreLine = 64 << 10
 
-// storeLine is a result in the file. Sum is a checksum of the rest, so truncated lines are recognised.
+// storeLine is a result in the file. Sum is a checksum of the rest, which detects truncated lines.
 type storeLine struct {
 	Key     string  `json:"key"`
 	Metrics Metrics `json:"metrics"`
 	Sum     string  `json:"sum"`
 }
 
-// Store keeps the results of runs in a file; safe for concurrent use. A result is valid for the same program, case and
-// latency table only.
+// Store keeps the results of runs in a file. It is safe for concurrent use. A result is valid only for the same
+// program, case and latency table.
 type Store struct {
 	program string
 	mu      sync.Mutex
@@ -37,8 +37,8 @@ type Store struct {
 	loaded  int
 }
 
-// OpenStore opens or creates the file. program is the hash of the program that runs the cases. Lines that are not a
-// complete result are dropped.
+// OpenStore opens or creates the file. program is the hash of the program that runs the cases. Incomplete lines are
+// dropped.
 func OpenStore(path, program string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
@@ -49,7 +49,7 @@ func OpenStore(path, program string) (*Store, error) {
 	}
 	s := &Store{program: program, have: map[string]*Metrics{}, file: f}
 	r := bufio.NewReaderSize(f, maxStoreLine)
-	var end int64 // of the last whole line
+	var end int64 // of the last complete line
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, io.EOF) {
@@ -87,7 +87,7 @@ func (s *Store) Close() error { return s.file.Close() }
 func (l *storeLine) sum() string {
 	text, err := json.Marshal(l.Metrics)
 	if err != nil {
-		return "" // a number that JSON cannot represent is never written
+		return "" // JSON cannot represent the number, so the result is not stored
 	}
 	h := sha256.Sum256(append([]byte(l.Key), text...))
 	return hex.EncodeToString(h[:8])

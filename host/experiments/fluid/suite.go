@@ -1,4 +1,4 @@
-// Running benches: every case once, on any number of workers, resumable.
+// A suite runs the cases of benches, each once, with several workers; it can resume.
 
 package fluid
 
@@ -27,7 +27,7 @@ type SuiteConfig struct {
 	Progress func(done, of int)
 }
 
-// Suite has the results of every case of its benches, and of those that claims ask for.
+// Suite has the results of all cases of its benches, and of those that claims need besides.
 type Suite struct {
 	SuiteConfig
 	Rows    []frame.Row
@@ -61,13 +61,13 @@ func (c *SuiteConfig) cases() []Case {
 // Runs is how many runs the suite has.
 func (c *SuiteConfig) Runs() int { return len(c.cases()) }
 
-// applies tells whether a variant can be run at a setting.
+// applies reports whether a variant can run at a setting.
 func applies(v Variant, s Setting) bool {
 	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
-// RunSuite runs every case that the store does not have. The result depends neither on the number of workers nor on
-// interruptions. If one case fails, the suite fails with its error.
+// RunSuite runs every case that the store does not have. Neither the number of workers nor interruptions change the
+// result. If one case fails, the suite fails with its error.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
@@ -128,8 +128,9 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	return r, c.Store.put(k, m, r)
 }
 
-// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed); false if the suite has
-// no such run. With less it is of what the first variant has more than that, seed by seed: both saw the same requests.
+// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed); false if a
+// run is missing. If less is given, its value is subtracted seed by seed. The difference is paired, as both variants
+// serve the same requests.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
 	var vals []float64
 	for _, seed := range s.Seeds {
@@ -158,7 +159,7 @@ func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
 	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
 }
 
-// run is a run's metrics; what no bench has is run now.
+// run returns a run's metrics, and makes the run if no bench had it.
 func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64) (*Metrics, error) {
 	m := s.of(setting, v, seed)
 	if m != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// tabler gathers rows that come from tables alone.
+// tabler collects the rows that need no run.
 type tabler struct {
 	ctx    context.Context
 	models Models
@@ -23,10 +23,10 @@ func (t *tabler) add(setting, policy, metric string, ours float64, published *fl
 	})
 }
 
-// mappings in the order of tables.
+// mappings, in the order of tables
 var mappings = []string{MappingFC, MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid}
 
-// bandwidths are those that throughput figures are given at: both, where they differ.
+// bandwidths are the DRAM bandwidths at which throughput is given: nominal and fitted, if they differ.
 func bandwidths(board string) []float64 {
 	b := []float64{ThroughputBandwidth(board)}
 	if s := ServingBandwidth(board); s != b[0] {
@@ -97,7 +97,7 @@ func fig10(t *tabler) error {
 	return nil
 }
 
-// table1 sets the design points beside the published ones.
+// table1 compares our design points with the published ones.
 func table1(t *tabler) error {
 	for _, p := range table1Published {
 		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth(p.board)})

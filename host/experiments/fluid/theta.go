@@ -1,4 +1,4 @@
-// What thresholds below a setting's own cost, by real images.
+// The cost of thresholds below a setting's own, from real images.
 
 package fluid
 
@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// What fluid+theta may do in benches: thresholds this far below the setting's own, and a mean loss of
-// one point of accuracy.
+// The range of fluid+theta in benches: five steps of 0.1 below the setting's threshold, and a mean loss of one point
+// of accuracy.
 const (
 	thetaSteps = 5
 	thetaStep  = 0.1
 	thetaLoss  = 0.01
 )
 
-// Levels are thresholds below theta, step by step, with their cost by exit: the mean loss of accuracy of the images that
-// reach the exit, if they leave at the lower threshold and do not continue under theta.
+// Levels are thresholds below theta, step by step, with their cost at each exit. The cost is the mean loss of
+// accuracy over the images that reach the exit under theta, if those above the lower threshold leave there.
 func Levels(images []Image, theta float32) []sched.Level {
 	if len(images) == 0 {
 		return nil

@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// Measures are what the runs of a publication give, by their usage: a name and what it is of, such as "latency SYSTEM LOAD",
-// where what is written small is a number. The data file makes the number of a claim of them (Claim.Ours), by over(A, B), minus(A, B), times(A, B), above(A, B: 1 if A
-// is), sum(A, ...), mean(A, ...), geomean(A, ...), lowest(A, ...), highest(A, ...) and ratio(A, B); numbers are numbers. Where an argument of one that takes
-// any number has the name of a set in brackets, it stands once for each member: lowest(latency([system], pai)).
+// Measures are the numbers that a publication's runs give. A key is a measure's usage: its name and arguments, such
+// as "latency SYSTEM LOAD". Arguments in small letters are numbers.
+//
+// A claim's number (Claim.Ours) is an expression of numbers and measures, with over(A, B), minus(A, B), times(A, B),
+// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. In
+// these, a set's name in brackets stands for one argument per member: lowest(latency([system], pai)).
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.
@@ -19,14 +21,14 @@ type Args []string
 
 // Float is an argument that is a number.
 func (a Args) Float(i int) float64 {
-	x, _ := strconv.ParseFloat(a[i], 64) // a measure checks it
+	x, _ := strconv.ParseFloat(a[i], 64) // measure has checked it
 	return x
 }
 
 // Int is an argument that is a whole number.
 func (a Args) Int(i int) int { return int(a.Float(i)) }
 
-// AddMetrics adds the metrics of a run, each with its usage behind its name.
+// AddMetrics adds the metrics of a run as measures. usage is appended to each name.
 func AddMetrics[L, O any](to Measures[L], usage string, run func(l L, of Args) (O, error), metrics []Metric[O]) {
 	for _, m := range metrics {
 		to[m.Name+" "+usage] = func(l L, of Args) (float64, error) {
@@ -39,7 +41,7 @@ func AddMetrics[L, O any](to Measures[L], usage string, run func(l L, of Args) (
 	}
 }
 
-// folds are the formulas that make one number of two, or of any number.
+// folds are the formulas that combine numbers two by two.
 var folds = map[string]func(a, b float64) float64{
 	"over":  func(a, b float64) float64 { return a / b },
 	"minus": func(a, b float64) float64 { return a - b },
@@ -58,10 +60,10 @@ func Truth(b bool) float64 {
 
 func plus(a, b float64) float64 { return a + b }
 
-// takes says how many numbers the formulas take; 0: any number.
+// takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine is a formula of samples; nil if the extreme of several is not an argument of it.
+// combine applies a formula to samples; nil if it does not accept an extreme of several samples.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])
@@ -127,7 +129,7 @@ func (m Measures[L]) Sampler(text string, sets map[string][]string) (Sampler[L],
 	return s, nil
 }
 
-// measure is a number, or a measure with its arguments.
+// measure parses a number, or a measure with its arguments.
 func (m Measures[L]) measure(name string, args []string) (Probe[L], error) {
 	if x, err := strconv.ParseFloat(name, 64); err == nil && args == nil {
 		return func(L) (float64, error) { return x, nil }, nil
@@ -150,7 +152,7 @@ func (m Measures[L]) measure(name string, args []string) (Probe[L], error) {
 	return nil, fmt.Errorf("there is no measure %s of %q; there are %s", name, args, strings.Join(known, ", "))
 }
 
-// spread replaces arguments with the name of a set by one for each of its members.
+// spread replaces an argument that names a set by the set's members.
 func spread(args []string, sets map[string][]string) (out []string) {
 	for _, a := range args {
 		at, set := len(a), ""

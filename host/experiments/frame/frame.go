@@ -1,13 +1,15 @@
 // Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed,
-// and compares. A claim holds if the 95 % interval of our values lies within its bounds, and fails if it lies beyond.
-// What is exact is judged by its value. Where a sample has no interval, the sign test at 95 % decides (bySign). A claim about "every" baseline
-// or setting is shown by the one whose mean is the extreme (Lowest, Highest), and judged by an interval that allows for all
-// of them (family.ends). Of values that are known to a bound only, a claim fails only if it would with the bound too (Given).
-// Nothing else gives a verdict: all of it is Claim.judge.
+// and compares. A claim holds if the 95 % interval of our values lies within its bounds. It fails if the interval
+// lies beyond them, and is undecided otherwise. Exact values are judged without an interval.
 //
-// A publication is a package of its own: claims.yaml has its claims, each with its bounds and what our number is, an
-// expression (Measures); measures.go has the measures, which are numbers of runs, and the rows beside the claims (Number);
-// study.go has the lab, which makes the runs of a seed, and what can be changed in it (Knobs). Study runs them.
+// Special cases: a sample without an interval is decided by a sign test (bySign). A claim about every baseline or
+// setting is judged by the one with the extreme mean (Lowest, Highest), with an interval that allows for all of them
+// (family.ends). Where some values are only known to lie below a limit, a claim fails only if it also fails at the
+// limit (Given). Every verdict comes from Claim.judge.
+//
+// Each publication is a package: claims.yaml has the claims with their bounds and the expression of our number.
+// measures.go has the measures in these expressions and the rows beside the claims (Number). study.go has the lab,
+// which makes the runs of a seed, and the parameters that can be changed in it (Knobs). Study runs them.
 package frame
 
 import (
@@ -82,11 +84,11 @@ type Statement struct {
 	Least    *float64 `json:"least"` // it holds from here; null: from anywhere
 	Most     *float64 `json:"most"`  // to here
 	Verdict  string   `json:"verdict"`
-	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so it proves nothing
+	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so that it holds proves nothing
 	Cause    string   `json:"cause"`  // why ours differs, if it fails; why there is no verdict
 	Evidence string   `json:"evidence,omitempty"`
-	// Changed has the verdicts that differ when an assumed parameter is halved or doubled; with one seed, the side of
-	// the bounds (Side).
+	// Changed has the verdicts that change when an assumed parameter is halved or doubled. With one seed there is no
+	// verdict, and the side of the bounds (Side) is compared.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"` // parameters were varied
 }
@@ -128,7 +130,7 @@ func (c *Claim) judge(f family) *Statement {
 	}
 	if s.Verdict == Fails {
 		s.Cause = cmp.Or(s.Cause, Unknown)
-		if f.most != nil && c.Judge(f.most).Verdict != Fails { // why it is not known better is the cause
+		if f.most != nil && c.Judge(f.most).Verdict != Fails { // it may hold at the limit of the unknown values
 			s.Verdict = Undecided
 		}
 	}
@@ -181,8 +183,8 @@ func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why
 // times reports whether a sample is judged by the logarithms of its values.
 func (c *Claim) times(v []float64) bool { return c.Times && slices.Min(v) > 0 && count(v, isInf) == 0 }
 
-// ends are the mean of a sample and the ends of its interval; of multiples the geometric mean, and the interval that
-// their logarithms give.
+// ends returns the mean and the ends of the interval. For multiples (Times) it is the geometric mean with the
+// interval of the logarithms.
 func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	of, back := v, func(x float64) float64 { return x }
 	if c.times(v) {
@@ -196,11 +198,12 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the number of values on one side that a two-sided sign test needs at 95 %: 2 / 2^6 is 3 %.
+// signs is the least number of values, all on one side, for which a two-sided sign test is significant at 95 %: 2 /
+// 2^6 is 3 %.
 const signs = 6
 
-// bySign decides a sample without an interval: equal values have no spread, and a ratio to zero has no mean. Its verdict
-// is about the median.
+// bySign decides samples without an interval: equal values have no spread, and a ratio to zero has no mean. The
+// verdict is about the median.
 func (c *Claim) bySign(v []float64) string {
 	if len(v) < signs {
 		return Undecided
@@ -214,7 +217,7 @@ func (c *Claim) bySign(v []float64) string {
 	return Undecided
 }
 
-// finite is a bound; nil if it is infinite.
+// finite returns a bound, or nil if it is infinite.
 func finite(v float64) *float64 {
 	if math.IsInf(v, 0) {
 		return nil
@@ -222,7 +225,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// Side is the side of its bounds that the mean is on. Single runs have nothing else to compare.
+// Side says whether the mean is within the bounds. With a single run there is nothing else to compare.
 func (s *Statement) Side() string {
 	switch {
 	case s.Ours == nil:
@@ -239,10 +242,10 @@ type Change struct {
 	By  float64
 }
 
-// String names it as Statement.Changed does.
+// String names the change as a key of Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
-// ChangeOf reads KEY=FACTOR, or KEY for a switch; nothing is nil.
+// ChangeOf parses KEY=FACTOR, or KEY for a switch. An empty text is no change (nil).
 func ChangeOf(text string) (*Change, error) {
 	if text == "" {
 		return nil, nil
@@ -258,7 +261,7 @@ func ChangeOf(text string) (*Change, error) {
 	return c, nil
 }
 
-// Halves halves and doubles each parameter.
+// Halves returns two changes per parameter: half and double.
 func Halves(keys ...string) (out []Change) {
 	for _, k := range keys {
 		out = append(out, Change{k, 0.5}, Change{k, 2})
@@ -281,8 +284,7 @@ func (s *Statement) vary(what string, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Count says how many statements hold. Those that hold because parameters were fitted to them are counted separately,
-// and so are those with one seed.
+// Count says how many statements hold. It counts fitted ones and those with one seed separately.
 func Count(all []Statement) string {
 	n := map[string]int{}
 	fitted := 0
@@ -306,8 +308,8 @@ func Count(all []Statement) string {
 	return text
 }
 
-// ErrQuiet comes with the value of a comparison in which neither side had an event, such as a missed deadline. The value
-// counts beside those of other seeds; if all seeds are quiet, there is no sample.
+// ErrQuiet is returned with the value of a comparison in which neither side had an event, such as a missed deadline.
+// The value counts if other seeds had events. If no seed had one, there is no sample.
 var ErrQuiet = errors.New("nothing happened")
 
 // Sampler computes a claim's sample from the labs of all seeds: a Probe, or what Lowest, Highest and Given return.
@@ -315,15 +317,16 @@ type Sampler[L any] interface {
 	sample(labs []L, workers int) (family, error)
 }
 
-// family is the samples of a claim about every one of several: their least (sign 1) or largest (-1) is meant.
+// family is the samples of a claim about every baseline or setting. sign selects the one with the lowest mean (1) or
+// the highest (-1).
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // values that are known to lie between all's and these; nil: all's are known
+	most []float64 // upper limits of values in all that are only known from below; nil: all are known
 }
 
-// extreme is the sample whose mean is the extreme: the one that is best over all seeds. (Least of each seed's values is
-// below every mean, the more so the shorter the runs.)
+// extreme is the sample with the extreme mean over all seeds. The extreme of each seed would be biased, the more so
+// the shorter the runs.
 func (f family) extreme() (low []float64) {
 	least := math.Inf(1)
 	for _, v := range f.all {
@@ -334,9 +337,9 @@ func (f family) extreme() (low []float64) {
 	return low
 }
 
-// ends is the interval of the extreme mean. The least of several means is above the least of their lower ends with the
-// certainty of one of them, as one of them is the least; it is below the least of the upper ends where all those hold at
-// the same time, for which each has its part of the tail (Bonferroni). Of the largest it is the other way round.
+// ends is the interval of the lowest mean. Its lower end is the least of the single lower ends: one of the samples is
+// the lowest, and its end has the full confidence. Its upper end is the least of the upper ends, which must all hold
+// at once, so each uses its part of the tail (Bonferroni). For the highest mean the ends swap roles.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)
@@ -362,7 +365,7 @@ func (f family) ends(c *Claim) (from, to float64) {
 // Probe computes one number from a lab, which has the runs of one seed.
 type Probe[L any] func(L) (float64, error)
 
-// Fold combines several numbers into one; it is quiet if all of them are.
+// Fold combines several numbers into one. It returns ErrQuiet if all of them do.
 func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	return func(l L) (float64, error) {
 		v := math.NaN()
@@ -413,8 +416,9 @@ func (x extreme[L]) sample(labs []L, workers int) (family, error) {
 	return f, nil
 }
 
-// Ratio is a sample over another, seed by seed. Of several over several it is each over each where the least is over the
-// largest, or the other way round; the best over the best is each over the best.
+// Ratio is one sample over another, seed by seed. The lowest of several over the highest of several covers every
+// pair, and so does the highest over the lowest. The best over the best compares every numerator with the best
+// denominator.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
@@ -441,26 +445,27 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given is a sample that needs no lab, of values that may be as large as most's; nil: they are known.
+// Given is a sample that needs no lab. most has upper limits of values that are known only from below; nil: all are
+// known.
 func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
 type given[L any] family
 
 func (g given[L]) sample([]L, int) (family, error) { return family(g), nil }
 
-// Sample computes a value for every lab; NaN for all if all are quiet. Of several it is the extreme.
+// Sample computes a value for every lab; all NaN if all labs are quiet. For several samples it is the extreme one.
 func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	f, err := of.sample(labs, 1)
 	return f.extreme(), err
 }
 
-// sample computes several labs at the same time.
+// sample computes up to workers labs at a time.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err
 }
 
-// nothing is NaN in place of every value of a quiet sample.
+// nothing replaces every value of a quiet sample by NaN.
 func nothing(v []float64, quiet bool) []float64 {
 	if quiet {
 		for i := range v {
@@ -470,7 +475,7 @@ func nothing(v []float64, quiet bool) []float64 {
 	return v
 }
 
-// each computes the values, and whether all labs are quiet.
+// each computes the values of all labs, and whether all are quiet.
 func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	v := make([]float64, len(labs))
 	var quiet atomic.Int32
@@ -495,7 +500,7 @@ type Metric[O any] struct {
 	Of   func(O) float64
 }
 
-// Fields are the metrics that are fields of a run: its float64 with a name for JSON, in their order.
+// Fields returns a metric for each float64 field of a run that has a JSON name, in order.
 func Fields[O any]() (out []Metric[*O]) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
@@ -506,7 +511,8 @@ func Fields[O any]() (out []Metric[*O]) {
 	return out
 }
 
-// Rows are the means of metrics over runs, one a seed. Other fields are those of r. What some run has no number of is left out.
+// Rows averages metrics over runs, one a seed, and takes the other fields from r. A metric that is missing in a run
+// is left out.
 func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
 		var v []float64

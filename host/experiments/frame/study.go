@@ -37,39 +37,40 @@ type Claim struct {
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"-"`
-	Cause  string   `yaml:"-"`     // a key of the file's causes
+	Cause  string   `yaml:"-"`     // a key of causes in the file
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
-	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
-	Ours   string   `yaml:"-"`     // what our number is (Measures); "": what a probe of the study gives
+	Exact  bool     `yaml:"exact"` // deterministic: all seeds give the same value, so one decides
+	Ours   string   `yaml:"-"`     // expression of our number (Measures); "": a probe of the study gives it
 
 	least, most float64
 	cause       Cause
 }
 
-// Unknown is said where a claim fails that names no cause.
+// Unknown is the cause of a failing claim that names none.
 const Unknown = "unknown"
 
-// Cause is why ours differs from the publication, and the evidence.
+// Cause says why our result differs from the publication, with the evidence.
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
-	// With are changes (Config.With) that show it: what each gave is stored (Study.Tried) and said behind the text.
+	// With are changes (Config.With) that show the cause. Their stored results (Study.Tried) are appended to the
+	// text.
 	With []string `yaml:"with"`
 }
 
 // Why is the claim's cause, if it fails.
 func (c *Claim) Why() Cause { return c.cause }
 
-// Tried is what a claim gave with a change, and in the same runs without.
+// Tried is a claim's result with a change, and in the same runs without it.
 type Tried struct{ Key, ID, Ours, Without, Time, Seeds string }
 
-// String is how a cause says it.
+// String is the result as the text of a cause has it.
 func (t *Tried) String() string {
 	return fmt.Sprintf("with %s %s in place of %s", t.Key, t.Ours, t.Without)
 }
 
-// TriedOf reads a stored list, of which a line has the columns of Tried. Lines that begin with # are comments.
+// TriedOf parses a stored list. A line has the fields of Tried as columns; # begins a comment line.
 func TriedOf(text []byte) (out []Tried, err error) {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -84,9 +85,9 @@ func TriedOf(text []byte) (out []Tried, err error) {
 	return out, nil
 }
 
-// line is an entry of the data file: a claim, or one claim for each name in Each. The name replaces {} in id, text and ours,
-// and its parts between slashes {1}, {2} and so on; in "on", its part before the first slash does. Lists have one value for
-// all, or one for each.
+// line is an entry of the data file: a claim, or one claim for each name in Each. In id, text and ours the name
+// replaces {}, and its parts between slashes replace {1}, {2} and so on. In "on", the part before the first slash
+// does. Lists have one value for all names, or one for each.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
@@ -100,7 +101,7 @@ type line struct {
 // list is a value, or several.
 type list[T any] []T
 
-// at is the value of the i-th name; none: zero.
+// at is the value for the i-th name. The last value serves all further names; an empty list gives zero.
 func (l list[T]) at(i int) (v T) {
 	if n := len(l); n > 0 {
 		v = l[min(i, n-1)]
@@ -117,7 +118,7 @@ func (l *list[T]) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode(&(*l)[0])
 }
 
-// claims are those of a line.
+// claims expands an entry.
 func (l *line) claims() ([]Claim, error) {
 	each := l.Each
 	if each == nil {
@@ -148,13 +149,13 @@ func (l *line) claims() ([]Claim, error) {
 	return out, nil
 }
 
-// rules give the bounds of a published number.
+// rules compute the bounds from a published number.
 var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
 	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
 	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
-	// A multiple of less than two: its distance from one is within a half. A quarter of it could accept no gain at all; of
-	// larger ones a half of the distance would be the wider bounds.
+	// For a multiple below two: half of its distance from one, either way. A quarter of the value would accept no
+	// gain at all. For larger multiples half of the distance would be wider than a quarter of the value.
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
@@ -242,11 +243,11 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 // Config says which part of a study is run, and how long.
 type Config struct {
 	Seeds   []uint64
-	Ns      int64   // virtual time of a run
-	Only    string  // statements whose id begins with this, and no rows; "": all
+	Ns      int64   // virtual time per run
+	Only    string  // only statements whose id begins with this, and no rows; "": all
 	Vary    bool    // halve and double every assumed parameter
-	With    *Change // what a cause suspects is changed in everything that is run; nil: nothing
-	Workers int     // runs at the same time, where a study has such
+	With    *Change // a suspected cause, changed in every run; nil: none
+	Workers int     // runs at the same time, if a study supports it
 	Tell    func(what string)
 }
 
@@ -257,13 +258,13 @@ func (c *Config) Say(what string) {
 	}
 }
 
-// Number is a row and the expression of its value (Measures).
+// Number is a row with the expression of its value (Measures).
 type Number struct {
 	Row
 	On, Ours string
 }
 
-// Numbers are rows of several measures, which name their metrics, of the same.
+// Numbers returns one row per metric. Its value is the measure of that name with the arguments in of.
 func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	for _, m := range metrics {
 		r.Metric = m
@@ -272,14 +273,14 @@ func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	return out
 }
 
-// Knobs are what a study can change.
+// Knobs are the parameters and switches that a study can change.
 type Knobs struct {
 	Switches []string
 	Keys     []string // of parameters
-	Vary     []Change // those that Config.Vary runs; nil: half and twice of every key
+	Vary     []Change // changes that Config.Vary runs; nil: half and double of every key
 }
 
-// knows is an error (ErrWith) for a change that is not there.
+// knows returns ErrWith for an unknown change.
 func (k *Knobs) knows(x *Change) error {
 	if slices.Contains(k.Switches, x.Key) || slices.Contains(k.Keys, x.Key) {
 		return nil
@@ -287,23 +288,23 @@ func (k *Knobs) knows(x *Change) error {
 	return fmt.Errorf("%w: %q; there are %s", ErrWith, x.Key, strings.Join(append(slices.Clone(k.Switches), k.Keys...), ", "))
 }
 
-// Study is a publication's claims and the probes that check them. L is a lab.
+// Study is a publication's claims and the probes that check them. L is the type of a lab.
 type Study[L any] struct {
 	Book  []byte
-	Tried []byte // what changes gave (TriedOf)
-	// Measures are what the claims' numbers are made of; Probes are those of the claims that have no expression, by claim.
+	Tried []byte // stored results of changes (TriedOf)
+	// Measures give the numbers of claims with an expression, Probes those of the other claims, by id.
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
-	// Labs makes a lab for each seed on one GPU (Claim.On), with a change that Knobs has; nil: unchanged.
+	// Labs makes a lab for each seed on one GPU (Claim.On), with a change; nil: unchanged.
 	Labs  func(on string, x *Change) ([]L, error)
 	Knobs func(on string) (*Knobs, error) // nil: nothing can be changed
-	// Apart: labs share nothing, so several can run at the same time (Config.Workers).
+	// Apart: labs share no state, so several can run at the same time (Config.Workers).
 	Apart   bool
 	Numbers []Number // further rows of the same labs
 }
 
-// Samplers are those of all claims that were tried, by id. Each has an expression, or a probe.
+// Samplers returns the expression or probe of every claim that was tried, by id.
 func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	all, sets, err := read(s.Book)
 	if err != nil {
@@ -340,7 +341,7 @@ type Result struct {
 	Statements []Statement
 }
 
-// Run checks every claim and makes the rows. If the configuration says so, it checks again with every change.
+// Run checks every claim and makes the rows. With Config.Vary it checks again under every change.
 func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, fmt.Errorf("%w: %d seeds and %d ns are to be run, at least one of each is expected", ErrBook, len(c.Seeds), c.Ns)
@@ -430,7 +431,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	return r, nil
 }
 
-// workers is how many labs are asked at the same time.
+// workers is the number of labs that run at the same time.
 func (s *Study[L]) workers(c *Config) int {
 	if s.Apart {
 		return c.Workers
@@ -441,7 +442,7 @@ func (s *Study[L]) workers(c *Config) int {
 func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	var f family
 	var err error
-	if k.Exact { // two show whether it is
+	if k.Exact { // two seeds verify that it is exact
 		labs = labs[:min(2, len(labs))]
 	}
 	if of := s.samplers[k.ID]; of != nil {

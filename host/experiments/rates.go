@@ -1,4 +1,4 @@
-// Goodput over the arrival rate, policy against policy.
+// Goodput by arrival rate and policy.
 
 package experiments
 
@@ -24,7 +24,7 @@ type RatesConfig struct {
 	Theta    Theta
 	Clock    engine.Clock
 	Workers  int
-	// Open gives a device with the bundle loaded; each worker asks for one and closes it.
+	// Open returns a device with the bundle loaded. Each worker opens one and closes it.
 	Open     func(context.Context) (device.Blocking, error)
 	Progress func(done, of int)
 }
@@ -40,8 +40,8 @@ type RatePoint struct {
 	Duration int64          `json:"end_ns"`
 }
 
-// Rates runs every rate with every seed and policy. The points come back ordered by rate, policy,
-// seed, whatever the number of workers.
+// Rates runs every rate with every seed and policy. The points are ordered by rate, policy and seed, however many
+// workers there are.
 func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 	if len(c.Rates) == 0 || len(c.Policies) == 0 || len(c.Seeds) == 0 || c.N < 1 {
 		return nil, fmt.Errorf("%w: %d rates, %d policies, %d seeds, %d requests", ErrSetup, len(c.Rates), len(c.Policies), len(c.Seeds), c.N)

@@ -1,4 +1,4 @@
-// Exit thresholds: the least work within a loss of accuracy.
+// Exit thresholds with the least work for a bounded loss of accuracy.
 
 package experiments
 
@@ -8,26 +8,26 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Tuned is a set of thresholds and what it does on some images.
+// Tuned is a set of thresholds with its results on some images.
 type Tuned struct {
-	Theta     Theta     `json:"theta"` // by exit; the last takes the rest whatever it says
+	Theta     Theta     `json:"theta"` // by exit; the last takes all that remains, whatever its threshold
 	Accuracy  float64   `json:"accuracy"`
-	MACsShare float64   `json:"macs_share"` // of the MACs of the whole network
+	MACsShare float64   `json:"macs_share"` // share of the whole network's MACs
 	ExitRates []float64 `json:"exit_rates"`
 }
 
 // Never is a threshold that no confidence reaches.
 const Never = 2
 
-// Tuner knows what images show at every exit.
+// Tuner has the result of every exit for a set of images.
 type Tuner struct {
 	exits  [][]device.ExitResult
 	labels []int
-	share  []float64 // by exit taken: MACs up to there over all
+	share  []float64 // by exit taken: MACs up to the exit, over all MACs
 	grid   []float32
 }
 
-// NewTuner takes exits and labels by image, and the MACs of each segment.
+// NewTuner needs exits and labels by image, and the MACs of each segment.
 func NewTuner(exits [][]device.ExitResult, labels []int, macs []int64) (*Tuner, error) {
 	if len(exits) == 0 || len(labels) != len(exits) || len(macs) == 0 {
 		return nil, fmt.Errorf("%w: %d images, %d labels, %d segments", ErrSetup, len(exits), len(labels), len(macs))
@@ -56,7 +56,7 @@ func NewTuner(exits [][]device.ExitResult, labels []int, macs []int64) (*Tuner, 
 	return t, nil
 }
 
-// Measure says what thresholds do on the images.
+// Measure evaluates thresholds on the images.
 func (t *Tuner) Measure(theta Theta) Tuned {
 	m := Tuned{Theta: make(Theta, len(t.share)), ExitRates: make([]float64, len(t.share))}
 	for i := range m.Theta {
@@ -79,11 +79,10 @@ func (t *Tuner) Measure(theta Theta) Tuned {
 	return m
 }
 
-// Last is the network without early exits: nobody leaves before the end.
+// Last evaluates the network without early exits.
 func (t *Tuner) Last() Tuned { return t.Measure(Theta{Never}) }
 
-// Uniform is the threshold, the same at every exit, with the least work whose accuracy is at least
-// floor.
+// Uniform is the single threshold for all exits with the least work whose accuracy is at least floor.
 func (t *Tuner) Uniform(floor float64) Tuned {
 	best := t.Last()
 	for _, g := range t.grid {
@@ -94,8 +93,8 @@ func (t *Tuner) Uniform(floor float64) Tuned {
 	return best
 }
 
-// PerExit improves on from (which must reach floor) by moving the thresholds of two exits at a time
-// over the grid, until no pair brings anything.
+// PerExit improves the thresholds of from, which must reach floor. It moves those of two exits at a time over the
+// grid, until no pair improves.
 func (t *Tuner) PerExit(floor float64, from Tuned) Tuned {
 	best := from
 	last := len(t.share) - 1

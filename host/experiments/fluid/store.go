@@ -53,7 +53,7 @@ func OpenStore(path, program string) (*Store, error) {
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, io.EOF) {
-			break // the rest is not a result
+			break // truncated by an interruption
 		}
 		if err != nil {
 			f.Close()

@@ -19,12 +19,12 @@ import (
 // Estimate is the estimated rate of a client's link after one of its requests.
 type Estimate struct {
 	Client netip.AddrPort
-	AtNs   int64   // the request's end, since the capture's first
+	AtNs   int64   // end of the request, since the capture's first packet
 	Rate   float64 // bits a second; 0: not measured
 }
 
-// BySecond is a client's estimate at the end of each second, in bits; without requests in a second, the last one. client
-// may be empty if there is only one.
+// BySecond is a client's estimated rate in bits at the end of each second. A second without requests repeats the last
+// estimate. client may be empty if there is only one.
 func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	want, err := netip.ParseAddr(client)
 	if client != "" && err != nil {
@@ -58,7 +58,7 @@ func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	return clients[0], rates, nil
 }
 
-// Estimates keeps an estimator for each client, since a client's connections share its link.
+// Estimates keeps one estimator per client, since all connections of a client share its link.
 func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	of := map[netip.Addr]*bandwidth.Estimator{}
 	var start time.Time
@@ -77,13 +77,13 @@ func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	}
 }
 
-// Rates are the rates of connections' last requests in a live capture. Connections share it.
+// Rates has the rate of each connection's last request in a live capture. All connections may share it.
 type Rates struct {
 	mu sync.Mutex
 	of map[netip.AddrPort]float64
 }
 
-// mostRates bounds the connections that Rates remembers. Beyond it the others begin anew.
+// mostRates limits the connections that Rates remembers. At the limit it forgets all of them.
 const mostRates = 1 << 16
 
 // Add records a request; one without a rate changes nothing.
@@ -113,8 +113,8 @@ func (r *Rates) Of(client net.Addr) float64 {
 // captured is the prefix of a link that is read from captured packets: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.
 const captured = "pcap:"
 
-// LinkOf is a link by name: one of links.Named, or one of a capture. Frames then get the rates of the captured transfers,
-// and the policy estimates from these frames.
+// LinkOf is a link by name: one of links.Named, or a capture. A capture's frames get the rates of the captured
+// transfers, from which the policy estimates as from any other link.
 func LinkOf(name string, seed uint64, memory float64) (*links.Trace, error) {
 	rest, ok := strings.CutPrefix(name, captured)
 	if !ok {

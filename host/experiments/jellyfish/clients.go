@@ -1,4 +1,4 @@
-// Clients: cameras that send a frame every so often over a link of their own.
+// Clients are cameras that send frames at a fixed rate, each over its own link.
 
 package jellyfish
 
@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// family is the network that tasks name: any member of the zoo may answer.
+// family is the network that tasks name. Any network of the zoo may answer.
 const family = "zoo"
 
 // Sizing is how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: at most the size of the network that was recommended; else at most Most.
+	// Advised: at most the size of the recommended network; otherwise at most Most.
 	Advised bool
 	Most    int
-	// Fixed: exactly that size; else as large as the link carries without a queue.
+	// Fixed: exactly that size; otherwise the largest size that the link carries without a queue.
 	Fixed bool
-	// Network, if positive, is the share of the SLO for the transfer of a frame.
+	// Network, if positive, is the share of the SLO that the transfer of a frame may take.
 	Network float64
 }
 
@@ -32,7 +32,7 @@ type cameras struct {
 	zoo    jellyfish.Zoo
 	sizing Sizing
 	jitter float64
-	room   float64 // the share of its link that a client plans to use
+	room   float64 // share of its link that a client plans to use
 	end    int64
 	all    []camera
 	id     uint64
@@ -42,33 +42,33 @@ type cameras struct {
 
 // sentFrame is the record of a task.
 type sentFrame struct {
-	size   int32 // the network with frames of this size
+	size   int32 // the network whose size the frame has
 	client int32
 }
 
 type camera struct {
 	jellyfish.Registered
 	trace  *links.Trace
-	offset int64 // in the trace
+	offset int64 // start of the camera's link in the trace
 	rng    *rand.Rand
-	told   int   // the network whose size was recommended
-	free   int64 // when its link is free: known only to the simulation
+	told   int   // recommended network
+	free   int64 // when the link becomes free; the client does not know it
 	onWay  []transfer
 	est    bandwidth.Estimator
 
-	created int64 // its next frame
+	created int64 // when the next frame is created
 	noise   float64
-	size    int // of that one, where frozen
+	size    int // of the next frame, once frozen
 	frozen  bool
 }
 
-// transfer is a frame that was sent. Its client learns the rate at the end of the transfer.
+// transfer is a sent frame. The client learns the rate when the transfer ends.
 type transfer struct {
 	begins, ends int64
 	bytes        int64
 }
 
-// update adds the transfers that have ended by a time to the client's estimate.
+// update adds the transfers that have ended by then to the client's estimate.
 func (m *camera) update(at int64) {
 	k := 0
 	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
@@ -78,7 +78,7 @@ func (m *camera) update(at int64) {
 	m.onWay = slices.Delete(m.onWay, 0, k)
 }
 
-// backlog is the time that the frames in transfer still take by the client's estimate.
+// backlog is the remaining time of the frames in transfer, by the client's estimate.
 func (m *camera) backlog(at int64, rate float64) float64 {
 	ns := 0.0
 	for i := range m.onWay {
@@ -102,7 +102,7 @@ func newCameras(zoo jellyfish.Zoo, s Sizing, jitter, headroom float64, clients [
 		}
 		m.created = cl.Start + rng.Int64N(1_000_000_000/int64(m.Rate))
 		m.noise = c.draw(&m)
-		// The exchange that opens the connection has been timed.
+		// Opening the connection has given a first estimate of the rate.
 		m.est.Add(m.created, float64(m.trace.Rate(m.offset+m.created)))
 		c.all = append(c.all, m)
 	}
@@ -123,7 +123,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	if s.Fixed {
 		return most
 	}
-	// The transfer should end before the next frame is created, even if the previous one still delays it.
+	// The transfer should end before the next frame is created, even if the previous frame delays it.
 	m.update(at)
 	rate := m.est.Rate(at)
 	gap := c.room * (1e9/float64(m.Rate) - m.backlog(at, rate))
@@ -134,7 +134,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	return min(most, c.zoo.Largest(int64(bytes)))
 }
 
-// freeze fixes the sizes of the frames that have been created by a time.
+// freeze fixes the sizes of all frames created by now.
 func (c *cameras) freeze(now int64) {
 	for i := range c.all {
 		if m := &c.all[i]; !m.frozen && m.created <= now {
@@ -143,9 +143,9 @@ func (c *cameras) freeze(now int64) {
 	}
 }
 
-// Next implements sched.Source: the frame that arrives first. It is called when the previous frame has arrived, so the
-// size of one frame at a time may be older than the last recommendation. A frame that has become smaller since may be
-// reported to arrive together with the previous one.
+// Next implements sched.Source: it returns the frame that arrives next. It runs when the previous frame arrives, so
+// one frame's size may ignore the latest recommendation. A frame whose size was reduced since may be reported at the
+// same time as the previous one.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)
@@ -174,7 +174,7 @@ func (c *cameras) Next() (sched.Item, bool) {
 	sent := transfer{begins, arrives, bytes}
 	t := &sched.Task{
 		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: sent.rate(),
-		// A frame that arrives too late still shows that its client exists, on a slow link.
+		// A late frame is reported too: it shows that the client is alive, on a slow link.
 		Deadline: max(m.created+m.SLO, c.now+1),
 	}
 	m.onWay = append(m.onWay, sent)
@@ -187,7 +187,7 @@ func (c *cameras) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (*cameras) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// Advised implements sched.Advisee: from the next frame on.
+// Advised implements sched.Advisee. The advice applies from the next frame on.
 func (c *cameras) Advised(now int64, a *sched.Advice) {
 	c.freeze(now)
 	for j := range c.zoo {

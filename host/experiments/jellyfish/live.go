@@ -1,4 +1,4 @@
-// The same in real time: frames arrive over a network, and workers are simulated in real time.
+// The experiment in real time: frames arrive over a network, and the workers are simulated.
 
 package jellyfish
 
@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Serve serves a setting's clients that connect to a listener (package ingest) with simulated workers in real time. It
-// ends after the setting's time, or when the listener is closed and all clients have disconnected. Links are real: the
-// rate of a transfer is measured as the frame arrives, or by a live capture if captured is not nil. bad is called for
-// connections that were dropped; it may be nil.
+// Serve serves a setting's clients, which connect to a listener (package ingest), with workers that are simulated in
+// real time. It ends after the setting's time, or when the listener is closed and all clients have disconnected. The
+// links are real: a transfer's rate is measured as the frame arrives, or comes from the live capture if captured is
+// not nil. bad, if not nil, is called for each dropped connection.
 func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, captured *Rates, bad func(error)) (*Outcome, error) {
 	defer l.Close()
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || sys.Static >= len(set.Zoo) {
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Liste
 	return v.outcome(res, policy), nil
 }
 
-// live observes the endings and sends the answers.
+// live observes how tasks end, and sends the answers.
 type live struct {
 	seen
 	gate  *ingest.Gate
@@ -86,7 +86,7 @@ type live struct {
 	class map[uint64]int // by task, if it has a result
 }
 
-// remember records a task's frame.
+// remember records the frame of a task.
 func (v *live) remember(t *sched.Task, side int) {
 	size := 0
 	for j := range v.zoo {
@@ -102,7 +102,7 @@ func (v *live) remember(t *sched.Task, side int) {
 	v.src.frames[t.ID-1] = sentFrame{int32(size), int32(t.Client)}
 }
 
-// refused counts a frame that the server rejected, which the engine never sees.
+// refused counts a frame that the server rejected before the engine.
 func (v *live) refused(t *sched.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -135,8 +135,7 @@ func (v *live) Advised(_ int64, a *sched.Advice) {
 	}
 }
 
-// NewSender is the k-th client as a camera that sends to a listener: over its own link's trace, or over the
-// network as it is.
+// NewSender makes the k-th client as a camera that sends to a listener. shaped limits it to its own link's trace.
 func NewSender(zoo jellyfish.Zoo, k int, c *Camera, shaped bool) *ingest.Camera {
 	m := &ingest.Camera{Client: k, Rate: c.Rate, Headroom: jellyfish.Headroom}
 	for _, n := range zoo {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/names"
 )
 
-// Limits of the values in a file.
+// Limits of the values in a clients file.
 const (
 	mostClients = 4096
 	mostRate    = 10_000
@@ -24,29 +24,29 @@ const (
 	mostStartS  = 1e6
 )
 
-// clientColumns are a file's.
+// clientColumns are the columns of a clients file.
 func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link", "start_s"} }
 
-// Own gives clients their links by name. Random links differ from client to client.
+// Own gives clients their links by name. Each client's random link is different.
 type Own struct{ seed uint64 }
 
 // NewOwn makes one.
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
-// Link is the k-th client's: steps, wifi, lte, a file or a capture (LinkOf).
+// Link makes the k-th client's link: steps, wifi, lte, a file or a capture (LinkOf).
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
 	return LinkOf(name, o.seed+uint64(k), links.Memory)
 }
 
-// Camera is the k-th client.
+// Camera makes the k-th client.
 func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Camera, error) {
 	t, err := o.Link(link, k)
 	return Camera{Registered: jellyfish.Registered{Rate: rate, SLO: slo}, Name: name, Trace: t}, err
 }
 
-// Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s: frames per second, the SLO from a frame's
-// creation in ms, the link (steps, wifi, lte, or a file with one Mbit/s value per line), and the start in s. name is for
-// errors.
+// Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s: frames per second, the SLO in ms from
+// the creation of a frame, the link (steps, wifi, lte, or a file with one Mbit/s value per line), and the start in s.
+// name is used in errors.
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 	header := strings.Join(clientColumns(), ",")
 	var out []Camera

@@ -23,9 +23,9 @@ var ErrSetup = errors.New("edge experiment")
 // Camera is a client of a setting.
 type Camera struct {
 	jellyfish.Registered
-	Start int64 // when its first frame is due, or soon after
+	Start int64 // earliest time of its first frame
 	Name  string
-	// Trace is its own link, from its first second; nil: the setting's link, from a random second.
+	// Trace is the client's own link, from the trace's first second; nil: the setting's link, from a random second.
 	Trace *links.Trace
 }
 
@@ -38,39 +38,40 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, if set, makes the k-th worker, which has all networks. Tables are its latency tables.
+	// Board, if set, makes the k-th worker, with all networks loaded. Tables are its latency tables.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
 
-// Assumed are the parameters that the publication does not give.
+// Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	Upscale float64 `json:"upscale"`    // share of the accuracy between a frame's size and a network's that upscaling loses
-	Jitter  float64 `json:"jitter"`     // of the logarithm of frames' bytes
-	Spread  float64 `json:"spread"`     // of the logarithm of batches' times below their p99
-	LoadNs  float64 `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
-	CostNs  float64 `json:"decides_ns"` // of a decision
-	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
-	// Memory is the correlation of a random link's rate with that of the next second. Headroom is the share of its link
-	// that a client plans to use.
+	Upscale float64 `json:"upscale"`    // a frame smaller than its network loses this share of the difference in accuracy between the two sizes
+	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
+	Spread  float64 `json:"spread"`     // the same of batches' times, whose p99 is the zoo's
+	LoadNs  float64 `json:"load_ns"`    // time to load a network onto a worker (the publication says 150 to 200 ms)
+	CostNs  float64 `json:"decides_ns"` // time of a decision
+	Slower  float64 `json:"slower"`     // factor on the zoo's times for the GPUs of the large set-up
+	// Memory is the correlation between a random link's rates of successive seconds. Headroom is the share of its
+	// link that a client plans to use.
 	Memory   float64 `json:"memory"`
 	Headroom float64 `json:"headroom"`
 }
 
-// Assume returns the values in use.
+// Assume returns the default values.
 func Assume() Assumed {
 	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25, Memory: links.Memory, Headroom: jellyfish.Headroom}
 }
 
-// AssumedNames are their names.
+// AssumedNames are the names of the parameters.
 func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// limits of shares, and of a doubled memory: half is forgotten after 34 s. With 1 the rate would never change.
+// limits of the parameters that are shares, and of a doubled memory. At 0.98 half is forgotten after 34 s, at 1 the
+// rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
-// Times is a copy with one parameter multiplied, up to its limit.
+// Times returns a copy with one parameter multiplied, up to its limit.
 func (a Assumed) Times(name string, by float64) Assumed {
 	x := []*float64{&a.Upscale, &a.Jitter, &a.Spread, &a.LoadNs, &a.CostNs, &a.Slower, &a.Memory, &a.Headroom}[slices.Index(AssumedNames(), name)]
 	*x *= by
@@ -80,18 +81,18 @@ func (a Assumed) Times(name string, by float64) Assumed {
 	return a
 }
 
-// Outcome is the result of a run. "In time" is by the client's SLO.
+// Outcome is the result of a run. "In time" is judged by the client's SLO.
 type Outcome struct {
 	Frames   int
 	OnTime   int
 	Miss     float64 `json:"miss_rate"` // share of frames without a result in time
 	Accuracy float64 `json:"accuracy"`  // mean of the frames in time
-	Aligned  float64 `json:"aligned"`   // share of the frames in time that had the size of the network that answered
+	Aligned  float64 `json:"aligned"`   // share of the frames in time that were sent in the size of the network that answered
 	Busy     float64 `json:"busy"`      // share of the workers' time
 	P50, P99 int64   // creation to result, of the frames in time
-	HitRate  float64 // share of network changes that found the network loaded; 0: no changes
+	HitRate  float64 // share of network changes for which the network was already loaded; 0: no changes
 	Counts   jellyfish.Counts
-	Summary  engine.Summary // by the engine: its latencies count from a frame's arrival
+	Summary  engine.Summary // by the engine, with latencies from the arrival of a frame
 	Clients  []ClientOutcome
 }
 
@@ -101,19 +102,19 @@ type ClientOutcome struct {
 	OnTime   int
 	Accuracy float64 // mean, of those on time
 	P50, P99 int64   // creation to result, of those on time; -1: none
-	Link     float64 // bits/s: harmonic mean of the rates that its frames report
+	Link     float64 // bits/s: harmonic mean of the rates reported with its frames
 }
 
 // System is a way of serving.
 type System struct {
 	Name     string
 	Select   jellyfish.Selector // Jellyfish's
-	Budget   jellyfish.Budget   // nil: that of aligned frames with the assumed headroom
+	Budget   jellyfish.Budget   // nil: the budget of aligned frames, with the assumed headroom
 	Sizing   Sizing
 	Prefetch int
-	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
+	Static   int // if Fixed: the network of every worker, under Clockwork's EDF
 	Fixed    bool
-	// Inside, if set, makes the policy of a worker, in place of Jellyfish's own or of Clockwork.
+	// Inside, if set, makes the policy of each worker, in place of Jellyfish's own or Clockwork.
 	Inside func() sched.Policy
 }
 
@@ -162,8 +163,8 @@ func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
-// Cameras are n equal clients that start one after another, at random 1 to 10 s apart, but within the first quarter of a
-// short run.
+// Cameras makes n equal clients. They start one after another, at random intervals of 1 to 10 s, in short runs within
+// the first quarter.
 func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
 	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
 	at, out := 0.0, []Camera(nil)
@@ -208,7 +209,7 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	return seen.outcome(res, policy), nil
 }
 
-// configure makes the workers, the networks and the policy; policy is nil if it is not Jellyfish's.
+// configure makes the workers, the networks and the policy; policy is nil for systems other than Jellyfish.
 func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Config, policy *jellyfish.Policy, err error) {
 	cfg = engine.Config{Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Watchdog: engine.Watchdog{Fixed: 1 << 50}}
 	for k := range set.Workers {
@@ -252,7 +253,8 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	return cfg, policy, nil
 }
 
-// networks are the zoo's networks for the engine. The smallest one is loaded at the start; if fixed, there is only one.
+// networks are the zoo's networks for the engine. The smallest is loaded at the start. If fixed, network only is the
+// only one.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {
@@ -274,7 +276,7 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 	return out, nil
 }
 
-// seen counts endings.
+// seen counts how frames end.
 type seen struct {
 	engine.NopObserver
 	src     *cameras
@@ -290,7 +292,7 @@ type seen struct {
 // clientSeen is one client's part of seen.
 type clientSeen struct {
 	n, good, timed int
-	sum, inverse   float64 // of accuracies; of 1 / rates of the transfers that were timed
+	sum, inverse   float64 // sum of accuracies; sum of 1 / rate of the timed transfers
 	hist           engine.Histogram
 }
 
@@ -306,10 +308,10 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; { // several networks may take one side
+	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; { // networks of the zoo may share a side, so sizes are compared, not networks
 	case sent == takes:
 		s.aligned++
-	case sent < takes: // it was upscaled
+	case sent < takes: // the frame was upscaled
 		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
 	}
 	s.sum += acc

@@ -1,4 +1,4 @@
-// The bench: the publication's settings under every system, and the selections compared with the best ones.
+// The publication's settings under every system, and its network selections compared with optimal ones.
 
 package jellyfish
 
@@ -29,14 +29,15 @@ var tried []byte
 // Config says what is run.
 type Config struct {
 	frame.Config
-	Instances int // random instances of each size for the approximation ratio
+	Instances int // random instances of each size, for the approximation ratio
 	Traces    []string
 	Assumed   Assumed
 
 	firstCome bool
 }
 
-// firstCome is a switch: the baselines' workers serve in the order of arrival and drop nothing, in place of Clockwork's EDF.
+// firstCome is a switch: the baselines' workers serve in order of arrival and drop nothing, in place of Clockwork's
+// EDF.
 const firstCome = "first-come"
 
 // Bench is the result.
@@ -53,12 +54,12 @@ type Point struct {
 	Rate    int   // 0: clients differ
 	SLO     int64 // 0: clients differ
 	Large   bool  // the large set-up: the smallest ten networks on slower GPUs
-	Loaded  int   // networks that a worker has loaded; 0: 5
+	Loaded  int   // networks loaded on a worker; 0: 5
 }
 
-// String names it: steps/8x15/75ms; a link's slashes are %2F.
+// String names the point: steps/8x15/75ms, with %2F for slashes in the link's name.
 func (p Point) String() string {
-	link := url.PathEscape(p.Trace) // a file's path has slashes of its own
+	link := url.PathEscape(p.Trace) // a file's path contains slashes
 	s := fmt.Sprintf("%s/%dx%d/%dms", link, p.Clients, p.Rate, p.SLO/1e6)
 	if p.Rate == 0 {
 		s = fmt.Sprintf("%s/%dxmixed", link, p.Clients)
@@ -90,7 +91,7 @@ func eighteen(trace string) (out []Point) {
 	return out
 }
 
-// large is section VI-E.
+// large are the settings of section VI-E.
 func large() (out []Point) {
 	for _, n := range []int{8, 16, 24, 32} {
 		for _, s := range slos()[1:] {
@@ -134,7 +135,7 @@ type lab struct {
 	runs   map[key]*Outcome
 }
 
-// of is a run; where a part of the claims is checked, it is made now.
+// of returns a run. If only some claims are checked, it makes the run at its first use.
 func (l *lab) of(p Point, system string) (_ *Outcome, err error) {
 	k := key{p, system}
 	if l.runs[k] == nil {
@@ -179,7 +180,7 @@ func (c *Config) runs() (out []key) {
 	return out
 }
 
-// RunBench runs all of it.
+// RunBench makes all runs and checks all claims.
 func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1_000*ms || c.Instances < 1 || c.Workers < 1 {
 		return nil, fmt.Errorf("%w: %d seeds, %d ns, %d instances, %d at the same time; at least one, a second, one, one are expected",
@@ -215,7 +216,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	c.Say("approximation ratios")
 	drawn := c
 	if !strings.HasPrefix(c.Only, "fig14a") && c.Only != "" && !strings.HasPrefix("fig14a", c.Only) {
-		drawn.Instances = 1 // nothing asks for them
+		drawn.Instances = 1 // no selected claim needs them
 	}
 	var err error
 	if b.Ratios, err = drawn.ratios(ctx); err != nil {
@@ -254,35 +255,35 @@ func (c *Config) run(ctx context.Context, k key, seed uint64) (*Outcome, error) 
 	return o, nil
 }
 
-// Ratio compares selections with the best ones, over random instances of one size.
+// Ratio compares selectors with the optimum, over random instances of one size.
 type Ratio struct {
 	Workers   int     `json:"workers"`
 	Clients   int     `json:"clients"`
 	Instances int     `json:"instances"`
-	Draws     int     `json:"draws"`  // until there were enough instances in which the smallest networks map all clients
-	Proved    int     `json:"proved"` // instances with a proven best; the others have an upper bound
+	Draws     int     `json:"draws"`  // instances drawn until enough could be mapped: the smallest networks must serve all clients
+	Proved    int     `json:"proved"` // instances whose optimum is proven; the others have an upper bound
 	Of        []Near  `json:"of"`
 	Share     float64 `json:"drawn_share"`
 }
 
-// claim is the id of the claim of figure 14 about this size.
+// claim is the id of figure 14's claim for this size.
 func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
 
-// Near has one selector's ratios to the best, or to the bound.
+// Near has one selector's ratios to the optimum, or to its upper bound.
 type Near struct {
 	Name    string    `json:"name"`
 	Mean    float64   `json:"mean"`
 	CI95    *float64  `json:"ci95"`
 	Least   float64   `json:"least"`
-	Best    *float64  `json:"proved_mean"` // over instances with a proven best; null: none
+	Best    *float64  `json:"proved_mean"` // over instances with a proven optimum; null: none
 	Bound   *float64  `json:"bound_mean"`  // over the others; null: none
 	Mapped  int       `json:"mapped"`      // instances with all clients mapped
-	Reached int       `json:"reached"`     // instances in which the best was found
+	Reached int       `json:"reached"`     // instances in which the selector found the optimum
 	Each    []float64 `json:"-"`           // by instance
-	AtMost  []float64 `json:"-"`           // upper limit by instance: one if the best is not known
+	AtMost  []float64 `json:"-"`           // upper limit by instance: 1 where the optimum is unknown
 }
 
-// nodes limits the nodes of branch and bound.
+// nodes limits branch and bound.
 const nodes = 20_000
 
 // draws limits the attempts to draw an instance.
@@ -293,7 +294,7 @@ func selectors() []jellyfish.Selector {
 	return []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}}
 }
 
-// Draw is a random instance of section VI-F; nil if the smallest networks do not map all clients.
+// Draw makes a random instance of section VI-F; nil if even the smallest networks cannot serve all clients.
 func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	var c []jellyfish.Client
 	for range clients {
@@ -315,7 +316,7 @@ func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	return nil, nil
 }
 
-// ratios are those of 2 to 16 workers. Those of 8 and 16 are to a bound only.
+// ratios are the ratios for 2 to 16 workers. With 8 and 16 only an upper bound of the optimum is known.
 func (c *Config) ratios(ctx context.Context) ([]Ratio, error) {
 	var out []Ratio
 	for _, workers := range []int{2, 4, 8, 16} {

@@ -1,6 +1,6 @@
-// Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI): clients that send
-// frames over changing links to workers that run the networks of a zoo, under Jellyfish, its baselines and
-// its other data adaptations. All of it is simulated, in virtual time, on the engine.
+// Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI). Clients send frames over
+// changing links to workers, which run the networks of a zoo, under Jellyfish, its baselines and other ways to adapt
+// the frames. All of it is simulated, in virtual time, on the engine.
 package jellyfish
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Worker is a simulated GPU as in the publication: it runs one batch at a time and loads other networks meanwhile. The
-// 99th percentile of a batch's time is the zoo's. The class of a result is the index of the network that answered.
+// Worker is a simulated GPU as in the publication: it runs one batch at a time and can load networks meanwhile. The
+// zoo gives the 99th percentile of a batch's time. A result's class is the index of the network that answered.
 type Worker struct {
 	name   string
 	seed   uint64
@@ -37,7 +37,8 @@ type job struct {
 // slots is the length of a worker's local queue.
 const slots = 4096
 
-// NewWorker makes a worker. spread is the standard deviation of the times' logarithm; 0: each batch takes its p99.
+// NewWorker makes a worker. spread is the standard deviation of the logarithm of batches' times; 0: every batch takes
+// its p99.
 func NewWorker(name string, zoo jellyfish.Zoo, spread float64, seed uint64) *Worker {
 	return &Worker{name: name, seed: seed, spread: spread, zoo: zoo}
 }
@@ -122,7 +123,7 @@ func (*Worker) Release(device.RequestID) {}
 // Close implements device.Device.
 func (*Worker) Close() error { return nil }
 
-// table is a network's latency table: one segment, its p99 by batch.
+// table is a network's latency table: one segment, with the p99 of each batch.
 func table(n *jellyfish.Net) (*sched.Table, error) {
 	var e []bundle.LatencyEntry
 	for b, ns := range n.P99 {

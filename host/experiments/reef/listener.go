@@ -7,20 +7,20 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// listener counts what REEF's figures show but the device itself does not need.
+// listener counts the events behind REEF's figures.
 type listener struct {
 	device *gpu.Device
-	pads   bool       // the mode pads, so that kernels have a profile
-	window sched.Time // when the workload ends; 0: it has ended
+	pads   bool       // the mode pads, so kernels have profiles
+	window sched.Time // end of the workload; 0: it has ended
 
-	progress map[class]float64 // sum over launches under way then
-	usage    float64           // share of multiprocessors with a block on them, until then
+	progress map[class]float64 // share of each class's launches in flight that was done at the window's end, summed
+	usage    float64           // share of multiprocessors with a block on them, until the window's end
 
-	took   map[device.WorkID][]sched.Time // how long each kernel of a best-effort launch last ran, in all of its parts
-	killed map[device.WorkID]sched.Time   // how long the kernel that was stopped had run
-	redone []float64                      // us of work that each resumed launch repeats
+	took   map[device.WorkID][]sched.Time // last run time of each kernel of a best-effort launch, all its parts together
+	killed map[device.WorkID]sched.Time   // how long the killed kernel had run
+	redone []float64                      // us of repeated work, for each resumed launch
 
-	// Real-time kernels that might have been padded; those no slower than alone; those less than 9 us slower
+	// Real-time kernels: those eligible for padding, those no slower than alone, and those less than 9 us slower
 	// (figure 27 of REEF).
 	padable, notSlowed, below9 int
 }
@@ -68,7 +68,7 @@ func (l *listener) Ended(e gpu.KernelEnd) {
 	}
 	l.padable++
 	more := e.Took - e.Alone
-	if more <= 1 { // rounding
+	if more <= 1 { // tolerates rounding
 		l.notSlowed++
 	}
 	if more < 9000 {
@@ -88,8 +88,8 @@ func (l *listener) Resumed(launch device.WorkID, from, ended int) {
 	l.redone = append(l.redone, float64(redone)/1e3)
 }
 
-// part is the finished share of a client's requests that were in flight at the end. Clients with the same network and
-// priority cannot be told apart and get equal shares.
+// part is the finished share of a client's requests that were in flight at the end. Clients of one network and
+// priority cannot be told apart, and share equally.
 func (l *listener) part(all []Client, c *Client) float64 {
 	like := 0
 	for i := range all {

@@ -1,4 +1,4 @@
-// What REEF's claims (claims.yaml) and rows are made of.
+// Measures of REEF's claims (claims.yaml) and rows.
 
 package reef
 
@@ -24,7 +24,7 @@ func uniformProgram(units, n int, us float64) *kernel.Program {
 	return p
 }
 
-// uniform is the mean preemption of a best-effort client of such a program, in us.
+// uniform is the mean preemption time, in us, of a best-effort client that runs such a program.
 func (l *lab) uniform(system string, n int, us float64) (float64, error) {
 	b := l.bed("tvm")
 	p := uniformProgram(int(math.Round(l.file.Values["sms"].Value)), n, us)
@@ -41,7 +41,7 @@ func (l *lab) uniform(system string, n int, us float64) (float64, error) {
 	return stopped(o, o.Preempt), nil
 }
 
-// occupancy is the mean share of the SMs that a network's kernels have blocks for, by their time.
+// occupancy is the mean share of the SMs that a network's kernels occupy, weighted by time.
 func (l *lab) occupancy(network string) (float64, error) {
 	m := l.file.Machine()
 	p, err := catalogue.Program(l.bed("tvm").spec(network), m)
@@ -61,8 +61,9 @@ func (l *lab) occupancy(network string) (float64, error) {
 	return sum / time, nil
 }
 
-// starving is the number of figure 23's pairs in which best-effort clients get less than a thousandth of a GPU in the second half
-// of a run of twice the time: before, who is to starve gets its first kernels through.
+// starving is the number of figure 23's pairs in which best-effort clients starve: they get less than a thousandth of
+// a GPU in the second half of a run of twice the length. The first half does not count, as their first kernels may
+// still run then.
 func (l *lab) starving(system string) (n float64, err error) {
 	for _, rt := range five() {
 		for _, be := range five() {
@@ -83,8 +84,8 @@ func (l *lab) starving(system string) (n float64, err error) {
 	return n, nil
 }
 
-// linear is the time that a place of the device queue adds to a preemption between 16 and 64 places, relative to that
-// between 4 and 16.
+// linear compares two slopes of the preemption time over the size of the device queue: between 16 and 64 places,
+// relative to between 4 and 16.
 func (l *lab) linear() (float64, error) {
 	w, err := workloadOf("resnet152+1")
 	if err != nil {
@@ -129,7 +130,7 @@ func (l *lab) kernels(style, network string) (float64, error) {
 	return float64(n), nil
 }
 
-// longest is the largest group of kernels that one restart of REEF's five networks repeats.
+// longest is the largest number of kernels that one restart repeats in REEF's five networks.
 func (l *lab) longest(style string) (float64, error) {
 	n := 0
 	for _, network := range five() {
@@ -144,7 +145,7 @@ func (l *lab) longest(style string) (float64, error) {
 	return float64(n), nil
 }
 
-// stopped is something that preemptions showed; NaN where there were none.
+// stopped is a statistic of preemptions; NaN without any.
 func stopped(o *Outcome, what float64) float64 {
 	if o.Preemptions == 0 {
 		return math.NaN()
@@ -152,7 +153,7 @@ func stopped(o *Outcome, what float64) float64 {
 	return what
 }
 
-// measures are what the claims and rows are made of. Those of runs are of a style, a system and a workload.
+// measures are the measures of the claims and rows. Those of runs take a style, a system and a workload.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"uniform SYSTEM kernels us":  func(l *lab, of frame.Args) (float64, error) { return l.uniform(of[0], of.Int(1), of.Float(2)) },
@@ -175,7 +176,7 @@ func measures() frame.Measures[*lab] {
 			return o.Redone
 		}},
 	}...))
-	// Of a run without best-effort clients.
+	// Relative to a run without best-effort clients.
 	frame.AddMetrics(out, run, func(l *lab, of frame.Args) (x [2]*Outcome, err error) {
 		if x[0], err = l.run(of); err == nil {
 			x[1], err = l.run(frame.Args{of[0], "rt-only", of[2]})

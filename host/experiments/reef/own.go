@@ -16,15 +16,15 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// Own is a workload file's clients on a GPU.
+// Own is a GPU with the clients of a workload file.
 type Own struct {
 	bed *Bed
 	ns  int64
 	w   Workload
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A closed loop is best
-// effort, unless its id ends in _rt as in DISB's files. So is a client whose priority number is above zero.
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns. A client is best effort
+// if its priority number is above zero, or if it is a closed loop whose id does not end in _rt (as in DISB's files).
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0, Deadline: s.Deadline}
 		if c.Urgent = s.Closed && strings.HasSuffix(s.Name, "_rt"); !s.Closed {
 			if c.Times = s.Times; c.Times == nil {
-				c.Times = []int64{} // it sends nothing by the end
+				c.Times = []int64{} // empty: it sends nothing before the end
 			}
 		}
 		o.w.Clients = append(o.w.Clients, c)
@@ -65,7 +65,7 @@ func (o *Own) Requests() (n int) {
 	return n
 }
 
-// Duration is the workload's, in ns.
+// Duration is the length of the workload in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
 // Cut limits the workload to ns.

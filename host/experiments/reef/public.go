@@ -20,15 +20,15 @@ var publicList string
 type publicKernel struct {
 	network, name           string
 	blocks, threads, shared int
-	us                      int   // the whole kernel alone
-	per                     []int // us of a block with one, two, ... on a unit
+	us                      int   // time of the whole kernel alone
+	per                     []int // us of a block, with one, two, ... blocks on a unit
 }
 
 // publicKernels are the lines.
 var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	r := csv.NewReader(strings.NewReader(publicList))
 	r.Comment = '#'
-	lines, _ := r.ReadAll() // the list is the program's own: a test reads it
+	lines, _ := r.ReadAll() // no error: the list is embedded, and a test reads it
 	number := func(s string) int {
 		n, _ := strconv.Atoi(s)
 		return n
@@ -43,8 +43,8 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public are their programs by network. What a block takes of a unit follows from the times with as many of them as fit;
-// registers and bytes are not in the list.
+// public returns the list's programs by network. A block's share of a unit follows from the largest number of blocks
+// with a time. The list has neither registers nor bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {
@@ -69,8 +69,9 @@ func public() map[string]*kernel.Program {
 	return out
 }
 
-// split is a program with a norm in five kernels, a softmax in four, and sums and activations behind a product in one of their
-// own, as TVM has them in the public list of DistilBERT; none takes less than the 12 us of the lists' shortest kernel.
+// split returns a program with more kernels, as TVM has them in the public list of DistilBERT: a norm is five, a
+// softmax four, and sums and activations behind a product are one of their own. None takes less than 12 us, the
+// lists' shortest kernel.
 func split(p *kernel.Program) *kernel.Program {
 	q := *p
 	q.Kernels, q.Exits = nil, nil
@@ -89,7 +90,7 @@ func split(p *kernel.Program) *kernel.Program {
 			if n == 2 && part == 1 {
 				of.Blocks, of.BlockNs = 1, 1
 			}
-			of.BlockNs = max(of.BlockNs, 10e3) // and 2 us to begin it
+			of.BlockNs = max(of.BlockNs, 10e3) // 10 us, and 2 us to start the kernel
 			q.Kernels = append(q.Kernels, of)
 		}
 		if slices.Contains(p.Exits, i) {

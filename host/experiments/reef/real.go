@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Real opens a GPU under a mode, with networks loaded.
+// Real opens a GPU under a launching mode, with networks loaded.
 type Real func(ctx context.Context, m gpu.Mode, networks []string) (*Opened, error)
 
-// Opened is one that is open.
+// Opened is an open GPU.
 type Opened struct {
 	Device device.Real
 	Inputs func(*sched.Request) ([]device.Tensor, error)
@@ -26,14 +26,14 @@ type Opened struct {
 	Close  func() error
 }
 
-// Report is what a GPU did.
+// Report is what a GPU counted.
 type Report struct {
-	Gone               []float64 // us, of each preemption, until nothing else was on the GPU
+	Gone               []float64 // us of each preemption, until the GPU was free of other work
 	Ran, Padded, Again int       // kernels
-	Pauses             []int64   // ns: the launcher's longest, and what of it its thread had the processor
+	Pauses             []int64   // ns: the launcher's longest pause, and how much of it its thread was running
 }
 
-// On is a bed of somebody's networks, on the simulated GPU, or on another where real opens one.
+// On makes a bed of a user's networks, on the simulated GPU, or on a real one if real is not nil.
 func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	b := NewBed(f, "")
 	b.real = real
@@ -43,21 +43,21 @@ func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	return b
 }
 
-// RealSystems are those of Systems that a GPU can follow, where wait and drain are one, and behind reset the one in which
-// priority goes ahead of what leaves, which REEF has not.
+// RealSystems are the systems that a real GPU supports. On it wait and drain are the same. reset-ahead is reset that
+// lets real-time work start before the killed work has left; REEF has no such system.
 func RealSystems() []string {
 	all := slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
 	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")
 }
 
-// Workloads are DISB's and, in place of REEF's trace, the drive.
+// Workloads are those of DISB, and the drive in place of REEF's trace.
 func Workloads() []Workload { return append(DISB(), Drive()) }
 
-// Published is what REEF's figures 15 and 16 say of a GPU, by workload, system and what: rt is the latency of
-// real-time requests as a multiple of that without best-effort ones, throughput the sum over clients.
+// Published has REEF's figures 15 and 16 for a GPU, by workload, system and metric. rt is the latency of real-time
+// requests relative to a run without best-effort ones; throughput is the sum over clients.
 func Published(gpu string) map[[3]string]float64 {
 	out := map[[3]string]float64{}
-	claims, _ := frame.Book(book) // which is the program's own: every test reads it
+	claims, _ := frame.Book(book) // no error: the file is embedded, and every test reads it
 	for _, c := range claims {
 		f := strings.Split(c.ID, "/")
 		if len(f) != 4 || f[0] != "fig15-16" && f[0] != "fig15" || f[1] != gpu || c.Published == nil {

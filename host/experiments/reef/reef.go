@@ -1,6 +1,5 @@
-// Package reef runs the publications' GPU experiments on simulated GPUs: REEF's benchmark DISB under the
-// launching modes of package gpu. All of it is simulated, in virtual time, from package params' files and
-// the synthetic programs of package catalogue.
+// Package reef runs REEF's benchmark DISB on simulated GPUs, under the launching modes of package gpu. All of it is
+// simulated, in virtual time, from the files of package params and the synthetic programs of package catalogue.
 package reef
 
 import (
@@ -26,17 +25,17 @@ import (
 // Client sends requests for one network.
 type Client struct {
 	Network string
-	// Share of the network's throughput alone at which a real-time client sends; 0: a best-effort one,
-	// which sends its next request when the last has ended.
+	// Share of the network's throughput alone at which a real-time client sends; 0: the client is best effort and
+	// sends its next request when the last has ended.
 	Share   float64
-	Poisson bool // else evenly
+	Poisson bool // otherwise at equal intervals
 
 	Name       string
-	Times      []int64 // when it sends, in place of a share
-	Every      int64   // mean ns between requests, each up to 10 % more or less, in place of a share; 0: by the share
-	BestEffort bool    // best effort although it is an open loop
+	Times      []int64 // arrival times, in place of a share
+	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of a share; 0: by the share
+	BestEffort bool    // best effort although it is no closed loop
 	Urgent     bool    // real time although it is a closed loop
-	Deadline   int64   // of a real-time request, from its arrival; 0: the bed's
+	Deadline   int64   // of a real-time request, from its arrival; 0: the bed's default
 }
 
 // closed reports whether the client is a closed loop: it sends its next request when the last has ended.
@@ -68,16 +67,16 @@ func DISB() []Workload {
 	}
 	return []Workload{
 		{"A", []Client{{Network: "vgg19", Share: 0.5}, {Network: "resnet152"}}},
-		{"B", []Client{{Network: "vgg19", Urgent: true}, {Network: "resnet152"}}}, // all it can, as DISB's own file has it
+		{"B", []Client{{Network: "vgg19", Urgent: true}, {Network: "resnet152"}}}, // closed loop at full rate, as in DISB's own file
 		{"C", append([]Client{{Network: "vgg19", Share: 0.5}}, be...)},
 		{"D", each(false)},
 		{"E", each(true)},
 	}
 }
 
-// Drive is in place of the trace of an autonomous car that REEF took (figures 15 and 16), where none is
-// given: five cameras and sensors that send at the mean intervals of DISB's published trace, a tenth more
-// or less, over the best-effort clients of DISB C.
+// Drive replaces REEF's trace of an autonomous car (figures 15 and 16) if none is given: five cameras and sensors,
+// beside the best-effort clients of DISB C. They send at the mean intervals of DISB's published trace, with up to 10
+// % variation.
 func Drive() Workload {
 	var all []Client
 	for _, c := range []struct {
@@ -92,47 +91,47 @@ func Drive() Workload {
 	return Workload{"drive", all}
 }
 
-// Systems are the ways of serving that are compared: a policy and a launching mode.
+// Systems are the compared systems: each is a policy and a launching mode.
 func Systems() []string {
 	return []string{"rt-only", "seq", "streams", "priority", "wait", "drain", "xsched1", "orion", "reset", "reef-dkp", "reef"}
 }
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. Throughputs are sums over
 // clients of requests a second times that time. A request in flight at the end counts by the share of its time alone
-// that has passed, so that short runs do not disadvantage long requests.
+// that has passed; otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`
 	Throughput               float64 `json:"throughput"`
 	RTThroughput, PreemptP99 float64
-	Preempt                  float64 `json:"preempt_us"` // until best-effort work is off the device; 0: no preemption
-	Host                     float64 // us of Preempt until the host queues were empty, mean
+	Preempt                  float64 `json:"preempt_us"` // until best-effort work has left the device; 0: no preemption
+	Host                     float64 // mean us of Preempt until the host queues were empty
 	BestEffort               float64 `json:"best_effort"` // throughput of best-effort clients
 	Usage                    float64 `json:"usage"`       // share of SMs with a block on them
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
-	Redone                   float64 // us of work repeated after a kill, mean; 0: no kill
-	NotSlowed                float64 `json:"not_slowed"` // share of real-time kernels no slower than alone; 0: nothing is padded
-	Below9us                 float64 `json:"below_9us"`  // and of those less than 9 us slower
+	Redone                   float64 // mean us of work repeated after a kill; 0: no kill
+	NotSlowed                float64 `json:"not_slowed"` // share of real-time kernels no slower than alone; 0: the mode does not pad
+	Below9us                 float64 `json:"below_9us"`  // share of real-time kernels less than 9 us slower than alone
 	Clients                  []ClientOutcome
-	Served                   []Client  // the clients of Clients
+	Served                   []Client  // clients in the order of Clients
 	Seen                     []float64 // latencies of real-time requests as multiples of alone, ascending
-	Gone                     []float64 // us, of each preemption
+	Gone                     []float64 // us of each preemption
 	Pauses                   []int64   // of a real GPU's launcher (Report.Pauses)
 }
 
 // ClientOutcome is one client's part of an Outcome.
 type ClientOutcome struct {
-	Requests, Ended int     // sent; with a result by the workload's end
-	Throughput      float64 // of that alone
+	Requests, Ended int     // sent; answered by the workload's end
+	Throughput      float64 // as a share of its throughput alone
 	Latency         engine.Latencies
 }
 
 // ErrWorkload is a workload that cannot be served.
 var ErrWorkload = errors.New("workload")
 
-// Bed is a GPU with networks measured alone on it.
+// Bed is a GPU, with the networks' times alone on it.
 type Bed struct {
 	file  *params.File
 	style string
@@ -187,7 +186,7 @@ func (b *Bed) network(name string) *gpu.Network {
 	return n
 }
 
-// spec is a network in the catalogue.
+// spec is the catalogue's network of that name.
 func (b *Bed) spec(name string) catalogue.Spec {
 	s := catalogue.Spec{Network: name, Style: b.style}
 	switch {
@@ -199,7 +198,7 @@ func (b *Bed) spec(name string) catalogue.Spec {
 	return s
 }
 
-// patient is a watchdog that never fires: a simulated GPU does not hang.
+// patient is a watchdog that never fires, as a simulated GPU cannot hang.
 func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
 
 // Alone is a network's time alone on the GPU, launch to result, in ns.
@@ -207,7 +206,7 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 	if ns := b.alone[name]; ns > 0 {
 		return ns, nil
 	}
-	b.alone[name] = 1 // until it is known
+	b.alone[name] = 1 // placeholder until it is measured
 	defer func() {
 		if ns == 0 {
 			delete(b.alone, name)
@@ -239,7 +238,7 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 			return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
 		}
 		if i == 0 && b.real != nil {
-			continue // the first request on a real GPU is no measure of the others
+			continue // a real GPU's first request is slower than the others
 		}
 		all = append(all, r.Latency())
 	}
@@ -254,8 +253,8 @@ func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
 	}, mode, networks, func(i int) *gpu.Network { return b.network(networks[i]) })
 }
 
-// tables are latency tables of the networks. A segment has the share of the time alone that it has of the kernels.
-// The engine wants a table, but these policies decide nothing by it, and time is the device's.
+// tables are the networks' latency tables. A segment's time is the time alone times its share of the kernels. The
+// engine requires a table, but these policies do not use it, and times come from the device.
 func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
 		p, err := b.network(n).Program(1)
@@ -282,13 +281,13 @@ func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	return out, nil
 }
 
-// Run serves a workload for so many ns of virtual time.
+// Run serves a workload for ns of virtual time.
 func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
 	o, _, err := b.serve(ctx, system, w, ns, seed)
 	return o, err
 }
 
-// setting is what a system is made of: a launching mode, a policy, and the clients that it serves.
+// setting resolves a system's name: its launching mode, its policy, and the clients that it serves.
 func setting(system string, all []Client) (gpu.Mode, sched.Policy, []Client, error) {
 	mode, policy := system, &sched.Dispatch{}
 	switch system {
@@ -349,7 +348,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	return o, res, nil
 }
 
-// once is a network's requests one after the other.
+// once sends requests for one network, one after the other.
 func once(network string, requests int) *load.Clients {
 	return &load.Clients{
 		Due: []load.Due{{}}, End: 1 << 60, Most: requests, Closed: func(int) bool { return true },
@@ -357,7 +356,7 @@ func once(network string, requests int) *load.Clients {
 	}
 }
 
-// requests draws when the clients send within ns.
+// requests draws the clients' arrival times within ns.
 func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, error) {
 	src := &load.Clients{End: ns, Closed: func(client int) bool { return all[client].closed() }}
 	for i, c := range all {
@@ -373,7 +372,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, erro
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		if c.closed() {
 			at := int64(0)
-			if seed > 0 && !c.RealTime() { // so that not all begin at once
+			if seed > 0 && !c.RealTime() { // otherwise all would begin at once
 				at = int64(rng.Float64() * float64(alone))
 			}
 			src.Due = append(src.Due, load.Due{At: at, Client: i})
@@ -397,7 +396,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, erro
 			}
 		}
 	}
-	open := func(d load.Due) int { // clients that wait for their last request come first
+	open := func(d load.Due) int { // closed-loop clients come first
 		if all[d.Client].closed() {
 			return 0
 		}
@@ -424,7 +423,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, erro
 	return src, nil
 }
 
-// simulate serves on the simulated GPU.
+// simulate serves the clients on the simulated GPU.
 func (b *Bed) simulate(ctx context.Context, m gpu.Mode, names []string, ns int64, cfg engine.Config) (*Outcome, *listener, *engine.Result, error) {
 	d, err := b.device(m.Name, names)
 	if err != nil {
@@ -469,7 +468,7 @@ func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
 	o.BestEffort = o.Throughput - o.RTThroughput
 }
 
-// quantiles sorts latencies; -1 where there are none.
+// quantiles sorts latencies and returns their quantiles; -1 without any.
 func quantiles(v []int64) engine.Latencies {
 	if len(v) == 0 {
 		return engine.Latencies{Avg: -1, P50: -1, P99: -1}
@@ -493,17 +492,17 @@ func meanP99(v []float64) (mean, p99 float64) {
 	return mean / float64(len(v)), engine.Quantile(v, 0.99)
 }
 
-// latencies records when requests end.
+// latencies records how long requests took.
 type latencies struct {
 	engine.NopObserver
 	bed     *Bed
 	clients []Client
 	end     int64
 	rt      [][]float64
-	done    []int // by the end
+	done    []int // answered by the end
 	sent    []int
 	all     [][]int64 // latencies
-	part    []float64 // of those that ended after the end, the share of their time that was before it
+	part    []float64 // of those answered after the end: the share of their time that lies before it
 }
 
 func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {

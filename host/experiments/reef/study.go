@@ -17,17 +17,17 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// Config is how much is run.
+// Config says what is run.
 type Config struct {
 	frame.Config
-	Files map[string]*params.File // in place of the project's for GPUs
-	Real  *load.Trace             // a workload of DISB in place of the drive; nil: none
+	Files map[string]*params.File // parameters of GPUs, in place of the project's
+	Real  *load.Trace             // trace in place of the drive, as a workload of DISB; nil: none
 }
 
-// GPUs are those that the evaluation runs on.
+// GPUs are the GPUs of the evaluation.
 func GPUs() []string { return []string{"mi50", "gv100"} }
 
-// lab makes each run once.
+// lab makes each run once and keeps it.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -35,21 +35,22 @@ type lab struct {
 	seed uint64
 	beds map[string]*Bed
 	runs map[string]*Outcome
-	real []Client // in place of those of Drive; nil: none
+	real []Client // clients of Config.Real, in place of those of Drive; nil: none
 	with string   // one of switches; "": none
 
-	twice *lab // longer
+	twice *lab // a lab of runs of twice the length
 }
 
-// switches put in what a cause suspects: for VGG-19 a ResNet-50, which the public kernel list of that name is; the public
-// kernels of both, with the times that were measured on an MI50; images of 64 x 64, which those are for; a layer in as
-// many kernels as in the public list of DistilBERT, none shorter than the shortest of the lists; real-time clients that
-// pause for a tenth of their time in place of none; wait-based preemption that empties no queue, but has one of eight.
+// switches are suspected causes that can be tried. vgg19 becomes a ResNet-50, which is what the public kernel list of
+// that name holds. The public kernels of both networks run, with their times measured on an MI50. Images have 64 x 64
+// pixels, for which those lists were made. Layers are split into as many kernels as in the public list of DistilBERT, none shorter
+// than the lists' shortest. Real-time clients pause for a tenth of their time. Wait-based preemption does not
+// clear its device queue, which has eight places.
 func switches() []string {
 	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "pauses", "drain-8"}
 }
 
-// longer is a lab of runs of twice the time.
+// longer is a lab whose runs take twice the time.
 func (l *lab) longer() *lab {
 	if l.twice == nil {
 		l.twice = newLab(l.ctx, l.file, 2*l.ns, l.seed)
@@ -72,7 +73,7 @@ func (l *lab) bed(style string) *Bed {
 	return b
 }
 
-// run is a style's kernels under a system and a workload.
+// run serves a workload under a system, with a style's kernels.
 func (l *lab) run(of frame.Args) (*Outcome, error) {
 	style, system, workload, key := of[0], of[1], of[2], strings.Join(of, " ")
 	if o := l.runs[key]; o != nil {
@@ -102,8 +103,9 @@ func (l *lab) run(of frame.Args) (*Outcome, error) {
 	return o, nil
 }
 
-// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
-// a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
+// workloadOf is a workload by name. Besides DISB's there are NETWORK+n, one real-time client of the short mobilenetv2
+// at a tenth of its throughput beside n best-effort clients of the network, and RT/BE, two clients that send at their
+// full rate.
 func workloadOf(name string) (Workload, error) {
 	for _, w := range append(DISB(), Drive()) {
 		if w.Name == name {
@@ -170,7 +172,7 @@ func (c *Config) labs(ctx context.Context, f *params.File, with string) (out []*
 	return out, nil
 }
 
-// file is a GPU's parameters.
+// file is the parameters of a GPU.
 func (c *Config) file(gpu string) (*params.File, error) {
 	if f := c.Files[gpu]; f != nil {
 		return f, nil

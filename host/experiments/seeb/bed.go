@@ -1,12 +1,13 @@
-// SEEB-GPU's setting: four applications on an RTX 3090, tasks of many images, early exits.
-//
-// Open has the values that the publication does not give, each with its reason.
-// Confidences and classes are synthetic and the same for all systems: a sample of difficulty d, uniform,
-// is right at an exit of accuracy a where d < a, and shows there the confidence
+// SEEB-GPU's setting: four applications with early exits on an RTX 3090, whose tasks are many images each. Open has
+// the values that the publication does not state, each with its reason. Confidences and classes are synthetic, and
+// the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy a
+// if d < a. Its confidence there is
 //
 //	floor + (1 - floor) / (1 + exp(-steep (a - d + noise)))
 //
-// a grows with the share x of the network's kernels that have run: first + (last - first) (1 - (1-x)^3).
+// The accuracy grows with the share x of the network's kernels that have run:
+//
+//	first + (last - first) (1 - (1-x)^3)
 
 package seeb
 
@@ -29,29 +30,29 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Open is what SEEB-GPU leaves open.
+// Open are the parameters that SEEB-GPU's publication does not state.
 type Open map[string]float64
 
-// DefaultOpen are the values that are used, with their reasons.
+// DefaultOpen returns the default values, with their reasons.
 func DefaultOpen() Open {
 	return Open{
-		"images":     128,  // mean of a task, exponential, at most four times that: figure 6 is unreadable in our copy; the ablation has batches of 128
-		"exits":      8,    // of the networks besides MobileNetV2, for which ten are named
-		"first":      0.40, // accuracy at the first exit: figure 10's 40 % "for most tasks at the earliest exit" (fitted to it)
-		"floor":      0.25, // lowest confidence: softmax over few classes
-		"steep":      4,    // of the confidence in the margin
-		"noise":      0.1,  // of the margin, standard deviation
-		"branchynet": 0.58, // BranchyNet's threshold: fitted to the accuracy that table 3 has for it
-		"launch_ns":  12e3, // of a kernel, under PyTorch: fitted to Batch's latency over SEEB's (table 3)
-		"batch":      2,    // Batch's size, "as small as possible": the least in use (section 5.5, configuration 3)
+		"images":     128,  // mean number in a task, exponential, at most four times that: figure 6 cannot be read in our copy; the ablation has batches of 128
+		"exits":      8,    // number of exits of the networks besides MobileNetV2, which has ten
+		"first":      0.40, // accuracy at the first exit, fitted to figure 10: 40 % "for most tasks at the earliest exit"
+		"floor":      0.25, // lowest confidence, that of a softmax over few classes
+		"steep":      4,    // slope of the confidence over the margin a - d
+		"noise":      0.1,  // standard deviation of the margin
+		"branchynet": 0.58, // BranchyNet's threshold, fitted to its accuracy in table 3
+		"launch_ns":  12e3, // launch of a kernel under PyTorch, fitted to Batch's latency relative to SEEB's (table 3)
+		"batch":      2,    // batch of the system Batch, "as small as possible": the smallest that is used elsewhere (section 5.5, configuration 3)
 		"lambda1":    10,   // per second; lambda2 is 1
 		"slack":      5e6,  // tau, ns
-		"gslice":     1e9,  // ns between two sizes of GSLICE's partitions
-		"gamma":      2,    // tasks a second of the gamma traces
+		"gslice":     1e9,  // ns between two changes of GSLICE's partitions
+		"gamma":      2,    // tasks a second of the gamma loads
 	}
 }
 
-// with is o with one value scaled.
+// with returns a copy with one value scaled.
 func (o Open) with(key string, factor float64) Open {
 	c := maps.Clone(o)
 	c[key] *= factor
@@ -59,15 +60,15 @@ func (o Open) with(key string, factor float64) Open {
 }
 
 const (
-	lastAccuracy = 0.96285 // table 3: the mean of the networks at full depth
-	edgeBatch    = 128     // the largest
+	lastAccuracy = 0.96285 // mean accuracy of the networks at full depth (table 3)
+	edgeBatch    = 128     // the largest batch
 	pixels       = 3 * 224 * 224 * 4
 )
 
-// edgeNetworks are table 2's.
+// edgeNetworks are the networks of table 2.
 func edgeNetworks() []string { return []string{"resnet50", "shufflenet", "mobilenetv2", "resnet34"} }
 
-// Edge is the GPU with the four networks, profiled.
+// Edge is the GPU with profiles of the four networks.
 type Edge struct {
 	file   *params.File
 	open   Open
@@ -75,14 +76,14 @@ type Edge struct {
 	Fits   map[string]*Fit
 	models map[string]sched.LatencyModel
 	runs   map[string]*EdgeOutcome
-	rate   float64                         // times every load's, of as many tasks; 0: 1
-	wrap   func(sched.Policy) sched.Policy // wraps the policy in tests; nil: it does not
+	rate   float64                         // factor on every load's rate, with as many tasks; 0: 1
+	wrap   func(sched.Policy) sched.Policy // wraps the policy in tests, if set
 }
 
 type edgeNet struct {
 	gpu.Network
 	accuracy []float64 // by exit
-	alone    []int64   // by batch - 1: full depth, all units; 0: not measured yet
+	alone    []int64   // by batch - 1: ns at full depth on all units; 0: not measured yet
 	table    *sched.Table
 }
 
@@ -133,7 +134,7 @@ func NewEdge(f *params.File, o Open) (*Edge, error) {
 	return e, nil
 }
 
-// network is a network with exits; its program begins with the copy of the images.
+// network makes a network with exits. Its program begins with the copy of the images.
 func (e *Edge) network(name string) (*edgeNet, error) {
 	exits := int(math.Round(e.open["exits"]))
 	if name == "mobilenetv2" {
@@ -185,7 +186,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 	return n, nil
 }
 
-// uniform is a number in [0, 1) of a sample and a place.
+// uniform is a hash of a sample and a place, in [0, 1).
 func uniform(id, place uint64) float64 {
 	h := (id + 0x9e3779b97f4a7c15*(place+1)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -207,7 +208,7 @@ type profiler struct {
 	id   device.RequestID
 }
 
-// run is how long a batch takes alone.
+// run returns how long a batch takes alone.
 func (p *profiler) run(network string, batch int, theta float32, units device.Units) (int64, error) {
 	ns, err := p.together(network, batch, theta, units)
 	return int64(ns), err
@@ -218,7 +219,7 @@ func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
 	return p.together(network, 1, 2, a, b)
 }
 
-// together begins a launch on each set of units and returns their mean time.
+// together starts a launch on each set of units at the same time and returns their mean time.
 func (p *profiler) together(network string, batch int, theta float32, sets ...device.Units) (float64, error) {
 	segments, err := p.d.Segments(network)
 	if err != nil {
@@ -271,12 +272,12 @@ func (p *profiler) together(network string, batch int, theta float32, sets ...de
 	return sum / float64(len(sets)), nil
 }
 
-// alone is the time of so many images at full depth, with the GPU for themselves.
+// alone is the time of a number of images at full depth on an otherwise idle GPU.
 func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole is the time of a number of images in batches of powers of two, at most most.
+// Whole is the time of a number of images, in batches that are powers of two and at most most.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -287,25 +288,25 @@ func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	return ns
 }
 
-// EdgeSystems are the ways of serving that are compared, seeb first.
+// EdgeSystems are the compared systems, seeb first.
 func EdgeSystems() []string {
 	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
 }
 
-// atOnce is configuration 3 that does not collect requests first.
+// atOnce is configuration 3 without a collection window.
 const atOnce = "seeb:3 at once"
 
-// Window is how long every system collects requests, in ns.
+// Window is the time in ns for which every system collects requests.
 const Window int64 = 100e6
 
-// System makes a system by name for some networks with their latency models; ablations are seeb:1 to seeb:6,
-// sensitivities seeb:LAMBDA1:LAMBDA2.
+// System makes a system by name, for networks with their latency models. seeb:1 to seeb:6 are the ablations.
+// seeb:LAMBDA1:LAMBDA2 sets other weights.
 func System(system string, networks []string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
 	batches := map[string]int{}
 	for _, n := range networks {
 		batches[n] = int(math.Round(open["batch"]))
 	}
-	var small map[string]int // of those that take all that has come
+	var small map[string]int // batch sizes of deeprt:2 and gslice:2, which otherwise take all waiting requests
 	if strings.HasSuffix(system, ":2") {
 		small = batches
 	}
@@ -328,7 +329,7 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 		seeb.NoUnits = true
 	case "batch":
 		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
-	case "batch:8": // the size that its published latency fits
+	case "batch:8": // fitted to its published latency
 		for n := range batches {
 			batches[n] = 8
 		}
@@ -354,18 +355,18 @@ type EdgeOutcome struct {
 	Latency    float64 `json:"latency_s"`           // dispatch of a task's first image to the end of its last
 	Waiting    float64 `json:"waiting_s"`           // release to dispatch
 	Throughput float64 `json:"throughput"`          // tasks/s
-	Accuracy   float64 `json:"accuracy"`            // share of the images
+	Accuracy   float64 `json:"accuracy"`            // throughput / latency * accuracy
 	Efficacy   float64 `json:"efficacy"`            // throughput / latency x accuracy
 	Violations float64 `json:"violations"`          // share of tasks that ended after their deadline
-	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times alone
+	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times that of the task alone
 	Tasks      int
 }
 
-// added is the suffix of a load whose deadlines include the window of 100 ms in which every system collects requests. It
-// is another reading of the publication, which says 120 % of the expected time.
+// added is the suffix of a load whose deadlines include the 100 ms in which every system collects requests. The
+// publication says 120 % of the expected time, which can be read either way.
 const added = "+window"
 
-// deadline is a task's, from its release on.
+// deadline is relative to the task's release.
 func (e *Edge) deadline(network string, images int, load string) int64 {
 	d := int64(1.2 * float64(e.alone(network, images)))
 	if strings.HasSuffix(load, added) {
@@ -374,15 +375,15 @@ func (e *Edge) deadline(network string, images int, load string) int64 {
 	return d
 }
 
-// EdgeLoads are the names of loads: pai, poisson:RATE, gamma:CV, each with +window or without.
+// EdgeLoads are the names of loads: pai, poisson:RATE and gamma:CV, each also with +window.
 func EdgeLoads() []string {
 	return []string{"pai", "poisson:10", "poisson:15", "poisson:20", "poisson:25", "gamma:0.5", "gamma:1", "gamma:2"}
 }
 
-// paiRate is the throughput of table 3, which all systems nearly reach.
+// paiRate is the throughput in table 3, nearly the same for all systems.
 const paiRate = 1.097
 
-// tasks draws the tasks of a load; pai are the arrivals of a trace, nil: bursts as a Markov chain of two rates.
+// tasks draws the tasks of a load. pai are the arrivals of a trace; nil: bursts from a Markov chain with two rates.
 func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
 	name := strings.TrimSuffix(full, added)
 	var p load.Process
@@ -403,7 +404,7 @@ func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, e
 	var times []int64
 	var err error
 	if name == "pai" && pai != nil {
-		// each seed takes another part of the trace
+		// each seed uses another part of the trace
 		if len(pai) < 2 {
 			return nil, fmt.Errorf("%w: %d arrivals, at least two are expected", load.ErrLoad, len(pai))
 		}

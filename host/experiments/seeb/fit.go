@@ -17,15 +17,15 @@ import (
 type Fit struct {
 	Model    sched.LatencyModel `json:"model"` // ns
 	Profiles int                `json:"profiles"`
-	Mean     float64            `json:"error_mean"` // relative, of the absolute values
+	Mean     float64            `json:"error_mean"` // mean of the absolute relative errors
 	Worst    float64            `json:"error_worst"`
-	R2       float64            `json:"r2"` // share of the latencies' variance that is explained
-	// Of points that differ from the base in more than one parameter, to which the model was not fitted.
+	R2       float64            `json:"r2"` // share of the latencies' variance that the model explains
+	// Of profiles that differ from the base in more than one parameter. The model was not fitted to them.
 	CrossMean  float64 `json:"cross_error_mean"`
 	CrossWorst float64 `json:"cross_error_worst"`
 }
 
-// fit profiles a network of the device.
+// fit profiles a network on the device and fits its model.
 func (p *profiler) fit(network string) (*Fit, error) {
 	run := func(batch int, theta float32, units int) (int64, error) {
 		return p.run(network, batch, theta, device.UnitRange(0, units))
@@ -63,9 +63,9 @@ func (s *sweep) at(batch int, theta float32, units int) error {
 	return err
 }
 
-// FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to what run takes. As in sections 2.2.1 to 2.2.3,
-// the batch (up to most), the threshold and the units are swept one at a time, from a base batch with all units at the
-// highest threshold. Points at which two of them differ are not fitted: the model has no term for that.
+// FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to profiles, which run takes. As in sections 2.2.1
+// to 2.2.3, batch (up to most), threshold and units vary one at a time, from a base batch with all units at the
+// highest threshold. Profiles in which two of them vary only measure the error, since the model has no term for that.
 func FitModel(units, base, most int, run func(batch int, theta float32, units int) (int64, error)) (*Fit, error) {
 	thetas := Thetas()
 	top := thetas[len(thetas)-1]
@@ -104,8 +104,8 @@ func (f *Fit) errors(x [][4]float64, y []float64) (mean, worst, r2 float64) {
 	return mean, worst, 1 - rest/all
 }
 
-// solve minimises the squares of relative errors, since the model must fit batches of one and of a hundred. A prediction
-// below the least profiled time is raised to it.
+// solve minimises the squares of the relative errors, since batches of one and of a hundred must both fit. A
+// prediction below the smallest profiled time is raised to that time.
 func solve(x [][4]float64, y []float64) (*Fit, error) {
 	a, one := mat.NewDense(len(x), 4, nil), mat.NewVecDense(len(x), nil)
 	for i := range x {

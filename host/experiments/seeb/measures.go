@@ -1,4 +1,4 @@
-// What SEEB-GPU's claims (claims.yaml) and rows are made of.
+// Measures of SEEB-GPU's claims (claims.yaml) and rows.
 
 package seeb
 
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the time of the Poisson loads, which have ten times the tasks.
+// shorter divides the length of the Poisson runs, whose rate is ten times higher.
 const shorter = 10
 
 // served is a system's run on a load.
@@ -37,7 +37,7 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	return o, err
 }
 
-// measures are what the claims and rows are made of.
+// measures are the measures of the claims and rows.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"alone NETWORK batch": func(l *lab, of frame.Args) (float64, error) {
@@ -54,7 +54,7 @@ func measures() frame.Measures[*lab] {
 	return out
 }
 
-// numbers are every system on every load, the ablation and the sweep of lambda.
+// numbers are every system on every load, the ablations and the sweep of lambda.
 func numbers() (out []frame.Number) {
 	var metrics []string
 	for _, m := range frame.Fields[EdgeOutcome]() {
@@ -66,7 +66,7 @@ func numbers() (out []frame.Number) {
 		}
 	}
 	for _, n := range EdgeLoads() {
-		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...) // one image at a time
+		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...) // skipped, as it serves one image at a time
 	}
 	add("pai", "seeb:1", "seeb:2", "seeb:3", "seeb:4", "seeb:5", "seeb:6",
 		"seeb:0:1", "seeb:1:1", "seeb:5:1", "seeb:10:1", "seeb:20:1", "seeb:50:1", "seeb:1:0")
@@ -99,7 +99,7 @@ func (e *Edge) early(network string, theta float32) (float64, error) {
 	return float64(ns) / float64(e.nets[network].alone[31]), err
 }
 
-// micro is a device with one program, without exits.
+// micro is a device that runs one program, without exits.
 func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	n := &gpu.Network{
 		Name: name, Program: func(int) (*kernel.Program, error) { return program, nil },
@@ -109,12 +109,13 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	return &profiler{d: d}, err
 }
 
-// partitions is the time of two equal convolutions that run together, relative to one alone (table 1): each on eleven
-// TPCs, from a and from b on. The kernel is the convolution of ResNet-34 with the time closest to the published 0.068 ms.
+// partitions is the time of two equal convolutions that run together, relative to one alone (table 1). Each runs on
+// eleven TPCs, the first from TPC a on, the second from b on. The kernel is ResNet-34's convolution whose time is closest
+// to the published 0.068 ms.
 func (l *lab) partitions(a, b int) (float64, error) {
 	spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
 	if l.with == "dram-bound" {
-		spec.Batch = 8 // of one image none takes so long
+		spec.Batch = 8 // with one image no kernel is long enough
 	}
 	p, err := catalogue.Program(spec, l.file.Machine())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package seeb runs SEEB-GPU's evaluation on a simulated RTX 3090: four applications with early exits under
-// SEEB and its baselines. All of it is simulated, in virtual time, from package params' file and the synthetic
+// Package seeb runs SEEB-GPU's evaluation on a simulated RTX 3090: four applications with early exits, under SEEB and
+// its baselines. All of it is simulated, in virtual time, from the GPU's file of package params and the synthetic
 // programs of package catalogue.
 package seeb
 
@@ -19,24 +19,24 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// GPU is that of the evaluation.
+// GPU is the GPU of the evaluation.
 const GPU = "rtx3090"
 
 // Config says what is run.
 type Config struct {
 	frame.Config
 	File *params.File // parameters of the GPU; nil: the project's
-	PAI  []int64      // arrivals of a trace in place of random bursts; nil: none
+	PAI  []int64      // arrivals of a trace, in place of random bursts; nil: none
 }
 
 // Bench is the result.
 type Bench struct {
 	frame.Result
 	Fits map[string]*Fit // latency models, by network
-	Open Open            // the values that the publication does not give
+	Open Open            // values that the publication does not state
 }
 
-// rate is a parameter: that of every load, of as many tasks.
+// rate is a parameter: a factor on every load's rate, with as many tasks.
 const rate = "rate"
 
 // lab makes the runs of one seed.
@@ -50,8 +50,8 @@ type lab struct {
 	with string // one of switches; "": none
 }
 
-// switches put in what a cause suspects: latencies that count from a task's release; besides, figure 10's configuration 3
-// without a window; for table 1's convolution a kernel that the DRAM bounds; DeepRT and GSLICE with Batch's batches.
+// switches are suspected causes that can be tried: latencies from a task's release; figure 10's configuration 3
+// without a window; a DRAM-bound kernel for table 1's convolution; DeepRT and GSLICE with Batch's batch size.
 func switches() []string { return []string{"from-release", "at-once", "dram-bound", "small-batches"} }
 
 // Run checks SEEB's claims and runs every system on every load.

@@ -1,4 +1,4 @@
-// The tasks of a run, on the simulated GPU and on a real one (package real): what serves them and what became of them.
+// The tasks of a run, their source, and how they ended. Used on the simulated GPU and on a real one (package real).
 
 package seeb
 
@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Task is one of a load: images of a network that arrive together.
+// Task is several images of one network that arrive together.
 type Task struct {
-	At, Deadline int64 // ns; the deadline is from the arrival on
+	At, Deadline int64 // ns; the deadline is relative to the arrival
 	Network      string
 	Images       int
 }
 
-// Source is the tasks of a load as a sched.Source.
+// Source returns the tasks as a sched.Source.
 func Source(tasks []Task) *load.Open {
 	s := &load.Open{Task: func(i int, at int64) sched.Task {
 		t := &tasks[i]
@@ -28,7 +28,7 @@ func Source(tasks []Task) *load.Open {
 	return s
 }
 
-// Span is when a task began and ended, in ns. Failed: one of its images did not end well.
+// Span is when a task began and ended, in ns. Failed: at least one of its images failed.
 type Span struct {
 	From, To int64
 	Failed   bool
@@ -38,7 +38,7 @@ type Span struct {
 type Spans struct {
 	engine.NopObserver
 	Tasks         []Span // by task
-	Images, Right int    // answered; with the right class
+	Images, Right int    // images answered; those with the right class
 }
 
 // Ended implements engine.Observer.

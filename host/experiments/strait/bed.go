@@ -1,6 +1,6 @@
-// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the predictor's errors, and
-// deadlines missed by priority under Strait and its baselines. All of it is simulated, in virtual time:
-// contention comes from the occupancy, bandwidth and queues of package sim, not from a predictor.
+// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the errors of its predictor, and the
+// deadlines missed by priority under Strait and its baselines. All of it is simulated, in virtual time. Contention
+// comes from the occupancy, bandwidth and queues of package sim, not from a predictor.
 package strait
 
 import (
@@ -30,7 +30,7 @@ type Model struct {
 	Priority   int
 	DeadlineNs int64
 	Input      int64 // bytes a sample
-	Exits      int   // 0: one, the last
+	Exits      int   // 0: one, at the end
 }
 
 const image = 3 * 224 * 224 * 4
@@ -48,7 +48,7 @@ func Table1() []Model {
 	}
 }
 
-// Twice are the models, each two times: the 12 tasks of section 5.2.
+// Twice returns every model two times: the 12 tasks of section 5.2.
 func Twice(models []Model) (out []Model) {
 	for _, m := range models {
 		for _, suffix := range []string{"", "'"} {
@@ -60,12 +60,13 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the standard deviation of a batch's time alone, relative to its mean: the median of 32 published
-// profiles (Nexus, github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8;
-// 0.1 to 1.8 %). Those of the L4 are not published. It is of the blocks' own time: what the DRAM bounds varies less.
+// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not
+// published, so it is the median of 32 published ones (Nexus, github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S,
+// YOLO9000 on a TITAN X, batches of 1 to 8), which range from 0.1 to 1.8 %. It scales the blocks' own time, so the
+// times of DRAM-bound kernels vary less.
 const jitter = 0.0086
 
-// Quantiles of the normal distribution that the times of a batch alone are drawn from.
+// Quantiles of the standard normal distribution, for the p95 and p99 of a batch's time.
 const z95, z99 = 1.645, 2.326
 
 // Bed is a GPU on which models were profiled alone.
@@ -73,16 +74,16 @@ type Bed struct {
 	File *params.File
 	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
-	seed   uint64 // of the random times
+	seed   uint64 // seed of the random times
 	with   string // one of switches
 
 	style  string
-	own    map[string][]*kernel.Program // kernels of a user, by network and batch; nil: the catalogue's
+	own    map[string][]*kernel.Program // a user's kernels, by network and batch; nil: the catalogue's
 	nets   map[string]*gpu.Network
 	tables map[string]*sched.Table
 }
 
-// NewBed makes a bed; it profiles a model at its first use.
+// NewBed makes a bed. It profiles a model at its first use.
 func NewBed(f *params.File) *Bed {
 	return &Bed{File: f, style: style, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
 }
@@ -124,7 +125,7 @@ func (b *Bed) most(m *Model) int {
 	return MaxBatch
 }
 
-// confidence is uniform in 0..1 and rises from exit to exit: synthetic, the same for all systems.
+// confidence is uniform in 0..1 and rises from exit to exit. It is synthetic, and the same for all systems.
 func confidence(id device.RequestID, segment int) float32 {
 	x := uint64(id)*0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019
 	x ^= x >> 31
@@ -134,12 +135,13 @@ func confidence(id device.RequestID, segment int) float32 {
 	return float32(1 - (1-ease)/float64(segment+1))
 }
 
-// drawn is the random factor of a batch's time, by its first request: the same for all systems.
+// drawn is the random factor on a batch's time. It depends on the batch's first request, so that all systems see the
+// same.
 func (b *Bed) drawn(first device.RequestID) float64 {
 	return max(0.5, 1+b.Spread*rand.New(rand.NewPCG(b.seed, uint64(first))).NormFloat64())
 }
 
-// device makes a GPU with the models loaded. slow is a factor on the time of a batch.
+// device makes a GPU with the models loaded. slow is a factor on a batch's time.
 func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) float64) (*gpu.Device, error) {
 	var names []string
 	for i := range models {
@@ -154,8 +156,8 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	}
 }
 
-// Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.
-// Its p95 and p99 are those of the bed's spread.
+// Table is a model's profile: the times of all spans and batches alone on the GPU, transfer times, and resource use.
+// p95 and p99 follow from the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {
@@ -213,12 +215,12 @@ func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments [
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 
-// Bytes a clock that an SM can take of its L1 (CUDA programming guide: 32 banks of four bytes), and its part of what
-// the L2 gives (assumed; Jia et al. 2018 measure 2,155 GB/s on a V100: 80 SMs at 1.38 GHz take 19.5 each).
+// L1 bytes per clock of an SM (CUDA programming guide: 32 banks of four bytes), and its share of the L2's bandwidth.
+// The latter is assumed: Jia et al. 2018 measure 2,155 GB/s on a V100, which is 19.5 for each of 80 SMs at 1.38 GHz.
 const l1Bytes, l2Bytes = 128, 16
 
-// use is the demand of each segment's kernels per time alone: bytes of L1, L2 and DRAM, issue slots (of the FMA pipes),
-// and threads. The kernels are in float32, without tensor cores.
+// use is the resource use of each segment's kernels, per time alone: bytes of L1, L2 and DRAM, issue slots (of the
+// FMA pipes), and threads. The kernels are in float32, without tensor cores.
 func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
 	program, err := b.network(m).Program(batch)
 	if err != nil {

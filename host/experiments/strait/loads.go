@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// Intense is the load of the comparisons (Load.Work). The publication induces violations on purpose without giving the
-// load. This was chosen once so that 15 to 23 % of all requests of high priority are late under static sharing.
+// Intense is the load of the comparisons (Load.Work). The publication's load causes violations on purpose, but is not
+// stated. This value was chosen once, so that 15 to 23 % of all high-priority requests are late under static sharing.
 const Intense = 0.85
 
-// Loads are those of section 5.2, and two with changing rates: bursts, and a published trace or its substitute.
+// Loads are the loads of section 5.2, and two with changing rates: a trace (bursts if it is nil), and evolving.
 func Loads(seed uint64, trace *load.Trace) []Load {
 	all := []Load{
 		{Name: "high", Work: Intense, High: 3},
@@ -28,16 +28,16 @@ func Loads(seed uint64, trace *load.Trace) []Load {
 	return all
 }
 
-// evolving raises the rates of one half of the models while it lowers those of the other. Appendix A.3 has an evolving
-// workload without details.
+// evolving raises the rates of one half of the models while it lowers those of the other. Appendix A.3 mentions such
+// a workload without details.
 func evolving(task int, at float64) float64 {
 	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
 }
 
 const steps = 60
 
-// Bursts replace a serverless trace if none is given: each model's rate is drawn sixty times a run from a log-normal
-// distribution (sigma 0.6) with a mean of 1.
+// Bursts replace a serverless trace. Sixty times a run, each model's rate is drawn from a log-normal distribution
+// (sigma 0.6) with mean 1.
 func Bursts(seed uint64) func(int, float64) float64 {
 	return func(task int, at float64) float64 {
 		rng := rand.New(rand.NewPCG(seed, 1000+uint64(task)))

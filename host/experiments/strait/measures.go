@@ -1,4 +1,4 @@
-// What Strait's claims (claims.yaml) and rows are made of.
+// Measures of Strait's claims (claims.yaml) and rows.
 
 package strait
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// quiet is frame.ErrQuiet where a run has no violation of a priority.
+// quiet returns frame.ErrQuiet if a run has no violation in this priority.
 func quiet(c *Class) error {
 	if c.Requests > c.OnTime {
 		return nil
@@ -20,7 +20,8 @@ func quiet(c *Class) error {
 	return frame.ErrQuiet
 }
 
-// classed is a number of a priority in a run (load, system, priority); quiet without a violation.
+// classed makes a measure of one priority in a run, with the arguments load, system, priority. It is quiet without a
+// violation.
 func classed(number func(c *Class) float64) func(*lab, frame.Args) (float64, error) {
 	return func(l *lab, of frame.Args) (float64, error) {
 		o, err := l.served(of[:2])
@@ -32,12 +33,13 @@ func classed(number func(c *Class) float64) func(*lab, frame.Args) (float64, err
 	}
 }
 
-// odds is the share of misses with a half added, so that a ratio is defined if one side has none.
+// odds is the share of misses. Half a miss is added, so that a ratio of two is always defined.
 func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning is the number of points by which learning reduces a quantile of the error after the warmed predictor moved.
+// learning is the number of points by which learning reduces an error quantile, once the warmed-up predictor has
+// moved to another setting.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {
@@ -50,7 +52,8 @@ func (l *lab) learning(where string, q float64) (float64, error) {
 	return quantile(relativeErrors(o.Finished, still(m)), q) - quantile(relativeErrors(o.Finished, adaptive), q), nil
 }
 
-// linearOn is the number of points by which the static linear model's p95 error elsewhere exceeds its validation error.
+// linearOn is the increase in points of the static linear model's p95 error, from its validation set to other
+// conditions.
 func (l *lab) linearOn(where string) (float64, error) {
 	m, validation, err := l.fit()
 	if err != nil {
@@ -72,14 +75,14 @@ func (l *lab) linearOn(where string) (float64, error) {
 	return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 }
 
-// bias is the median of signed relative errors, in per cent, of the batches with an overhead in a range.
+// bias is the median signed relative error, in per cent, of the batches whose overhead lies in a range.
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
 	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
 	return quantile(ordered(f, signed), 0.5), err
 }
 
-// underestimated is by how much those above a quantile of the overheads are, by their median.
+// underestimated is the median underestimate, in per cent, of the batches with an overhead above a quantile.
 func (l *lab) underestimated(q float64) (float64, error) {
 	v, err := overhead(l)
 	if err != nil {
@@ -89,7 +92,7 @@ func (l *lab) underestimated(q float64) (float64, error) {
 	return -b, err
 }
 
-// drift is the change of the p99 error in points if the profile is wrong by a share (appendix A.2).
+// drift is the change in points of the p99 error if the profile has random errors of this share (appendix A.2).
 func (l *lab) drift(system string) (float64, error) {
 	var p99 [2]float64
 	for i, s := range []string{"strait", system} {
@@ -102,7 +105,7 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander is the largest absolute median error of a window of a run, in per cent.
+// wander is the largest absolute median error over the windows of a run, in per cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5
@@ -113,11 +116,11 @@ func wander(o *Outcome) float64 {
 	return most
 }
 
-// overhead is the time that sharing adds to kernels, in per cent.
+// overhead is the slowdown of kernels by sharing, in per cent.
 var overhead = overAll(func(f *sched.Finished) float64 { return 100 * (f.Actual - 1) })
 
-// predictions are the errors of predictors over section 5.2's loads, and what sharing adds to kernels, all in per cent and
-// ascending.
+// predictions are the predictors' errors over section 5.2's loads, and the kernels' slowdowns by sharing. All are in
+// per cent and ascending.
 var predictions = map[string]func(*lab) ([]float64, error){
 	"kernel/adaptive":                   func(l *lab) ([]float64, error) { f, err := l.all(); return relativeErrors(f, adaptive), err },
 	"kernel/static-linear-equal-inputs": by(halves(predict.Fit), weighted),
@@ -128,7 +131,7 @@ var predictions = map[string]func(*lab) ([]float64, error){
 	"overhead":                          overhead,
 }
 
-// metrics are those of a run that have rows, and others.
+// metrics of a run, with rows or only for claims
 var metrics = []frame.Metric[*Outcome]{
 	{Name: "high_violation_rate", Of: func(o *Outcome) float64 { return o.Class[1].Violations() }},
 	{Name: "low_violation_rate", Of: func(o *Outcome) float64 { return o.Class[0].Violations() }},
@@ -139,13 +142,13 @@ var metrics = []frame.Metric[*Outcome]{
 	{Name: "low_p50_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
 	{Name: "low_p99_ns", Of: func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	{Name: "spread_ms", Of: func(o *Outcome) float64 { return (o.Class[1].Latency(0.95) - o.Class[1].Latency(0.05)) / 1e6 }},
-	{Name: "low_dropped_early", Of: func(o *Outcome) float64 { // of the violations
+	{Name: "low_dropped_early", Of: func(o *Outcome) float64 { // share of the violations
 		return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests-o.Class[0].OnTime)
 	}},
 	{Name: "wander", Of: wander},
 }
 
-// measures are what the claims and rows are made of.
+// measures are the measures of the claims and rows.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"missed LOAD SYSTEM priority": classed(func(c *Class) float64 { return 100 * c.Violations() }), // per cent
@@ -171,7 +174,7 @@ func measures() frame.Measures[*lab] {
 	for usage, measure := range out {
 		out[usage] = func(l *lab, of frame.Args) (float64, error) {
 			x, err := measure(l, of)
-			if errors.Is(err, predict.ErrFit) { // too short a run to fit a line to
+			if errors.Is(err, predict.ErrFit) { // the run is too short to fit a line
 				return math.NaN(), nil
 			}
 			return x, err

@@ -22,7 +22,7 @@ import (
 // ErrOwn is the error of a workload that cannot be served.
 var ErrOwn = errors.New("workload")
 
-// Own is a workload file's clients, each a task with a network of its own, as the publication's are.
+// Own is the clients of a workload file. Each is a task with its own network, as in the publication.
 type Own struct {
 	bed     *Bed
 	ns      int64
@@ -30,12 +30,10 @@ type Own struct {
 	streams []load.Stream
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client
-// whose priority number is above zero, or that is a closed loop (unless its id ends in _rt), has low priority. The
-// deadline of a request is its client's deadline_ms, else slo of the time alone.
-//
-// Kernels are for one sample; those named NAME@2, NAME@3, ... for batches, without a gap. Uploads before
-// the first kernel are a sample's input.
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns. A client has low
+// priority if its priority number is above zero, or if it is a closed loop whose id does not end in _rt. A request's
+// deadline is its client's deadline_ms, or else slo times its time alone. Kernels are for one sample. Those named
+// NAME@2, NAME@3, ... are for batches, without gaps. The uploads before the first kernel are the input of a sample.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -88,7 +86,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// input is the size in bytes of a network's input: that of table 1, else a float32 image.
+// input is the size in bytes of a network's input: that of table 1, or else a float32 image.
 func input(network string) int64 {
 	for _, m := range Table1() {
 		if m.Network == network {
@@ -175,7 +173,7 @@ func (o *Own) Requests() (n int) {
 // Duration is the workload's, in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
-// Cut limits the workload to ns.
+// Cut limits the workload to ns of time.
 func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
 
 // ClientOutcome is the result of one client.
@@ -190,11 +188,11 @@ type OwnOutcome struct {
 	Summary engine.Summary
 	Class   [2]Class // by priority
 	Clients []ClientOutcome
-	Errors  []float64      // of Strait's predicted slowdowns, in per cent, ascending
-	Model   *predict.Model // Strait's model at the end; nil for other systems
+	Errors  []float64      // errors of Strait's predicted slowdowns, in per cent, ascending
+	Model   *predict.Model // Strait's final model; nil for other systems
 }
 
-// Run serves the workload under a system on a number of GPUs. begin is Strait's model at the start; nil: a new one.
+// Run serves the workload under a system on a number of GPUs. begin is Strait's initial model; nil: a new one.
 func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.Model) (*OwnOutcome, error) {
 	cfg, strait, err := o.bed.engine(&Run{System: system, Models: o.models, GPUs: gpus, Model: begin})
 	if err != nil {
@@ -245,7 +243,7 @@ func (o *Own) source() *load.Clients {
 	return s
 }
 
-// ownEndings counts endings by priority and client.
+// ownEndings counts how requests end, by priority and client.
 type ownEndings struct {
 	engine.NopObserver
 	out *OwnOutcome

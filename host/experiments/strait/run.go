@@ -19,13 +19,14 @@ import (
 // Load describes the arrivals.
 type Load struct {
 	Name string
-	// Work is the load of each GPU: requests per second times the time of a request in full batches, one after another.
+	// Work is the load of each GPU: requests per second times the time of a request in full batches, with nothing
+	// else on the GPU.
 	Work float64
-	// High is the ratio of the rates of models of high and low priority.
+	// High is the rate of high-priority models relative to low-priority ones.
 	High float64
-	// Even: periodic arrivals, else a Poisson process.
+	// Even: periodic arrivals; otherwise a Poisson process.
 	Even bool
-	// Shape is a factor on a task's rate over time, with a mean of 1 over the run; nil: constant.
+	// Shape is a factor on a task's rate at a share of the run, with a mean of 1; nil: constant.
 	Shape func(task int, at float64) float64
 }
 
@@ -37,12 +38,13 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's model at the start; nil: a new one.
+	// Model is Strait's initial model; nil: a new one.
 	Model *predict.Model
 	Low   float64 // initial value of Strait's cap; 0: as published
 	Theta float32 // exit threshold; 0: no early exits
-	Form  float64 // share of its deadline for which a request waits for others; 0: as assumed
-	// Beside is the share of the device's work that a batch is expected to run beside at the launch; 0: half.
+	Form  float64 // share of its deadline for which a request waits for its batch to fill; 0: the default
+	// Beside is the share of the work on the device that the predictor expects to overlap with a batch at its launch;
+	// 0: half.
 	Beside float64
 	// Drift is the largest random relative error of the profiled resource use.
 	Drift float64
@@ -50,7 +52,7 @@ type Run struct {
 	Finished func(now int64, f *sched.Finished)
 }
 
-// Class counts the requests of one priority by their endings.
+// Class counts how the requests of one priority end.
 type Class struct {
 	Requests, OnTime, Late, Dropped int
 	latencies                       []int64
@@ -92,17 +94,17 @@ func (c *Class) Latency(q float64) float64 {
 type Outcome struct {
 	Class    [2]Class         // by priority
 	Finished []sched.Finished // Strait's batches
-	Model    *predict.Model   // Strait's, at the end
-	Exits    []int64          // requests by the exit that they took
-	// Slow has the slowdowns of batches relative to alone, by model; for networks of one segment.
+	Model    *predict.Model   // Strait's final model
+	Exits    []int64          // requests by exit taken
+	// Slow has the slowdowns of batches relative to alone, by model, for networks of one segment.
 	Slow map[string][]float64
 }
 
-// form is the share of its deadline that a request may wait for its batch to fill. Section 5.1 makes it proportional and
-// does not give the factor; this one is assumed.
+// form is the share of its deadline for which a request may wait for its batch to fill. Section 5.1 makes the wait
+// proportional to the deadline without a factor, so this one is assumed.
 const form = 0.1
 
-// system is a policy and a launching mode of the GPU.
+// system resolves the system's policy and the GPU's launching mode.
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	form := cmp.Or(r.Form, form)
 	share := &sched.Sharing{Label: r.System, BMax: MaxBatch, Form: form}
@@ -117,24 +119,24 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit = share, 1
 	case "static":
 		policy, share.Limit = share, 3
-	case "pairs": // figure 1
+	case "pairs": // of figure 1
 		policy, share.Limit, share.Instances = share, 2, 1
 	case "plain-streams": // the same without stream priority
 		policy, share.Limit, share.Instances, mode = share, 2, 1, "streams"
-	case "one-low": // static sharing with a constant in place of Strait's cap
+	case "one-low": // static sharing with a constant cap in place of Strait's
 		policy, share.Limit, share.Lows = share, 3, 1
 	case "reactive":
 		policy, share.Limit, share.Reactive = share, 4, true
-	case "xsched": // no batches, no dropping: kernels go directly to the interceptor
+	case "xsched": // no batches, no dropping: kernels go straight to the interceptor
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
-	case "xsched-2", "xsched-4": // the same with as many streams per network; the publication does not give the number
+	case "xsched-2", "xsched-4": // the same with two or four streams per network, whose number is not published
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: int(r.System[len(r.System)-1] - '0'), Keep: true}, "xsched", nil
 	case "strait":
 	case "strait-null": // Strait that expects no interference and does not learn
 		strait.Model, strait.Frozen = predict.Null(), true
-	case "no-cap": // low priority may use all of a GPU
+	case "no-cap": // low priority may use the whole GPU
 		strait.Low = math.Inf(1)
-	case "strait-now": // for the comparison with XSched: no waiting for a batch to fill
+	case "strait-now": // to compare with XSched: requests do not wait for a batch to fill
 		strait.Form = 0
 	case "no-priority":
 		strait.NoPriority = true
@@ -144,7 +146,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		strait.NoPriority, strait.NoStream, strait.NoMeet, mode = true, true, true, "streams"
 	case "no-violate":
 		strait.NoPriority, strait.NoStream, strait.NoMeet, strait.NoViolate, mode = true, true, true, true, "streams"
-	case "strait-deep": // early exits that the predictor does not know
+	case "strait-deep": // with early exits that the predictor does not know
 		strait.Exits = false
 	default:
 		return nil, "", fmt.Errorf("no system %q; there are %v", r.System, Systems())
@@ -152,12 +154,12 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	return policy, mode, nil
 }
 
-// Systems lists the systems that are compared.
+// Systems are the compared systems.
 func Systems() []string {
 	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
 
-// Run runs it.
+// Run makes the run.
 func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if len(r.Models) == 0 || r.Ns < 1 || !(r.Load.Work > 0) {
 		return nil, errors.New("a run needs models, a length and a load")
@@ -234,7 +236,7 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted is a table with random relative errors of the resource use, clipped to 0..1 (appendix A.2).
+// drifted returns a table whose resource use has random relative errors, clipped to 0..1 (appendix A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil
@@ -250,7 +252,7 @@ func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	return &c
 }
 
-// Rates are requests a second of each model.
+// Rates are the requests a second of each model.
 func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 	rates := make([]float64, len(models))
 	work := 0.0
@@ -271,8 +273,8 @@ func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 	return rates, nil
 }
 
-// arrivals draws the arrival times. Each model has its own random number stream, so equal seeds give all systems the
-// same requests.
+// arrivals draws the arrival times. Each model has its own random numbers, so all systems get the same requests from
+// a seed.
 func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	rates, err := b.Rates(r.Models, &r.Load, gpus)
 	if err != nil {
@@ -303,7 +305,7 @@ func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	return src, nil
 }
 
-// source sends requests for the models' whole depth, or with an exit threshold.
+// source sends requests for full depth, or with an exit threshold.
 func source(models []Model, theta float32) *load.Clients {
 	return &load.Clients{Task: func(client int, at int64) sched.Task {
 		m := &models[client]
@@ -315,7 +317,7 @@ func sortDue(all []load.Due) {
 	slices.SortStableFunc(all, func(a, b load.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Client, b.Client)) })
 }
 
-// endings counts endings by priority.
+// endings counts how requests end, by priority.
 type endings struct {
 	engine.NopObserver
 	o      *Outcome
@@ -330,7 +332,7 @@ func (e *endings) Span(s *engine.Span) {
 	if s.Segment != 0 || len(s.Requests) == 0 || s.Failed {
 		return
 	}
-	// a task has one request, so request ids follow the order of tasks
+	// a task has one request, so request ids are in the order of tasks
 	m := &e.models[e.due[s.Requests[0]-1].Client]
 	t, err := e.bed.Table(m)
 	if err != nil || t.Segments() > 1 {

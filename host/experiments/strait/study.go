@@ -21,20 +21,20 @@ import (
 type Config struct {
 	frame.Config
 	Trace *load.Trace
-	Model *predict.Model // every predictor's model at the start; nil: a new one
+	Model *predict.Model // initial model of every predictor; nil: a new one
 }
 
-// lab makes the runs of one seed with one set of parameters, each once.
+// lab makes the runs of one seed and one set of parameters, each once.
 type lab struct {
 	ctx    context.Context
 	beds   map[string]*Bed
 	ns     int64
 	seed   uint64
 	form   float64
-	work   float64 // times the load
+	work   float64 // factor on the load
 	spread float64
 	beside float64 // Run.Beside
-	vary   string  // parameter of every GPU that is another
+	vary   string  // a changed parameter of every GPU
 	by     float64
 	with   string // one of switches; "": none
 	trace  *load.Trace
@@ -43,8 +43,9 @@ type lab struct {
 	warm   *predict.Model
 }
 
-// switches put in what a cause suspects: Strait without its cap; no priority among a pair's streams; a RoBERTa that takes
-// three times as long, so that it is to VGG-19 as their deadlines are; XSched with two streams a network in place of four.
+// switches are suspected causes that can be tried: Strait without its cap; a pair's streams without priority; a
+// RoBERTa that takes three times as long, so that its time relative to VGG-19's matches their deadlines; XSched with
+// two streams a network in place of four.
 func switches() []string { return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams"} }
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
@@ -78,7 +79,7 @@ func (l *lab) load(name string) (Load, error) {
 	return Load{}, fmt.Errorf("no load %q", name)
 }
 
-// run returns the run with a key; it is made once.
+// run returns the run with a key, which is made once.
 func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	if o := l.runs[key]; o != nil {
 		return o, nil
@@ -105,7 +106,8 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// served is a load and a system: pressure/RATIO (xsched), pair and the other network in place of a system, or GPUS/LOAD.
+// served is a run by load and system. The load is GPUS/LOAD, pressure/RATIO (of XSched's comparison), or pair, for
+// which the other network stands in place of a system.
 func (l *lab) served(of frame.Args) (*Outcome, error) {
 	kind, name, _ := strings.Cut(of[0], "/")
 	switch kind {
@@ -117,8 +119,8 @@ func (l *lab) served(of frame.Args) (*Outcome, error) {
 	return l.main(frame.Args{kind}.Int(0), of[1], name)
 }
 
-// main is a system under a load: the twelve tasks on one L4, or on several in proportionally less time. Behind strait may be
-// a first cap (:low=SHARE) or the profile's error (:drift=SHARE).
+// main runs a system under a load: the twelve tasks on one L4, or on several for proportionally less time.
+// strait:low=SHARE sets the initial cap, strait:drift=SHARE the profile's error.
 func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
@@ -136,15 +138,15 @@ func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	return l.run(fmt.Sprint("main ", gpus, " ", system, " ", name), "l4", r)
 }
 
-// xsched are the six models without copies under the pressure of one priority (section 5.3), at less load
-// than elsewhere, since a server without batches gets less out of a GPU.
+// xsched runs each of the six models once, with more requests of one priority (section 5.3). The load is lower than
+// elsewhere, since a server without batches gets less out of a GPU.
 func (l *lab) xsched(system string, high float64) (*Outcome, error) {
 	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.6 * l.work, High: high}})
 }
 
-// pair is ResNet-50 beside one other network, as many requests of each, at most two batches at a time and
-// of different networks (figure 1). Rates are as 3 : 2 : 1 beside YOLOv8n, VGG-19 and RoBERTa; the first
-// makes 0.9 of a GPU's work.
+// pair runs ResNet-50 beside one other network at the same rate, with at most two batches at a time, which are of
+// different networks (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they
+// make a load of 0.9.
 func (l *lab) pair(network string) (*Outcome, error) {
 	b, err := l.bed("l4")
 	if err != nil {
@@ -173,7 +175,7 @@ func (l *lab) pair(network string) (*Outcome, error) {
 	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: 0.9 * l.work * part / whole * ratio / 3, High: 1}})
 }
 
-// warmed is a predictor that has seen the CNNs under a moderate load (section 5.4).
+// warmed is a predictor that has learnt from the CNNs under a moderate load (section 5.4).
 func (l *lab) warmed() (*predict.Model, error) {
 	if l.warm != nil {
 		return l.warm, nil
@@ -201,7 +203,7 @@ func cnns() []Model { return Twice(pick("resnet50", "convnext-b", "yolov8n")) }
 
 func transformers() []Model { return Twice(pick("vgg19", "vit-b", "roberta")) }
 
-// moved runs the warmed predictor under bursts, on other networks, or on another GPU.
+// moved runs the warmed-up predictor in another setting: bursts, other networks, or another GPU.
 func (l *lab) moved(where string) (*Outcome, error) {
 	m, err := l.warmed()
 	if err != nil {
@@ -218,12 +220,12 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	case "ampere":
 		gpu = "rtx3090"
 	case "hopper":
-		gpu, r.Ns = "h200", l.ns/4 // as many requests
+		gpu, r.Ns = "h200", l.ns/4 // a quarter of the time for as many requests
 	}
 	return l.run("moved "+where, gpu, r)
 }
 
-// ordered is a number of each batch, ascending.
+// ordered returns a number of each batch, ascending.
 func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float64) {
 	for i := range f {
 		out = append(out, of(&f[i]))
@@ -232,8 +234,8 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of predicted slowdowns, in per cent, of the model as it learnt or of another on the
-// same batches.
+// relativeErrors returns the relative errors of slowdowns, in per cent. of is the prediction recorded in the run, or
+// another model's for the same batches.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }
@@ -258,10 +260,10 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// settled is the second half of a run's batches, after the model has adapted.
+// settled returns the second half of a run's batches, when the model has adapted.
 func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
 
-// all is the settled batches of the three loads of section 5.2.
+// all returns the settled batches of section 5.2's three loads.
 func (l *lab) all() (out []sched.Finished, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
 		o, err := l.main(1, "strait", name)
@@ -273,9 +275,9 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves fit a model to the first halves of the runs of all(), which it leaves out: the static linear model with what the
-// adaptive one has, time-weighted averages of all models' batches; or the adaptive model's equation, frozen, which separates its
-// error from that of learning one batch at a time.
+// halves fits a model to the first halves of the runs, whose second halves all returns. Two models are fitted: the
+// static linear one, here with the adaptive one's inputs (time-weighted averages, all models), and the adaptive one's
+// equation, frozen. The latter separates the equation's error from that of learning one batch at a time.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()
@@ -303,8 +305,8 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own) }
 }
 
-// fit is the static linear model as we read the publication: trained on 80 % of the batches of one set of three models,
-// in order, with the load of the device at the launch as input.
+// fit makes the static linear model as we read the publication: trained on the first 80 % of the batches of one set
+// of three models, with the device's load at the launch as input.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
 	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
 	if err != nil {
@@ -328,12 +330,12 @@ var tried []byte
 // Bench is the result.
 type Bench struct {
 	frame.Result
-	Traced []string // the statements that a given trace decides
-	// Model is the predictor's model after the evolving load with the first seed.
+	Traced []string // statements about the load of a given trace
+	// Model is the predictor's final model under the evolving load with the first seed.
 	Model *predict.Model
 }
 
-// ErrUntraced is the error of a trace that no selected claim uses.
+// ErrUntraced is the error of a trace that no selected statement uses.
 var ErrUntraced = errors.New("no statement is about the load of the trace")
 
 // traced are the claims about the load of a trace.
@@ -394,7 +396,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// by are the errors of a fitted model on all().
+// by returns the errors of a fitted model on all().
 func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) {
 		m, err := fit(l)
@@ -412,12 +414,12 @@ func published(l *lab) (*predict.Linear, error) {
 	return m, err
 }
 
-// latency is relative errors of whole latencies, in per cent.
+// latency returns the relative errors of whole latencies, in per cent.
 func latency(of func(*sched.Finished) int64) func(*lab) ([]float64, error) {
 	return overAll(func(f *sched.Finished) float64 { return 100 * math.Abs(float64(of(f)-f.Latency)) / float64(f.Latency) })
 }
 
-// overAll is a number of each batch of all(), ascending.
+// overAll returns a number of each batch of all(), ascending.
 func overAll(of func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) { f, err := l.all(); return ordered(f, of), err }
 }
@@ -427,8 +429,8 @@ func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// knobs are the parameters of the GPUs, the share of its deadline that a request waits for its batch to fill, the spread and
-// the load, and of those that are assumed half and twice.
+// knobs are the GPU's parameters and the run's own: the wait for a batch to fill (form), the spread, the load, and
+// the expected overlap (beside). Vary halves and doubles the assumed ones, and scales the load.
 func knobs(string) (*frame.Knobs, error) {
 	f, err := params.Of("l4")
 	if err != nil {
@@ -437,7 +439,7 @@ func knobs(string) (*frame.Knobs, error) {
 	own := []string{"form", "spread", "load", "beside"}
 	k := &frame.Knobs{Switches: switches(), Keys: append(f.Keys(), own...)}
 	assumed := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
-	// half of the load leaves nothing to compare, twice the load exceeds capacity
+	// at half of the load nothing is late, and twice the load exceeds capacity
 	k.Vary = append(frame.Halves(append(assumed, own[:2]...)...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2})
 	return k, nil
 }

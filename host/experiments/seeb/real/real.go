@@ -1,6 +1,6 @@
-// Package real runs SEEB-GPU's policy, unchanged, and what it is compared with on a GPU in real time: bundles with
-// exits on the partitions that the driver gives. The latency models are fitted to launches on that GPU. Exits are
-// taken by what the networks say of noise, so their thresholds and accuracies mean nothing; times and partitions do.
+// Package real runs SEEB-GPU's policy, unchanged, and its baselines on a GPU in real time. Bundles with exits run on
+// the partitions that the driver offers, and the latency models are fitted to launches on that GPU. The input is
+// noise, so thresholds and accuracies mean nothing. Times and partitions do.
 package real
 
 import (
@@ -21,49 +21,49 @@ import (
 
 // Config is what is run.
 type Config struct {
-	GPU      cuda.Config // library, GPU and masks; the rest is set here
+	GPU      cuda.Config // library, GPU and masks; the package sets the rest
 	Networks []*bundle.Bundle
-	Ns       int64 // of a run
-	Task     int64 // ns that a task takes alone in the largest batches, in the mean; 0: 10 ms, as SEEB-GPU's take 10 to 100
+	Ns       int64 // length of a run
+	Task     int64 // mean ns of a task alone in the largest batches; 0: 10 ms, since SEEB-GPU's tasks take 10 to 100
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
 	Keep     func([]bench.Series) // if set, receives all runs so far after each run
 }
 
-// Systems are those that are compared.
+// Systems are the compared systems.
 func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
 
 const (
-	usual = 10e6    // ns of a task
-	plain = "batch" // the system by whose times load and deadlines are set
-	tries = 2       // of a task of each network alone under it
-	share = 0.5     // of the time that the tasks ask for, as they take alone under it
-	slack = 2       // deadlines, as multiples of that, behind the window in which every system collects
-	base  = 8       // batch from which threshold and units are swept
-	runs  = 3       // of each profile; the median counts
+	usual = 10e6    // default ns of a task
+	plain = "batch" // the system whose times set load and deadlines
+	tries = 2       // tasks of each network that run alone under it
+	share = 0.5     // load: time of the tasks alone under it, as a share of all time
+	slack = 2       // a deadline is this multiple of a task's time alone, plus the collection window
+	base  = 8       // batch at which threshold and units are varied
+	runs  = 3       // runs of each profile, of which the median counts
 	slots = 2048
-	most  = 512 // images of a task
+	most  = 512 // largest number of images in a task
 )
 
-// served is a network with what was profiled of it.
+// served is a network with its profiles.
 type served struct {
 	b     *bundle.Bundle
-	alone []int64 // ns by log2 of the batch, whole, all units
+	alone []int64 // ns by log2 of the batch, at full depth on all units
 	table *sched.Table
 }
 
-// run is state of a run on one GPU.
+// run is the state of a run on one GPU.
 type run struct {
 	cfg    Config
 	nets   []*served
-	each   map[string]float64 // ns of an image in a task alone, through the whole runtime
+	each   map[string]float64 // ns per image of a task alone, through the whole runtime
 	models map[string]sched.LatencyModel
 	inputs map[string][]device.Tensor
 	out    []bench.Series
 }
 
-// Run profiles the networks, serves the same tasks under each system, and returns the runs, also with an error.
+// Run profiles the networks and serves the same tasks under each system. On an error it returns the runs so far.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	r := &run{cfg: cfg, models: map[string]sched.LatencyModel{}, inputs: map[string][]device.Tensor{}}
 	if err := r.profile(ctx); err != nil {
@@ -158,7 +158,7 @@ func (r *run) profile(ctx context.Context) (err error) {
 				if err != nil {
 					return 0, err
 				}
-				if i > 0 { // the first makes the partition
+				if i > 0 { // not the first, which includes making the partition
 					took = append(took, ns)
 				}
 			}
@@ -192,7 +192,7 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// images is how many of a network's images take so many ns alone, in the largest batches.
+// images is the number of images that take ns alone in the largest batches.
 func (n *served) images(ns float64) int {
 	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
 }
@@ -200,8 +200,8 @@ func (n *served) images(ns float64) int {
 // mean is the ns of a task alone in the largest batches.
 func (c *Config) mean() float64 { return float64(cmp.Or(c.Task, usual)) }
 
-// pace is what an image takes in tasks that come one by one, from a task's dispatch to its end, under the plainest
-// system: kernels, copies and what the host does. Load and deadlines are set by it, so that tasks can be in time.
+// pace measures the time per image of tasks that run one by one under the plainest system, from dispatch to end:
+// kernels, copies and the host's work. Load and deadlines follow from it, so that they can be met.
 func (r *run) pace(ctx context.Context) error {
 	var tasks []seeb.Task
 	at := int64(0)
@@ -232,9 +232,9 @@ func (r *run) pace(ctx context.Context) error {
 	return nil
 }
 
-// tasks are Poisson arrivals, each of several images of one network: as many, in the mean, as take Task alone in the
-// largest batches. By pace they ask for half of the time, and a deadline is twice a task's own, behind the window in
-// which every system collects.
+// tasks are Poisson arrivals of tasks with several images of one network each. Their mean size is what takes Task
+// alone in the largest batches. By pace's times they need half of the GPU's time. A deadline is twice a task's own
+// time, plus the collection window.
 func (r *run) tasks() (out []seeb.Task) {
 	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {
@@ -279,7 +279,7 @@ func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb
 	return seen, launched, nil
 }
 
-// serve serves the tasks under a system and adds what came of them.
+// serve serves the tasks under a system and adds the results.
 func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error {
 	seen, launched, err := r.play(ctx, system, tasks)
 	if err != nil {
@@ -315,7 +315,7 @@ func (r *run) names() (out []string) {
 	return out
 }
 
-// watched notes on how many units a policy launches; 0: on all.
+// watched records on how many units a policy launches; 0: on all.
 type watched struct {
 	sched.Policy
 	units []int64

@@ -1,11 +1,10 @@
-// Package gpu is a simulated GPU as a device: it holds several launches, confines them to units, stops
-// them between kernels or at once, and takes them up again. A launching thread decides, as kernels end,
-// which are launched next and what pads them (Mode); it is the only part that knows of priorities. What
-// the hardware then makes of it is package sim.
+// Package gpu is a simulated GPU as a device. It runs several launches at a time, confines them to units, stops them
+// between kernels or at once, and resumes them. A launching thread decides, whenever a kernel ends, which kernels are
+// launched next and what pads them (Mode). It alone knows about priorities. Package sim simulates the hardware.
 //
 //	Begin ─▶ flow ─kernels─▶ launching thread ─▶ streams ─▶ sim ─▶ events: Passed, Aborted, Done
-//	        a launch,         Mode: hold, evict,            SMs, DRAM, link
-//	        segment by segment pad, beside
+//	         a launch,       Mode: hold, evict,             SMs, DRAM, link
+//	         segment by segment    pad, beside
 package gpu
 
 import (
@@ -28,17 +27,17 @@ type Config struct {
 	Places   int // 0 means 16
 	Slots    int // 0 means 4 MaxBatch Places
 	SyncNs   int64
-	// Neighbours: a partition consists of neighbouring units, as a driver makes them.
+	// Neighbours: a partition must consist of neighbouring units, as with real drivers.
 	Neighbours bool
-	// Slow is how many times as long the kernels of a launch take, by its first request; nil: once.
+	// Slow is a factor on the times of a launch's kernels, by its first request; nil: 1.
 	Slow func(first device.RequestID) float64
 }
 
-// Preemption is one stop of best-effort work for a real-time launch.
+// Preemption is an interruption of best-effort work for a real-time launch.
 type Preemption struct {
-	At, Gone sim.Time // time of the request; time when the device was free of it
-	Streams  int      // best-effort launches that were put aside
-	Host     sim.Time // time until the host queues were empty: the longest of those launches
+	At, Gone sim.Time // when the request came, and when the device was free of best-effort work
+	Streams  int      // number of best-effort launches that were put aside
+	Host     sim.Time // time until the host queues were empty, of the slowest of those launches
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -63,19 +62,19 @@ type Device struct {
 	events []sim.Event
 	pads   []sched.Padding
 	heads  [][]sched.Version
-	rest   []sched.Version // of kernels with some blocks done
+	rest   []sched.Version // versions of kernels of which some blocks are done
 	owners []*flow
 	since  sim.Time // start of the preemption in progress; -1: none
 	aside  int
 	host   sim.Time
 
-	// Preemptions lists all so far.
+	// Preemptions lists all preemptions so far.
 	Preemptions []Preemption
-	// Padded counts best-effort kernels whose last block ran beside a real-time kernel, Ran all kernels.
+	// Padded counts best-effort kernels whose last block ran in a real-time kernel's launch, Ran all kernels.
 	Padded, Ran int
-	// Again counts kernels repeated after a kill, Kills those that were stopped.
+	// Again counts kernels that were repeated after a kill, Kills the kernels that were stopped.
 	Again, Kills int
-	// Sums, if not nil, receives the checksum of a launch's memory at its end.
+	// Sums, if not nil, receives the checksum of each launch's memory at its end.
 	Sums map[device.LaunchID]uint64
 	// Heard, if set, receives every order of the launching thread.
 	Heard func(Order)
@@ -93,35 +92,35 @@ type flow struct {
 	mem    *sim.Memory
 	first  int // batch at the start
 	reqs   []device.RequestID
-	at     []int // index of each request in the launch
+	at     []int // position of each request in the launch
 	prog   *batched
 	slow   float64 // factor on its kernels' times; 0: 1
 	seg    int
 	next   int     // next kernel to launch
 	done   int     // ended kernels
 	inGPU  int     // kernels launched but not ended
-	begun  partial // blocks of kernel next that were launched beside real-time kernels
-	ended  partial // blocks of kernel done that have ended
+	begun  partial // blocks of kernel next that were launched in real-time kernels' launches
+	ended  partial // blocks of kernel done that have ended already
 
 	syncAt   sim.Time // when the host has the segment's result; 0: not yet
 	killed   bool     // a kernel of it was stopped
-	evicting bool     // its stream is being emptied
-	lost     bool     // a real-time kernel that it padded was killed: it waits until none of its kernels is on the device
+	evicting bool     // its stream is being cleared
+	lost     bool     // a real-time kernel that it padded was killed, so it waits until all its kernels have left the device
 	aside    bool     // put aside for a real-time launch
-	again    bool     // it had kernels on the device and must resume
+	again    bool     // it had kernels on the device, so it must resume
 	stopping bool     // an abort was requested
 	gone     bool     // its last event was sent
 	ready    sim.Time // earliest start
 	began    sim.Time // start of its segment
 }
 
-// partial is the first blocks of a kernel in one of its versions; the other blocks must use the same.
+// partial is how many of a kernel's blocks are done, and their version, which the others must use too.
 type partial struct {
 	blocks  int
 	version int
 }
 
-// partial converts a part and the kernels before it, which end before block upTo.
+// partial returns the progress after a part whose blocks end before upTo.
 func (b *batched) partial(p *sim.Part, upTo int) partial {
 	v := 0
 	for p.As != &b.as[p.Kernel][v] {
@@ -130,7 +129,7 @@ func (b *batched) partial(p *sim.Part, upTo int) partial {
 	return partial{upTo, v}
 }
 
-// job is an item on the GPU with the flows of its kernels.
+// job is an item on the GPU, with the flows that its kernels belong to.
 type job struct {
 	sim.Item
 	flows []*flow
@@ -325,7 +324,7 @@ func (d *Device) putAside(now sim.Time) {
 	d.settle(now)
 }
 
-// evict empties a launch's stream.
+// evict clears a launch's stream.
 func (d *Device) evict(f *flow) {
 	if f.evicting {
 		return
@@ -349,7 +348,7 @@ func (d *Device) away(f *flow) bool {
 	return f.inGPU == 0 || d.gpu.Drained(f.stream)
 }
 
-// settle records when everything that was put aside has left the device.
+// settle notes when everything that was put aside has left the device.
 func (d *Device) settle(now sim.Time) {
 	if d.since < 0 {
 		return
@@ -363,11 +362,11 @@ func (d *Device) settle(now sim.Time) {
 	d.since = -1
 }
 
-// launch starts what may start now.
+// launch launches all kernels whose turn it is.
 func (d *Device) launch(now sim.Time) {
 	m := &d.cfg.Mode
 	rt := d.realTime()
-	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) { // where what was evicted resumes is known once it has left
+	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) { // where an evicted launch resumes is known only once it has left
 		for _, f := range d.flows {
 			if f.aside {
 				f.aside = false
@@ -450,7 +449,7 @@ func (d *Device) hear(o Order) {
 	}
 }
 
-// pad launches a real-time kernel with kernels beside it.
+// pad launches a real-time kernel together with kernels that pad it.
 func (d *Device) pad(f *flow) {
 	j := d.job()
 	rt := &f.prog.heads[f.next]
@@ -499,8 +498,8 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head returns what a best-effort launch offers for padding: all versions of its next kernel, or only the version of
-// which blocks are done.
+// head returns the versions that a best-effort launch offers for padding: all of its next kernel, or only the one of
+// which some blocks are done.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]
 	if b := f.begun; b.blocks > 0 {
@@ -512,8 +511,8 @@ func (d *Device) head(f *flow) []sched.Version {
 	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
-// beside is Orion's rule: a best-effort kernel may run next to a real-time kernel if exactly one of both is
-// memory-bound, and the best-effort one takes less time and not all SMs. Copies use no SM and always may.
+// beside is Orion's rule: a best-effort kernel may run next to a real-time kernel if exactly one of the two is
+// memory-bound and the best-effort kernel is shorter and uses not all SMs. Copies use no SM and always may.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
 	if k.Kind != kernel.Compute {
@@ -535,7 +534,7 @@ func (d *Device) beside(f *flow) bool {
 	return true
 }
 
-// bound reports whether a kernel alone uses more than half of the DRAM bandwidth.
+// bound reports whether a kernel running alone uses more than half of the DRAM bandwidth.
 func (d *Device) bound(k *kernel.Kernel) bool {
 	waves := float64((k.Blocks + d.p.SMs - 1) / d.p.SMs)
 	return float64(k.Bytes) > 0.5*d.p.Bandwidth*k.BlockNs*max(1, waves*k.Issue)

@@ -131,7 +131,7 @@ func (d *Device) take() {
 					d.Probe.Killed(f.work.ID, e.At-e.Item.Began)
 				}
 			}
-			// The eviction of its own stream does not cover kernels that padded another's.
+			// Evicting its own stream does not stop its kernels in other streams.
 			f.lost = f.lost || p > 0 && e.Kind != sim.Done
 			if f.lost && f.inGPU == 0 && !f.evicting {
 				f.lost = false
@@ -157,10 +157,10 @@ func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 	d.Probe.Ended(end)
 }
 
-// evicted is called when a flow's stream is empty.
+// evicted is called when a flow's stream has been cleared.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	if f.inGPU == 0 || d.cfg.Mode.Boolean { // otherwise some of its kernels still pad another's; with a boolean mark the host believes that all have left
+	if f.inGPU == 0 || d.cfg.Mode.Boolean { // otherwise some of its kernels still pad another flow's; with a boolean mark the host wrongly assumes that all have left
 		f.lost = false
 		d.back(f)
 	}
@@ -168,10 +168,10 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 	d.stopped(now, f)
 }
 
-// back is called when nothing of the flow is on the device and its next kernel is known.
+// back is called when nothing of the flow is on the device, and its next kernel is known.
 func (d *Device) back(f *flow) {
 	from := f.done
-	// An aborted launch must not leave a kernel with part of its blocks done.
+	// An aborted launch must not keep a kernel of which only some blocks are done.
 	f.killed = f.killed || f.stopping && f.ended.blocks > 0
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]

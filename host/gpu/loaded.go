@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Loaded is a new device under a mode by its name, with networks on it: the i-th name's is of(i).
+// Loaded makes a device under a mode, given by name, with networks loaded: of(i) is the i-th.
 func Loaded(cfg Config, mode string, names []string, of func(i int) *Network) (*Device, error) {
 	var err error
 	if cfg.Mode, err = ModeOf(mode); err != nil {

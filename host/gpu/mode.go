@@ -7,46 +7,46 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Mode is how the launching thread treats priority (real-time) launches beside best-effort ones. Every published
-// scheme is a combination of these options; none has code of its own.
+// Mode is how the launching thread treats priority (real-time) launches beside best-effort ones. All published
+// schemes are combinations of these options; none has code of its own.
 type Mode struct {
 	Name     string
 	Priority bool // real-time streams have the GPU's stream priority
-	// Hold: no best-effort kernel is launched alone while there is a real-time launch, and a real-time launch starts
+	// Hold: while there is a real-time launch, no best-effort kernel is launched alone. A real-time launch starts
 	// when no best-effort kernel is on the device.
 	Hold  bool
-	Evict bool // queued kernels leave at once and host queues are emptied; else they are awaited
-	// Together: real-time launches start at once and run concurrently; else one after another, when no best-effort
-	// kernel is on the device.
+	Evict bool // queued best-effort kernels are removed at once, in place of being awaited
+	// Together: real-time launches start at once and run concurrently, in place of one after another when no
+	// best-effort kernel is on the device.
 	Together bool
-	// Ahead: a real-time launch does not wait until best-effort kernels are known to have left; its stream's priority
-	// puts it before what is queued. One after another still.
+	// Ahead: a real-time launch does not wait until best-effort kernels have left. Its stream's priority puts it
+	// before queued kernels. Real-time launches still run one after another.
 	Ahead   bool
 	Kill    bool // running blocks are stopped too
-	Reclaim bool // host queues are emptied one kernel at a time
-	Fence   bool // copies and memsets are launched to an empty device queue, so that they run once (REEF, section 4.6)
+	Reclaim bool // host queues are cleared one kernel at a time
+	Fence   bool // copies and memsets are launched only to an empty device queue, so that they run only once (REEF, section 4.6)
 	Queue   int  // capacity of a device queue in kernels; 0: the GPU's own
-	// Pad: best-effort kernels run in the launch of a real-time kernel, on the SMs that it leaves free.
+	// Pad: best-effort kernels run inside a real-time kernel's launch, on SMs that it does not use.
 	Pad      bool
-	Versions int // versions of a kernel to choose from; 0: 1
+	Versions int // number of versions of a kernel to choose from; 0: 1
 	// Beside: a best-effort kernel is launched next to real-time ones if their profiles differ and it is short and
-	// small, one at a time of all, also while there is no real-time one (after Orion, EuroSys 2024). With a queue of one,
-	// real-time kernels too go one at a time, as REEF's section 6.6 says of it.
+	// small (after Orion, EuroSys 2024). One such kernel runs at a time, even without real-time launches. With a
+	// queue of one, real-time kernels also run one at a time, as REEF's section 6.6 says.
 	Beside bool
-	// Deliberate faults, for tests that show what a mechanism is for.
+	// Deliberate faults, for tests that show why a mechanism is needed.
 	Boolean bool // queued kernels look at a boolean, not an epoch
-	Alone   bool // every kernel is repeated alone, idempotent or not
+	Alone   bool // every kernel is repeated by itself, even if that is wrong
 }
 
-// Standing is what the launching thread knows about a launch when it decides its turn.
+// Standing is the state of a launch when the launching thread decides about it.
 type Standing struct {
 	RealTime   bool // it has priority
-	First      bool // no earlier launch of priority is waiting
+	First      bool // no earlier priority launch is waiting
 	Others     int  // priority launches on the device, including this one
 	Preempting bool // best-effort work is leaving the device
 }
 
-// Turn is what the launching thread does with a launch.
+// Turn is a decision about a launch.
 type Turn uint8
 
 // Turns.
@@ -54,14 +54,14 @@ const (
 	Waits   Turn = iota
 	Submits      // launch its kernels alone
 	Pads         // launch its kernels, each with kernels beside it
-	Besides      // launch one of its kernels, if the priority kernel allows it
+	Besides      // launch one of its kernels, if the real-time kernels allow it
 )
 
-// Turn is the mode's rule, for real and simulated devices.
+// Turn applies the mode's rule. Real and simulated devices both use it.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):
-		// others are still on the device, or another priority launch is: one at a time
+		// best-effort work is still on the device, or an earlier priority launch is waiting
 		return Waits
 	case s.RealTime && m.Pad:
 		return Pads
@@ -77,7 +77,7 @@ func (m *Mode) Turn(s Standing) Turn {
 type Order struct {
 	Did    Did
 	Launch device.LaunchID
-	Kernel int      // index in the network; for TakenUp, where it resumes
+	Kernel int      // index in the network; for TakenUp the kernel at which it resumes
 	Beside []Beside // kernels that pad it
 }
 
@@ -95,10 +95,10 @@ type Did uint8
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp // only if kernels of it remain: that the host saw the exit of a finished launch is no order
+	TakenUp // only if it has kernels left; otherwise the host merely sees its exit later
 )
 
-// Modes of the publications.
+// modes are the modes of the publications.
 func modes() []Mode {
 	return []Mode{
 		{Name: "streams"},

@@ -14,19 +14,19 @@ import (
 // Network is what a simulated GPU serves: kernels by batch size, and the exits of requests.
 type Network struct {
 	Name string
-	// Program for a batch: the same kernels for every batch, with different grids.
+	// Program returns the program for a batch. All batches have the same kernels, with different grids.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions of a program's kernels for padding, by kernel; nil: only the program's own.
+	// Versions returns versions of each kernel for padding; nil: only the program's own.
 	Versions func(batch int) ([][]kernel.Kernel, error)
 	// Exit is the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
 	Input int64 // bytes
 }
 
-// NetworkName and Kind make it what a GPU loads (device.Artefact).
+// NetworkName and Kind implement device.Artefact.
 func (n *Network) NetworkName() string { return n.Name }
 
-// Kind is that of every such network.
+// Kind is "module".
 func (*Network) Kind() string { return "module" }
 
 // loaded is a network on the device.
@@ -40,7 +40,7 @@ type loaded struct {
 
 type batched struct {
 	*sim.Program
-	heads []sched.Version   // a kernel's versions as padding sees them
+	heads []sched.Version   // by kernel: versions with their profiles, as padding needs them
 	all   [][]sched.Version // all versions; the kernels themselves are in kernels
 	as    [][]kernel.Kernel
 	until []float64 // ns alone until the end of each kernel; nil: not computed yet
@@ -111,7 +111,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 // restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part is the share of the first n kernels in the program's time alone.
+// part is the first n kernels' share of the program's time alone.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -126,7 +126,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took is the time of a kernel or copy alone, from when the command processor has it.
+// took is the time of a kernel or copy alone, from the command processor on.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {
@@ -143,7 +143,7 @@ func took(k *kernel.Kernel, p *sim.Params) float64 {
 	return max(1, ns)
 }
 
-// fits rejects a kernel whose blocks fit on no SM: it would wait for ever.
+// fits rejects a kernel whose blocks fit on no SM, as it would wait for ever.
 func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 	if k.Kind != kernel.Compute || p.SM.Of(k) > 0 {
 		return nil
@@ -152,7 +152,7 @@ func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 		kernel.ErrProgram, network, i, k.Name, k.Threads, k.Regs, k.Shared, p.SM.Threads, p.SM.Regs, p.SM.Shared)
 }
 
-// Heads returns a kernel's Pareto-optimal versions with profiles: the choices for padding.
+// Heads returns a kernel's Pareto-optimal versions with their profiles, from which padding chooses.
 func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles []sched.Version) {
 	all := make([]sched.Version, len(as))
 	for i := range as {
@@ -170,14 +170,14 @@ func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles
 	return kernels, profiles
 }
 
-// Profile runs a kernel alone on the GPU, as an offline profiler would.
+// Profile computes what an offline profiler would measure of a kernel that runs alone.
 func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {
 		return v
 	}
 	v.Occupancy = p.SM.Of(k)
-	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // all blocks share the DRAM
+	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // the blocks share the DRAM
 	v.FullNs = int64(k.BlockNs * max(1, float64(v.Occupancy)*k.Issue))
 	alone := *p
 	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0

@@ -39,11 +39,11 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 	return false, nil
 }
 
-// reset ends what runs on the units.
+// reset ends everything that runs on the units.
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping, f.gone = true, true // its last kernel produces no further event
+			f.stopping, f.gone = true, true // its last kernel must cause no further event
 			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
 			d.take()
 			d.remove(f)
@@ -62,7 +62,7 @@ func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
 	}
 	f := d.flows[i]
 	f.stopping = true
-	_ = kill // a GPU always stops between kernels, and at once if it can
+	_ = kill // the GPU decides: between kernels, or at once if it can
 	if f.inGPU > 0 && !f.evicting {
 		d.evict(f)
 	}
@@ -83,7 +83,7 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 		from = f.prog.Exits[f.seg-1] + 1
 	}
 	seg, k := f.seg, f.next-from
-	for k < 0 { // the idempotent group began before this segment's first kernel
+	for k < 0 { // the repeatable group began in an earlier segment
 		seg--
 		from = 0
 		if seg > 0 {
@@ -108,7 +108,7 @@ func (d *Device) remove(f *flow) {
 	d.launch(d.gpu.Now())
 }
 
-// held is what stays on the device of an aborted launch.
+// held is the state of an aborted launch that stays on the device.
 type held struct {
 	mem *sim.Memory
 	n   int // batch that it was built for

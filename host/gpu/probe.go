@@ -6,16 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// Probe observes a device for figures that the device itself does not need. The device calls its methods while it
-// works; they may call Progress and Usage only.
+// Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
+// works, and may only call Progress and Usage.
 type Probe interface {
-	// Advancing is called before time passes: Progress and Usage are constant until then.
+	// Advancing is called before time advances. Until then Progress and Usage are constant.
 	Advancing(until sim.Time)
-	// Ended is called when a kernel, or a part of its blocks, has ended.
+	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)
-	// Killed is called when a kernel was stopped, with the time since it began.
+	// Killed is called when a kernel is stopped, with the time since its start.
 	Killed(launch device.WorkID, after sim.Time)
-	// Resumed is called when a launch resumes after a kill at kernel from; ended kernels had ended.
+	// Resumed is called when a launch resumes at kernel from after a kill. ended is the number of kernels that had
+	// ended.
 	Resumed(launch device.WorkID, from, ended int)
 }
 
@@ -25,17 +26,17 @@ type KernelEnd struct {
 	RealTime bool
 	Index    int // in its program
 	Kernel   *kernel.Kernel
-	From     int      // its first block
+	From     int      // first block of the part
 	First    sim.Time // when its first block was placed
 	Took     sim.Time
-	Alone    sim.Time // its profiled time; 0: not profiled
+	Alone    sim.Time // profiled time alone; 0: not profiled
 }
 
 // Progress is the progress of a launch.
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // share of ended kernels in its time alone
+	Share    float64 // time of the ended kernels alone, as a share of the whole launch's
 }
 
 // Progress returns the launches in progress, in the order of their start.

@@ -1,6 +1,5 @@
-// Package bundled runs bundles on a simulated GPU: a launch takes as long as the simulator says of the kernels that
-// host/gpu/cuda would launch, and its results are computed beside it. Times are simulated, results are those of the
-// hardware bit for bit.
+// Package bundled runs bundles on a simulated GPU. A launch takes the simulated time of the kernels that
+// host/gpu/cuda would launch. The results are computed by other means, and equal the hardware's bit for bit.
 package bundled
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Answers makes what computes every exit of a bundle's input. It is called from several goroutines.
+// Answers returns a function that computes every exit for an input of a bundle. It is called from several goroutines.
 type Answers func(b *bundle.Bundle) (func(words []int16) ([]device.ExitResult, error), error)
 
 // Device is a simulated GPU that runs one launch at a time, as `sluice serve --device cuda` does. It implements
@@ -27,7 +26,7 @@ type Device struct {
 
 	mu    sync.Mutex
 	sim   *gpu.Device
-	at    device.Time // the latest that the simulator was told
+	at    device.Time // latest time that the simulator has been advanced to
 	nets  map[string]func([]int16) ([]device.ExitResult, error)
 	found map[device.RequestID][]device.ExitResult
 }
@@ -42,8 +41,8 @@ func New(f *params.File, answers Answers) (d *Device, err error) {
 	return d, err
 }
 
-// Latency is the bundle's table on the GPU: the sums of its segments' times in a launch alone. A launch of a part of them
-// takes a little longer, as its first kernels wait for the host.
+// Latency is the bundle's table on the GPU: sums of the segments' times in one launch of all of them. A launch of
+// some segments takes slightly longer, as its first kernels wait for the host.
 func (d *Device) Latency(ctx context.Context, b *bundle.Bundle) (table []bundle.LatencyEntry, err error) {
 	n := cuda.Simulated(b, &d.cfg.Params, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
 	for batch := 1; batch <= d.cfg.MaxBatch; batch++ {
@@ -92,7 +91,7 @@ func (d *Device) Prepare(_ context.Context, w *device.Work, in []device.Tensor) 
 	return nil
 }
 
-// load is done at once: nobody's request waits for a network that is not there yet.
+// load takes no time: no request waits for a network to load.
 func (d *Device) load(w *device.Work) error {
 	b, err := device.ArtefactOf[*bundle.Bundle](w.Artefact, d.cfg.Name)
 	if err != nil {
@@ -122,7 +121,7 @@ func (d *Device) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 		d.mu.Lock()
 		prepared := d.found[w.Request] != nil
 		d.mu.Unlock()
-		if !prepared { // in virtual time
+		if !prepared { // in virtual time nobody calls Prepare
 			in, err := w.Input()
 			if err == nil {
 				err = d.Prepare(ctx, w, in)

@@ -1,16 +1,18 @@
 // Package catalogue makes kernel programs of well-known networks from their layer shapes, by one stated rule, for
-// simulated GPUs. The programs are synthetic: nothing in them was measured. Rule holds the rule's numbers. Usual and
+// simulated GPUs. The programs are synthetic; nothing in them was measured. Rule holds the rule's numbers. Usual and
 // Fill were set to match the compute units in use in REEF's figures 3(b) and 24, InRow and Rest to match the group
-// lengths in its section 6.4. A bench that reproduces those figures therefore proves nothing. To show how much other
-// results depend on these numbers, a bench halves and doubles them.
+// lengths in its section 6.4, so reproducing those figures proves nothing. A bench halves and doubles the numbers to
+// show how much other results depend on them.
 //
-// The rule: a convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N, one block each.
-// A thread computes 8 x 8 results if tiles are 64 wide or more, else 4 x 4 or 2 x 4. A block does T_M T_N K MACs. Its
-// speed is the share of an SM that its threads can keep busy (256 fill one: a wave of 64 on each of four schedulers)
-// times the tile's efficiency, tile / (tile + 16) with the harmonic mean of both sides, which stands for operand
-// reuse. All other kernels (pools, sums, activations, norms, softmax) are bound by memory: 1,024 elements for a block
-// of 256 threads, at an SM's share of the DRAM bandwidth. A kernel moves its input, weights and output once. Tensors
-// are placed in an arena by first fit while they are alive, so buffers are reused as by a real allocator.
+// The rule: a convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N, one block each,
+// which does T_M T_N K MACs. A thread computes 8 x 8 results if tiles are 64 wide or more, else 4 x 4 or 2 x 4. A
+// block's speed is the share of an SM that its threads can keep busy, times the tile's efficiency. 256 threads keep
+// an SM busy: a wave of 64 on each of four schedulers. The efficiency is tile / (tile + 16), with the harmonic mean
+// of both sides, and models operand reuse.
+//
+// All other kernels (pools, sums, activations, norms, softmax) are memory-bound: 1,024 elements for a block of 256
+// threads, at an SM's share of the DRAM bandwidth. A kernel moves its input, weights and output once. Tensors are
+// placed in an arena by first fit while they are alive, so buffers are reused as by a real allocator.
 package catalogue
 
 import (
@@ -32,17 +34,17 @@ type Machine struct {
 
 // Rule holds the numbers of the catalogue's rule. None was measured.
 type Rule struct {
-	// Usual is how many of the tiles a framework chooses among. Compilers favour large tiles: in REEF's figures 3(b)
-	// and 24 kernels leave many of 60 compute units idle at batch 1, which the best of all tiles would not. (When
-	// this was set it was not known that its ResNet-152 and VGG-19 use images of 64 x 64.) The smaller tiles are
-	// versions to pad with.
+	// Usual is how many of the tiles a framework chooses among, largest first. Compilers favour large tiles: in
+	// REEF's figures 3(b) and 24 kernels leave many of 60 compute units idle at batch 1, which the best of all tiles
+	// would not. The smaller tiles serve as versions for padding. (It was set before it was known that REEF's
+	// ResNet-152 and VGG-19 use images of 64 x 64.)
 	Usual    float64
 	Fill     float64 // threads that keep an SM busy
 	Reuse    float64 // a tile of this size reaches half of the peak
 	Prologue float64 // ns of a block for indices and the first loads
 	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
-	// If a buffer were overwritten without limit, or reused at once, a whole network would become one group. Section
-	// 6.4 of REEF reports at most nine kernels and mostly one to three.
+	// Limits on the reuse of buffers. Without them a whole network could become one group, but section 6.4 of REEF
+	// reports at most nine kernels and mostly one to three.
 	InRow float64 // kernels in a row that may overwrite one buffer
 	Rest  float64 // kernels for which freed bytes are not reused
 }
@@ -82,10 +84,10 @@ func (r Rule) With(key string, factor float64) Rule {
 // Style is how an inference framework turns layers into kernels.
 type Style struct {
 	Name string
-	// Fused: bias, activation and sum are part of the preceding kernel; else they are own kernels.
+	// Fused: bias, activation and sum are part of the preceding kernel; otherwise they are kernels of their own.
 	Fused bool
-	// InPlace is the share of a network's kernels that read and write one buffer and so cannot be repeated. It is
-	// from REEF's table 1 if the network is there, else the mean of its rows.
+	// InPlace is the share of a network's kernels that overwrite their input and so cannot be repeated. It is from
+	// REEF's table 1, or the mean of its rows for other networks.
 	InPlace map[string]float64
 }
 
@@ -127,7 +129,7 @@ func (t Tile) efficiency(r *Rule) float64 {
 	return side / (side + r.Reuse)
 }
 
-// words is what the threads read of the shared memory a MAC: 32 of them, as 8 x 4, take each word once for all.
+// words is the number of words read from shared memory per MAC. The 32 threads of a warp, as 8 x 4, share each read.
 func (t Tile) words() float64 {
 	a, b := 8., 8.
 	switch t.M * t.N / t.Threads {
@@ -145,18 +147,18 @@ type tensor struct {
 	c, h, w int
 }
 
-// op is a layer before kernels are made of it.
+// op is a layer, before layers are merged into kernels.
 type op struct {
 	name      string
 	in        []int // tensors; -1: weights only
 	out       int
-	m, n, k   int     // matrix product; m = 0 if it is none
-	macs      float64 // if it is no matrix product
+	m, n, k   int     // size of the matrix product; m = 0: it is none
+	macs      float64 // if it is not a matrix product
 	weights   int64
 	elements  int64  // elements written, if memory-bound
 	reads     int64  // elements read, if memory-bound
 	over      int    // index in `in` of the input that it overwrites; -1: none
-	overFrom  int    // first index in `in` that it could overwrite: it reads each element when it writes it
+	overFrom  int    // first input that it could overwrite: it reads each element before it writes it
 	heads     int    // parallel matrix products of this shape
 	fuse      bool   // part of the preceding kernel if the style fuses
 	window    [3]int // height, width, stride; zero if it has none
@@ -169,7 +171,7 @@ type builder struct {
 	batch   int
 	ops     []op
 	tensors []tensor
-	last    []int // results to keep, besides the last layer's
+	last    []int // tensors to keep to the end, besides the last layer's
 
 	valid bool // windows are not padded
 
@@ -263,7 +265,7 @@ func (b *builder) global(in int) int {
 
 func (b *builder) add(x, y int) int { return b.pointwise("add", x, y) }
 
-// concat joins channels: it copies all inputs.
+// concat joins channels by copying all inputs.
 func (b *builder) concat(in ...int) int {
 	x := b.tensors[in[0]]
 	c := 0
@@ -275,20 +277,20 @@ func (b *builder) concat(in ...int) int {
 	return y
 }
 
-// product adds parallel matrix products of two activations, one a head.
+// product adds matrix products of two activations, one per head.
 func (b *builder) product(name string, x, y, heads, m, n, k, c, h, w int) int {
 	out := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{x, y}, out: out, m: b.batch * m, n: n, k: k, heads: heads})
 	return out
 }
 
-// exit ends a segment here with a classifier, whose result is kept.
+// exit ends a segment with a classifier, whose result is kept.
 func (b *builder) exit(in, classes int) {
 	b.dense(b.global(in), classes)
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// arrange merges layers to kernels and places the tensors.
+// arrange merges layers into kernels and places the tensors.
 func (b *builder) arrange(m *Machine, s Style) {
 	for i := range b.ops {
 		b.ops[i].overFrom = len(b.ops[i].in)
@@ -342,7 +344,7 @@ func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 		const perBlock = 1024
 		blocks := int((o.elements + perBlock - 1) / perBlock)
 		bytes := float64(o.elements+o.reads) * wordBytes / float64(blocks)
-		// a block alone on its SM is limited by the SM's link to the memory
+		// a block alone on its SM is limited by that SM's memory bandwidth
 		return kernel.Kernel{
 			Name: o.name, Blocks: blocks, Threads: 256, Regs: 24, Issue: 0.25,
 			BlockNs: m.rule().Prologue + bytes/(m.rule().Draw*m.Bandwidth/float64(m.SMs)),
@@ -373,13 +375,13 @@ func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	}
 }
 
-// waves estimates the kernel's time alone: blocks spread evenly over SMs and share them.
+// waves estimates the kernel's time alone, with its blocks spread evenly over the SMs.
 func waves(m Machine, k kernel.Kernel) float64 {
 	per := (k.Blocks + m.SMs - 1) / m.SMs
 	return k.BlockNs * max(1, float64(per)*k.Issue)
 }
 
-// fuse merges a layer with the following layers that only read its result.
+// fuse merges a layer with the following layers if they read only its result.
 func (b *builder) fuse() {
 	uses := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -402,8 +404,8 @@ func (b *builder) fuse() {
 	b.ops = kept
 }
 
-// place assigns every tensor its bytes, by first fit while it is alive. The given share of kernels, spread evenly
-// over those that can, overwrites an input that no later kernel reads.
+// place assigns each tensor its bytes, by first fit while it is alive. A kernel may overwrite an input that no later
+// kernel reads. The given share of kernels does so, spread evenly over those that may.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -415,7 +417,7 @@ func (b *builder) place(share float64, r *Rule) {
 			b.last = append(b.last, b.ops[i].out)
 		}
 	}
-	// keep the results, and the input for a retry
+	// results are kept, and so is the input, for a retry
 	last[0] = len(b.ops)
 	for _, t := range b.last {
 		last[t] = len(b.ops)

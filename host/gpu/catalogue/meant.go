@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Meant finds the network for a workload's name: first among own, then in the catalogue. It matches the name itself,
-// the part before "-imagenet", or the only network with that prefix.
+// Meant finds the network that a workload's name means: first among own, then in the catalogue. It accepts the full
+// name, the part before "-imagenet", or a unique prefix.
 func Meant(asked string, own []string) (string, error) {
 	if slices.Contains(own, asked) {
 		return asked, nil

@@ -13,9 +13,9 @@ type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments, each with a classifier, at equal distances in blocks; 0: only the last.
+	// Exits is the number of segments, each with a classifier, at equal distances in blocks; 0: one.
 	Exits int
-	Side  int // of the input image; 0: 224 (YOLOv3 416, Inception-v3 299); of a transformer its tokens; 0: 128
+	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). For a transformer the number of tokens; 0: 128.
 }
 
 // Program returns the kernel program of a network on a machine.
@@ -73,7 +73,7 @@ func layers(spec Spec) (*builder, error) {
 		side = spec.Side
 	}
 	least := 64
-	if spec.Network == "inceptionv3" { // its windows are not padded
+	if spec.Network == "inceptionv3" { // Inception-v3's windows are not padded
 		least = 75
 	}
 	if batch > 4096 || spec.Side < 0 || n.tokens > 0 && spec.Side > 4096 || n.tokens == 0 && (side < least || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
@@ -104,7 +104,7 @@ type network struct {
 	make                   func(b *builder, in int)
 }
 
-// networks by the shapes in their publications.
+// networks, with the shapes in their publications
 var networks = map[string]network{
 	"resnet34":    {3, 224, 0, 16, resnet(false, 3, 4, 6, 3)},
 	"resnet50":    {3, 224, 0, 16, resnet(true, 3, 4, 6, 3)},
@@ -124,7 +124,7 @@ var networks = map[string]network{
 	"convnext-b":  {3, 224, 0, 36, convnext},
 }
 
-// block marks the end of a block of the network: a possible exit.
+// block marks the end of a block, where an exit is possible.
 func (b *builder) block(t int) {
 	b.blockAt++
 	for e := 1; e < b.exits; e++ {
@@ -309,8 +309,8 @@ func yolo(b *builder, x int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// yoloV8 is version 8 without post-processing: c channels after the first layer, depth bottlenecks in a block, twice
-// that in the middle ones.
+// yoloV8 is version 8 without post-processing. c is the number of channels after the first layer, depth the number of
+// bottlenecks in a block; the middle blocks have twice as many.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
@@ -399,8 +399,8 @@ func convnext(b *builder, x int) {
 	b.exit(x, 1000)
 }
 
-// Versions returns other implementations of a program's kernels, by kernel: matrix products with each other tile. A
-// memory-bound kernel has none.
+// Versions returns other implementations of a program's kernels, by kernel: a matrix product with every other tile.
+// Memory-bound kernels have none.
 func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
 	if err != nil {

@@ -19,10 +19,10 @@ func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
 // Shape is the operation of a kernel.
 type Shape struct {
 	Name    string
-	Product bool // matrix product or convolution; else the mean of a window, or an elementwise pass without a window
+	Product bool // a matrix product or convolution; otherwise the mean over a window, or an elementwise pass if it has no window
 	In, Out Place
-	Add     *Place // added to the product
-	K       int    // elements of a pixel that a product reads
+	Add     *Place // tensor that is added to the product
+	K       int    // elements of a pixel that the product reads
 	// Size and stride of the window; 0 without one.
 	KH, KW, Stride int
 	Pad            bool // the window extends beyond the tensor
@@ -38,7 +38,7 @@ type Shaped struct {
 }
 
 // Shapes returns a network's kernels in Program's order, with each side of the tensors divided by shrink. Buffers are
-// shared in the same way; a convolution has less work by the fourth power of shrink.
+// shared as in the full-size program. A convolution's work shrinks by the fourth power of shrink.
 func Shapes(spec Spec, shrink int) (*Shaped, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
 	if err != nil {
@@ -70,7 +70,7 @@ func Shapes(spec Spec, shrink int) (*Shaped, error) {
 			s.K = min(s.In.C, less(o.k))
 		case s.Product:
 			s.K = s.In.C
-		case s.In.C != s.Out.C: // here the mean of a window cannot keep channels apart
+		case s.In.C != s.Out.C: // the mean over a window would mix channels
 			o.window = [3]int{}
 		}
 		if o.window[0] > 0 {

@@ -1,4 +1,4 @@
-// The context and what belongs to it: opened, rebuilt after a reset, released.
+// The context and its contents: opening, rebuilding after a reset, release.
 
 package cuda
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// open finds the GPU and takes its context.
+// open finds the GPU and retains its context.
 func (l *launcher) open() error {
 	n, err := l.lib.Count()
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *launcher) open() error {
 	return nil
 }
 
-// furnish allocates what belongs to the context.
+// furnish allocates everything that a context needs.
 func (l *launcher) furnish() error {
 	if err := l.lib.SetCurrent(l.main); err != nil {
 		return err
@@ -82,12 +82,12 @@ func (l *launcher) furnish() error {
 	if err = l.warm(); err != nil {
 		return err
 	}
-	if l.cfg.Mode.Hold { // prepare a stream and its Control, so that the first priority launch does not wait for them
+	if l.cfg.Mode.Hold { // made in advance, so that the first priority launch does not wait for a stream and its Control
 		n, err := l.lane(laneKey{high: true})
 		if err != nil {
 			return err
 		}
-		l.giveBack(n) // return it before anything can fail, so that close frees it
+		l.giveBack(n) // given back at once, so that close frees it whatever fails
 		if err := l.lib.Wait(n.stream); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (l *launcher) furnish() error {
 	if !l.cfg.Timed {
 		return nil
 	}
-	l.start, l.met = time.Now(), nil // earlier times do not count after a reset
+	l.start, l.met = time.Now(), nil // times from before a reset cannot be compared
 	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func (l *launcher) close() (first error) {
 	}
 	streams := []driver.Stream{l.copies, l.signals}
 	for _, s := range streams {
-		if s != 0 && l.lost == nil { // after an error, warm-up or measuring kernels may still run
+		if s != 0 && l.lost == nil { // after an error, warm-up or measurement kernels may still run
 			note(l.lib.Wait(s))
 		}
 	}
 	for _, n := range l.nets {
-		if first != nil || l.lost != nil { // a stream that was not awaited may still use them: they are freed with the context
+		if first != nil || l.lost != nil { // a stream that did not finish may still use them, so they are freed with the context
 			break
 		}
 		for _, at := range []driver.Ptr{n.weights, n.slots} {
@@ -150,21 +150,21 @@ func (l *launcher) close() (first error) {
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
-			_ = l.lib.Reset(l.dev) // resets what could not be freed singly; fails if others hold the context
+			_ = l.lib.Reset(l.dev) // frees what is left; fails if others hold the context
 		}
-		if l.lib.Contextless() { // what is left: it does not go with the context
+		if l.lib.Contextless() { // not freed with the context
 			_ = l.unloadKernels()
 		}
 		note(l.lib.SetCurrent(0))
 		if err := l.lib.Release(l.dev); err != nil {
 			note(err)
-			_ = l.lib.Reset(l.dev) // at least free its content
+			_ = l.lib.Reset(l.dev) // free at least the context's content
 		}
 	}
 	return first
 }
 
-// unloadKernels unloads all kernels. What could not be unloaded is kept, to be tried again.
+// unloadKernels unloads all kernels. Those that fail are kept for another try.
 func (l *launcher) unloadKernels() (first error) {
 	var left []driver.Module
 	for _, m := range append(l.limited, l.module) {
@@ -196,13 +196,13 @@ func (l *launcher) reset() error {
 	}
 	l.lanes = nil
 	if l.parts != nil && !l.stuck {
-		_ = l.parts.close() // each holds the context
+		_ = l.parts.close() // each partition holds the context
 	}
 	err := l.lib.Reset(l.dev)
 	if err == nil && l.lib.Contextless() {
 		err = l.unloadKernels()
 	}
-	if err == nil { // old handles are invalid
+	if err == nil { // old handles are invalid after a reset
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
 		l.limited, l.proxies = nil, nil
 		for _, n := range l.nets {
@@ -240,7 +240,7 @@ func (l *launcher) reset() error {
 	for err == nil && l.lost == nil && len(l.staged) > 0 {
 		l.step()
 	}
-	if err == nil { // the copy may have failed
+	if err == nil { // the copy of an input may have failed
 		err = l.lost
 	}
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package cuda is a GPU as a device of the runtime: NPU bundles run on it layer by layer, bit for bit as
-// golden says, confined to SMs, stopped in the middle of a kernel and taken up again.
+// Package cuda is a GPU as a device of the runtime. NPU bundles run on it layer by layer, with golden's results bit
+// for bit. They can be confined to SMs, stopped inside a kernel, and resumed.
 //
 //	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
 //	engine ◀── Passed, Aborted, Done, Failed ──┘
 //
-// All calls of the driver come from the launcher's thread, which holds the context. It keeps at most
-// Capacity kernels of a launch in its stream, so that what is to be given up is little, and looks at
-// their events; nothing calls back from C.
+// All driver calls come from the launcher's thread, which holds the context. It keeps at most Capacity kernels of a
+// launch in its stream, so that little is lost when the launch is stopped. It polls their events; C never calls back.
 package cuda
 
 import (
@@ -35,29 +34,30 @@ type Config struct {
 	Kernels  []byte      // kernels for the API to load (kernels.Object); nil: the PTX
 	GPU      int
 	Slots    int // samples of each network; 0: 128
-	Places   int // concurrent launches; 0: 8; at most two fewer than hardware queues
-	Capacity int // kernels of a launch in its stream; 0: 4
+	Places   int // concurrent launches; 0: 8; at most the number of hardware queues less two
+	Capacity int // kernels of a launch in its stream at a time; 0: 4
 	// NVML is the file of the monitoring library; "": the system's, or none on the fake.
 	NVML string
-	// Masks: make partitions with masks of streams, which the driver does not document; nil: do not.
+	// Masks, if set, makes partitions with stream masks, which the driver does not document.
 	Masks *Masks
-	// Drain: an aborted launch is awaited to the end of its stream, never killed.
+	// Drain: an aborted launch ends when its stream is empty; it is never killed.
 	Drain bool
-	// Mode says how priority launches treat others (gpu.ModeOf). Without a name it is "priority", which leaves it to
-	// stream priorities.
+	// Mode says how priority launches treat others (gpu.ModeOf). Without a name it is "priority", which uses stream
+	// priorities alone.
 	Mode gpu.Mode
 	// Params of the GPU, for profiling kernels for padding; required if Mode pads.
 	Params *sim.Params
 	// Through: a launch continues past its exits.
 	Through bool
-	// Heard receives every order, on the launcher's thread.
+	// Heard, if set, receives every order, on the launcher's thread.
 	Heard func(gpu.Order)
-	// Spin: the launcher does not sleep while work is in progress; for latencies in microseconds.
+	// Spin: the launcher does not sleep while work is in progress, for latencies in microseconds.
 	Spin bool
-	// Timed: the GPU's own clock times preemptions too. It costs one more copy at the exit of a preempting launch.
+	// Timed: preemptions are also timed by the GPU's own clock, at the cost of one more copy at the exit of a
+	// preempting launch.
 	Timed bool
-	// Deliberate faults that show whether a check of kills works. Boolean: the mark that kernels look at is cleared
-	// soon after it is set, as a boolean would be. Short: a launch resumes one kernel too late.
+	// Deliberate faults, to show that a check of kills works. Boolean: the mark that kernels poll is cleared soon
+	// after it is set, as if it were a boolean. Short: a launch resumes one kernel too late.
 	Boolean, Short bool
 }
 
@@ -80,24 +80,24 @@ type Device struct {
 	ctx  context.Context
 	all  sync.WaitGroup // goroutines that prepare inputs
 
-	// by work: a counter for Progress
+	// counters for Progress, by work
 	progress sync.Map
 }
 
 // order is a request to the launcher.
 type order struct {
 	work    *device.Work
-	came    time.Time // time of Begin for a Run
+	came    time.Time // for a Run: time of Begin
 	input   []int16   // for a Copy
 	net     *network  // for a Load
-	err     error     // error in preparing input or network
+	err     error     // error from preparing the input or the network
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
 	ask     func(*launcher)
 }
 
-// New opens a GPU: driver, context and kernels. An error that wraps driver.ErrMissing says that there is no GPU.
+// New opens a GPU: driver, context and kernels. If there is no GPU the error wraps driver.ErrMissing.
 func New(cfg Config) (*Device, error) {
 	if cfg.Slots <= 0 {
 		cfg.Slots = 4 * kernels.MaxBatch
@@ -143,7 +143,7 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Found lists the GPUs of an API in its order, without using them.
+// Found lists an API's GPUs in its order, without opening them.
 func Found(api *driver.API, library string) (titles []string, err error) {
 	lib, err := driver.Open(api, library)
 	if err != nil {
@@ -170,7 +170,7 @@ func Found(api *driver.API, library string) (titles []string, err error) {
 	return titles, nil
 }
 
-// FakeClock is the clock of a fake driver (driver.Lib.Clock); nil: the host's.
+// FakeClock is the clock of a fake driver (driver.Lib.Clock); nil: the host's clock applies.
 func FakeClock(library string) (func() time.Time, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -179,7 +179,7 @@ func FakeClock(library string) (func() time.Time, error) {
 	return lib.Clock(), nil
 }
 
-// DriverVersion is the exact version of a GPU's driver, from NVML.
+// DriverVersion is the exact version of a GPU's driver, as NVML reports it.
 func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -234,7 +234,7 @@ func (d *Device) give(o order) {
 	}
 }
 
-// called reports whether orders wait.
+// called reports whether orders are waiting.
 func (d *Device) called() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -276,7 +276,7 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			} else if o.err = b.Validate(); o.err == nil {
 				o.net, o.err = prepare(b)
 			}
-			if o.err == nil && d.cfg.Mode.Pad { // other batches are profiled when they come
+			if o.err == nil && d.cfg.Mode.Pad { // other batches are profiled at their first use
 				_, o.err = o.net.profile(1, d.cfg.Params)
 			}
 			if o.err != nil {
@@ -313,8 +313,8 @@ func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
 // Release implements device.Device.
 func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
 
-// Progress implements device.Progressive. It counts ended kernels of the work and of launches that it waits for, so
-// that waiting is not taken for a hang.
+// Progress implements device.Progressive. It counts the kernels that ended, of this work and of launches that it
+// waits for, so that waiting does not look like a hang.
 func (d *Device) Progress(id device.WorkID) uint64 {
 	if n, ok := d.progress.Load(id); ok {
 		return n.(*atomic.Uint64).Load()
@@ -322,7 +322,7 @@ func (d *Device) Progress(id device.WorkID) uint64 {
 	return 0
 }
 
-// Close implements device.Device. It stops running work.
+// Close implements device.Device. It stops all running work.
 func (d *Device) Close() error {
 	d.once.Do(func() { close(d.stop) })
 	err, ok := <-d.closed

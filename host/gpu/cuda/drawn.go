@@ -1,4 +1,4 @@
-// Programs without a compiler: descriptors only, for benchmarks with networks that no NPU supports.
+// Networks made of descriptors without a compiler, for benchmarks with networks that no NPU supports.
 
 package cuda
 
@@ -14,24 +14,24 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Drawn is a network of descriptors with weights drawn from a seed. Of the bundle it uses layers, names, network and
-// slot.
+// Drawn is a network of descriptors whose weights are drawn from a seed. Only layers, names, network and slot of its
+// bundle are used.
 type Drawn struct {
 	Bundle *bundle.Bundle
 	Seed   uint64
 
-	once sync.Once // drawn once, even if loaded several times
+	once sync.Once // weights are drawn once, even if it is loaded several times
 	made *network
 	err  error
 }
 
-// NetworkName and Kind make it what this device loads beside bundles (device.Artefact).
+// NetworkName and Kind implement device.Artefact; this device loads drawn networks beside bundles.
 func (d *Drawn) NetworkName() string { return d.Bundle.Network.Name }
 
 // Kind is that of every drawn network.
 func (*Drawn) Kind() string { return "drawn" }
 
-// ErrDrawn is wrapped by errors about such a program.
+// ErrDrawn is wrapped by errors about a drawn network.
 var ErrDrawn = errors.New("program of descriptors")
 
 // prepare returns the network without addresses.
@@ -68,7 +68,7 @@ func (d *Drawn) draw() (*network, error) {
 	})
 }
 
-// check enforces what a compiler guarantees: every kernel stays within the slot, and segments are contiguous.
+// check enforces what a compiler guarantees: kernels stay within the slot, and segments are contiguous.
 func (d *Drawn) check() error {
 	b := d.Bundle
 	if len(b.Layers) == 0 || len(b.Names) != len(b.Layers) || len(b.Network.Exits) == 0 || b.Slot.Stride < 2 || b.Slot.Stride%2 != 0 {

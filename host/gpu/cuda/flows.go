@@ -1,4 +1,4 @@
-// Launches in progress: how each begins, passes its exits, leaves early, and ends.
+// Launches in progress: how they begin, pass exits, stop early, and end.
 
 package cuda
 
@@ -35,32 +35,32 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // its tiles that were launched beside other kernels; only of layers that something leads back to
+	begun  int   // its tiles that were launched beside other kernels; only for layers that can be repeated
 	oldest int   // oldest layer that has not ended
-	flying int   // launches in flight that have a part of it
-	in     *lane // the lane in which those are
+	flying int   // launches in flight that contain a part of it
+	in     *lane // the lane of those launches
 	state  state
 	killed bool
-	marked bool      // lane.signal is recorded behind the epoch that killed it
+	marked bool      // lane.signal was recorded after the epoch that killed it
 	came   time.Time // time of Begin, before any wait for the launcher
 	began  time.Time // start of its segment, or of its resumption
-	places []int     // index of each request in the launch
+	places []int     // position of each request in the launch
 
 	rt       bool
 	aside    bool      // put aside for a priority launch
 	aborting bool      // an abort was requested
 	cleaning bool      // its Control is being reset to its epoch
-	patience time.Time // start of its time limit: the last progress of it or of what it waits for
+	patience time.Time // start of its time limit: when it, or what it waits for, last made progress
 	moves    *atomic.Uint64
 	ticket   uint64   // driver order of its newest kernel, like fly.ticket
-	met      *meeting // others were on the GPU when it came
-	fled     *meeting // the preemption for which it leaves
+	met      *meeting // the preemption that it causes, if others were on the GPU when it arrived
+	fled     *meeting // the preemption for which it is stopped
 }
 
 // last is the index of the segment's last kernel.
 func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
-// begin starts a launch that arrived at a given time.
+// begin starts a launch. came is the time of its arrival.
 func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]
@@ -99,8 +99,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 		return err
 	}
 	f.lane, f.in = ln, ln
-	// Two streams write its Control and its epoch in no defined order, so an early epoch could be overwritten. With
-	// padding, kernels of other launches look at it too.
+	// The lane's stream resets its Control, and the stream for signals writes its epoch. Their order is undefined, so
+	// an epoch that is written before the reset could be lost. With padding, kernels of other launches read it too.
 	if !ln.settled {
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.giveBack(ln)
@@ -114,7 +114,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	if f.rt {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
-			// At once: the launcher's next look at the launches before it takes longer than the kernels that leave.
+			// Launched at once, before the others are told to leave: the launcher's next round would take longer than
+			// their leaving.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {
@@ -128,7 +129,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	return nil
 }
 
-// leave stops a launch, at once if its kernels may be killed or none is on the GPU.
+// leave stops a launch: at once if its kernels may be killed or none is on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
 	if f.state == running && f.flying == 0 && f.aborting {
 		if err := l.away(f, f.next); err != nil {
@@ -137,7 +138,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.flying == 0) {
-		return // it ends by itself just as soon
+		return // it ends by itself as soon
 	}
 	if !kill {
 		f.state = leaving
@@ -146,7 +147,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	for i := f.oldest; i < f.next; i++ {
 		if f.net.entries[i] == idem.Never {
 			if f.state == running {
-				f.state = leaving // it cannot be resumed from there: wait for its end
+				f.state = leaving // not repeatable, so wait for its end
 			}
 			return
 		}
@@ -162,15 +163,15 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	if !l.cfg.Mode.Ahead { // there the rest of the launch of priority comes first
+	if !l.cfg.Mode.Ahead { // in that mode the rest of the priority launch comes first
 		if err := l.mark(f); err != nil {
 			l.fail(f, err)
 			return
 		}
 	}
 	if l.cfg.Boolean {
-		// Give the running kernel time to see the mark before the next kernel starts; only the GPU decides how long
-		// that takes. Where the first ones have shown nothing, on a busy machine, it gets longer, and the processor.
+		// The running kernel must see the mark before the next kernel starts. How long that takes depends on the GPU.
+		// If the first marks had no effect, as on a busy machine, the wait is longer and yields the processor.
 		for up, began := 10*nap<<min(l.marks/64, 8)>>(l.marks%8), time.Now(); time.Since(began) < up; {
 			if l.marks >= 64 {
 				time.Sleep(nap)
@@ -184,14 +185,14 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
-// mark records the event that says that a leaving launch's epoch is written. The two streams are not ordered, so control
-// must not be touched before it.
+// mark records the event after which a stopped launch's epoch is known to be written. The two streams are unordered,
+// so Control must not be reset before it.
 func (l *launcher) mark(f *flow) error {
 	f.marked = true
 	return l.lib.Record(f.lane.signal, l.signals)
 }
 
-// dismiss makes all kernels leave that still look, so that a reset stops only those that hang.
+// dismiss makes all kernels leave that still read their epoch, so that a reset destroys only those that hang.
 func (l *launcher) dismiss() {
 	for _, f := range l.flows {
 		f.lane.epoch++
@@ -212,9 +213,9 @@ func (l *launcher) fail(f *flow, err error) {
 	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
 }
 
-// end ends a launch after its stream is done, so that nothing uses its slots.
+// end ends a launch once its stream is done, so that its slots are unused.
 func (l *launcher) end(f *flow, ev device.Event) {
-	if f.in != f.lane && f.flying > 0 { // it pads another launch
+	if f.in != f.lane && f.flying > 0 { // part of it runs in another launch
 		if err := l.lib.Wait(f.in.stream); err != nil {
 			ev = device.Event{Kind: device.Failed, Err: scope(err)}
 			l.lost = err
@@ -228,12 +229,12 @@ func (l *launcher) end(f *flow, ev device.Event) {
 		if err := l.halt(f.lane); err != nil {
 			ev.Err = &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w; its stream cannot be stopped: %w", device.ErrReset, ev.Err, err)}
 			l.lost = ev.Err
-			defer l.failAll(ev.Err) // all other launches fail too
+			defer l.failAll(ev.Err) // the other launches fail too
 		}
 	case f.killed:
-		f.lane.dirty = l.clean(f.lane) != nil // otherwise the next user learns of it
+		f.lane.dirty = l.clean(f.lane) != nil // if this fails, the lane's next user cleans it
 	}
-	l.land(f.lane) // the stream's content has ended, or leaves by itself
+	l.land(f.lane) // its kernels have ended, or will leave by themselves
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)
 	l.giveBack(f.lane)
@@ -248,7 +249,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 // advance advances one launch as far as possible.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	late := l.late(f) // before the events are polled
+	late := l.late(f) // measured before the events are polled
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.dismiss()
@@ -324,7 +325,7 @@ func (l *launcher) next(f *flow, moved bool) (bool, error) {
 // resume reads the kernel to resume at from a killed launch's Control, and counts the kill.
 func (l *launcher) resume(f *flow) (kernel int, err error) {
 	control := f.lane.host
-	if f.fled != nil { // otherwise another flag stopped it earlier
+	if f.fled != nil { // otherwise an earlier flag stopped it
 		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
 	}
 	word := binary.LittleEndian.Uint32(control[4:])
@@ -342,7 +343,7 @@ func (l *launcher) resume(f *flow) (kernel int, err error) {
 		kernel++
 	}
 	f.begun = 0
-	l.counts.Ran -= f.next - stopped // these did not run
+	l.counts.Ran -= f.next - stopped // kernels after that one did not run
 	l.counts.Again += f.next - kernel
 	return kernel, nil
 }
@@ -376,7 +377,7 @@ func (l *launcher) collect(f *flow) error {
 	return l.lib.Record(n.over, n.stream)
 }
 
-// pass decides at an exit which requests leave, and continues with the others.
+// pass lets confident requests leave at an exit, and continues with the others.
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1
@@ -399,7 +400,7 @@ func (l *launcher) pass(f *flow) error {
 		}
 		rep.Results = append(rep.Results, r)
 	}
-	l.land(f.lane) // the copy was ordered after them
+	l.land(f.lane) // the copy came after them in the stream
 	f.lane.settled = true
 	if f.timed() {
 		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])

@@ -1,5 +1,5 @@
-// A network whose kernels work in place, unlike those of any bundle. It shows when a stopped launch resumes at the
-// wrong kernel.
+// A network whose kernels work in place, which no bundle's do. It exposes a stopped launch that resumes at the wrong
+// kernel.
 
 package cuda
 
@@ -15,13 +15,13 @@ import (
 const InPlaceName = "in-place"
 
 const (
-	inPlaceRounds   = 8 // even: the result ends up where the input was
+	inPlaceRounds   = 8 // even, so that the result ends where the input was
 	inPlaceChannels = 32
 	inPlaceClasses  = 16
-	inPlaceGather   = 4 // the exit's kernels reduce this many pixels a side to one
+	inPlaceGather   = 4 // each exit kernel reduces this many pixels a side to one
 )
 
-// Kinds of its kernels, in their order in a round, then the exit's.
+// Kinds of its kernels: those of a round, in order, then the exit's.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place
@@ -32,7 +32,7 @@ const (
 // InPlaceKinds are all of them.
 var InPlaceKinds = []string{InPlaceMake, InPlaceAdd, InPlaceScale, InPlaceExit}
 
-// InPlaceKind is the kind of a kernel; inPlace: it overwrites its input.
+// InPlaceKind returns the kind of a kernel, and whether it overwrites its input.
 func InPlaceKind(kernel int) (kind string, inPlace bool) {
 	if kernel >= 3*inPlaceRounds {
 		return InPlaceExit, false
@@ -41,10 +41,11 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 }
 
 // InPlace is a network of rounds on an image of side x side pixels. A round computes one tensor from the other, then
-// adds to it and scales it in place. A launch stopped in one of the last two must resume at the round's first kernel.
-// The next round overwrites that kernel's input, so a kernel that runs on half a result destroys what it would be
-// recomputed from. Every element of the last tensor affects the exit. Sixteen pixels are reduced to one repeatedly: a
-// single block reading all of them would run longer than the rounds and take most of the kills.
+// adds to it and scales it in place. A launch stopped in either of the latter two must resume at the first kernel of
+// its round. A kernel that resumes elsewhere works on a half-finished tensor, and the next round overwrites the input
+// from which it could be computed again. Every element of the last tensor affects the exit. The exit reduces sixteen
+// pixels to one repeatedly; a single block that reads all of them would run longer than the rounds and take most of
+// the kills.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

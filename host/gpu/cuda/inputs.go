@@ -1,4 +1,4 @@
-// Networks on the GPU and the inputs of requests: slots and copies to them.
+// Networks on the GPU and requests' inputs: slots, and copies into them.
 
 package cuda
 
@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// sample is an admitted request.
+// sample is a request with its slot.
 type sample struct {
 	net   *network
 	slot  int
-	input []byte // as in the slot, for another copy after a reset
+	input []byte // kept to copy it again after a reset
 	in    bool   // the copy has ended
 }
 
-// page is pinned memory for an input and the event of its copy. Both are allocated with the network, since allocating
-// and freeing pinned memory blocks all streams.
+// page is pinned memory for an input, with the event of its copy. Both are allocated with the network, since
+// allocating or freeing pinned memory blocks all streams.
 type page struct {
 	host  []byte
 	event driver.Event
@@ -46,7 +46,7 @@ func (l *launcher) load(name string, n *network) error {
 	return nil
 }
 
-// install copies a network's weights to the GPU, and allocates its slots and a page for each.
+// install copies a network's weights to the GPU and allocates its slots, with a page for each.
 func (l *launcher) install(n *network) (err error) {
 	var weights, slots driver.Ptr
 	var host []byte
@@ -55,7 +55,7 @@ func (l *launcher) install(n *network) (err error) {
 		if host != nil && rest {
 			_ = l.lib.FreeHost(host)
 		}
-		if err == nil || !rest { // memory used by a copy is freed with the context
+		if err == nil || !rest { // memory in use by a copy is freed with the context
 			return
 		}
 		_ = l.freePages(n)
@@ -103,7 +103,7 @@ func (l *launcher) newPage(n *network) (p page, err error) {
 	return p, err
 }
 
-// freePages frees a network's pages, none of which is in use.
+// freePages frees a network's pages, which must be unused.
 func (l *launcher) freePages(n *network) (first error) {
 	for _, p := range n.pages {
 		if l.lost != nil { // they are freed with the context
@@ -130,7 +130,7 @@ func (l *launcher) unload(name string) error {
 			return refuse("unload %s: request %d has a slot", name, id)
 		}
 	}
-	for i := range l.staged { // of a request whose slot was freed
+	for i := range l.staged { // copies for requests that have been released
 		if l.staged[i].sample.net == n {
 			return refuse("unload %s: an input is on its way", name)
 		}
@@ -179,7 +179,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	}()
 	if free := s.net.pages; len(free) > 0 {
 		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
-	} else if c.page, err = l.newPage(s.net); err != nil { // its slot was freed while the input was copied
+	} else if c.page, err = l.newPage(s.net); err != nil { // a released request's copy may still use the slot's page
 		return err
 	}
 	copy(c.host, s.input)
@@ -201,7 +201,7 @@ func (l *launcher) unstage(c *staged) {
 	}
 }
 
-// giveUp is unstage for a copy that may be in progress, for which it waits. If that fails the page stays until the
+// giveUp waits for a copy that may be in progress and returns its page. If the wait fails, the page stays until the
 // context is freed.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {

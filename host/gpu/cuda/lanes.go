@@ -15,34 +15,34 @@ type laneKey struct {
 	high  bool
 }
 
-// lane is a stream with its memory and events. One launch at a time uses it.
+// lane is a stream with its memory and events. One launch uses it at a time.
 type lane struct {
 	key     laneKey
 	stream  driver.Stream
 	control driver.Ptr
 	dirty   bool // control could not be reset
-	settled bool // control is reset: epochs may be written, and kernels of other streams may look at it
+	settled bool // control is reset, so epochs may be written and kernels of other streams may read it
 	epoch   uint32
-	used    uint64 // ticket at its return
+	used    uint64 // ticket when it was given back
 	ring    []driver.Event
-	given   int   // launches so far: ring[i] belongs to given-1 or an earlier one still in fly
+	given   int   // launches so far: ring[i] belongs to the last one, or an earlier one still in fly
 	fly     []fly // kernels in flight, in order
 	args    driver.Args
-	layer   *kernels.Layer // args point to it
+	layer   *kernels.Layer // pinned: the argument block points to it
 	padded  driver.Args
-	roles   *kernels.Roles // padded points to it
-	host    []byte         // pinned: a Control, the epoch if it is copied, then logits
+	roles   *kernels.Roles // pinned: the argument block of padded points to it
+	host    []byte         // pinned: a Control, the epoch (if epochs are copied), then logits
 	over    driver.Event   // event of the copy to host
-	signal  driver.Event   // event of the epoch's write to control
+	signal  driver.Event   // event after the write of the epoch
 }
 
-// fly is a kernel in flight: of one flow, with roles of others.
+// fly is a launch in flight: a kernel of one flow, with parts of other flows' kernels as further roles.
 type fly struct {
 	event  driver.Event
 	ticket uint64                  // driver order of launches
-	flows  [kernels.MaxRoles]*flow // all except the first pad
-	upTo   [kernels.MaxRoles]int   // the kernels of each that have ended when this has
-	begun  [kernels.MaxRoles]int   // tiles of the next one that have
+	flows  [kernels.MaxRoles]*flow // by role; all except the first pad it
+	upTo   [kernels.MaxRoles]int   // by role: kernels of the flow that will have ended
+	begun  [kernels.MaxRoles]int   // by role: tiles of its next kernel that will have ended
 }
 
 // giveBack makes a lane free again.
@@ -103,14 +103,14 @@ func (l *launcher) newEvents(n *lane) error {
 	return err
 }
 
-// newLane returns a lane without a stream and its events.
+// newLane makes a lane without a stream and without its events.
 func (l *launcher) newLane() (*lane, error) {
 	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	l.made++
 	n.args.Set(0, unsafe.Pointer(n.layer))
 	n.padded.Set(0, unsafe.Pointer(n.roles))
 	var err error
-	if n.signal, err = l.lib.NewEvent(false); err == nil { // on the stream of signals
+	if n.signal, err = l.lib.NewEvent(false); err == nil { // belongs to the stream for signals
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
@@ -129,7 +129,7 @@ func (l *launcher) clean(n *lane) error {
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
 		return err
 	}
-	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // NotBegan too
+	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // covers NotBegan too
 		return err
 	}
 	return l.lib.Fill(n.control+16, 0, 2, n.stream)
@@ -141,7 +141,7 @@ func (l *launcher) loseStream(n *lane) (first error) {
 	if n.stream == 0 {
 		return nil
 	}
-	first = l.lib.Wait(n.stream) // destroying it does not guarantee that
+	first = l.lib.Wait(n.stream) // destroying a stream does not wait for its work
 	if err := l.lib.Wait(l.signals); first == nil {
 		first = err
 	}
@@ -178,7 +178,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	n.padded.Free()
 	if l.lost != nil { // all of it is freed with the context; copies may still be in progress
 		if n.stream != 0 {
-			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // destroy it before its partition
+			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // a stream must go before its partition
 		}
 		return nil
 	}
@@ -195,7 +195,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// halt makes all blocks of a lane leave and waits for their streams: its own and that of the launch it pads.
+// halt makes all blocks of a lane leave and waits for its stream, and for that of the launch it pads.
 func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {

@@ -20,8 +20,8 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	// Proxies are the kernel of several roles under register limits, highest first. resident is the number of blocks
-	// of the single-layer kernel on an SM.
+	// Proxies are variants of the kernel of several roles, by register limit, highest first. resident is the number
+	// of blocks of the single-layer kernel that fit on an SM.
 	proxies  []proxy
 	limited  []driver.Module
 	resident int
@@ -30,8 +30,8 @@ type launcher struct {
 	parts    *partitions
 
 	copies  driver.Stream // stream for inputs and weights
-	signals driver.Stream // stream of greatest priority, for epochs of stopped launches
-	copied  error         // why epochs are copied to the GPU; nil: the driver writes words in stream order
+	signals driver.Stream // stream of greatest priority, for the epochs of stopped launches
+	copied  error         // why epochs must be copied; nil: the driver writes words in stream order
 	staged  []staged      // copies in progress
 	lanes   map[laneKey][]*lane
 	made    int // number of lanes, including those in use
@@ -39,16 +39,16 @@ type launcher struct {
 	nets    map[string]*network
 	samples map[device.RequestID]*sample
 	lost    error // the context is unusable until a reset
-	stuck   bool  // a stream could not be destroyed: partitions are freed with the context
+	stuck   bool  // a stream could not be destroyed, so partitions are freed with the context
 	counts  Counts
 	watch   watch
 	since   time.Time // start of the preemption in progress, or zero
 	meet    *meeting  // that preemption
-	inWay   []*flow   // that are to leave for it (Mode.Ahead)
+	inWay   []*flow   // launches still to be told to leave for it (Mode.Ahead)
 	met     []*meeting
 	tickets uint64
-	marks   int       // marks that were cleared (Boolean)
-	start   time.Time // origin of anchors' times
+	marks   int       // number of marks that were cleared (Config.Boolean)
+	start   time.Time // zero of anchors' times
 	anchor  anchor
 	heads   [][]sched.Version
 	rest    []sched.Version // heads point to it
@@ -71,7 +71,7 @@ func (d *Device) launcher(opened chan<- error) {
 		opened <- err
 		return
 	}
-	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before anybody reads it
+	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before any reader
 	if l.copied != nil {
 		l.name += fmt.Sprintf(", where epochs are copied (%v)", l.copied)
 	}
@@ -128,7 +128,7 @@ func (d *Device) launcher(opened chan<- error) {
 	}
 }
 
-// quiet waits for work in progress and drops it: nobody waits for the results.
+// quiet waits for work in progress and drops it without reporting.
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
@@ -154,7 +154,7 @@ func (l *launcher) failAll(err error) {
 		l.answer(f.work, err)
 	}
 	for _, s := range staged {
-		if s.work != nil { // otherwise part of a reset
+		if s.work != nil { // nil: copied again after a reset
 			l.answer(s.work, err)
 		}
 	}
@@ -218,7 +218,7 @@ func (l *launcher) obey(o *order) {
 	}
 }
 
-// check records an error that makes the context unusable and gives it its scope. All other running work ends with it.
+// check wraps a driver error in its scope. An error that makes the context unusable also ends all other work.
 func (l *launcher) check(err error) error {
 	if (driver.Lost(err) || errors.Is(err, errAway)) && l.lost == nil {
 		l.lost = err
@@ -250,7 +250,7 @@ func (l *launcher) step() (moved bool) {
 		err = l.check(err)
 		if one.work != nil {
 			l.answer(one.work, err)
-		} else if err != nil && l.lost == nil { // part of a reset: an input is missing
+		} else if err != nil && l.lost == nil { // a copy again after a reset failed: an input is missing
 			l.lost = err
 		}
 		if l.lost != nil {

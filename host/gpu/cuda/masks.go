@@ -10,22 +10,23 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Masks makes partitions by writing a mask into the driver's own structure of a stream. A wrong offset corrupts the
-// driver's memory, so the driver's exact version must be known, and the mask of each TPC is tested before serving.
+// Masks makes partitions by writing a mask into the driver's own structure of a stream. A wrong offset would corrupt
+// the driver's memory. So the driver's exact version must be known, and every TPC's mask bit is tested before
+// serving.
 type Masks struct {
 	Offsets driver.Offsets
-	Driver  string // its exact version, from NVML
+	Driver  string // exact driver version, from NVML
 }
 
-// streamMasks makes such streams. A unit is a TPC, two SMs; any set of units is possible.
+// streamMasks makes streams with a mask. A unit is a TPC, two SMs; every set of units is possible.
 type streamMasks struct {
 	*partitions
 	offset, width int
-	bits          []int // bit of each unit; bits of TPCs disabled in manufacture are skipped
+	bits          []int // mask bit of each unit, without the bits of TPCs disabled in manufacture
 }
 
-// newStreamMasks finds the bit of each TPC: it sets one bit after the other and probes on which SMs kernels no longer
-// run. Enabling a single bit would be faster, but hangs if the bit stands for nothing.
+// newStreamMasks finds the mask bit of each TPC. It sets one bit at a time and probes which SMs run no more kernels.
+// Clearing one bit at a time would be faster, but hangs if the bit has no TPC.
 func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partitions, error) {
 	offset, ok := m.Offsets[m.Driver]
 	if !ok {
@@ -55,7 +56,7 @@ func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partition
 		}
 		gone := slices.DeleteFunc(slices.Clone(whole), func(sm int) bool { return slices.Contains(left, sm) })
 		if len(gone) == 0 {
-			continue // of a TPC that does not exist
+			continue // no TPC behind this bit
 		}
 		for _, sm := range gone {
 			if other, ok := owner[sm]; ok {

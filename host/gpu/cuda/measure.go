@@ -16,23 +16,23 @@ type Facts struct {
 	GPU    string `json:"gpu"`
 	Driver string `json:"driver"` // API version of the driver
 	Bus    string `json:"pci"`
-	Fake   bool   `json:"fake"` // no GPU: nothing was measured
+	Fake   bool   `json:"fake"` // the fake driver: nothing was measured
 	// NVML's report on the idle GPU before any measurement; null without NVML.
 	NVML       *driver.Health `json:"nvml"`
 	Capability string         `json:"capability"`
 	SMs        int            `json:"sms"`
 	Units      int            `json:"units"`     // of partitions
 	UnitSMs    int            `json:"unit_sms"`  // the last unit may have more
-	ClockKHz   int            `json:"clock_khz"` // most of an SM
+	ClockKHz   int            `json:"clock_khz"` // maximum SM clock
 	MemoryKHz  int            `json:"memory_khz"`
 	Memory     uint64         `json:"memory_bytes"`
 	Registers  map[string]int `json:"registers"` // per thread, by kernel
 	Signals    string         `json:"signals"`   // how kernels are told to leave: SignalsWritten or SignalsCopied
-	// WhyCopied is the driver's error if it cannot write words.
+	// WhyCopied is the driver's error if it cannot write words in stream order.
 	WhyCopied string `json:"why_copied,omitempty"`
 }
 
-// Facts reads them.
+// Facts returns the facts about the GPU.
 func (d *Device) Facts() (f Facts, err error) {
 	err = d.ask(func(l *launcher) error {
 		f, err = l.facts()
@@ -77,7 +77,7 @@ func (l *launcher) facts() (f Facts, err error) {
 	return f, nil
 }
 
-// Health is NVML's current report on the GPU; nil if not available.
+// Health is NVML's current report on the GPU; nil if unavailable.
 func (d *Device) Health() (h *driver.Health, err error) {
 	err = d.ask(func(l *launcher) error {
 		bus, err := l.lib.Bus(l.dev)
@@ -89,7 +89,7 @@ func (d *Device) Health() (h *driver.Health, err error) {
 	return h, err
 }
 
-// health is NVML's report; on the fake only with the fake NVML of tests.
+// health is NVML's report. On the fake driver only the tests' fake NVML is asked.
 func (l *launcher) health(bus string) *driver.Health {
 	if l.cfg.NVML == "" && l.lib.Fake() {
 		return nil
@@ -101,8 +101,8 @@ func (l *launcher) health(bus string) *driver.Health {
 	return &h
 }
 
-// Timed is the time of a layer's kernel alone, between two events. With single launches (Profile) it includes the
-// host's launch time; with many (Pace) it does not.
+// Timed is the time of a layer's kernel alone, between two events. Over single launches (Profile) it includes the
+// host's launch time, over many (Pace) it does not.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -110,8 +110,8 @@ type Timed struct {
 	Ns     []int64 // by run
 }
 
-// Profile runs the kernels of a loaded network one by one, n times each, for a batch on units. The inputs are the
-// content of free slots.
+// Profile runs the kernels of a loaded network one by one, n times each, for a batch on units. Inputs are whatever
+// the free slots contain.
 func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
 	if !d.info.Legal(u) {
 		return nil, refuse("units %v of %d", u, d.info.Units)
@@ -122,8 +122,8 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 	return out, err
 }
 
-// Pace is Profile for a batch of one on the whole GPU without the host's time: a run is paceLaunches launches, all
-// queued before the first begins, divided by their number.
+// Pace is Profile for a batch of one on the whole GPU, without the host's time. A run is the time of paceLaunches
+// launches, divided by their number. All are queued before the first begins.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
 		return l.timed(network, 1, device.Units{}, true, timing(&out, n))
@@ -131,7 +131,7 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	return out, err
 }
 
-// timing takes n times of each kernel.
+// timing makes a timer that times each kernel n times.
 func timing(out *[]Timed, n int) timer {
 	return func(i int, name string, k *kernels.Layer, run func() (int64, error)) error {
 		if n < 1 {
@@ -143,9 +143,9 @@ func timing(out *[]Timed, n int) timer {
 	}
 }
 
-// Learn times the kernels of a loaded network on the GPU, alone at a batch, for padding: a launch of no work, one with a
-// tile on each SM, and the whole kernel. What was learnt is kept for the bundle. Without it, and on the fake, whose times
-// say nothing, padding goes by estimates.
+// Learn times the kernels of a loaded network at a batch, alone, for padding: a launch without work, one with a tile
+// on each SM, and the whole kernel. The times are kept for the bundle. Without them, and on the fake, padding uses
+// estimates.
 func (d *Device) Learn(network string, batch int) error {
 	return d.ask(func(l *launcher) error {
 		net := l.nets[network]
@@ -180,9 +180,9 @@ func (d *Device) Learn(network string, batch int) error {
 	})
 }
 
-const learnRuns = 3 // of each launch; the shortest counts
+const learnRuns = 3 // launches per time, of which the shortest counts
 
-// learn is what Learn keeps. Blocks beside each other are taken to share an SM's time.
+// learn returns the profiles that Learn keeps. Blocks that share an SM are assumed to share its time.
 func (l *launcher) learn(network string, batch int, estimates []sched.Version) (out []sched.Version, err error) {
 	out = slices.Clone(estimates)
 	return out, l.timed(network, batch, device.Units{}, true, func(i int, _ string, k *kernels.Layer, run func() (int64, error)) error {
@@ -190,7 +190,7 @@ func (l *launcher) learn(network string, batch int, estimates []sched.Version) (
 		var least [3]int64
 		for j, to := range []uint32{1, min(tiles, uint32(sms)), tiles} {
 			if k.To, k.Blocks = to, min(to, uint32(l.full(sms))); j == 0 {
-				k.From = 1 // nothing is left to do
+				k.From = 1 // no tile is left to do
 			}
 			ns, err := times(learnRuns, run)
 			if err != nil {
@@ -205,7 +205,7 @@ func (l *launcher) learn(network string, batch int, estimates []sched.Version) (
 	})
 }
 
-// times are those of n runs.
+// times returns the times of n runs.
 func times(n int, run func() (int64, error)) (all []int64, err error) {
 	for range n {
 		ns, err := run()
@@ -219,13 +219,14 @@ func times(n int, run func() (int64, error)) (all []int64, err error) {
 
 const (
 	paceLaunches = 4       // launches of a kernel in a row
-	paceNs       = 200_000 // time of a blocking kernel before them: longer than it takes to queue them
+	paceNs       = 200_000 // time of a kernel before them that lets them queue up; longer than queueing takes
 )
 
-// timer times a kernel, or a part of it, by runs.
+// timer times a kernel, or a part of it, with run.
 type timer func(i int, name string, k *kernels.Layer, run func() (ns int64, err error)) error
 
-// timed has a timer time each of a network's kernels, of which it may take a part; paced selects Pace's way.
+// timed calls a timer for each kernel of a network. The timer may reduce the kernel to a part. paced times as Pace
+// does.
 func (l *launcher) timed(network string, batch int, u device.Units, paced bool, do timer) (err error) {
 	net := l.nets[network]
 	switch {
@@ -265,7 +266,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 			}
 		}()
 		stand = before.run
-		if each = paceLaunches; l.lib.Fake() { // its kernels are slow, and tests can make them wait
+		if each = paceLaunches; l.lib.Fake() { // the fake's kernels are slow, and tests can delay them
 			each = 2
 		}
 	}
@@ -316,8 +317,7 @@ type Copied struct {
 	Up, Down []int64 // ns by run
 }
 
-// Copies times copies to the GPU and back, n times each. With beside, a kernel on all SMs uses the memory during all
-// copies.
+// Copies times copies to the GPU and back, n times each. With beside, a kernel on all SMs uses the memory meanwhile.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -382,7 +382,7 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	return c, nil
 }
 
-// makeTimers makes events that take the time; freeTimers frees those that there are.
+// makeTimers makes timing events, freeTimers frees those that were made.
 func (l *launcher) makeTimers(at []driver.Event) (err error) {
 	for i := range at {
 		if at[i], err = l.lib.NewEvent(true); err != nil {
@@ -404,11 +404,12 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is how many copies a stream of TwoCopies has in a row, so that little of a run is of one stream alone.
+// eachStream is the number of copies that a stream of TwoCopies makes in a row, so that the streams overlap in most
+// of a run.
 const eachStream = 2
 
-// TwoCopies is Copies beside a kernel with two streams that copy at the same time, one way and then the other. A run
-// is the time until both have ended, by the number of copies.
+// TwoCopies is Copies, beside a kernel, for two streams that copy at the same time, first in one direction, then in
+// the other. A run is the time until both have ended, divided by the number of copies.
 func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeTwo(bytes, n)
@@ -435,7 +436,7 @@ func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
 	streams := [2]driver.Stream{l.copies, other.stream}
 	var to [2]driver.Ptr
 	var host [2][]byte
-	var at [3]driver.Event // when both begin, when each has ended
+	var at [3]driver.Event // the start of both, and each one's end
 	defer func() { note(l.freeTimers(at[:])) }()
 	if err = l.makeTimers(at[:]); err != nil {
 		return c, err
@@ -492,9 +493,9 @@ func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
 }
 
 const (
-	streamBytes = 256 << 20 // memory that contend's kernel reads: several times the L2
-	streamNs    = 5e9       // after which it ends by itself
-	streamSlots = 16        // its blocks per SM: a thread has one load in flight, and an SM of 2048 threads holds this many blocks
+	streamBytes = 256 << 20 // memory that contend's kernel reads, several times the L2
+	streamNs    = 5e9       // time limit, after which it ends by itself
+	streamSlots = 16        // its blocks per SM: each thread has one load in flight, and an SM with 2048 threads holds this many blocks
 )
 
 // contend uses the GPU's memory from all SMs until the returned function is called.
@@ -508,7 +509,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return nil, err
 	}
 	bytes := uint64(streamBytes)
-	if l.lib.Fake() { // its memory is the host's, and slow
+	if l.lib.Fake() { // the fake's memory is the host's, and slow
 		bytes = 1 << 20
 	}
 	at, host, free, err := l.scratch(int(bytes)+256, ln.stream)
@@ -524,7 +525,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	}
 	quiet = func() error {
 		err := l.write(at+driver.Ptr(bytes), 1, host)
-		if err != nil { // it must not run to its limit
+		if err != nil { // it must not run to its time limit
 			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
 		}
 		if e := l.lib.Wait(l.signals); err == nil {
@@ -538,7 +539,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return err
 	}
 	if err = l.lib.Fill(at+driver.Ptr(bytes), 0, 1, ln.stream); err == nil {
-		err = l.lib.Wait(ln.stream) // the mark must not come before
+		err = l.lib.Wait(ln.stream) // otherwise it could overwrite the mark
 	}
 	if err == nil {
 		err = l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a)

@@ -19,11 +19,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// network is a bundle on the GPU: slots, descriptors and numbers as on the NPU, weights unpacked.
+// network is a bundle on the GPU, with the NPU's slots, descriptors and numbers. Weights are unpacked.
 type network struct {
 	b       *bundle.Bundle
 	layers  []kernels.Layer // one per kernel, without the fields that a launch sets
-	entries []int           // by layer: where a segment stopped there resumes; idem.Never: wait for its end
+	entries []int           // by layer: where a segment resumes that was stopped there; idem.Never: it must not be stopped
 	blob    []byte          // weights and biases, as on the GPU
 	at      []int           // by layer: offset of its weights in blob; its bias follows
 	weights driver.Ptr
@@ -31,7 +31,7 @@ type network struct {
 	free    []int  // free slots; the last is taken first
 	pages   []page // for inputs being copied
 
-	profiles map[int][]sched.Version // by batch: the kernels as padding sees them
+	profiles map[int][]sched.Version // by batch: the kernels' profiles for padding
 }
 
 // alignment of data in blob.
@@ -52,7 +52,7 @@ func prepare(b *bundle.Bundle) (*network, error) {
 	})
 }
 
-// prepareOf takes weights and biases from elsewhere.
+// prepareOf is prepare with weights and biases from elsewhere.
 func prepareOf(b *bundle.Bundle, weights func(layer int) ([]int16, []int32, error)) (*network, error) {
 	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
 	for i := range b.Layers {
@@ -111,7 +111,7 @@ func (n *network) place(weights, slots driver.Ptr) {
 	}
 }
 
-// profile returns a network's kernels at a batch as padding sees them.
+// profile returns the profiles of a network's kernels at a batch, for padding.
 func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error) {
 	if v := n.profiles[batch]; v != nil {
 		return v, nil
@@ -137,12 +137,12 @@ func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error
 	return v, nil
 }
 
-// profiled is what kernel profiles depend on. Profiles are kept for bundles that are loaded again.
+// profiled is the key of kernel profiles, which are kept for bundles that are loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
 	params sim.Params
-	learnt bool // on a GPU, of which a process has one kind
+	learnt bool // by Learn, on the process's only kind of GPU
 }
 
 var known = struct {
@@ -159,8 +159,8 @@ func keep(key profiled, v []sched.Version) {
 	known.of[key] = v
 }
 
-// Program returns a bundle's kernels for a batch on a simulated GPU. Times are estimated, by the
-// kernels' instructions.
+// Program returns a bundle's kernels for a batch on a simulated GPU, with times estimated from the kernels'
+// instructions.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {
@@ -186,14 +186,14 @@ func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	return k
 }
 
-// Assumptions without a GPU: registers as ptxas reports them for sm_90.
+// Assumptions without a GPU: register counts that ptxas reports for sm_90.
 const (
 	registers = 80
 	clockGHz  = 1.5
 )
 
-// Simulated is a bundle as a network of the simulated GPU, with Program's kernels. The caller says what requests show
-// at exits.
+// Simulated makes a bundle a network of the simulated GPU, with Program's kernels. exit gives requests' results at
+// exits.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
@@ -239,7 +239,7 @@ func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	return l, nil
 }
 
-// image lays out an input as in a slot: rows of pixels, with zeros between them.
+// image lays out an input as in a slot: rows of pixels, with zeros between the rows.
 func (n *network) image(in []int16) ([]byte, error) {
 	w := &n.b.Network
 	if want := w.InH * w.InW * w.InC; len(in) != want {
@@ -262,8 +262,8 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// Content of a lane's pinned memory: a Control, an epoch, and the logits of most launches. A launch that needs more
-// reallocates it.
+// Layout of a lane's pinned memory: a Control, an epoch, and logits. Launches with more logits than usual reallocate
+// it.
 const (
 	epochAt   = controlBytes
 	logitsAt  = epochAt + 8

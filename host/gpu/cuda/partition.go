@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// partitions makes streams that stay on units. A unit is the smallest part of the GPU that can be assigned.
+// partitions makes streams that are confined to units. A unit is the smallest part of the GPU that can be assigned.
 type partitions struct {
 	units      int // 0: the GPU cannot be divided
 	each       int // SMs of a unit
 	last       int // SMs of the last one
 	total      int // SMs of the GPU
-	alike      int // SMs that the probe counts as one
+	alike      int // SMs that a probe cannot tell apart
 	neighbours bool
 	lib        *driver.Lib
 	way        way
@@ -25,10 +25,10 @@ type partitions struct {
 type way interface {
 	// stream makes a stream on a non-empty set of units.
 	stream(u device.Units, priority int) (driver.Stream, error)
-	// enter makes the context of units current, back the GPU's own again.
+	// enter makes the context of units current, back the GPU's own.
 	enter(u device.Units) error
 	back() error
-	// close frees the partitions, whose streams are gone.
+	// close frees the partitions. Their streams must be destroyed.
 	close() error
 }
 
@@ -77,7 +77,7 @@ func (p *partitions) sms(u device.Units) int {
 // look returns the SMs on which a stream's kernels run.
 type look func(s driver.Stream) ([]int, error)
 
-// stream makes a stream on units or on the whole GPU. Afterwards the thread's own context is current.
+// stream makes a stream on units, or on the whole GPU. It leaves the thread's own context current.
 func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error) {
 	if u.Empty() {
 		return p.lib.NewStream(priority)
@@ -89,8 +89,9 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 	return s, err
 }
 
-// within calls f with the context of units current: events must be of the context of the stream that they are recorded
-// on (cuEventRecord: CUDA_ERROR_INVALID_HANDLE otherwise). Afterwards the thread's own context is current.
+// within calls f with the context of units current, since an event must be of the same context as the stream that it
+// is recorded on (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). It leaves the thread's own context
+// current.
 func (p *partitions) within(u device.Units, f func() error) error {
 	if p.way == nil || u.Empty() {
 		return f()
@@ -117,17 +118,17 @@ func (p *partitions) close() error {
 }
 
 // greens are green contexts. A unit is a set of one split of the whole GPU; sets are disjoint. On an H100 or H200
-// there are fifteen of eight SMs and one of the other twelve. Several units make one partition if the driver merges
-// sets of a split. Otherwise neighbouring units are split off the GPU anew, and probed before use.
+// there are fifteen of eight SMs and one with the remaining twelve. Several units make one partition if the driver
+// merges sets of a split. Otherwise neighbouring units are split off the GPU anew, and probed before use.
 type greens struct {
 	*partitions
 	dev   driver.Device
 	main  driver.Context
 	look  look
 	all   driver.Resource
-	sets  [][]driver.Resource // by unit
+	sets  [][]driver.Resource // sets of each unit
 	green map[device.Units]driver.Green
-	made  []driver.Green // all, in order
+	made  []driver.Green // all green contexts, in order
 	seen  map[int][]int  // SMs by unit
 	away  bool           // a partition's context is current
 }
@@ -158,7 +159,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
 	p.last = p.each
 	switch n := int(rest.SMs); {
-	case n >= p.each: // enough for a unit of its own
+	case n >= p.each: // the rest is large enough for a unit of its own
 		g.sets = append(g.sets, []driver.Resource{rest})
 		p.last = n
 	case n > 0 && !p.neighbours:
@@ -216,7 +217,8 @@ func (p *greens) context(u device.Units) (driver.Green, error) {
 	return g, nil
 }
 
-// cut splits off neighbours in two steps: what is before them, then they. A driver that rounds sizes up is rejected.
+// cut splits off neighbouring units in two steps: first the SMs before them, then theirs. A driver that rounds sizes
+// up is rejected.
 func (p *greens) cut(first, want int) (driver.Resource, error) {
 	of := p.all
 	if first > 0 {
@@ -242,8 +244,8 @@ func (p *greens) cut(first, want int) (driver.Resource, error) {
 	return of, err
 }
 
-// proven probes where a partition runs that was cut separately. It is rejected unless it runs exactly on its units:
-// other SMs belong to others.
+// proven probes on which SMs a separately cut partition runs. It must be exactly its units' SMs, since the others may
+// be assigned elsewhere.
 func (p *greens) proven(g driver.Green, u device.Units) error {
 	var want []int
 	for i := range p.units {
@@ -355,8 +357,8 @@ func (p *greens) close() (err error) {
 	return err
 }
 
-// cuMasks makes streams with a fixed mask of CUs. A unit is a CU, or several that must be set together; any set of
-// units is possible.
+// cuMasks makes streams with fixed CU masks. A unit is a CU, or several that must be set together; every set of units
+// is possible.
 type cuMasks struct {
 	*partitions
 	step int
@@ -383,7 +385,8 @@ func (p *cuMasks) mask(u device.Units) []uint32 {
 	return out
 }
 
-// A stream with a mask has no priority, so partitions of this kind cannot prioritise launches in hardware.
+// stream makes a stream with a mask. It has no priority, so partitions of this kind cannot prioritise launches in
+// hardware.
 func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
 	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
 }

@@ -1,16 +1,16 @@
-// Detects hangs: neither a launch nor what it waits for has moved within its time limit.
+// Detection of hangs: neither a launch nor any launch that it waits for has made progress within its time limit.
 
 package cuda
 
 import "time"
 
-// ticket returns the next number.
+// ticket returns the next sequence number.
 func (l *launcher) ticket() uint64 {
 	l.tickets++
 	return l.tickets
 }
 
-// since is the ticket of a flow's oldest kernel in flight; waits: it has none.
+// since returns the ticket of a flow's oldest kernel in flight. waits: it has none and waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning
@@ -25,8 +25,8 @@ func (f *flow) since() (ticket uint64, waits bool) {
 	return f.ticket, false
 }
 
-// inTheWay reports whether f can only move after g: f waits and g is on the GPU or has priority, or both are on the
-// same units and g came first or has priority.
+// inTheWay reports whether f must wait for g. f waits for its turn and g is on the GPU or has priority, or both are
+// on the GPU on common units and g came first or has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.flying > 0
 	mine, waits := f.since()
@@ -42,7 +42,8 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 	return its < mine || g.rt && !f.rt
 }
 
-// late reports whether a launch hangs. What it waits for has its own time limit, and is found to hang by that.
+// late reports whether a launch hangs. A launch that it waits for has its own limit, which detects that launch's hang
+// first.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

@@ -2,28 +2,28 @@ package cuda
 
 import "time"
 
-// Pauses are times in which the launcher's thread did not look at launches that were under way: something else had
-// its processor, or a driver call did not return. What they delay is no property of the GPU.
+// Pauses are times in which the launcher's thread did not poll running launches: something else had its processor, or
+// a driver call did not return. The delays that they cause are not the GPU's.
 type Pauses struct {
-	N       int // longer than pause
+	N       int // number of rounds longer than pause
 	Longest time.Duration
-	CPU     time.Duration // of the thread in the longest: near none where it was off the processor
+	CPU     time.Duration // the thread's processor time in the longest; near zero if it was not running
 }
 
 const (
 	pause     = 5 * time.Millisecond
-	readEvery = time.Millisecond // between two readings of the thread's time
+	readEvery = time.Millisecond // least time between two readings of the thread's processor time
 )
 
-// watch notices pauses; it is called once a round.
+// watch notices pauses.
 type watch struct {
-	busy bool // launches were under way at the last round
+	busy bool // launches were running at the last round
 	was  time.Time
-	at   time.Time     // of the last reading
-	cpu  time.Duration // read then
+	at   time.Time     // time of the last reading
+	cpu  time.Duration // processor time at the last reading
 }
 
-// round is called with whether launches are under way.
+// round is called once per polling round. busy: launches are running.
 func (w *watch) round(p *Pauses, busy bool) {
 	now := time.Now()
 	if gone := now.Sub(w.was); w.busy && busy && gone > pause {

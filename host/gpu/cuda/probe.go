@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Where is where a partition was seen to run.
+// Where is the result of probing a partition.
 type Where struct {
 	Units device.Units
-	Want  int   // SMs it should have; pairs of CUs if the GPU does not distinguish them
+	Want  int   // SMs that it should have; pairs of CUs if the GPU reports only pairs
 	SMs   []int // SMs on which its blocks ran, sorted
 }
 
-// Probe runs many more blocks on units than there are SMs, and reports the SMs that they ran on. It measures a
-// partition independently of what the driver claims.
+// Probe runs many more blocks on units than there are SMs, and reports on which SMs they ran. So a partition is
+// measured independently of what the driver claims.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)
@@ -32,17 +32,17 @@ func (d *Device) Probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// Costs are the host's costs, in ns of the launcher's thread.
+// Costs are costs on the host, in time of the launcher's thread.
 type Costs struct {
 	N         int
 	Launch    time.Duration // launching a kernel with its event
 	Query     time.Duration // polling an event
 	Signal    time.Duration // writing an epoch
 	Partition time.Duration // making a partition with a stream
-	Switch    time.Duration // launching a kernel on another partition's stream than the last
+	Switch    time.Duration // launching a kernel on a stream of another partition than the last
 }
 
-// Costs measures them over n calls each.
+// Costs measures each cost over n calls.
 func (d *Device) Costs(n int) (c Costs, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.costs(n)
@@ -82,7 +82,7 @@ const (
 // whereArgs are the kernel's arguments.
 type whereArgs struct{ out, spin uint64 }
 
-// scratch allocates memory on both sides for use by a stream. free waits for the stream; if that fails, the memory
+// scratch allocates memory on both sides for a stream. free waits for the stream first; if that fails, the memory
 // stays until the context is freed.
 func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []byte, free func() error, err error) {
 	if at, err = l.lib.Alloc(bytes); err != nil {
@@ -132,22 +132,21 @@ func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	return slices.Compact(sms), nil
 }
 
-// ran is the report of a block: its SM, and the clock at its begin and end.
+// ran is a block's report: its SM, and the GPU's clock at its begin and end.
 type ran struct {
 	sm         int
 	begin, end uint64
 }
 
-// standing is a prepared launch of the reporting kernel with a number of blocks. Each spins for some ns of the GPU's
-// clock.
+// standing is a prepared launch of the reporting kernel, whose blocks spin for some ns of the GPU's clock.
 type standing struct {
 	run  func() error // may be called repeatedly
-	at   driver.Ptr   // the blocks' reports
-	host []byte       // for reading them
+	at   driver.Ptr   // device memory with the blocks' reports
+	host []byte       // host memory for a copy of them
 	free func() error
 }
 
-// stands prepares it.
+// stands prepares such a launch.
 func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, error) {
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
 	if err != nil {
@@ -198,8 +197,8 @@ func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err erro
 	return all, nil
 }
 
-// costs launches layers without outputs. A launch needs at least one block, so the kernel has one block that leaves
-// at once because its epoch differs.
+// costs launches layers that compute nothing. A launch needs at least one block, and this one leaves at once because
+// its epoch differs.
 func (l *launcher) costs(n int) (c Costs, err error) {
 	c.N = n
 	whole, err := l.lane(laneKey{})
@@ -207,7 +206,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		return c, err
 	}
 	back := func(n *lane) {
-		if err != nil { // kernels of another epoch may be running
+		if err != nil { // kernels with another epoch may be running
 			n.dirty = l.halt(n) != nil
 		}
 		l.giveBack(n)

@@ -1,5 +1,5 @@
-// Streams and hardware queues. Where streams share a queue, an order to leave waits behind the kernels that must
-// leave, so there are never more streams than queues.
+// Streams and hardware queues. There are never more streams than queues: if streams shared a queue, an order to leave
+// would wait behind the very kernels that must leave.
 
 package cuda
 
@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// ownStreams are the streams besides the lanes': copies and signals.
+// ownStreams is the number of streams besides the lanes': for copies and for signals.
 const ownStreams = 2
 
-// enoughQueues rejects a device with more concurrent launches than queues for their streams.
+// enoughQueues rejects a device whose launches would need more streams than there are queues.
 func enoughQueues(lib *driver.Lib, places int) error {
 	queues, name, err := lib.Queues()
 	if err != nil {
@@ -26,9 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream; the
-// lane reserved for priority launches comes last. That lane is returned for reuse with its memory, since allocating
-// and freeing memory blocks all streams. nil: there is room.
+// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream, the
+// one reserved for priority launches last. The lane is returned for reuse with its memory, since allocating and
+// freeing memory blocks all streams. nil: there was room.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

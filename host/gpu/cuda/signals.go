@@ -1,4 +1,4 @@
-// How kernels are told to leave: an epoch is written to the GPU's memory while they run.
+// The order to leave: while kernels run, a new epoch is written to the GPU's memory.
 
 package cuda
 
@@ -14,11 +14,11 @@ import (
 // Ways to write an epoch (Facts.Signals).
 const (
 	SignalsWritten = "written" // by the driver in stream order (cuStreamWriteValue32)
-	SignalsCopied  = "copied"  // by a copy of four bytes, after other copies to the GPU: slower
+	SignalsCopied  = "copied"  // by a copy of four bytes, which waits for other copies to the GPU: slower
 )
 
-// trySignals finds the way in advance. Not every driver writes words in stream order, and the first launch to be
-// stopped needs a way that works.
+// trySignals finds out which way works. Not every driver writes words in stream order, and the first launch that is
+// stopped needs one that does.
 func (l *launcher) trySignals() (err error) {
 	at, host, free, err := l.scratch(8, l.signals)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *launcher) trySignals() (err error) {
 	return nil
 }
 
-// signalling is the way, as in Facts.
+// signalling returns the way in use (Facts.Signals).
 func (l *launcher) signalling() string {
 	if l.copied != nil {
 		return SignalsCopied
@@ -62,15 +62,15 @@ func (l *launcher) signalling() string {
 	return SignalsWritten
 }
 
-// signal shows a lane's kernels its epoch; kernels of other epochs leave.
+// signal writes a lane's epoch. Its kernels with other epochs leave.
 func (l *launcher) signal(n *lane) error { return l.write(n.control, n.epoch, n.host[epochAt:]) }
 
-// write writes a word that kernels see. from is pinned memory that nobody else uses until then.
+// write writes a word that kernels poll. from is pinned memory for this word alone.
 func (l *launcher) write(to driver.Ptr, v uint32, from []byte) error {
 	if l.copied == nil {
 		return l.lib.WriteWord(to, v, l.signals)
 	}
-	// An earlier write may still read it; then the new word arrives twice.
+	// An earlier write may still read it, and would then write the new word too, which does no harm.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(from))), v)
 	return l.lib.CopyIn(to, from[:4], l.signals)
 }

@@ -1,4 +1,4 @@
-// The time spans of a preemption: by the host's clock and, if the device is Timed, by the GPU's.
+// Time spans of a preemption, by the host's clock and, if the device is Timed, by the GPU's.
 
 package cuda
 
@@ -11,25 +11,26 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Preemption is a priority launch that found others on the GPU.
+// Preemption is a priority launch that found other launches on the GPU.
 type Preemption struct {
-	// Arrival is the call of Begin; spans from arrival include the wait for the launcher's thread.
+	// Arrival is the call of Begin, so spans from it include the wait for the launcher's thread.
 
-	// Away is from arrival until the host knew that no kernel of others was on the GPU: for killed launches, their
-	// Control was copied and read; for awaited ones, their events had happened.
+	// Away is from arrival until the host knew that the GPU was free of others. For killed launches that means their
+	// Control was copied and read, for awaited ones that their events had happened.
 	Away time.Duration
-	// First is from arrival to its first block, by the GPU's clock, for killed and awaited launches. Only Timed
-	// devices have it.
+	// First is from arrival to the first priority block by the GPU's clock, for killed and awaited launches. Only
+	// Timed devices have it.
 	First time.Duration
-	// Gone and Began are by the GPU's clock, from the driver call with the flag to the end of the last block of
-	// others, and to the first priority block. Only Timed devices that kill have them. They are never too short;
-	// Clock says how much too long they may be. Began is 0 where priority goes ahead and its block was there before the flag.
+	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of others, Began at
+	// the first priority block, by the GPU's clock. Only Timed devices that kill have them. They are never too short;
+	// Clock says by how much they may be too long. Began is 0 if priority goes ahead and its block began before the
+	// flag.
 	Gone, Began time.Duration
 	// Whole is from arrival to completion.
 	Whole time.Duration
 }
 
-// Values in place of a span.
+// Special values of a span.
 const (
 	Unknown    = time.Duration(-1) // it was not observed
 	Impossible = time.Duration(-2) // it contradicts both clocks
@@ -38,21 +39,21 @@ const (
 // Clock is the accuracy of spans by the GPU's clock.
 type Clock struct {
 	Step time.Duration // least observed step of the GPU's timer
-	// Late is by how much a span may be too long: the widest anchor plus two steps, since the timer's value is rounded
-	// down both there and in the block.
+	// Late is by how much a span may be too long: the width of the widest anchor plus two steps, since the timer
+	// rounds down both in the anchor and in the block.
 	Late time.Duration
 	// Impossible counts impossible spans: a block began or left before the flag or the launch, or after the host saw
-	// it, or the clocks drifted further than clocks do.
+	// it, or the clocks drifted too far apart.
 	Impossible int
 }
 
-// meeting is a preemption as observed.
+// meeting is a preemption with its observed times.
 type meeting struct {
 	arrived, flagged, away, over time.Time
 	gone, began                  uint64 // GPU clock in ns
 	kernel                       int    // index of the timed priority kernel
 	timed                        bool
-	ahead                        bool // priority was launched before the flag, so that its first block may begin before it
+	ahead                        bool // priority was launched before the flag, so its first block may begin before it
 }
 
 // timed reports whether a flow's segment contains the timed kernel.
@@ -60,21 +61,22 @@ func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor relates the clocks: the GPU's showed a value no later than host, and no earlier than width (plus one of its
-// steps) before that. A run that saw the timer step has a negative width. gpu 0: no anchor.
+// anchor relates the two clocks. The GPU's clock showed the value gpu no later than host, and no earlier than width
+// (plus one step of the timer) before host. The width is negative if the timer stepped during the run. gpu 0: no
+// anchor.
 type anchor struct {
 	host, width time.Duration // host: since launcher.start
 	gpu         uint64
 }
 
-// sighting is a value of the GPU's clock, and when the host saw it.
+// sighting is a value of the GPU's clock, with the time at which the host saw it.
 type sighting struct {
 	host time.Duration
 	gpu  uint64
 }
 
-// anchorOf derives an anchor from a run of the clock kernel: its values were taken after its launch and before they
-// were seen. A run that goes back, or shows nothing, gives none.
+// anchorOf derives an anchor from a run of the clock kernel, whose values were written after its launch and before
+// the host saw them. A run without values, or whose clock did not advance, gives none.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -99,13 +101,12 @@ func narrower(a, b anchor) anchor {
 }
 
 const (
-	anchorTries = 8      // runs for an anchor: not all of them lose the processor
-	anchorNs    = 50_000 // of each
-	stepBlocks  = 8      // that measure the timer's step
+	anchorTries = 8      // runs for an anchor: in at least one the thread should keep its processor
+	anchorNs    = 50_000 // length of each run
+	stepBlocks  = 8      // blocks that measure the timer's step
 )
 
-// anchored runs the kernel that writes the GPU's clock to host memory several times, and returns the narrowest
-// anchor.
+// anchored runs the kernel that writes the GPU's clock to host memory several times and returns the narrowest anchor.
 func (l *launcher) anchored() (best anchor, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryClock)
 	if err != nil {
@@ -133,14 +134,14 @@ func (l *launcher) anchored() (best anchor, err error) {
 			return best, err
 		}
 		best = narrower(best, anchorOf(launched, l.sightings(word)))
-		if err := l.lib.Wait(l.copies); err != nil { // so that a late write is not taken for the next run's
+		if err := l.lib.Wait(l.copies); err != nil { // otherwise a late write could be taken for the next run's
 			return best, err
 		}
 	}
 	return best, nil
 }
 
-// sightings are the values that the clock kernel writes to a word until it ends.
+// sightings reads the values that the clock kernel writes to a word until it ends.
 func (l *launcher) sightings(word *uint64) (all []sighting) {
 	last := uint64(0)
 	for began := time.Now(); time.Since(began) < time.Second; {
@@ -161,7 +162,7 @@ func (l *launcher) sightings(word *uint64) (all []sighting) {
 	return all
 }
 
-// timerStep is the least step of the GPU's timer, seen by blocks that wait for it to move.
+// timerStep is the least step of the GPU's timer. Blocks wait for it to change.
 func (l *launcher) timerStep() (least time.Duration, err error) {
 	all, err := l.where(l.copies, stepBlocks, 1)
 	for i, b := range all {
@@ -179,14 +180,14 @@ type clocks struct {
 	step          time.Duration
 }
 
-// late is by how much a time may be too late: an anchor's value was rounded down by less than a step, and so was the
-// value that moment takes for a step later.
+// late is by how much a converted time may be too late. The anchor's value was rounded down by less than a step.
+// moment takes a block's value, which was rounded down too, to be a step later.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
-// apart is the largest drift of the clocks in a time: a thousandth.
+// apart is the largest plausible drift of the clocks in a time, a thousandth of it.
 func apart(d time.Duration) time.Duration { return d / 1000 }
 
-// steady reports whether the drift between the anchors is within that.
+// steady reports whether the drift between the anchors is plausible.
 func (c *clocks) steady() bool {
 	if c.after.gpu < c.before.gpu {
 		return false
@@ -195,7 +196,7 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment is the latest time at which the GPU's clock can have shown a value. Drift between the anchors is assumed
+// moment is the latest time at which the GPU's clock can have shown a value, if the drift between the anchors is
 // even.
 func (c *clocks) moment(gpu uint64) time.Time {
 	rate := 1.0 // host ns per GPU ns
@@ -205,7 +206,7 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span is from a host time to a value of the GPU's clock; known is when the host had seen it.
+// span is from a time of the host to a value of the GPU's clock. known is when the host had seen the value.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -252,7 +253,7 @@ func (l *launcher) spans() (err error) {
 	return nil
 }
 
-// reckon adds what was observed between two anchors.
+// reckon adds the preemptions observed between two anchors.
 func (n *Counts) reckon(c *clocks, met []*meeting) {
 	if len(met) > 0 && c.before.gpu != 0 && c.after.gpu != 0 {
 		n.Clock.Late = max(n.Clock.Late, c.late())

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Sync is a GPU behind one blocking call, for device.Adapt in virtual time. Launches run one after another, as on an
-// NPU, and time is what they took. Only Device runs launches concurrently and stops them.
+// Sync is a GPU behind blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an
+// NPU, and take their real time. Only Device runs launches concurrently and stops them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc
@@ -42,7 +42,7 @@ func (s *Sync) post(ev device.Event) {
 	}
 }
 
-// do starts work and waits for its end, or for ctx, which kills the launch.
+// do starts work and waits for its end. If ctx ends first, the launch is killed.
 func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
 	c := make(chan device.Event, 1)
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// The order of launches: the rules of gpu.Mode, as on the simulated GPU, and padding by sched.Pad.
+// The order of launches, by gpu.Mode's rules as on the simulated GPU, and padding by sched.Pad.
 
 package cuda
 
@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Counts count what the launcher did.
+// Counts are counts of the launcher's work.
 type Counts struct {
 	Ran    int // ended kernels
-	Padded int // of these, those whose last tiles ran beside a priority kernel in its launch
-	Parts  int // parts that ran so, of kernels of which more tiles were left
+	Padded int // of these, those whose last tiles ran in a priority kernel's launch
+	Parts  int // parts of kernels that padded and left more tiles to do
 	Roles  int // most kernels in one launch
 	Learnt int // calls of Learn, if the mode pads
-	// Proxies counts launches of several kernels, by the registers per thread of the variant used.
+	// Proxies counts launches of several kernels, by registers per thread of the variant.
 	Proxies map[int]int
 	Kills   int // launches stopped inside a kernel
-	Stopped int // index of the kernel that the last of them was stopped in
+	Stopped int // index of the kernel in which the last of them was stopped
 	Again   int // kernels repeated after a kill
 	// Preemptions lists priority launches that found others on the GPU.
 	Preemptions []Preemption
@@ -81,7 +81,7 @@ func (l *launcher) putAside(rt *flow) {
 		if l.since.IsZero() {
 			l.since = time.Now()
 			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed, ahead: m.Ahead}
-			if len(l.met) >= 1<<16 { // nobody reads them
+			if len(l.met) >= 1<<16 { // bounds the list if nobody reads it
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}
 			rt.met, l.met = l.meet, append(l.met, l.meet)
@@ -98,8 +98,8 @@ func (l *launcher) putAside(rt *flow) {
 	}
 }
 
-// dispel has those leave that a launch of priority that goes ahead found in its way. Its first kernel is with the driver
-// by then, if it could be launched: that call takes longer than theirs to see the flag and leave.
+// dispel tells launches to leave for a priority launch that goes ahead of them. The priority launch's first kernel,
+// if it could be launched, is already with the driver: that call takes longer than the others take to leave.
 func (l *launcher) dispel() {
 	all := l.inWay
 	l.inWay = l.inWay[:0]
@@ -110,7 +110,7 @@ func (l *launcher) dispel() {
 	}
 }
 
-// settle records when nothing that was put aside is on the GPU any more, and resumes it when no priority launch is
+// settle notes when nothing that was put aside is on the GPU any more, and resumes it once no priority launch is
 // left.
 func (l *launcher) settle() {
 	if !l.since.IsZero() {
@@ -123,7 +123,7 @@ func (l *launcher) settle() {
 			l.since, l.meet = time.Time{}, nil
 		}
 	}
-	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() { // where what was evicted resumes is known once it has left
+	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() { // where an evicted launch resumes is known only once it has left
 		return
 	}
 	for _, f := range l.flows {
@@ -136,12 +136,12 @@ func (l *launcher) settle() {
 	}
 }
 
-// away is called when nothing of a leaving launch is on the GPU. The launch ends if it was aborted; otherwise it
-// resumes at a kernel when it is its turn.
+// away is called when nothing of a stopped launch is on the GPU. An aborted launch ends. Another resumes at a kernel
+// when it is its turn.
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {
-		if f.begun > 0 { // nobody else knows which part
+		if f.begun > 0 { // the engine does not know about parts of a kernel
 			at = f.net.entries[at]
 		}
 		l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
@@ -181,7 +181,7 @@ func (l *launcher) land(n *lane) {
 
 func (l *launcher) landed(n *lane) {
 	one, now := &n.fly[0], time.Now()
-	for _, o := range l.flows { // before it stops blocking others
+	for _, o := range l.flows { // first, since inTheWay looks at the kernels in flight
 		for _, f := range one.flows {
 			if f != nil && (f == o || l.inTheWay(f, o)) {
 				o.patience = now
@@ -219,7 +219,7 @@ func (l *launcher) push(f *flow) error {
 		return nil
 	}
 	for first := true; f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring); first = false {
-		if !first && !f.rt && l.called() { // it may be a launch of priority; the rest follows
+		if !first && !f.rt && l.called() { // the order may be a priority launch; the rest of these kernels follows later
 			break
 		}
 		var beside []pad
@@ -236,7 +236,7 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets a layer to what is left of a flow's next kernel, or to some tiles of it, on so many blocks at most.
+// args sets a layer to the rest of a flow's next kernel, or to some of its tiles, on at most a number of blocks.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -250,14 +250,14 @@ func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	k.Blocks = min(k.To-k.From, uint32(blocks))
 }
 
-// pad is a part of a kernel that runs beside a priority kernel.
+// pad is a part of a kernel that runs in a priority kernel's launch.
 type pad struct {
 	flow  *flow
 	tiles int
 	sms   int // SMs assigned to it
 }
 
-// fly adds a flow's part of a launch, which args has set.
+// add adds a flow's part to a launch, once args has set it.
 func (one *fly) add(role int, f *flow, k *kernels.Layer) {
 	whole := k.To == k.TilesP*k.TilesC*uint32(len(f.reqs))
 	one.flows[role], one.upTo[role], one.begun[role] = f, f.next, int(k.To)
@@ -266,7 +266,7 @@ func (one *fly) add(role int, f *flow, k *kernels.Layer) {
 	}
 }
 
-// launch queues a flow's next kernel, with kernels of other flows beside it if there are any.
+// launch queues a flow's next kernel, in one launch with the kernels of other flows that pad it.
 func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
 	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket()}
@@ -282,7 +282,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	}
 	blocks := role.Blocks
 	for i, p := range beside {
-		// A block on each SM that it may have, which takes one tile after the other.
+		// One block on each SM that it may use, which takes one tile after another.
 		p.flow.args(&n.roles[i+1], p.tiles, p.sms)
 		one.add(i+1, p.flow, &n.roles[i+1])
 		blocks += n.roles[i+1].Blocks
@@ -301,7 +301,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, args); err != nil {
 		return err
 	}
-	// From here on the kernel counts as in flight, whatever else fails.
+	// From here on the kernel counts as in flight, whatever fails.
 	n.given++
 	n.fly = append(n.fly, one)
 	for i, f := range one.flows[:1+len(beside)] {
@@ -320,7 +320,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects best-effort kernels, in order of launches, to pad a flow's next kernel.
+// beside selects best-effort kernels to pad a flow's next kernel, in the order of launches.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

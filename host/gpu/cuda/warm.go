@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// proxy is the kernel of several roles under one register limit.
+// proxy is the kernel of several roles under a register limit.
 type proxy struct {
 	function  driver.Function
 	registers int // per thread
 	resident  int // blocks on an SM
 }
 
-// limits of registers per thread for the kernel of several roles; 0: no limit. Without a limit ptxas uses 84
-// to 96; one layer's kernel takes 80.
+// limits of registers per thread for the kernel of several roles; 0: none. Without a limit ptxas uses 84 to 96. The
+// single-layer kernel takes 80.
 var limits = []int{0, 80, 64}
 
-// proxy returns the variant with the most registers that still holds on an SM as many blocks as the launch has for
-// it, or as the single-layer kernel does.
+// proxy returns the variant with the most registers of which enough blocks fit on an SM: as many as the launch has,
+// or as fit of the single-layer kernel.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first
@@ -34,13 +34,13 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
-// held is how many blocks of a kernel of so many registers a thread an SM holds.
+// held is the number of blocks on an SM of a kernel with so many registers per thread.
 func (l *launcher) held(registers int) int {
 	return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 }
 
-// full is how many blocks of one layer's kernel so many SMs hold. More of them would only have to be started, and to
-// leave, when the launch is stopped: blocks take tiles in turns.
+// full is the number of blocks of the single-layer kernel that fit on a number of SMs. Since blocks take tiles in
+// turns, more of them would only have to be started, and to leave when the launch is stopped.
 func (l *launcher) full(sms int) int {
 	if l.resident == 0 {
 		return math.MaxInt32
@@ -48,7 +48,7 @@ func (l *launcher) full(sms int) int {
 	return l.resident * max(1, sms)
 }
 
-// warm runs every kernel once without work: the driver may load a kernel at its first launch only.
+// warm runs every kernel once without work, since the driver may load a kernel only at its first launch.
 func (l *launcher) warm() (err error) {
 	if l.cfg.Params != nil {
 		own, err := l.lib.Registers(l.layer, l.dev)
@@ -77,7 +77,7 @@ func (l *launcher) warm() (err error) {
 	if err := l.lib.Fill(at, 0, 1<<8, l.copies); err != nil {
 		return err
 	}
-	// A block leaves at once if its epoch differs from Control's.
+	// A block leaves at once if its epoch differs from that in Control.
 	roles := new(kernels.Roles)
 	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, InC: 1, OutW: 1, KW: 1, TilesP: 1, TilesC: 1, Blocks: 1, To: 1}
 	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
@@ -100,7 +100,7 @@ func (l *launcher) warm() (err error) {
 	return l.loadProxies(func(f driver.Function) error { return run(f, unsafe.Pointer(roles)) })
 }
 
-// once finds a kernel and runs it.
+// once looks up a kernel and runs it.
 func (l *launcher) once(name string, run func(driver.Function) error) error {
 	f, err := l.lib.Function(l.module, name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 	return run(f)
 }
 
-// loadProxies loads the kernel of several roles under each limit that allows more blocks on an SM than the one
+// loadProxies loads the kernel of several roles under each limit that lets more blocks fit on an SM than the one
 // before.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	l.proxies = nil
@@ -137,7 +137,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 			return err
 		}
 		if x.resident = l.held(x.registers); x.resident <= most {
-			continue // fewer registers without more blocks
+			continue // the lower limit lets no more blocks fit
 		}
 		most = x.resident
 		if err := run(x.function); err != nil {

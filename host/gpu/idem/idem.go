@@ -1,9 +1,8 @@
-// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at the kernel
-// itself if it can be repeated, else at the first kernel of the smallest group before it that can.
-//
-// A group of consecutive kernels can be repeated, wherever it was stopped, if it never overwrites a byte that it
-// reads from before the group. Blocks of a kernel run in no defined order, so a byte that a kernel both reads and
-// writes counts as read first.
+// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at that kernel
+// if it can be repeated, or else at the first kernel of the smallest repeatable group that ends with it. A group of
+// consecutive kernels can be repeated, wherever it was stopped, if it never overwrites a byte that it read from
+// outside the group. A kernel's blocks run in no defined order, so a byte that a kernel both reads and writes counts
+// as read first.
 package idem
 
 import (
@@ -12,11 +11,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Never marks a kernel after which nothing can be repeated, not even the whole program, since it overwrites the
-// program's input. Such a kernel must be awaited.
+// Never marks a kernel that must not be stopped: not even the whole program can be repeated after it, since its input
+// has been overwritten.
 const Never = -1
 
-// Entries returns for each kernel where the program resumes if that kernel is killed.
+// Entries returns, for each kernel, where the program resumes if that kernel is killed.
 func Entries(p *kernel.Program) []int {
 	out := make([]int, len(p.Kernels))
 	for i := range p.Kernels {
@@ -25,7 +24,7 @@ func Entries(p *kernel.Program) []int {
 	return out
 }
 
-// entry walks back from kernel i, adding predecessors until the group can be repeated.
+// entry goes back from kernel i, until the group of kernels can be repeated.
 func entry(ks []kernel.Kernel, i int) int {
 	var needs, writes spans // bytes read before the group writes them, and bytes written by it
 	for first := i; first >= 0; first-- {
@@ -40,7 +39,7 @@ func entry(ks []kernel.Kernel, i int) int {
 	return Never
 }
 
-// Idempotent counts the kernels that can be repeated alone.
+// Idempotent counts the kernels that can be repeated by themselves.
 func Idempotent(p *kernel.Program) (n int) {
 	for i := range p.Kernels {
 		if entry(p.Kernels[i:i+1], 0) == 0 {

@@ -2,11 +2,11 @@
 //
 //	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
 //
-// kind is kernel, memcpy_up, memcpy_down or memset; the six columns behind it belong to kernels alone
-// (registers of a thread, shared memory in bytes of a block, issue as the share of an SM's issue slots,
-// block_ns for a block that has an SM to itself). reads and writes are spans of the network's memory,
-// 0-4096 4096-8192, empty for none. exit is 1 where a segment ends; the last line of a network always does.
-// The lines of a network stand together.
+// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after it are for kernels only: threads of a
+// block, registers of a thread, shared memory of a block in bytes, issue as a share of an SM's issue slots, and
+// block_ns for a block that has an SM to itself. reads and writes are spans of the network's memory, such as 0-4096
+// 4096-8192, or empty. exit is 1 where a segment ends; a network's last line always ends one. The lines of a network
+// must be adjacent.
 
 package kernel
 
@@ -28,7 +28,7 @@ const (
 	maxFile    = 64 << 20 // bytes
 	maxKernels = 100_000
 	maxBytes   = 1 << 50
-	maxGrid    = 1 << 24 // blocks
+	maxGrid    = 1 << 24 // of a block, on all GPUs
 	maxThreads = 1024    // of a block, on every GPU
 	maxRegs    = 256     // of a thread: 255 on NVIDIA's GPUs, 256 on AMD's
 	maxShared  = 1 << 20

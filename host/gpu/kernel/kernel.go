@@ -1,6 +1,6 @@
-// Package kernel describes what a GPU runs. A kernel is a grid of blocks, with the resources of a streaming
-// multiprocessor (SM; AMD: compute unit) that a block takes, the DRAM traffic, and the bytes read and written. A
-// program is a network's kernels in stream order.
+// Package kernel describes what a GPU runs. A kernel is a grid of blocks. It has the resources that a block takes of
+// a streaming multiprocessor (SM; AMD: compute unit), the DRAM traffic, and the bytes read and written. A program is
+// a network's kernels in stream order.
 package kernel
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// ErrProgram says that no GPU could run a program.
+// ErrProgram says that a program cannot run on any GPU.
 var ErrProgram = errors.New("kernel program")
 
 // Kind is the type of an operation.
@@ -29,28 +29,28 @@ type Span struct{ From, To int64 }
 type Kernel struct {
 	Name    string
 	Kind    Kind
-	Blocks  int     // blocks of the grid; this and the next four for Compute only
+	Blocks  int     // number of blocks; this and the next five fields are for Compute only
 	Threads int     // of a block
 	Regs    int     // per thread, 32 bits each
 	Shared  int     // shared memory per block in bytes
-	Issue   float64 // share in (0, 1] of an SM's issue slots that a block alone there uses
+	Issue   float64 // share in (0, 1] of an SM's issue slots that a block uses when alone on the SM
 	BlockNs float64 // ns of a block that has an SM and the DRAM to itself
 	Bytes   int64   // DRAM traffic of the whole kernel, or bytes copied
-	L2      int64   // bytes that the whole kernel asks of the L2; 0: not known, nothing is read twice
-	L1      int64   // bytes that it asks of the L1 and the shared memory; 0: not known
-	Reads   []Span  // bytes whose earlier value it uses
+	L2      int64   // bytes that the whole kernel requests from the L2; 0: unknown, as if nothing were read twice
+	L1      int64   // bytes that it requests from the L1 and the shared memory; 0: unknown
+	Reads   []Span  // bytes whose previous value it uses
 	Writes  []Span
 }
 
-// Program is a network's kernels in order, with the kernels after which it exits.
+// Program is a network's kernels in order, and where its segments end.
 type Program struct {
 	Name    string
 	Memory  int64 // bytes that spans may address
 	Kernels []Kernel
-	Exits   []int // last kernel of each segment, ascending; the last is the program's last
+	Exits   []int // last kernel of each segment, ascending, up to the program's last kernel
 }
 
-// Check returns an error if the program is impossible.
+// Check returns an error if the program cannot run.
 func (p *Program) Check() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w %s: %s", ErrProgram, p.Name, fmt.Sprintf(format, a...))
@@ -90,10 +90,10 @@ func (p *Program) Check() error {
 	return nil
 }
 
-// Occupancy holds the limits of an SM on concurrent blocks.
+// Occupancy holds an SM's limits on concurrent blocks.
 type Occupancy struct {
 	Threads, Blocks, Regs, Shared int // of one SM
-	RegUnit                       int // registers are allocated to a block in this unit; 0: one by one
+	RegUnit                       int // granularity of a block's registers; 0: 1
 }
 
 // Of is the number of blocks of k that fit on an SM at a time.

@@ -1,7 +1,7 @@
 // Package params holds the parameters of GPUs, one file each. Every value has a source: a publication; "measured", on
-// that GPU with stated means; "assumed"; or "fitted", derived from a published result, so that reproducing that
-// result proves nothing. A value published for one GPU is assumed for others. Assumptions are made once, here, before
-// any comparison with a publication; comparisons say which results hold when an assumed value is halved and doubled.
+// that GPU by stated means; "assumed"; or "fitted", derived from a published result, so that reproducing this result
+// proves nothing. A value published for one GPU is only assumed for others. Assumptions were made once, here, before
+// any comparison with a publication. Comparisons say which results remain when an assumed value is halved or doubled.
 package params
 
 import (
@@ -36,18 +36,18 @@ type Value struct {
 	Source string  `yaml:"source"`
 }
 
-// Assumed reports whether the value was neither published nor measured.
+// Assumed reports whether the value is neither published nor measured.
 func (v Value) Assumed() bool { return strings.HasPrefix(v.Source, "assumed") }
 
 // File describes a GPU.
 type File struct {
 	Name   string           `yaml:"name"`
 	Values map[string]Value `yaml:"values"`
-	// Rule is the rule for the catalogue's programs on it.
+	// Rule is the catalogue's rule for programs on this GPU.
 	Rule catalogue.Rule `yaml:"-"`
 }
 
-// keys are all keys of a file: meaning, least and largest value.
+// keys are all keys of a file, with the smallest and largest allowed value.
 var keys = map[string]struct{ least, most float64 }{
 	"sms": {1, sim.MaxUnits}, "sms_per_unit": {1, 16}, "clock_ghz": {0.1, 10}, "lanes_per_sm": {1, 1024},
 	"threads_per_sm": {32, 8192}, "blocks_per_sm": {1, 128}, "registers_per_sm": {1024, 1 << 20},
@@ -72,7 +72,7 @@ func Names() (names []string) {
 	return names
 }
 
-// IsFile reports whether a name is a file's: it ends in .yaml or .yml.
+// IsFile reports whether a name is a file name, which ends in .yaml or .yml.
 func IsFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
@@ -93,12 +93,12 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
-// Is reports whether a GPU name from a driver is this GPU: it contains the file's name as words.
+// Is reports whether a driver's GPU name means this GPU: it contains the words of the file's name.
 func (f *File) Is(gpu string) bool {
 	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
 }
 
-// Find returns the file for a GPU name from a driver, nil if there is none.
+// Find returns the file for a driver's GPU name; nil if there is none.
 func Find(gpu string) (*File, error) {
 	for _, name := range Names() {
 		if f, err := Of(name); err != nil || f.Is(gpu) {
@@ -175,10 +175,10 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
-// programs prefixes the names of the catalogue's numbers.
+// programs is the prefix of keys for the catalogue's numbers.
 const programs = "programs/"
 
-// Uncertain lists assumed values: of the GPU, and of the programs.
+// Uncertain lists the assumed values, of the GPU and of the programs.
 func (f *File) Uncertain() []string {
 	out := f.Assumed()
 	for _, k := range f.Rule.Keys() {
@@ -187,7 +187,7 @@ func (f *File) Uncertain() []string {
 	return out
 }
 
-// Keys are those of all parameters, and of the rule that makes programs.
+// Keys lists all parameters, including those of the catalogue's rule.
 func (f *File) Keys() []string {
 	out := slices.Sorted(maps.Keys(f.Values))
 	for _, k := range f.Rule.Keys() {

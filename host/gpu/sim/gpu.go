@@ -1,13 +1,12 @@
 // Package sim is a GPU in virtual time. It has streams with host and device queues, a command processor that begins
 // kernels in stream order, a scheduler that places blocks on multiprocessors within their occupancy, shared DRAM
-// bandwidth and host link, eviction and kills.
+// bandwidth, a host link, eviction, and kills.
 //
-// Contention comes from these only: blocks on one SM share its issue slots, kernels share the DRAM by max-min
-// fairness, and a block without room waits. Every figure comes from Params or from the kernel; there is no formula
-// for interference.
+// Contention has no formula. It arises because blocks on one SM share its issue slots, kernels share the DRAM by
+// max-min fairness, and a block without room waits. All figures come from Params or from the kernel.
 //
-// SMs with equal contents are kept as one class, so the cost of an event depends on how different the SMs are, not on
-// their number. Equal calls give equal results on every machine.
+// SMs with equal content are kept as one class, so an event costs time by the number of different SMs. Equal calls
+// give equal results on every machine.
 package sim
 
 import (
@@ -23,15 +22,15 @@ type Part struct {
 	Program *Program
 	Kernel  int
 	Memory  *Memory
-	As      *kernel.Kernel // another version, or another batch; nil: the program's own
-	On      Set            // SMs that its blocks may use, within the stream's mask; none: all
-	// From is its first block, Blocks the number; 0: all that are left. Parts of one kernel run in block order, each
-	// after the one before has ended.
+	As      *kernel.Kernel // another version or batch of the kernel; nil: the program's own
+	On      Set            // SMs that its blocks may use, within the stream's mask; empty: all
+	// From is its first block, Blocks the number of blocks; 0: all the rest. A kernel's parts run in block order,
+	// each after the one before.
 	From, Blocks int
 	Slow         float64 // factor on its blocks' time; 0: 1
 }
 
-// UpTo is the index after the part's last block, and whether that is the kernel's end.
+// UpTo returns the index after the part's last block, and whether that is the end of the kernel.
 func (p *Part) UpTo() (block int, last bool) {
 	all := p.kernel().Blocks
 	if p.Blocks == 0 || p.From+p.Blocks >= all {
@@ -40,8 +39,8 @@ func (p *Part) UpTo() (block int, last bool) {
 	return p.From + p.Blocks, false
 }
 
-// Item is one launch in a stream: a kernel, a copy, or a padded kernel whose parts begin and end together. It belongs
-// to the GPU from Launch until its event, else to the caller.
+// Item is one launch in a stream: a kernel, a copy, or a padded kernel, whose parts begin and end together. The GPU
+// owns it from Launch until its event, the caller otherwise.
 type Item struct {
 	Parts []Part
 	Tag   uint64 // for the caller's use
@@ -50,10 +49,10 @@ type Item struct {
 
 	epoch uint64
 	ready Time
-	turn  uint64 // order in a hardware queue
+	turn  uint64 // its place in a hardware queue
 }
 
-// kernel is the part's kernel as run.
+// kernel returns the kernel that the part runs.
 func (p *Part) kernel() *kernel.Kernel {
 	if p.As != nil {
 		return p.As
@@ -67,12 +66,12 @@ type EventKind uint8
 // Events.
 const (
 	Done    EventKind = iota // the item has ended and its writes are in memory
-	Killed                   // the item was stopped; its writes are corrupt if a block had begun
-	Dropped                  // the item had not begun and will not
-	Evicted                  // everything in the stream at the call of Evict is gone
+	Killed                   // the item was stopped; if a block had begun, its output is corrupt
+	Dropped                  // the item was removed before it began
+	Evicted                  // everything that was in the stream at the call of Evict is gone
 )
 
-// Event is reported by Advance.
+// Event is an event that Advance reports.
 type Event struct {
 	At     Time
 	Kind   EventKind
@@ -93,16 +92,16 @@ type GPU struct {
 	turn    uint64
 	seq     uint64
 
-	fresh        []int // classes that have changed, in merge
+	fresh        []int // for merge: classes that have changed
 	spareRuns    []*run
 	spareClasses []*class
 	spareSets    []*set
 	nextBlock    Time // end of the next block, or Never
-	next         Time // of the next event, while known
-	known        bool // nothing has changed since next was found
+	next         Time // time of the next event, if known
+	known        bool // next is valid
 	parts        []*part
 	busy         float64 // integral over time of SMs with a block on them
-	apart        bool    // keep every SM as its own class, for tests
+	apart        bool    // for tests: never merge SMs into classes
 }
 
 type headState uint8
@@ -113,23 +112,23 @@ const (
 	running           // the head is on the SMs or on a link
 )
 
-// stream runs in order: its head is fetched or running, the rest waits.
+// stream is a queue of items in order. Only its head can be fetched or running.
 type stream struct {
 	priority int
 	mask     Set
 	hardware int // hardware queue; -1: its own
 	epoch    uint64
 	host     fifo // launched items
-	device   fifo // items that the command processor sees
+	device   fifo // items that are visible to the command processor
 	moving   Time // when the head of host arrives in device, or Never
 	hostFree Time // when the launching thread is free
 	state    headState
-	at       Time // start, if fetched
+	at       Time // when the fetched head begins
 	run      *run
-	killAt   Time // when the running head is stopped, or Never
-	asleep   bool // the transfer thread sleeps: the device queue was full
-	paused   bool // nothing moves from host to device
-	evicting bool // until the old items are gone
+	killAt   Time // when the running head will be stopped, or Never
+	asleep   bool // the transfer thread sleeps, since the device queue was full
+	paused   bool // no transfers from host to device queue
+	evicting bool // until the evicted items are gone
 	quietAt  Time // earliest time of the Evicted event
 	stale    int  // items that the command processor has dropped in a row
 }
@@ -141,9 +140,9 @@ type run struct {
 	priority int
 	seq      uint64
 	parts    []part
-	live     int // blocks on SMs or to be placed
+	live     int // blocks running or still to be placed
 	begun    bool
-	regs     int // per block: the largest of the parts
+	regs     int // resources of a block: the largest over the parts
 	shared   int
 }
 
@@ -151,25 +150,25 @@ type part struct {
 	run    *run
 	k      *kernel.Kernel
 	on     Set
-	left   int     // blocks to be placed
+	left   int     // blocks still to be placed
 	slow   float64 // factor on BlockNs
-	sum    uint64  // checksum of what it read
-	stream float64 // bytes/ns of a block at full speed
+	sum    uint64  // checksum of its input
+	stream float64 // DRAM rate of a block at full speed, bytes/ns
 	demand float64
 	share  float64
 }
 
-// class is the SMs with the same content.
+// class is a set of SMs with the same content.
 type class struct {
 	sms                   Set
 	n                     int
 	threads, regs, shared int // used on each SM
 	blocks                int
 	residents             []resident
-	changed               bool // since the last merge
+	changed               bool // changed since the last merge
 }
 
-// resident is a number of blocks of a part on each SM of a class, begun together.
+// resident is a number of blocks of a part that began together, on each SM of a class.
 type resident struct {
 	p    *part
 	per  int
@@ -185,7 +184,7 @@ type set struct {
 	left   float64 // bytes
 }
 
-// link is one direction of the host link, first come first served.
+// link is one direction of the host link. Copies run in order of arrival.
 type link struct {
 	items  []copying
 	freeAt Time
@@ -217,7 +216,7 @@ func (g *GPU) Params() Params { return g.p }
 // Now is the time that Advance has reached.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream adds a stream, on the next hardware queue in turn. Blocks of higher priority are placed first.
+// Stream adds a stream, assigned to the hardware queues in turn. Blocks of higher priority are placed first.
 func (g *GPU) Stream(priority int) int {
 	s := g.CopyStream()
 	g.streams[s].priority = priority
@@ -229,16 +228,16 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies, with a copy engine's queue of its own.
+// CopyStream adds a stream for copies, with a copy engine's queue to itself.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
 }
 
-// Mask confines kernels of the stream that begin later to these SMs.
+// Mask confines the stream's kernels to these SMs, from the next kernel on.
 func (g *GPU) Mask(s int, sms Set) { g.streams[s].mask = sms.and(All(g.p.SMs)) }
 
-// Prioritise sets a stream's priority for kernels that begin later.
+// Prioritise sets a stream's priority, from the next kernel on.
 func (g *GPU) Prioritise(s, priority int) { g.streams[s].priority = priority }
 
 // Capacity sets the capacity of the device queues in kernels.
@@ -268,28 +267,28 @@ func (g *GPU) Pause(s int, on bool) {
 	g.move(st)
 }
 
-// Drained reports whether nothing of the stream is on the device or in transfer.
+// Drained reports whether none of the stream's items is on the device or in transfer.
 func (g *GPU) Drained(s int) bool {
 	st := &g.streams[s]
 	return st.state == idle && st.device.len() == 0 && st.moving == Never
 }
 
-// Queued is the number of items waiting in the stream's host and device queues, without the running one.
+// Queued returns the numbers of items waiting in the stream's host and device queues, without the running one.
 func (g *GPU) Queued(s int) (host, device int) {
 	st := &g.streams[s]
 	return st.host.len(), st.device.len()
 }
 
-// Eviction is the way to empty a stream.
+// Eviction says how a stream is cleared.
 type Eviction struct {
-	Kill    bool // stop the running kernel if the GPU can; else it is awaited
+	Kill    bool // stop the running kernel if the GPU can; otherwise wait for it
 	Reclaim bool // the host waits until the memory of dropped items is freed
-	Forgive bool // kernels look at a boolean that is cleared at once, so kernels in the device queue run
+	Forgive bool // a deliberate fault: the kernels' mark is cleared at once, so kernels in the device queue still run
 }
 
-// Evict empties the stream of everything launched so far. Items in the host queue are dropped here and appended to
-// buf. Kernels in the device queue leave as they are fetched. The running kernel is killed or awaited. Evicted comes
-// last. Later launches queue behind.
+// Evict clears the stream of everything launched so far. Items in the host queue are dropped here and appended to
+// buf. Kernels in the device queue leave when they are fetched. The running kernel is killed or awaited. The last
+// event is Evicted. Items launched later wait behind them.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	g.known = false
 	st := &g.streams[s]
@@ -308,7 +307,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
 	st.hostFree = max(st.hostFree, g.now) + cost
 	if st.state == fetched && !how.Forgive {
-		// the command processor has it, and it leaves by itself
+		// already fetched, so it leaves by itself
 		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
 	}
 	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
@@ -342,7 +341,7 @@ func (g *GPU) Next() Time {
 	return t
 }
 
-// empty reports whether everything from before the eviction is gone.
+// empty reports whether all evicted items are gone.
 func (st *stream) empty() bool {
 	if st.state == running || st.state == fetched && st.device.head().epoch != st.epoch {
 		return false
@@ -351,7 +350,7 @@ func (st *stream) empty() bool {
 }
 
 // Advance advances to a time and appends the events until then. It stops after the first time with an event, so that
-// the caller may react before time goes on: call it until Now is to.
+// the caller can react at that time. Call it until Now is to.
 func (g *GPU) Advance(to Time, buf []Event) []Event {
 	had := len(buf)
 	for len(buf) == had {
@@ -366,7 +365,7 @@ func (g *GPU) Advance(to Time, buf []Event) []Event {
 	return buf
 }
 
-// pass lets time pass in which nothing ends.
+// pass advances time, during which nothing ends.
 func (g *GPU) pass(t Time) {
 	if dt := float64(t - g.now); dt > 0 {
 		for _, c := range g.classes {
@@ -444,7 +443,7 @@ func (g *GPU) settle(s int, buf []Event) []Event {
 }
 
 // move starts the transfer of the host queue's head to the device queue, if that has room. The running head still
-// occupies a place.
+// takes a place there.
 func (g *GPU) move(st *stream) {
 	taken := st.device.len()
 	if st.state == running {
@@ -454,7 +453,7 @@ func (g *GPU) move(st *stream) {
 		return
 	}
 	if taken > 0 && g.p.Fence && st.host.head().Parts[0].kernel().Kind != kernel.Compute {
-		return // what is evicted behind it would be done twice
+		return // a copy or memset behind an evicted kernel would run twice
 	}
 	if taken >= g.p.Queue {
 		st.asleep = true
@@ -467,8 +466,8 @@ func (g *GPU) move(st *stream) {
 	}
 }
 
-// fetch gives the device queue's head to the command processor. Of streams that share a hardware queue, the earliest
-// head is next, once the one before has ended.
+// fetch passes the device queue's head to the command processor. Streams that share a hardware queue take turns in
+// order of launch, each after the item before has ended.
 func (g *GPU) fetch(st *stream) {
 	if st.hardware >= 0 {
 		st = g.front(st.hardware)
@@ -489,7 +488,8 @@ func (g *GPU) fetch(st *stream) {
 	st.at = g.now + cost
 }
 
-// front is the stream whose head is first in a hardware queue; nil if there is none, or one before it has not ended.
+// front returns the stream whose head is first in a hardware queue; nil if there is none, or if an earlier item has
+// not ended.
 func (g *GPU) front(hardware int) (first *stream) {
 	for _, s := range g.shared[hardware] {
 		st := &g.streams[s]
@@ -503,7 +503,7 @@ func (g *GPU) front(hardware int) (first *stream) {
 	return first
 }
 
-// begin starts the fetched head: it leaves by itself, or its blocks may be placed.
+// begin begins the fetched head: it leaves if it was evicted, or else its blocks may be placed.
 func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st := &g.streams[s]
 	it := st.device.pop()
@@ -563,7 +563,7 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	return buf, true
 }
 
-// copy puts a copy on its link.
+// copy starts a copy on its link.
 func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	way, speed := 0, g.p.Up
 	if k.Kind == kernel.Fetch {
@@ -603,9 +603,9 @@ func (g *GPU) kill(s int, buf []Event) []Event {
 	return g.headDone(s, it, Killed, buf)
 }
 
-// endBlocks removes blocks whose work is done, and ends runs without blocks.
+// endBlocks removes finished blocks, and ends runs that have no blocks left.
 func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
-	const none = 1e-6 // ns of work below rounding error
+	const none = 1e-6 // less work than this, in ns, is a rounding error
 	ended := false
 	for _, c := range g.classes {
 		c.drop(func(re *resident) bool {
@@ -653,8 +653,8 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 	return buf, true
 }
 
-// place puts blocks on SMs by priority, then in the order in which kernels began, one to each SM, the least filled
-// first. A kernel with unplaced blocks keeps later kernels off the SMs that it may use.
+// place puts blocks on SMs: by priority, then in the order in which kernels began, one per SM at a time, on the
+// emptiest SMs first. A kernel with unplaced blocks keeps later kernels off the SMs that it may use.
 func (g *GPU) place() {
 	var held Set
 	for _, r := range g.active {
@@ -675,12 +675,12 @@ func (g *GPU) place() {
 	}
 }
 
-// layer puts one block of p on each of the least filled SMs with room, and reports whether there was one.
+// layer puts one block of p on each of the emptiest SMs with room. It reports whether there was one.
 func (g *GPU) layer(r *run, p *part, on *Set) bool {
 	least := math.MaxInt
 	var to Set
 	for _, c := range g.classes {
-		if c.threads > least || !g.fits(c, r, p.k) || !c.sms.meets(on) { // most SMs are full: check that first
+		if c.threads > least || !g.fits(c, r, p.k) || !c.sms.meets(on) { // cheapest test first: most SMs are full
 			continue
 		}
 		if c.threads < least {
@@ -730,7 +730,7 @@ func (g *GPU) put(c *class, p *part) {
 	c.residents = append(c.residents, resident{p: p, per: 1, left: work})
 }
 
-// split makes a separate class of some SMs of c.
+// split separates some SMs of a class into a new one.
 func (g *GPU) split(c *class, sms Set) *class {
 	d := g.newClass()
 	residents := append(d.residents[:0], c.residents...)
@@ -749,7 +749,7 @@ func (g *GPU) merge() {
 	if g.apart {
 		return
 	}
-	// Two that have not changed are as different as they were.
+	// Unchanged classes are still different from each other.
 	g.fresh = g.fresh[:0]
 	for i, c := range g.classes {
 		if c.changed {
@@ -813,8 +813,8 @@ func (c *class) drop(gone func(*resident) bool) {
 	c.residents = c.residents[:kept]
 }
 
-// rates sets the speed of every block: an SM's issue slots are shared among its blocks, and the DRAM among kernels by
-// max-min fairness.
+// rates sets the speed of every block. Blocks share their SM's issue slots, and kernels share the DRAM by max-min
+// fairness.
 func (g *GPU) rates() {
 	g.parts = g.parts[:0]
 	for _, r := range g.active {

@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Memory is the DRAM of one run as checksums, one for every byte range that no span of the program divides. A kernel
-// that ends writes a checksum of itself and of its input. A killed kernel writes a unique value. So equal checksums
-// mean that every byte was computed as in an undisturbed run.
+// Memory is the DRAM of one run, with a checksum for every byte range that no span of the program divides. A kernel
+// that ends writes a checksum of itself and its input. A killed kernel writes a unique value. So equal checksums mean
+// that every byte was computed as in an undisturbed run.
 type Memory struct {
 	layout *layout
 	cells  []uint64
-	spoilt uint64 // number of corrupt writes, to make them unique
-	opened uint64 // input of a kernel of which only the first blocks have run
+	spoilt uint64 // number of corrupt writes, which makes each value unique
+	opened uint64 // input checksum of a kernel of which only the first blocks have run
 }
 
-// layout is the cells that each kernel reads and writes.
+// layout has the byte ranges (cells) that each kernel reads and writes.
 type layout struct {
 	cells         int
 	reads, writes [][]int32 // by kernel
@@ -59,7 +59,7 @@ type Program struct {
 	layout *layout
 }
 
-// Load prepares a program. It rejects an impossible one.
+// Load prepares a program. It rejects one that cannot run.
 func Load(p *kernel.Program) (*Program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Load(p *kernel.Program) (*Program, error) {
 	return &Program{p, newLayout(p)}, nil
 }
 
-// Memory returns memory for one run; input identifies the input.
+// Memory returns the memory for one run. input identifies the input.
 func (p *Program) Memory(input uint64) *Memory {
 	m := &Memory{layout: p.layout, cells: make([]uint64, p.layout.cells)}
 	m.Fill(input)
@@ -81,7 +81,7 @@ func (m *Memory) Fill(input uint64) {
 	}
 }
 
-// Sum is a checksum of all cells.
+// Sum is a checksum of the whole memory.
 func (m *Memory) Sum() (sum uint64) {
 	for _, c := range m.cells {
 		sum = mix(sum, c)
@@ -89,7 +89,7 @@ func (m *Memory) Sum() (sum uint64) {
 	return sum
 }
 
-// Undisturbed is the checksum after the first n kernels, each run once.
+// Undisturbed is the checksum after the first n kernels have each run once.
 func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	m := p.Memory(input)
 	for k := range n {
@@ -98,7 +98,7 @@ func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	return m.Sum()
 }
 
-// read is the checksum of the input of a kernel that begins.
+// read returns the input checksum of kernel k when it begins.
 func (m *Memory) read(k int) uint64 {
 	sum := uint64(k) + 1
 	for _, c := range m.layout.reads[k] {
@@ -107,14 +107,14 @@ func (m *Memory) read(k int) uint64 {
 	return sum
 }
 
-// write writes the output of kernel k, which has read sum.
+// write writes the output of kernel k, whose input checksum was sum.
 func (m *Memory) write(k int, sum uint64) {
 	for _, c := range m.layout.writes[k] {
 		m.cells[c] = mix(sum, uint64(c))
 	}
 }
 
-// spoil writes what kernel k leaves when it is killed after some blocks began.
+// spoil writes the corrupt output of a kernel that was killed after some blocks had begun.
 func (m *Memory) spoil(k int, sum uint64) {
 	m.spoilt++
 	for _, c := range m.layout.writes[k] {
@@ -122,7 +122,7 @@ func (m *Memory) spoil(k int, sum uint64) {
 	}
 }
 
-// begin is read for a part of kernel k: later parts use the input of the first.
+// begin is read for a part of a kernel. Later parts use the first part's input.
 func (m *Memory) begin(k int, rest bool) uint64 {
 	if rest {
 		return m.opened
@@ -130,8 +130,7 @@ func (m *Memory) begin(k int, rest bool) uint64 {
 	return m.read(k)
 }
 
-// end is write for a part of kernel k. Its output is valid when its last block has ended; until then it is a mixture
-// that nobody may read.
+// end is write for a part of a kernel. The output is valid only when the last block has ended.
 func (m *Memory) end(k int, sum uint64, last bool) {
 	if last {
 		m.write(k, sum)
@@ -141,7 +140,7 @@ func (m *Memory) end(k int, sum uint64, last bool) {
 	m.spoil(k, sum)
 }
 
-// mix is one step of a checksum in which order counts.
+// mix adds a value to a checksum that depends on order.
 func mix(a, b uint64) uint64 {
 	h := (a ^ (b + 0x9e3779b97f4a7c15 + a<<6 + a>>2)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

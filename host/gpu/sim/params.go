@@ -12,39 +12,39 @@ import (
 // Time is ns since the start of the run.
 type Time = int64
 
-// Never is after all other times.
+// Never is later than any time.
 const Never Time = math.MaxInt64
 
-// ErrParams says that parameters describe no GPU.
+// ErrParams says that no GPU can have these parameters.
 var ErrParams = errors.New("GPU parameters")
 
-// Params are the parameters of a GPU. Each is a cost or size of a single mechanism.
+// Params are the parameters of a GPU. Each is the cost or size of one mechanism.
 type Params struct {
 	SMs       int // multiprocessors (AMD: compute units)
-	Unit      int // SMs of a unit in masks (a TPC has 2; AMD: 1)
+	Unit      int // SMs per unit of a mask (a TPC has 2; AMD: 1)
 	SM        kernel.Occupancy
 	Bandwidth float64 // DRAM, bytes/ns
 	Up, Down  float64 // link to and from the host, bytes/ns
-	LinkNs    int64   // set-up of a copy
+	LinkNs    int64   // fixed time of a copy
 
-	LaunchNs   int64 // host: between two launches in a stream
-	TransferNs int64 // host queue to device queue, per kernel
-	WakeNs     int64 // host: transfer thread, when a full device queue has room again
-	DispatchNs int64 // command processor: from the head of a device queue to its first block
+	LaunchNs   int64 // host time between two launches in a stream
+	TransferNs int64 // transfer of a kernel from host queue to device queue
+	WakeNs     int64 // time until the transfer thread notices room in a full device queue
+	DispatchNs int64 // command processor: from fetching a kernel to its first block
 	Queue      int   // capacity of a device queue in kernels
 	Fence      bool  // copies and memsets stay in the host queue until the device queue is empty
-	Hardware   int   // hardware queues, shared by streams; 0: each stream has its own
+	Hardware   int   // hardware queues that streams share; 0: each stream has its own
 
-	ResetNs   int64   // host queue: dropping its content
-	ReclaimNs int64   // host queue: freeing each kernel's memory, if that is awaited
-	EvictNs   int64   // device queue: the first kernel that leaves
-	EvictEach int64   // device queue: each further one
-	KillNs    int64   // stopping running blocks; 0: not possible
-	RestartNs int64   // host: before the first kernel of a resumed program
-	PadShare  float64 // share of the padding's own code in a padded kernel's time
+	ResetNs   int64   // clearing a host queue
+	ReclaimNs int64   // freeing one kernel's memory in a host queue, if that is awaited
+	EvictNs   int64   // removing the first kernel from a device queue
+	EvictEach int64   // removing each further kernel
+	KillNs    int64   // stopping running blocks; 0: impossible
+	RestartNs int64   // host time before the first kernel of a resumed program
+	PadShare  float64 // share of a padded kernel's time that the padding code takes
 }
 
-// Check returns an error if the parameters are impossible.
+// Check returns an error for parameters that no GPU can have.
 func (p *Params) Check() error {
 	for _, c := range []struct {
 		name string
@@ -67,7 +67,7 @@ func (p *Params) Check() error {
 	return nil
 }
 
-// MaxUnits is the most SMs that a GPU may have (MI300X has 304).
+// MaxUnits is the largest number of SMs (MI300X has 304).
 const MaxUnits = 320
 
 // Set is a set of SMs.
@@ -98,7 +98,7 @@ func (s *Set) meets(o *Set) bool {
 	return false
 }
 
-// add adds the SMs that are in both.
+// add adds the SMs that a and b have in common.
 func (s *Set) add(a, b *Set) {
 	for i := range s {
 		s[i] |= a[i] & b[i]
@@ -112,7 +112,7 @@ func (s Set) or(o Set) Set {
 	return s
 }
 
-// Without is the SMs that are not in o.
+// Without returns the SMs that are not in o.
 func (s Set) Without(o Set) Set {
 	for i := range s {
 		s[i] &^= o[i]

@@ -1,8 +1,6 @@
 // Package bench measures a GPU through package cuda: where partitions run, the times of networks, copies and host
-// calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is a
-// function of stored runs (Series), so that it can be recomputed from them.
-//
-// Without a GPU it runs on the fake driver. Then nothing is measured, and Rows say so.
+// calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is computed
+// from stored runs (Series), so it can be computed again. On the fake driver nothing is measured, and Rows say so.
 package bench
 
 import (
@@ -32,14 +30,15 @@ type Config struct {
 	GPU      int
 	Masks    *cuda.Masks // makes partitions; nil: as in cuda.Config
 	Kernels  []byte      // PTX; nil: as in cuda.Config
-	Program  string      // the measured program, with its version
-	Revision string      // of its sources
+	Program  string      // the measuring program, with its version
+	Revision string      // of the program's sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // for profiling kernels for padding
 	N        int         // most runs of each thing
-	// For is the approximate time of a part, once each thing has ten runs; 0: until N runs. Budget is the time of all
-	// parts together: what is left is shared among the remaining parts; 0: no limit. Parts are the parts to run, in
-	// order; nil: all. Later are parts that the caller runs behind these, whose share of the budget is left to them.
+	// For is the approximate time of a part, extended until each thing has ten runs; 0: until N runs. Budget is the
+	// time of all parts together. The time left is shared among the remaining parts; 0: no limit. Parts are the parts
+	// to run, in order; nil: all. Later names parts that the caller runs afterwards. Their share of the budget is
+	// reserved.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
@@ -49,13 +48,13 @@ type Config struct {
 	// For preemption: the kernels in a stream, nil: Capacities; the modes, nil: Preempting.
 	Capacities []int
 	Modes      []string
-	// Warm is how long launches keep the GPU busy before a measurement. 0: a second, or nothing on the fake, which
+	// Warm is how long launches keep the GPU busy before a measurement; 0: a second, or nothing on the fake, which
 	// has no clocks.
 	Warm  time.Duration
 	Clock Clock // of For and Budget
 	Tell  func(part string)
-	// Keep, if set, receives all runs so far, after each run and each part. Runs that one call of the device makes, ten at
-	// most, and a round of padding come together.
+	// Keep, if set, receives all runs so far, after each run and each part. Runs from one call of the device (at most
+	// ten) and from one round of padding arrive together.
 	Keep func(*Raw)
 }
 
@@ -73,7 +72,7 @@ type Raw struct {
 	Seed   uint64
 	Made   Made
 	Series []Series
-	Torn   bool // read of a file that was cut off
+	Torn   bool // the file was cut off
 }
 
 // Made is the provenance of runs: program, sources, time.
@@ -86,9 +85,9 @@ type Made struct {
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // completed parts
-	// TookNs is the time by Config.Clock from opening the GPU until the last of its parts ended.
+	// TookNs is the time by Config.Clock, from opening the GPU to the end of the last part.
 	TookNs int64 `json:"took_ns,omitempty"`
-	// For DISB, if it ran: the factor by which networks were shrunk, and the time of a run.
+	// If DISB ran: the divisor of the networks' sides, and the time of a run.
 	Shrink int   `json:"shrink,omitempty"`
 	DISBNs int64 `json:"disb_ns,omitempty"`
 }
@@ -118,7 +117,7 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label is the label of the figures. Without a GPU's name they are not called measured.
+// Label says what the figures are. Without a GPU they are not called measured.
 func (r *Raw) Label() string {
 	switch {
 	case r.Facts.Fake:
@@ -129,7 +128,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts in their order: by value, and last those that are hardest on a driver.
+// Parts, most valuable first; the parts that are hardest on a driver are last.
 const (
 	Golden     = "golden"
 	Costs      = "costs"
@@ -153,18 +152,18 @@ func Parts() []string {
 	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
 
-// weights share the budget among parts: the time that each took on an H100, roughly.
+// weights share the budget among the parts. They are roughly the times that the parts took on an H100.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
-// A part is stopped at overdraft times its share, and when half of what is left to later parts is used up. The last
-// fiftieth of a budget is for what cannot be stopped: a launch under way, the end of a device.
+// A part is stopped at overdraft times its share, or when it has used half of what is left to later parts. The last
+// fiftieth of a budget is for what cannot be stopped: a running launch, closing a device.
 const (
 	overdraft = 2
 	spared    = 50
 )
 
-// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. Runs
-// are returned with the error, if the GPU could be opened.
+// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end, with
+// the runs, if the GPU could be opened.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -217,7 +216,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	return b.raw, errors.Join(failed...)
 }
 
-// check rejects settings with which nothing can be measured.
+// check rejects a configuration with which nothing can be measured.
 func (c *Config) check() error {
 	if c.N < 1 || len(c.Networks) == 0 || c.Params == nil || c.Budget < 0 {
 		return fmt.Errorf("%w: networks, parameters, a number of runs and no budget below 0 are expected", device.ErrRequest)
@@ -233,10 +232,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Spare is the part of a budget after which nothing is begun.
+// Spare is the end of a budget, in which nothing new is started.
 func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
 
-// Share is the share of the first of some parts in what is left to all of them, and the time after which it is stopped.
+// Share is the first part's share of the time that is left to all parts, and the time after which it is stopped.
 func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	all := 0
 	for _, p := range parts {
@@ -285,7 +284,8 @@ func (c Clock) Now() time.Time {
 // Since returns the time since then.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// Until is a context that ends with ErrBudget at a time: the host's clock by a timer, another when Err is asked.
+// Until returns a context that ends with ErrBudget at a time. The host's clock is watched by a timer, another clock
+// whenever Err is called.
 func (c Clock) Until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if c == nil {
 		return context.WithDeadlineCause(ctx, end, ErrBudget)
@@ -312,11 +312,11 @@ type bench struct {
 	raw   *Raw
 	rng   *rand.Rand
 	now   string    // the current part
-	paces paces     // its readings
-	busy  time.Time // when the GPU last had launches
+	paces paces     // its readings of the GPU's clock
+	busy  time.Time // when the GPU last had work
 }
 
-// add adds runs to those of one thing. What belongs together is added before keep is called.
+// add appends runs to a series. keep stores them later, so that related runs are stored together.
 func (b *bench) add(part, key, unit string, runs ...int64) {
 	for i := range b.raw.Series {
 		if s := &b.raw.Series[i]; s.Part == part && s.Key == key {
@@ -327,7 +327,7 @@ func (b *bench) add(part, key, unit string, runs ...int64) {
 	b.raw.Series = append(b.raw.Series, Series{part, key, unit, runs})
 }
 
-// keep gives all runs so far away, with the current part's readings of the clock.
+// keep passes on all runs so far, with the current part's readings of the clock.
 func (b *bench) keep() {
 	if b.Keep == nil {
 		return
@@ -338,11 +338,11 @@ func (b *bench) keep() {
 	b.Keep(&all)
 }
 
-// few is the least useful number of runs: a part that has used its time continues until it has them.
+// few is the least useful number of runs. A part that has used its time continues until it has them.
 const few = 10
 
 // enough returns a function that reports whether one of the part's things has enough runs: N, or few once its share
-// of the part's time, counted from now, is over.
+// of the part's time is over. The time counts from the call of enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
 // after is enough with another least number of runs.
@@ -366,7 +366,7 @@ type rig struct {
 	waits map[device.WorkID]*waiting
 }
 
-// waiting is work in progress, and later its outcome.
+// waiting is work in progress, then its outcome.
 type waiting struct {
 	over  chan struct{}
 	ev    device.Event
@@ -376,7 +376,7 @@ type waiting struct {
 
 // open opens a device.
 func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
-	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake // the fake needs the processor
+	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake // spinning would take the processor that the fake needs
 	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks, cfg.Kernels = 2*samples, 8, b.NVML, b.Masks, b.Kernels
 	return cuda.New(cfg)
 }
@@ -400,7 +400,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	if err != nil {
 		return err
 	}
-	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a launch that is under way must end
+	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a running launch must end before the device closes
 	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
@@ -413,7 +413,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	return do(r)
 }
 
-// with is attached with loaded networks, and with readings of the clock around do.
+// with is attached, with networks loaded and the clock read before and after do.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) error {
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
@@ -469,7 +469,7 @@ func (r *rig) post(ev device.Event) {
 	}
 }
 
-// do runs some work and returns its time. It calls begun when the device has the work.
+// do runs some work and returns its time. begun is called once the device has the work.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
 	_, err = r.run(ctx, w, begun)
@@ -501,7 +501,7 @@ func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, 
 	}
 }
 
-// took is run for work that must not fail. It returns the launcher's time.
+// took runs work that must not fail, and returns its time on the launcher's thread.
 func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	c, err := r.run(ctx, w, nil)
 	if err != nil {
@@ -552,8 +552,8 @@ func (b *bench) partitions(ctx context.Context) error {
 	})
 }
 
-// latency runs networks on partitions of each size, by batch: small batches first. What cannot be run a few times in
-// the part's time, by what smaller batches took, is left out, and named.
+// latency runs networks on partitions of each size, by batch, small batches first. A batch that by the smaller ones
+// cannot run a few times in the part's time is left out, with a note.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
 	began := b.Clock.Now()
@@ -582,16 +582,16 @@ func (b *bench) latency(ctx context.Context) error {
 	})
 }
 
-// least is the number of runs of what takes long.
+// least is the least number of runs of long measurements.
 const least = 3
 
-// latency times a network on units at a batch, as launches and kernel by kernel. It returns what a launch took of the
-// part's time.
+// latency times a network on units at a batch, as launches and kernel by kernel. It returns how much of the part's
+// time a launch took.
 func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
 	u := device.UnitRange(0, n)
 	key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
 	began := r.Clock.Now()
-	if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // it makes the partition
+	if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // the first launch creates the partition
 		return 0, err
 	}
 	fewest := few
@@ -626,8 +626,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone, several in a row, so that the host's time is not in it. The keys say
-// what shape it has, for other libraries to be measured on.
+// layers times each kernel of the networks alone, several launches in a row, so that the host's time does not count.
+// The keys contain the shape, so that other libraries can be measured on the same.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {
@@ -652,7 +652,7 @@ func (b *bench) layers(ctx context.Context) error {
 	})
 }
 
-// costs measures the host's calls, and the decision which kernels to pad.
+// costs measures the host's calls, and the decision on which kernels to pad.
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
@@ -700,7 +700,8 @@ func (b *bench) costs(ctx context.Context) error {
 	return nil
 }
 
-// copies times copies of several sizes, alone and beside kernels on all SMs, and large ones of two streams beside those.
+// copies times copies of several sizes, alone and beside kernels on all SMs. Large ones also run on two streams
+// beside those kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}
@@ -732,19 +733,19 @@ func (b *bench) copies(ctx context.Context) error {
 	})
 }
 
-// pair returns a best-effort network that always runs, and one of priority.
+// pair returns a best-effort network, which runs all the time, and a priority network.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// long is the least time of a best-effort launch alone. It makes a random arrival find a kernel on the GPU rather
-// than the host between two launches, and gives the kernels blocks for all SMs.
+// long is the least time of a best-effort launch alone. Then a random arrival nearly always finds a kernel on the
+// GPU, and the kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill returns the batch at which a best-effort network's launch is long, at most 32.
+// fill returns the batch, at most 32, at which a launch of a best-effort network takes long.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
 			var took int64
-			for range 3 { // the first launches make the stream and raise the clocks
+			for range 3 { // the first launches create the stream and raise the clocks
 				if took, err = r.took(ctx, r.work(be, 0, batch, 0, device.Units{})); err != nil {
 					return err
 				}
@@ -757,22 +758,21 @@ func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err err
 	return batch, err
 }
 
-// alone is the time of a few launches of a network while nothing else runs.
+// alone is the time of a few launches of a network on the idle GPU.
 func (r *rig) alone(ctx context.Context, net *bundle.Bundle, batch int) (all []int64, err error) {
 	for i := range min(few, r.N) + 1 {
 		took, err := r.took(ctx, r.work(net, 0, batch, 0, device.Units{}))
 		if err != nil {
 			return all, err
 		}
-		if i > 0 { // the first launch makes the stream
+		if i > 0 { // the first launch creates the stream
 			all = append(all, took)
 		}
 	}
 	return all, nil
 }
 
-// behind runs a best-effort network in a loop while f runs, with a number of samples a launch, and returns the end
-// times.
+// behind runs launches of a best-effort network in a loop while f runs, and returns their end times.
 func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func() error) (ended []time.Time, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	over, began := make(chan error, 1), make(chan struct{})
@@ -800,11 +800,11 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 	return ended, err
 }
 
-// fruitless ends a loop without results: this many arrivals in a row met no launch, or kills in a row came too late.
+// fruitless ends a loop without results: so many arrivals in a row that met no launch, or kills that came too late.
 const fruitless = 200
 
-// slowdown runs two and four networks together and predicts the time of each with Strait's model, which learns from
-// every end. The static model predicts the time alone.
+// slowdown runs two and four networks together and predicts each time with Strait's model, which learns from every
+// launch that ends. The static model predicts the time alone.
 func (b *bench) slowdown(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
@@ -816,7 +816,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if i > 0 { // the first launch makes the stream
+				if i > 0 { // the first launch creates the stream
 					runs = append(runs, float64(took))
 				}
 			}

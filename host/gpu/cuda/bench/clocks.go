@@ -15,24 +15,24 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks names the series about clocks, which every part has; it is no part.
+// Clocks names the series about clocks. Every part has them, so it is no part itself.
 const Clocks = "clocks"
 
 const (
-	mostMoved = 0.05 // largest change of the same kernels within a part
+	mostMoved = 0.05 // largest change of the same kernels' times within a part
 	settled   = 0.02 // largest difference between the medians of two groups of launches
-	group     = 5    // most launches
-	groups    = 40   // groups after which, and after enough load, waiting ends
+	group     = 5    // most launches in a group
+	groups    = 40   // groups after which waiting ends, if there was enough load
 )
 
 // paces are a part's readings, one for every device that it opened.
 type paces struct {
 	steady        []int64 // launches until the time was steady
 	load          []int64 // ns of all those launches, steady or not
-	never         int64   // devices that never became steady
+	never         int64   // devices that did not become steady
 	before, after []int64 // ns of the same kernels
 	mhz           []int64 // SM clock from NVML, alternately before and after; empty if unknown
-	pauses        []int64 // ns of the launcher's longest pause while launches were under way
+	pauses        []int64 // ns of the launcher's longest pause while launches were running
 }
 
 // around runs a measurement between two readings of the clock.
@@ -55,15 +55,15 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	return r.look(&r.paces.after)
 }
 
-// settling follows a GPU whose clocks rise under load.
+// settling watches a GPU whose clocks rise under load.
 type settling struct {
 	enough, load int64 // ns of launches: required, and so far
 	was          float64
 	mhz          int // last SM clock; 0: unknown
 }
 
-// loaded reports whether there was enough load. Steady times are not enough: a GPU that has just woken up is steady
-// too.
+// loaded reports whether there was enough load. Steady times are not enough, since a GPU that has just woken up is
+// steady too.
 func (s *settling) loaded() bool { return s.load >= s.enough }
 
 // group adds the times of a group of launches and reports whether the GPU is steady: there was enough load, times
@@ -87,11 +87,11 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 	return was > 0 && math.Abs(now/was-1) <= settled
 }
 
-// still is how long a GPU may have had nothing to do and counts as warm.
+// still is how long a GPU may have been idle and still counts as warm.
 const still = 2 * time.Second
 
-// warmth is how long launches keep the GPU busy before a measurement: a second, on a GPU with clocks, and a twentieth
-// of it where it was busy just now.
+// warmth is how long launches keep the GPU busy before a measurement: a second on a GPU with clocks, and a twentieth
+// of it if it was busy just now.
 func (b *bench) warmth() int64 {
 	warm := b.Warm
 	if warm == 0 && !b.raw.Facts.Fake {
@@ -107,7 +107,7 @@ func (b *bench) warmth() int64 {
 func (r *rig) steady(ctx context.Context) error {
 	be, _ := r.pair()
 	s, began := settling{enough: r.warmth()}, r.Clock.Now()
-	launches, after := 0, 0 // groups with enough load before them
+	launches, after := 0, 0 // groups once there was enough load
 	for {
 		var took []float64
 		for range min(group, r.N) {
@@ -145,7 +145,7 @@ func clockOf(d *cuda.Device) (mhz int, known bool) {
 	return h.SMMHz, true
 }
 
-// paceRuns is how often a look times each kernel: between looks the same kernels differed by 0.3 % on an H100.
+// paceRuns is how often a look times each kernel. On an H100 the same kernels differed by 0.3 % between looks.
 const paceRuns = 3
 
 // look times the best-effort network's kernels.
@@ -154,8 +154,8 @@ func (r *rig) look(to *[]int64) error {
 	return look(r.d, be.Network.Name, min(paceRuns, r.N), to, &r.paces.mhz)
 }
 
-// look times a network's kernels one by one, with many launches between two events and so without the host's time,
-// and reads the SM clock.
+// look times a network's kernels one by one and reads the SM clock. Many launches lie between two events, so the
+// host's time does not count.
 func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	layers, err := d.Pace(network, runs)
 	if err != nil {
@@ -172,10 +172,10 @@ func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	return nil
 }
 
-// Looks are readings by a caller who opens the GPU in another way than Run. They are kept by network, since only the
-// same kernels can be compared, and before and after.
+// Looks are readings of the clock by a caller that opens the GPU without Run. They are kept by network, since only
+// the same kernels can be compared.
 type Looks struct {
-	Runs int // of each kernel, at most paceRuns; 0: no readings
+	Runs int // runs of each kernel, at most paceRuns; 0: no readings
 	of   []string
 	seen map[string]*paces
 }
@@ -201,7 +201,7 @@ func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
 	return look(d, network, min(paceRuns, l.Runs), to, &p.mhz)
 }
 
-// Series returns the readings like those of a part, by network.
+// Series returns the readings by network, in the form of a part's.
 func (l *Looks) Series(part string) []Series {
 	b := &bench{raw: &Raw{}}
 	for _, network := range l.of {
@@ -214,13 +214,13 @@ func (l *Looks) Series(part string) []Series {
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}
-	if len(p.before) > 0 { // a device got that far
+	if len(p.before) > 0 { // a device was opened and read
 		b.addReadings(part, &p)
 		b.add(Clocks, part+" never steady", "devices", p.never)
 	}
 }
 
-// addReadings stores what is only added to.
+// addReadings stores the series that only grow.
 func (b *bench) addReadings(part string, p *paces) {
 	if len(p.before) == 0 {
 		return
@@ -240,7 +240,8 @@ func (b *bench) addLooks(part string, p *paces) {
 	}
 }
 
-// Moved lists the parts within which the same kernels changed by more than 5 %: their figures are of several clocks.
+// Moved lists the parts within which the same kernels changed by more than 5 %, so that their figures mix several
+// clocks.
 func (r *Raw) Moved() (parts []string) {
 	for _, x := range r.moved() {
 		if x.Note != "" {

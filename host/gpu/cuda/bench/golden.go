@@ -1,4 +1,4 @@
-// Whether results are golden's, bit for bit.
+// Are the results golden's, bit for bit?
 
 package bench
 
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// drawnNets is the number of random networks: they have what no network of the zoo has.
+// drawnNets is the number of random networks, which cover what the zoo's networks do not have.
 const drawnNets = 24
 
 const (
@@ -23,7 +23,7 @@ const (
 	differing  = " exits that differ"
 )
 
-// golden compares every exit with golden's: of random networks, and of the bench's own, once whole and once on a
+// golden compares every exit of random networks and of the bench's own with golden's, on the whole GPU and on a
 // partition. A run is the number of exits that differ.
 func (b *bench) golden(ctx context.Context) error {
 	design, err := configs.Load("tiny")
@@ -51,7 +51,7 @@ func (b *bench) golden(ctx context.Context) error {
 				return err
 			}
 		}
-		for _, n := range slices.Backward(b.Networks) { // the last one is the quickest, as a rule
+		for _, n := range slices.Backward(b.Networks) { // the last network is usually the quickest
 			if err := check(n, n.Network.Name); err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (b *bench) golden(ctx context.Context) error {
 	})
 }
 
-// differ runs a network for a request and counts the exits that differ: on the whole GPU, and on a partition.
+// differ runs a request on the whole GPU and on a partition, and counts the exits that differ from golden's.
 func (r *rig) differ(ctx context.Context, n *bundle.Bundle, id device.RequestID) (differ []int64, err error) {
 	name, in := n.Network.Name, randnet.Input(r.rng, n)
 	p, err := golden.New(n)

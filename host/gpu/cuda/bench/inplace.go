@@ -1,4 +1,5 @@
-// Which kernels of the in-place network were stopped. Only in-place kernels count: others can be repeated anyway.
+// Which kernels of the in-place network were stopped. Only kernels that work in place count, since the others can
+// always be repeated.
 
 package bench
 
@@ -14,7 +15,7 @@ func inPlaceKernel(kernel int64) bool {
 	return in
 }
 
-// hits counts the stops that found a kernel that counts.
+// hits counts the stops inside kernels that count.
 func (s *restorer) hits(at []int64) (n int) {
 	for _, k := range at {
 		if s.counts == nil || s.counts(k) {

@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// How launches are stopped: inside a kernel; between two kernels, as a control without kills, where a difference has
-// another cause; inside a kernel by a launch of priority that does not wait until they have left (reset-ahead); or inside
-// a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs with two deliberate faults that
-// must show: a boolean in place of the epoch, and groups that are one kernel short.
+// How launches are stopped. killed: inside a kernel. drained: between two kernels, as a control without kills, whose
+// errors have another cause. reset-ahead: inside a kernel, by a priority launch that does not wait for it to leave.
+// killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs with
+// two deliberate faults that must show: a boolean in place of the epoch, and groups that are one kernel too short.
 const (
 	killed  = "killed"
 	drained = "drained"
@@ -31,24 +31,24 @@ const (
 	short   = "short"
 )
 
-// manners is the number of ways, which share the part's time.
+// manners is the number of ways to stop, which share the part's time.
 const manners = 6
 
-// redrawn is how often the second input is redrawn while no exit distinguishes it from the first.
+// redrawn is how often the second input is drawn again if every exit gives the same output for both.
 const redrawn = 20
 
-// controlled is the number of launches in which a deliberate fault must show.
+// controlled is the number of launches within which a deliberate fault must show.
 const controlled = 1000
 
-// Sides of the in-place network. The first fills 132 SMs several times, so that a kill finds blocks done, running and
-// not begun. The second is small enough for the fake.
+// Sides of the in-place network. The first has blocks for several times 132 SMs, so that a kill finds finished,
+// running and waiting blocks. The second is small enough for the fake.
 const (
 	side     = 256
 	sideFake = 8
 )
 
 // kills stops launches at random times, resumes them where the device says, and compares every exit bit for bit with
-// an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared before each, so that a
+// an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared each time, so that a
 // stale result is noticed.
 func (b *bench) kills(ctx context.Context) error {
 	be, rt := b.pair()
@@ -56,7 +56,7 @@ func (b *bench) kills(ctx context.Context) error {
 	for _, how := range []string{killed, drained, ahead} {
 		cfg, stop := cuda.Config{}, (*restorer).abort
 		switch how {
-		case drained: // with one kernel in the stream, so that most launches leave between two kernels
+		case drained: // one kernel in the stream, so that most launches stop between two kernels
 			cfg = cuda.Config{Drain: true, Capacity: 1}
 		case ahead:
 			m, err := gpu.ModeOf(ahead)
@@ -75,7 +75,7 @@ func (b *bench) kills(ctx context.Context) error {
 	return b.controls(ctx)
 }
 
-// controls does the same on the in-place network, and with each deliberate fault until it shows.
+// controls repeats this on the in-place network, then with each deliberate fault until it shows.
 func (b *bench) controls(ctx context.Context) error {
 	n := side
 	if b.raw.Facts.Fake {
@@ -106,8 +106,8 @@ func (b *bench) controls(ctx context.Context) error {
 	return nil
 }
 
-// untilWrong ends a control at its first wrong launch, after controlled launches, or when its share of time is over
-// and a few kills have hit.
+// untilWrong ends a control at its first wrong launch, after controlled launches, or when its time is over and there
+// were a few hits.
 func (b *bench) untilWrong(began time.Time) func(launches, hits, wrong int) bool {
 	return func(launches, hits, wrong int) bool {
 		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && b.Clock.Since(began) > b.For/manners
@@ -123,26 +123,26 @@ type restorer struct {
 	drain bool
 	id    device.RequestID
 	known int // kills so far
-	// counts selects the kernels in which a hit counts; nil: all.
+	// counts selects the kernels whose hits count; nil: all
 	counts func(kernel int64) bool
-	// over decides when to stop, from launches, hits, and launches that were hit and wrong; nil: at the required
-	// number of hits.
+	// over decides when to end, from the numbers of launches, of hits, and of launches that were hit and wrong; nil:
+	// at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
-// abort stops a launch, which ends.
+// abort stops a launch for good.
 func (s *restorer) abort(_ context.Context, id device.WorkID) (int, error) {
 	s.d.Abort(0, id, true)
 	return 1, nil
 }
 
-// preempter stops a launch by some of priority, one after another, behind each of which it goes on.
+// preempter stops a launch by a series of priority launches. It resumes after each.
 type preempter struct {
 	rt   *bundle.Bundle
-	want map[int][]int16 // what that one shows
+	want map[int][]int16 // expected outputs of a priority launch
 }
 
-// errBeside is the error of a launch of priority with wrong outputs.
+// errBeside is the error of a priority launch with wrong outputs.
 var errBeside = errors.New("a launch of priority shows other outputs than the first one")
 
 func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tries int, err error) {
@@ -167,12 +167,12 @@ func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tri
 type restored struct {
 	shown map[int][]int16
 	tried int     // requested stops
-	at    []int64 // kernels that a block left; if drained, where the launch resumed
+	at    []int64 // kernels that a block left early; if drained, the kernels at which the launch resumed
 	again []int64 // where it resumed
-	ns    int64   // time of its last piece
+	ns    int64   // time from its last resumption to its end
 }
 
-// run runs an input, stops it several times within ns, and returns its outputs.
+// run serves an input, stops it several times within ns, and returns its outputs.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -191,7 +191,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
-				if wait > 2*time.Millisecond { // a sleep may last a millisecond longer, and a launch no more than that
+				if wait > 2*time.Millisecond { // a sleep can overshoot by a millisecond, which may be the whole launch
 					time.Sleep(wait - 3*time.Millisecond/2)
 				}
 				for time.Since(began) < wait {
@@ -207,15 +207,15 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		maps.Copy(out.shown, c.shown)
 		next = c.ev.Resume
 		again := int64(s.be.Network.Exits[next.Segment].First + next.Kernel)
-		hit, at := c.ev.Kind == device.Aborted && again > 0, again // drained: nothing has run at the start
-		if !s.drain {                                              // a launch that leaves between two kernels was not stopped inside one
+		hit, at := c.ev.Kind == device.Aborted && again > 0, again // if drained, the launch must have run a kernel
+		if !s.drain {                                              // if not drained, only a stop inside a kernel counts
 			if hit, at, err = s.hit(); err != nil {
 				return out, err
 			}
 		}
 		if hit {
 			out.at = append(out.at, at)
-			if c.ev.Kind == device.Aborted { // else the device alone knows where it went on
+			if c.ev.Kind == device.Aborted { // otherwise only the device knows where it resumed
 				out.again = append(out.again, again)
 			}
 		}
@@ -227,7 +227,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 	}
 }
 
-// hit reports whether a kill has hit a kernel since the last call, and which.
+// hit reports whether a kill has stopped a kernel since the last call, and which.
 func (s *restorer) hit() (bool, int64, error) {
 	c, err := s.d.Counts()
 	if err != nil {
@@ -238,12 +238,12 @@ func (s *restorer) hit() (bool, int64, error) {
 	return hit, int64(c.Stopped), nil
 }
 
-// all stops launches until there are enough hits. Completed launches are kept even after an error; the result of an
+// all stops launches until there are enough hits. Completed launches are kept even after an error. The result of an
 // interrupted one is unknown.
 func (s *restorer) all(ctx context.Context, how string) error {
 	var want [2]map[int][]int16
 	var ns int64
-	for k := range 4 { // the first launches make the stream
+	for k := range 4 { // the first launches create the stream
 		one, err := s.run(ctx, k%2, 0, 0)
 		if err != nil {
 			return err
@@ -251,7 +251,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		want[k%2], ns = one.shown, one.ns
 	}
 	apart := s.apart(want)
-	for n := 0; apart == 0 && n < redrawn; n++ { // equal outputs of both inputs would hide a mix-up
+	for n := 0; apart == 0 && n < redrawn; n++ { // inputs with equal outputs could be swapped unnoticed
 		s.in[1] = s.noise(s.be)
 		one, err := s.run(ctx, 1, 0, 0)
 		if err != nil {
@@ -301,7 +301,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 	return nil
 }
 
-// apart counts the exits that distinguish the inputs.
+// apart counts the exits whose outputs differ between the inputs.
 func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	for e := range s.be.Network.Exits {
 		if !slices.Equal(shown[0][e], shown[1][e]) {
@@ -320,7 +320,7 @@ const (
 	lastKernel  = "last stopped in"
 )
 
-// differs returns the first exit with a different output, and that output; 0, 0 if there is none.
+// differs returns the first exit whose output differs, and that output, counted from 1; 0, 0: none.
 func differs(want, got map[int][]int16) (exit, output int64) {
 	for _, e := range slices.Sorted(maps.Keys(want)) {
 		w, g := want[e], got[e]
@@ -342,25 +342,25 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which Control names a kernel that a block left, at its first look or a later one. On the
-	// in-place network only in-place kernels count: a launch stopped elsewhere recomputes everything. If drained, it
-	// counts launches that left between two kernels.
+	// Hit counts kills for which Control names a kernel that a block left early, at the next look or a later one. On
+	// the in-place network only in-place kernels count: a launch stopped elsewhere computes everything again. If
+	// drained, it counts launches that stopped between two kernels.
 	Hit      int    `json:"hit"`
-	Restored int    `json:"restored"`              // hits in launches with correct outputs at every exit
-	InWrong  int    `json:"in_wrong"`              // hits in other launches; which hit broke them is unknown
+	Restored int    `json:"restored"`              // hits in launches whose every exit is correct
+	InWrong  int    `json:"in_wrong"`              // hits in other launches; it is unknown which hit did the damage
 	Spoilt   int    `json:"wrong_launches"`        // launches with wrong outputs, with or without a hit
 	First    *Wrong `json:"first_wrong,omitempty"` // the first of them
 }
 
-// Wrong is a launch whose outputs differ from an undisturbed one's.
+// Wrong is a launch whose outputs differ from those of an undisturbed one.
 type Wrong struct {
 	Launch int `json:"launch"` // positions count from 0
 	Exit   int `json:"exit"`
-	Output int `json:"output"` // the first output of the exit that differs
-	Kernel int `json:"kernel"` // kernel that the last kill hit; -1: none
+	Output int `json:"output"` // first output of the exit that is wrong
+	Kernel int `json:"kernel"` // kernel of the last hit; -1: none
 }
 
-// String describes it in a line.
+// String describes the counts in a line.
 func (r *Restores) String() string {
 	what := "made blocks of a kernel leave"
 	if r.How == drained {
@@ -378,13 +378,14 @@ func (r *Restores) String() string {
 	return s
 }
 
-// Restores counts them from the runs.
+// Restores computes the counts from the runs.
 func (r *Raw) Restores() []Restores { return r.restores(killed, drained, ahead, inPlace) }
 
-// Controls counts launches with a deliberate fault. At least one of each must be wrong, else Restores shows nothing.
+// Controls counts launches with a deliberate fault. At least one launch with each fault must be wrong, or Restores
+// proves nothing.
 func (r *Raw) Controls() []Restores { return r.restores(boolean, short) }
 
-// Unseen reports a control that had hits in in-place kernels but no wrong launch.
+// Unseen reports a control that hit in-place kernels but gave no wrong launch.
 func (r *Restores) Unseen() bool { return r.InWrong == 0 }
 
 func (r *Raw) restores(hows ...string) (out []Restores) {

@@ -1,4 +1,4 @@
-// What padding costs the priority network, and what best effort gains.
+// The cost of padding for the priority network, and the gain for best effort.
 
 package bench
 
@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// leastPadded is the least share of padded priority kernels for which a cost is stated.
+// leastPadded is the least share of padded priority kernels for which a cost is given.
 const leastPadded = 0.1
 
-// rounds is how often each way runs; the ways alternate.
+// rounds is how often each way runs. The ways alternate.
 const rounds = 4
 
-// inTurn orders n things round by round, alternately forward and backward, so that a drifting clock favours none.
+// inTurn orders n things in rounds, alternately forward and backward, so that a drifting clock favours none of them.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -35,16 +35,16 @@ func inTurn(rounds, n int) (order []int) {
 	return order
 }
 
-// way is how the priority network runs: alone, beside best-effort work that is put aside, or beside work that pads.
-// It has the values of a round.
+// way is a way to run the priority network: alone, beside best-effort work that is put aside, or beside work that
+// pads it. It holds the values of a round.
 type way struct {
 	name                                  string
 	ns, looks                             []int64
 	padded, beside, priority, ended, span []int64
 }
 
-// padding measures the priority network alone, and beside best-effort work that is put aside or pads, and the
-// throughput that the best-effort work keeps. The clock is read before and after each.
+// padding measures the priority network in all three ways, and the throughput of the best-effort work. The clock is
+// read before and after each.
 func (b *bench) padding(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -91,7 +91,7 @@ func (b *bench) padding(ctx context.Context) error {
 	return nil
 }
 
-// addWay stores a way's runs of a round, if there are any, and empties it.
+// addWay stores a way's runs of a round, if there are any, and clears them.
 func (b *bench) addWay(w *way) {
 	if len(w.ns) == 0 {
 		return
@@ -126,13 +126,13 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the priority network in one way for its share of runs, and records its times and the best-effort
+// beside runs the priority network in one way for its share of runs. It records the times and the best-effort
 // launches meanwhile.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
 	n := 0
 	runs := func() error {
-		// The first launch makes the streams.
+		// The first launch creates the streams.
 		if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
 			return err
 		}
@@ -171,9 +171,9 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 	return nil
 }
 
-// padding returns these figures. The cost is the time beside padding work over the time beside work that is put
-// aside: in both cases it interrupts best-effort work. The gain is the number of best-effort launches over the number
-// alone. It may be off by one launch, so a few launches give no figure.
+// padding returns the figures. The cost is the time beside padding work over the time beside work that is put aside,
+// so that both interrupt best-effort work. The gain is the number of best-effort launches relative to their number
+// alone. It can be off by one launch, so a few launches give no figure.
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""
@@ -208,11 +208,11 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf is the share of an effect above which a change of the clock is noted.
+// partOf is the share of an effect above which a change of the clock gets a note.
 const partOf = 1. / 3
 
-// atOnePace divides a ratio by the ratio of the clocks on both sides. It adds a note if these moved by more than a
-// share of the remaining effect.
+// atOnePace corrects a ratio for the clocks on both sides. It adds a note if these changed by more than a share of
+// the remaining effect.
 func atOnePace(x Row, looks, base []float64) Row {
 	all := slices.Concat(looks, base)
 	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {

@@ -1,4 +1,4 @@
-// Priority launches that find others on the GPU, which are killed or awaited.
+// Priority launches that find other launches on the GPU, which are killed or awaited.
 
 package bench
 
@@ -14,15 +14,14 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Preempting are the modes that preemption compares: others are killed and known to be away before priority runs,
-// killed and passed by, awaited.
+// Preempting are the modes that preemption compares. Other launches are killed and known to have left before priority
+// runs (reset), killed without waiting for that (reset-ahead), or awaited.
 func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 
-// Capacities are the lengths of a stream's queue that preemption measures unless told otherwise.
+// Capacities are the default lengths of a stream's queue for preemption.
 func Capacities() []int { return []int{1, 2, 4, 8, 16} }
 
-// preemption makes priority launches arrive at random during best-effort ones, under each mode, for several queue
-// lengths.
+// preemption runs priority launches at random times during best-effort ones, for each mode and several queue lengths.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -59,11 +58,11 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong names by how much spans are too long: each round's, of which the longest counts.
+// tooLong names the largest overestimate of a round's spans. The figure is the largest of all rounds.
 const tooLong = "too long by at most"
 
-// meetings makes priority launches arrive, each within twice a given time after the last, until enough have met
-// others on the GPU. It gives away those of each round, as they are seen.
+// meetings runs priority launches, each at most twice within ns after the last, until enough of them found other
+// launches on the GPU. After each round it passes those to met.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
 	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
@@ -85,7 +84,7 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 			}
 			seen = len(c.Preemptions)
 		}
-		if broken != nil { // that is why the other launch may be there
+		if broken != nil { // the error of the loop explains the other one
 			err = broken
 		}
 		if err != nil {
@@ -95,7 +94,8 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 	return nil
 }
 
-// pause sleeps until a time is over, or a context is, whose budget kernels that are under way use up meanwhile.
+// pause sleeps for a time, or until the context ends. It checks often, since running kernels use up a context's
+// budget.
 func pause(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); ctx.Err() == nil && d > 0; d = time.Until(end) {
 		time.Sleep(min(d, time.Millisecond))
@@ -108,22 +108,22 @@ type span struct {
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans for comparing killing and waiting: from the arrival, over all preemptions.
+// Spans from the arrival, over all preemptions, to compare killing with waiting.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans of preemptions whose flag a block saw: from the flag, and again from arrival to completion.
+// Spans from the flag, and from arrival to completion, over the preemptions whose flag a block saw.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are selects the preemptions in which all these spans meet a condition, so that the quantiles of two spans are over
-// the same preemptions.
+// are selects the preemptions for which all these spans meet a condition, so that the quantiles of several spans are
+// over the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {
@@ -138,9 +138,9 @@ func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span
 func known(d time.Duration) bool    { return d != cuda.Unknown }
 func possible(d time.Duration) bool { return d != cuda.Impossible }
 
-// addSpans stores the spans of preemptions, their number, and the numbers left out: with an impossible span by both
-// clocks, with an unknown span, and, for spans from the flag, those whose flag no block saw (the kernels had ended
-// before the host looked). Numbers are each round's.
+// addSpans stores the spans of preemptions, their number, and the number left out: for an impossible span, for an
+// unknown span, and, from the flag, because no block saw the flag (the kernels had ended before the host looked). The
+// numbers are per round.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

@@ -20,10 +20,10 @@ type Interval [2]float64
 // median is the middle of sorted runs, or the mean of both middle ones.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile is the smallest of sorted runs that a share of them does not exceed.
+// quantile is the smallest run that at least a share p of the sorted runs does not exceed.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
-// percentile is a quantile near the end, nil if too few runs are beyond it.
+// percentile is a quantile near the end; nil if too few runs are beyond it.
 func percentile(v []float64, p float64) *float64 {
 	if (1-p)*float64(len(v)) < beyond-1e-9 {
 		return nil
@@ -41,8 +41,8 @@ func interval(v []float64, p float64) *Interval {
 	return &Interval{v[low-1], v[high-1]}
 }
 
-// ranks returns the narrowest pair of ranks, counted from 1, that contains the quantile: the number of runs below it
-// is binomial. A rank below 1 or above n says that there are too few runs.
+// ranks returns the narrowest pair of ranks, counted from 1, that contains the quantile with 95 %. The number of runs
+// below the quantile is binomial. A rank below 1 or above n means too few runs.
 func ranks(n int, p float64) (low, high int) {
 	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // the tails beyond are negligible
 	below := 0.0
@@ -84,8 +84,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio makes a figure from runs over the median of other runs. Its interval is that of both medians; its p99 has
-// none.
+// ratio makes a figure from runs over the median of other runs. Its interval accounts for both medians. Its p99 has
+// no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))
@@ -118,8 +118,8 @@ func ratioIn(v, of []float64) *Interval {
 	return &Interval{all[cut], all[draws-1-cut]}
 }
 
-// drawn returns the median of a bootstrap sample of sorted runs; times is scratch space that counts how often each
-// was drawn.
+// drawn returns the median of a bootstrap sample of sorted runs. times is scratch memory: how often each run was
+// drawn.
 func drawn(rng *rand.Rand, v []float64, times []int) float64 {
 	times = times[:len(v)]
 	clear(times)

@@ -101,7 +101,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 				v[k] /= 1e6
 			}
 		}
-		if strings.HasSuffix(s.Key, " late") && len(v) > 0 { // of the tasks
+		if strings.HasSuffix(s.Key, " late") && len(v) > 0 { // share of late tasks
 			v = []float64{mean(v)}
 		}
 		out = append(out, row(s.Part, s.Key, unit, v))
@@ -126,7 +126,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 		}
 		out = append(out, kinds(s)...)
 		for _, x := range append(r.Restores(), r.Controls()...) {
-			if s.Key == x.How+" "+triedKills { // first series of its kind
+			if s.Key == x.How+" "+triedKills { // the first series of its kind
 				out = append(out, x.rows()...)
 			}
 		}
@@ -147,7 +147,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 func (r *Raw) partitions() (out []Row) {
 	seen := map[string]map[int64]int{} // by size and SM: number of partitions with it
 	var order []string
-	unit := map[int][]int64{} // SMs of single units
+	unit := map[int][]int64{} // SMs of each unit
 	wrong, others, cut := 0, 0, 0
 	for i := range r.Series {
 		s := &r.Series[i]
@@ -228,9 +228,9 @@ func floats(v []int64) (out []float64) {
 }
 
 // Params returns a GPU's parameter file with measured values in place of assumed ones, where there are ten runs. A
-// part within which the clock moved is noted. If base is another GPU's file, its values are marked as assumed for
-// this one. The simulator's unit stays base's, a TPC: the driver's smallest partition is several TPCs, with more in
-// the last unit. Runs on the fake are no measurement.
+// value from a part within which the clock moved gets a note. If base is another GPU's file, its values are assumed
+// for this one. The simulator's unit stays base's, a TPC: the driver's smallest partition is several TPCs, with more
+// in the last unit. Runs on the fake are no measurement.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)

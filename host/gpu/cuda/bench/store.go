@@ -1,5 +1,5 @@
-// The file of runs: one line of JSON facts, then one line a series, gzip-compressed. While they are measured, runs are
-// lines of a journal of the same form, in which later lines of facts replace earlier ones and series go on.
+// The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement runs go
+// to a journal of the same form, in which later facts replace earlier ones and a series may have several lines.
 
 package bench
 
@@ -22,7 +22,7 @@ import (
 // ErrRaw is wrapped by errors about a file of runs.
 var ErrRaw = errors.New("runs of a GPU")
 
-// RawFile is the file's name in a folder, JournalFile that of the journal, which is there until the other one is.
+// RawFile is the file's name in a folder. JournalFile is the journal's, which exists until the file is written.
 const (
 	RawFile     = "runs.csv.gz"
 	JournalFile = "runs.csv"
@@ -30,7 +30,7 @@ const (
 
 const (
 	schema   = "sluice-gpu-runs/1"
-	maxBytes = 1 << 28 // uncompressed
+	maxBytes = 1 << 28 // of the uncompressed file
 	maxLine  = 1 << 24
 )
 
@@ -41,13 +41,13 @@ type head struct {
 	Made   Made       `json:"made"`
 }
 
-// units are the units of stored runs. Another unit means another writer, and its figures would mean something else.
+// units are the units of stored runs. A file with another unit is not from this program.
 var units = []string{
 	"ns", "sm", "samples", "preemptions", "kills", "kernels", "kernel", "kernel from 0", "exit", "exits", "output",
 	"launches", "devices", "MHz", "ppm", "units",
 }
 
-// bad reports whether a word cannot be part of a line.
+// bad reports whether a word cannot be stored in a line.
 func bad(word string) bool { return strings.ContainsAny(word, ",\n\r") }
 
 // Write writes the runs.
@@ -59,16 +59,16 @@ func (r *Raw) Write(w io.Writer) error {
 	return nil
 }
 
-// Journal writes runs as they come. What a call of Add adds is one write, so that a process that is killed loses no run
-// that was added before. After a write that failed nothing more is added.
+// Journal writes runs as they arrive, one write per call of Add, so that a killed process loses no run added before.
+// After a failed write it adds nothing more.
 type Journal struct {
 	W       io.Writer
 	head    []byte
-	written map[[2]string]int // runs, by part and key
-	failed  error             // what is behind a write that was cut off would be read as a part of it
+	written map[[2]string]int // number of runs written, by part and key
+	failed  error             // a line after an incomplete one would be read as part of it
 }
 
-// Add writes the runs that were not there at the last call; series are only added to.
+// Add writes the runs that are new since the last call. Series only grow.
 func (j *Journal) Add(r *Raw) error {
 	if j.failed != nil {
 		return j.failed
@@ -110,8 +110,8 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs; from is the name for errors. Of a file that was cut off it reads the lines that are whole, and no
-// part counts as ended.
+// Read reads the runs; from is the name for errors. From a truncated file it reads the complete lines, and treats
+// every part as unfinished.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -120,7 +120,7 @@ func Read(from string, in io.Reader) (*Raw, error) {
 	return read(from, z, false)
 }
 
-// ReadJournal reads a journal, in which series go on.
+// ReadJournal reads a journal, in which a series may have several lines.
 func ReadJournal(from string, in io.Reader) (*Raw, error) { return read(from, in, true) }
 
 func read(from string, in io.Reader, journal bool) (*Raw, error) {
@@ -197,13 +197,13 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	case line == 0:
 		return fail("no line is whole, facts are expected")
 	}
-	if tail.is { // which parts are whole is not known
+	if tail.is { // the last runs may be missing from any part
 		r.Torn, r.Made.Parts = true, nil
 	}
 	return r, nil
 }
 
-// torn ends where compressed data is cut off. is notes that, and a last line without its end.
+// torn ends without an error where compressed data is cut off, or where the last line is incomplete. is records that.
 type torn struct {
 	io.Reader
 	is bool
@@ -218,8 +218,9 @@ func (t *torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Holds reports whether r has what o has, which is of the same call: made by the same program at the same time, and each
-// series of o begins r's. Of two with the same runs, it is the one that is whole and knows more parts to have ended.
+// Holds reports whether r has all runs of o and both are from the same call: same program, same start, and each
+// series of o is a prefix of r's. If both have the same runs, r must also be complete if o is, and have as many
+// finished parts.
 func (r *Raw) Holds(o *Raw) bool {
 	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
 		return false
@@ -236,7 +237,7 @@ func (r *Raw) Holds(o *Raw) bool {
 	return len(r.Made.Parts) >= len(o.Made.Parts) && (o.Torn || !r.Torn)
 }
 
-// runs counts them, in all series.
+// runs is the number of runs in all series.
 func (r *Raw) runs() (n int) {
 	for i := range r.Series {
 		n += len(r.Series[i].Runs)

@@ -1,5 +1,5 @@
-// Package built builds files from sources once, also under concurrent calls: tests of several packages run at the
-// same time and need the same libraries.
+// Package built builds files from sources once. Tests of several packages run at the same time and need the same
+// libraries, so concurrent calls are safe.
 package built
 
 import (
@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the absolute path of the file that a command builds from sources: dir/name-HASH and ext. The hash is
-// over the command's words and version, the sources' content and the processor; an existing file is reused. The output path is
-// appended to the command. What is built is also kept where .ci/cache keeps things, for the next clone.
+// Of returns the absolute path of a file built from sources by a command, dir/name-HASH plus ext. The hash covers the
+// command's words and version, the sources' content and the processor, and an existing file is reused. The output
+// path is appended to the command. The file is also kept in .ci/cache's folder, for other clones.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,7 +28,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s ", runtime.GOARCH, version(command[0]))
 	for _, word := range command {
-		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // independent of where the repository is
+		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // must not depend on where the repository is
 	}
 	for _, source := range sources {
 		data, err := os.ReadFile(source)
@@ -66,7 +66,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 		kept = filepath.Join(at, filepath.Base(out))
 		if copied(kept, out) == nil {
 			now := time.Now()
-			_ = os.Chtimes(kept, now, now) // what nobody has read for 30 days is removed
+			_ = os.Chtimes(kept, now, now) // marks it as used: unused files are removed after 30 days
 			return out, nil
 		}
 	}
@@ -88,12 +88,13 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 		return "", fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
 	if kept != "" && os.MkdirAll(filepath.Dir(kept), 0o755) == nil {
-		_ = copied(tmp.Name(), kept) // else the next clone builds it again
+		_ = copied(tmp.Name(), kept) // on failure the next clone builds it again
 	}
 	return out, os.Rename(tmp.Name(), out)
 }
 
-// version tells versions of a tool apart, without running it: what its name leads to (g++-12), and its size.
+// version distinguishes versions of a tool without running it, by the file that its link leads to (g++-12) and its
+// size.
 func version(tool string) string {
 	path, err := exec.LookPath(tool)
 	if err == nil {
@@ -109,7 +110,7 @@ func version(tool string) string {
 	return fmt.Sprint(filepath.Base(path), info.Size())
 }
 
-// store is the folder of .ci/cache; "": nothing is kept.
+// store is .ci/cache's folder; "": nothing is kept.
 func store() string {
 	if at, set := os.LookupEnv("SLUICE_CACHE"); set {
 		return at
@@ -121,7 +122,7 @@ func store() string {
 	return filepath.Join(at, "sluice")
 }
 
-// copied makes an executable copy, which is there as a whole or not at all.
+// copied makes an executable copy, atomically.
 func copied(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {

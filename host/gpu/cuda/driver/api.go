@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// API describes one of the two APIs: the names of its calls and the few numbers that differ. AMD's HIP has CUDA's
-// driver calls with the same arguments and error codes.
+// API describes one of the two APIs: the names of its calls and the few numbers that differ. AMD's HIP has the same
+// driver calls as CUDA, with the same arguments and error codes.
 type API struct {
 	Name       string // of its devices
 	libraries  []string
@@ -15,12 +15,12 @@ type API struct {
 	source     string // where to get it
 	expected   string
 	names      [calls]string // "": not available
-	attributes map[int]int   // where numbers differ from CUDA's
-	named      bool          // an error's name is the return value itself
+	attributes map[int]int   // attributes whose numbers differ from CUDA's
+	named      bool          // the call that names an error returns the name itself
 	version    func(int) string
 	// environment is set before the library is opened, unless the user has set it.
 	environment map[string]string
-	queues      string // its variable with the number of hardware queues; "": none
+	queues      string // variable with the number of hardware queues; "": none
 }
 
 // missing is ErrMissing for this API.
@@ -38,14 +38,15 @@ func (a *API) Calls() []string {
 	return slices.DeleteFunc(slices.Clone(a.names[:]), func(s string) bool { return s == "" })
 }
 
-// optional calls are for partitions, which do not exist without them.
+// optional calls are for partitions, which are unavailable without them.
 func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWithCUMask }
 
-// CUDA is NVIDIA's, with the versions of cuda.h 12.
+// CUDA is NVIDIA's API, with the call versions of cuda.h 12.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
-	// More streams than hardware queues (8 by default) would share one, and the order to leave would wait behind the
-	// kernels that must leave. Kernels are loaded before their first launch.
+	// By default there are 8 hardware queues. If there were more streams than queues, some would share one, and the
+	// order to leave would wait behind the very kernels that must leave. Lazy loading is off, so that the first
+	// launch does not load kernels.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
 	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },

@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// ErrHeld says that a reset would affect other users of the GPU in this process.
+// ErrHeld says that a reset would destroy the work of other users of the GPU in this process.
 var ErrHeld = errors.New("held by others of this process")
 
-// holds counts the holders of a GPU. A process has one primary context per GPU (HIP: the GPU itself), and a reset
-// affects the whole process. A library that does not use this package is not counted: a program with one must not
+// holds counts the users of a GPU. A process has one primary context per GPU (HIP: the GPU itself), so a reset
+// affects the whole process. Libraries that do not use this package are not counted: a program that uses one must not
 // reset.
 type holds struct {
-	mu sync.Mutex // also held during a reset, so that nobody takes the GPU
+	mu sync.Mutex // held during a reset too, so that nobody retains the GPU meanwhile
 	by map[hold]map[*Lib]int
 }
 
@@ -25,7 +25,7 @@ type hold struct {
 
 var held = holds{by: map[hold]map[*Lib]int{}}
 
-// add adds n holds of a library, not below zero.
+// add adds n holds of a library, which may be negative, down to zero.
 func (h *holds) add(l *Lib, d Device, n int) {
 	k := hold{l.handle, d}
 	if h.by[k] == nil {
@@ -36,7 +36,7 @@ func (h *holds) add(l *Lib, d Device, n int) {
 	}
 }
 
-// others counts holders other than this library.
+// others counts the holds of other libraries.
 func (h *holds) others(l *Lib, d Device) int {
 	n := 0
 	for other := range h.by[hold{l.handle, d}] {
@@ -47,8 +47,8 @@ func (h *holds) others(l *Lib, d Device) int {
 	return n
 }
 
-// Retain takes the GPU's primary context; Release returns it. For an API without contexts the handle is the GPU,
-// which is reset at the last release.
+// Retain retains the GPU's primary context, and Release releases it. In an API without contexts the handle is the
+// GPU, which is reset at the last release.
 func (l *Lib) Retain(d Device) (Context, error) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *Lib) Retain(d Device) (Context, error) {
 	return c, nil
 }
 
-// Release returns the primary context; the last release destroys its content. It counts as returned even after an
-// error, since nobody uses it any more.
+// Release releases the primary context; the last release destroys its content. Even after an error the context counts
+// as released, since the caller uses it no more.
 func (l *Lib) Release(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()

@@ -1,10 +1,10 @@
 // Package driver calls NVIDIA's driver API, and AMD's, which is the same under other names (API), without cgo. It
-// opens libcuda or libamdhip64 at run time (purego), so one binary serves machines with and without a GPU. (The
-// binary is linked to the C library, where purego finds dlopen.) It has the calls that Sluice uses, under CUDA's
-// names, and no policy.
+// opens libcuda or libamdhip64 at run time (purego), so that one binary serves machines with and without a GPU. (The
+// binary is linked to the C library, where purego finds dlopen.) It has only the calls that Sluice uses, under CUDA's
+// names, and no policy. A call adds 0.3 to 0.6 us to the driver's time. C never calls back.
 //
-// A call costs 0.3 to 0.6 us on top of the driver's time. C never calls back. A context belongs to a thread: a caller
-// that needs one must lock its goroutine to a thread (runtime.LockOSThread) and make the context current.
+// Contexts belong to threads. A caller that needs one must lock its goroutine to a thread (runtime.LockOSThread) and
+// make the context current.
 package driver
 
 import (
@@ -53,7 +53,7 @@ type Error struct {
 // Error names the call and its code as the driver does.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
-// Undivided reports whether an error says that the GPU cannot be divided: it is too old, or itself a part of one.
+// Undivided reports whether an error means that the GPU cannot be divided: it is too old, or itself a partition.
 func Undivided(err error) bool {
 	switch CodeOf(err) {
 	case NotSupported, 914, 915:
@@ -62,7 +62,7 @@ func Undivided(err error) bool {
 	return false
 }
 
-// Codes that are handled.
+// Error codes that the package handles.
 const (
 	OutOfMemory    = 2
 	noDevice       = 100
@@ -72,9 +72,9 @@ const (
 	NotSupported   = 801
 )
 
-// Lost reports whether the context is unusable until the primary context is reset: errors after which the
-// documentation guarantees nothing, and 999 (unknown). For most of them (700, 702, 710, 714 to 719) the documentation
-// asks for a restart of the process, so a reset may not help.
+// Lost reports whether the context is unusable until the primary context is reset. These are the errors after which
+// the documentation guarantees nothing, and 999 (unknown). For most of them (700, 702, 710, 714 to 719) it asks for a
+// restart of the process, so a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -134,7 +134,7 @@ const (
 	getKernel
 	kernelAttribute
 	cuLaunchKernel
-	// HIP only: streams with a mask of CUs, and substitutes for contexts
+	// HIP only: streams with CU masks, and substitutes for contexts
 	streamWithCUMask
 	setDevice
 	deviceReset
@@ -155,7 +155,7 @@ type Lib struct {
 	path   string
 	handle uintptr // shared by all who open the same file
 	fake   bool
-	now    uintptr // the fake's clock
+	now    uintptr // the fake's clock; 0: none
 	fn     [calls]uintptr
 }
 
@@ -219,7 +219,8 @@ func (l *Lib) Path() string { return l.path }
 // maxQueues is the most hardware queues of a context in CUDA.
 const maxQueues = 32
 
-// Queues is the number of hardware queues of streams and the variable that sets it; 0 if none does.
+// Queues returns the number of hardware queues for streams, and the variable that sets it; 0 if there is no such
+// variable.
 func (l *Lib) Queues() (n int, name string, err error) {
 	if name = l.api.queues; name == "" {
 		return 0, "", nil
@@ -234,10 +235,10 @@ func (l *Lib) Queues() (n int, name string, err error) {
 	return n, name, nil
 }
 
-// Fake reports whether this is the driver without a GPU: nothing from it is measured.
+// Fake reports whether this is the fake driver, from which nothing is measured.
 func (l *Lib) Fake() bool { return l.fake }
 
-// Clock is the fake's clock, if it goes by what the fake has done; nil: work is bounded by the host's.
+// Clock is the fake's clock if it has one of its own; nil: the host's clock applies.
 func (l *Lib) Clock() func() time.Time {
 	now := func() time.Time {
 		ns, _, _ := purego.SyscallN(l.now)
@@ -259,8 +260,8 @@ func (l *Lib) HasGreen() bool {
 	return true
 }
 
-// do calls, and makes an error of the answer. What is converted to uintptr in its arguments stays where
-// it is and alive meanwhile.
+// do calls the driver, and returns its error code as an error. Pointers that are converted to uintptr in the call's
+// arguments stay valid during the call.
 //
 //go:uintptrescapes
 func (l *Lib) do(c call, args ...uintptr) error {
@@ -317,7 +318,7 @@ func (l *Lib) Device(i int) (Device, error) {
 	return d, err
 }
 
-// Name is a GPU's.
+// Name returns a GPU's name.
 func (l *Lib) Name(d Device) (string, error) {
 	var b [256]byte
 	if err := l.do(cuDeviceGetName, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
@@ -326,7 +327,7 @@ func (l *Lib) Name(d Device) (string, error) {
 	return text(&b[0]), nil
 }
 
-// Bus is a GPU's PCI address: other libraries number GPUs differently.
+// Bus returns a GPU's PCI address, since other libraries number GPUs differently.
 func (l *Lib) Bus(d Device) (string, error) {
 	var b [32]byte
 	if err := l.do(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
@@ -335,7 +336,7 @@ func (l *Lib) Bus(d Device) (string, error) {
 	return text(&b[0]), nil
 }
 
-// Memory is a GPU's, in bytes.
+// Memory returns a GPU's memory in bytes.
 func (l *Lib) Memory(d Device) (uint64, error) {
 	var n uint64
 	err := l.do(cuDeviceTotalMem, uintptr(unsafe.Pointer(&n)), uintptr(d))
@@ -351,7 +352,7 @@ const (
 	CapabilityMinor = 76
 )
 
-// Attribute is one of them.
+// Attribute returns an attribute of a GPU.
 func (l *Lib) Attribute(d Device, what int) (int, error) {
 	var v int32
 	if number, ok := l.api.attributes[what]; ok {
@@ -372,7 +373,7 @@ func (l *Lib) SetCurrent(c Context) error {
 	return l.do(setDevice, uintptr(c-1))
 }
 
-// Priorities returns the least and the greatest stream priority; a greater one is a smaller number.
+// Priorities returns the least and greatest stream priority. Greater priorities are smaller numbers.
 func (l *Lib) Priorities() (least, greatest int, err error) {
 	var a, b int32
 	err = l.do(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
@@ -418,7 +419,7 @@ func (l *Lib) Fill(to Ptr, v uint32, n int, s Stream) error {
 	return l.do(cuMemsetD32Async, uintptr(to), uintptr(v), uintptr(n), uintptr(s))
 }
 
-// WriteWord writes a word that running kernels of other streams can see.
+// WriteWord writes a word in the stream's order, visible to running kernels of other streams.
 func (l *Lib) WriteWord(to Ptr, v uint32, s Stream) error {
 	return l.do(cuStreamWriteValue32, uintptr(s), uintptr(to), uintptr(v), 0)
 }
@@ -450,7 +451,7 @@ func (l *Lib) NewEvent(timed bool) (Event, error) {
 // FreeEvent destroys an event.
 func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
 
-// Record makes the stream signal the event.
+// Record signals the event once the stream's earlier work is done.
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
 // Happened reports whether the event was signalled.
@@ -475,9 +476,9 @@ func (l *Lib) Elapsed(a, b Event) (float32, error) {
 // MaxRegisters is the JIT option that limits registers per thread.
 const maxRegisters = 0
 
-// Load compiles PTX for the GPU, or loads a compiled object. registers limits the registers per thread; 0: no limit.
-// An object ignores it. CUDA's kernels are of no context and run in that of the stream they are launched on; AMD's
-// are of the current one.
+// Load compiles PTX for the GPU, or loads a compiled object. registers limits the registers per thread; 0: no limit;
+// ignored for an object. CUDA's kernels belong to no context and run in that of their stream. AMD's belong to the
+// current one.
 func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
 	image := append(slices.Clone(kernels), 0)
@@ -496,14 +497,14 @@ func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	return m, err
 }
 
-// Contextless reports whether kernels outlive their context, so that Unload alone gives them back. They can also be
-// loaded with a limit of registers.
+// Contextless reports whether kernels outlive their context, so that only Unload frees them. Such kernels can also be
+// loaded with a register limit.
 func (l *Lib) Contextless() bool { return l.api == CUDA }
 
 // Unload unloads kernels.
 func (l *Lib) Unload(m Module) error { return l.do(unloadKernels, uintptr(m)) }
 
-// Function is a kernel.
+// Function returns a kernel by name.
 func (l *Lib) Function(m Module, name string) (Function, error) {
 	var f Function
 	s := append([]byte(name), 0)
@@ -511,14 +512,14 @@ func (l *Lib) Function(m Module, name string) (Function, error) {
 	return f, err
 }
 
-// Registers is a kernel's number of registers per thread on a GPU.
+// Registers returns a kernel's registers per thread on a GPU.
 func (l *Lib) Registers(f Function, d Device) (int, error) {
 	var v int32
-	err := l.do(kernelAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f), uintptr(d)) // HIP's has no last argument
+	err := l.do(kernelAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f), uintptr(d)) // HIP's call has no last argument
 	return int(v), err
 }
 
-// Args are reusable arguments of a launch; Launch reads them.
+// Args are the arguments of a launch, reusable once Launch has returned.
 type Args struct {
 	ptrs [5]unsafe.Pointer
 	pin  runtime.Pinner

@@ -1,4 +1,4 @@
-// Green contexts: streams whose kernels run on some of the SMs only.
+// Green contexts confine the kernels of their streams to some SMs.
 
 package driver
 
@@ -21,8 +21,8 @@ func (l *Lib) SMs(d Device) (r Resource, err error) {
 	return r, err
 }
 
-// SplitAll divides a resource into as many disjoint sets of the hardware's least size as possible, and returns the
-// rest.
+// SplitAll divides a resource into as many disjoint sets of the hardware's least size as possible. It also returns
+// the rest.
 func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error) {
 	var count uint32
 	if err = l.do(cuDevSmResourceSplitByCount, 0, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all)), 0, 0, 1); err != nil {
@@ -34,14 +34,14 @@ func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error)
 	return sets[:min(int(count), len(sets))], rest, err
 }
 
-// Merges reports whether the driver can make one partition of several sets of one split.
+// Merges reports whether the driver accepts several sets of one split as one partition.
 func (l *Lib) Merges(sets []Resource) bool {
 	var desc uintptr
 	return l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(sets))), uintptr(len(sets))) == nil
 }
 
-// Split takes at least n SMs from a resource and returns the rest. The part cannot be split again, but GreenSMs of a
-// green context made from it can.
+// Split separates at least n SMs from a resource and also returns the rest. The part itself cannot be split again;
+// the GreenSMs of a green context made from it can.
 func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	count := uint32(1)
 	err = l.do(cuDevSmResourceSplitByCount, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&count)),
@@ -69,7 +69,7 @@ func (l *Lib) GreenSMs(g Green) (r Resource, err error) {
 // FreeGreen destroys a green context.
 func (l *Lib) FreeGreen(g Green) error { return l.do(cuGreenCtxDestroy, uintptr(g)) }
 
-// Context converts a green context to one that can be current, to make streams in it.
+// Context converts a green context to one that can be made current, to create streams in it.
 func (l *Lib) Context(g Green) (Context, error) {
 	var c Context
 	err := l.do(cuCtxFromGreenCtx, uintptr(unsafe.Pointer(&c)), uintptr(g))

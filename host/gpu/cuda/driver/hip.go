@@ -38,9 +38,9 @@ var ErrMask = errors.New("a mask that the hardware does not support")
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
 
 // CUs returns the number of mask bits, the step in which they must be set, and how many CUs the kernels' report
-// counts as one. RDNA (10 and above) needs whole pairs. GFX9.4 has up to eight dies with interleaved bits, each of
-// which must have a CU: eight neighbouring bits do. (Linux, mqd_symmetrically_map_cu_mask: a queue without CUs
-// hangs.)
+// counts as one. RDNA (10 and above) needs whole pairs. GFX9.4 has up to eight dies with interleaved bits. Each die
+// must have a CU, which eight neighbouring bits ensure; a queue without CUs on a die hangs (Linux,
+// mqd_symmetrically_map_cu_mask).
 func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	var major, minor int
 	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {
@@ -57,8 +57,8 @@ func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	return n, 1, 1, nil
 }
 
-// NewMaskedStream makes a stream on the CUs of a mask of n bits, in steps. Its priority is the middle one, since no
-// call sets both. A mask that would hang is rejected.
+// NewMaskedStream makes a stream on the CUs of a mask of n bits, set in steps. Its priority is the middle one, since
+// no call sets both. A mask that would hang is rejected.
 func (l *Lib) NewMaskedStream(mask []uint32, n, step int) (Stream, error) {
 	if step < 1 || len(mask) != (n+31)/32 {
 		return 0, fmt.Errorf("%w: %d words for %d CUs in steps of %d", ErrMask, len(mask), n, step)

@@ -1,4 +1,4 @@
-// Masks written into the driver's own structure of a stream, at an undocumented offset, as libsmctrl does.
+// Masks are written into the driver's own structure of a stream, at an undocumented offset, as libsmctrl does.
 
 package driver
 
@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// ErrOffset says that streams of this driver cannot be masked: the offset is unknown or wrong.
+// ErrOffset says that this driver's streams cannot be masked, as the offset is unknown or wrong.
 var ErrOffset = errors.New("masks of streams")
 
-// Offsets gives a stream's mask offset by exact driver version.
+// Offsets gives the offset of a stream's mask by exact driver version.
 type Offsets map[string]int
 
-// KnownOffsets are those of x86-64 drivers that J. Bakita's libsmctrl was tested on (libsmctrl.c, comments at
+// KnownOffsets are the offsets for the x86-64 drivers on which J. Bakita tested libsmctrl (libsmctrl.c, comments at
 // CU_12_*_MASK_OFF). They have not been tried here.
 func KnownOffsets() Offsets {
 	return Offsets{
@@ -28,7 +28,7 @@ func KnownOffsets() Offsets {
 	}
 }
 
-// maxOffset is the size of a stream's structure, at most.
+// maxOffset limits offsets to the largest size of a stream's structure.
 const maxOffset = 1 << 14
 
 // ReadOffsets reads lines such as "550.54.15: 0x4ac"; # starts a comment. from is the name for errors.
@@ -65,8 +65,8 @@ func ReadOffsets(from, text string) (Offsets, error) {
 	return out, nil
 }
 
-// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525), 64 before, too few for more than 64
-// TPCs.
+// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525). Earlier ones have 64, too few for more
+// than 64 TPCs.
 func MaskBits(version string, tpcs int) (int, error) {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -83,14 +83,14 @@ func MaskBits(version string, tpcs int) (int, error) {
 	return bits, nil
 }
 
-// Mask has a bit for each TPC, counted before defective ones are removed. A set bit disables.
+// Mask has a bit for each TPC, numbered as if none were defective. A set bit disables.
 type Mask [4]uint32
 
 // Disable sets a bit.
 func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
 
-// SetMask writes a stream's mask of so many bits. It first checks that the old value is zero, as in a new stream:
-// anything else is not a mask.
+// SetMask writes a stream's mask of a number of bits. It first checks that the old value is zero, as in every new
+// stream. Otherwise the offset is wrong.
 func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)

@@ -10,20 +10,20 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Health is NVML's report on a GPU. -1 means not available: a part of a GPU has no utilisation of its own, a virtual
-// one no link.
+// Health is NVML's report on a GPU. -1: not available. A partition has no utilisation of its own, a virtual GPU no
+// link.
 type Health struct {
-	Driver    string `json:"driver"`     // its exact version
+	Driver    string `json:"driver"`     // exact version of the driver
 	SMMHz     int    `json:"sm_mhz"`     // current clocks
 	MemoryMHz int    `json:"memory_mhz"` //
-	GPUUse    int    `json:"gpu_use"`    // per cent of the last sampling period with a running kernel
+	GPUUse    int    `json:"gpu_use"`    // share of the last sampling period with a running kernel, in per cent
 	MemoryUse int    `json:"memory_use"` // the same with memory accesses
 	RxKBs     int    `json:"rx_kb_s"`    // over PCIe, to the GPU
 	TxKBs     int    `json:"tx_kb_s"`
 }
 
 // AskNVML asks the library at path ("": the system's) about the GPU at a bus address. It opens and closes the library
-// each time, since this is no hot path.
+// each time, as calls are rare.
 func AskNVML(path, bus string) (h Health, err error) {
 	if path == "" {
 		path = nvmlLibrary
@@ -58,7 +58,7 @@ func AskNVML(path, bus string) (h Health, err error) {
 	return Health{text(&version[0]), int(clocks[0]), int(clocks[1]), int(use[0]), int(use[1]), int(pcie[0]), int(pcie[1])}, n.err
 }
 
-// nvml is an opened library. After the first error it makes no further calls.
+// nvml is an open library. After the first error it makes no further calls.
 type nvml struct {
 	path string
 	lib  uintptr
@@ -80,7 +80,7 @@ func (n *nvml) call(name string, args ...uintptr) {
 	}
 }
 
-// may is call where the GPU may be one of which nothing is said: not supported, no permission.
+// may is call for values that a GPU need not provide (not supported, no permission).
 //
 //go:uintptrescapes
 func (n *nvml) may(name string, args ...uintptr) {

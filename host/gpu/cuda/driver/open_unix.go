@@ -20,12 +20,12 @@ var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64
 
 const nvmlLibrary = "libnvidia-ml.so.1"
 
-// open opens a library on a locked thread: dlerror belongs to the thread that failed.
+// open opens a library on a locked thread, since dlerror is per thread.
 func open(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	if err != nil && !strings.Contains(err.Error(), path) { // not every C library names it
+	if err != nil && !strings.Contains(err.Error(), path) { // some C libraries do not name the file
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return h, err

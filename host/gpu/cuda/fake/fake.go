@@ -1,4 +1,4 @@
-// Package fake builds the fake drivers for CUDA and HIP, which need no GPU, and gives tests control of them.
+// Package fake builds fake drivers for CUDA and HIP that need no GPU, and lets tests control them.
 package fake
 
 import (
@@ -16,25 +16,25 @@ func Build(dir string) (string, error) {
 	return build(dir, "libfakecuda", "src/fake.cpp")
 }
 
-// BuildHIP makes libfakehip.so.
+// BuildHIP builds libfakehip.so.
 func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
-// BuildNVML builds libfakenvml.so, which exports fake_nvml(version, fails); that returns how often it is open.
+// BuildNVML builds libfakenvml.so. It exports fake_nvml(version, fails), which returns how often the library is open.
 func BuildNVML(dir string) (string, error) {
 	return build(dir, "libfakenvml", "src/nvml.cpp")
 }
 
-// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does at a level of optimisation, and returns its path.
-// The fakes run none of it: -O0 takes a third of the time.
+// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does at an optimisation level, and returns its
+// path. The fakes never run it, and -O0 takes a third of the time.
 func Kernels(dir, arch, level string) (string, error) {
 	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
 	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch, level)
 }
 
-// build makes a library of a source, with the kernels as an object that both drivers share: those are optimised, since
-// they take time to run, and the rest is not, since it takes time to compile (clang takes half of g++'s).
+// build makes a library from its sources and an object with the kernels, which both drivers share. Only the kernels
+// are optimised: they are slow to run, the rest is slow to compile. clang takes half of g++'s time.
 func build(dir, name string, sources ...string) (string, error) {
 	flags := []string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-fvisibility=hidden"}
 	of := in("src/kernels.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")
@@ -46,18 +46,18 @@ func build(dir, name string, sources ...string) (string, error) {
 	return built.Of(dir, name, ".so", all, append(append([]string{"clang++-14"}, flags...), "-O0", "-shared", "-pthread", all[0], object, "-o")...)
 }
 
-// Dir is where tests build these. All packages of a process share one library and its state.
+// Dir is the folder in which tests build the drivers. All packages of a process share one library and its state.
 func Dir() string { return in("../../../../build/fakecuda")[0] }
 
-// Test is what Rig needs of testing.T.
+// Test is the part of testing.T that Rig needs.
 type Test interface {
 	Helper()
 	Fatal(args ...any)
 	Cleanup(f func())
 }
 
-// Rig loads the library that build builds and returns handles on it. It clears earlier faults, and removes injected
-// errors and delays at the end of the test.
+// Rig loads the library that build builds and returns its handles. It clears earlier faults. At the end of the test
+// it removes injected errors and delays.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
 	path, err := build(Dir())
@@ -72,8 +72,8 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in resolves paths relative to this package. A test runs in its package's folder, from which the repository's root
-// is found.
+// in resolves paths relative to this package's folder. Tests run in their own package's folder, from which the
+// repository's root is found.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
 	for root != filepath.Dir(root) {
@@ -90,55 +90,55 @@ func in(paths ...string) []string {
 
 // Handles control an open library.
 type Handles struct {
-	// Inject makes a call fail with code after a number of calls of its name. late: that call succeeds and all later
-	// ones fail until the context is reset, as after a crashed kernel.
+	// Inject makes a call fail with code, after a number of calls of that name. late: this call succeeds, and all
+	// later ones fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
 	// InjectEvery makes every n-th call of a name fail with code.
 	InjectEvery func(call string, every int, code int)
-	// Waiting counts injected errors that have not occurred yet.
+	// Waiting counts the injected errors still to come.
 	Waiting func() int
 	// GPUs sets the number of GPUs and their SMs (1, 132; AMD: 60 CUs), Capability the compute capability (90 is
 	// 9.0).
 	GPUs       func(n, sms int)
 	Capability func(c int)
-	// Version sets the CUDA version (12040). Env is the environment that the library sees.
+	// Version sets the CUDA version (default 12040). Env reads the library's environment.
 	Version func(v int)
 	Env     func(name string) string
-	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
-	// least (1) or takes larger sets from the other end (2; it does neither), or cannot divide.
+	// Splits sets how the driver divides the GPU. merges: it merges sets of a split (the default). coarse: it rounds
+	// sizes up to twice the least (1), or takes larger sets from the other end (2). undivided: it cannot divide.
 	Splits func(merges, coarse, undivided int)
 	// Forget removes injected errors.
 	Forget func()
 	// Log starts or ends a log of calls.
 	Log   func(on int)
 	calls func(p *byte, n int) int
-	// Faults lists misuse by callers that a real driver need not tolerate: a handle freed twice or of another
-	// context, memory freed during a copy. Forgive empties the list.
+	// Faults lists misuse that a real driver need not tolerate: a handle freed twice or used in another context,
+	// memory freed during a copy. Forgive clears the list.
 	faults  func(p *byte, n int) int
 	Forgive func()
-	// Open counts what has not been freed.
+	// Open counts objects that were not freed.
 	Open func() int
 	// Clear frees everything.
 	Clear func()
-	// Hold stops all streams, also new ones, or lets them continue.
+	// Hold stops all streams, including new ones, or lets them continue.
 	Hold func(on int)
 	// HoldFills delays writes of words to device memory, or lets them happen.
 	HoldFills func(on int)
-	// Loses makes stream-ordered writes of words succeed without effect.
+	// Loses makes stream-ordered writes of words succeed without any effect.
 	Loses func(on int)
-	// Slow makes a block wait at every look at its epoch.
+	// Slow makes blocks wait whenever they read their epoch.
 	Slow func(ns int)
-	// Spoil corrupts the input of the next kernel after every n-th kill; 0: never.
+	// Spoil corrupts the input of the kernel after every n-th kill; 0: never.
 	Spoil func(every int)
-	// Late delays writes of words to other streams' memory by up to ns.
+	// Late delays writes of words to memory of other streams by up to ns.
 	Late func(ns int)
-	// Clock sets the step of the block clock in ns (1) and its lead over the host's (0).
+	// Clock sets the step of the blocks' clock in ns (default 1) and its lead over the host's (default 0).
 	Clock func(tick, ahead int)
-	// Pace has events go by a clock of what is done, not by the host's: a kernel of layers takes ns, a copy CopyNs of
-	// its bytes. 0: by the host's.
+	// Pace makes events follow a clock that counts work in place of the host's time: a kernel takes ns, a copy CopyNs
+	// by its bytes. 0: the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
-	// Sizes that the kernels were built with.
+	// Sizes with which the kernels were built.
 	LayerBytes, ControlBytes func() int
 }
 
@@ -167,7 +167,7 @@ func (h *Handles) Calls() []string {
 	return strings.Fields(strings.ReplaceAll(lines(h.calls), " ", ""))
 }
 
-// Faults returns the misuse since Forgive.
+// Faults returns the misuse since the last Forgive.
 func (h *Handles) Faults() []string {
 	all := strings.Split(lines(h.faults), "\n")
 	return all[:len(all)-1]

@@ -29,7 +29,7 @@ var amd string
 //go:embed src/entries.hip
 var amdEntries string
 
-// SourcesAMD is the hash of the sources of an AMD object.
+// SourcesAMD is the hash of the sources that an AMD object must be built from.
 func SourcesAMD() string {
 	sum := sha256.Sum256([]byte(amd + bodies + amdEntries))
 	return hex.EncodeToString(sum[:])
@@ -91,7 +91,7 @@ func Version() string {
 	return v
 }
 
-// CUDA is the first CUDA version that accepts it: PTX 8.n came with 12.n.
+// CUDA is the first CUDA version that accepts the PTX: PTX 8.n came with 12.n.
 func CUDA() string {
 	var major, minor int
 	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
@@ -109,7 +109,7 @@ const (
 	EntryStream = "sluice_stream"
 )
 
-// Entries are all of them.
+// Entries are all entries.
 var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
 // Sizes in kernels.hpp.
@@ -118,13 +118,13 @@ const (
 	Pixels   = 16
 	Channels = 32
 	Depth    = 64
-	Poll     = 4  // tiles of a product between two looks
-	Window   = 16 // elements of a pool's window that a thread takes between two looks
+	Poll     = 4  // tiles of a product between two polls of the epoch
+	Window   = 16 // elements of a pool's window that a thread reads between two polls
 	MaxBatch = 32
-	MaxRoles = 8         // layers of one launch
-	MaxDepth = 125 << 10 // products of an output whose sum is exact
+	MaxRoles = 8         // layers in one launch
+	MaxDepth = 125 << 10 // products per output up to which the sum is exact
 
-	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // of a block
+	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // shared memory of a block
 )
 
 // Operators.
@@ -134,17 +134,17 @@ const (
 	AvgPool
 )
 
-// NotStopped is Control.Stopped if no block has left.
+// NotStopped is the value of Control.Stopped if no block has left early.
 const NotStopped = ^uint32(0)
 
-// Control is a stream's control word block, in device memory.
+// Control is the control block of a stream, in device memory.
 type Control struct {
 	Epoch, Stopped uint32
 	Began          uint64 // GPU clock in ns; NotBegan: no timed kernel has begun
-	Gone           uint64 // GPU clock in ns when the last block left that another epoch had found running
+	Gone           uint64 // GPU clock in ns when the last block left that was running when the epoch changed
 }
 
-// NotBegan is Control.Began if no timed kernel has begun.
+// NotBegan is the value of Control.Began if no timed kernel has begun.
 const NotBegan = ^uint64(0)
 
 // Roles are the layers of one launch. Unused ones have no blocks.
@@ -180,7 +180,7 @@ func (l *Layer) Grid(batch int) {
 	l.Depth, l.StepY, l.StepX, l.StepC = l.KH*row, Depth/row, Depth%row/l.InC, Depth%row%l.InC
 }
 
-// Looks is how often a block looks at its epoch during a tile.
+// Looks is how often a block polls its epoch during a tile.
 func (l *Layer) Looks() int64 {
 	if l.Op != GEMM {
 		return (l.taps() + Window - 1) / Window

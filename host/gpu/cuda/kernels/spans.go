@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel returns the bytes of a slot that a layer reads and writes. Writes are exact. Reads may be too large, which
-// makes a repeatable group longer, never shorter.
+// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. Writes are exact. Reads
+// may be too large, which can only lengthen a repeatable group.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
@@ -14,8 +14,9 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Instructions of a thread, as sass.py counts them for sm_90, rounded up: of a tile besides its steps; of a product's
-// step, whose elements are loaded eight at a time or, in a narrow layer, one by one; of eight neighbours of a pool's window.
+// Instructions per thread, rounded up, as sass.py counts them for sm_90. They are given for a tile apart from its
+// steps, for a step of a product (whose elements are loaded eight at a time, or one by one in a narrow layer), and
+// for eight neighbours of a pool's window.
 const (
 	TileCost   = 500
 	StepCost   = 170
@@ -23,9 +24,10 @@ const (
 	TapCost    = 75
 )
 
-const wide = 8 // elements that are loaded as one
+const wide = 8 // elements in one wide load
 
-// taps is how many elements of a pool's window a thread takes: several threads share one where a layer has few pixels.
+// taps is the number of elements of a pool's window that a thread reads. In a layer with few pixels several threads
+// share a window.
 func (l *Layer) taps() int64 {
 	parts := int64(Threads / (Channels / wide))
 	for n := int32(1); n < Pixels && n < l.OutH*l.OutW; n *= 2 {
@@ -34,14 +36,14 @@ func (l *Layer) taps() int64 {
 	return (int64(l.KH)*int64(l.KW) + parts - 1) / parts
 }
 
-// Narrow reports whether no eight elements of the input that a product takes are neighbours that can be loaded as one.
-// Addresses are multiples of 16 and are left out.
+// Narrow reports whether the layer's input cannot be loaded eight neighbours at a time. Base addresses are not
+// checked, since they are multiples of 16.
 func (l *Layer) Narrow() bool {
 	return l.InC%wide != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
 }
 
-// Steps is the least number of clocks of a tile whose block has an SM to itself: an SM issues as many instructions a clock
-// as a block has warps.
+// Steps is the least number of clocks of a tile whose block has an SM to itself. An SM then issues as many
+// instructions per clock as the block has warps.
 func (l *Layer) Steps() int64 {
 	cost := int64(StepCost)
 	switch {
@@ -53,8 +55,8 @@ func (l *Layer) Steps() int64 {
 	return TileCost + cost*steps(l)
 }
 
-// Interval is the most clocks between two looks of a block that has an SM to itself. A product acts on a look a step
-// after it has asked.
+// Interval is the largest number of clocks between two polls of a block that has an SM to itself. A product acts on a
+// poll one step after it.
 func (l *Layer) Interval() int64 {
 	if l.Op != GEMM {
 		return TileCost + TapCost*min(Window, (l.taps()+3)/4*4)

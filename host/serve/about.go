@@ -1,4 +1,4 @@
-// What the server says of its models: metadata, configuration, statistics.
+// Metadata, configuration and statistics of models.
 
 package serve
 
@@ -28,7 +28,7 @@ type modelDoc struct {
 
 const platform = "sluice_bundle"
 
-// width is the number of elements that an output has per sample.
+// width is the number of elements of an output per sample.
 func (m *Model) width(output string) int64 {
 	if output == "logits" {
 		return int64(m.classes)
@@ -58,7 +58,8 @@ func (s *Server) describe(name, version string) (*modelDoc, error) {
 	return d, nil
 }
 
-// config is the model's configuration in Triton's words. It is decoupled: on a stream every exit is an answer.
+// config is the model's configuration in Triton's format. The model is decoupled, since on a stream every exit is an
+// answer.
 func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	m, err := s.model(name, version)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	return c, nil
 }
 
-// statistics are those of a model, or of all.
+// statistics are the statistics of one model, or of all.
 func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse, error) {
 	if name != "" {
 		if _, err := s.model(name, version); err != nil {
@@ -103,14 +104,14 @@ func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse,
 	}
 	out := &oip.ModelStatisticsResponse{}
 	s.book.mu.Lock()
-	now := s.look() // it is nobody else's: who polls statistics does not drive the page
+	now := s.look() // not published: polling the statistics must not update the status page
 	s.book.mu.Unlock()
 	for _, st := range now.Models {
 		if name != "" && st.Name != name || version != "" && st.Version != version {
 			continue
 		}
 		of := func(d Durations) *oip.StatisticDuration { return &oip.StatisticDuration{Count: d.Count, Ns: d.Ns} }
-		none := of(Durations{Count: st.Compute.Count}) // clients expect the three counts of computing to be equal
+		none := of(Durations{Count: st.Compute.Count}) // clients expect the three compute counts to be equal
 		ms := &oip.ModelStatistics{
 			Name: st.Name, Version: st.Version, LastInference: uint64(st.Last), InferenceCount: st.Samples,
 			InferenceStats: &oip.InferStatistics{

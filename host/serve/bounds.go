@@ -1,4 +1,4 @@
-// How much memory requests take: a message may be short and large when it is read.
+// Limits on the memory of requests: a short message can be large once it is decoded.
 
 package serve
 
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	maxTensors = 256     // of a request, in JSON
+	maxTensors = 256     // tensors of a request, in JSON
 	maxShape   = 1 << 10 // bytes of a shape, in JSON
 	maxParams  = 1 << 16 // bytes of parameters, in JSON
 	maxID      = 1 << 10 // bytes of a request's id, which every answer repeats
-	slack      = 1 << 16 // what a message may have beside tensors
+	slack      = 1 << 16 // bytes of a message besides its tensors
 )
 
-// memory bounds the requests that are under way.
+// memory limits the memory of all requests in flight.
 type memory struct{ used, most atomic.Int64 }
 
-// take counts n bytes, or refuses them.
+// take reserves n bytes, or fails.
 func (m *memory) take(n int) error {
 	if most := m.most.Load(); m.used.Add(int64(n)) > most {
 		m.give(n)
@@ -38,11 +38,11 @@ func (m *memory) take(n int) error {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
-// taking counts what is read.
+// taking reserves memory for everything that is read.
 type taking struct {
 	io.Reader
 	m *memory
-	n int // bytes to give back
+	n int // bytes to release
 }
 
 // Read implements io.Reader.
@@ -55,14 +55,14 @@ func (t *taking) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// codec is protobuf's for messages that take no more memory than they may. grpc-go calls a message that cannot be read a fault of
-// the server's: ours come through empty, with the reason among their unknown fields.
+// codec is protobuf's, with a limit on the memory of a decoded message. grpc-go would report a message that cannot be
+// decoded as the server's fault. So such a message arrives empty, with the error in an unknown field (legible).
 type codec struct {
 	encoding.CodecV2
 	most int
 }
 
-// unreadable is the number of a field that no message has.
+// unreadable is a field number that no message uses.
 const unreadable = protowire.MaxValidNumber
 
 // Unmarshal implements encoding.CodecV2.
@@ -84,7 +84,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// legible refuses a message that could not be read.
+// legible returns the error of a message that could not be decoded.
 func (s *Server) legible(m any) error {
 	b := []byte(m.(proto.Message).ProtoReflect().GetUnknown())
 	if num, kind, n := protowire.ConsumeTag(b); num == unreadable && kind == protowire.BytesType {
@@ -94,10 +94,10 @@ func (s *Server) legible(m any) error {
 	return nil
 }
 
-// left is what of some memory is left when a message of this kind has been read: about. Below 0 it does not look at the rest.
-// What is no message costs nothing more: who reads it says so.
+// left estimates how much of some memory remains after decoding a message of this kind. It stops once the result is
+// negative. Invalid bytes cost nothing more, since decoding them fails.
 func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
-	const field, message = 48, 128 // beside the bytes: a slice or an interface, a struct
+	const field, message = 48, 128 // besides the bytes: a slice or an interface; a struct
 	for len(b) > 0 && memory >= 0 {
 		num, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -113,9 +113,9 @@ func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
 			switch f.Kind() {
 			case protoreflect.MessageKind:
 				memory = left(f.Message(), v, memory-message)
-			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.BoolKind: // packed
+			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.BoolKind: // packed numbers
 				for _, x := range v {
-					if x < 0x80 { // the last byte of a number
+					if x < 0x80 { // last byte of a number
 						memory -= 8
 					}
 				}

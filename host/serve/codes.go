@@ -1,4 +1,4 @@
-// Codes: what a refusal is called on either face, and when a client should ask again.
+// Error codes on both interfaces, and when a client should retry.
 
 package serve
 
@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Codes are gRPC's.
+// Codes, which are gRPC's.
 const (
 	Invalid     = codes.InvalidArgument
 	NotFound    = codes.NotFound
@@ -35,32 +35,32 @@ const (
 	Unserved    = codes.Unimplemented
 )
 
-// expired are Triton's words for a request whose time has passed: clients look for them.
+// expired is Triton's text for an expired request, which clients search for.
 const expired = "Request timeout expired"
 
-// Error is a refusal or a failure with its code.
+// Error is a rejection or a failure, with its code.
 type Error struct {
 	Code  codes.Code
 	Text  string
-	Retry time.Duration // of Exhausted: when to ask again; 0: it does not help
-	REST  int           // the status on REST; 0: that of Code
+	Retry time.Duration // if Exhausted: when to retry; 0: a retry does not help
+	REST  int           // HTTP status; 0: that of Code
 	cause error
 }
 
-// errClosed is of a request that a model has not taken in, as it is closed or its device is lost.
+// errClosed is returned for a request that was not accepted because its model is closed or its device lost.
 var errClosed = errors.New("the model takes no more requests")
 
-// Unwrap gives the cause, where one is known.
+// Unwrap returns the cause, if it is known.
 func (e *Error) Unwrap() error { return e.cause }
 
-// maxText bounds the text of a refusal, which may repeat what the client sent: gRPC carries it in a header, and clients
-// take no more than 8 KiB of those.
+// maxText limits the text of an error, which may repeat the client's input. gRPC sends it in a header, and clients
+// accept at most 8 KiB of headers.
 const maxText = 1000
 
-// Error is the text.
+// Error implements error.
 func (e *Error) Error() string { return brief(e.Text, maxText) }
 
-// GRPCStatus implements what grpc/status looks for.
+// GRPCStatus implements the interface that grpc/status looks for.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Error())
 	if e.Code == Exhausted && e.Retry > 0 {
@@ -79,7 +79,7 @@ func exhausted(retry time.Duration, format string, a ...any) *Error {
 	return &Error{Code: Exhausted, Text: fmt.Sprintf(format, a...), Retry: retry}
 }
 
-// coded is the Error of what the engine or a context says.
+// coded converts an error of the engine or of a context.
 func coded(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -97,7 +97,7 @@ func coded(err error) *Error {
 		return refuse(Cancelled, "the client has gone: %v", err)
 	case is(engine.ErrAdmitted):
 		text := err.Error()
-		if _, why, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "task ") { // its number is the engine's own
+		if _, why, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "task ") { // remove the engine's own request number
 			text = why
 		}
 		return exhausted(retryAfter, "%s", text)
@@ -109,10 +109,10 @@ func coded(err error) *Error {
 	return refuse(Internal, "%v", err)
 }
 
-// retryAfter is when a client that was turned away may ask again, where nothing better is known.
+// retryAfter is the default time until a rejected client should retry.
 const retryAfter = 50 * time.Millisecond
 
-// httpCode is the code on REST.
+// httpCode is the HTTP status of a code.
 func httpCode(c codes.Code) int {
 	switch c {
 	case Invalid:
@@ -126,7 +126,7 @@ func httpCode(c codes.Code) int {
 	case Unavailable:
 		return http.StatusServiceUnavailable
 	case Cancelled:
-		return 499 // as nginx says that the client has gone
+		return 499 // nginx's code for a client that closed the request
 	case Unserved:
 		return http.StatusNotImplemented
 	case codes.Unauthenticated:
@@ -137,8 +137,8 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again says to who retries whether that helps: Envoy looks for the header that REST has too, gRPC's clients for their own, where
-// a number below 0 is never.
+// again tells clients whether a retry helps. Envoy reads the same header as on REST, gRPC clients read their own. In
+// the latter a negative number means never.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {
 		return metadata.Pairs("retry-after", e.retryHeader())

@@ -1,4 +1,4 @@
-// Devices: each has an engine, whose policy schedules all models on it.
+// Devices. Each has an engine, whose policy schedules all models on it.
 
 package serve
 
@@ -16,47 +16,47 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// sharing is what models on one device have in common.
+// sharing is what models on the same device must have in common.
 type sharing struct {
 	design uint64
 	policy string
 	bMax   int
-	levels int // of priority: on one device they mean the same
+	levels int // priority levels, which must mean the same for all its models
 }
 
-// shared is a device with the models on it.
+// shared is a device with its models.
 type shared struct {
 	engine.NopObserver
 	like   sharing
-	users  int           // models; devices.mu guards it
-	opened chan struct{} // closed when opening has succeeded or failed; the fields below are read only after that
+	users  int           // number of models; guarded by devices.mu
+	opened chan struct{} // closed when opening has succeeded or failed; the fields below may be read only then
 	failed error
 	name   string
 	info   device.Info
 	device device.Device
 	server *engine.Server
-	given  func() bool // the engine has given its device up
+	given  func() bool // reports whether the engine has given up its device
 	ended  chan struct{}
-	ran    error        // why the engine has ended; read after ended
-	shut   func() error // waits for the requests and closes the device, once
+	ran    error        // why the engine has ended; may be read after ended
+	shut   func() error // waits for the requests and closes the device; later calls have no effect
 
-	backlog backlog    // what the engine has told and nobody has counted yet
-	folding sync.Mutex // of who counts it
+	backlog backlog    // engine events that are not counted yet
+	folding sync.Mutex // held by the goroutine that counts them
 	mu      sync.Mutex
 	st      DeviceState
-	models  map[string]*Model // that are counted, by their network's name
+	models  map[string]*Model // models that count events, by their network's name
 }
 
-// devices are those of a server. Nothing waits while it holds mu.
+// devices are the server's devices. No blocking call is made while mu is held.
 type devices struct {
 	mu      sync.Mutex
-	all     []*shared // also those that are being opened
+	all     []*shared // including those that are being opened
 	closing []*shared
-	gone    sync.WaitGroup // closings that nobody waits for
+	gone    sync.WaitGroup // closings in the background
 }
 
-// join puts a model on a device: on one that is open for such models, or on another one that it opens. b is the model's
-// bundle, under the name that it has on devices.
+// join puts a model on a device, either an open one for such models, or a new one. b is the model's bundle under its
+// name on devices.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
 	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
 	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{b}}
@@ -78,7 +78,7 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 			return err
 		}
 		if on.failed != nil {
-			continue // it may have been the other bundle's fault
+			continue // another model's bundle may have caused it, so try again
 		}
 		if err = on.server.AddNetwork(ctx, network, nil); err == nil {
 			return nil
@@ -90,8 +90,8 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve is a device for one model more. opens: there was none, and the caller opens it. A device that is lost is closed:
-// its models have said so, and a board's NPU is opened again only then.
+// reserve returns a device for one more model. opens: it is new, and the caller must open it. A lost device is
+// retired and closed: its models have reported the loss, and a board's NPU can be opened again only after that.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	return on, true
 }
 
-// release gives back what reserve gave; last: nobody else has it or can have it, and the caller closes it.
+// release undoes reserve. last: the device has no users left, and the caller must close it.
 func (d *devices) release(on *shared) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,10 +138,10 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	before := slices.Clone(d.closing)
 	d.mu.Unlock()
 	opened, err := o.Open(ctx, b)
-	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // it is free then
+	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // a device that is being closed may still hold the hardware
 		select {
 		case <-before[i].ended:
-			_ = d.close(before[i]) // its error goes to the call that closes it
+			_ = d.close(before[i]) // the error goes to the caller that closes it
 		case <-ctx.Done():
 			return fail(errors.Join(err, context.Cause(ctx)))
 		}
@@ -175,7 +175,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	return nil
 }
 
-// unused is a device's name, with a number where there is another one of that name.
+// unused is a device's name, with a number if the name is taken.
 func (d *devices) unused(name string) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(d.all, func(on *shared) bool { return on.name == name })
@@ -186,7 +186,7 @@ func (d *devices) unused(name string) string {
 	return name
 }
 
-// list is of the devices that are open.
+// list returns the open devices.
 func (d *devices) list() (open []*shared) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,24 +198,24 @@ func (d *devices) list() (open []*shared) {
 	return open
 }
 
-// leave takes a model off its device when its requests have ended; the last one closes the device.
+// leave removes a model from its device after its requests have ended. The last model closes the device.
 func (d *devices) leave(m *Model) error {
 	on := m.on
 	var err error
 	if d.release(on) {
 		err = d.close(on)
 	} else {
-		err = on.server.RemoveNetwork(context.Background(), m.network) // it ends with the device at the latest
+		err = on.server.RemoveNetwork(context.Background(), m.network) // no timeout is needed: the call ends with the device at the latest
 	}
 	on.forget(m)
-	gone := func(why error) bool { return errors.Is(err, why) } // it is off the device already
+	gone := func(why error) bool { return errors.Is(err, why) } // the model is no longer on the device
 	if err != nil && !gone(context.Canceled) && !gone(engine.ErrClosed) && !gone(engine.ErrNetwork) {
 		return fmt.Errorf("close model %s: %w", m.name, err)
 	}
 	return nil
 }
 
-// retire takes a device out of those that models may join.
+// retire removes a device from those that models may join.
 func (d *devices) retire(on *shared) {
 	d.all = slices.DeleteFunc(d.all, func(x *shared) bool { return x == on })
 	if !slices.Contains(d.closing, on) {
@@ -223,7 +223,7 @@ func (d *devices) retire(on *shared) {
 	}
 }
 
-// close ends a device that has been retired, when its requests have ended.
+// close closes a retired device after its requests have ended.
 func (d *devices) close(on *shared) error {
 	err := on.shut()
 	d.mu.Lock()
@@ -232,7 +232,7 @@ func (d *devices) close(on *shared) error {
 	return err
 }
 
-// isOpen tells whether it has been opened.
+// isOpen reports whether the device has been opened.
 func (on *shared) isOpen() bool {
 	select {
 	case <-on.opened:
@@ -242,7 +242,7 @@ func (on *shared) isOpen() bool {
 	}
 }
 
-// alive tells whether the engine runs and has its device.
+// alive reports whether the engine runs and has its device.
 func (on *shared) alive() bool {
 	select {
 	case <-on.ended:
@@ -252,7 +252,7 @@ func (on *shared) alive() bool {
 	}
 }
 
-// watch counts a model from now on.
+// watch starts counting a model's events.
 func (on *shared) watch(m *Model) {
 	on.fold()
 	on.mu.Lock()
@@ -260,7 +260,7 @@ func (on *shared) watch(m *Model) {
 	on.models[m.network] = m
 }
 
-// forget counts it no more.
+// forget stops counting a model's events.
 func (on *shared) forget(m *Model) {
 	on.fold()
 	on.mu.Lock()
@@ -268,24 +268,24 @@ func (on *shared) forget(m *Model) {
 	delete(on.models, m.network)
 }
 
-// backlog holds events of launches and segments. The engine's goroutine appends them only; a reader counts them.
+// backlog holds launch and segment events. The engine's goroutine only appends to it. Readers count them.
 type backlog struct {
 	mu     sync.Mutex
 	events []event
-	ids    []device.RequestID // of all events, in their order
+	ids    []device.RequestID // requests of all events, in order
 }
 
-// event is a launch that begins, or a segment that has ended.
+// event is the begin of a launch or the end of a segment.
 type event struct {
 	launch     device.LaunchID
 	network    string
-	segment    int // of a launch: -1
+	segment    int // -1: the begin of a launch
 	start, end engine.Time
 	size       int
 	failed     bool
 }
 
-// maxBacklog limits the events kept while nobody reads.
+// maxBacklog limits the number of uncounted events.
 const maxBacklog = 1 << 10
 
 func (h *backlog) add(e event, ids []device.RequestID) (full bool) {
@@ -321,9 +321,9 @@ func (on *shared) Span(s *engine.Span) {
 	}
 }
 
-// fold counts the events of the backlog.
+// fold counts the events in the backlog.
 func (on *shared) fold() {
-	on.folding.Lock() // in the order in which it was told
+	on.folding.Lock() // keeps the events in order
 	defer on.folding.Unlock()
 	events, ids := on.backlog.take()
 	if events == nil {
@@ -366,7 +366,7 @@ func (on *shared) Fault(f *engine.Fault) {
 	}
 }
 
-// busy is for how long the device has run segments, in ns.
+// busy is the device's total time in segments, in ns.
 func (on *shared) busy() uint64 {
 	on.fold()
 	on.mu.Lock()
@@ -374,7 +374,7 @@ func (on *shared) busy() uint64 {
 	return on.st.Busy
 }
 
-// state is a copy.
+// state returns a copy of the device's state.
 func (on *shared) state() DeviceState {
 	on.fold()
 	on.mu.Lock()

@@ -1,4 +1,4 @@
-// The gRPC face.
+// The gRPC interface.
 
 package serve
 
@@ -16,7 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	_ "google.golang.org/grpc/encoding/gzip" // accept compressed requests
 	protobuf "google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -29,14 +29,14 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// deflate is gRPC's compression of that name: zlib's format.
+// deflate is the compression of that name in gRPC, in zlib's format.
 type deflate struct{}
 
 func (deflate) Name() string                                 { return "deflate" }
 func (deflate) Compress(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil }
 func (deflate) Decompress(r io.Reader) (io.Reader, error)    { return zlib.NewReader(r) }
 
-func init() { encoding.RegisterCompressor(deflate{}) } // beside gzip, which is imported for it
+func init() { encoding.RegisterCompressor(deflate{}) } // gzip is registered by its import
 
 type grpcFace struct {
 	oip.UnimplementedGRPCInferenceServiceServer
@@ -48,10 +48,10 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
 		opts, grpc.NumStreamWorkers(64), grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256), grpc.ConnectionTimeout(10*time.Second),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protobuf.Name), s.opts.Limits.Message}),
-		// A client that went without a word gives its connection back, and clients may look after theirs.
+		// Dead clients must not keep connections, and clients may send keepalives of their own.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		// Whom the guard refuses is told before the message is read.
+		// Rejected before the message is read.
 		grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 			return ctx, s.guardGRPC(ctx, call.FullMethodName)
 		}),
@@ -59,7 +59,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 			defer s.reportTrailer(ctx, info.FullMethod)
 			a, err := h(ctx, req)
 			if e, ok := errors.AsType[*Error](err); ok && e.Code == Exhausted {
-				_ = grpc.SetTrailer(ctx, e.again()) // it fails where the call has ended
+				_ = grpc.SetTrailer(ctx, e.again()) // fails if the call has ended
 			}
 			return a, err
 		}),
@@ -84,11 +84,11 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	return g
 }
 
-// came is the key of when a call began.
+// came is the context key of a call's start time.
 type came struct{}
 
-// session is a stream, whose token may be revoked while it is open: then it takes no more messages. What was asked before is
-// answered.
+// session is a stream whose token may be revoked while it is open. From then on it accepts no messages. Earlier
+// requests are answered.
 type session struct {
 	grpc.ServerStream
 	s    *Server
@@ -103,7 +103,7 @@ func (x *session) RecvMsg(m any) error {
 	return cmp.Or(x.s.authorised(bearer(x.Context())), x.s.legible(m))
 }
 
-// healthFace answers gRPC health checks from the server's state: the whole server, or a model by its name.
+// healthFace answers gRPC health checks, for the whole server or for a model by name.
 type healthFace struct {
 	healthpb.UnimplementedHealthServer
 	s *Server
@@ -124,17 +124,17 @@ func (h *healthFace) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*
 	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
 }
 
-// healthEvery is how often a watched state is looked at.
+// healthEvery is the polling interval of watched states.
 const healthEvery = 100 * time.Millisecond
 
-// Watch implements grpc health: the state, and each change of it.
+// Watch implements grpc health: it sends the state and every change of it.
 func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
 	told := healthpb.HealthCheckResponse_UNKNOWN
 	for {
 		now, err := h.Check(ss.Context(), r)
-		if err != nil { // the protocol's word for a service that there is not
+		if err != nil { // as the protocol requires for an unknown service
 			now = &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVICE_UNKNOWN}
 		}
 		if now.Status != told {
@@ -153,12 +153,12 @@ func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreami
 	}
 }
 
-// open are the calls that need no token: they say whether the server is alive.
+// openCall reports whether a call needs no token: the calls that ask whether the server is alive.
 func openCall(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady")
 }
 
-// bearer is the header of a call that has the token.
+// bearer returns the call's authorization header.
 func bearer(ctx context.Context) string {
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
 		return v[0]
@@ -226,7 +226,7 @@ func (f *grpcFace) RepositoryIndex(_ context.Context, r *oip.RepositoryIndexRequ
 	return out, nil
 }
 
-// noParameters refuses what Triton loads models with: files and settings of the client's.
+// noParameters rejects Triton's load parameters, which are files and settings from the client.
 func noParameters(model string, n int) error {
 	if n == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (f *grpcFace) RepositoryModelUnload(_ context.Context, r *oip.RepositoryMod
 	return &oip.RepositoryModelUnloadResponse{}, f.s.Unload(r.ModelName)
 }
 
-// noSharedMemory is the answer to a client that wants to share memory.
+// noSharedMemory is the error for clients that register shared memory.
 func noSharedMemory(name string) error {
 	return refuse(Unserved, "shared memory %q: this server shares no memory with clients; send tensors in the request", name)
 }
@@ -294,29 +294,29 @@ func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed
 	if err != nil {
 		return nil, s.unread(r.ModelName, r.ModelVersion, err)
 	}
-	r.Inputs, r.RawInputContents = nil, nil // q has them, for as long as they are of use
+	r.Inputs, r.RawInputContents = nil, nil // q has the inputs now, and releases them when they are used
 	q.Came, _ = ctx.Value(came{}).(time.Time)
 	return s.Infer(ctx, q, passed)
 }
 
-// inStream is how many requests of one stream are under way at a time: reading stops there.
+// inStream limits the requests of one stream in flight. Beyond it nothing more is read.
 const inStream = 64
 
-// lastWords is how long a stream may take to tell what has ended when the server stops.
+// lastWords is how long a stream may take to report its last results when the server stops.
 const lastWords = time.Second
 
 // stream is a call of ModelStreamInfer.
 type stream struct {
 	grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]
 	s     *Server
-	room  chan struct{} // holds one of each request that is under way
-	mu    sync.Mutex    // of Send
+	room  chan struct{} // one entry per request in flight
+	mu    sync.Mutex    // held during Send
 	leave func()        // ends the stream
 }
 
-// ModelStreamInfer answers each request of the stream with one message an exit passed, and at the end the whole answer, which
-// is marked as the final one. Requests of one stream run beside each other. A client that reads no answers holds up nobody but
-// itself: its stream is ended after a while, or with the server.
+// ModelStreamInfer answers each request with one message per exit, then with the whole answer, which is marked as
+// final. Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream,
+// which is ended after a while, or with the server.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
 	stuck, leave := context.WithCancel(ss.Context())
 	defer leave()
@@ -331,7 +331,7 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 	case <-f.s.ctx.Done():
 	}
 	late := time.After(lastWords)
-	for range inStream { // all of the room: nothing is under way
+	for range inStream { // all entries: nothing is in flight any more
 		select {
 		case x.room <- struct{}{}:
 			continue
@@ -343,11 +343,11 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 	return refuse(Unavailable, "the server has stopped")
 }
 
-// read answers requests until the client sends no more.
+// read answers requests until the client closes its side.
 func (x *stream) read() error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for first := true; ; first = false { // the stream itself was counted
+	for first := true; ; first = false { // the first request was counted with the stream itself
 		r, err := x.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -366,7 +366,7 @@ func (x *stream) read() error {
 	}
 }
 
-// infer answers one request. The client may have gone: Recv says so.
+// infer answers one request. If sending fails, the client has gone, and Recv reports it.
 func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	var err error
 	if !first {
@@ -380,10 +380,10 @@ func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 		_ = x.answer(a, true)
 		return
 	}
-	_ = answerError(x.send, r, coded(err)) // the stream goes on, as Triton's does
+	_ = answerError(x.send, r, coded(err)) // as with Triton, an error does not end the stream
 }
 
-// send sends one message. The client has as long to take it as it has to send a request.
+// send sends one message. The client has the same time to receive it as to send a request.
 func (x *stream) send(m *oip.ModelStreamInferResponse) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -396,7 +396,7 @@ func (x *stream) answer(a *Answer, final bool) error {
 	return x.send(&oip.ModelStreamInferResponse{InferResponse: toGRPC(a)})
 }
 
-// answerError tells of a failed request on a stream.
+// answerError sends the error of a failed request on a stream.
 func answerError(send func(*oip.ModelStreamInferResponse) error, r *oip.ModelInferRequest, e *Error) error {
 	return send(&oip.ModelStreamInferResponse{
 		ErrorMessage: fmt.Sprintf("%s: %s", e.Code, e.Error()),

@@ -1,4 +1,4 @@
-// Who may call, how often, and over what: tokens, rates and connections per client, TLS.
+// Access control: tokens, request rates and connections per client, TLS.
 
 package serve
 
@@ -23,14 +23,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxClients bounds the addresses whose rates are remembered; the oldest half is forgotten beyond.
+// maxClients limits the number of addresses with a rate. Beyond it the older half is forgotten.
 const maxClients = 4096
 
-// rates limits requests by the client's address.
+// rates limits request rates by client address.
 type rates struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter
-	before  map[string]*rate.Limiter // those of an earlier generation
+	before  map[string]*rate.Limiter // the older half
 }
 
 func (r *rates) allow(addr string, limit float64) bool {
@@ -60,7 +60,7 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// guard refuses a call without the token, or beyond the client's rate.
+// guard rejects a call without the token, or above the client's rate.
 func (s *Server) guard(token, addr string, open bool) error {
 	if open {
 		return nil
@@ -74,8 +74,9 @@ func (s *Server) guard(token, addr string, open bool) error {
 	return nil
 }
 
-// sameOrigin refuses what pages of other sites have a browser ask. Where clients show no token, a server on a loopback address
-// answers to no other name: a name that an attacker has pointed to it (DNS rebinding) would make it the same origin.
+// sameOrigin rejects requests that pages of other sites make through a browser. Without tokens, a server on a
+// loopback address also rejects any other host name. Otherwise an attacker's name that resolves to it (DNS rebinding)
+// would count as the same origin.
 func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	mine := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +93,7 @@ func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	})
 }
 
-// loopback tells whether a host's name is this machine's own.
+// loopback reports whether a host name means this machine.
 func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -101,7 +102,7 @@ func loopback(host string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil
 }
 
-// authorised refuses a header without the bearer token, which it compares in constant time.
+// authorised rejects a header without the bearer token. The comparison takes constant time.
 func (s *Server) authorised(header string) error {
 	if s.opts.Token == nil {
 		return nil
@@ -112,18 +113,18 @@ func (s *Server) authorised(header string) error {
 	return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")
 }
 
-// kept is what files hold. They are read again when they have changed; files that are half written, or wrong, leave it as it
-// was, which is said once for each change.
+// kept holds a value that is parsed from files, and reads them again when they change. If they are then incomplete or
+// invalid, the old value stays, and the error is logged once per change.
 type kept[T any] struct {
 	paths []string
 	parse func() (T, error)
 	log   *slog.Logger
 	mu    sync.Mutex
-	tried []os.FileInfo // nil: there was no such file
+	tried []os.FileInfo // nil: the file did not exist
 	value T
 }
 
-// keepRead reads the files for the first time, and fails where they are wrong.
+// keepRead reads the files for the first time, and fails if they are invalid.
 func keepRead[T any](log *slog.Logger, parse func() (T, error), paths ...string) (*kept[T], error) {
 	k := &kept[T]{paths: paths, parse: parse, log: log}
 	k.tried = k.states()
@@ -142,8 +143,8 @@ func (k *kept[T]) states() []os.FileInfo {
 	return now
 }
 
-// unchanged tells whether a file is the one that it was. Time and length do not tell: where files are made reproducibly, all
-// have one time, and tokens one length.
+// unchanged reports whether a file is still the same one. Time and size are not enough: files from reproducible
+// builds all have the same time, and tokens the same length.
 func unchanged(was, now os.FileInfo) bool {
 	if was == nil || now == nil {
 		return was == nil && now == nil
@@ -168,7 +169,7 @@ func (k *kept[T]) get() T {
 	return k.value
 }
 
-// ReadToken reads a file with a bearer token, as any text may be written.
+// ReadToken reads a bearer token from a file in any common text encoding.
 func ReadToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -177,7 +178,7 @@ func ReadToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// TokenFile is the bearer token that a file holds, for Options.Token. The file is read again when it has changed.
+// TokenFile returns a function for Options.Token that reads the token from a file, again whenever the file changes.
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
 		token, err := ReadToken(path)
@@ -192,8 +193,8 @@ func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	return k.get, nil
 }
 
-// TLS is a configuration with the certificate of two files. With ca, clients must show a certificate that it has signed.
-// The files are read again when they have changed.
+// TLS is a configuration with a certificate and its key from files. With ca, clients must present a certificate
+// signed by it. The files are read again when they change.
 func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	paths := []string{cert, key}
 	if ca != "" {
@@ -221,8 +222,8 @@ func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// ClientTLS is the other side of TLS: ca signs the servers that are trusted ("": the system's do), cert and key are shown
-// where the server asks. Without any of them it is nil.
+// ClientTLS is the client's configuration. ca signs the trusted servers ("": the system's authorities do). cert and
+// key are presented if the server asks. nil if all are empty.
 func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a client's certificate and key: expected both or neither")
@@ -247,22 +248,22 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Limit is a listener that takes at most so many connections at a time, and of one client's address at most perClient;
-// 0: as many as it likes. What is beyond is closed, rather than left to wait for what never comes: full, where set, is called
-// before, and may close connections that are not in use. It is called again for some milliseconds, while nothing else is
-// accepted: a client has its answer a moment before net/http takes its connection as idle.
+// Limit limits a listener's connections to most in total, and to perClient per client address (0: no limit). Further
+// connections are closed, since waiting for a free place could take for ever. Before that, full is called, if set, to
+// close idle connections. It is called repeatedly for some milliseconds, during which nothing else is accepted,
+// because net/http marks a connection idle only shortly after the client has its answer.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }
 
-const fullTries = 10 // a millisecond apart
+const fullTries = 10 // one millisecond apart
 
 type limitListener struct {
 	net.Listener
 	most, perClient int
 	full            func()
 	mu              sync.Mutex
-	open            map[string]int // by client
+	open            map[string]int // number by client
 	all             int
 }
 
@@ -290,7 +291,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	}
 }
 
-// add counts connections of a client, and tells whether there are no more than there may be.
+// add adds n connections of a client, and reports whether they are within its limit.
 func (l *limitListener) add(host string, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,7 +313,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// authorities reads the certificates of those who sign others.
+// authorities reads certificates of certificate authorities.
 func authorities(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// JSON of inference: a request is read token by token, and an answer written, without reflection, which took a sixth of
-// a request's CPU time.
+// JSON of inference requests. They are read token by token and answers are written without reflection, which used to
+// take a sixth of a request's CPU time.
 
 package serve
 
@@ -23,11 +23,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// lenient has JSON read as encoding/json does. Names that may come twice need not be remembered, which took twenty times the
-// memory of a message.
+// lenient reads JSON as encoding/json does. It allows duplicate names, as detecting them took twenty times a
+// message's memory.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
 
-// illegible says in our words why JSON is not what is expected: the library's differ from one run to the next.
+// illegible replaces the library's errors about JSON, whose texts vary from run to run.
 func illegible(err error) error {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
@@ -52,7 +52,7 @@ type restTensor struct {
 	Shape      []int64
 	Datatype   string
 	Parameters options
-	Data       jsontext.Value // a part of the request
+	Data       jsontext.Value // a slice of the request
 }
 
 type restDoc struct {
@@ -64,8 +64,8 @@ type restDoc struct {
 
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// document reads the JSON of a request. As with encoding/json the case of names is free, the last of a name counts, what is
-// null is left out, and unknown names are passed over.
+// document reads a request's JSON by the rules of encoding/json: names are case-insensitive, the last duplicate
+// counts, null is ignored, and so are unknown names.
 func document(head []byte) (doc restDoc, err error) {
 	if len(bytes.Trim(head, blanks)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
@@ -73,7 +73,7 @@ func document(head []byte) (doc restDoc, err error) {
 	r := reader{head: head, d: decoders.Get().(*jsontext.Decoder)}
 	r.d.Reset(bytes.NewBuffer(head), lenient)
 	defer func() {
-		r.d.Reset(new(bytes.Buffer)) // it holds no request
+		r.d.Reset(new(bytes.Buffer)) // so that the pool keeps no request alive
 		decoders.Put(r.d)
 	}()
 	err = r.object(func(name []byte) error {
@@ -104,16 +104,16 @@ func document(head []byte) (doc restDoc, err error) {
 	return doc, refuse(Invalid, "the request's JSON: %v", err)
 }
 
-// blanks are what may stand between JSON's tokens.
+// blanks are the characters allowed between JSON tokens.
 const blanks = " \t\r\n"
 
-// reader reads values one after the other. What is null it leaves as it is.
+// reader reads values one after the other. A null leaves the variable unchanged.
 type reader struct {
 	head []byte
 	d    *jsontext.Decoder
 }
 
-// is tells whether a value of that kind follows; one of another kind but null is an error, and passed over.
+// is reports whether the next value is of that kind. Another value is skipped, with an error unless it is null.
 func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	switch k := r.d.PeekKind(); k {
 	case kind:
@@ -129,14 +129,14 @@ func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	}
 }
 
-// value is the next value, as a part of the request.
+// value returns the next value as a slice of the request.
 func (r *reader) value() (jsontext.Value, error) {
 	v, err := r.d.ReadValue()
 	end := r.d.InputOffset()
 	return jsontext.Value(r.head[end-int64(len(v)) : end : end]), err
 }
 
-// object has member read what follows each name, of which it keeps nothing.
+// object calls member for each name of an object, to read its value. member must not keep the name.
 func (r *reader) object(member func(name []byte) error) error {
 	is, err := r.is('{', "an object")
 	if !is {
@@ -155,12 +155,12 @@ func (r *reader) object(member func(name []byte) error) error {
 	return err
 }
 
-// unquoted is a JSON string's text; what is no UTF-8 is replaced.
+// unquoted is a JSON string's text, with invalid UTF-8 replaced.
 func unquoted(v jsontext.Value) []byte {
 	if !bytes.ContainsRune(v, '\\') && utf8.Valid(v) {
 		return v[1 : len(v)-1]
 	}
-	text, _ := jsontext.AppendUnquote(nil, v) // it was read as JSON
+	text, _ := jsontext.AppendUnquote(nil, v) // no error: it was valid JSON
 	return text
 }
 
@@ -176,7 +176,7 @@ func (r *reader) text(to *string) error {
 	return err
 }
 
-// tensors reads a list that is not long.
+// tensors reads a list of limited length.
 func (r *reader) tensors(to *[]restTensor) error {
 	*to = nil
 	if k := r.d.PeekKind(); k != '[' && k != 'n' && k != 0 { // 0: invalid JSON
@@ -223,7 +223,7 @@ func (r *reader) tensor(t *restTensor) error {
 	})
 }
 
-// shape reads dimensions, which are not long.
+// shape reads a list of dimensions of limited length.
 func (r *reader) shape(to *[]int64) error {
 	v, err := r.value()
 	switch {
@@ -235,7 +235,7 @@ func (r *reader) shape(to *[]int64) error {
 		*to = nil
 		return nil
 	}
-	*to = make([]int64, 0, 4) // as many as most have
+	*to = make([]int64, 0, 4) // usual number of dimensions
 	list, isList := strings.CutPrefix(string(v), "[")
 	list = strings.TrimSuffix(list, "]")
 	for d := range strings.SplitSeq(list, ",") {
@@ -249,10 +249,10 @@ func (r *reader) shape(to *[]int64) error {
 	return nil
 }
 
-// options are parameters, in the types that gRPC has.
+// options are parameters, with the types that gRPC has.
 type options map[string]any
 
-// options reads parameters, whose length is limited. A parameter that is null is ignored.
+// options reads parameters up to a total length. Those that are null are ignored.
 func (r *reader) options(to *options) error {
 	if k := r.d.PeekKind(); k != '{' && k != 'n' && k != 0 {
 		v, err := r.value()
@@ -273,7 +273,7 @@ func (r *reader) options(to *options) error {
 		name []byte
 		raw  jsontext.Value
 	}
-	var few [4]named // as many as most have
+	var few [4]named // usual number of parameters
 	all := few[:0]
 	err := r.object(func(name []byte) error {
 		v, err := r.value()
@@ -290,8 +290,8 @@ func (r *reader) options(to *options) error {
 	if err != nil {
 		return err
 	}
-	var first string                         // by name, of those that cannot be
-	for _, p := range slices.Backward(all) { // the last of a name is judged alone
+	var first string                         // invalid parameter that comes first by name
+	for _, p := range slices.Backward(all) { // only the last of duplicates counts
 		name := string(p.name)
 		if _, later := (*to)[name]; later {
 			continue
@@ -305,7 +305,7 @@ func (r *reader) options(to *options) error {
 	return err
 }
 
-// option is a parameter's value; nil: it is null.
+// option converts a parameter's value; nil for null.
 func option(v jsontext.Value) (any, error) {
 	switch v.Kind() {
 	case 'n':
@@ -327,7 +327,8 @@ func option(v jsontext.Value) (any, error) {
 	return nil, errors.New("expected a number, a text, true or false")
 }
 
-// appendAnswer appends an answer's JSON, of so many bytes, and the binary tensors behind it; raw tells which are.
+// appendAnswer appends an answer's JSON, whose length it returns, then its binary tensors. raw reports which outputs
+// are binary.
 func appendAnswer(b []byte, a *Answer, raw func(output int) bool) (doc []byte, head int) {
 	began := len(b)
 	b = appendText(append(b, `{"model_name":`...), a.Model)
@@ -369,7 +370,7 @@ func appendAnswer(b []byte, a *Answer, raw func(output int) bool) (doc []byte, h
 	return b, head
 }
 
-// comma appends one before all elements but the first.
+// comma appends a comma, except before the first element.
 func comma(b []byte, i int) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -378,13 +379,13 @@ func comma(b []byte, i int) []byte {
 }
 
 func appendText(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // what is no UTF-8 is replaced
+	b, _ = jsontext.AppendQuote(b, s) // invalid UTF-8 is replaced
 	return b
 }
 
 func appendWhole(b []byte, v int64) []byte { return strconv.AppendInt(b, v, 10) }
 
-// appendFloat appends a finite number of so many bits with as few digits as tell it from others.
+// appendFloat appends a finite number with the fewest digits that identify it among numbers of so many bits.
 func appendFloat(b []byte, v float64, bits int) []byte {
 	form := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -406,7 +407,7 @@ func appendAny(b []byte, v any) []byte {
 	return appendText(b, fmt.Sprint(v))
 }
 
-// appendElements appends a tensor's elements as one list.
+// appendElements appends a tensor's elements as one flat list.
 func appendElements(b []byte, t *Tensor) []byte {
 	b = append(b, '[')
 	for at := 0; at < len(t.Data); {
@@ -418,7 +419,7 @@ func appendElements(b []byte, t *Tensor) []byte {
 			b = appendWhole(b, int64(int32(word)))
 		case "FP32":
 			b = appendFloat(b, float64(math.Float32frombits(word)), 32)
-		default: // BYTES: the word is the length of a text
+		default: // BYTES: the word is a text's length
 			b = appendText(b, string(t.Data[at:at+int(word)]))
 			at += int(word)
 		}

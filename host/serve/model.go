@@ -1,4 +1,4 @@
-// A model: a bundle on a device, with settings of its own.
+// Model: a bundle on a device, with its settings.
 
 package serve
 
@@ -20,39 +20,39 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Opener opens a device with the bundle loaded. Further bundles of the same design may be loaded on it.
+// Opener opens a device with the bundle loaded. More bundles of the same design may be loaded later.
 type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
 
 // Latency is a bundle's latency table on a device.
 type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error)
 
-// Opened is a device of one model or of several. The server closes it.
+// Opened is a device for one or several models. The server closes it.
 type Opened struct {
 	Device   device.Device
 	Watchdog engine.Watchdog
-	// Timely: the device takes about what the bundles' tables say, so that requests whose deadline it cannot meet are
-	// refused as they come. A simulation of hardware is slower by far.
+	// Timely: the device takes about the times in the bundles' tables, so requests that must miss their deadlines are
+	// rejected on arrival. A hardware simulation is far slower than its table.
 	Timely bool
 }
 
-// Settings are a model's, as they stand in NAME.yaml beside NAME.sluice. What is left out is the server's default.
+// Settings are a model's settings, from NAME.yaml beside NAME.sluice. The server's defaults replace missing ones.
 type Settings struct {
-	Policy     string   `yaml:"policy"`     // fluid; models of one design, policy and b_max share a device
+	Policy     string   `yaml:"policy"`     // default fluid; models of the same design, policy and b_max share a device
 	BMax       int      `yaml:"b_max"`      // largest batch; 0: the device's
-	Queue      int      `yaml:"queue"`      // samples that wait or run at a time; 1024
-	SLO        Duration `yaml:"slo"`        // of requests that name none, and the longest of others; a file's 0s: none
-	Theta      Thetas   `yaml:"theta"`      // one for all exits, or one an exit; 0.8
-	Priorities int      `yaml:"priorities"` // levels, 1 the highest; 2
-	Priority   int      `yaml:"priority"`   // of requests that name none; the lowest
+	Queue      int      `yaml:"queue"`      // most samples waiting or running; default 1024
+	SLO        Duration `yaml:"slo"`        // default of requests, and the longest that they may ask for; 0s in the file: none
+	Theta      Thetas   `yaml:"theta"`      // one for all exits, or one per exit; default 0.8
+	Priorities int      `yaml:"priorities"` // number of levels, 1 is the highest; default 2
+	Priority   int      `yaml:"priority"`   // of requests without one; default: the lowest
 }
 
 // Duration is a time in YAML: 20ms.
 type Duration time.Duration
 
-// noSLO is an SLO of 0s that a file names: none, whatever the server's default is.
+// noSLO stands for an SLO of 0s in a file: none, in spite of the server's default.
 const noSLO = Duration(math.MinInt64)
 
-// Thetas are exit thresholds. In YAML one may stand without a list.
+// Thetas are exit thresholds. In YAML a single one needs no list.
 type Thetas []float32
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -76,7 +76,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// over are the settings, what they leave out taken from def.
+// over returns the settings, with missing ones from def.
 func (s Settings) over(def Settings) Settings {
 	s.Policy = cmp.Or(s.Policy, def.Policy)
 	for _, p := range []struct{ v, def *int }{{&s.BMax, &def.BMax}, {&s.Queue, &def.Queue}, {&s.Priorities, &def.Priorities}, {&s.Priority, &def.Priority}} {
@@ -91,7 +91,7 @@ func (s Settings) over(def Settings) Settings {
 	return s
 }
 
-// filled are the settings, what they leave out as it is where nobody says otherwise.
+// filled returns the settings, with missing ones at their built-in defaults.
 func (s Settings) filled() Settings {
 	s = s.over(Settings{Policy: "fluid", Queue: 1024, Theta: []float32{0.8}, Priorities: 2})
 	if s.SLO == noSLO {
@@ -101,7 +101,7 @@ func (s Settings) filled() Settings {
 	return s
 }
 
-// check refuses impossible settings.
+// check rejects impossible settings.
 func (s Settings) check() error {
 	f := s.filled()
 	if _, err := sched.New(f.Policy, sched.Options{BMax: f.BMax}); err != nil {
@@ -122,25 +122,25 @@ func (s Settings) check() error {
 
 func (s *Settings) thetaAt(exit int) float32 { return s.Theta[min(exit, len(s.Theta)-1)] }
 
-// Model is a bundle that is served.
+// Model is a served bundle.
 type Model struct {
 	name, version string
-	network       string // its name on the device, where each of a model's versions has its own
+	network       string // its name on the device; each version has its own
 	hash          uint64
 	net           *bundle.Network
 	table         *sched.Table
 	set           Settings
 	about         About
-	pixels        []float32 // what bytes become, 256 a channel; nil: unknown
-	classes       int       // of every exit; 0: they differ, and there are no logits as an output
+	pixels        []float32 // element for each byte value, 256 per channel; nil: unknown
+	classes       int       // classes of every exit; 0: they differ, so logits are no output
 	watch         *watch
 	on            *shared
-	saturated     atomic.Uint64 // samples
+	saturated     atomic.Uint64 // samples with clipped values
 	queued        atomic.Int64
 	queuedSamples atomic.Int64
 }
 
-// open makes a model ready: it is on a device, and has answered once.
+// open puts a model on a device and has it answer once.
 func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Model, error) {
 	set = set.over(s.opts.Defaults).filled()
 	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("load model %s: %w", name, err) }
@@ -163,7 +163,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 			m.pixels = append(m.pixels, m.about.Pixel(uint8(i), i/256))
 		}
 	}
-	if latency := s.opts.Latency; latency != nil { // before it is renamed: what was measured is of the bundle as it came
+	if latency := s.opts.Latency; latency != nil { // before renamed, since measurements are stored under the original bundle
 		c := *b
 		if c.Latency, err = latency(s.ctx, b); err != nil {
 			return fail(err)
@@ -178,7 +178,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	switch most := m.table.MaxBatch(); {
 	case set.BMax > most:
 		return fail(fmt.Errorf("b_max %d: its device runs batches of at most %d", set.BMax, most))
-	case set.BMax == most: // the device's own: it shares one with those that say nothing
+	case set.BMax == most: // the device's maximum is the default, so that it can share the device of models without b_max
 		m.set.BMax = 0
 	}
 	m.classes = b.Network.Exits[0].Classes
@@ -198,7 +198,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	return m, nil
 }
 
-// renamed is the bundle with another name of its network, under which a device knows it.
+// renamed is the bundle with another network name, under which devices know it.
 func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	c := *b
 	c.Latency = slices.Clone(b.Latency)
@@ -211,10 +211,10 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
-// warmUps is how often a model may be warmed up until it has answered: a device that fails meanwhile is not its fault.
+// warmUps limits the attempts to warm up a model. A device failure meanwhile is not the model's fault.
 const warmUps = 3
 
-// warm has one input of zeros go through every segment.
+// warm runs an input of zeros through every segment.
 func (m *Model) warm(ctx context.Context) error {
 	var err error
 	for range warmUps {
@@ -226,15 +226,15 @@ func (m *Model) warm(ctx context.Context) error {
 	return err
 }
 
-// warmOnce tells beside its error whether the device has failed.
+// warmOnce also reports whether the device has failed.
 func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	never := make([]float32, len(m.net.Exits))
 	for i := range never {
-		never[i] = 2 // no confidence is above it
+		never[i] = 2 // above every confidence
 	}
 	zeros := make([]int16, m.net.InH*m.net.InW*m.net.InC)
 	t, err := m.on.server.Open(ctx, &engine.Call{
-		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never, Priority: math.MaxInt32}, // it must not starve
+		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never, Priority: math.MaxInt32}, // highest priority, so that it does not starve
 		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
 	if err != nil {
@@ -248,7 +248,7 @@ func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	return false, nil
 }
 
-// alive tells whether the model's device answers.
+// alive reports whether the model's device answers.
 func (m *Model) alive() bool { return m.on.alive() }
 
 func (m *Model) inputName() string { return "input" }
@@ -277,14 +277,14 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if err != nil {
 		return nil, err
 	}
-	taken := func() { r.Inputs = nil } // the device has them in its own form; a request that waits need not keep both
+	taken := func() { r.Inputs = nil } // the device has its own copy, so waiting requests need not keep the inputs
 	outcomes, lost, err := m.serve(ctx, r, &engine.Call{Task: task, Inputs: inputs, Taken: taken}, passed, left)
 	if err != nil {
 		left()
 		m.watch.missed(task.Deadline, err)
 		e := coded(err)
 		if e.Text = r.Model + ": " + e.Text; task.Deadline-task.Arrived < m.table.Alone() {
-			e.Retry = 0 // coming again does not help
+			e.Retry = 0 // a retry would not help
 		}
 		return nil, e
 	}
@@ -294,8 +294,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }
 
-// serve has the engine serve a request, and tells of its exits where somebody asks for them. lost is why the client takes
-// no more of them; err, that the request was not taken in. left is called when it has ended.
+// serve has the engine run a request, and passes on its exits to passed if that is set. lost is the error with which
+// passed stopped. err says that the request was not accepted. left is called when the request has ended.
 func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
 	ended := func(outcomes []engine.Outcome) {
 		m.watch.ended(call.Task.Deadline > 0, outcomes)
@@ -314,7 +314,7 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	over := make(chan struct{})
-	go func() { // passed may wait for the client, and what has ended waits for nobody
+	go func() { // passed may wait for the client; the end of the request must not
 		defer close(over)
 		<-ticket.Done()
 		ended(ticket.Outcomes())
@@ -332,9 +332,9 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	return ticket.Outcomes(), lost, nil
 }
 
-// enter gives a request its place among those that wait or run; left gives it back.
+// enter admits a request to the queue, or rejects it; left removes it.
 func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(), err error) {
-	// a request alone may be larger than the limit
+	// a single request may exceed the limit if the queue is empty
 	if n := m.queuedSamples.Add(int64(samples)); n > int64(m.set.Queue) && n > int64(samples) {
 		m.queuedSamples.Add(-int64(samples))
 		err := exhausted(m.wait(n), "%s: the queue is full: %d samples wait or run, the limit is %d", r.Model, n-int64(samples), m.set.Queue)
@@ -350,12 +350,12 @@ func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(
 	}, nil
 }
 
-// wait is when so many samples may have become fewer than the limit: one by one, each alone.
+// wait estimates when the queue will be below its limit, if samples run one by one.
 func (m *Model) wait(queued int64) time.Duration {
 	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
 }
 
-// answer is the whole answer, or what the first sample without a result ended with.
+// answer returns the whole answer, or the error of the first sample without a result.
 func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, outcomes []engine.Outcome) (*Answer, error) {
 	var (
 		results []*device.ExitResult
@@ -410,14 +410,14 @@ func finite(v ...float32) bool {
 	return !slices.ContainsFunc(v, func(v float32) bool { return v-v != 0 })
 }
 
-// exit is the answer of one exit that one sample has passed.
+// exit is the answer for one sample at one exit.
 func (m *Model) exit(r *Request, e *engine.Exit) *Answer {
 	a := m.show(r, []*device.ExitResult{&e.Result})
 	a.Params["sample"] = int64(e.Sample)
 	return a
 }
 
-// names are the outputs, in their order.
+// names are the outputs' names, in order.
 func (m *Model) names() []string {
 	if m.classes == 0 {
 		return []string{"class", "confidence", "exit"}
@@ -425,7 +425,7 @@ func (m *Model) names() []string {
 	return []string{"logits", "class", "confidence", "exit"}
 }
 
-// outputs refuses outputs that there are not.
+// outputs rejects unknown outputs.
 func (m *Model) outputs(r *Request) error {
 	for _, w := range r.Outputs {
 		known := false
@@ -442,7 +442,7 @@ func (m *Model) outputs(r *Request) error {
 	return nil
 }
 
-// logits are an exit's, of a device that says them or has their elements.
+// logits are an exit's logits, from the device or computed from its elements.
 func (m *Model) logits(e *device.ExitResult) []float32 {
 	if e.Logits != nil {
 		return e.Logits
@@ -450,7 +450,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show makes an answer of the results of the samples. For a single sample the parameters have them too.
+// show makes an answer from the samples' results. With a single sample they are in the parameters too.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

@@ -1,4 +1,5 @@
-// Load reports in ORCA's words: every answer says how busy the server is, so that balancers send work where there is room.
+// Load reports in ORCA's format. Every answer reports the server's load, so that balancers send work where there is
+// room.
 
 package serve
 
@@ -17,28 +18,28 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// loadMetrics is the header of a report, and with -bin behind it the trailer.
+// loadMetrics is the header of a report. The trailer's name ends in -bin.
 const loadMetrics = "endpoint-load-metrics"
 
 const (
-	loadEvery = 100 * time.Millisecond // a report is made anew when it is older
-	// Rates and shares are of this time at least, and of so many answers, but of the longest time at most: of two or three
-	// answers of a slow device a rate is anything.
+	loadEvery = 100 * time.Millisecond // maximum age of a report
+	// Rates and shares cover at least this time and this many answers, but not more than the longest time. From two
+	// or three answers of a slow device no rate can be computed.
 	loadWindow  = time.Second
 	loadAnswers = 16
 	longestLoad = 10 * time.Second
 )
 
-// load measures what a server does. A balancer weighs it by rate over utilization: answers per busy second. A refusal is none:
-// counted as one, it would draw more requests to a server that has no room.
+// load measures the server's load. A balancer weighs servers by rate over utilisation: answers per busy second.
+// Rejections do not count in the rate, or they would attract requests to a server without room.
 type load struct {
 	mu     sync.Mutex
-	marks  []mark // the oldest first; the first one is of the server's start, the last one of the last request
+	marks  []mark // oldest first; the first one is of the server's start, the last of the latest request
 	made   time.Time
 	latest loadReport
 }
 
-// mark is what the counters were at a time.
+// mark has the counters' values at a time.
 type mark struct {
 	at               time.Time
 	answered, failed uint64
@@ -46,7 +47,7 @@ type mark struct {
 	queued           int64
 }
 
-// busy is for how long a device has run segments, in ns.
+// busy is a device's total time in segments, in ns.
 type busy struct {
 	on *shared
 	ns uint64
@@ -62,11 +63,11 @@ func (m *mark) ran(on *shared) uint64 {
 }
 
 type loadReport struct {
-	binary string // of trailers
-	text   string // of HTTP's header
+	binary string // for trailers
+	text   string // for HTTP headers
 }
 
-// report is the newest report. Whoever ends a request asks for it.
+// report returns the current report. It is called at the end of every request.
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +79,7 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for _, on := range s.devices.list() {
 		m.busy = append(m.busy, busy{on, on.busy()})
 	}
-	for len(l.marks) > 1 { // one that is older than the window stays
+	for len(l.marks) > 1 { // the newest mark that is older than the window stays
 		next := &l.marks[1]
 		if age := now.Sub(next.at); age < loadWindow || age < longestLoad && m.answered-next.answered < loadAnswers {
 			break
@@ -99,10 +100,10 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until is what went on between two marks. Requests make marks as they end, so where the earlier one is older than the window,
-// what it does not count has ended within the window, or a tenth of a second before. A shorter window would do worse: a segment
-// that is longer than it fills it, and the device seems faster than it is. Just after the start a rate is of
-// a tenth of a second at least: one of microseconds would be nobody's.
+// until is the load between two marks. The earlier mark may be older than the window. Marks are made when requests
+// end, so all that the interval counts still ended within the window or at most a tenth of a second before. A window
+// shorter than a segment would be worse, as the device would seem faster than it is. Just after the start the
+// interval counts as a tenth of a second, since rates over microseconds mean nothing.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
@@ -112,7 +113,7 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	for _, b := range n.busy {
 		share := min(1, float64(b.ns-m.ran(b.on))/1e9/s)
 		if !b.on.alive() {
-			share = 1 // there is no room on a device that is gone
+			share = 1 // a lost device has no room
 		}
 		r.Utilization[b.on.name] = share
 		r.ApplicationUtilization = max(r.ApplicationUtilization, share)
@@ -120,26 +121,27 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	return r
 }
 
-// written is a report in both forms. The header's has no names of devices, which may hold what a header must not.
+// written is a report in both forms. The header has no device names, which may contain characters that a header must
+// not.
 func written(r *orca.OrcaLoadReport) loadReport {
 	binary, err := proto.Marshal(r)
 	if err != nil {
-		binary = nil // an empty report says nothing, which is true
+		binary = nil // an empty report claims nothing
 	}
 	return loadReport{string(binary), fmt.Sprintf("TEXT application_utilization=%.4f,rps_fractional=%.2f,eps=%.2f,named_metrics.queued=%g",
 		r.ApplicationUtilization, r.RpsFractional, r.Eps, r.NamedMetrics["queued"])}
 }
 
-// reportHeader gives the report to the answer of a request over HTTP.
+// reportHeader adds the report to an HTTP answer.
 func (s *Server) reportHeader(h http.Header) {
 	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
 }
 
-// reportTrailer gives it to the answer of a call.
+// reportTrailer adds the report to a gRPC answer.
 func (s *Server) reportTrailer(ctx context.Context, method string) {
 	if method != oip.GRPCInferenceService_ModelInfer_FullMethodName && method != oip.GRPCInferenceService_ModelStreamInfer_FullMethodName {
 		return
 	}
-	// it fails where the answer has gone already
+	// fails if the answer has been sent
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s).binary))
 }

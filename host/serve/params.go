@@ -1,4 +1,4 @@
-// Parameters of a request, in whichever of the protocol's types they come.
+// Parameters of a request, in any of the protocol's types.
 
 package serve
 
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// number is a parameter as a number. Text is one too: not every client can send a number with a fraction.
+// number reads a parameter as a number. Texts are accepted too, since some clients cannot send fractions.
 func number(params map[string]any, name string) (v float64, there bool, err error) {
 	fail := func() (float64, bool, error) {
 		return 0, true, refuse(Invalid, "parameter %s is %v (%T): expected a number", name, params[name], params[name])
@@ -44,7 +44,7 @@ func number(params map[string]any, name string) (v float64, there bool, err erro
 	return v, true, nil
 }
 
-// whole reads a parameter that must be a whole number from lo to hi.
+// whole reads a parameter that must be an integer from lo to hi.
 func whole(params map[string]any, name string, lo, hi int64) (int64, bool, error) {
 	v, there, err := number(params, name)
 	if err != nil || !there {
@@ -56,11 +56,11 @@ func whole(params map[string]any, name string, lo, hi int64) (int64, bool, error
 	return int64(v), true, nil
 }
 
-// maxWait bounds times that clients name, in us: a year.
+// maxWait limits times in parameters, in us: a year.
 const maxWait = int64(365 * 24 * 3600 * 1e6)
 
-// within is how long the request may take: the least of what the client's context, slo_us, timeout and the model say; 0:
-// nobody says.
+// within is the time that the request may take: the least of the call's deadline, slo_us, timeout and the model's
+// SLO; 0: none.
 func (m *Model) within(ctx context.Context, came time.Time, params map[string]any) (time.Duration, error) {
 	least := time.Duration(m.set.SLO)
 	tighten := func(d time.Duration) {
@@ -73,7 +73,7 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 		if err != nil {
 			return 0, err
 		}
-		if us > 0 { // Triton's timeout of 0 is none
+		if us > 0 { // a timeout of 0 means none, as in Triton
 			tighten(time.Duration(us) * time.Microsecond)
 		} else if there && name == "slo_us" {
 			return 0, refuse(Invalid, "parameter slo_us is %v: expected 1..%d us; leave it out for the model's %v", params[name], maxWait, time.Duration(m.set.SLO))
@@ -84,13 +84,13 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 		if left <= 0 {
 			return 0, refuse(Expired, "%s: the call's deadline has passed before it was looked at", expired)
 		}
-		left += time.Since(came) // as the others, it counts from then
+		left += time.Since(came) // from the request's arrival, as the other limits
 		tighten(min(left, time.Duration(maxWait)*time.Microsecond))
 	}
 	return least, nil
 }
 
-// thresholds are the exit thresholds by exit: exit_threshold, else the model's; from max_exit on everything leaves.
+// thresholds are the thresholds by exit: exit_threshold or the model's. At max_exit all samples leave.
 func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	exits := len(m.net.Exits)
 	out := make([]float32, exits)
@@ -103,7 +103,7 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	}
 	if there {
 		switch params["exit_threshold"].(type) {
-		case int64, uint64: // of clients without fractions: 1/1000; 0, 1 and 2 are meant as they are
+		case int64, uint64: // in thousandths, for clients without fractions; 0, 1 and 2 are taken literally
 			if v > 2 {
 				v /= 1000
 			}
@@ -127,7 +127,8 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	return out, nil
 }
 
-// priority is the engine's, where more is more urgent: 1 is the highest that clients can name, 0 the model's default.
+// priority is the engine's priority, for which greater is more urgent. In the parameter 1 is the highest, 0 the
+// model's default.
 func (m *Model) priority(params map[string]any) (int, error) {
 	levels := m.set.Priorities
 	p, _, err := whole(params, "priority", 0, int64(levels))
@@ -140,7 +141,7 @@ func (m *Model) priority(params map[string]any) (int, error) {
 	return levels - int(p), nil
 }
 
-// task is the request as a task; samples is how many inputs it has.
+// task makes a task for the engine. samples is the number of inputs.
 func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, error) {
 	within, err := m.within(ctx, r.Came, r.Params)
 	if err != nil {
@@ -165,7 +166,7 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 	return t, nil
 }
 
-// samples are the inputs as the device takes them.
+// samples converts the inputs for the device.
 func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	if len(r.Inputs) != 1 || r.Inputs[0].Name != m.inputName() {
 		names := make([]string, len(r.Inputs))
@@ -177,7 +178,7 @@ func (m *Model) samples(r *Request, most int) ([][]device.Tensor, error) {
 	in := &r.Inputs[0]
 	dims := m.dims()
 	shape := in.Shape
-	if len(shape) == len(dims) { // a sample alone
+	if len(shape) == len(dims) { // a single sample
 		shape = append([]int64{1}, shape...)
 	}
 	fits := len(shape) == len(dims)+1

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// answerProto answers with a message under the names of its fields, zeros included. Whole numbers are numbers, as with
-// Triton; protojson makes texts of those of 64 bits.
+// answerProto writes a message as JSON, with the fields' own names and zeros included. 64-bit integers are numbers,
+// as with Triton; protojson would write them as strings.
 func answerProto(w http.ResponseWriter, m proto.Message) error {
 	return answerJSON(w, object(m.ProtoReflect()))
 }

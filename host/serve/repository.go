@@ -1,4 +1,4 @@
-// The repository: which models there are, and which of them are loaded. A client names models, never files.
+// The repository of models, and which of them are loaded. Clients name models, never files.
 
 package serve
 
@@ -25,24 +25,24 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// Suffix is that of bundles in a repository's folder.
+// Suffix is the suffix of bundles in a repository's folder.
 const Suffix = ".sluice"
 
-// ErrName is of a bundle that no client could name, or of settings that belong to none.
+// ErrName is the error of a bundle whose name no client could use, or of settings without a bundle.
 var ErrName = errors.New("model repository")
 
 // entry is one version of a model, loaded or not.
 type entry struct {
 	path    string
 	model   *Model // nil: not loaded
-	wanted  bool   // it is meant to be loaded
+	wanted  bool   // it should be loaded
 	loading bool
-	reason  string // why it is not loaded, or not loaded again
+	reason  string // why the last load failed
 }
 
 func (e *entry) ready() bool { return e.model != nil && e.model.alive() }
 
-// Index is what the repository says of one version.
+// Index is the repository's entry for one version.
 type Index struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -50,9 +50,9 @@ type Index struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// Add takes a bundle, or every bundle of a folder, into the repository, and loads none. NAME@VERSION.sluice is a
-// version of NAME; without @ it is version 1. NAME.yaml beside it, where it is there, has its settings; what
-// NAME@VERSION.yaml says holds for that version. A file whose name is no model's is left out, and the error names it. So are settings of none.
+// Add adds a bundle, or every bundle of a folder, to the repository, without loading any. NAME@VERSION.sluice is a
+// version of NAME; without @ it is version 1. NAME.yaml, if it exists, has the model's settings, NAME@VERSION.yaml
+// those of one version. Files with invalid names and settings without a bundle are skipped, and the error names them.
 func (s *Server) Add(path string) error {
 	s.mu.Lock()
 	s.paths = append(s.paths, path)
@@ -60,7 +60,7 @@ func (s *Server) Add(path string) error {
 	return s.scan(path, "")
 }
 
-// scan adds what a path has of a model ("": of all) that is not in the repository yet.
+// scan adds the new bundles of a path, of one model or of all ("").
 func (s *Server) scan(path, model string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -101,10 +101,10 @@ func (s *Server) scan(path, model string) error {
 		}
 		other := s.models[name][version]
 		if other != nil && other.path == f {
-			continue // it was there before
+			continue // already in the repository
 		}
 		if other != nil && !other.loading {
-			if _, err := os.Stat(other.path); errors.Is(err, os.ErrNotExist) { // it was renamed
+			if _, err := os.Stat(other.path); errors.Is(err, os.ErrNotExist) { // its file has been renamed
 				other.path = f
 				continue
 			}
@@ -135,16 +135,16 @@ func (s *Server) scan(path, model string) error {
 	return bad
 }
 
-// named refuses what cannot be a model's name and version.
+// named rejects an invalid model name or version.
 func named(name, version string) error {
 	if n, err := strconv.Atoi(version); err != nil || n < 1 || strconv.Itoa(n) != version {
 		return fmt.Errorf("version %q: expected a whole number from 1 on", version)
 	}
 	switch name {
-	case "stats", ".", "..": // REST has the first for the statistics of all models, and paths have no such parts
-	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // the whole server's name in health checks
+	case "stats", ".", "..": // REST uses /models/stats for all models, and a path cannot contain the others
+	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // in health checks, the name of the whole server
 	default:
-		// protobuf refuses a whole message for a text that is no UTF-8
+		// protobuf rejects a whole message if a text is not UTF-8
 		if name != "" && utf8.ValidString(name) && !strings.ContainsAny(name, "/ ") && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return nil
 		}
@@ -163,15 +163,15 @@ func (s *Server) LoadAll() error {
 	s.mu.Unlock()
 	var err error
 	for _, i := range s.Index() {
-		if bad := s.loadVersion(i.Name, i.Version); bad != nil && coded(bad).Code != Unavailable { // a client has it loaded just now
+		if bad := s.loadVersion(i.Name, i.Version); bad != nil && coded(bad).Code != Unavailable { // a client is loading it at the moment
 			err = errors.Join(err, bad)
 		}
 	}
 	return err
 }
 
-// Load loads all versions of a model, also those that have come since; one that is loaded is loaded again from its file, and
-// served from the old one until then. Versions whose files have gone are unloaded, and no longer in the repository.
+// Load loads all versions of a model, including new ones. A loaded version is loaded again from its file, and the old
+// one serves until then. Versions whose files are gone are unloaded and leave the repository.
 func (s *Server) Load(name string) error {
 	s.mu.Lock()
 	paths := slices.Clone(s.paths)
@@ -180,7 +180,7 @@ func (s *Server) Load(name string) error {
 	for _, p := range paths {
 		if err := s.scan(p, name); err != nil {
 			s.opts.Log.Error("not all of the repository can be read", "err", err)
-			if errors.Is(err, ErrName) { // clients need not know where the server keeps its files
+			if errors.Is(err, ErrName) { // clients must not learn where the server keeps its files
 				wrong = errors.Join(wrong, refuse(Invalid, "%s", strings.ReplaceAll(err.Error(), filepath.Clean(p)+string(filepath.Separator), "")))
 			}
 		}
@@ -192,7 +192,7 @@ func (s *Server) Load(name string) error {
 	return errors.Join(err, s.each(name, s.loadVersion))
 }
 
-// forget unloads the versions of a model whose files have gone.
+// forget unloads the versions of a model whose files are gone.
 func (s *Server) forget(name string) error {
 	s.mu.Lock()
 	var gone []*Model
@@ -217,7 +217,7 @@ func (s *Server) forget(name string) error {
 	return err
 }
 
-// Unload lets go of all versions of a model, when their requests have ended.
+// Unload unloads all versions of a model after their requests have ended.
 func (s *Server) Unload(name string) error {
 	return s.each(name, func(name, version string) error {
 		s.mu.Lock()
@@ -253,7 +253,7 @@ func (s *Server) each(name string, f func(name, version string) error) error {
 		return refuse(NotFound, "no model %q in the repository", name)
 	}
 	var bad []error
-	for _, v := range all { // one that is wrong does not keep the others
+	for _, v := range all { // an error in one version does not affect the others
 		if err := f(name, v); err != nil {
 			bad = append(bad, err)
 		}
@@ -280,9 +280,9 @@ func (s *Server) loadVersion(name, version string) error {
 	m, err := s.read(name, version, e.path)
 	s.mu.Lock()
 	old, why := e.model, ""
-	stopped := err == nil && s.ctx.Err() != nil // meanwhile, and what it knew is closed
+	stopped := err == nil && s.ctx.Err() != nil // the server stopped meanwhile, and has closed all models that it knew
 	if e.loading = false; err != nil {
-		// clients read it: they need not know where the server keeps its files
+		// clients can read it, and must not learn where the server keeps its files
 		why = strings.ReplaceAll(err.Error(), filepath.Dir(e.path)+string(filepath.Separator), "")
 		e.reason, e.wanted = why, old != nil
 		if old != nil {
@@ -329,7 +329,7 @@ func (s *Server) read(name, version, path string) (*Model, error) {
 	return s.open(name, version, b, set.over(of))
 }
 
-// regular refuses a file that is none: a pipe, say, would be waited for without end.
+// regular rejects anything but a regular file: reading a pipe, for example, could block for ever.
 func regular(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: it is no regular file", path)
@@ -337,10 +337,10 @@ func regular(path string) error {
 	return nil
 }
 
-// maxSettings bounds a file of settings.
+// maxSettings limits a settings file, in bytes.
 const maxSettings = 1 << 16
 
-// readSettings reads NAME.yaml; without it there are none.
+// readSettings reads NAME.yaml. If it does not exist, there are no settings.
 func readSettings(path string) (Settings, error) {
 	if err := regular(path); err != nil {
 		return Settings{}, fmt.Errorf("model settings: %w", err)
@@ -366,7 +366,7 @@ func readSettings(path string) (Settings, error) {
 	return set, nil
 }
 
-// ParseSettings reads settings, and refuses keys that it does not know.
+// ParseSettings parses settings and rejects unknown keys.
 func ParseSettings(text []byte) (Settings, error) {
 	var s Settings
 	text, err := plaintext.YAML(text)
@@ -388,22 +388,22 @@ func ParseSettings(text []byte) (Settings, error) {
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Settings{}, err
 	}
-	for key, v := range keys { // zeros and what is empty would be taken as left out
+	for key, v := range keys { // zero and empty values would count as missing
 		if text := fmt.Sprint(v); text == "" || text == "0" && key != "slo" && key != "theta" || strings.Contains(text, "<nil>") {
 			return Settings{}, fmt.Errorf("%s is %q: leave it out for the default", key, text)
 		}
-		if n, is := v.(float64); is && n != math.Trunc(n) && key != "theta" { // it would be cut
+		if n, is := v.(float64); is && n != math.Trunc(n) && key != "theta" { // the fraction would be dropped
 			return Settings{}, fmt.Errorf("%s is %v: expected a whole number", key, v)
 		}
 	}
 	alone := s
-	if alone.Priorities == 0 { // another file has them
+	if alone.Priorities == 0 { // the other file may set it
 		alone.Priorities = max(2, s.Priority)
 	}
 	return s, alone.check()
 }
 
-// Index lists what there is, in order.
+// Index lists the repository in order.
 func (s *Server) Index() []Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -426,14 +426,14 @@ func (s *Server) Index() []Index {
 	return out
 }
 
-// newer compares versions, which are whole numbers.
+// newer compares versions, which are integers.
 func newer(a, b string) int {
-	x, _ := strconv.Atoi(a) // Add has looked at them
+	x, _ := strconv.Atoi(a) // no error: Add has checked them
 	y, _ := strconv.Atoi(b)
 	return cmp.Compare(y, x)
 }
 
-// model is a loaded model; without a version the newest that is loaded.
+// model returns a loaded model, by default its newest loaded version.
 func (s *Server) model(name, version string) (*Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -469,7 +469,7 @@ func (s *Server) model(name, version string) (*Model, error) {
 	return e.model, nil
 }
 
-// versions are those of a model that are loaded, oldest first.
+// versions are a model's loaded versions, oldest first.
 func (s *Server) versions(name string) (out []string) {
 	for _, i := range s.Index() {
 		if i.Name == name && i.State == "READY" {
@@ -479,14 +479,14 @@ func (s *Server) versions(name string) (out []string) {
 	return out
 }
 
-// has tells whether there is such a model, loaded or not.
+// has reports whether the repository has a model, loaded or not.
 func (s *Server) has(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.models[name] != nil
 }
 
-// modelReady tells whether a model answers. One that there is not does not.
+// modelReady reports whether a model answers; false for an unknown one.
 func (s *Server) modelReady(name, version string) bool {
 	m, err := s.model(name, version)
 	return err == nil && m.alive() && !s.leaving()

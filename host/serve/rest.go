@@ -1,4 +1,4 @@
-// The REST face: the same calls over HTTP, with JSON and binary tensors.
+// The REST interface: the same calls over HTTP, with JSON and binary tensors.
 
 package serve
 
@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// REST makes the handler of the protocol over HTTP.
+// REST makes the HTTP handler of the protocol.
 func (s *Server) REST() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) {
@@ -33,7 +33,7 @@ func (s *Server) REST() http.Handler {
 				body := r.Body
 				r.Body = http.MaxBytesReader(w, body, int64(s.opts.Limits.Message))
 				if err = f(w, r); err != nil && coded(err).REST == http.StatusRequestEntityTooLarge {
-					// who still sends when the connection is closed would not see the answer
+					// if the connection closed while the client is still sending, it would not read the answer
 					_, _ = io.CopyN(io.Discard, body, int64(s.opts.Limits.Message))
 				}
 			}
@@ -95,7 +95,7 @@ func (s *Server) REST() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// noCall answers what is none of the calls: with the method that the address has, or that there is none.
+// noCall answers unknown calls: with the right method if the path exists, or with not found.
 func noCall(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		other := r.Clone(r.Context())
@@ -110,10 +110,10 @@ func noCall(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// handler gives a pattern its function.
+// handler registers a function for a pattern.
 type handler func(pattern string, f func(w http.ResponseWriter, r *http.Request) error)
 
-// repositoryREST has the calls about what models there are.
+// repositoryREST has the calls of the model repository.
 func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/index", func(w http.ResponseWriter, r *http.Request) error {
 		var q struct {
@@ -138,7 +138,7 @@ func (s *Server) repositoryREST(handle handler) {
 			if err := s.readJSON(r, &q); err != nil {
 				return err
 			}
-			delete(q.Parameters, "unload_dependents") // Triton's; there are none
+			delete(q.Parameters, "unload_dependents") // Triton's parameter; there are no dependents
 			if err := noParameters(r.PathValue("model"), len(q.Parameters)); err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/models/{model}/unload", repository(s.Unload))
 }
 
-// noMemoryREST has the calls about shared memory, of which there is none.
+// noMemoryREST has the calls for shared memory, which is not supported.
 func noMemoryREST(handle handler) {
 	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
 		none := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, []struct{}{}) }
@@ -168,11 +168,11 @@ func noMemoryREST(handle handler) {
 	}
 }
 
-// timely limits how long a client may take to send a request, whether or not h reads it, and to take what is written of the
-// answer. net/http lifts the first limit when the body is whole.
+// limitTimes limits the time in which a client must send a request, whether or not h reads it, and receive the
+// answer. net/http lifts the first limit once the body is complete.
 func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w) // a test's writer has no connection, and no limits
+		c := http.NewResponseController(w) // without effect for a test's writer, which has no connection
 		t := deadlineWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
@@ -197,16 +197,16 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter: an answer may be a header alone.
+// WriteHeader implements http.ResponseWriter. An answer may be a header alone.
 func (w deadlineWriter) WriteHeader(code int) {
 	w.extend()
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// soon has the limit begin; net/http may wait for the rest of the request first.
+// extend starts the time limit anew, since net/http may wait for the rest of the request first.
 func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
-// truth answers by the code, and in words for those who read the body.
+// truth answers with a status code, and with a text for clients that read the body.
 func truth(w http.ResponseWriter, name string, ok bool) error {
 	w.Header().Set("Content-Type", "application/json")
 	if !ok {
@@ -230,10 +230,10 @@ func fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
 	w.WriteHeader(cmp.Or(e.REST, httpCode(e.Code)))
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // the client may have gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // an error means that the client has gone
 }
 
-// readJSON reads a small document; none is an empty one.
+// readJSON reads a small document. A missing one counts as empty.
 func (s *Server) readJSON(r *http.Request, v any) error {
 	in, err := unpacked(r)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	return blamed(err, "the request is no JSON as expected")
 }
 
-// blamed is what became of reading a request: where no other reason is known, it is the request's fault.
+// blamed returns the error of reading a request. If nothing else explains it, the request is invalid.
 func blamed(err error, what string) error {
 	if err == nil || coded(err).Code != Internal {
 		return err
@@ -254,14 +254,14 @@ func blamed(err error, what string) error {
 	return refuse(Invalid, "%s: %v", what, err)
 }
 
-// buffers are for requests and their answers, one after the other.
+// buffers are reused for requests and their answers.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, 4<<10)
 	return &b
 }}
 
-// spare is a buffer with nothing in it, to be used again; nil where it is large: that is the collector's. A request that sends
-// little has one too, which nobody counts.
+// spare returns a buffer emptied for reuse, or nil if it is large and better left to the garbage collector. The small
+// ones do not count as memory of requests.
 func spare(b []byte) []byte {
 	if cap(b) > 16<<10 {
 		return nil
@@ -269,8 +269,8 @@ func spare(b []byte) []byte {
 	return b[:0]
 }
 
-// body is the request's, unpacked, in a buffer, and what it has taken of the server's memory. It is at most as long as a message may
-// be, and what the model takes.
+// body reads a request's body into a buffer, decompressed, and returns how much of the server's memory it has
+// reserved. The length is limited by the server's limit and by what the model can use.
 func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
 	in, err := unpacked(r)
 	if err != nil {
@@ -294,7 +294,7 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	return b, counted.n, blamed(err, "read the request")
 }
 
-// unpacked is a request's body without its encoding.
+// unpacked returns a request's body, decompressed.
 func unpacked(r *http.Request) (in io.Reader, err error) {
 	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
 	switch enc {
@@ -310,12 +310,12 @@ func unpacked(r *http.Request) (in io.Reader, err error) {
 	return in, blamed(err, "the request is not "+enc+" as it says")
 }
 
-// longest is how long a request may be, with numbers written out at length.
+// longest is the largest useful request, with all numbers written at full length.
 func (m *Model) longest(samples int) int64 {
 	return slack + 32*int64(samples)*int64(m.net.InH)*int64(m.net.InW)*int64(m.net.InC)
 }
 
-// headerLength is where the JSON ends and binary tensors begin.
+// headerLength is the header with the length of the JSON, after which the binary tensors begin.
 const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
@@ -325,7 +325,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.unread(model, version, err)
 	}
-	end() // Infer counts it
+	end() // Infer counts the request itself
 	m, err := s.model(model, version)
 	if err != nil {
 		return s.unread(model, version, err)
@@ -347,15 +347,15 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
-	body = spare(body) // q refers to it until the device has the elements
+	body = spare(body) // q refers to it until the device has the inputs
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {
 		return err
 	}
 	var head int
-	body, head = appendAnswer(body, a, func(i int) bool { // nobody looks at the request any more
-		if i < len(q.Outputs) { // as they were asked for, in order
+	body, head = appendAnswer(body, a, func(i int) bool { // the request is not needed any more
+		if i < len(q.Outputs) { // outputs are in the requested order
 			return q.Outputs[i].Binary
 		}
 		return q.binary
@@ -382,25 +382,25 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	_, _ = out.Write(body) // it fails where the client has gone
+	_, _ = out.Write(body) // an error means that the client has gone
 	if pack != nil {
 		_ = pack.Close() // the same
 	}
 	return nil
 }
 
-// restRequest is a request with what its answer looks like.
+// restRequest is a request with the form of its answer.
 type restRequest struct {
 	Request
-	binary bool // outputs that say nothing else
+	binary bool // default for outputs that do not say
 }
 
-// raw is Triton's raw request, which says that its JSON has no bytes: the body is one sample, and outputs are binary.
+// raw makes a request from Triton's raw binary form, without JSON: the body is one sample, and outputs are binary.
 func (m *Model) raw(body []byte) *restRequest {
 	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
-// decode reads an inference request: JSON, and behind it the tensors that it says are binary. length is the header's.
+// decode reads an inference request: JSON, then the tensors that it declares as binary. length is the header's value.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {
@@ -443,7 +443,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag is a parameter that is true or false, or what holds without it; of names the output whose it is.
+// flag reads a boolean parameter; without is its default, and of names its output in errors.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {
@@ -459,7 +459,7 @@ func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	return is, nil
 }
 
-// parameters are a tensor's; shared memory is refused.
+// parameters returns a tensor's parameters. Shared memory is rejected.
 func (t *restTensor) parameters() (options, error) {
 	if _, shared := t.Parameters["shared_memory_region"]; shared {
 		return nil, noSharedMemory(t.Name)
@@ -467,7 +467,7 @@ func (t *restTensor) parameters() (options, error) {
 	return t.Parameters, nil
 }
 
-// input is an input, taken from the JSON or from the binary tensors, and what is left of these.
+// input reads an input from the JSON or from the binary tensors, and returns the rest of the latter.
 func (t *restTensor) input(tail []byte) (Tensor, []byte, error) {
 	in := Tensor{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape}
 	p, err := t.parameters()
@@ -495,7 +495,7 @@ func (t *restTensor) input(tail []byte) (Tensor, []byte, error) {
 	return in, tail, nil
 }
 
-// wanted is an output that is asked for; binary is what holds where it says nothing.
+// wanted reads a requested output; binary is the default form.
 func (t *restTensor) wanted(binary bool) (w Wanted, err error) {
 	p, err := t.parameters()
 	if err != nil {
@@ -510,7 +510,7 @@ func (t *restTensor) wanted(binary bool) (w Wanted, err error) {
 	return w, err
 }
 
-// fromJSON reads n elements that stand in the JSON, flat or nested.
+// fromJSON reads n elements from the JSON, flat or nested.
 func fromJSON(in *restTensor, n int) ([]byte, error) {
 	where := func(format string, a ...any) error {
 		return refuse(Invalid, "input %q: %s", in.Name, fmt.Sprintf(format, a...))
@@ -518,7 +518,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	if !slices.Contains(inputTypes(), in.Datatype) {
 		return nil, where("data of %s: expected one of %v", in.Datatype, inputTypes())
 	}
-	if len(in.Data) < 2*n { // each element is a digit and a separator at least
+	if len(in.Data) < 2*n { // each element takes at least a digit and a separator
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
 	}
 	out := make([]byte, 0, n*sizeOf(in.Datatype))
@@ -527,7 +527,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	var lists nesting
 	for kind := d.PeekKind(); kind != 0; kind = d.PeekKind() {
 		if kind == '[' || kind == ']' {
-			_, _ = d.ReadToken() // it was read as JSON before
+			_, _ = d.ReadToken() // no error: it was valid JSON
 			lists.bracket(kind == '[')
 			continue
 		}
@@ -560,22 +560,22 @@ func sides(shape []int64) []int64 {
 	return slices.DeleteFunc(slices.Clone(shape), func(d int64) bool { return d == 1 })
 }
 
-// nesting is the shape of lists in lists.
+// nesting checks the shape of nested lists.
 type nesting struct {
-	lengths []int64 // of the lists of each depth; -1: none has ended
-	open    []int64 // elements so far of those that are open
-	depth   int     // of the numbers
+	lengths []int64 // length of the lists at each depth; -1: none has ended yet
+	open    []int64 // elements so far in each open list
+	depth   int     // depth of the numbers
 	uneven  bool
 }
 
-// element counts one of the list that is open.
+// element counts an element of the innermost open list.
 func (l *nesting) element() {
 	if k := len(l.open) - 1; k >= 0 {
 		l.open[k]++
 	}
 }
 
-// bracket begins a list, or ends it.
+// bracket opens or closes a list.
 func (l *nesting) bracket(begins bool) {
 	if begins {
 		l.element()

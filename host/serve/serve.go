@@ -1,5 +1,5 @@
-// Package serve puts devices behind the Open Inference Protocol: gRPC and REST are two thin faces of one Server, which
-// turns a request into a task of host/engine and what comes of it into an answer.
+// Package serve serves devices through the Open Inference Protocol. gRPC and REST are two thin interfaces of one
+// Server, which turns requests into tasks of host/engine, and their results into answers.
 package serve
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// Name and Version are what the server says it is.
+// Name and Version are what the server reports as its own.
 const Name = "sluice"
 
-// extensions are those of the protocol that the server has, in Triton's words.
+// extensions are the supported protocol extensions, by Triton's names.
 func extensions() []string {
 	return []string{
 		"classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "binary_tensor_data", "parameters",
 	}
 }
 
-// Tensor is a named array as it comes over the wire: elements little endian, row by row.
+// Tensor is a named array in wire format: little-endian elements, row by row.
 type Tensor struct {
 	Name     string
 	Datatype string
@@ -35,20 +35,20 @@ type Tensor struct {
 	Data     []byte
 }
 
-// Wanted is an output that a client asks for.
+// Wanted is a requested output.
 type Wanted struct {
 	Name    string
-	Classes int  // the best so many classes in place of the tensor; 0: the tensor
-	Binary  bool // of REST alone
+	Classes int  // number of best classes to return in place of the tensor; 0: the tensor
+	Binary  bool // for REST only
 }
 
-// Request is a question, of either face.
+// Request is an inference request from either interface.
 type Request struct {
 	Model, Version, ID string
 	Params             map[string]any // bool, int64, uint64, float64, string
 	Inputs             []Tensor
-	Outputs            []Wanted  // none: all
-	Came               time.Time // when the client began to ask; zero: now
+	Outputs            []Wanted  // empty: all
+	Came               time.Time // when it began to arrive; zero: now
 }
 
 // Answer is a whole answer, or that of one exit.
@@ -58,9 +58,9 @@ type Answer struct {
 	Outputs            []Tensor
 }
 
-// Ballast is memory that a program which serves had better hold and never touch: it counts as live, so the collector runs when
-// requests have left as much. Without it, where few megabytes live, the collector takes a fifth of a request's CPU time; with
-// it a process grows by about 32 MiB. There is none where GOMEMLIMIT leaves no room for it.
+// Ballast is memory that a serving program should hold and never touch. It counts as live, so the garbage collector
+// runs only when requests have left as much garbage. Without it, with few live megabytes, the collector takes a fifth
+// of a request's CPU time. It adds about 32 MiB to the process. It is nil if GOMEMLIMIT leaves no room for it.
 func Ballast() []byte {
 	const size = 32 << 20
 	if debug.SetMemoryLimit(-1) < 8*size {
@@ -69,14 +69,14 @@ func Ballast() []byte {
 	return make([]byte, size)
 }
 
-// Limits bound what clients may ask. Zero values are the defaults.
+// Limits limit requests. Zero values are the defaults.
 type Limits struct {
-	Message     int           // bytes of a request, unpacked; 64 MiB
-	Memory      int           // bytes of all requests under way, unpacked; 1 GiB
-	Samples     int           // of a request; 64
-	Connections int           // at a time, of each port; 1024
-	Rate        float64       // requests a second of one client's address; 0: not limited
-	Transfer    time.Duration // until a request has come whole, on REST, or an answer has been taken; 1 min
+	Message     int           // bytes of a request, decompressed; default 64 MiB
+	Memory      int           // bytes of all requests in flight, decompressed; default 1 GiB
+	Samples     int           // of a request; default 64
+	Connections int           // at a time, per port; default 1024
+	Rate        float64       // requests per second per client address; 0: no limit
+	Transfer    time.Duration // time to send a whole request on REST, or to receive an answer; default 1 min
 }
 
 func (l Limits) filled() Limits {
@@ -99,27 +99,27 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
-	Latency Latency                               // on the devices that Open opens; nil: the bundles' own tables
-	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known
+	Latency Latency                               // bundles' tables on the devices that Open opens; nil: their own
+	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known about bundles
 	Limits  Limits
-	Token   func() string // bearer token that clients must show; nil: none
-	// Defaults are the settings of models that have none of their own.
+	Token   func() string // bearer token that clients must send; nil: none
+	// Defaults replace settings that a model lacks.
 	Defaults Settings
-	// TritonMetrics shows nv_inference_* beside the server's own metrics.
+	// TritonMetrics adds nv_inference_* to the metrics.
 	TritonMetrics bool
 	Tracer        *Tracer // nil: no spans
 	Log           *slog.Logger
 }
 
-// About is what a bundle's maker has written down of it.
+// About is what a bundle's author has recorded about it.
 type About struct {
 	Classes []string                           // names; nil: unknown
-	Pixels  string                             // how pixels become its input
-	Pixel   func(v uint8, channel int) float32 // the same, of one; nil: unknown
-	Warning string                             // what who serves it must know
+	Pixels  string                             // how pixels become its input, in words
+	Pixel   func(v uint8, channel int) float32 // the conversion of one pixel; nil: unknown
+	Warning string                             // what a user must know before serving it
 }
 
-// otelVariables are the names of OpenTelemetry's environment variables that are set.
+// otelVariables are the OpenTelemetry environment variables that are set.
 func otelVariables() (set []string) {
 	for _, v := range os.Environ() {
 		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OTEL_") && value != "" {
@@ -132,9 +132,9 @@ func otelVariables() (set []string) {
 // Server holds models and answers requests.
 type Server struct {
 	opts     Options
-	ctx      context.Context // of everything that runs
+	ctx      context.Context // context of everything that runs
 	stop     context.CancelFunc
-	quiet    atomic.Bool // not ready, though it serves
+	quiet    atomic.Bool // reports not ready although it serves
 	draining atomic.Bool
 	pending  sync.WaitGroup
 	book     book
@@ -146,10 +146,10 @@ type Server struct {
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version
-	paths  []string                     // where they are
+	paths  []string                     // files and folders of bundles
 }
 
-// New makes a server without models. ctx ends it at once; Drain ends it gracefully.
+// New makes a server without models. Ending ctx stops it at once; Drain stops it gracefully.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Open == nil {
 		return nil, errors.New("serve: no way to open a device")
@@ -168,7 +168,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Ready tells whether the server takes requests, and every model that is meant to be loaded is.
+// Ready reports whether the server accepts requests and every model that should be loaded is loaded.
 func (s *Server) Ready() bool {
 	if s.leaving() || s.ctx.Err() != nil {
 		return false
@@ -185,17 +185,17 @@ func (s *Server) Ready() bool {
 	return true
 }
 
-// Leave has the server, and all of its models, say that they are not ready, while they serve on: balancers then send requests
-// elsewhere before Drain refuses any.
+// Leave makes the server and its models report that they are not ready while they still serve, so that balancers send
+// requests elsewhere before Drain rejects any.
 func (s *Server) Leave() { s.quiet.Store(true) }
 
 func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 
-// Drain refuses new requests, waits for those that are there, and closes the models. Requests that are there when ctx ends
-// are given up.
+// Drain rejects new requests, waits for those in flight, and closes the models. When ctx ends, the remaining requests
+// are abandoned.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining.Store(true) // under the lock: calls that began before are waited for
+	s.draining.Store(true) // under the lock, so that calls that began before are waited for
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
@@ -231,7 +231,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return err
 }
 
-// begin counts a request in, or refuses it.
+// begin counts a request in, or rejects it.
 func (s *Server) begin() (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,8 +242,8 @@ func (s *Server) begin() (end func(), err error) {
 	return s.pending.Done, nil
 }
 
-// Infer answers a request. passed, where set, is given the answer of every exit as it is passed; it may wait, which holds up
-// nobody but this request.
+// Infer answers a request. passed, if set, is called with the answer of every exit. It may block, which delays only
+// this request.
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	if r.Came.IsZero() {
 		r.Came = time.Now()
@@ -252,11 +252,11 @@ func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) err
 	a, m, err := s.infer(ctx, r, passed)
 	sp.end(err)
 	s.book.request(m, r, time.Since(r.Came), err)
-	s.load.report(time.Now(), s) // so that what a report is of is no older than the requests
+	s.load.report(time.Now(), s) // so that the report includes this request
 	return a, err
 }
 
-// unread counts a request that could not be read, and gives its error back.
+// unread counts a request that could not be read, and returns its error.
 func (s *Server) unread(model, version string, err error) error {
 	m, _ := s.model(model, version)
 	s.book.request(m, &Request{Model: model}, 0, err)
@@ -280,12 +280,12 @@ func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) err
 		}
 		next, gone := s.model(r.Model, r.Version)
 		switch {
-		case gone != nil: // unloaded between the two
+		case gone != nil: // unloaded meanwhile
 			return nil, m, gone
 		case next == m:
 			return nil, m, err
 		}
-		m = next // loaded again between the two
+		m = next // loaded again meanwhile
 	}
 	return nil, nil, err
 }

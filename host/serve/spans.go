@@ -1,6 +1,6 @@
 //go:build !otel
 
-// Spans of requests: without the build tag otel there are none, so that a board's image stays small.
+// Without the build tag otel there are no spans of requests, which keeps a board's image small.
 
 package serve
 
@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Tracer sends spans; without the build tag otel there is none.
+// Tracer sends spans. Without the build tag otel there is none.
 type Tracer struct{}
 
-// NewTracer is nil, and says so to who asks for spans.
+// NewTracer returns nil, and logs a warning if spans are configured.
 func NewTracer(_ context.Context, log *slog.Logger) (*Tracer, error) {
 	if set := otelVariables(); set != nil {
 		log.Warn("no spans are sent: this program was built without the tag otel", "ignored", set)

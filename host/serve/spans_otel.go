@@ -1,7 +1,7 @@
 //go:build otel
 
-// Spans of requests in OpenTelemetry's words: one a request, under the client's own, and in it one for each exit that a sample
-// has passed, from the exit before to that one.
+// OpenTelemetry spans of requests. Each request has one, below the client's, and within it one per exit and sample,
+// from the previous exit on.
 
 package serve
 
@@ -31,8 +31,8 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
-// NewTracer sends spans to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP over HTTP), with the exporter's own environment
-// variables; nil where it says nothing.
+// NewTracer sends spans to OTEL_EXPORTER_OTLP_ENDPOINT (OTLP over HTTP), with the exporter's other environment
+// variables; nil if it is not set.
 func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		if set := otelVariables(); set != nil {
@@ -45,7 +45,7 @@ func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 		return nil, fmt.Errorf("send spans: %w", err)
 	}
 	name := resource.NewSchemaless(attribute.String("service.name", Name))
-	about, err := resource.Merge(name, resource.Environment()) // OTEL_SERVICE_NAME has the last word
+	about, err := resource.Merge(name, resource.Environment()) // OTEL_SERVICE_NAME overrides the name
 	if err != nil {
 		return nil, fmt.Errorf("send spans: %w", err)
 	}
@@ -55,12 +55,12 @@ func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	return t, nil
 }
 
-// TracerOf has spans of a provider.
+// TracerOf makes a tracer from a provider.
 func TracerOf(p trace.TracerProvider) *Tracer {
 	return &Tracer{tracer: p.Tracer("github.com/sluice-npu/sluice/host/serve")}
 }
 
-// Close sends what has not been sent.
+// Close sends all pending spans.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil || t.close == nil {
 		return nil
@@ -68,13 +68,13 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.close(ctx)
 }
 
-// span is of one request; its goroutine alone has it.
+// span is one request's span. Only the request's goroutine uses it.
 type span struct {
 	trace.Span
 	ctx    context.Context
 	tracer trace.Tracer
 	began  time.Time
-	since  map[int]time.Time // of samples: the exit that was passed last
+	since  map[int]time.Time // by sample: when it passed its last exit
 }
 
 type spanKey struct{}
@@ -104,7 +104,7 @@ func spanOf(ctx context.Context) *span {
 	return s
 }
 
-// exit tells of an exit that was passed; now is the engine's time.
+// exit records that a sample passed an exit; now is the engine's time.
 func (s *span) exit(e *engine.Exit, now engine.Time) {
 	if s == nil {
 		return
@@ -114,7 +114,7 @@ func (s *span) exit(e *engine.Exit, now engine.Time) {
 	if !there {
 		from = s.began
 	}
-	if at.Before(from) { // the two clocks were not looked at at the same time
+	if at.Before(from) { // the two clocks were read at slightly different times
 		at = from
 	}
 	s.since[e.Sample] = at
@@ -137,7 +137,7 @@ func (s *span) end(err error) {
 	s.End()
 }
 
-// traced is the request's context with the client's span in it.
+// traced adds the client's span to the request's context.
 func traced(r *http.Request) context.Context {
 	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 }

@@ -1,4 +1,4 @@
-// The metrics port: a status page, its events, and Prometheus metrics, all of them from the newest snapshot.
+// The metrics port: status page, events and Prometheus metrics, all from the latest snapshot.
 
 package serve
 
@@ -33,7 +33,7 @@ func (s *Server) Status() http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
-		_, _ = w.Write(page) // the client may have gone
+		_, _ = w.Write(page) // an error means that the client has gone
 	}))
 	mux.HandleFunc("GET /snapshot", closed(func(w http.ResponseWriter, _ *http.Request) {
 		p, _ := s.newest()
@@ -56,7 +56,7 @@ func (s *Server) Status() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// newest is the newest snapshot; where there is none yet, it takes one.
+// newest returns the latest snapshot; if there is none, it takes one.
 func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	p, news := s.Latest()
 	if p == nil {
@@ -66,7 +66,8 @@ func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	return p, news
 }
 
-// events sends every snapshot as a server-sent event, until the client goes, its token is revoked, or the server ends.
+// events sends every snapshot as a server-sent event, until the client disconnects, its token is revoked, or the
+// server ends.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -90,10 +91,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// collector gives a snapshot to Prometheus.
+// collector exports a snapshot to Prometheus.
 type collector struct{ p *Snapshot }
 
-// Describe implements prometheus.Collector: what there is depends on the models.
+// Describe implements prometheus.Collector. It describes nothing, since the metrics depend on the models.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -1,4 +1,4 @@
-// Elements of tensors: their sizes, and what a network's input and outputs are made of.
+// Tensor elements: their sizes, and conversion to and from a network's elements.
 
 package serve
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// sizeOf is the bytes of an element; 0 where the datatype is not known or has no fixed size.
+// sizeOf is an element's size in bytes; 0 for unknown datatypes and those without a fixed size.
 func sizeOf(datatype string) int {
 	switch datatype {
 	case "BOOL", "UINT8", "INT8":
@@ -29,7 +29,7 @@ func sizeOf(datatype string) int {
 	return 0
 }
 
-// elements is how many a shape has; -1 where that is impossible or beyond what anybody sends.
+// elements is the number of elements of a shape; -1 if the shape is impossible or too large.
 func elements(shape []int64) int {
 	n := int64(1)
 	for _, d := range shape {
@@ -41,7 +41,7 @@ func elements(shape []int64) int {
 	return int(n)
 }
 
-// infinite are the bits of a float32's exponent where it is infinite or no number.
+// infinite are the exponent bits of a float32 that is infinite or NaN.
 const infinite = 0x7f800000
 
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
@@ -49,8 +49,8 @@ var errNaN = errors.New("it holds a value that is no number: expected finite val
 // inputTypes are the datatypes that inputs may have.
 func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 
-// toWords are values as the network's elements, saturated; cut tells whether some were. INT16 and INT8 have elements already.
-// Bytes have their values in pixels, 256 a channel.
+// toWords converts values to the network's elements. Values beyond their range are clipped, which cut reports. INT16
+// and INT8 are elements already. Bytes are looked up in pixels, with 256 values per channel.
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
 	switch datatype {
@@ -65,7 +65,7 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 		}
 		return out, false, net.Holds(out)
 	}
-	var values [256]float32 // so many at a time: there may be a million
+	var values [256]float32 // in parts, since there may be a million
 	for at := 0; at < len(out); at += len(values) {
 		part := values[:min(len(values), len(out)-at)]
 		finite := true
@@ -106,7 +106,7 @@ func float32s(name string, v []float32, shape ...int64) Tensor {
 	return t
 }
 
-// texts is a tensor of BYTES: each element is its length and its text.
+// texts makes a tensor of BYTES, in which each element is a text after its length.
 func texts(name string, v []string, shape ...int64) Tensor {
 	t := Tensor{Name: name, Datatype: "BYTES", Shape: shape}
 	for _, x := range v {
@@ -116,7 +116,7 @@ func texts(name string, v []string, shape ...int64) Tensor {
 	return t
 }
 
-// ranked is the classification of Triton: the k best of each row, as value:index, or value:index:name.
+// ranked is Triton's classification output: the k best of each row, as value:index or value:index:name.
 func ranked(t Tensor, k int, names []string) Tensor {
 	rows, width := int(t.Shape[0]), int(t.Shape[1])
 	k = min(k, width)
@@ -141,7 +141,7 @@ func ranked(t Tensor, k int, names []string) Tensor {
 	return texts(t.Name, out, int64(rows), int64(k))
 }
 
-// appendNumber appends a number of JSON as an element.
+// appendNumber appends a JSON number as an element.
 func appendNumber(out []byte, datatype, v string) ([]byte, error) {
 	switch datatype {
 	case "UINT8":

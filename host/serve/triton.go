@@ -1,4 +1,4 @@
-// Triton's own metrics, under its names and in its units, for dashboards and scalers that know those alone.
+// Triton's metrics, with its names and units, for dashboards and autoscalers that know only those.
 
 package serve
 
@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// failure is Triton's reason for a code.
+// failure is Triton's failure reason for a code.
 func failure(code string) string {
 	switch code {
 	case codes.ResourceExhausted.String(), codes.Unavailable.String(), codes.DeadlineExceeded.String():
@@ -20,10 +20,10 @@ func failure(code string) string {
 	return "OTHER"
 }
 
-// triton gives a snapshot to Prometheus as Triton would.
+// triton exports a snapshot to Prometheus with Triton's names.
 type triton struct{ p *Snapshot }
 
-// Describe implements prometheus.Collector: what there is depends on the models.
+// Describe implements prometheus.Collector. It describes nothing, since the metrics depend on the models.
 func (triton) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -1,5 +1,5 @@
-// What is seen of models: counts, histograms, the last batches and refusals. A Snapshot is a numbered copy of all of it;
-// the metrics and the status page are both made of one.
+// Observation of models: counts, histograms, recent batches and rejections. A Snapshot is a numbered copy of all of
+// it, from which both the metrics and the status page are made.
 
 package serve
 
@@ -19,12 +19,12 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// bounds are the upper bounds of the latency histograms, in seconds; beyond the last one is +Inf.
+// bounds are the upper bounds of the latency histograms, in seconds; a last bucket is +Inf.
 func bounds() []float64 {
 	return []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 }
 
-// Durations counts how often something happened and how long it took.
+// Durations counts events and their total time.
 type Durations struct {
 	Count uint64 `json:"count"`
 	Ns    uint64 `json:"ns"`
@@ -45,7 +45,7 @@ type Batch struct {
 	Failed  bool        `json:"failed"`
 }
 
-// Refusal is a request that got no answer.
+// Refusal is a request without an answer.
 type Refusal struct {
 	At     time.Time `json:"at"`
 	Model  string    `json:"model"`
@@ -53,51 +53,52 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
-// DeviceState is what a snapshot has of a device.
+// DeviceState is a device in a snapshot.
 type DeviceState struct {
 	Name    string      `json:"name"`
 	Label   string      `json:"label"`
 	Design  string      `json:"design"`
 	Policy  string      `json:"policy"`
-	Models  []string    `json:"models"` // on it, name:version
+	Models  []string    `json:"models"` // models on it, as name:version
 	Ready   bool        `json:"ready"`
-	Now     engine.Time `json:"now_ns"` // on its clock
+	Now     engine.Time `json:"now_ns"` // its clock's time
 	Batches uint64      `json:"batches"`
 	Busy    uint64      `json:"busy_ns"`
 	Faults  uint64      `json:"faults"`
 	Hangs   uint64      `json:"hangs"`
-	Fault   string      `json:"fault,omitempty"` // the last one
-	Last    []Batch     `json:"last"`            // batches, the newest at the end
+	Fault   string      `json:"fault,omitempty"` // the latest fault
+	Last    []Batch     `json:"last"`            // recent batches, newest last
 }
 
-// ModelState is what a snapshot has of a model.
+// ModelState is a model in a snapshot.
 type ModelState struct {
 	Name      string            `json:"name"`
 	Version   string            `json:"version"`
 	Ready     bool              `json:"ready"`
 	Device    string            `json:"device"` // its name among Devices
 	SLO       engine.Time       `json:"slo_ns"`
-	Queued    int64             `json:"queued"`    // waiting or running
-	Saturated uint64            `json:"saturated"` // samples with values beyond the network's scale, which were cut
+	Queued    int64             `json:"queued"`    // requests waiting or running
+	Saturated uint64            `json:"saturated"` // samples with values outside the network's range, which were clipped
 	Requests  map[string]uint64 `json:"requests"`  // by code
 	Met       uint64            `json:"deadlines_met"`
-	Missed    uint64            `json:"deadlines_missed"` // answered late, given up, or refused
-	Slack     engine.Time       `json:"least_slack_ns"`   // of those that wait or run with a deadline; below 0 it has passed
-	Deadline  bool              `json:"has_slack"`        // there are some
-	Last      int64             `json:"last_ms"`          // when the last request came, ms since 1970; 0: none has
-	Samples   uint64            `json:"samples"`          // that have a result
+	Missed    uint64            `json:"deadlines_missed"` // answered late, abandoned, or rejected
+	Slack     engine.Time       `json:"least_slack_ns"`   // least time to a deadline of a waiting or running request; negative if it has passed
+	Deadline  bool              `json:"has_slack"`        // Slack is valid: some request has a deadline
+	Last      int64             `json:"last_ms"`          // arrival of the latest request, ms since 1970; 0: none
+	Samples   uint64            `json:"samples"`          // with a result
 	Exits     []uint64          `json:"exits"`            // samples by the exit taken
-	Latency   []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
+	Latency   []uint64          `json:"latency"`          // answers by bucket of Bounds; the last is +Inf
 	Success   Durations         `json:"success"`
 	Fail      Durations         `json:"fail"`
-	Queue     Durations         `json:"queue"`   // of answers: waiting, at first and between segments
-	Compute   Durations         `json:"compute"` // of answers: in segments
-	Pending   int64             `json:"pending"` // samples of which no segment has begun
+	Queue     Durations         `json:"queue"`   // waiting time of answered requests, including that between segments
+	Compute   Durations         `json:"compute"` // time in segments of answered requests
+	Pending   int64             `json:"pending"` // samples that have not begun
 	Batches   uint64            `json:"batches"`
 	Sizes     map[int]Durations `json:"sizes"` // batches by size
-	// Executions are launches by the size they began with, and their segments' time. A batch that others join counts with them.
+	// Executions counts launches by their initial size, with their time in segments. Batches that join a launch count
+	// with it.
 	Executions map[int]Durations `json:"executions"`
-	Busy       uint64            `json:"busy_ns"` // the device with them
+	Busy       uint64            `json:"busy_ns"` // time of the device in its segments
 }
 
 // Snapshot is the state of a server at one moment.
@@ -106,10 +107,10 @@ type Snapshot struct {
 	At       time.Time         `json:"at"`
 	Draining bool              `json:"draining"`
 	Bounds   []float64         `json:"bounds"`   // in seconds
-	Requests map[string]uint64 `json:"requests"` // of all models, also of those that have gone, by code
+	Requests map[string]uint64 `json:"requests"` // of all models, including unloaded ones, by code
 	Devices  []DeviceState     `json:"devices"`
 	Models   []ModelState      `json:"models"`
-	Refused  []Refusal         `json:"refused"` // the last ones, the newest at the end
+	Refused  []Refusal         `json:"refused"` // recent ones, newest last
 	Unknown  uint64            `json:"unknown"` // requests that reached no model
 }
 
@@ -118,7 +119,7 @@ const (
 	lastRefusals = 20
 )
 
-// keep appends to a list of the last n.
+// keep appends to a list of the last n values.
 func keep[T any](list []T, v T, n int) []T {
 	if len(list) >= n {
 		list = append(list[:0], list[len(list)-n+1:]...)
@@ -131,18 +132,19 @@ type watch struct {
 	m    *Model
 	mu   sync.Mutex
 	st   ModelState
-	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
-	// deadlines are of the requests that wait or run, by a key of their own.
+	runs map[device.RequestID]time.Duration // by sample that has begun: its time in segments
+	// deadlines of waiting and running requests, by key
 	deadlines map[uint64]engine.Time
 	keys      uint64
-	// began has the sizes that the last launches began with: a batch that shrinks is one execution of its first size.
+	// first has the initial sizes of recent launches: a batch that shrinks counts as one execution of its initial
+	// size.
 	first [lastLaunches]struct {
 		launch device.LaunchID
 		size   int
 	}
 }
 
-// lastLaunches is of how many launches the first size is known; a device has fewer at a time.
+// lastLaunches is the number of launches whose initial size is kept. A device has fewer at a time.
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
@@ -152,7 +154,7 @@ func newWatch(m *Model) *watch {
 	}}
 }
 
-// ended counts the samples of a request. Its queue and computing times are those of its slowest sample.
+// ended counts a request's samples. Queue and compute times are those of its slowest sample.
 func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	w.m.on.fold()
 	w.mu.Lock()
@@ -184,7 +186,7 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// missed counts a request with a deadline that was not taken in for want of time or room.
+// missed counts a request with a deadline that was rejected for lack of time or room.
 func (w *watch) missed(deadline engine.Time, err error) {
 	if code := coded(err).Code; deadline > 0 && (code == Exhausted || code == Expired) {
 		w.mu.Lock()
@@ -193,7 +195,7 @@ func (w *watch) missed(deadline engine.Time, err error) {
 	}
 }
 
-// due notes the deadline of a request that waits or runs (0: none); undue forgets it.
+// due records the deadline of a waiting or running request (0: none); undue removes it.
 func (w *watch) due(deadline engine.Time) (key uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +212,7 @@ func (w *watch) undue(key uint64) {
 	delete(w.deadlines, key)
 }
 
-// began counts a launch: an execution of a batch, whose samples begin.
+// began counts a launch as one execution, and its samples as begun.
 func (w *watch) began(launch device.LaunchID, samples []device.RequestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,7 +231,7 @@ func (w *watch) batch(launch device.LaunchID, samples []device.RequestID, took t
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range samples {
-		if run, pending := w.runs[id]; pending { // one that was cancelled meanwhile has been counted
+		if run, pending := w.runs[id]; pending { // a cancelled sample has been counted already
 			w.runs[id] = run + took
 		}
 	}
@@ -247,7 +249,7 @@ func (w *watch) batch(launch device.LaunchID, samples []device.RequestID, took t
 	w.st.Executions[size] = x
 }
 
-// answered counts a request, however it ended.
+// answered counts a request by its code.
 func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +264,7 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.st.Latency[i]++
 }
 
-// state is a copy.
+// state returns a copy of the state.
 func (w *watch) state() ModelState {
 	w.m.on.fold()
 	w.mu.Lock()
@@ -278,19 +280,19 @@ func (w *watch) state() ModelState {
 	return st
 }
 
-// book is what the server has of all requests, and the newest snapshot.
+// book has the counts of all requests, and the latest snapshot.
 type book struct {
 	requests [codes.Unauthenticated + 1]atomic.Uint64 // by code
 
-	mu      sync.Mutex // a request is counted everywhere, or nowhere, in a snapshot; of two, the later number has the later counts
+	mu      sync.Mutex // held while a request is counted, so that a snapshot has all of its counts or none, and later snapshots have later counts
 	unknown uint64
 	refused []Refusal
 	number  uint64
 	latest  *Snapshot
-	news    chan struct{} // closed when there is a newer one
+	news    chan struct{} // closed when there is a newer snapshot
 }
 
-// ended is how many requests have been answered, and how many failed in a way that another server might not have.
+// ended returns how many requests were answered, and how many failed in a way that another server might not have.
 func (b *book) ended() (answered, failed uint64) {
 	for _, code := range []codes.Code{Exhausted, Expired, Unavailable, Internal} {
 		failed += b.requests[code].Load()
@@ -298,7 +300,7 @@ func (b *book) ended() (answered, failed uint64) {
 	return b.requests[codes.OK].Load(), failed
 }
 
-// request counts one that has ended; m is nil where it reached no model.
+// request counts a request that has ended; m is nil if it reached no model.
 func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	code := codes.OK
 	if err != nil {
@@ -319,8 +321,8 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
 }
 
-// brief is the beginning of a text that a client may have made long; it ends with a whole character. It is UTF-8 whatever the
-// client sent: a name in a path may be anything, and protobuf refuses a whole message for it.
+// brief is the beginning of a text from a client, up to a limit, in whole characters. It is valid UTF-8 whatever the
+// client sent, since protobuf rejects a whole message for one invalid text.
 func brief(text string, most int) string {
 	if len(text) > most {
 		for most > 0 && !utf8.RuneStart(text[most]) {
@@ -331,10 +333,10 @@ func brief(text string, most int) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// maxKept bounds the texts of clients that the server remembers.
+// maxKept limits the length of client texts that the server keeps.
 const maxKept = 300
 
-// opened are the models that have a device.
+// opened returns the models that have a device.
 func (s *Server) opened() (open []*Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +365,7 @@ func (s *Server) Take() *Snapshot {
 	return p
 }
 
-// look is how things stand, for who holds the book's mu.
+// look makes a snapshot; the caller holds mu.
 func (s *Server) look() *Snapshot {
 	b := &s.book
 	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.leaving(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
@@ -385,14 +387,14 @@ func (s *Server) look() *Snapshot {
 	return p
 }
 
-// Latest is the newest snapshot, and what is closed when there is a newer one.
+// Latest returns the latest snapshot, and a channel that is closed when there is a newer one.
 func (s *Server) Latest() (*Snapshot, <-chan struct{}) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()
 	return s.book.latest, s.book.news
 }
 
-// Watch takes a snapshot every so often until ctx ends.
+// Watch takes snapshots at an interval until ctx ends.
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

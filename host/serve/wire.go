@@ -1,4 +1,4 @@
-// Between the wire's messages and requests and answers.
+// Conversion between wire messages and the server's requests and answers.
 
 package serve
 
@@ -51,7 +51,7 @@ func toParams(in map[string]any) map[string]*oip.InferParameter {
 	return out
 }
 
-// fromGRPC reads a request; raw contents stay where they are.
+// fromGRPC converts a request. Raw contents are not copied.
 func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 	q := &Request{Model: r.ModelName, Version: r.ModelVersion, ID: r.Id, Params: fromParams(r.Parameters)}
 	if len(r.Id) > maxID {
@@ -100,7 +100,7 @@ func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 	return q, nil
 }
 
-// contents are typed contents as bytes, for the datatypes that inputs may have.
+// contents converts typed contents to bytes, for the datatypes that inputs may have.
 func contents(name, datatype string, c *oip.InferTensorContents) ([]byte, error) {
 	var out []byte
 	switch datatype {

@@ -1,6 +1,6 @@
-// Package drive sends requests to a server of the Open Inference Protocol and counts how they end: in an open loop, at times
-// that do not wait for the server, or in a closed one. A latency counts from when the request was due, so that a server
-// that makes clients wait is not flattered.
+// Package drive sends requests to a server of the Open Inference Protocol and counts how they end. The load is open
+// (at times that do not depend on the server) or closed. Latencies count from the time at which a request was due, so
+// a slow server cannot hide its delays.
 package drive
 
 import (
@@ -15,37 +15,37 @@ import (
 	"time"
 )
 
-// ErrModel is of a model that this client cannot ask.
+// ErrModel says that this client cannot send requests to a model.
 var ErrModel = errors.New("model cannot be asked")
 
-// Tensor is what metadata say of an input or output.
+// Tensor is an input or output in a model's metadata.
 type Tensor struct {
 	Name     string  `json:"name"`
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
 }
 
-// Model is what metadata say of a model.
+// Model is a model's metadata.
 type Model struct {
 	Name    string   `json:"name"`
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
 
-	// Params are those of its configuration; empty where the server has none.
+	// Params are the parameters of its configuration; empty if the server has none.
 	Params map[string]string `json:"-"`
 }
 
-// Question is one request; Data holds the inputs' elements.
+// Question is one request. Data holds the inputs' elements.
 type Question struct {
 	Model *Model
 	ID    uint64
 	Data  [][]byte
-	Batch int           // samples that it has
+	Batch int           // number of samples
 	SLO   time.Duration // 0: none
 	Theta string        // exit_threshold; "": the model's
 	// Priority is 1 for the highest; 0: the model's.
 	Priority int
-	Stream   bool // on a stream of its own, each exit's answer as it comes
+	Stream   bool // over a gRPC stream, with an answer at each exit
 }
 
 // Ending is how a request ended, as the client sees it.
@@ -58,23 +58,23 @@ const (
 	Refused
 	Cancelled
 	Errored
-	Unsent // its time was over before this machine came to send it
+	Unsent // it expired before this machine could send it
 )
 
-// Reply is what came of a question. Exits and Classes have one number a sample where the server says so.
+// Reply is the result of a request. Exits and Classes have a number per sample, if the server reports them.
 type Reply struct {
 	Ending         Ending
 	Exits, Classes []int
 	Why            string
-	First          time.Time // of a stream: when its first answer came
+	First          time.Time // for streams: time of the first answer
 }
 
-// wrong is the reply as an error of the server's.
+// wrong makes the reply a server error.
 func (r *Reply) wrong(format string, a ...any) {
 	*r = Reply{Ending: Errored, Why: fmt.Sprintf(format, a...)}
 }
 
-// check makes an error of an answer that cannot be true.
+// check turns an impossible answer into a server error.
 func (r *Reply) check(q *Question) {
 	exits := q.Model.exits()
 	for name, got := range map[string][]int{"exit": r.Exits, "class": r.Classes} {
@@ -89,7 +89,7 @@ func (r *Reply) check(q *Question) {
 	}
 }
 
-// exits is how many a model has, at most maxExits.
+// exits is the model's number of exits, at most maxExits.
 func (m *Model) exits() int {
 	if n, err := strconv.Atoi(m.Params["exits"]); err == nil && n > 0 && n < maxExits {
 		return n
@@ -97,18 +97,18 @@ func (m *Model) exits() int {
 	return maxExits
 }
 
-// Server is one to be asked.
+// Server is a server that answers requests.
 type Server interface {
 	Describe(ctx context.Context, model string) (*Model, error)
 	Infer(ctx context.Context, q *Question) Reply
 	Close() error
 }
 
-// Load says what is asked.
+// Load describes the requests to send.
 type Load struct {
 	Model string
-	// Times are when requests are due, from the start; they do not wait for the server. Where there are none, Clients ask
-	// N times altogether, each when its last question has been answered.
+	// Times are the due times of requests from the start, independent of the server. Without them, Clients send N
+	// requests in total, each when its previous one has been answered.
 	Times   []int64
 	Clients int
 	N       int
@@ -116,37 +116,37 @@ type Load struct {
 	Theta   string
 	// Priority is 1 for the highest; 0: the model's.
 	Priority int
-	Stream   bool // each request on a stream of its own, over gRPC
-	Batch    int  // samples of a request; 0: 1
-	// Samples makes samples of the model's one input, in its datatype, and their classes where they are known; nil: they are
-	// drawn. Requests take them in turn.
+	Stream   bool // every request on a gRPC stream of its own
+	Batch    int  // samples per request; 0: 1
+	// Samples returns samples for the model's single input, in its datatype, with their classes if known. Requests
+	// use them in turn. nil: random samples.
 	Samples func(*Model) (data [][]byte, labels []int, err error)
 	Seed    uint64
-	Ended   func(n int) // how many have ended; may be nil
+	Ended   func(n int) // called with the number of ended requests; may be nil
 }
 
-// Result is one request.
+// Result is the result of one request.
 type Result struct {
 	ID      uint64 `json:"id"`
-	Exits   []int  `json:"exits"`   // of each sample, where the server says so
+	Exits   []int  `json:"exits"`   // by sample, if the server reports it
 	Classes []int  `json:"classes"` // the same
 	Due     int64  `json:"due_ns"`
-	Latency int64  `json:"latency_ns"`         // from when it was due
-	First   int64  `json:"first_ns,omitempty"` // the same of a stream's first answer
+	Latency int64  `json:"latency_ns"`         // from the due time
+	First   int64  `json:"first_ns,omitempty"` // of a stream's first answer, from the due time
 	Ending  string `json:"ending"`
 	Why     string `json:"why,omitempty"`
 }
 
-// Latencies are of answered requests, from when they were due; -1 where there was none.
+// Latencies are those of answered requests, from their due times; -1 without any.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary counts. What only the server knows is null: the keys are those of sluice run.
+// Summary has the counts of a load. Its keys are those of sluice run; what only the server knows is null.
 type Summary struct {
-	Paced      string     `json:"-"` // of the server's figures, where it says so
+	Paced      string     `json:"-"` // the clock of the server's figures, if it reports it
 	Requests   int        `json:"requests"`
 	OnTime     int        `json:"on_time"`
 	Late       int        `json:"late"`
@@ -154,14 +154,14 @@ type Summary struct {
 	Refused    int        `json:"refused"`
 	Cancelled  int        `json:"cancelled"`
 	Errors     int        `json:"errors"`
-	Unsent     int        `json:"unsent"`     // their time was over before this machine came to send them
+	Unsent     int        `json:"unsent"`     // expired before this machine could send them
 	Violations int        `json:"violations"` // all but on_time and cancelled
-	Exits      []int      `json:"exits"`      // answers by exit, where the server says so
+	Exits      []int      `json:"exits"`      // answers by exit, if the server reports it
 	Latency    Latencies  `json:"latency"`
-	First      *Latencies `json:"first,omitempty"` // of streams: to the first answer
-	Goodput    float64    `json:"goodput"`         // on_time a second, to the last end
-	Rate       float64    `json:"rate"`            // asked, a second
-	SentLate   int        `json:"sent_late"`       // more than 1 ms after they were due
+	First      *Latencies `json:"first,omitempty"` // for streams: to the first answer
+	Goodput    float64    `json:"goodput"`         // on_time per second, until the last request ended
+	Rate       float64    `json:"rate"`            // requests per second
+	SentLate   int        `json:"sent_late"`       // sent more than 1 ms after they were due
 	Accuracy   *float64   `json:"accuracy"`
 	Float      *float64   `json:"accuracy_float"`
 	Busy       *float64   `json:"busy"`
@@ -173,10 +173,10 @@ type Summary struct {
 	Results    []Result   `json:"results"`
 }
 
-// late is how much later than due a request may be sent before it counts as sent late: then this machine is the bottleneck.
+// late is the delay from which a request counts as sent late. This machine is the bottleneck then.
 const late = time.Millisecond
 
-// Run asks, and waits for all answers. When ctx ends, those that are left end as cancelled.
+// Run sends the requests and waits for all answers. When ctx ends, the remaining ones end as cancelled.
 func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	m, err := s.Describe(ctx, l.Model)
 	if err != nil {
@@ -232,7 +232,7 @@ func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	return sum, nil
 }
 
-// run is a load while it is asked.
+// run is a load in progress.
 type run struct {
 	*Load
 	ctx     context.Context
@@ -246,7 +246,7 @@ type run struct {
 	late, ended int
 }
 
-// one asks request i, due at a time from the start.
+// one sends request i, which is due at a time from the start.
 func (u *run) one(i int, due time.Duration) {
 	sentLate := time.Since(u.start)-due > late
 	q := &Question{Model: u.model, ID: uint64(i + 1), Data: u.inputs[i%len(u.inputs)], Batch: max(1, u.Batch), Theta: u.Theta, Priority: u.Priority, Stream: u.Stream}
@@ -273,13 +273,13 @@ func (u *run) one(i int, due time.Duration) {
 	}
 }
 
-// patience is how long an answer is waited for, beyond the objective.
+// patience is how long to wait for an answer, beyond the SLO.
 const patience = time.Minute
 
-// maxExits bounds the exits that are counted.
+// maxExits limits the exits that are counted.
 const maxExits = 1024
 
-// inputs are those of requests, which take them in turn, and the classes of their samples where they are known.
+// inputs are the requests' inputs, used in turn, and the classes of their samples if known.
 func (l *Load) inputs(m *Model) (inputs [][][]byte, labels [][]int, err error) {
 	if l.Samples == nil {
 		inputs, err = draw(m, max(1, l.Batch), l.Seed)
@@ -329,7 +329,7 @@ func (s *Summary) judge(labels [][]int) {
 	}
 }
 
-// ending names how a request ended, in the words of sluice run.
+// ending names how a request ended, with the names of sluice run.
 func (l *Load) ending(e Ending, took time.Duration) string {
 	switch {
 	case e == Answered && l.SLO > 0 && took > l.SLO:
@@ -400,13 +400,13 @@ func latencies(took []int64) Latencies {
 	return Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
 }
 
-// drawn is how many different inputs are sent, and drawnBytes how much memory they may take.
+// drawn is the number of different random inputs, drawnBytes the memory that they may use.
 const (
 	drawn      = 16
 	drawnBytes = 256 << 20
 )
 
-// draw makes inputs: values of 0..1 where they are numbers with a fraction, small whole numbers else.
+// draw makes random inputs: values in 0..1 for floating-point datatypes, otherwise small integers.
 func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x6c6f6164))
 	if len(m.Inputs) == 0 {
@@ -439,7 +439,7 @@ func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed is a shape with the batch size in place of an open first dimension.
+// fixed is a shape whose open first dimension is replaced by the batch size.
 func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {

@@ -1,4 +1,4 @@
-// The two faces of a server, as a client asks them.
+// Clients for the server's two interfaces, REST and gRPC.
 
 package drive
 
@@ -31,11 +31,11 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// connections are those of REST at a time: fewer than the 1024 that sluice serve takes, so that none is closed to make room.
+// connections limits REST connections. sluice serve accepts 1024 at a time, so it does not have to close any.
 const connections = 1000
 
-// Dial finds the face by the address: http://, https://, grpc:// or grpcs://. token, where it is not empty, is sent as a
-// bearer token. secure is the TLS of https:// and grpcs://; nil: the system's certificates.
+// Dial selects the interface by the address: http:, https:, grpc: or grpcs:. A token that is not empty is sent as a
+// bearer token. secure is the TLS configuration for https: and grpcs:; nil: the system's certificates.
 func Dial(address, token string, secure *tls.Config) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -65,7 +65,7 @@ func Dial(address, token string, secure *tls.Config) (Server, error) {
 	return nil, fmt.Errorf("server address %q: scheme %q: expected http, https, grpc or grpcs", address, u.Scheme)
 }
 
-// bearer is a token for every call.
+// bearer adds a token to every call.
 type bearer struct {
 	token  string
 	secure bool
@@ -102,7 +102,7 @@ func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
 	return out, nil
 }
 
-// wants are those of exit and class that a model has: the rest need not be sent.
+// wants are the outputs for exit and class, if the model has them. Others need not be sent.
 func (q *Question) wants() (out []string) {
 	for _, t := range q.Model.Outputs {
 		if of := (tensorDoc{Name: t.Name, Datatype: t.Datatype}); of.takes() {
@@ -112,7 +112,7 @@ func (q *Question) wants() (out []string) {
 	return out
 }
 
-// params are what the question brings beside its inputs.
+// params are the request's parameters.
 func (q *Question) params() map[string]any {
 	p := map[string]any{}
 	if q.SLO > 0 {
@@ -127,7 +127,7 @@ func (q *Question) params() map[string]any {
 	return p
 }
 
-// values are the elements of an output of whole numbers.
+// values are the elements of an integer output.
 func values(data []byte) []int {
 	out := []int{}
 	for ; len(data) >= 4; data = data[4:] {
@@ -146,7 +146,7 @@ func (r *rest) Close() error {
 	return nil
 }
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer limits the size of an answer.
 const maxAnswer = 64 << 20
 
 func (r *rest) do(ctx context.Context, method, path string, head http.Header, body []byte) (int, http.Header, []byte, error) {
@@ -184,7 +184,7 @@ func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
 			Value string `json:"string_value"`
 		} `json:"parameters"`
 	}
-	m.Params = map[string]string{} // configurations are Triton's, which not every server has
+	m.Params = map[string]string{} // Triton's extension, which not every server has
 	if code, _, text, err := r.do(ctx, http.MethodGet, "/v2/models/"+url.PathEscape(model)+"/config", nil, nil); err == nil && code == http.StatusOK && json.Unmarshal(text, &config) == nil {
 		for k, v := range config.Parameters {
 			m.Params[k] = v.Value
@@ -271,7 +271,7 @@ func readREST(header http.Header, text []byte) Reply {
 		tail = tail[int(size):]
 		var in []int
 		if o.Data != nil && o.takes() {
-			flat := "[" + strings.NewReplacer("[", "", "]", "").Replace(string(o.Data)) + "]" // rows are lists of their own, or not
+			flat := "[" + strings.NewReplacer("[", "", "]", "").Replace(string(o.Data)) + "]" // the server may nest rows as lists
 			if err := json.Unmarshal([]byte(flat), &in); err != nil {
 				return Reply{Ending: Errored, Why: "the answer's JSON: " + err.Error()}
 			}
@@ -281,12 +281,12 @@ func readREST(header http.Header, text []byte) Reply {
 	return out
 }
 
-// takes tells whether a reply has a tensor's values.
+// takes reports whether the reply uses a tensor.
 func (t *tensorDoc) takes() bool {
 	return t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class")
 }
 
-// take has the values of a tensor, which are either in or raw.
+// take reads a tensor's values, from in or raw.
 func (r *Reply) take(t tensorDoc, in []int, raw []byte) {
 	if !t.takes() || r.Ending == Errored {
 		return
@@ -313,7 +313,7 @@ type remote struct {
 func (r *remote) Close() error { return r.conn.Close() }
 
 func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
-	ctx, stop := context.WithTimeout(ctx, 5*time.Second) // a server may start just now
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second) // the server may still be starting
 	defer stop()
 	d, err := r.client.ModelMetadata(ctx, &oip.ModelMetadataRequest{Name: model}, grpc.WaitForReady(true))
 	if err != nil {
@@ -381,13 +381,13 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
-// stream asks on a stream: the answer is the last one that has outputs, first is when the first came.
+// stream sends a request on a stream. The answer is the last message with outputs; first is when the first one came.
 func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...grpc.CallOption) (a *oip.ModelInferResponse, first time.Time, err error) {
 	ss, err := r.client.ModelStreamInfer(ctx, opts...)
-	if err == nil && ss.Send(m) == nil { // what was wrong with it Recv says
+	if err == nil && ss.Send(m) == nil { // if Send fails, Recv returns the reason
 		err = ss.CloseSend()
 	}
-	var bad error // the first that the server told; the stream is read to its end, or gRPC keeps it
+	var bad error // the first error in a message; the stream is still read to its end, so that gRPC releases it
 	more := false
 	for err == nil {
 		var got *oip.ModelStreamInferResponse
@@ -414,12 +414,12 @@ func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...g
 	return a, first, err
 }
 
-// told is an error that a server told in a stream's message, which begins with its code.
+// told is an error message from a stream, which begins with its code.
 type told string
 
 func (e told) Error() string { return string(e) }
 
-// GRPCStatus is what grpc/status looks for.
+// GRPCStatus implements the interface that grpc/status looks for.
 func (e told) GRPCStatus() *status.Status {
 	name, _, _ := strings.Cut(string(e), ":")
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
@@ -430,8 +430,8 @@ func (e told) GRPCStatus() *status.Status {
 	return status.New(codes.Unknown, string(e))
 }
 
-// failed is how a call ended. answered tells whether the server said so: Unavailable is also what gRPC calls a server that
-// is not there.
+// failed is how a failed call ended. answered: the error is the server's. gRPC also uses Unavailable if there is no
+// server.
 func failed(ctx context.Context, err error, answered bool) Ending {
 	_, said := errors.AsType[told](err)
 	switch code := status.Code(err); {

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
@@ -34,6 +33,7 @@ type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 // Report is the result. Shares are shares of images.
 type Report struct {
 	Images   int     `json:"images"`
+	Seen     int     `json:"images_of_calibration"`
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
@@ -97,8 +97,8 @@ type Network8 struct {
 }
 
 // Run evaluates b, of int16, which was compiled from q, g in integers, on set, and the network in int8 beside it; that and oracle
-// may be nil. progress, if not nil, is called with the number of finished images.
-func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
+// may be nil. seen, if not nil, is true of images that calibration saw. progress, if not nil, is called with the number of finished images.
+func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, seen func(x []float32) bool, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
 	}
@@ -115,7 +115,7 @@ func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle
 			return nil, fmt.Errorf("%s: %w: class %d, the network has %d", set.Name(i), ErrEvaluate, l, n)
 		}
 	}
-	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits)), saturated: make([]atomic.Int64, len(b.Layers))}
+	e := &evaluator{b: b, g: g, p: p, set: set, isSeen: seen, sums: make([]sums, len(g.Exits)), saturated: make([]atomic.Int64, len(b.Layers))}
 	if int8 != nil {
 		if e.int8, err = newInt8(int8.Int8); err == nil && int8.Bundle != nil {
 			e.int8.b, err = golden.New(int8.Bundle)
@@ -145,6 +145,8 @@ type evaluator struct {
 	g       *graph.Graph
 	p       *golden.Program
 	set     *images.Set
+	isSeen  func(x []float32) bool // or nil
+	seen    atomic.Int64
 	sums    []sums
 	clipped int64
 	int8    *in8 // or nil
@@ -221,6 +223,11 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 					return err
 				}
 			}
+			for of, values := range map[string][]float32{"the float network": found[i].float[x], "onnxruntime": o} {
+				if k := slices.IndexFunc(values, func(v float32) bool { return v-v != 0 }); k >= 0 {
+					return fmt.Errorf("%s: %w: logit %d of exit %s is %v in %s", e.set.Name(from+i), ErrEvaluate, k, e.g.Exits[x].Name, values[k], of)
+				}
+			}
 			label := -1
 			if e.set.Labels != nil {
 				label = e.set.Labels[from+i]
@@ -238,6 +245,9 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped int64, err error) {
 	if x, err = e.set.Image(i); err != nil {
 		return
+	}
+	if e.isSeen != nil && e.isSeen(x) {
+		e.seen.Add(1)
 	}
 	tensors, err := r.Run(x)
 	if err != nil {
@@ -295,9 +305,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 }
 
 // saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
-// pools, which only pass on what they read, and functions (watch): a tanh may end at a limit.
+// max pools, which only pass on what they read (an average may have finer steps), and functions (watch): a tanh may end at a limit.
 func saturated(d *abi.Desc, slot []byte) (n int64) {
-	if g := cost.GeomOf(d); !g.Drained() || d.Curve {
+	if d.Op == abi.OpMaxPool || d.Curve {
 		return 0
 	}
 	for y := range int(d.OutH) {
@@ -383,7 +393,7 @@ func (t *tally) count(finished func([]float32) ([]float32, float32), got, float,
 
 func (e *evaluator) report(oracle bool) *Report {
 	n := float64(e.set.Len())
-	r := &Report{Images: e.set.Len(), Labelled: e.set.Labels != nil, Oracle: oracle}
+	r := &Report{Images: e.set.Len(), Seen: int(e.seen.Load()), Labelled: e.set.Labels != nil, Oracle: oracle}
 	r.Clipped = float64(e.clipped) / (n * float64(e.b.Network.InH*e.b.Network.InW*e.b.Network.InC))
 	for i := range e.b.Layers {
 		d := &e.b.Layers[i]
@@ -446,6 +456,16 @@ func (e *evaluator) report(oracle bool) *Report {
 		r.Exits = append(r.Exits, x)
 	}
 	return r
+}
+
+// Warning names the exit that int16 is farthest off at, where that is more than quant.LossBound; else it is "".
+func (r *Report) Warning() string {
+	x := slices.MaxFunc(r.Exits, func(a, b Exit) int { return cmp.Compare(a.WorstFloat, b.WorstFloat) })
+	if x.WorstFloat <= quant.LossBound {
+		return ""
+	}
+	return fmt.Sprintf("exit %q is, in int16, up to %.2f %% of its largest logit away from the float network on the %d images evaluated, more than %.1f %%",
+		x.Name, 100*x.WorstFloat, r.Images, 100*quant.LossBound)
 }
 
 // top is the class of the largest logit. A single logit answers a yes-or-no question: it means yes, 1, from middle

@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -264,11 +265,11 @@ func TestEvaluate(t *testing.T) {
 	} else if loss, err := same.Measure(q); err != nil || loss.Images != 1 || loss.Unseen != 0 {
 		t.Errorf("copies of one image: measured on %d, %d unseen: %v", loss.Images, loss.Unseen, err)
 	}
-	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, nil, nil)
+	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, few.Set.Saw, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Images != 12 || !rep.Labelled || rep.Oracle || rep.Clipped != 0 || len(rep.Exits) != 2 || rep.Exits[1].Int16 == nil || rep.Exits[1].AgreeOracle != nil {
+	if rep.Images != 12 || rep.Seen != 5 || !rep.Labelled || rep.Oracle || rep.Clipped != 0 || len(rep.Exits) != 2 || rep.Exits[1].Int16 == nil || rep.Exits[1].AgreeOracle != nil {
 		t.Errorf("%+v", rep)
 	}
 	for _, x := range rep.Exits {
@@ -285,11 +286,19 @@ func TestEvaluate(t *testing.T) {
 		}
 		return out, nil
 	}
-	if rep, err = evaluate.Run(t.Context(), g, q, b, nil, set, wrong, nil); err != nil {
+	if rep, err = evaluate.Run(t.Context(), g, q, b, nil, set, nil, wrong, nil); err != nil {
 		t.Fatal(err)
 	}
 	if x := rep.Exits[1]; *x.Onnxruntime != 0.25 || !(*x.WorstOracle > 0.1) {
 		t.Errorf("an oracle that always says 3 is right on %v, apart by %v", *x.Onnxruntime, *x.WorstOracle)
+	}
+	none := func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
+		out, err := wrong(ctx, inputs)
+		out[1][2][3] = float32(math.NaN())
+		return out, err
+	}
+	if _, err = evaluate.Run(t.Context(), g, q, b, nil, set, nil, none, nil); !errors.Is(err, evaluate.ErrEvaluate) || !strings.Contains(err.Error(), "logit 3 of exit "+rep.Exits[1].Name+" is NaN in onnxruntime") {
+		t.Errorf("a logit that is no number: %v", err)
 	}
 	// A range that is too small saturates, and the report shows that.
 	r.InputRange = 0.5

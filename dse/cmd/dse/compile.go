@@ -133,6 +133,9 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if from.Missing {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", doc.Network, recipe.Warning)
 	}
+	if doc.Evaluation != nil {
+		warnOf(e, doc.Network, doc.Evaluation)
+	}
 	if e.JSON {
 		return nil
 	}
@@ -147,7 +150,7 @@ func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gr
 	}
 	doc, err := c.document(e, b, q, from)
 	if err == nil && set != nil {
-		doc.Evaluation, err = c.evaluate(e, r, g, q, b, nil, set)
+		doc.Evaluation, err = c.evaluate(e, r, g, q, b, nil, set, from.Set.Saw)
 	}
 	return b, doc, err
 }
@@ -170,7 +173,7 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if err != nil {
 		return nil, nil, err
 	}
-	if doc.Evaluation, err = c.evaluate(e, r, g, q, beside, &evaluate.Network8{Int8: n, Bundle: b}, set); err == nil {
+	if doc.Evaluation, err = c.evaluate(e, r, g, q, beside, &evaluate.Network8{Int8: n, Bundle: b}, set, from.Set.Saw); err == nil {
 		doc.Evaluation.Int8 = doc.Int8 // with it the rows of int8 are shown
 	}
 	return b, doc, err

@@ -92,7 +92,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 		}
 	}
 	doc := evaluateDoc{Header: newHeader("evaluate", c.Seed), Network: g.Name, Calibration: from.Text()}
-	if doc.Report, err = c.evaluate(e, r, g, q, b, small, set); err != nil {
+	if doc.Report, err = c.evaluate(e, r, g, q, b, small, set, from.Set.Saw); err != nil {
 		return err
 	}
 	doc.Int8, doc.Notes = lost, from.Notes(g, set)
@@ -108,6 +108,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if from.Missing {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", g.Name, recipe.Warning)
 	}
+	warnOf(e, g.Name, doc.Report)
 	if lost != nil && lost.Bound != nil && *lost.Apart > *lost.Bound {
 		fmt.Fprintf(e.Stderr, "dse: warning: --mix: %.4g %% of the calibration's images have another class than in float even if all layers are in int16\n", 100**lost.Apart)
 	}
@@ -141,7 +142,7 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 }
 
 // evaluate runs the images through the golden executor, in int8 too unless it is nil, the float network and, if it is installed, onnxruntime.
-func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *evaluate.Network8, set *imageset.Set) (*evaluate.Report, error) {
+func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *evaluate.Network8, set *imageset.Set, seen func(x []float32) bool) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
 		python, err := zoo.Python()
@@ -182,7 +183,7 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 	}
 	progress, ended := e.Progress("evaluate", set.Len())
 	defer ended()
-	return evaluate.Run(context.Background(), g, q, b, int8, set, ask, progress)
+	return evaluate.Run(context.Background(), g, q, b, int8, set, seen, ask, progress)
 }
 
 // modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes
@@ -219,8 +220,19 @@ func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	return path, folder, func() { os.RemoveAll(dir) }, nil
 }
 
+// warnOf warns of an evaluation that is far from the float network.
+func warnOf(e *cli.Env, network string, r *evaluate.Report) {
+	if said := r.Warning(); said != "" {
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", network, said)
+	}
+}
+
 func printEvaluation(w io.Writer, r *evaluate.Report) error {
-	fmt.Fprintf(w, "\nevaluated on %d images; int16 is what the hardware computes, bit for bit\n", r.Images)
+	own := ""
+	if r.Seen > 0 {
+		own = fmt.Sprintf(" (%d of them calibration's own: what others exceed is not seen)", r.Seen)
+	}
+	fmt.Fprintf(w, "\nevaluated on %d images%s; int16 is what the hardware computes, bit for bit\n", r.Images, own)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	// A row has its accuracy, its class beside float's and onnxruntime's, and its logits beside theirs.
 	row := func(exit, of, accuracy, float, oracle, meanFloat, worstFloat, meanOracle, worstOracle string) {

@@ -171,16 +171,26 @@ func (f *Function) over() *Function {
 
 // Tame reports whether the function is finite and grows no faster than a line, so that straight segments can stand
 // for it whatever the input.
-func (f *Function) Tame() bool {
+func (f *Function) Tame() bool { return f.Wild() == "" }
+
+// Wild says where the function is not Tame, and what would make it so; "" if it is.
+func (f *Function) Wild() string {
 	const most, slope, least = 1024, 64, 16 // up to 1000 at zero: 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {
 		for _, x := range []float64{x, -x} {
-			if y := f.At(x); !(math.Abs(y) <= slope*(math.Abs(x)+least)) {
-				return false
+			y, line := f.At(x), slope*(math.Abs(x)+least)
+			switch {
+			case math.Abs(y) <= line:
+				continue
+			case x < 0 && math.IsNaN(y):
+				return fmt.Sprintf("is no number at %g (a mean of squares and Max(x, 0) cannot be negative)", x)
+			case math.Abs(x) < 0.1:
+				return fmt.Sprintf("is %.3g at %g, where segments reach %g at most (an epsilon of 1e-6 within a root, or of 1e-3 outside of it, makes it less)", y, x, line)
 			}
+			return fmt.Sprintf("grows faster than a line: it is %.3g at %g, where segments reach %g at most", y, x, line)
 		}
 	}
-	return true
+	return ""
 }
 
 // Known reports whether a function of this name exists.

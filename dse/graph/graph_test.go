@@ -440,3 +440,31 @@ func BenchmarkConv(b *testing.B) {
 	}
 	b.ReportMetric(float64(g.TotalMACs())*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
 }
+
+// What no straight segments can stand for is told by its cause.
+func TestWild(t *testing.T) {
+	of := func(name string, alpha, beta float64, of ...*Function) *Function {
+		return &Function{Name: name, Alpha: alpha, Beta: beta, Of: of}
+	}
+	magnitude := of("Abs", 0, 0)
+	outside := func(epsilon float64) *Function {
+		return of("Reciprocal", 0, 0, of("Line", 1, epsilon, of("Sqrt", 0, 0, magnitude)))
+	}
+	for _, c := range []struct {
+		f    *Function
+		says string
+	}{
+		{of("Tanh", 0, 0), ""},
+		{outside(1e-3), ""},
+		{outside(1e-5), "is 1e+05 at 0, where segments reach 1024 at most (an epsilon of 1e-6 within a root, or of 1e-3 outside"},
+		{of("Pow", -0.5, 0, of("Line", 1, 1e-6, magnitude)), ""},
+		{of("Pow", -0.5, 0, of("Line", 1, 1e-12, magnitude)), "is 1e+06 at 0"},
+		{of("Pow", -0.5, 0, of("Line", 1, 1e-5)), "is no number at -0.001 (a mean of squares and Max(x, 0) cannot be negative)"},
+		{of("Reciprocal", 0, 0), "is +Inf at 0"},
+		{of("Exp", 0, 0), "grows faster than a line: it is 2.98e+03 at 8, where segments reach 1536"},
+	} {
+		if said := c.f.Wild(); !strings.HasPrefix(said, c.says) || (said == "") != (c.says == "") || c.f.Tame() != (said == "") {
+			t.Errorf("%v: %q, expected %q", c.f, said, c.says)
+		}
+	}
+}

@@ -234,7 +234,7 @@ func (f *fused) compose() error {
 		case l.kind == div:
 			return fmt.Errorf("node %q (Div): %w: of two maps that are no function of one", l.name, ErrUnsupported)
 		case l.kind == curve && !l.function.Tame():
-			return fmt.Errorf("node %q: %w: %v, which grows faster than a line or is not finite everywhere (1 / Sqrt(x + epsilon) needs an epsilon of 1e-6 and an x that cannot be negative, as a mean of squares; Max(x, 0) makes it so)", l.name, ErrUnsupported, l.function)
+			return fmt.Errorf("node %q: %w: %v, which %s", l.name, ErrUnsupported, l.function, l.function.Wild())
 		}
 	}
 	return nil

@@ -192,10 +192,11 @@ func (im *importer) readInput(side Side) error {
 		if side != (Side{}) && axes[i] > 0 {
 			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
-		if v == 0 { // a name in place of a number, or neither
+		_, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue)
+		if v == 0 && !(number && axes[i] == 0) { // a name in place of a number, or neither
 			called := ""
-			if _, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); number {
-				called = " (0)"
+			if number {
+				called = " (0)" // as some write a side that is open
 			}
 			if d.GetDimParam() != "" {
 				called = fmt.Sprintf(" (%q)", d.GetDimParam())

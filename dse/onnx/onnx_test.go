@@ -87,7 +87,7 @@ func TestBad(t *testing.T) {
 		{"input of unknown height", ErrShape, []string{`"x"`, `dimension 2 is open ("height"); --input-side`}, func(b *builder) {
 			shape(b).Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "height"}
 		}},
-		{"input of no channels", ErrShape, []string{`dimension 1 is open (0)`}, func(b *builder) { shape(b).Dim[1].Value = dim(0) }},
+		{"input of no channels", ErrShape, []string{`dimension 1 is 0, expected a number from 1 to`}, func(b *builder) { shape(b).Dim[1].Value = dim(0) }},
 		{"huge input", ErrShape, []string{"1099511627776"}, func(b *builder) { shape(b).Dim[2].Value = dim(1 << 40) }},
 		{"large input", ErrTooLarge, []string{"65535 x 65535 x 2"}, func(b *builder) { shape(b).Dim[2].Value, shape(b).Dim[3].Value = dim(65535), dim(65535) }},
 		{"negative channels", ErrShape, nil, func(b *builder) { shape(b).Dim[1].Value = dim(-3) }},

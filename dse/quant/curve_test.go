@@ -182,7 +182,7 @@ func TestSaturatedFunction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := q.Measure(Images{len(images), scaled(c.most)}, Images{}, nil, Options{})
+		l, err := q.Measure(Images{Count: len(images), Image: scaled(c.most)}, Images{}, nil, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,10 +56,11 @@ type Loss struct {
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Images are count images.
+// Images are count images. Of those that Unreadable is called for, if it is not nil, Drawn takes others.
 type Images struct {
-	Count int
-	Image func(i int) ([]float32, error)
+	Count      int
+	Image      func(i int) ([]float32, error)
+	Unreadable func(err error)
 }
 
 // Drawn are up to most of them, drawn at random, but always the same: of equal ones one, none that seen is true of (nil: all are
@@ -71,6 +72,10 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 			break
 		}
 		x, err := m.Image(i)
+		if err != nil && m.Unreadable != nil {
+			m.Unreadable(err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -253,7 +253,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	}
 	const few = 4
 	var off [2]float64
-	chosen, err := Images{n, image}.Drawn(2*quick(g, few), nil, nil)
+	chosen, err := Images{Count: n, Image: image}.Drawn(2*quick(g, few), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -254,17 +254,17 @@ func TestMeasure(t *testing.T) {
 			return x, nil
 		}
 	}
-	l, err := sound.Measure(Images{80, inputs(1)}, Images{}, nil, Options{})
+	l, err := sound.Measure(Images{Count: 80, Image: inputs(1)}, Images{}, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureFast {
 		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
 	}
-	if l, err = lossy.Measure(Images{2, inputs(1)}, Images{1, inputs(1.1)}, nil, Options{}); err != nil || !strings.Contains(l.Warning(), "on 3 images, 1 of which calibration did not see") {
+	if l, err = lossy.Measure(Images{Count: 2, Image: inputs(1)}, Images{Count: 1, Image: inputs(1.1)}, nil, Options{}); err != nil || !strings.Contains(l.Warning(), "on 3 images, 1 of which calibration did not see") {
 		t.Errorf("%q: %v", l.Warning(), err)
 	}
-	if l, err = lossy.Measure(Images{3, inputs(1)}, Images{}, nil, Options{}); err != nil {
+	if l, err = lossy.Measure(Images{Count: 3, Image: inputs(1)}, Images{}, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{`exit "y"`, "on 3 calibration images", `tensor that far off is "tb" (layer "b")`, "channels 0, 1, 2, 3", "of 15 bits"} {
@@ -275,7 +275,7 @@ func TestMeasure(t *testing.T) {
 	if k := l.Layers[1]; k.TensorBits > 5 || k.Error < 0.01 || len(k.Lossy) != 4 || *k.WeightBits < 14 {
 		t.Errorf("%+v", k)
 	}
-	if l, err = sound.Measure(Images{2, inputs(3)}, Images{}, nil, Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
+	if l, err = sound.Measure(Images{Count: 2, Image: inputs(3)}, Images{}, nil, Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
 		t.Errorf("inputs three times as large: %v, %v", l, err)
 	}
 }
@@ -284,7 +284,7 @@ func TestMeasure(t *testing.T) {
 // chosen by some of them, leave no image out, and copies of calibration's images are none that it did not see.
 func TestBeside(t *testing.T) {
 	numbers := func(from, count int) Images {
-		return Images{count, func(i int) ([]float32, error) { return []float32{float32(from + i)}, nil }}
+		return Images{Count: count, Image: func(i int) ([]float32, error) { return []float32{float32(from + i)}, nil }}
 	}
 	for _, c := range []struct{ own, left, copies, besides, most, count, unseen int }{
 		{own: 12, most: 8, count: 8},

@@ -278,7 +278,8 @@ type Calibration struct {
 	Info
 	Set     *images.Set
 	options quant.Options
-	ranged  bool // --range was given
+	ranged  bool     // --range was given
+	skipped []string // images that calibration left out and that cannot be read
 }
 
 // Calibration opens the calibration images.
@@ -372,6 +373,9 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	if evaluated != nil {
 		notes = append(notes, evaluated.Notes()...)
 	}
+	for _, why := range c.skipped {
+		notes = append(notes, why+": skipped, as calibration left it out; of the others that it left out, those that nothing was measured on were not read")
+	}
 	const named = "; a file of --exits says otherwise (confidence: NAME)"
 	for i, x := range g.Exits {
 		if x.Confidence != "" {
@@ -449,12 +453,16 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta})
 }
 
-// own and left are the calibration's images, and those of the folder that it left out.
+// own and left are the calibration's images, and those of the folder that it left out; of these nothing depends on a single one.
 func (c *Calibration) own() quant.Images { return quant.Images{Count: c.Set.Len(), Image: c.Set.Image} }
 
 func (c *Calibration) left() (left quant.Images) {
 	if s := c.Set.Left(); s != nil {
-		left = quant.Images{Count: s.Len(), Image: s.Image}
+		left = quant.Images{Count: s.Len(), Image: s.Image, Unreadable: func(err error) {
+			if !slices.Contains(c.skipped, err.Error()) {
+				c.skipped = append(c.skipped, err.Error())
+			}
+		}}
 	}
 	return left
 }

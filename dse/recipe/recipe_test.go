@@ -265,6 +265,26 @@ func TestEvaluate(t *testing.T) {
 	} else if loss, err := same.Measure(q); err != nil || loss.Images != 1 || loss.Unseen != 0 {
 		t.Errorf("copies of one image: measured on %d, %d unseen: %v", loss.Images, loss.Unseen, err)
 	}
+	// Of what calibration left out, what cannot be read is skipped and told, whichever it is; its own images are not.
+	for i := range 8 {
+		broken := filepath.Join(r.Calibrate, fmt.Sprint(i)+filepath.Ext(photos[0]))
+		if err := os.WriteFile(broken, content[:len(content)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		own, err := r.Calibration(g)
+		switch {
+		case err != nil && !strings.HasPrefix(err.Error(), broken):
+			t.Errorf("%s is cut off: %v", broken, err)
+		case err == nil:
+			loss, err := own.Measure(q)
+			if told := strings.Join(own.Notes(g, nil), "\n"); err != nil || loss.Images != 1 || !strings.Contains(told, broken+": ") || !strings.Contains(told, ": skipped") {
+				t.Errorf("%s is cut off and was left out: %v; it says %q", broken, err, told)
+			}
+		}
+		if err := os.WriteFile(broken, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rep, err := evaluate.Run(t.Context(), g, q, b, nil, set, few.Set.Saw, nil, nil)
 	if err != nil {
 		t.Fatal(err)

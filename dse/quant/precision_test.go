@@ -210,6 +210,8 @@ func TestPrecision(t *testing.T) {
 			y := b.conv(x, 1, 4, true, graph.None, all(1), all(0.1))
 			return b.head(b.conv(y, 1, 4, false, x, all(1e-5), all(1e-5)))
 		}(), 1e-3},
+		{"values that fade to 1e-20", scaledBy(1e-2), 1e-3}, // nothing is left where a tensor has 24 fraction bits at most
+		{"values that grow to 1e20", scaledBy(1e2), 1e-3},
 		{"a sum of 16384", newPlan(32, 32, 16).head(0), 5e-4},
 		{"a sum of 65536", newPlan(64, 64, 16).head(0), 5e-4},
 		{"a long sum of positive numbers", func() *graph.Graph {
@@ -228,6 +230,17 @@ func TestPrecision(t *testing.T) {
 			t.Logf("%.4f %%", 100*off)
 		})
 	}
+}
+
+// scaledBy is a chain of ten layers of which each multiplies by about so much.
+func scaledBy(by float64) *graph.Graph {
+	b := newPlan(6, 6, 3)
+	x, bias := graph.TensorID(0), 1.0
+	for range 10 {
+		bias *= by
+		x = b.conv(x, 1, 6, true, graph.None, all(by), all(bias/10))
+	}
+	return b.head(x)
 }
 
 // besideBias is a layer of 3 x 3 over so many channels whose bias is 5.

@@ -485,7 +485,7 @@ func TestOptions(t *testing.T) {
 	if _, err := QuantiseRanges(g, ranges, Options{}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("a NaN range gives %v", err)
 	}
-	ranges[2] = 1e30
+	ranges[2] = 1e300
 	if _, err := QuantiseRanges(g, ranges, Options{}); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), g.Tensors[2].Name) {
 		t.Errorf("a huge range gives %v", err)
 	}

@@ -27,13 +27,13 @@ const (
 	// Headroom is the factor between the range of a scale and the calibrated range.
 	Headroom = 1.25
 
-	minFrac, maxFrac = -24, 24 // of a tensor
-	maxWFrac         = 40      // of weights; smaller ones are zero for every purpose
-	maxProductShift  = 31      // RES_SHIFT, 5 bits
-	maxIdentity      = 14      // an identity weight of 1 << WFrac is an int16
-	avgGain          = 8       // fraction bits that an average may have beyond its input
-	minAvgMul        = 1 << 8  // smallest M of a table: fewer bits would distort large windows
-	agreeBits        = 3       // bits, of 15 of its largest weight, that a convolution may lose to be merged with others
+	minFrac, maxFrac = -120, 120 // of a tensor: float32 goes about as far
+	maxWFrac         = 120       // of weights
+	maxProductShift  = 31        // RES_SHIFT, 5 bits
+	maxIdentity      = 14        // an identity weight of 1 << WFrac is an int16
+	avgGain          = 8         // fraction bits that an average may have beyond its input
+	minAvgMul        = 1 << 8    // smallest M of a table: fewer bits would distort large windows
+	agreeBits        = 3         // bits, of 15 of its largest weight, that a convolution may lose to be merged with others
 )
 
 // Options of Quantise; the zero value is useful.

@@ -36,7 +36,7 @@ func TestExporters(t *testing.T) {
 		{"an axis twice", end(pad().ints("axes", 3, -1).op("Pad", "p", in("x", "pads", "", "axes")), "p"), nil, ErrAttribute, "different ones"},
 		{"an axis too many", end(pad().ints("axes", 2, 4).op("Pad", "p", in("x", "pads", "", "axes")), "p"), nil, ErrAttribute, "-4 to 3"},
 		{"too few pads", end(pad().ints("axes", 1, 2, 3).op("Pad", "p", in("x", "pads", "", "axes")), "p"), nil, ErrAttribute, "6 numbers"},
-		{"channels padded", end(pad().ints("axes", 1, 2).op("Pad", "p", in("x", "pads", "", "axes")), "p"), nil, ErrAttribute, "height and width"},
+		{"the batch padded", end(pad().ints("axes", 0, 2).op("Pad", "p", in("x", "pads", "", "axes")), "p"), nil, ErrAttribute, "only channels, height and width"},
 		{"Dropout at rest", drop(truth(typeBool, 0)), plain, nil, ""},
 		{"Dropout in training", drop(truth(typeBool, 1)), nil, ErrUnsupported, "training_mode"},
 		{"Dropout without a value", drop(truth(typeBool)), nil, ErrData, "training"},

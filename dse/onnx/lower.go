@@ -73,6 +73,7 @@ func init() {
 		"Sigmoid":            (*call).sigmoid,
 		"Slice":              (*call).slice,
 		"Softmax":            (*call).softmax,
+		"SpaceToDepth":       (*call).spaceToDepth,
 		"Split":              (*call).split,
 		"Squeeze":            (*call).squeeze,
 		"Sub":                (*call).sub,
@@ -1293,8 +1294,19 @@ func (c *call) padding() error {
 		}
 	}
 	of := func(which, end int) int { return int(pads[1+v.order.axisOf(which)+4*end]) }
-	if pads[0]|pads[4] != 0 || of(0, 0)|of(0, 1) != 0 {
-		return fmt.Errorf("pads %v: %w: only height and width are padded", pads, ErrAttribute)
+	if pads[0]|pads[4] != 0 {
+		return fmt.Errorf("pads %v: %w: only channels, height and width are padded", pads, ErrAttribute)
+	}
+	if of(0, 0)|of(0, 1) != 0 {
+		if v.pad != nil {
+			v, err = c.pixels(0, v)
+		}
+		if err == nil {
+			v, err = c.moreChannels(v, of(0, 0), of(0, 1), fill)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	added := pad{t: of(1, 0), l: of(2, 0), b: of(1, 1), r: of(2, 1), value: fill}
 	if added.t|added.l|added.b|added.r == 0 {
@@ -1313,6 +1325,29 @@ func (c *call) padding() error {
 	v.pad = &added
 	c.view(v, 4)
 	return nil
+}
+
+// moreChannels puts channels of one number before and behind those of a map: a 1 x 1 convolution of each with itself.
+func (c *call) moreChannels(v value, before, after int, fill float32) (value, error) {
+	t := c.shapeOf(v)
+	n := before + t.c + after
+	if x := float64(fill); math.IsInf(x, 0) || math.IsNaN(x) {
+		return v, fmt.Errorf("tensor %q: %w: channels of %v", c.input(0), ErrUnsupported, fill)
+	}
+	l := layer{name: c.own("channels"), kind: conv, groups: 1, in: []int{v.tensor}, window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}}
+	if c.budget -= int64(n) * int64(t.c); c.budget < 0 {
+		return v, fmt.Errorf("tensor %q: %w: %d channels of %d make more than %d weights", c.input(0), ErrTooLarge, n, t.c, weightsOf(c.options))
+	}
+	l.weights, l.shift = make([]float32, n*t.c), slices.Repeat([]float64{float64(fill)}, n)
+	for i := range t.c {
+		l.weights[(before+i)*t.c+i], l.shift[before+i] = 1, 0
+	}
+	var err error
+	if v.tensor, err = c.net.add(l, l.name, t.h, t.w, n); err != nil {
+		return v, err
+	}
+	c.net.tensors[v.tensor].nonNegative = t.nonNegative && fill >= 0
+	return v, nil
 }
 
 // cropped takes away what negative pads leave out of a map.

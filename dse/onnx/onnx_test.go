@@ -181,8 +181,8 @@ func TestBad(t *testing.T) {
 			b.op("Clip", "k", in("c"), floatAttr("min", 1), floatAttr("max", 0))
 			node(b, 1).Input[0] = "k"
 		}},
-		{"pad of channels", ErrAttribute, []string{"[0 1 0 0 0 0 0 0]"}, func(b *builder) {
-			b.ints("p", 0, 1, 0, 0, 0, 0, 0, 0).op("Pad", "q", in("x", "p"))
+		{"pad of the batch", ErrAttribute, []string{"[1 0 0 0 0 0 0 0]"}, func(b *builder) {
+			b.ints("p", 1, 0, 0, 0, 0, 0, 0, 0).op("Pad", "q", in("x", "p"))
 			node(b, 0).Input[0] = "q"
 		}},
 		{"pad with infinity", ErrUnsupported, []string{"max pool"}, func(b *builder) {

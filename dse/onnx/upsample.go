@@ -284,6 +284,34 @@ func (c *call) depthToSpace() error {
 	return c.woven(v, phases, shape{h: t.h, w: t.w, c: few}, size*t.h, size*t.w, t.nonNegative)
 }
 
+// spaceToDepth makes channels of pixels: a convolution with one weight for each.
+func (c *call) spaceToDepth() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	v, err := c.pixelMaps(0)
+	if err != nil {
+		return err
+	}
+	size := int(c.attr.int("blocksize", 0))
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	if size < 1 || size > maxReach || t.h%size != 0 || t.w%size != 0 || t.c > maxDim/(size*size) {
+		return fmt.Errorf("attribute \"blocksize\": %w: %d of %d x %d pixels of %d channels", ErrAttribute, size, t.h, t.w, t.c)
+	}
+	n := size * size * t.c // outputs, and weights of each
+	if c.budget -= int64(n) * int64(n); c.budget < 0 {
+		return fmt.Errorf("tensor %q: %w: blocks of %d x %d make more than %d weights", c.input(0), ErrTooLarge, size, size, weightsOf(c.options))
+	}
+	l := layer{kind: conv, groups: 1, window: graph.Window{KH: size, KW: size, SH: size, SW: size}, weights: make([]float32, n*n)}
+	for i := range n {
+		l.weights[i*n+i] = 1
+	}
+	return c.emit(l, v, t.h/size, t.w/size, n, t.nonNegative)
+}
+
 // convTranspose makes a convolution for every phase of the output: pixel s q + d sums the taps that are d + pad modulo
 // the stride s.
 func (c *call) convTranspose() error {

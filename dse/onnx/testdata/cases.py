@@ -860,6 +860,21 @@ def upsampling() -> None:
     m.head(m.op("DepthToSpace", m.op("Relu", y), blocksize=2, mode="CRD"), 12 * 4 * 3)
     write(m)
 
+    m = Model("space_to_depth", [1, 3, 4, 6])
+    y = m.op("SpaceToDepth", "input", blocksize=2)
+    m.head(y, 12 * 2 * 3)
+    y = m.op("Relu", m.conv(m.op("Pad", y, m.array([0, 0, 1, 0, 0, 0, 1, 1], np.int64)), 12, 2, 3, 3, pads=[1] * 4))
+    m.head(m.op("SpaceToDepth", y, blocksize=4), 2 * 4 * 4)
+    write(m)
+
+    m = Model("pad_channels", [1, 3, 5, 4])  # as the shortcuts of CIFAR's ResNets, option A
+    y = m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4))
+    few = m.op("Slice", y, m.array([0, 0], np.int64), m.array([9, 9], np.int64), m.array([2, 3], np.int64), m.array([2, 2], np.int64))
+    few = m.op("Pad", few, m.array([0, 2, 0, 0, 0, 2, 0, 0], np.int64))
+    m.head(m.op("Relu", m.op("Add", m.conv(y, 4, 8, 3, 3, strides=[2, 2], pads=[1] * 4), few)), 8 * 3 * 2)
+    m.head(m.op("Pad", m.op("Pad", y, m.array([0, 0, 1, 0, 0, 0, 0, 1], np.int64)), m.array([0, 1, 0, 2, 0, 0, 1, 0], np.int64), m.array(-0.5)), 5 * 7 * 7)
+    write(m)
+
 
 if __name__ == "__main__":
     for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, norms, expressions, layouts, pixels, views, pieces, upsampling):

@@ -106,10 +106,21 @@ func (a *array) number(data []byte, k int) float32 {
 	switch {
 	case a.kind == 'u':
 		return float32(data[k]) / 255
+	case a.width == 2:
+		return half(binary.LittleEndian.Uint16(data[2*k:]))
 	case a.width == 8:
 		return float32(math.Float64frombits(binary.LittleEndian.Uint64(data[8*k:])))
 	}
 	return math.Float32frombits(binary.LittleEndian.Uint32(data[4*k:]))
+}
+
+// half widens an IEEE 754 half; what is infinite or no number becomes none.
+func half(h uint16) float32 {
+	const magnitude, infinite = 0x7fff, 0x7c00
+	if h&infinite == infinite {
+		return float32(math.NaN())
+	}
+	return math.Float32frombits(uint32(h&^magnitude)<<16|uint32(h&magnitude)<<13) * 0x1p112 // the exponents' biases differ by 112
 }
 
 // pixels makes a picture from numbers from 0 to 1.
@@ -162,7 +173,7 @@ var (
 var npyTypes = map[string]struct {
 	kind  byte
 	width int
-}{"|u1": {'u', 1}, "<f4": {'f', 4}, "<f8": {'f', 8}, "<i4": {'i', 4}, "<i8": {'i', 8}}
+}{"|u1": {'u', 1}, "<f2": {'f', 2}, "<f4": {'f', 4}, "<f8": {'f', 8}, "<i4": {'i', 4}, "<i8": {'i', 8}}
 
 // npy reads the header of NumPy's format 1, 2 or 3; the items are read later, from the file.
 func npy(path string) (*array, error) {
@@ -204,7 +215,7 @@ func npy(path string) (*array, error) {
 	}
 	kind, ok := npyTypes[string(descr[1])]
 	if !ok {
-		return nil, bad("elements are %q, expected uint8 (|u1), float32 (<f4) or float64 (<f8)", descr[1])
+		return nil, bad("elements are %q, expected uint8 (|u1), float16 (<f2), float32 (<f4) or float64 (<f8)", descr[1])
 	}
 	a := &array{kind: kind.kind, width: kind.width}
 	for text := range strings.SplitSeq(string(shape[1]), ",") {

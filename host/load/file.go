@@ -73,6 +73,11 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 			return fail("the file is longer than %d bytes", maxFile)
 		}
 		text := strings.TrimSpace(s.Text())
+		if inner, ok := strings.CutPrefix(text, `"`); ok { // as R writes a header
+			if inner, ok = strings.CutSuffix(inner, `"`); ok {
+				text = strings.TrimSpace(inner)
+			}
+		}
 		if text == "" || text[0] == '#' {
 			continue
 		}

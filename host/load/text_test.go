@@ -44,7 +44,11 @@ func TestTextsAsProgramsWriteThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		crlf := strings.ReplaceAll(content[name], "\n", "\r\n")
-		for how, text := range map[string]string{"a mark": "\ufeff" + content[name], "CR LF": crlf, "both": "\ufeff" + crlf} {
+		texts := map[string]string{"a mark": "\ufeff" + content[name], "CR LF": crlf, "both": "\ufeff" + crlf}
+		if head, rest, _ := strings.Cut(content[name], "\n"); strings.HasSuffix(name, ".csv") {
+			texts["quotes"] = `"` + strings.ReplaceAll(head, ",", `","`) + "\"\n" + rest
+		}
+		for how, text := range texts {
 			if got, err := with(text); err != nil || cmp.Diff(want, got) != "" {
 				t.Errorf("%s, %s: %v %s", name, how, err, cmp.Diff(want, got))
 			}

@@ -89,13 +89,16 @@ type Clocks struct {
 
 // Ports are the AXI masters into the DRAM.
 type Ports struct {
-	NAXI     int      `yaml:"n_axi" json:"n_axi"`
+	NAXI     int      `yaml:"n_axi" json:"n_axi"` // of a searched design, where nothing else is asked
 	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
 	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
 	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // width of an address
-	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters; a design may have as many
 }
+
+// Most is the most masters that a design may have.
+func (p Ports) Most() int { return max(p.NAXI, len(p.Names)) }
 
 // Registers is the address of the register window, as the processing system sees it.
 type Registers struct {
@@ -384,9 +387,9 @@ func (b Board) findings() (all []finding) {
 	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
 	// Each port moves its width in both directions every cycle.
-	most := 2 * b.Ports.NAXI * b.Ports.AXIBytes
+	most := 2 * b.Ports.Most() * b.Ports.AXIBytes
 	for _, v := range b.DRAM.BytesPerCycle {
-		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.NAXI, b.Ports.AXIBytes)
+		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.Most(), b.Ports.AXIBytes)
 	}
 	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
 	want(b.PaperMibit == 0 && len(b.Published) == 0 || b.PaperMibit > 0 && b.PaperMibit <= maxMibit, "paper_mibit", b.PaperMibit, "more than 0, at most %d (it goes with published)", maxMibit)
@@ -441,7 +444,7 @@ func (b Board) processor(ps *processor, want func(ok bool, key string, v any, wh
 	want(p.MaxBurst <= ps.burst, "ports.max_burst", p.MaxBurst, "at most %d: longer ones are cut or illegal", ps.burst)
 	want(p.AddrBits == ps.addrBits, "ports.addr_bits", p.AddrBits, "%d", ps.addrBits)
 	want(slices.Contains(ps.widths, p.AXIBytes), "ports.axi_bytes", p.AXIBytes, "one of %v", ps.widths)
-	want(len(p.Names) == p.NAXI, "ports.names", p.Names, "%d names", p.NAXI)
+	want(len(p.Names) >= p.NAXI, "ports.names", p.Names, "at least %d names", p.NAXI)
 	at := map[int]string{}
 	seen := map[string]bool{}
 	for _, n := range p.Names {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestEmbedded(t *testing.T) {
-	if got, want := Names(), []string{"mid", "run", "small", "tiny", "tinyx", "v13", "v13x", "v5", "v7", "v8", "zc706", "zc706-first", "zc706-mobile", "zcu104", "zcu104-first", "zcu104-mobile"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"mid", "run", "small", "tiny", "tinyx", "v13", "v13x", "v5", "v7", "v8", "zc706", "zc706-first", "zc706-mobile", "zcu104", "zcu104-first", "zcu104-mobile", "zcu104-three"}; !slices.Equal(got, want) {
 		t.Errorf("Names() = %v, expected %v", got, want)
 	}
 	hashes := map[uint64]string{}

@@ -167,7 +167,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 		flag   string
 		values []int
 		most   int
-	}{{"ports", c.NPorts, g.Board.Ports.NAXI}, {"port-bytes", c.PortBytes, g.Board.Ports.AXIBytes}} {
+	}{{"ports", c.NPorts, g.Board.Ports.Most()}, {"port-bytes", c.PortBytes, g.Board.Ports.AXIBytes}} {
 		for _, v := range p.values {
 			if v > p.most {
 				return fmt.Errorf("--%s: %w: %d, the board %s has %d", p.flag, search.ErrGrid, v, g.Board.Name, p.most)

@@ -114,6 +114,19 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// TestThree: a third master of zcu104-three is on HP1, whose port of the DRAM controller no other master has.
+func TestThree(t *testing.T) {
+	b, d, text := load(t, "zcu104", "zcu104-three")
+	record, said, err := standIn(t, b, d, text)
+	for _, want := range []string{
+		"PSU__USE__S_AXI_GP3 1\n", "PSU__SAXIGP3__DATA_WIDTH 128\n", "bd_intf_pin:npu/M02_AXI bd_intf_pin:ps/S_AXI_HP1_FPD\n", "bd_pin:ps/saxihp1_fpd_aclk\n",
+	} {
+		if err != nil || !strings.Contains(record, want) {
+			t.Errorf("expected %q: %v: %s\n%s", want, err, said, record)
+		}
+	}
+}
+
 // TestWays: every register port and interrupt line that a board's file can name is wired correctly.
 func TestWays(t *testing.T) {
 	for _, c := range []struct {

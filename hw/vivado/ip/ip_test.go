@@ -262,7 +262,7 @@ func TestRefuses(t *testing.T) {
 	}
 	d.MaxBurst, d.Stub = 64, true
 	_, err = ip.Generate(b, d)
-	for _, want := range []string{"4 masters, zcu104 2 ports", "up to 64 beats", "stub"} {
+	for _, want := range []string{"4 masters, zcu104 3 ports", "up to 64 beats", "stub"} {
 		if !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
 		}

@@ -46,6 +46,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
   go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (hours of CPU)
   go run ./hw/syn/cmd/timing -only my/mine.yaml/run_gen  a unit of a configuration of one's own: printed, held to nothing
   go run ./hw/syn/cmd/timing -tops -all -only zc706/npu_top -nets 2   were all nets twice as long: printed, held to nothing
+  go run ./hw/syn/cmd/timing -all -only zc706/gemm_seq -distance zc706   with what distances on its die cost: printed, held to nothing
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
 
 `
@@ -55,6 +56,7 @@ const synth = "hw/syn/synth.sh"
 
 type options struct {
 	root, out, only, netlist, top, grade, core string
+	distance                                   string
 	family                                     string
 	all, tops, store, inside, deep             bool
 	paths                                      int
@@ -79,6 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	t.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
 	t.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
 	t.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
+	t.StringVar(&o.distance, "distance", "", "the `board` on whose die the nets have to go from block to block too (timing.Distance); printed only")
 	t.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
 	return t.Main(args, func() error {
 		if err := errors.Join(o.exclusive(t.FlagSet), o.check(t.Args())); err != nil {
@@ -134,6 +137,8 @@ func (o *options) check(args []string) error {
 		return fmt.Errorf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
 	case o.store && o.whatIf():
 		return errors.New("-store: what other nets would give is not stored")
+	case o.distance != "" && o.deep:
+		return errors.New("-distance does not go with -deep: depths are the same")
 	case table(o.grade) == nil:
 		return fmt.Errorf("-grade: there is no table %s; there are %s", o.grade, grades())
 	case o.family != "" && len(timing.ByFamily(o.family)) == 0:
@@ -162,7 +167,7 @@ func table(name string) *timing.Table {
 }
 
 // whatIf reports whether net delays differ from the tables: such figures are only printed.
-func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 }
+func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 || o.distance != "" }
 
 // one prints the paths of a netlist, and to stderr what the estimate does not cover.
 func one(o options, w, stderr io.Writer) error {
@@ -180,19 +185,43 @@ func one(o options, w, stderr io.Writer) error {
 	for _, s := range n.Unseen() {
 		fmt.Fprintf(stderr, "timing: warning: %s: %s\n", o.netlist, s)
 	}
-	a, err := n.Analyse(table(o.grade).Longer(o.nets, o.far), max(o.paths, 20), !o.inside)
+	a, err := o.analyse(n, table(o.grade), 20, !o.inside)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s: estimated, by the table %s, nothing placed\n", o.netlist, o.grade)
-	if len(o.show(a)) == 0 {
+	if o.distance != "" {
+		fmt.Fprintf(w, "with distances on %s: %.0f MHz with %.1f ns of uncertainty\n", o.distance, 1000/(a.MaxNS+timing.Uncertainty), timing.Uncertainty)
+	}
+	if o.deep && len(o.show(a)) == 0 {
 		fmt.Fprintf(w, "no path is deeper than %d levels\n", timing.MostLevels)
 	}
 	printPaths(w, o.show(a), max(o.paths, 1))
 	return nil
 }
 
-func analyse(file, top string, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
+// analyse finds the paths of a netlist, with nets as the flags have them.
+func (o *options) analyse(n *timing.Netlist, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
+	t, keep = t.Longer(o.nets, o.far), max(o.paths, keep)
+	if o.distance == "" {
+		return n.Analyse(t, keep, ports)
+	}
+	d, err := o.die(t)
+	if err != nil {
+		return nil, err
+	}
+	return n.AnalyseOn(t, d, keep, ports)
+}
+
+func (o *options) die(t *timing.Table) (*timing.Distance, error) {
+	b, err := boards.Load(o.distance)
+	if err != nil {
+		return nil, err
+	}
+	return timing.DistanceOn(b, t)
+}
+
+func (o *options) read(file, top string, t *timing.Table, ports bool) (*timing.Analysis, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -202,7 +231,7 @@ func analyse(file, top string, t *timing.Table, keep int, ports bool) (*timing.A
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return n.Analyse(t, keep, ports)
+	return o.analyse(n, t, 1, ports)
 }
 
 // job is one synthesis.
@@ -406,7 +435,10 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			return nil, err
 		}
 		for _, t := range j.tables {
-			a, err := analyse(filepath.Join(dir, "netlist.json"), j.module, t.Longer(o.nets, o.far), max(o.paths, 1), true)
+			if _, unknown := o.die(t); o.distance != "" && unknown != nil && len(j.tables) > 1 {
+				continue // a smaller part of the family
+			}
+			a, err := o.read(filepath.Join(dir, "netlist.json"), j.module, t, true)
 			if err != nil {
 				return nil, err
 			}
@@ -515,7 +547,7 @@ func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 			if !ok {
 				continue
 			}
-			a, err := analyse(filepath.Join(dir, "netlist.json"), timing.CoreModule, t.Longer(o.nets, o.far), max(o.paths, 1), false)
+			a, err := o.read(filepath.Join(dir, "netlist.json"), timing.CoreModule, t, false)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,249 @@
+package timing
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// Distance adds to a net the way that it has to go on a die. Nothing is placed: cells that a net joins lie, at best, in the
+// smallest area that holds the DSPs, block RAMs and URAMs near which they have to be, and its driver in the middle of that.
+// What is farther apart than that costs more; so the estimate is a lower bound for a full part. It is not in Model,
+// since no stored figure depends on it.
+type Distance struct {
+	DSP, BRAM36, URAM float64 // of the part
+	CLBs              float64 // its area
+	Step              float64 // ns to the edge of an area of one CLB, from its middle: sqrt(ns a column x ns a row)
+}
+
+// tiles is what a column and a row of CLBs take on the way, in ns: what one in seven is quicker than, of the nets that are 20 and more
+// long in Vivado's reports of routed designs on parts of the grade (testdata/longnets.txt; TestLongNets).
+var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010}}
+
+// clbLUTs is the number of LUTs of a CLB, in both families.
+const clbLUTs = 8
+
+// DistanceOn returns what distances cost on a board's part by a table.
+func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
+	ns, ok := tiles[t.Name]
+	if !ok || t.Family != b.Family {
+		return nil, fmt.Errorf("no distances are known for table %s on %s", t.Name, b.Name)
+	}
+	return &Distance{float64(b.DSP), float64(b.BRAM36), float64(b.URAM), float64(b.LUT) / clbLUTs, math.Sqrt(ns[0] * ns[1])}, nil
+}
+
+// block is a DSP with its cascade, a block RAM or a URAM: what a cell is near to.
+type block struct{ dsp, bram, uram float64 }
+
+// set is a set of blocks.
+type set []uint64
+
+func (s set) or(o set) {
+	for i, w := range o {
+		s[i] |= w
+	}
+}
+
+// spread is how far a net's cells are from one another.
+type spread struct {
+	*Distance
+	n       *Netlist
+	blocks  []block
+	of      []int32 // by cell: its block; -1: none
+	ahead   []set   // by net: the blocks that it reaches through logic; nil: not computed
+	behind  []set   // by net: the blocks that reach it through logic
+	reaches []set   // by net: the blocks near which its loads are
+}
+
+func logic(c class) bool { return c == lut || c == mux || c == carry || c == inverter || c == buffer }
+
+func (n *Netlist) spread(d *Distance) *spread {
+	s := &spread{Distance: d, n: n, of: make([]int32, len(n.cells)), ahead: make([]set, len(n.driver)), behind: make([]set, len(n.driver)), reaches: make([]set, len(n.driver))}
+	next := make([]int32, len(n.cells)) // a cell of the same cascade nearer to its head
+	for i := range n.cells {
+		next[i] = int32(i)
+		for _, at := range n.cells[i].pins {
+			if p := &n.pins[at]; n.cells[i].k.class == dsp && p.port == "PCIN" && p.net >= 0 && n.driver[p.net] >= 0 && n.pins[n.driver[p.net]].cell != portCell {
+				next[i] = n.pins[n.driver[p.net]].cell
+			}
+		}
+	}
+	index := map[int32]int32{}
+	for i := range n.cells {
+		s.of[i] = -1
+		c := &n.cells[i]
+		if c.k.class != dsp && c.k.class != bram && c.k.class != uram {
+			continue
+		}
+		head := int32(i)
+		for next[head] != head {
+			head = next[head]
+		}
+		b, ok := index[head]
+		if !ok {
+			b = int32(len(s.blocks))
+			index[head] = b
+			s.blocks = append(s.blocks, block{})
+		}
+		s.of[i] = b
+		switch {
+		case c.k.class == dsp:
+			s.blocks[b].dsp++
+		case c.k.class == uram:
+			s.blocks[b].uram++
+		case c.kind[:6] == "RAMB18":
+			s.blocks[b].bram += 0.5
+		default:
+			s.blocks[b].bram++
+		}
+	}
+	return s
+}
+
+func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
+
+// add adds the blocks that a pin's cell is near to: itself, or what its outputs reach (or its inputs come from). Registers end
+// a search, unless they are where it begins.
+func (s *spread) add(to set, at int32, out, first bool) {
+	p := &s.n.pins[at]
+	if p.cell == portCell {
+		return
+	}
+	if b := s.of[p.cell]; b >= 0 {
+		to[b/64] |= 1 << (b % 64)
+		return
+	}
+	c := &s.n.cells[p.cell]
+	if !first && !logic(c.k.class) {
+		return
+	}
+	for _, i := range c.pins {
+		if q := &s.n.pins[i]; q.net >= 0 && q.out == out && !c.k.clock(q.port) {
+			to.or(s.walk(q.net, out))
+		}
+	}
+}
+
+// walk returns the blocks that a net reaches through logic, or that reach it.
+func (s *spread) walk(net int32, out bool) set {
+	memo := s.behind
+	if out {
+		memo = s.ahead
+	}
+	if memo[net] != nil {
+		return memo[net]
+	}
+	v := s.new()
+	memo[net] = v // a loop ends here; Analyse refuses it
+	if out {
+		for _, l := range s.n.loads[net] {
+			s.add(v, l, true, false)
+		}
+	} else if d := s.n.driver[net]; d >= 0 {
+		s.add(v, d, false, false)
+	}
+	return v
+}
+
+// radius is the way in ns from the middle of the smallest area that holds the blocks to its edge.
+func (s *spread) radius(v set) float64 {
+	var all block
+	for i, w := range v {
+		for ; w != 0; w &= w - 1 {
+			b := s.blocks[i*64+bits.TrailingZeros64(w)]
+			all.dsp, all.bram, all.uram = all.dsp+b.dsp, all.bram+b.bram, all.uram+b.uram
+		}
+	}
+	share := all.dsp / s.DSP
+	share = max(share, all.bram/s.BRAM36)
+	if all.uram > 0 {
+		share = max(share, all.uram/s.URAM)
+	}
+	return s.Step * math.Sqrt(share*s.CLBs)
+}
+
+// way is what distance adds to a net up to one of its loads, in ns.
+func (s *spread) way(at int32) (ns float64) {
+	to := &s.n.pins[at]
+	if len(s.blocks) == 0 || to.net < 0 || to.cell == portCell || s.n.driver[to.net] < 0 {
+		return 0
+	}
+	all := s.reaches[to.net]
+	if all == nil {
+		all = s.new()
+		for _, l := range s.n.loads[to.net] {
+			s.add(all, l, true, true)
+		}
+		s.reaches[to.net] = all
+	}
+	here := s.new()
+	s.add(here, at, true, true)
+	if r := s.radius(here); r > 0 {
+		ns = max(ns, s.radius(all)-r)
+	}
+	// A cell that joins several sources is in their middle.
+	if r := s.radius(s.walk(to.net, false)); r > 0 && logic(s.n.cells[to.cell].k.class) {
+		for _, i := range s.n.cells[to.cell].pins {
+			if q := &s.n.pins[i]; q.out && q.net >= 0 {
+				ns = max(ns, s.radius(s.walk(q.net, false))-r)
+			}
+		}
+	}
+	return ns
+}
+
+// AnalyseOn is Analyse with distances; depths are those of the longest path alone. Nets of more than 64 loads cost what their distance costs, or what the
+// table says of their loads, whichever is more.
+func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
+	n = n.fit(t.Family)
+	s := n.spread(d)
+	wire := func(at int32) float64 {
+		p := &n.pins[at]
+		ns, way := n.wire(t, p), s.way(at)
+		if way > 0 && n.fanout[p.net] > 64 {
+			return max(ns, t.net(64)+way)
+		}
+		return ns + way
+	}
+	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
+		if a.from < 0 {
+			return a.delay
+		}
+		return a.delay + wire(a.from)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Analysis{Table: t}
+	for i := range n.pins {
+		p := &n.pins[i]
+		if p.out || p.net < 0 || times.at[p.net] == -never {
+			continue
+		}
+		ns, ok := t.FFIn, ports
+		if p.cell != portCell {
+			ns, ok = t.setup(&n.cells[p.cell], p)
+		}
+		if ok {
+			r.ends = append(r.ends, end{ns: times.at[p.net] + wire(int32(i)) + ns, pin: int32(i)})
+		}
+	}
+	if r.Ends = len(r.ends); r.Ends == 0 {
+		return nil, fmt.Errorf("%w: %s has no path", ErrNetlist, n.Top)
+	}
+	slices.SortFunc(r.ends, func(a, b end) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.pin, b.pin)) })
+	r.MaxNS = r.ends[0].ns
+	seen := map[string]bool{}
+	for _, e := range r.ends {
+		if to := Register(n.target(e.pin)); !seen[to] && len(r.Worst) < keep {
+			seen[to] = true
+			r.Worst = append(r.Worst, n.path(times, times, e))
+		}
+	}
+	r.MaxLevels = r.Worst[0].Levels
+	return r, nil
+}

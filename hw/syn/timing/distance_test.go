@@ -1,0 +1,130 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// distanceOf returns a board's distances by the first table of its family.
+func distanceOf(t *testing.T, board string) (*Table, *Distance) {
+	t.Helper()
+	b, err := boards.Load(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := ByFamily(b.Family)[0]
+	d, err := DistanceOn(b, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table, d
+}
+
+// Of the long nets of routed designs some are quicker than the table with distances says, and most are slower: it is
+// neither what the slowest take nor what none reaches.
+func TestLongNets(t *testing.T) {
+	text, err := os.ReadFile("testdata/longnets.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, quicker := map[string]int{}, map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		var grade, source string
+		var columns, rows, ns float64
+		var fanout int32
+		if _, err := fmt.Sscan(line, &grade, &columns, &rows, &fanout, &ns, &source); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for _, table := range Tables {
+			if table.Name == grade {
+				all[grade]++
+				if ns < table.net(min(fanout, 64))+columns*tiles[grade][0]+rows*tiles[grade][1] {
+					quicker[grade]++
+				}
+			}
+		}
+	}
+	for grade := range tiles {
+		if share := float64(quicker[grade]) / float64(all[grade]); !(share > 0.1 && share < 0.2) {
+			t.Errorf("%s: %d of %d nets are quicker than the table", grade, quicker[grade], all[grade])
+		}
+	}
+}
+
+// array is a register that reaches the first DSPs of chains of seven, over as many registers as groups; 0: without those.
+func array(chains, groups int) string {
+	net := 100
+	next := func() int { net++; return net }
+	root := next()
+	cells := []string{fmt.Sprintf("FDRE root *Q=%d D=%d C=1", root, next())}
+	from := []int{root}
+	if groups > 0 {
+		from = nil
+		for g := range groups {
+			q := next()
+			cells = append(cells, fmt.Sprintf("FDRE g%d *Q=%d D=%d C=1", g, q, root))
+			from = append(from, q)
+		}
+	}
+	for c := range chains {
+		a, cascade := from[c*len(from)/chains], 0
+		for j := range 7 {
+			cell := fmt.Sprintf("DSP48E1 d%d_%d #AREG=1 #MREG=1 #PREG=1 A=%d *PCOUT=%d", c, j, a, next())
+			if j > 0 {
+				cell = fmt.Sprintf("DSP48E1 d%d_%d #AREG=1 #MREG=1 #PREG=1 A=%d PCIN=%d *PCOUT=%d", c, j, next(), cascade, next())
+			}
+			cascade = net
+			cells = append(cells, cell)
+		}
+	}
+	return netlist(cells...)
+}
+
+// A net is as long as the chains behind it need room: four times as many, twice as long. Registers between share the way:
+// without them the path is too long.
+func TestDistance(t *testing.T) {
+	longest := func(board, text string) float64 {
+		table, d := distanceOf(t, board)
+		a, err := read(t, text).AnalyseOn(table, d, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := read(t, text).Analyse(table, 1, false)
+		if err != nil || a.Ends != plain.Ends {
+			t.Fatalf("%d ends, without distances %d: %v", a.Ends, plain.Ends, err)
+		}
+		return a.MaxNS
+	}
+	table, d := distanceOf(t, "zc706")
+	way := func(chains int) float64 {
+		return longest("zc706", array(chains, 0)) - table.FFOut - table.net(int32(min(chains, 64))) - table.DSPIn
+	}
+	edge := d.Step * math.Sqrt(7*d.CLBs/d.DSP) // of one chain
+	for _, chains := range []int{16, 64, 100} {
+		if got, want := way(chains), edge*(math.Sqrt(float64(chains))-1); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%d chains: %.3f ns away, expected %.3f", chains, got, want)
+		}
+	}
+	with, without := longest("zc706", array(128, 8)), longest("zc706", array(128, 0))
+	if !(with < 3.6 && without > 4.8) {
+		t.Errorf("128 chains: %.2f ns over eight registers, %.2f without", with, without)
+	}
+	if small := longest("zc706", netlist("FDRE a *Q=10 D=20 C=1", "LUT1 l *O=11 I0=10", "FDRE b *Q=12 D=11 C=1")); small > 1 {
+		t.Errorf("cells that are near no block: %.2f ns", small)
+	}
+	b, err := boards.Load("zcu104")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DistanceOn(b, table); err == nil {
+		t.Error("a part of another family has distances")
+	}
+}

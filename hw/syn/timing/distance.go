@@ -36,7 +36,7 @@ func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	return &Distance{float64(b.DSP), float64(b.BRAM36), float64(b.URAM), float64(b.LUT) / clbLUTs, math.Sqrt(ns[0] * ns[1])}, nil
 }
 
-// block is a DSP with its cascade, a block RAM or a URAM: what a cell is near to.
+// block is a chain of DSPs (by the cascade, or as yosys 0.23 links them, from P to C), a block RAM or a URAM: what a cell is near to.
 type block struct{ dsp, bram, uram float64 }
 
 // set is a set of blocks.
@@ -67,8 +67,12 @@ func (n *Netlist) spread(d *Distance) *spread {
 	for i := range n.cells {
 		next[i] = int32(i)
 		for _, at := range n.cells[i].pins {
-			if p := &n.pins[at]; n.cells[i].k.class == dsp && p.port == "PCIN" && p.net >= 0 && n.driver[p.net] >= 0 && n.pins[n.driver[p.net]].cell != portCell {
-				next[i] = n.pins[n.driver[p.net]].cell
+			p := &n.pins[at]
+			if n.cells[i].k.class != dsp || p.port != "PCIN" && p.port != "C" || p.net < 0 || n.driver[p.net] < 0 {
+				continue
+			}
+			if from := n.pins[n.driver[p.net]].cell; from != portCell && n.cells[from].k.class == dsp {
+				next[i] = from
 			}
 		}
 	}

@@ -113,6 +113,11 @@ func TestDistance(t *testing.T) {
 			t.Errorf("%d chains: %.3f ns away, expected %.3f", chains, got, want)
 		}
 	}
+	plain := array(16, 0)
+	linked := strings.NewReplacer("*PCOUT", "*P", "PCIN", "C").Replace(plain)
+	if a, b := longest("zc706", plain), longest("zc706", linked); a != b {
+		t.Errorf("chains over PCIN %.3f ns, over C %.3f", a, b)
+	}
 	with, without := longest("zc706", array(128, 8)), longest("zc706", array(128, 0))
 	if !(with < 3.6 && without > 4.8) {
 		t.Errorf("128 chains: %.2f ns over eight registers, %.2f without", with, without)

@@ -48,6 +48,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
   go run ./hw/syn/cmd/timing -tops -all -only zc706/npu_top -nets 2   were all nets twice as long: printed, held to nothing
   go run ./hw/syn/cmd/timing -all -only zc706/gemm_seq -distance zc706   with what distances on its die cost: printed, held to nothing
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
+  go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -registers
 
 `
 
@@ -58,7 +59,7 @@ type options struct {
 	root, out, only, netlist, top, grade, core string
 	distance                                   string
 	family                                     string
-	all, tops, store, inside, deep             bool
+	all, tops, store, inside, deep, registers  bool
 	paths                                      int
 	nets, far                                  float64
 }
@@ -79,6 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	t.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
 	t.StringVar(&o.top, "top", "npu_top", "its module")
 	t.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
+	t.BoolVar(&o.registers, "registers", false, "count the registers in its DSPs and memories (AREG, BREG, CREG, MREG, PREG, OUT) instead of its paths")
 	t.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
 	t.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
 	t.StringVar(&o.distance, "distance", "", "the `board` on whose die the nets have to go from block to block too (timing.Distance); printed only")
@@ -117,7 +119,7 @@ func (o *options) exclusive(fs *flag.FlagSet) (wrong error) {
 			wrong = errors.New("-only is empty")
 		case f.Name == "family" && o.only == "":
 			wrong = errors.New("-family goes with -only")
-		case o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name):
+		case o.netlist == "" && slices.Contains([]string{"grade", "top", "inside", "registers"}, f.Name):
 			wrong = fmt.Errorf("-%s goes with -netlist alone", f.Name)
 		case o.netlist != "" && slices.Contains([]string{"all", "tops", "store", "only", "core", "family", "out"}, f.Name):
 			wrong = fmt.Errorf("-%s does not go with -netlist", f.Name)
@@ -181,6 +183,18 @@ func one(o options, w, stderr io.Writer) error {
 	n, err := timing.Read(bytes.NewReader(text), o.top)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.netlist, err)
+	}
+	if o.registers {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "cell\tregister\twith\tof\twithout, by their outputs")
+		for _, r := range n.Registers() {
+			without := slices.Compact(slices.Sorted(slices.Values(r.Without)))
+			if most := max(o.paths, 3); len(without) > most {
+				without = append(without[:most], "...")
+			}
+			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", r.Kind, r.Register, r.Have, r.Of, strings.Join(without, " "))
+		}
+		return t.Flush()
 	}
 	for _, s := range n.Unseen() {
 		fmt.Fprintf(stderr, "timing: warning: %s: %s\n", o.netlist, s)

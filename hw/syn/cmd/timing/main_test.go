@@ -50,6 +50,8 @@ func TestOneNetlist(t *testing.T) {
 		{[]string{"-netlist", file, "-top", "t", "-distance", "nosuch"}, 3, "there is no \"nosuch\""},
 		{[]string{"-distance", "zc706", "-store"}, 2, "is not stored"},
 		{[]string{"-distance", "zc706", "-deep"}, 2, "-distance does not go with -deep"},
+		{[]string{"-netlist", file, "-top", "t", "-registers"}, 0, "cell  register  with  of"},
+		{[]string{"-registers"}, 2, "-registers goes with -netlist alone"},
 		{[]string{"-netlist", file, "-store"}, 2, "-store does not go with -netlist"},
 		{[]string{"-nets", "0"}, 2, "-nets, -far: expected more than 0"},
 		{[]string{"-far", "2", "-store"}, 2, "is not stored"},

@@ -1,4 +1,4 @@
-// Adapt: a device of a driver that has one blocking call.
+// Adapt makes a Device of a driver that has only blocking calls.
 
 package device
 
@@ -8,34 +8,34 @@ import (
 	"sync"
 )
 
-// Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
-// is an event: after what the work says (Fixed), or after what the device reports. In real time each
-// call has a goroutine of its own, but for copies, unloads and releases, which one goroutine does in
-// order. It lets go at exits alone: a launch is a segment, so Abort ends nothing, but with kill the call's
-// context. A driver's reset knows no units and runs beside no launch: what loses a partition loses the
-// device.
+// Adapter is a Blocking as a Device. In virtual time Begin makes the call, and its end is an event, after the time
+// that the work states (Fixed) or the driver reports. In real time each call has its own goroutine, except for
+// copies, unloads and releases, which one goroutine makes in order.
+//
+// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A
+// reset covers the whole driver and runs beside no launch, so what loses a partition loses the device.
 type Adapter struct {
 	b    Blocking
 	info Info
 
-	// Virtual time: what has been computed, by the time at which it ends.
+	// In virtual time: results, by the time at which the call ends.
 	ends []end
 	ev   Event
 
-	// Real time.
+	// goroutines
 	ctx   context.Context
 	post  func(Event)
-	all   sync.WaitGroup // of goroutines
+	all   sync.WaitGroup // running launches
 	mu    sync.Mutex
 	runs  int        // launches under way
-	reset bool       // a reset is
-	calm  *sync.Cond // on mu: a launch or a reset has returned, or a context has ended
+	reset bool       // a reset is running
+	calm  *sync.Cond // on mu: a launch or reset has returned, or a context has ended
 	kills map[WorkID]context.CancelFunc
 	slots []slotWork // copies, unloads and releases, in order
 	turn  chan struct{}
 }
 
-// slotWork is a copy or an unload, which ctx may end, or a release where there is none.
+// slotWork is a copy or an unload, which ctx may cancel, or a release, which has no context.
 type slotWork struct {
 	ctx     context.Context
 	work    *Work
@@ -50,7 +50,7 @@ type end struct {
 	err  error
 }
 
-// Adapt makes a device. It owns the driver from here on.
+// Adapt makes a device. From here on it owns the driver.
 func Adapt(b Blocking) *Adapter {
 	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
 	a.info.InOrder = true
@@ -58,10 +58,10 @@ func Adapt(b Blocking) *Adapter {
 	return a
 }
 
-// Blocking is the driver.
+// Blocking returns the driver.
 func (a *Adapter) Blocking() Blocking { return a.b }
 
-// Estimates tells whether the driver is an Estimator: in real time it is to be paced (Pace).
+// Estimates reports whether the driver is an Estimator, which must be paced in real time (Pace).
 func (a *Adapter) Estimates() bool {
 	_, ok := a.b.(Estimator)
 	return ok
@@ -142,8 +142,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	return false, nil
 }
 
-// run runs a launch. The report of a driver of several places is cloned: its next Run may begin before
-// anybody has read it.
+// run runs a launch. With several places the report is copied, since the next Run may overwrite it before it is read.
 func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	defer Recover(&err)
 	rep, err = a.b.Run(ctx, &w.Launch)
@@ -156,7 +155,7 @@ func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	return rep, err
 }
 
-// took is how long a launch took, which has run without an error.
+// took is the time of a launch that succeeded.
 func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 	if rep == nil {
 		return w.Expect, fmt.Errorf("%w: %s gives neither a report nor an error", ErrContract, a.info.Name)
@@ -174,7 +173,7 @@ func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 	return ns, nil
 }
 
-// do is work that is no launch and no reset.
+// do makes the call for all work but launches and resets.
 func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 	defer Recover(&err)
 	switch w.Kind {
@@ -193,12 +192,12 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		if u, ok := a.b.(Unloader); ok {
 			return u.Unload(ctx, w.Network)
 		}
-		return nil // it stays where it is, and nobody asks for it
+		return nil // the network stays loaded, and is never used
 	}
 	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
 }
 
-// insert puts an end in its place: what was begun first ends first at equal times.
+// insert adds an end in order of time. At equal times, what began first ends first.
 func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err error) []end {
 	n := len(ends)
 	if n < cap(ends) {
@@ -206,7 +205,7 @@ func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err erro
 	} else {
 		ends = append(ends, end{})
 	}
-	e := &ends[n] // field by field: a literal is put together elsewhere and then copied
+	e := &ends[n] // by field, as a literal would be built elsewhere and then copied
 	e.due, e.kind, e.work, e.rep, e.err = due, kind, w, rep, err
 	for i := n; i > 0 && ends[i].due < ends[i-1].due; i-- {
 		ends[i], ends[i-1] = ends[i-1], ends[i]
@@ -267,7 +266,7 @@ func (a *Adapter) Attach(ctx context.Context, post func(Event)) <-chan struct{} 
 	return gone
 }
 
-// queue has a copy, an unload or a release done, after those before it.
+// queue queues a copy, an unload or a release.
 func (a *Adapter) queue(s slotWork) {
 	a.mu.Lock()
 	a.slots = append(a.slots, s)
@@ -278,7 +277,7 @@ func (a *Adapter) queue(s slotWork) {
 	}
 }
 
-// memory does copies, unloads and releases until the context ends; then the releases that are left.
+// memory makes queued calls in order until the context ends. After that it only makes the remaining releases.
 func (a *Adapter) memory() {
 	var list []slotWork
 	for over := false; !over; {
@@ -304,7 +303,7 @@ func (a *Adapter) memory() {
 	}
 }
 
-// start does work on a goroutine of its own.
+// start runs work on a goroutine of its own.
 func (a *Adapter) start(w *Work) {
 	ctx := a.killable(w.ID)
 	ev := Event{Kind: Done, Work: w.ID, Over: true}
@@ -334,7 +333,7 @@ func (a *Adapter) start(w *Work) {
 	})
 }
 
-// killable is the context of work, which Abort may end.
+// killable is a context for work that Abort may cancel.
 func (a *Adapter) killable(id WorkID) context.Context {
 	ctx, cancel := context.WithCancel(a.ctx)
 	a.mu.Lock()
@@ -343,7 +342,7 @@ func (a *Adapter) killable(id WorkID) context.Context {
 	return ctx
 }
 
-// tell posts the end of work. Nothing is read of the work itself any more.
+// tell posts the end of work. The work must not be read afterwards.
 func (a *Adapter) tell(ev Event) {
 	if ev.Err != nil {
 		ev.Kind = Failed
@@ -356,7 +355,7 @@ func (a *Adapter) tell(ev Event) {
 	a.post(ev)
 }
 
-// recover resets the driver when the launches, or the reset, that are given up have come back.
+// recover resets the driver once its abandoned launches, or its abandoned reset, have returned.
 func (a *Adapter) recover(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		a.mu.Lock()

@@ -1,4 +1,4 @@
-// What a device answers.
+// The events of a device.
 
 package device
 
@@ -10,16 +10,16 @@ import (
 	"slices"
 )
 
-// EventKind is what happened to a piece of work.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// Events. A Run passes exits and ends with the last of them, Aborted or Failed; other work ends with
-// Done or Failed.
+// Kinds of events. A Run passes exits and ends with the last of them, Aborted or Failed. Other work ends with Done or
+// Failed.
 const (
-	Passed  EventKind = iota // the launch has passed the exit of Segment: Report
-	Done                     // copied, loaded, unloaded, recovered
-	Aborted                  // the launch has been stopped: Resume
-	Failed                   // Err
+	Passed  EventKind = iota // the launch has passed the exit of Segment, with a Report
+	Done                     // the copy, load, unload or reset has ended
+	Aborted                  // the launch was stopped, and continues at Resume
+	Failed                   // the work failed with Err
 )
 
 // String names an event.
@@ -30,36 +30,36 @@ func (k EventKind) String() string {
 	return [...]string{"passed", "done", "aborted", "failed"}[k]
 }
 
-// Event is what came of work, or of a part of it.
+// Event is something that happened to work.
 type Event struct {
 	Kind    EventKind
 	Work    WorkID
-	Over    bool        // nothing more comes of this work
+	Over    bool        // the work's last event
 	Segment int         // Passed
-	Report  *Report     // Passed: of what ran since the event before, for the requests in the batch then
+	Report  *Report     // Passed: counts since the previous event, for the requests that were in the batch
 	Resume  ResumePoint // Aborted
-	Took    Time        // ns that the device itself measured; 0: not known
+	Took    Time        // ns by the device's own measurement; 0: unknown
 	Err     error       // Failed; a Failure says what is lost, any other error loses the device
 }
 
-// ResumePoint is where an aborted launch goes on. What has been written beyond may be partial: all
-// from there on is computed again.
+// ResumePoint is where an aborted launch resumes. Everything from there on is computed again, as later data may be
+// partial.
 type ResumePoint struct {
-	Segment int // the first that has not passed its exit
-	Kernel  int // the first kernel of it that has to run: of an idempotent group
+	Segment int // the first segment whose exit has not been passed
+	Kernel  int // the first kernel of it that must run again, at the start of an idempotent group
 }
 
-// ExitResult is what one request showed at one exit.
+// ExitResult is a request's result at an exit.
 type ExitResult struct {
 	Exit       int
 	Class      int       // -1: the exit is no classifier
 	Confidence float32   // bundle.ConfidenceAt
-	Logits     []float32 // where the exit is a classifier's
-	Raw        []int16   // logits as the hardware left them, where it works in int16
-	Tensors    []Tensor  // what else the exit gives, or all of it where it is no classifier's
+	Logits     []float32 // if the exit is a classifier
+	Raw        []int16   // logits as in hardware, on devices that compute in int16
+	Tensors    []Tensor  // further outputs, or all of them if the exit is no classifier
 }
 
-// Outputs are the exit's results as tensors.
+// Outputs returns the exit's results as tensors.
 func (e *ExitResult) Outputs() []Tensor {
 	out := e.Tensors
 	switch {
@@ -71,69 +71,69 @@ func (e *ExitResult) Outputs() []Tensor {
 	return out
 }
 
-// Clone is a result that shares nothing with the device but tensors, which nobody changes.
+// Clone returns a copy that shares only tensors with the device. These never change.
 func (e *ExitResult) Clone() ExitResult {
 	c := *e
 	c.Logits, c.Raw, c.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
 	return c
 }
 
-// Result is what became of one request of a launch.
+// Result is the outcome of a request in a launch.
 type Result struct {
 	Request RequestID
 	Exits   []ExitResult // the exits passed, in order
-	Taken   int          // exit taken, or -1: still in the batch
+	Taken   int          // exit taken; -1: still in the batch
 }
 
-// Stats are hardware counts of one launch; zero where a device has none.
+// Stats are hardware counts of one launch; zero if a device has none.
 type Stats struct {
 	Cycles, MACCycles, MACs, BytesRead, BytesWritten, Starts uint64
 }
 
-// Report is the answer to a launch.
+// Report is the result of a launch.
 type Report struct {
-	Results []Result // in the order of the requests
+	Results []Result // in the order of requests
 	Cycles  uint64   // on the device's clock
 	Ns      int64    // the same as time
 	Stats   Stats
 }
 
-// Errors that an engine acts on, whichever backend they come from. Backends wrap them.
+// Errors that the engine handles. Backends wrap them.
 var (
 	ErrHang     = errors.New("the device hangs")
 	ErrMismatch = errors.New("the artefact is for another design or ABI")
 	ErrRequest  = errors.New("impossible request")
 	ErrMemory   = errors.New("not enough device memory")
 	ErrReset    = errors.New("the device must be reset first")
-	ErrGone     = errors.New("the device is gone") // closed, unplugged: no reset helps
+	ErrGone     = errors.New("the device is gone") // closed or unplugged, so a reset cannot help
 	ErrBusy     = errors.New("another process uses it, or this one still does")
 	ErrContract = errors.New("device broke its contract")
 )
 
-// Panic is a panic of code that is called for a request (an input, a driver, a plan), as an error.
+// Panic is a panic in code that was called for a request (an input, a driver, a plan), as an error.
 type Panic struct {
 	Value any
 	Stack []byte
 }
 
-// Error is what the code panicked with.
+// Error implements error.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Recover makes an error of a panic of the function that defers it.
+// Recover turns a panic of the deferring function into an error.
 func Recover(err *error) {
 	if v := recover(); v != nil {
 		*err = &Panic{Value: v, Stack: debug.Stack()}
 	}
 }
 
-// Scope is how much is lost by a failure.
+// Scope is how much a failure loses.
 type Scope uint8
 
 // Scopes.
 const (
-	LoseDevice    Scope = iota // all that runs and all that lies on the device but inputs; it must be reset
-	LosePartition              // what runs on the units of the launch; they must be reset
-	LoseLaunch                 // the launch alone; nothing needs a reset
+	LoseDevice    Scope = iota // everything running or stored on the device, except for inputs; it must be reset
+	LosePartition              // everything running on the launch's units, which must be reset
+	LoseLaunch                 // only the launch; no reset is needed
 )
 
 // String names a scope.
@@ -144,19 +144,19 @@ func (s Scope) String() string {
 	return [...]string{"device", "partition", "launch"}[s]
 }
 
-// Failure is an error that says how much is lost.
+// Failure is an error with the scope of what is lost.
 type Failure struct {
 	Scope Scope
 	Err   error
 }
 
-// Error is the error's text with the scope.
+// Error implements error.
 func (f *Failure) Error() string { return fmt.Sprintf("%v (lost: %s)", f.Err, f.Scope) }
 
 // Unwrap gives the error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ScopeOf is what an error loses.
+// ScopeOf is the scope of an error.
 func ScopeOf(err error) Scope {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Scope
@@ -164,7 +164,7 @@ func ScopeOf(err error) Scope {
 	return LoseDevice
 }
 
-// IsHang tells whether an error says that a device hangs.
+// IsHang reports whether an error means that a device hangs.
 func IsHang(err error) bool {
 	return errors.Is(err, ErrHang) || errors.Is(err, context.DeadlineExceeded)
 }

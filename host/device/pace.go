@@ -1,4 +1,4 @@
-// Pace: a device that knows virtual time alone, in real time.
+// Pace runs a device that only knows virtual time in real time.
 
 package device
 
@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Paced runs a virtual device by the clock: the engine asks when its events are due, and has them posted then (Poster).
-// Inputs and loads take their time, so a goroutine sees to them, in order; a copy begins on the device when its input is
-// there and prepared (Preparer). What the device computes inside Begin and Take the engine waits for: a driver whose
-// calls take long is no virtual device in real time, but a Blocking (Adapt).
+// Paced is a virtual device in real time. The engine asks when its events are due, and then has them posted (Poster).
+// Inputs and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its input is
+// ready and prepared (Preparer). The engine waits for all that the device computes in Begin and Take. A driver whose
+// calls take long must therefore be a Blocking (Adapt) in real time.
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
 	post func(Event)
-	more chan struct{} // copies
+	more chan struct{} // wakes the goroutine for copies
 
 	mu     sync.Mutex
-	start  time.Time  // when the run's clock stood at 0
-	at     Time       // the latest that the device was told
-	copies []*pending // and loads, that have not begun on the device, in order
+	start  time.Time  // time 0 of the run's clock
+	at     Time       // latest time passed to the device
+	copies []*pending // copies and loads that have not begun on the device, in order
 }
 
-// pending is a copy whose input is not there yet, or a load.
+// pending is a load, or a copy whose input is not ready.
 type pending struct {
-	work     Work // a copy, which is given the input
+	work     Work // for a copy, with the input once it is ready
 	ended    bool // by Abort
-	released bool // given up: its slot is free again as soon as it is taken
+	released bool // abandoned: its slot is freed as soon as it is taken
 }
 
-// Pace makes a real device of a virtual one.
+// Pace makes a real-time device from a virtual one.
 func Pace(v Virtual) *Paced {
 	return &Paced{v: v, more: make(chan struct{}, 1)}
 }
@@ -88,7 +88,7 @@ func (p *Paced) Release(id RequestID) {
 	p.v.Release(id)
 }
 
-// inputs reads and prepares the inputs of copies, begins these on the device, and does loads, until the context ends.
+// inputs prepares copies in order and begins them on the device, and makes loads, until the context ends.
 func (p *Paced) inputs() {
 	for {
 		select {
@@ -120,7 +120,7 @@ func (p *Paced) inputs() {
 	}
 }
 
-// prepare does what takes its time for a copy or a load.
+// prepare makes the slow part of a copy or a load.
 func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	if w.Kind == Copy {
 		in, err = w.Input()
@@ -131,7 +131,7 @@ func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	return in, err
 }
 
-// begin begins the first of the copies, whose input is there, on the device; or tells of its error.
+// begin begins the first copy, whose input is ready, on the device, or reports its error.
 func (p *Paced) begin(c *pending, err error) {
 	p.copies = p.copies[1:]
 	if err == nil && c.ended {
@@ -141,7 +141,7 @@ func (p *Paced) begin(c *pending, err error) {
 	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), &c.work)
 	}
-	if c.released { // also where it did not begin: it may be prepared
+	if c.released { // even if it did not begin, since it may be prepared
 		p.v.Release(c.work.Request)
 	}
 	switch {
@@ -150,7 +150,7 @@ func (p *Paced) begin(c *pending, err error) {
 	case done:
 		p.post(Event{Kind: Done, Work: c.work.ID, Over: true})
 	default:
-		p.post(Event{}) // another event may be the next one
+		p.post(Event{}) // the next event may have changed
 	}
 }
 
@@ -181,9 +181,9 @@ func (p *Paced) Progress(id WorkID) uint64 {
 // Close implements Device.
 func (p *Paced) Close() error { return p.v.Close() }
 
-// catchUp posts what was due before now, and returns the time that the device has reached.
+// catchUp posts all events before now, and returns the device's time.
 func (p *Paced) catchUp(now Time) Time {
-	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock a while ago
+	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock some time ago
 		p.start = at
 	}
 	p.drain(now)
@@ -191,14 +191,14 @@ func (p *Paced) catchUp(now Time) Time {
 	return p.at
 }
 
-// drain posts what is due by now.
+// drain posts all events that are due by now.
 func (p *Paced) drain(now Time) {
 	for {
 		due, ok := p.v.Next()
 		if !ok || due > now {
 			return
 		}
-		p.at = max(p.at, due) // by its own clock: one that is asked late must not take that for time it had
+		p.at = max(p.at, due) // at the event's own time: a late call must not give the device extra time
 		for e := p.v.Take(p.at); e != nil; e = p.v.Take(p.at) {
 			p.post(e.clone())
 		}
@@ -216,7 +216,7 @@ func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 	return gone
 }
 
-// clone is an event that shares nothing with the device.
+// clone returns a copy that shares nothing with the device.
 func (e *Event) clone() Event {
 	c := *e
 	if e.Report != nil {
@@ -225,7 +225,7 @@ func (e *Event) clone() Event {
 	return c
 }
 
-// clone is a report that shares nothing with the device but tensors, which nobody changes.
+// clone returns a copy that shares only tensors with the device. These never change.
 func (r *Report) clone() *Report {
 	c := *r
 	c.Results = slices.Clone(r.Results)

@@ -1,4 +1,4 @@
-// Simulate: a device of an author who knows how launches run, in virtual time.
+// Simulate makes a device in virtual time from a model of how launches run.
 
 package device
 
@@ -7,34 +7,33 @@ import (
 	"fmt"
 )
 
-// Simulator is how launches run on a device, and nothing else: Simulate makes a Device of it.
+// Simulator models how launches run on a device. Simulate makes a Device of it.
 type Simulator interface {
 	Info() Info
-	// Start begins a launch's work. It is the simulator's to read until End.
+	// Start begins a launch's work, which the simulator may read until End.
 	Start(now Time, w *Work)
-	// Next is when a launch ends, or passes an exit, if none is started until then; false: never.
+	// Next is the time at which a launch ends or passes an exit, if none is started before; false: never.
 	Next() (Time, bool)
-	// End is what happens at the time that Next has told; it is called then alone. Passed makes the event
-	// of a launch that has come to its end.
+	// End is called at the time that Next returned, and returns what happens then. Passed makes the event of a launch
+	// that has ended.
 	End(now Time) *Event
 }
 
-// Resetter is a Simulator that is told of resets. A launch that took too long is given up: what the
-// simulator still reports of it is ignored, and what its device has lost begins again after a reset. A Simulator
-// without Reset keeps running such launches, and is only for runs in which nothing hangs.
+// Resetter is a Simulator that supports resets. A launch that took too long is abandoned, and its later events are
+// ignored. After a reset the lost launches start again. A Simulator without Reset keeps abandoned launches, so it
+// only suits runs in which nothing hangs.
 type Resetter interface {
 	Simulator
-	// Reset begins now: what still runs on these units (none: on the device) is gone, and has no End.
+	// Reset begins now. Launches on these units (none: on the whole device) are gone and have no End.
 	Reset(now Time, units Units)
 }
 
-// Simulated is a Simulator as a Device. Copies, loads and unloads take what is expected of them, nothing
-// where that is not known; a reset takes what is expected, and beside it goes on what runs elsewhere. It
-// lets go at exits alone: Abort ends nothing.
+// Simulated is a Simulator as a Device. Copies, loads, unloads and resets take their expected time, or none if it is
+// unknown. During a reset, launches on other units continue. It stops only at exits, so Abort has no effect.
 type Simulated struct {
 	s    Simulator
 	info Info
-	ends []end // of what is no launch, in order
+	ends []end // ends of work other than launches, in order
 	ev   Event
 }
 
@@ -90,9 +89,9 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed is the event of a launch that has passed the exit of its last segment. Each of its requests
-// shows what show says (Exit is filled in), and leaves where its confidence reaches its threshold, or
-// where the exit is the network's last.
+// Passed makes the event of a launch that has passed the exit of its last segment. show gives each request's result
+// (Exit is filled in). A request leaves if its confidence reaches its threshold, or if the exit is the network's
+// last.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

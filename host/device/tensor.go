@@ -22,7 +22,7 @@ const (
 	Float32
 )
 
-// Size is the bytes of an element.
+// Size is an element's size in bytes.
 func (d DType) Size() int {
 	if d > Float32 {
 		return 0
@@ -38,29 +38,28 @@ func (d DType) String() string {
 	return [...]string{"int8", "uint8", "int16", "int32", "float16", "bfloat16", "float32"}[d]
 }
 
-// Tensor is a named array. Nobody changes one that has been handed over.
+// Tensor is a named array. It must not be changed once it has been passed on.
 type Tensor struct {
-	Name  string // as the network names it
+	Name  string // the network's name for it
 	Type  DType
 	Shape []int  // row by row, the last index fastest
-	Data  []byte // little endian; nil where words or floats hold it
+	Data  []byte // little-endian; nil if words or floats hold the elements
 
 	words  []int16
 	floats []float32
 }
 
-// Words is a tensor of int16, without a copy.
+// Words makes a tensor of int16 without copying.
 func Words(name string, v []int16, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Int16, Shape: shape, words: v}
 }
 
-// Floats is a tensor of float32, without a copy.
+// Floats makes a tensor of float32 without copying.
 func Floats(name string, v []float32, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Float32, Shape: shape, floats: v}
 }
 
-// Len is the number of elements by the shape, or of those there are where it has no shape; -1 where
-// the shape is impossible.
+// Len is the number of elements by the shape, or by the data if there is no shape; -1 if the shape is impossible.
 func (t *Tensor) Len() int {
 	if t.Shape == nil {
 		switch {
@@ -83,7 +82,7 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Check refuses a tensor whose shape and bytes do not agree.
+// Check rejects a tensor whose shape does not match its data.
 func (t *Tensor) Check() error {
 	have, size := len(t.Data), t.Type.Size()
 	switch {
@@ -98,7 +97,7 @@ func (t *Tensor) Check() error {
 	return nil
 }
 
-// Bytes are the elements, little endian.
+// Bytes returns the elements in little-endian order.
 func (t *Tensor) Bytes() []byte {
 	switch {
 	case t.words != nil:
@@ -117,7 +116,7 @@ func (t *Tensor) Bytes() []byte {
 	return t.Data
 }
 
-// Int16s are the elements of a tensor of int16.
+// Int16s returns the elements of an int16 tensor.
 func (t *Tensor) Int16s() ([]int16, error) {
 	if t.words != nil {
 		return t.words, nil
@@ -125,7 +124,7 @@ func (t *Tensor) Int16s() ([]int16, error) {
 	return elements(t, Int16, func(b []byte) int16 { return int16(binary.LittleEndian.Uint16(b)) })
 }
 
-// Float32s are the elements of a tensor of float32.
+// Float32s returns the elements of a float32 tensor.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if t.floats != nil {
 		return t.floats, nil
@@ -133,7 +132,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return elements(t, Float32, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 }
 
-// elements decodes the bytes of a tensor that has to be of a type.
+// elements decodes a tensor that must be of a type.
 func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T, error) {
 	if t.Type != want {
 		return nil, fmt.Errorf("%w: tensor %q is of %s, expected %s", ErrRequest, t.Name, t.Type, want)
@@ -149,10 +148,10 @@ func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T
 	return out, nil
 }
 
-// InWords is an input of one tensor of int16, without a copy.
+// InWords is an input of one int16 tensor, without copying.
 func InWords(v []int16) []Tensor { return []Tensor{Words("input", v, len(v))} }
 
-// WordInput are the elements of an input of one tensor of int16; nil where there is none.
+// WordInput returns the elements of an input of one int16 tensor; nil without an input.
 func WordInput(in []Tensor) ([]int16, error) {
 	switch len(in) {
 	case 0:

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// MaxUnits is how many units a device can have: enough for the 304 CUs of an MI300X.
+// MaxUnits is the largest number of units of a device: enough for the 304 CUs of an MI300X.
 const MaxUnits = 320
 
-// Units is a set of units, comparable. The zero value is the empty set, which stands for the whole
-// device wherever a launch is to be confined.
+// Units is a comparable set of units. The zero value is the empty set, which means the whole device for a launch.
 type Units [MaxUnits / 64]uint64
 
 // UnitRange is units first..first+n-1.
@@ -24,13 +23,13 @@ func UnitRange(first, n int) Units {
 	return u
 }
 
-// Has tells whether a unit is in the set.
+// Has reports whether a unit is in the set.
 func (u Units) Has(i int) bool { return i >= 0 && i < MaxUnits && u[i/64]>>(i%64)&1 != 0 }
 
-// Empty tells whether no unit is in the set.
+// Empty reports whether the set is empty.
 func (u Units) Empty() bool { return u[0]|u[1]|u[2]|u[3]|u[4] == 0 }
 
-// Count is how many units are in the set.
+// Count is the number of units in the set.
 func (u Units) Count() int {
 	n := 0
 	for _, w := range u {
@@ -55,7 +54,7 @@ func (u Units) Without(o Units) Units {
 	return u
 }
 
-// Meets tells whether a unit is in both sets, where the empty set is the whole device.
+// Meets reports whether the sets have a unit in common. The empty set stands for the whole device.
 func (u Units) Meets(o Units) bool {
 	if u.Empty() || o.Empty() {
 		return true
@@ -68,8 +67,7 @@ func (u Units) Meets(o Units) bool {
 	return false
 }
 
-// Neighbours is the first n units of the set that lie beside each other; where there are not so many, the
-// most that do.
+// Neighbours returns the first n adjacent units of the set, or the longest run if there are fewer.
 func (u Units) Neighbours(n int) (out Units) {
 	most := 0
 	for i := 0; i < MaxUnits; i++ {
@@ -87,7 +85,7 @@ func (u Units) Neighbours(n int) (out Units) {
 	return out
 }
 
-// Legal tells whether a device has these units in whole groups; the empty set is.
+// Legal reports whether the set consists of whole groups of the device's units. The empty set does.
 func (i *Info) Legal(u Units) bool {
 	if u.Empty() {
 		return true

@@ -1,4 +1,4 @@
-// What a device is asked to do.
+// Work for a device.
 
 package device
 
@@ -11,13 +11,13 @@ import (
 // Kind of work.
 type Kind uint8
 
-// Work.
+// Kinds of work.
 const (
-	Run    Kind = iota // Launch: its segments
-	Copy               // Request: a slot, and its input into it
-	Load               // Artefact: a network becomes servable
-	Unload             // Network: what it takes is free again
-	Reset              // the device, or the partition Units of it, is recovered; samples stay admitted, their inputs intact
+	Run    Kind = iota // run the segments of Launch
+	Copy               // copy the input of Request into a slot
+	Load               // load Artefact, so that its network can be served
+	Unload             // unload Network
+	Reset              // reset the device, or the partition Units; samples keep their slots and inputs
 )
 
 // String names a kind.
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"run", "copy", "load", "unload", "reset"}[k]
 }
 
-// Work is one thing to be done. The fields of its kind are set.
+// Work is one thing to do. Only the fields of its kind are set.
 type Work struct {
 	ID   WorkID
 	Kind Kind
@@ -36,36 +36,36 @@ type Work struct {
 	Launch Launch // Run
 
 	Request RequestID                // Copy
-	Network string                   // Copy, Load, Unload: the name it is served by
-	Input   func() ([]Tensor, error) // Copy; called once at most, on any goroutine; it may take its time
+	Network string                   // Copy, Load, Unload: the name under which it is served
+	Input   func() ([]Tensor, error) // Copy: called at most once, on any goroutine; may be slow
 
-	Artefact Artefact // Load; nil for a device that needs none. It is served by Network, where that is set (As)
-	Units    Units    // Reset: the partition that has failed; zero: the device
+	Artefact Artefact // Load; nil for a device that needs none. Network, if set, is its name (As)
+	Units    Units    // Reset: the failed partition; zero: the whole device
 
-	// Expect is what a table says it takes, in ns; 0: nothing is known. Fixed: a device that has no
-	// time of its own, or is asked to run by the table's clock, takes just that in virtual time.
+	// Expect is the expected time in ns, by a table; 0: unknown. Fixed: in virtual time the work takes exactly
+	// Expect. It is set for devices without a time of their own, and for runs by the table's clock.
 	Expect Time
 	Fixed  bool
-	// Limit is the time in ns, on the device's own clock, after which the work counts as hung (ErrHang), if the
-	// device can tell; 0: no limit. Real time passes while a simulator computes, and is no hang.
+	// Limit is the time in ns on the device's own clock after which the work counts as hung (ErrHang), if the device
+	// can detect that; 0: no limit. The real time that a simulator takes does not count.
 	Limit Time
 }
 
-// Launch is segments First..Last for a batch. At an exit whose confidence reaches a request's
-// threshold, the request leaves the batch.
+// Launch runs segments First..Last for a batch. A request whose confidence reaches its threshold at an exit leaves
+// the batch there.
 type Launch struct {
 	ID          LaunchID
 	Device      int
-	Network     string // the member of a family that runs, name or name@version
+	Network     string // the network that runs, as name or name@version; for a family, the chosen member
 	First, Last int
-	Kernel      int // the first kernel of segment First that has not run (ResumePoint.Kernel)
+	Kernel      int // the first kernel of segment First that must run (ResumePoint.Kernel)
 	Requests    []RequestID
-	// Theta is one threshold a request, or one a request and segment: request by request, First..Last.
+	// Theta has one threshold per request, or one per request and segment: request by request, First..Last.
 	Theta     []float32
-	Units     Units // to which it is confined; zero: the whole device
-	Exclusive bool  // nobody else runs on these units meanwhile
-	Priority  int   // above 0: of priority (real-time); 0 or below: best effort. DISB's files count the other way
-	Limit     Time  // of Work, for a device that is called with the launch alone
+	Units     Units // allowed units; zero: the whole device
+	Exclusive bool  // no other launch may use these units meanwhile
+	Priority  int   // above 0: real-time; otherwise best effort. In DISB's files the order is reversed
+	Limit     Time  // Work.Limit, for devices that only see the launch
 }
 
 // ThetaAt is the threshold of the i-th request at the exit of segment s.
@@ -76,13 +76,13 @@ func (l *Launch) ThetaAt(i, s int) float32 {
 	return l.Theta[i*(l.Last-l.First+1)+s-l.First]
 }
 
-// Artefact is what makes a network servable on a device. A type of any package may be one.
+// Artefact is what a device loads to serve a network. Any package may define one.
 type Artefact interface {
-	NetworkName() string // what a device serves it by: its own name, or name@version, or another one (As)
-	Kind() string        // "bundle" (an NPU's), "module" (a GPU's), "table" (nothing but times) ...
+	NetworkName() string // name under which it is served: its own, name@version, or another one (As)
+	Kind() string        // "bundle" (for an NPU), "module" (for a GPU), "table" (only times) ...
 }
 
-// As is an artefact by another name; "": by its own. ArtefactOf finds what it is.
+// As gives an artefact another name; "": its own. ArtefactOf sees through it.
 func As(network string, a Artefact) Artefact {
 	if network == "" || isNil(a) || a.NetworkName() == network {
 		return a
@@ -97,13 +97,14 @@ type renamed struct {
 
 func (r renamed) NetworkName() string { return r.network }
 
-// isNil tells whether there is no artefact, or a pointer to none.
+// isNil reports whether there is no artefact, or only a nil pointer.
 func isNil(a Artefact) bool {
 	v := reflect.ValueOf(a)
 	return a == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ArtefactOf is an artefact as the type that the named device loads, whose Kind needs no value; any other is refused.
+// ArtefactOf returns an artefact as the type that the named device loads, or an error. Kind of that type must work on
+// its zero value.
 func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	if r, ok := a.(renamed); ok {
 		a = r.Artefact
@@ -118,21 +119,19 @@ func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	return t, nil
 }
 
-// Blocking is the device of an author who has one blocking call (an NPU): Adapt makes a Device of it.
-// Where Info.Places is above one, Run may be called concurrently, and calls that overlap share no
-// report. Admit, Release and Load may be
-// called while launches run; Reset may not.
+// Blocking is a device with blocking calls, such as an NPU. Adapt makes a Device of it. If Info.Places is above one,
+// Run may be called concurrently, and concurrent calls must not share reports. Admit, Release and Load may be called
+// during launches, Reset may not.
 type Blocking interface {
 	Info() Info
-	// Load makes a network servable by the artefact's NetworkName; it refuses an artefact of another kind, or for
+	// Load makes a network servable under the artefact's NetworkName. It rejects an artefact of another kind or for
 	// another device (ErrMismatch).
 	Load(ctx context.Context, a Artefact) error
 	// Admit gives the request a slot and uploads its input.
 	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error
-	// Run blocks until the launch has ended. The launch is the caller's: a device changes nothing in
-	// it, and knows nothing of it when Run has returned. The report is the device's again at its next
-	// Run; there is one unless there is an error. A failed Run leaves every sample admitted and its
-	// input intact, so it can be retried after Reset; an error that is a Failure says what is lost.
+	// Run blocks until the launch has ended. It must not change the launch, nor keep it. The report is valid until
+	// the next Run; there is one unless there is an error. After an error all samples are still admitted with their
+	// inputs, so that the launch can be retried after Reset. A Failure says what is lost.
 	Run(ctx context.Context, l *Launch) (*Report, error)
 	// Release frees the request's slot.
 	Release(id RequestID)
@@ -141,16 +140,16 @@ type Blocking interface {
 	Close() error
 }
 
-// Estimator is a Blocking that computes what hardware would do: its reports say how long that takes, and how long its
-// own calls take means nothing. In real time it is paced by what the work is expected to take, or by its reports.
+// Estimator is a Blocking that computes what hardware would do. Its reports give the hardware's time; the duration of
+// its calls means nothing. In real time it is paced by the work's expected time, or by its reports.
 type Estimator interface {
 	Blocking
-	// Prepare finds, before Admit and beside all else, what Run is to answer for this request: Run is called while
-	// everybody waits. Release forgets it.
+	// Prepare computes, before Admit and concurrently with everything else, what Run will answer for a request, as
+	// Run blocks the engine. Release drops it.
 	Prepare(ctx context.Context, network string, id RequestID, in []Tensor) error
 }
 
-// Unloader is a Blocking that can free what a network takes; it refuses while samples are admitted.
+// Unloader is a Blocking that can unload a network. It refuses while samples of it are admitted.
 type Unloader interface {
 	Unload(ctx context.Context, network string) error
 }

@@ -1,4 +1,4 @@
-// What a policy asks for, carried out or refused.
+// Carrying out a policy's actions, or rejecting them.
 
 package engine
 
@@ -59,7 +59,7 @@ func (c *core) wait(until Time) error {
 	if until <= c.now {
 		return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, until)
 	}
-	if !slices.Contains(c.waits, until) { // a policy may say the same at every call
+	if !slices.Contains(c.waits, until) { // a policy may ask for the same time at every call
 		c.waits = append(c.waits, until)
 		c.schedule(Item{At: until})
 	}
@@ -89,7 +89,7 @@ func (c *core) advise(a *sched.Action) error {
 	return nil
 }
 
-// place refuses a launch for which a device has no place, or whose units others hold.
+// place rejects a launch if the device has no free place, or if other launches hold its units.
 func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
@@ -106,7 +106,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines refuses units of a device that it does not have, that are being reset, or that others hold.
+// confines rejects units that the device does not have, that are being reset, or that other launches hold.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {
@@ -127,7 +127,7 @@ func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	return nil
 }
 
-// units is a set as errors name it.
+// units formats a set for errors.
 func units(u device.Units) string {
 	if u.Empty() {
 		return "all units"
@@ -135,21 +135,21 @@ func units(u device.Units) string {
 	return "units " + u.String()
 }
 
-// some tells whether a set of units is not empty, without a copy of it.
+// some reports whether a set of units is not empty, without copying it.
 func some(u *device.Units) bool {
 	return u[0]|u[1]|u[2]|u[3]|u[4] != 0
 }
 
-// confine takes over what a launch is confined to.
+// confine sets the units of a launch.
 func (l *launch) confine(a *sched.Action) {
 	j := &l.work.Launch
 	l.Exclusive, l.Priority, j.Exclusive, j.Priority = a.Exclusive, a.Priority, a.Exclusive, a.Priority
-	if l.width > 0 || some(&a.Units) { // else they are empty already, as nearly always
+	if l.width > 0 || some(&a.Units) { // otherwise they are already empty, which is the usual case
 		l.Units, j.Units, l.width = a.Units, a.Units, a.Units.Count()
 	}
 }
 
-// launch begins a launch of requests that wait.
+// launch begins a launch of waiting requests.
 func (c *core) launch(a *sched.Action) error {
 	h, n, err := c.mayLaunch(a)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *core) launch(a *sched.Action) error {
 	return nil
 }
 
-// source is the queue from which a launch takes its requests.
+// source returns the queue from which a launch takes its requests.
 func (c *core) source(a *sched.Action) *sched.Queue {
 	if a.Assigned {
 		return &c.st.Devices[a.Device].Queue
@@ -193,7 +193,7 @@ func (c *core) source(a *sched.Action) *sched.Queue {
 	return &c.st.Queue
 }
 
-// mayLaunch refuses an impossible launch; else it finds its network and how many requests it takes.
+// mayLaunch rejects an impossible launch. Otherwise it returns the network and the number of requests.
 func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
 	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
 		return nil, 0, err
@@ -216,7 +216,7 @@ func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
 	return h, n, err
 }
 
-// newLaunch is a launch with nobody in it.
+// newLaunch makes a launch without requests.
 func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	c.next++
 	l := c.spare.take()
@@ -230,8 +230,8 @@ func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	return l
 }
 
-// waiting takes the i-th request of a launch out of its queue: that at the head, or the one that is named; nil where it
-// does not wait, for instance since it is named twice.
+// waiting removes the i-th request of a launch from its queue: the one at the head, or the one that is named. nil: it
+// does not wait, for example because it is named twice.
 func (c *core) waiting(a *sched.Action, i int) *request {
 	q := c.source(a)
 	if q.Len() == 0 {
@@ -249,12 +249,12 @@ func (c *core) waiting(a *sched.Action, i int) *request {
 	return c.reqs.get(uint64(one.ID))
 }
 
-// join puts a request that has left its queue into a launch, and begins to copy its input where it was not assigned. One
-// whose copy is refused ends.
+// join puts a request into a launch, after it has left its queue, and begins to copy its input unless it was
+// assigned. If the copy is rejected, the request ends.
 func (c *core) join(l *launch, r *request, assigned bool) {
 	if assigned {
 		r.waits = false
-		if !r.copying { // else it is when it has been copied
+		if !r.copying { // otherwise when it has been copied
 			r.Network = l.Network
 		}
 	} else if err := c.copy(l.Device, r, l.Network); err != nil {
@@ -284,7 +284,7 @@ func (c *core) join(l *launch, r *request, assigned bool) {
 	}
 }
 
-// hold takes a place for a launch.
+// hold takes a place on the device for a launch.
 func (l *launch) hold() {
 	if !l.holds {
 		l.holds = true
@@ -299,15 +299,15 @@ func (l *launch) unhold() {
 	}
 }
 
-// stops tells whether a launch can be stopped while it runs: once, and again to kill it.
+// stops reports whether a running launch can be stopped: once, and a second time to kill it.
 func (l *launch) stops(kill bool) bool {
 	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
 }
 
-// refused tells whether a launch's work was refused.
+// refused reports whether the device rejected a launch's work.
 func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.Copying == 0 }
 
-// preempt halts a launch at the exit that it has reached, or stops a running one if its device can.
+// preempt halts a launch at the exit that it has reached, or stops a running one if the device can.
 func (c *core) preempt(a *sched.Action) error {
 	l := c.find(a.Launch)
 	if l == nil {
@@ -324,9 +324,9 @@ func (c *core) preempt(a *sched.Action) error {
 		l.Phase = sched.Stopping
 		d.abort(c.now, l.work.ID, kill)
 	case inside && l.Copying > 0:
-		l.Phase = sched.Stopping // it is halted when its inputs are there
+		l.Phase = sched.Stopping // it halts once its inputs have been copied
 	case l.refused():
-		return nil // which the policy is about to hear
+		return nil // the policy will see that next
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -353,7 +353,7 @@ func (c *core) merge(a *sched.Action) error {
 	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
-	c.spare.give(from) // its fields stay until the next launch
+	c.spare.give(from) // its fields stay valid until the next launch
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
@@ -361,7 +361,7 @@ func (c *core) merge(a *sched.Action) error {
 	return nil
 }
 
-// mayMerge refuses to merge launches that are not at the same place, or too large.
+// mayMerge rejects merging launches that are not at the same place or too large together.
 func (c *core) mayMerge(from, into *launch) error {
 	switch {
 	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
@@ -379,7 +379,7 @@ func (c *core) resume(a *sched.Action) error {
 	if l == nil || l.Phase == sched.Running || l.Phase == sched.Stopping {
 		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
 	}
-	if some(&a.Units) { // it may go on elsewhere on its device
+	if some(&a.Units) { // it may resume on other units of its device
 		l.confine(a)
 	}
 	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
@@ -418,17 +418,17 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.assignOne(a, r, h.Network)
-		c.again = true // the policy that serves the device's own queue is to be told
+		c.again = true // the policy of the device's own queue must be asked
 	}
 	return nil
 }
 
-// isFor tells whether a request is for a network or for its family.
+// isFor reports whether a request is for a network or its family.
 func (r *request) isFor(h *sched.Hosted) bool {
 	return r.Network == h.Network || r.home != nil && r.home.name == h.Family
 }
 
-// assignOne moves a request to a device's queue. One whose copy is refused ends.
+// assignOne moves a request to a device's queue. If its copy is rejected, the request ends.
 func (c *core) assignOne(a *sched.Action, r *request, network string) {
 	c.st.Queue.Remove(r.ID)
 	if err := c.copy(a.Device, r, network); err != nil {
@@ -446,8 +446,8 @@ func (c *core) assignOne(a *sched.Action, r *request, network string) {
 	}
 }
 
-// copy begins to put a request's input on a device, for a network there: from then on the request is
-// read by whoever makes its input, on the device's goroutine.
+// copy begins to copy a request's input to a device, for a network there. From then on the device's goroutine may
+// read the request, to make its input.
 func (c *core) copy(i int, r *request, network string) error {
 	d := &c.devs[i]
 	j := c.spareJobs.take()
@@ -476,7 +476,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	}
 	j.req = r
 	c.enter(j, i)
-	if ill { // what is lost with it is told after this answer has been carried out
+	if ill { // other losses are reported after this answer has been carried out
 		c.push(c.now).x = &extra{job: j, err: err}
 		return nil
 	}
@@ -485,22 +485,22 @@ func (c *core) copy(i int, r *request, network string) error {
 	return nil
 }
 
-// enter takes a job into the books.
+// enter registers a job.
 func (c *core) enter(j *job, dev int) {
 	j.dev, j.began, j.limit, j.seen = dev, c.now, c.now+c.cfg.other()+j.work.Expect, false
 	c.jobs = append(c.jobs, j)
 	d := &c.devs[dev]
 	if d.info.InOrder && j.queues() && slices.ContainsFunc(c.jobs[:len(c.jobs)-1], func(o *job) bool { return o.dev == dev && o.queues() }) {
-		j.limit = never // until it is its turn
+		j.limit = never // no limit until it is its turn
 	}
 	d.watch, d.stale = min(d.watch, j.limit), true
 }
 
-// queues tells whether a device that works in order does a job after those before it.
+// queues reports whether a device that works in order runs a job after those before it.
 func (j *job) queues() bool { return j.work.Kind == device.Copy || j.work.Kind == device.Unload }
 
-// leaveJob takes the i-th job out of the books. What waited for it on its device may take its time from
-// now on; all that waits, where it is given up: they may not end either.
+// leaveJob unregisters the i-th job. The limit of the job that waited for it on its device begins now. If the job
+// hung, this holds for all waiting jobs, since they may hang too.
 func (c *core) leaveJob(i int, hung bool) {
 	was := c.jobs[i]
 	c.jobs = slices.Delete(c.jobs, i, i+1)
@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network; of is the change that asks for it, nil if the policy does.
+// host begins to load or unload a network, for a change or, if of is nil, for the policy.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -561,7 +561,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 	}
 	done, err := d.begin(c.ctx, c.now, w)
 	c.enter(j, a.Device)
-	if done || err != nil { // its end is told after this answer has been carried out
+	if done || err != nil { // its end is reported after this answer has been carried out
 		e := c.push(c.now)
 		e.x = &extra{job: j, err: err}
 		return nil
@@ -571,7 +571,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 	return nil
 }
 
-// mayUnload refuses to unload a network that is not there, or that is used.
+// mayUnload rejects unloading a network that is not loaded or is in use.
 func mayUnload(v *sched.DeviceView, a *sched.Action) error {
 	if !v.Hosts(a.Network) {
 		return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)

@@ -1,6 +1,6 @@
-// Admission by the latency tables: who cannot meet a deadline any more is refused as it comes, given up in the
-// queue, or stopped at its next exit, so that the devices' time goes to those who can. Requests without a
-// deadline are left alone.
+// Admission by the latency tables. A request that cannot meet its deadline any more is rejected on arrival, dropped
+// from the queue, or stopped at its next exit, so that device time goes to those that can. Requests without a
+// deadline are not affected.
 
 package engine
 
@@ -14,28 +14,28 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// tooLate is why a request is given up.
+// tooLate is the reason with which such a request ends.
 const tooLate = "the deadline cannot be met, by the latency table"
 
-// admission is that by the tables, of what a policy sees. Who ends for it the books say.
+// admission computes expected times by the tables from what policies see. It does not end requests itself.
 type admission struct {
 	on       bool
 	st       *sched.State
-	preempts bool // the policy does, for higher levels
-	// look is before when no waiting request can be too late: the queue need not be searched until then.
+	preempts bool // the policy preempts for higher levels
+	// look is the earliest time at which a waiting request can be too late. The queue is not searched before.
 	look Time
-	// batch is the largest that the policy has launched.
+	// batch is the largest batch that the policy has launched.
 	batch int
-	// pace is how much longer than by the table segments have taken of late: 1 at least.
+	// pace is the recent ratio of segments' times to the table's, at least 1.
 	pace float64
-	// copy is how long a device has waited for a sample's input of late: nothing where copies run beside launches.
+	// copy is how long devices recently waited for a sample's input; 0 if copies run beside launches.
 	copy  float64
-	ahead []aheadOf // storage of waitFirst
+	ahead []aheadOf // buffer of waitFirst
 }
 
-// service is what a batch of b for a network takes from its launch to its last result, by the tables and what inputs have taken
-// of late, as exits have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
-// until it takes no longer than limit. never: nobody serves it.
+// service is the expected time of a batch of b, from its launch to its last result, on the fastest device. It follows
+// from the tables, recent copy times, and the exits taken so far. devices is the number of devices that now serve the
+// network. The batch is reduced until it takes at most limit. never: no device serves it.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)
@@ -64,8 +64,8 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 	return takes, batch, devices
 }
 
-// last is what the tables say it takes from a launch to the result of the last of so many samples, which go one behind the
-// other in batches of at most that many, the last filled up by those of others; and what its largest batch takes.
+// last is the expected time from a launch to the last result of a number of samples, which run in successive batches
+// up to a size, the last one filled up with other samples. most is the time of the largest batch.
 func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
 	full, batch, devices := a.service(network, batch, never)
 	if full == never {
@@ -77,9 +77,9 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 	return takes + Time(before)*full, most + Time(before)*full
 }
 
-// room is what a task of several samples is to have left beyond what the tables say where so many go first, or others run:
-// its batches are filled up by others and cut at exits, and one sample that is late costs the work on all. At arrival it is
-// half as much again, so that few of those who are taken in are given up before they begin.
+// room is the slack that a task of several samples needs beyond the tables' times, if first samples go before it or
+// others run. Others fill up its batches, exits cut them, and a single late sample wastes the work on all. On arrival
+// half as much is added, so that few accepted tasks are dropped before they begin.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -89,7 +89,7 @@ func (a *admission) room(network string, samples, first int) Time {
 	return full
 }
 
-// remain is how many of n that begin segment first are expected to be left in segment s; one at least.
+// remain is the expected number of n samples that are left in segment s, if all begin segment first; at least one.
 func remain(seen *sched.Traffic, first, s, n int) int {
 	if s == first || seen.Passed[first] == 0 {
 		return n
@@ -97,7 +97,7 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
-// paced is what something takes today that takes so long by the table.
+// paced scales a time by the table to the current pace.
 func (a *admission) paced(t Time) Time {
 	if t == never {
 		return never
@@ -105,20 +105,20 @@ func (a *admission) paced(t Time) Time {
 	return Time(float64(t) * a.pace)
 }
 
-// ran records how long a segment took that the table has as some time.
+// ran records a segment's time and its time by the table.
 func (a *admission) ran(took, table Time) {
 	if table > 0 {
 		a.pace = max(1, a.pace+(min(8, float64(took)/float64(table))-a.pace)/32)
 	}
 }
 
-// copied records how long a device has waited for the inputs of n samples, which count as so many times.
+// copied records how long a device waited for the inputs of n samples. It weighs n times.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }
 
-// busyFor is how long that device of a task's network which is free for it first still runs what has been launched, by
-// the table: where the policy preempts for it, that of the same and of higher levels.
+// busyFor is the time, by the table, for which the device that becomes free first for a task is still busy. If the
+// policy preempts, only launches of the same or a higher level count.
 func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	first := never
 	for i := range a.st.Devices {
@@ -139,13 +139,13 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 			case l.Phase == sched.Running:
 				took = now - l.Since
 			}
-			if a.preempts && l.Level() < in.Priority { // it is halted at its next exit
+			if a.preempts && l.Level() < in.Priority { // the task preempts it at its next exit
 				if last = from; l.Phase == sched.Halted {
 					continue
 				}
 			}
 			t := h.Table
-			for s := from; s <= min(last, l.Last); s++ { // none where it waits to be merged
+			for s := from; s <= min(last, l.Last); s++ { // none if it waits to be merged
 				n := min(remain(trafficOf(a.st, l.Network), from, s, len(l.Requests)), t.MaxBatch())
 				left += t.At(s, s, n)
 			}
@@ -159,20 +159,20 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	return first
 }
 
-// aheadOf is how many requests for a network go before a task.
+// aheadOf is the number of a network's requests that go before a task.
 type aheadOf struct {
 	network string
 	n       int
 }
 
-// waitFirst counts the requests that go before a task, by network: those of higher priority, and those of the same
-// priority with an earlier or equal deadline. A policy that serves in order of arrival lets others go first too. A task
-// that misses its deadline for that reason is dropped from the queue, at no cost for a device. A network does not count
-// if a device that can serve the task does not have it.
+// waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same
+// priority with an earlier or equal deadline. A policy that serves in order of arrival also serves others first, so
+// this may be too few. A task that is accepted by mistake is dropped from the queue later and costs no device time.
+// Networks that no device of the task has do not count.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]
-	if len(a.st.Traffic) == 1 && q.Ordered() { // the place is the number, and need not be walked to
+	if len(a.st.Traffic) == 1 && q.Ordered() { // in an ordered queue the position is the count
 		for n < q.Len() && q.At(n).Priority > in.Priority {
 			n = q.Level(n)
 		}
@@ -184,11 +184,11 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	}
 	for i := range q.Len() {
 		r := q.At(i)
-		if r.Priority < in.Priority { // and so has everybody behind it
+		if r.Priority < in.Priority { // so do all that follow
 			break
 		}
 		if r.Priority == in.Priority && r.Deadline > in.Deadline {
-			if q.Ordered() { // and so have all others of this level
+			if q.Ordered() { // so do all others of this level
 				break
 			}
 			continue
@@ -211,8 +211,8 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	return a.ahead, n
 }
 
-// hopeless says why a task is refused whose deadline cannot be met behind those who go first, in batches as large as the
-// deadline allows.
+// hopeless returns why a task is rejected. Its deadline cannot be met after the requests that go first, even in
+// batches as large as the deadline allows.
 func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if !a.on || in.Deadline == 0 {
 		return nil
@@ -221,10 +221,10 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if limit <= 0 {
 		return fmt.Errorf("task %d: %w: %v ago", in.ID, ErrExpired, time.Duration(-limit))
 	}
-	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // one may come back
+	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // accepted, as a device may come back
 		return nil
 	}
-	if a.idle(in.Network) { // it holds up nobody, and tells what launches and inputs take today
+	if a.idle(in.Network) { // on an idle device it delays nobody, and its time updates pace and copy
 		of := *a
 		of.copy = 0
 		if takes, _ := of.last(in.Network, samples, samples, samples); takes <= limit {
@@ -232,7 +232,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		}
 	}
 	list, n := a.waitFirst(in)
-	before := samples - 1 // of its own network
+	before := samples - 1 // samples of its own that go first
 	ready := now + a.busyFor(now, in)
 	for _, w := range list {
 		if w.network == in.Network {
@@ -255,14 +255,14 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	return nil
 }
 
-// idle tells whether a device of a network has nothing to do, and nobody waits.
+// idle reports whether a device of a network is idle and no request waits.
 func (a *admission) idle(network string) bool {
 	return a.st.Queue.Len() == 0 && slices.ContainsFunc(a.st.Devices, func(v sched.DeviceView) bool {
 		return !v.Down && len(v.Launches) == 0 && v.Queue.Len() == 0 && v.Member(network) != nil
 	})
 }
 
-// giveUp ends those who wait and cannot meet their deadline any more.
+// giveUp drops waiting requests that cannot meet their deadline any more.
 func (c *core) giveUp() {
 	a := &c.admission
 	if !a.on {
@@ -290,19 +290,19 @@ func (c *core) giveUp() {
 	}
 }
 
-// giveUpIn ends the tasks whose samples in a queue cannot all meet their deadline any more, with every sample they have:
-// what is left of the others' results is of use to nobody.
+// giveUpIn drops from a queue the tasks whose samples cannot all meet their deadline any more. All their samples end,
+// since part of a task's results is useless.
 func (c *core) giveUpIn(q *sched.Queue) {
 	a := &c.admission
 	type question struct {
 		network    string
 		n, waiting int
 	}
-	var known question // the question that takes and most are the answer to, without room
+	var known question // arguments of the last call of service
 	var takes, most Time
 	for i := 0; i < q.Len(); {
 		r := q.At(i)
-		n := 1 // samples of its task
+		n := 1 // samples of the request's task
 		for i+n < q.Len() && q.At(i+n).Task == r.Task {
 			n++
 		}
@@ -312,11 +312,11 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if asked := (question{r.Network, n, q.Len()}); asked != known {
 			known = asked
-			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // a policy that has seen one at a time may take more
+			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // larger batches than so far are possible
 			takes, most = a.paced(takes), a.paced(most)
 		}
 		room := Time(0)
-		if takes < never && n == c.reqs.get(uint64(r.ID)).task.Samples { // none of them has begun
+		if takes < never && n == c.reqs.get(uint64(r.ID)).task.Samples { // none of its samples has begun
 			room = a.paced(a.room(r.Network, n, i))
 		}
 		switch {
@@ -330,17 +330,17 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		default:
 			left := q.Len() - n
 			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate)
-			if q.Len() < left { // some stood elsewhere: what has moved is looked at next time
+			if q.Len() < left { // samples of dropped tasks waited elsewhere; the rest is searched next time
 				a.look = 0
 			}
 		}
 	}
 }
 
-// giveUpOne ends a request that waits.
+// giveUpOne drops a waiting request.
 func (c *core) giveUpOne(r *request, why string) {
 	c.unqueue(r)
-	if r.copying { // its slot is freed when the copy has ended
+	if r.copying { // its slot is freed at the end of the copy
 		r.inFlight = true
 		r.task.flying++
 	} else {
@@ -349,8 +349,8 @@ func (c *core) giveUpOne(r *request, why string) {
 	c.end(r, Dropped, why, nil)
 }
 
-// stopLate ends the tasks of those in a launch at an exit that cannot pass the next one in time. Without them it is
-// faster, so the one with the earliest deadline is looked at first, and the others anew when it has gone.
+// stopLate ends the tasks in a launch at an exit that cannot pass the next exit in time. Every removal makes the
+// launch faster. So the earliest deadline is examined first, and the others again after each removal.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.admission.on || s >= l.table.Segments() {

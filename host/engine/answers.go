@@ -1,4 +1,4 @@
-// What devices answer, and how work on them begins.
+// Devices' events, and beginning work on devices.
 
 package engine
 
@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// begin runs the segment after the exit reached; on a device that goes through its exits by itself,
-// all up to Last.
+// begin runs the segment after the exit reached, or all segments up to Last on a device that continues past exits by
+// itself.
 func (c *core) begin(l *launch) {
 	d := l.on
 	s := l.Reached + 1
 	if s == l.First && l.Phase != sched.Halted {
 		waited := Time(0)
-		if l.Phase == sched.Running && d.running == 0 { // for its inputs, while the device had nothing to do
+		if l.Phase == sched.Running && d.running == 0 { // the device was idle while its inputs were copied
 			waited = c.now - max(l.Since, d.freed)
 		}
 		c.admission.copied(waited, len(l.reqs))
@@ -59,8 +59,8 @@ func (c *core) begin(l *launch) {
 	d.watch = min(d.watch, l.limit)
 }
 
-// list writes down who is in a launch and what confidence ends it for them. It is good for further
-// segments, until somebody joins or leaves, where nobody's threshold depends on the exit.
+// list fills in a launch's requests and their thresholds. The list stays valid for further segments until a request
+// joins or leaves, if no threshold depends on the exit.
 func (l *launch) list() {
 	j, most := &l.work.Launch, l.seen.Thetas
 	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
@@ -78,7 +78,7 @@ func (l *launch) list() {
 	}
 }
 
-// halt records that a launch's work is over.
+// halt records that a launch's work has ended.
 func (c *core) halt(l *launch) {
 	if !l.busy {
 		l.unhold()
@@ -100,7 +100,7 @@ func (c *core) halt(l *launch) {
 	c.rewatch(l.Device)
 }
 
-// answer handles what a device says of work. What it says of work that was given up is ignored.
+// answer handles an event of a device. Events of abandoned work are ignored.
 func (c *core) answer(d *dev, ev *device.Event) error {
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, l := range list {
@@ -125,7 +125,7 @@ func (c *core) answer(d *dev, ev *device.Event) error {
 	return nil
 }
 
-// progress handles what has come of a launch's work.
+// progress handles an event of a launch's work.
 func (c *core) progress(l *launch, ev *device.Event) error {
 	s := l.Reached + 1
 	if ev.Kind != device.Passed {
@@ -139,13 +139,13 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		c.halt(l)
 	}
 	c.ran(l, s, toExit)
-	l.began = c.now // of the next segment, if the launch goes on
+	l.began = c.now // start of the next segment, if the launch continues
 	switch {
 	case l.doomed == nil:
 	case ev.Over:
 		return c.landLaunch(l)
 	default:
-		return nil // its results are lost anyway
+		return nil // its results are lost in any case
 	}
 	c.admission.ran(took, l.table.At(s, s, len(l.reqs)))
 	c.res.Cycles += ev.Report.Cycles
@@ -153,7 +153,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 
 	l.Reached, l.Since = s, c.now
 	switch {
-	case !ev.Over: // it runs on
+	case !ev.Over: // it continues
 	case l.Phase == sched.Stopping:
 		l.Phase = sched.Halted
 	default:
@@ -175,7 +175,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	return c.ask()
 }
 
-// passed handles a launch at the exit of segment s: requests leave there or stay in the launch.
+// passed handles a launch at the exit of segment s, and returns how many requests stay in it.
 func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 	for i, r := range l.reqs {
 		res := &ev.Report.Results[i]
@@ -185,8 +185,8 @@ func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 				k.passed(r, s, res.Exits, c.now)
 			}
 		}
-		if res.Taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
-			if kept < i { // a request is large, and mostly nobody in front of it has left
+		if res.Taken < 0 && (!r.inFlight || !ev.Over) { // the slot of an ended request is in use until the work ends
+			if kept < i { // requests are large, so they are moved only if one before them has left
 				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
 			}
 			kept++
@@ -215,7 +215,7 @@ const (
 	inAbort
 )
 
-// ran takes down that a launch has run segment s.
+// ran records that a launch has run segment s.
 func (c *core) ran(l *launch, s int, how fate) {
 	if c.traced {
 		c.trace(l, s, how)
@@ -228,7 +228,7 @@ func (c *core) trace(l *launch, s int, how fate) {
 	c.span(Span{Device: l.Device, Launch: l.ID, Network: l.Network, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
 }
 
-// stopped records that a launch's work has ended otherwise than at its exit.
+// stopped records that a launch's work ended before its exit.
 func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	err := ev.Err
 	switch {
@@ -240,7 +240,7 @@ func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	case err == nil:
 		err = fmt.Errorf("%w: %s answers a launch with %s", ErrDevice, c.devs[l.Device].info.Name, ev.Kind)
 	}
-	if l.killed { // by the watchdog alone
+	if l.killed { // only the watchdog kills
 		err = c.killed(l, err)
 	}
 	if err != nil {
@@ -261,13 +261,13 @@ func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
 	switch {
 	case l.doomed != nil:
 		return c.landLaunch(l)
-	case ev.Kind == device.Passed && !ev.Over: // it runs on, for nobody
+	case ev.Kind == device.Passed && !ev.Over: // the work continues without a use
 		c.devs[l.Device].abort(c.now, l.work.ID, true)
 	}
 	return c.fault(l, err)
 }
 
-// pass counts that a request has come to an exit.
+// pass counts a request at an exit.
 func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	l.seen.Pass(exit, left)
 	if r.home != nil {
@@ -275,14 +275,14 @@ func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	}
 }
 
-// aborted records that a launch has been stopped inside a segment.
+// aborted records that a launch was stopped inside a segment.
 func (c *core) aborted(l *launch, ev *device.Event) error {
 	l.Phase, l.Since, l.Kernel = sched.Halted, c.now, ev.Resume.Kernel
 	c.freeFlown(l)
 	return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID, Took: ev.Took})
 }
 
-// freeFlown frees those of a launch that have ended meanwhile.
+// freeFlown frees the requests of a launch that ended while it ran.
 func (c *core) freeFlown(l *launch) {
 	kept := 0
 	for i, r := range l.reqs {
@@ -299,7 +299,7 @@ func (c *core) freeFlown(l *launch) {
 	c.left = c.left || kept == 0
 }
 
-// contract checks a report against what was asked for.
+// contract checks a report against the launch.
 func (c *core) contract(l *launch, ev *device.Event, s int) error {
 	rep := ev.Report
 	if rep == nil {
@@ -359,7 +359,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	}
 	c.span(Span{Device: j.dev, Segment: -1, What: j.work.Kind.String(), Start: j.began, End: c.now, Failed: err != nil}, nil)
 	if err != nil {
-		if j.work.Kind == device.Unload { // it is where it was
+		if j.work.Kind == device.Unload { // the network is still loaded
 			v.Hosted = append(v.Hosted, j.net.hosted(j.dev))
 		}
 		c.countFault(&Fault{At: c.now, Device: j.dev, Scope: device.LoseLaunch, Err: err})
@@ -372,7 +372,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	return c.tell(sched.Event{Kind: sched.Loaded, Device: j.dev, Took: c.now - j.began})
 }
 
-// copied records that a request's input is on its device, or could not be put there.
+// copied records that a request's input is on its device, or that the copy failed.
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false
@@ -412,21 +412,21 @@ func (c *core) copied(r *request, err error, took Time) error {
 	return c.ready(l)
 }
 
-// logCopy writes a driver's panic; that of an input has been written already.
+// logCopy logs a driver's panic. That of an input function was logged before.
 func (c *core) logCopy(err error) {
 	if _, bad := errors.AsType[*inputError](err); !bad {
 		c.cfg.logPanic("a copy", err)
 	}
 }
 
-// ready begins a launch whose inputs are there.
+// ready begins a launch whose inputs have been copied.
 func (c *core) ready(l *launch) error {
 	switch {
 	case len(l.reqs) == 0:
 		l.unhold()
 		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
-	case l.Phase == sched.Stopping: // before anything of it ran
+	case l.Phase == sched.Stopping: // preempted before it ran
 		l.unhold()
 		l.Phase, l.Since = sched.Halted, c.now
 		return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID})

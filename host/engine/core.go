@@ -1,5 +1,5 @@
-// The books of a run: who waits, what runs where, what the policy sees of it. Run and Server share
-// them; they differ in where events come from and in what time is.
+// The state of a run: waiting requests, launches, devices, and what the policy sees of them. Run and Server share it.
+// They differ in the source of events and in the meaning of time.
 
 package engine
 
@@ -14,84 +14,84 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// never is later than all else.
+// never is later than any time.
 const never = sched.Never
 
 type request struct {
 	sched.Request
 	task     *task
 	launch   *launch
-	seen     *sched.Traffic // of what its task named
-	dev      int            // where it has a slot or is to have one, or -1
+	seen     *sched.Traffic // traffic of the network that its task named
+	dev      int            // device with a slot for it, or with a copy to one in progress; -1: none
 	home     *family        // the family that its task named; nil if it named a network
-	waits    bool           // in the queue of its device, to which it was assigned
-	copying  bool           // its input is under way
+	waits    bool           // in the queue of its device
+	copying  bool           // its input is being copied
 	retried  bool
 	ended    bool
-	shown    int  // exits that its ticket has been given
-	inFlight bool // has ended while its segment or its copy runs: its slot is freed afterwards
+	shown    int  // exits that its ticket has received
+	inFlight bool // it ended while its segment or copy runs, after which its slot is freed
 	rec      Record
 
 	input func() ([]device.Tensor, error)
 }
 
-// family is one that requests wait for, and not for one of its members.
+// family is a family that requests wait for, in place of a particular member.
 type family struct{ name string }
 
 type task struct {
 	sched.Task
 	left   int
-	flying int // requests that have ended in a running segment
+	flying int // ended requests in a running segment
 	worst  Ending
-	over   bool // its samples end together
+	over   bool // all its samples end together now
 	reqs   []*request
-	ticket *Ticket // of the caller that opened it; nil: nobody waits
+	ticket *Ticket // of the caller that opened it; nil: none
 
-	older, newer *task // those that came before and after it and have not ended
+	older, newer *task // neighbours in the list of tasks that have not ended
 }
 
 type launch struct {
 	sched.LaunchView
 	reqs   []*request
 	table  *sched.Table
-	seen   *sched.Traffic // of its network
+	seen   *sched.Traffic // traffic of its network
 	on     *dev
-	width  int         // units to which it is confined
-	began  Time        // the segment that runs
-	work   device.Work // its slices are used again
-	busy   bool        // work is under way
-	holds  bool        // a place
-	doomed error       // what it runs on has failed: its requests start again when it has ended
-	limit  Time        // when the watchdog looks at it
-	second bool        // it has looked once at this limit, in real time
-	seenAt uint64      // its progress when it looked last
+	width  int         // number of units to which it is confined
+	began  Time        // start of the running segment
+	work   device.Work // its slices are reused
+	busy   bool        // it has work in progress
+	holds  bool        // it holds a place
+	doomed error       // its device or partition has failed: its requests start again when its work has ended
+	limit  Time        // when the watchdog checks it
+	second bool        // in real time: it was checked once at this limit
+	seenAt uint64      // its progress at the last check
 	killed bool
-	lost   bool // given up: it is not used again
-	listed bool // work.Launch says who is in it, and with what thresholds
+	lost   bool // abandoned: its memory is not reused
+	listed bool // work.Launch lists its requests and thresholds
 }
 
 type dev struct {
 	device.Device
-	v         device.Virtual // in virtual time
+	v         device.Virtual // the device, in virtual time
 	info      device.Info
-	undivided bool // one launch at a time uses all of it
-	at        int  // its number
+	undivided bool // every launch uses the whole device
+	at        int  // its index
 	slots     int
-	held      int    // places
-	running   int    // pieces of work of launches
-	since     Time   // when the first of them began
-	freed     Time   // when the last of them ended
-	seq       uint64 // of what was begun last
-	watch     Time   // when the first of them may hang
-	stale     bool   // what follows is to be found anew
-	hangs     bool   // next is the watchdog's
-	next      Time   // when it is to be looked at: at its next event, or when something hangs
+	held      int    // places in use
+	running   int    // launches with work in progress
+	since     Time   // when the first of these began
+	freed     Time   // when the last of these ended
+	seq       uint64 // sequence number of the work begun last
+	watch     Time   // earliest limit of its work
+	stale     bool   // the fields below must be computed again
+	hangs     bool   // next is a limit of the watchdog
+	next      Time   // time of its next event, or of the watchdog's check
 	dead      bool
-	idle      int // times in a row that something was due and nothing came
+	idle      int // number of times in a row that an event was due and none came
 	outages   []*outage
 }
 
-// begin begins work on a device, which may change when its next event is due.
+// begin begins work on a device. The time of the device's next event may change.
 func (d *dev) begin(ctx context.Context, now Time, w *device.Work) (bool, error) {
 	d.stale = true
 	return d.Begin(ctx, now, w)
@@ -102,7 +102,7 @@ func (d *dev) abort(now Time, id device.WorkID, kill bool) {
 	d.Abort(now, id, kill)
 }
 
-// outage is a part of a device that has failed: all of it, where no units are named.
+// outage is a failed part of a device: some units, or the whole device if there are none.
 type outage struct {
 	units     device.Units
 	tries     int
@@ -110,28 +110,28 @@ type outage struct {
 	began     Time
 }
 
-// job is work that is no launch's.
+// job is work other than a launch's.
 type job struct {
 	work  device.Work
 	dev   int
 	req   *request // Copy
 	net   *Network // Load, Unload
 	out   *outage  // Reset
-	of    *change  // Load, Unload: whose end is waited for
-	cut   bool     // Load, Unload: the device has failed meanwhile
+	of    *change  // Load, Unload: the change that waits for it
+	cut   bool     // Load, Unload: the device has failed since
 	began Time
 	limit Time
-	seen  bool // the watchdog has looked once at this limit, in real time
+	seen  bool // in real time: the watchdog has checked it once at this limit
 }
 
-// core is a run's books. What it knows is in parts, each with a concern of its own.
+// core is the state of a run, in parts with one purpose each.
 type core struct {
-	ctx  context.Context // of the devices' work
+	ctx  context.Context // context of the devices' work
 	cfg  *Config
-	real bool               // time passes by itself
-	plan func(p sched.Plan) // begins a plan; its answer comes back through planned
+	real bool               // in real time
+	plan func(p sched.Plan) // starts a plan, whose result comes back through planned
 	st   sched.State
-	nets []*Network // Config.Networks, and those that have come since
+	nets []*Network // Config.Networks, and those added since
 
 	clocks
 	tasks
@@ -143,75 +143,75 @@ type core struct {
 	changes     []*change
 	families    map[string]*family
 	interrupted bool // the run's context ended during a copy
-	shut        bool // nobody is asked any more
+	shut        bool // the policy is not asked any more
 	drained     bool // the source is not asked any more
 }
 
-// clocks are the time, and what is to come.
+// clocks has the time and the future events.
 type clocks struct {
 	now   Time
-	waits []Time // timers that a policy has asked for and that have not come
+	waits []Time // times at which the policy asked to be called
 	events
 }
 
-// tasks are those that have not ended, and their requests.
+// tasks has the tasks that have not ended, with their requests.
 type tasks struct {
-	reqs       index[request] // not ended, or still in a running segment
+	reqs       index[request] // requests that have not ended or are still in a running segment
 	byID       index[task]
-	oldest     *task // they are a list too, in the order in which they came
+	oldest     *task // ends of the list of tasks, in order of arrival
 	newest     *task
 	last       device.RequestID
-	given      uint64 // ids that tickets were given
+	given      uint64 // number of ids given to tickets
 	spareReqs  pool[request]
 	spareTasks pool[task]
-	spoiled    []spoiled // under admission by the tables, those that are to be ended
+	spoiled    []spoiled // under admission by the tables: tasks to end
 }
 
-// spoiled is a task of which one sample has ended without a result.
+// spoiled is a task with a sample that has ended without a result.
 type spoiled struct {
 	task uint64
 	how  Ending
 	why  string
 }
 
-// launches are those that have requests or run.
+// launches has the launches with requests or with work in progress.
 type launches struct {
-	live   []*launch // a few at most
-	doom   []*launch // that run on and are in nobody's view
+	live   []*launch // visible to the policy; always few
+	doom   []*launch // without requests, and with work in progress; not visible
 	next   device.LaunchID
-	left   bool    // a launch may have nobody left in it
-	atExit *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
+	left   bool    // a launch may have no requests left
+	atExit *launch // a launch that has just reached an exit with requests left; at most one, as the policy is asked after each
 	spare  pool[launch]
 }
 
-// health is the devices with their work, which may fail or hang.
+// health has the devices with their work, which may fail or hang.
 type health struct {
 	devs      []dev
 	jobs      []*job
 	works     device.WorkID
 	fails     []failed
 	spareJobs pool[job]
-	gone      atomic.Bool // every device is given up
+	gone      atomic.Bool // every device has been given up
 }
 
-// asking is how the policy is asked.
+// asking has what is needed to ask the policy.
 type asking struct {
-	ev       sched.Event // that it is told
+	ev       sched.Event // the event that it is asked about
 	buf      []sched.Action
-	again    bool // something ended outside an event: ask it once more
-	planning int  // plans that are being made
+	again    bool // something has ended without an event, so ask it once more
+	planning int  // plans in progress
 }
 
-// results are what a run returns, and what its observer was told last.
+// results has the run's result and the observer's last arguments.
 type results struct {
 	res    Result
 	keep   recorder
 	ended  int
-	traced bool // steps and spans are listened to
+	traced bool // steps and spans are recorded or observed
 	latest reported
 }
 
-// failed is a launch whose work was refused.
+// failed is a launch whose work the device rejected.
 type failed struct {
 	l   *launch
 	err error
@@ -235,7 +235,7 @@ func newCore(cfg *Config) (*core, error) {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, undivided: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
-		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission counts with no larger ones
+		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission expects no larger ones
 			most = min(most, p.Largest())
 		}
 		v := sched.DeviceView{
@@ -275,7 +275,7 @@ func (c *core) see(name string, segments int) {
 	})
 }
 
-// hosted is the network as a device's view lists it.
+// hosted is the network as listed in a device's view.
 func (n *Network) hosted(dev int) sched.Hosted {
 	h := sched.Hosted{Network: n.Name, Family: n.Family, Table: n.Tables[dev]}
 	h.Family = cmp.Or(h.Family, n.Name)
@@ -293,13 +293,13 @@ func trafficOf(s *sched.State, network string) *sched.Traffic {
 	return nil
 }
 
-// tell asks the policy and carries out its answer.
+// tell asks the policy about an event and carries out its answer.
 func (c *core) tell(ev sched.Event) error {
 	c.ev = ev
 	return c.ask()
 }
 
-// ask is tell with the event in c.ev, which the policy reads in place.
+// ask is tell for the event in c.ev, which the policy reads in place.
 func (c *core) ask() error {
 	for !c.shut {
 		c.giveUp()
@@ -313,7 +313,7 @@ func (c *core) ask() error {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		if l := c.atExit; l != nil { // and was not preempted: its next segment
+		if l := c.atExit; l != nil { // not preempted, so its next segment begins
 			c.atExit = nil
 			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
@@ -344,14 +344,14 @@ func (c *core) goOn(l *launch) error {
 	return nil
 }
 
-// refused records that a launch's work was refused.
+// refused handles launches whose work the device rejected.
 func (c *core) refused() error {
 	f := c.fails[0]
 	c.fails = slices.Delete(c.fails, 0, 1)
 	return c.fault(f.l, f.err)
 }
 
-// planned hands over what a plan has found.
+// planned passes on the result of a plan.
 func (c *core) planned(found any) error {
 	c.planning--
 	c.st.Found = found
@@ -360,7 +360,7 @@ func (c *core) planned(found any) error {
 	return err
 }
 
-// retire forgets launches that nobody is in any more.
+// retire removes launches that have no requests left.
 func (c *core) retire() {
 	c.left = false
 	for i := 0; i < len(c.live); {
@@ -375,7 +375,7 @@ func (c *core) retire() {
 	}
 }
 
-// find is the launch with this id, nil where there is none.
+// find returns the launch with this id; nil if there is none.
 func (c *launches) find(id device.LaunchID) *launch {
 	for _, l := range c.live {
 		if l.ID == id {
@@ -385,7 +385,7 @@ func (c *launches) find(id device.LaunchID) *launch {
 	return nil
 }
 
-// unlist takes a launch from its device's view.
+// unlist removes a launch from its device's view.
 func (c *core) unlist(l *launch) {
 	v := &c.st.Devices[l.Device]
 	if i := slices.Index(v.Launches, &l.LaunchView); i >= 0 {
@@ -393,7 +393,7 @@ func (c *core) unlist(l *launch) {
 	}
 }
 
-// forget ends a launch that no segment runs for.
+// forget ends a launch without work in progress.
 func (c *core) forget(l *launch) {
 	c.unlist(l)
 	if i := slices.Index(c.live, l); i >= 0 {
@@ -404,7 +404,7 @@ func (c *core) forget(l *launch) {
 	}
 }
 
-// leave takes a request out of a launch.
+// leave removes a request from a launch.
 func (c *core) leave(l *launch, r *request) {
 	i := slices.Index(l.reqs, r)
 	c.left = c.left || len(l.reqs) == 1
@@ -433,8 +433,8 @@ func (c *health) allDead() bool {
 	return true
 }
 
-// idle tells whether no device works and nothing is to come by itself. Timers and cancels are for the tasks
-// that are there; where none is, they keep nothing open.
+// idle reports whether no device works and no event will come by itself. Timers and cancels do not count, as they
+// only matter while there are tasks.
 func (c *core) idle() bool {
 	if c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
@@ -452,16 +452,16 @@ func (c *core) idle() bool {
 	return true
 }
 
-// stopSource asks the source no more, and drops what it has brought and is not due yet.
+// stopSource stops asking the source, and drops its items that are not due yet.
 func (c *core) stopSource() {
 	c.drained = true
 	c.heap = slices.DeleteFunc(c.heap, func(e event) bool { return e.fresh || e.task != nil })
-	slices.SortFunc(c.heap, func(a, b event) int { // what is in order is a heap
+	slices.SortFunc(c.heap, func(a, b event) int { // a sorted list is a heap
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
 	})
 }
 
-// close ends a run that has no event left.
+// close ends a run without events left.
 func (c *core) close() error {
 	if slices.ContainsFunc(c.devs, func(d dev) bool { return d.dead }) {
 		c.drain("no device is left that serves the network")
@@ -472,15 +472,15 @@ func (c *core) close() error {
 	return nil
 }
 
-// stop ends everything that has not ended: a run that comes to nothing else. Devices are told to let
-// go; what they still answer frees their slots.
+// stop ends everything that has not ended, when a run cannot continue. Devices are told to stop; their remaining
+// answers free the slots.
 func (c *core) stop(why error) {
 	c.shut = true
-	c.st.Queue = sched.Queue{} // at once: hundreds of thousands may wait, and nobody is asked any more
+	c.st.Queue = sched.Queue{} // all at once: hundreds of thousands may wait, and the policy is not asked any more
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}
-	c.reqs, c.byID = index[request]{}, index[task]{} // nobody looks anything up
+	c.reqs, c.byID = index[request]{}, index[task]{} // nothing is looked up any more
 	for c.oldest != nil {
 		c.takeBack(c.oldest, Errored, why.Error())
 	}
@@ -494,7 +494,7 @@ func (c *core) stop(why error) {
 	}
 }
 
-// flying tells whether devices still hold work.
+// flying reports whether devices still have work.
 func (c *core) flying() bool {
 	if len(c.jobs) > 0 || len(c.doom) > 0 {
 		return true

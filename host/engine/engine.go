@@ -1,10 +1,8 @@
-// Package engine carries out what a policy decides: it queues requests, begins launches, copies and
-// loads on devices, handles what they answer, and records all of it. The books move on events alone
-// (what a device answers, what a client asks for, what a timer says), by one code in both kinds of time.
-//
-// Run is a discrete-event run in virtual time: events are taken in the order of (time, sequence),
-// so equal configurations give byte-identical results on any machine. Server takes tasks from any
-// goroutine in real time; Serve is a Server fed by a load source.
+// Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices,
+// handles their events, and records everything. Its state changes only at events (of devices, clients and timers),
+// with the same code in virtual and in real time. Run is a discrete-event simulation in virtual time: events are
+// handled in the order of (time, sequence), so equal configurations give byte-identical results on any machine.
+// Server accepts tasks from any goroutine in real time; Serve is a Server with a load source.
 package engine
 
 import (
@@ -22,13 +20,13 @@ import (
 // Time is ns since the run began.
 type Time = sched.Time
 
-// Clock says where a segment's duration comes from in virtual time.
+// Clock is the source of segments' durations in virtual time.
 type Clock int
 
 // Clocks.
 const (
 	Table    Clock = iota // the bundle's latency table: T[segment][segment][batch]
-	Measured              // what the device reports: Report.Ns, or its cycles on its clock
+	Measured              // the device's reports: Report.Ns, or its cycles at its clock
 )
 
 // String names a clock.
@@ -49,7 +47,7 @@ var (
 	ErrDevice = device.ErrContract
 )
 
-// Why a task is refused. Nothing else is: the task ends alone, and so does the error.
+// Reasons for rejecting a task. Only the task ends, and the error goes to its caller.
 var (
 	ErrNetwork  = errors.New("the network is not served")
 	ErrTaken    = errors.New("the task's id is zero or taken")
@@ -58,34 +56,34 @@ var (
 	ErrAdmitted = errors.New("not admitted")
 	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
-	// ErrInside is of a call that would wait for its own caller.
+	// ErrInside is returned by a call that would wait for its own caller.
 	ErrInside = errors.New("called by whom the server waits for: use a goroutine, or what Source.Ended returns")
 )
 
-// Network is something to serve.
+// Network is a network to serve.
 type Network struct {
 	Name string // name, or name@version
-	// Family, where set, is what tasks may name in place of the network: the same question answered by
-	// larger and smaller members, of which a launch or an assignment says one.
+	// Family, if set, is a name that tasks may use in place of the network's. Its members answer the same question,
+	// with larger and smaller networks. A launch or an assignment chooses one.
 	Family string
-	Tables []*sched.Table // by device; nil where a device cannot serve it
-	// Artefacts, by device, are what LoadNetwork loads; Load is how long that takes in virtual time.
-	// Cold: it is on no device at the start, and must be loaded.
+	Tables []*sched.Table // by device; nil for a device that cannot serve it
+	// Artefacts, by device, are what LoadNetwork loads. Load is the time that this takes in virtual time. Cold: it is
+	// initially on no device, and must be loaded.
 	Artefacts []device.Artefact
 	Load      []Time
 	Cold      bool
 }
 
-// Watchdog says when work counts as hung, on the device's own clock.
+// Watchdog defines when work counts as hung, on the device's own clock.
 type Watchdog struct {
 	Times int64 // limit of a launch as a multiple of its time in the table; 0: 10
 	Least Time  // added to that, in ns; 0: 50 ms
 	Fixed Time  // replaces both, if positive
-	// Other is what a copy, a load or a reset may take beside its Expect; 0: 10 s.
+	// Other is the time allowed for a copy, load or reset in addition to its Expect; 0: 10 s.
 	Other Time
 }
 
-// Limit is how long work may take that is expected to take that long.
+// Limit is the time allowed for work with an expected time.
 func (w *Watchdog) Limit(expect Time) Time {
 	if w.Fixed > 0 {
 		return w.Fixed
@@ -93,7 +91,7 @@ func (w *Watchdog) Limit(expect Time) Time {
 	times, least := w.Times, w.Least
 	times = cmp.Or(times, 10)
 	least = cmp.Or(least, 50_000_000)
-	if expect|times|least >= 1<<30 { // the product may be beyond an int64; a division at every segment is slow
+	if expect|times|least >= 1<<30 { // the product may overflow; a division at every segment would be slow
 		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
 			return 1 << 62
 		}
@@ -103,45 +101,45 @@ func (w *Watchdog) Limit(expect Time) Time {
 
 // Config is a run.
 type Config struct {
-	Devices  []device.Device // every network that is not Cold is loaded already where it has a table
+	Devices  []device.Device // networks that are not Cold are already loaded on devices for which they have a table
 	Networks []Network
 	Policy   sched.Policy
-	Source   Source // may be nil for a Server
-	// Inputs gives a request's input. It is called when the input is copied: in real time on a goroutine
-	// of the device, so it may take its time. It may return the same tensors again.
+	Source   Source // nil only for a Server
+	// Inputs returns a request's input. It is called when the input is copied, in real time on a goroutine of the
+	// device, so it may be slow. It may return the same tensors again.
 	Inputs func(r *sched.Request) ([]device.Tensor, error)
 
-	Clock Clock // of Run; Serve always takes the time that passes
-	// SLO, where positive, is checked at the start against one request alone (ErrSLO).
+	Clock Clock // for Run; Serve uses real durations
+	// SLO, if positive, is checked at the start: one request alone must meet it (ErrSLO).
 	SLO Time
-	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
+	// Admission, if set, decides about every arriving task; false rejects it.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
-	// ByTable is admission by the latency tables: tasks whose deadline cannot be met are refused (ErrLate), and
-	// requests that cannot meet theirs any more are dropped in the queue or at the next exit.
+	// ByTable enables admission by the latency tables. Tasks that cannot meet their deadline are rejected (ErrLate).
+	// Requests that no longer can are dropped from the queue or at their next exit.
 	ByTable bool
 
-	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
-	// not go back, an NPU's count of cycles for one. Any goroutine calls it. A device that runs by this
-	// machine's clock (device.Pace, which all that know virtual time alone are given) is refused beside it.
+	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count
+	// of cycles. Any goroutine may call it. Devices that need this machine's clock (device.Pace, which is used for
+	// all that only know virtual time) are rejected.
 	Now func() Time
 
 	Watchdog Watchdog
-	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms. Resets is how many in a row
-	// may fail, each next one after twice the time, before a device is given up; zero: 6.
+	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. Resets is the number of resets that may fail in a row
+	// before a device is given up; 0: 6. The interval doubles after each.
 	ResetCost Time
 	Resets    int
-	// Grace is how long Serve waits, at its end, for devices that do not let go; zero: 5 s.
+	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.
 	Grace time.Duration
 
-	// Log gets panics, with their stack, of functions that are called for a request: they end that request alone.
+	// Log receives panics, with their stack, of functions that are called for a request. They end only that request.
 	// nil: slog.Default.
 	Log      *slog.Logger
-	Observer Observer // is told of everything; nil: none
+	Observer Observer // nil: none
 	Keep     Keep     // what Result keeps
 }
 
-// Item and Source are sched's: load sources need not know the engine.
+// Item and Source are sched's, so that load sources do not depend on the engine.
 type (
 	Item   = sched.Item
 	Source = sched.Source
@@ -172,7 +170,7 @@ func (c *Config) check() error {
 	return c.checkNetworks()
 }
 
-// checkNetworks refuses names that are not unique, and networks that nobody can serve.
+// checkNetworks rejects duplicate names, and networks that no device can serve.
 func (c *Config) checkNetworks() error {
 	members := map[string]bool{}
 	for i := range c.Networks {
@@ -193,7 +191,7 @@ func (c *Config) checkNetworks() error {
 	return nil
 }
 
-// checkNetwork refuses a network that nobody can serve.
+// checkNetwork rejects a network that no device can serve.
 func (c *Config) checkNetwork(n *Network) error {
 	if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
 		return fmt.Errorf("%w: network %q has %d latency tables, %d artefacts, %d loading times for %d devices", ErrConfig, n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
@@ -219,7 +217,7 @@ func (c *Config) resets() int { return cmp.Or(c.Resets, 6) }
 
 func (c *Config) grace() time.Duration { return cmp.Or(c.Grace, 5*time.Second) }
 
-// logPanic writes the stack of an error that was a panic.
+// logPanic logs the stack if an error was a panic.
 func (c *Config) logPanic(what string, err error) {
 	p, ok := errors.AsType[*device.Panic](err)
 	if !ok {
@@ -232,10 +230,10 @@ func (c *Config) logPanic(what string, err error) {
 	log.Error("panic", "in", what, "value", p.Value, "stack", string(p.Stack))
 }
 
-// other is what work without a table may take.
+// other is the time limit of work without a table.
 func (c *Config) other() Time { return cmp.Or(c.Watchdog.Other, 10_000_000_000) }
 
-// WordInputs are inputs of one tensor of int16 each.
+// WordInputs makes Config.Inputs for inputs of one int16 tensor.
 func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request) ([]device.Tensor, error) {
 	return func(r *sched.Request) ([]device.Tensor, error) {
 		v, err := of(r)
@@ -246,5 +244,5 @@ func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request)
 	}
 }
 
-// NoInputs is for devices that do not look at inputs.
+// NoInputs is Config.Inputs for devices that ignore inputs.
 func NoInputs(*sched.Request) ([]device.Tensor, error) { return nil, nil }

@@ -1,4 +1,4 @@
-// Failures, hangs and resets: what is lost, who starts again, when a device is tried once more.
+// Failures, hangs and resets: what is lost, which requests start again, and when a device is reset.
 
 package engine
 
@@ -23,12 +23,11 @@ func (c *core) countFault(f *Fault) {
 	}
 }
 
-// fault records that a launch has failed, and with it what the failure loses: the launch alone, or a
-// partition or the whole device, which are out of service until they have been reset. What runs on
-// these beside it is stopped; its requests start again when it has ended, and the reset begins then.
-// Only inputs are known to survive a reset, so halted requests start again too.
+// fault records that a launch has failed, and what is lost with it: the launch alone, or a partition or the whole
+// device, which must then be reset. Other launches there are stopped; their requests start again when they have
+// ended, and then the reset begins. A reset preserves only inputs, so halted requests start again too.
 func (c *core) fault(l *launch, cause error) error {
-	if c.cut(cause) && !c.shut { // no device's failure
+	if c.cut(cause) && !c.shut { // the run's context has ended; the device has not failed
 		c.halt(l)
 		return c.over()
 	}
@@ -48,10 +47,10 @@ func (c *core) fault(l *launch, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
 
-// endLaunch ends one launch that has no segment running.
+// endLaunch ends a launch without work in progress.
 func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	for _, r := range l.reqs {
-		if r.copying { // it lands later
+		if r.copying { // it ends after its copy
 			r.launch = nil
 			if !r.inFlight {
 				r.inFlight = true
@@ -65,13 +64,13 @@ func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
 	l.unhold()
 	c.forget(l)
-	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
+	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // its memory will be reused
 	if !l.lost {
 		c.spare.give(l)
 	}
 }
 
-// lose takes units of a device out of service (none: all of it), for a reset.
+// lose takes units of a device (none: all of it) out of service until a reset.
 func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	v := &c.st.Devices[d]
 	if units.Empty() {
@@ -82,7 +81,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.find(view.ID) // nil: it is doomed already
+		o := c.find(view.ID) // nil: not visible any more, so it is already marked
 		if o == nil {
 			continue
 		}
@@ -93,7 +92,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 			c.endLaunch(o, v, ready, cause)
 			continue
 		}
-		o.doomed, o.Phase = cause, sched.Stopping // it stays in its device's view until it has ended
+		o.doomed, o.Phase = cause, sched.Stopping // it stays visible until it has ended
 		c.live = without(c.live, slices.Index(c.live, o))
 		c.doom = append(c.doom, o)
 		if o.busy {
@@ -101,13 +100,13 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		}
 	}
 	dev := &c.devs[d]
-	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces those of parts
+	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces partial ones
 	dev.outages = append(dev.outages, &outage{units: units})
 	v.Lost = v.Lost.Union(units)
 	c.recover(d)
 }
 
-// landLaunch records that a launch has ended whose device had failed under it.
+// landLaunch handles the end of a launch whose device or partition had failed.
 func (c *core) landLaunch(l *launch) error {
 	d := l.Device
 	i := slices.Index(c.doom, l)
@@ -117,10 +116,10 @@ func (c *core) landLaunch(l *launch) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
 
-// recover begins the resets of a device for which nothing runs on any more.
+// recover begins a device's resets for parts on which nothing runs any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
-	if c.shut { // nobody needs it any more
+	if c.shut { // the run ends, so no device is needed
 		return
 	}
 	for _, o := range dev.outages {
@@ -153,8 +152,8 @@ func (c *core) recover(d int) {
 	}
 }
 
-// recovered handles the end of a reset. One that fails is tried again, each time after twice the
-// time; a device that no reset helps is gone.
+// recovered handles the end of a reset. A failed one is repeated, with doubled intervals. A device that cannot be
+// reset is given up.
 func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
 	o.resetting = false
@@ -165,18 +164,18 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		for _, x := range dev.outages {
 			v.Lost = v.Lost.Union(x.units)
 		}
-		c.recover(d) // another part may have waited for this one
+		c.recover(d) // a reset of another part may have waited for this one
 		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})
 	}
 	if o.tries++; o.tries < c.cfg.resets() && !c.shut {
-		o.resetting = true // nobody else begins it meanwhile
+		o.resetting = true // so that recover does not begin it too
 		e := c.push(c.now + c.cfg.resetCost()<<o.tries)
 		e.x = &extra{again: o}
 		e.dev = int32(d)
 		return nil
 	}
 	dev.dead, v.Down = true, true
-	for v.Queue.Len() > 0 { // others may serve them
+	for v.Queue.Len() > 0 { // other devices may serve them
 		q, _ := v.Queue.Pop()
 		r := c.reqs.get(uint64(q.ID))
 		r.waits = false
@@ -197,7 +196,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d})
 }
 
-// nextWatch is when the watchdog has to look.
+// nextWatch is the time of the watchdog's next check.
 func (c *health) nextWatch() Time {
 	t := never
 	for i := range c.devs {
@@ -206,12 +205,11 @@ func (c *health) nextWatch() Time {
 	return t
 }
 
-// watch looks for work that takes longer than it may. Where launches may share units, one that has come
-// further since the last time gets as much again, though it be alone by now. One that can be stopped is; what does not answer
-// that either has lost its device.
-//
-// In real time the end of work may be on its way, or this machine may have stood still: what is over is posted
-// first, and the work gets as long again as nobody has looked (away) before it counts as hung.
+// watch looks for work beyond its time limit. If launches share units, one that has made progress since the last
+// check gets the same time again, even if it runs alone by now. A launch that can be stopped is stopped; if it does
+// not end then, its device is lost. In real time the end of work may be on its way, or this machine may have been
+// suspended. So pending events are posted first, and the work gets extra time, by as much as nobody was watching
+// (away), before it counts as hung.
 func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy && l.limit <= c.now && c.overdue(l, away) {
@@ -238,7 +236,7 @@ func (c *core) watch(away Time) error {
 	return nil
 }
 
-// overdue tells whether a launch that has come to its limit hangs. One that gets longer has a new limit.
+// overdue reports whether a launch at its limit hangs. If it gets more time, it has a new limit.
 func (c *core) overdue(l *launch, away Time) bool {
 	d := &c.devs[l.Device]
 	defer c.rewatch(l.Device)
@@ -261,7 +259,7 @@ func (c *core) overdue(l *launch, away Time) bool {
 	return true
 }
 
-// looksAgain has what is over posted, in real time, and puts a limit off that has been looked at for the first time.
+// looksAgain posts pending events in real time, and extends a limit that was reached for the first time.
 func (c *core) looksAgain(d *dev, looked *bool, limit *Time, away, most Time) bool {
 	if !c.real || *looked {
 		return false
@@ -273,14 +271,14 @@ func (c *core) looksAgain(d *dev, looked *bool, limit *Time, away, most Time) bo
 	return true
 }
 
-// late is the hang of a launch.
+// late is the error of a launch that hangs.
 func (c *core) late(l *launch) error {
 	return fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
 		c.devs[l.Device].info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
 }
 
-// killed is the hang of a launch that the watchdog has stopped: it is lost alone where its device let
-// go as it should, and what err says where it did not.
+// killed is the error of a launch that the watchdog has stopped. If its device stopped as it should, only the launch
+// is lost. Otherwise err says what is lost.
 func (c *core) killed(l *launch, err error) error {
 	if err == nil {
 		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
@@ -288,8 +286,8 @@ func (c *core) killed(l *launch, err error) error {
 	return fmt.Errorf("%w: %w", c.late(l), err)
 }
 
-// ill tells whether a copy's error is its device's, which loses more than the request: one that says so,
-// not an error of the function that makes the input.
+// ill reports whether a copy's error means that its device has failed. Errors of the function that makes the input do
+// not.
 func (c *core) ill(err error) bool {
 	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
 		return false
@@ -298,17 +296,17 @@ func (c *core) ill(err error) bool {
 	return says || device.IsHang(err) || errors.Is(err, device.ErrReset)
 }
 
-// cut tells whether an error is the end of the run's context, and of nothing else.
+// cut reports whether an error is only the end of the run's context.
 func (c *core) cut(err error) bool {
 	return c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) && !errors.Is(err, device.ErrHang)
 }
 
-// illCopy records that a copy failed and its device with it. The request starts again once.
+// illCopy records that a copy and its device failed. The request starts again once.
 func (c *core) illCopy(r *request, cause error) error {
 	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
 	v, ready := &c.st.Devices[d], c.now
 	f := Fault{At: c.now, Device: d, Scope: scope, Err: cause}
-	var units device.Units // a partition is lost with the launch that has it
+	var units device.Units // the partition of its launch, or else the whole device
 	switch {
 	case l != nil:
 		f.Launch = l.ID
@@ -338,11 +336,11 @@ func (c *core) illCopy(r *request, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: f.Launch})
 }
 
-// lostCopy gives a copy up that does not end, and the device with it. The job and the request are not
-// used again: the device may still read them.
+// lostCopy abandons a copy that does not end, and its device. The memory of the job and the request is not reused,
+// since the device may still read it.
 func (c *core) lostCopy(j *job, cause error) error {
 	r, d := j.req, j.dev
-	r.task.flying++ // for ever
+	r.task.flying++ // never decremented, so the task's memory is not reused
 	if !r.inFlight {
 		r.inFlight = true
 		if r.waits {
@@ -369,18 +367,18 @@ func (c *core) lostCopy(j *job, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d})
 }
 
-// hung records that a launch's work will not end: it is given up where it is.
+// hung abandons a launch whose work does not end.
 func (c *core) hung(l *launch, cause error) error {
 	c.halt(l)
 	c.ran(l, l.Reached+1, inFailure)
-	l.lost = true // the device may still read its work
+	l.lost = true // the device may still read it, so its memory is not reused
 	if l.doomed != nil {
 		return c.landLaunch(l)
 	}
 	return c.fault(l, cause)
 }
 
-// rewatch finds a device's earliest limit anew.
+// rewatch computes a device's earliest limit again.
 func (c *core) rewatch(dev int) {
 	d := &c.devs[dev]
 	d.watch, d.stale = never, true

@@ -1,4 +1,4 @@
-// Networks that come and go while a Server runs.
+// Adding and removing networks while a Server runs.
 
 package engine
 
@@ -13,15 +13,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// change is a network that comes or goes. Its fields are the books', but for done, which is sent to once.
+// change is the addition or removal of a network. Its fields belong to the server's goroutine, except for done, which
+// receives one value.
 type change struct {
 	net    *Network
 	name   string
 	leaves bool
-	users  int   // while it waits to begin: requests for the network that have not ended
-	begun  bool  // loads or unloads have been begun
-	todo   []int // devices on which they have not
-	left   int   // under way
+	users  int   // until it begins: requests for the network that have not ended
+	begun  bool  // its loads or unloads have begun
+	todo   []int // devices on which they have not begun
+	left   int   // loads or unloads in progress
 	errs   []error
 	done   chan error
 }
@@ -31,9 +32,10 @@ func (h *change) failed(device string, err error) {
 	h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
 }
 
-// AddNetwork loads a network on every device for which it has a table and that is not given up, and returns when it is
-// served, or is refused: then it is on no device. A device that is being reset loads it afterwards. With warm, an input
-// of one sample, it is run once before. ctx bounds how long is waited; the change itself goes on.
+// AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
+// network can be served, or with an error, after which it is on no device. A device that is being reset loads it
+// afterwards. If warm, an input of one sample, is given, it runs once first. ctx limits only the wait; the change
+// continues.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -66,9 +68,9 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 // neverSure is a threshold that no confidence reaches.
 const neverSure = 2
 
-// RemoveNetwork takes no more tasks for a network, unloads it when those that are there have ended, and returns then. A
-// device that is being reset unloads it afterwards. Where a device cannot unload it, it stays, is served there, and can
-// be removed again. ctx bounds how long is waited; the change itself goes on.
+// RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
+// unloaded. A device that is being reset unloads it afterwards. On a device that cannot unload it, the network stays,
+// is still served, and can be removed again. ctx limits only the wait; the change continues.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
 		return fmt.Errorf("remove network %q: %w", name, err)
@@ -76,14 +78,13 @@ func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	return nil
 }
 
-// change hands a change to the books and waits for its end. ErrInside and the end of ctx do not take it
-// back.
+// change posts a change and waits for its end. Neither ErrInside nor the end of ctx cancels it.
 func (s *Server) change(ctx context.Context, h *change) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-s.ended: // nobody would take it out of the mail
+	case <-s.ended: // nothing would read the post any more
 		return ErrClosed
 	default:
 	}
@@ -98,7 +99,7 @@ func (s *Server) change(ctx context.Context, h *change) error {
 			return err
 		case <-s.ended:
 			select {
-			case err := <-h.done: // it was there before the end
+			case err := <-h.done: // posted before the end
 				return err
 			default:
 				return ErrClosed
@@ -113,12 +114,12 @@ func (s *Server) change(ctx context.Context, h *change) error {
 	}
 }
 
-// leaves tells whether a network is going, or coming and not there yet.
+// leaves reports whether a network is being removed, or added and not ready yet.
 func (c *core) leaves(network string) bool {
 	return slices.ContainsFunc(c.changes, func(h *change) bool { return h.name == network })
 }
 
-// change records that a network is to come or to go.
+// change records a requested change.
 func (c *core) change(h *change) {
 	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == h.name })
 	if err := c.mayChange(h, i); err != nil {
@@ -130,7 +131,7 @@ func (c *core) change(h *change) {
 		h.net = c.nets[i]
 		for _, r := range c.reqs.vals {
 			if r != nil && r.Network == h.name {
-				h.users++ // there will be no more: its tasks are refused
+				h.users++ // new tasks for it are rejected from now on
 			}
 		}
 		return
@@ -149,7 +150,7 @@ func (c *core) change(h *change) {
 	c.carry(h)
 }
 
-// mayChange refuses an impossible change of the i-th network (-1: there is none of that name).
+// mayChange rejects an impossible change of the i-th network (-1: there is none with that name).
 func (c *core) mayChange(h *change, i int) error {
 	switch {
 	case c.leaves(h.name):
@@ -164,12 +165,12 @@ func (c *core) mayChange(h *change, i int) error {
 	return nil
 }
 
-// grown is a list of at least n.
+// grown extends a list to at least n elements.
 func grown[T any](list []T, n int) []T {
 	return append(list, make([]T, max(0, n-len(list)))...)
 }
 
-// seeAgain finds the traffic of everything anew: its list is another one, and the old one is as it was.
+// seeAgain updates all pointers into the list of traffic, which has been reallocated.
 func (c *core) seeAgain() {
 	for _, r := range c.reqs.vals {
 		if r != nil {
@@ -181,7 +182,7 @@ func (c *core) seeAgain() {
 	}
 }
 
-// carry lists the devices on which a change still has to load or unload: all that can serve the network.
+// carry lists the devices on which a change must load or unload: all that can serve the network.
 func (c *core) carry(h *change) {
 	h.begun, h.todo = true, nil
 	for i, t := range h.net.Tables {
@@ -191,7 +192,7 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins those that wait no more: for a reset, or for what the policy loads and unloads.
+// carryOn begins loads and unloads that need not wait any more, for a reset or for the policy's own.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {
@@ -199,7 +200,7 @@ func (c *core) carryOn(h *change) {
 		if len(h.errs) == 0 && !c.anyAlive(h.net) {
 			h.errs = append(h.errs, fmt.Errorf("%w: every device with a table for it is given up, since no reset has helped", ErrDevice))
 		}
-		if len(h.errs) > 0 { // it is to go again
+		if len(h.errs) > 0 { // a load failed, so it is unloaded again
 			h.todo = nil
 		}
 	}
@@ -223,7 +224,7 @@ func (c *core) carryOn(h *change) {
 	})
 }
 
-// carried handles the end of a load or an unload. What a reset came in between of begins again when that is over.
+// carried handles the end of a load or unload. One that a reset interrupted begins again after the reset.
 func (c *core) carried(j *job, err error) {
 	h := j.of
 	h.left--
@@ -235,7 +236,7 @@ func (c *core) carried(j *job, err error) {
 	}
 }
 
-// anyAlive tells whether a device that can serve a network is not given up.
+// anyAlive reports whether a device that can serve a network has not been given up.
 func (c *core) anyAlive(n *Network) bool {
 	for i, t := range n.Tables {
 		if t != nil && !c.devs[i].dead {
@@ -245,7 +246,7 @@ func (c *core) anyAlive(n *Network) bool {
 	return false
 }
 
-// settle goes on with the changes: a network goes when nobody uses it any more.
+// settle continues the changes: a removal proceeds when the network is not in use any more.
 func (c *core) settle() error {
 	for _, h := range slices.Clone(c.changes) {
 		for again := true; again; {
@@ -257,7 +258,7 @@ func (c *core) settle() error {
 				if err := c.settled(h); err != nil {
 					return err
 				}
-			default: // what has been loaded goes again where a load has failed
+			default: // after a failed load the other devices unload it again
 				h.leaves, again = true, true
 				c.carry(h)
 			}
@@ -266,12 +267,12 @@ func (c *core) settle() error {
 	return nil
 }
 
-// settled ends a change; of a network that has gone the policy is told.
+// settled ends a change, and tells the policy about a removed network.
 func (c *core) settled(h *change) error {
 	same := func(x *change) bool { return x == h }
 	c.changes = slices.DeleteFunc(c.changes, same)
 	gone := false
-	// it stays on a device that could not unload it
+	// a device could not unload it
 	if h.leaves && !slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool { return v.Hosts(h.name) }) {
 		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
 		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })
@@ -285,12 +286,12 @@ func (c *core) settled(h *change) error {
 	return nil
 }
 
-// uses tells whether a network that is to go has requests that have not ended, or still runs.
+// uses reports whether a network that is being removed has requests that have not ended, or launches.
 func (c *core) uses(h *change) bool {
 	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
 }
 
-// dropRequest forgets a request.
+// dropRequest removes a request from the counts of changes.
 func (c *core) dropRequest(r *request) {
 	if !c.reqs.drop(uint64(r.ID)) {
 		return

@@ -1,4 +1,4 @@
-// Observers: they are told of endings with their results, of steps, spans and faults.
+// Observers receive endings with their results, steps, spans and faults.
 
 package engine
 
@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Observer is told everything once, on the goroutine that keeps the books; it must not wait. What it
-// is given is the engine's again when it returns.
+// Observer is called once for everything, on the server's goroutine, and must not block. Its arguments are valid only
+// during the call.
 type Observer interface {
-	// Ended: a request has ended; result is what it showed at the exit taken, nil where it has none.
+	// Ended: a request has ended. result is its result at the exit taken; nil: none.
 	Ended(r *Record, result *device.ExitResult)
-	// TaskEnded: the last of a task's requests has ended; how is the worst of their endings.
+	// TaskEnded: a task's last request has ended. how is its worst ending.
 	TaskEnded(now Time, t *sched.Task, how Ending)
 	Step(s *Step) // an action has been carried out
 	Span(s *Span) // a segment, a copy, a load or a reset has ended
@@ -45,7 +45,7 @@ type Fault struct {
 	Err    error           `json:"-"`
 }
 
-// progress tells how many requests have ended.
+// progress reports how many requests have ended.
 type progress struct {
 	NopObserver
 	tell  func(ended int)
@@ -57,8 +57,7 @@ func (p *progress) Ended(*Record, *device.ExitResult) {
 	p.tell(p.ended)
 }
 
-// Tell is an Observer that tells after every ending how many requests have ended; nil where nobody
-// wants to know.
+// Tell is an Observer that calls f after every ending with the number of endings so far; nil if f is nil.
 func Tell(f func(ended int)) Observer {
 	if f == nil {
 		return nil
@@ -66,15 +65,15 @@ func Tell(f func(ended int)) Observer {
 	return &progress{tell: f}
 }
 
-// Keep is what a Result keeps of a run, beside its counts.
+// Keep is what a Result keeps of a run in addition to its counts.
 type Keep int
 
-// What is kept.
+// Values of Keep.
 const (
-	AsUsual    Keep = iota // Run and Serve: everything; a Server, which has no end: counts
+	AsUsual    Keep = iota // everything for Run and Serve, counts for a Server, which has no end
 	Everything             // records, steps and spans
 	Records                // records
-	Counts                 // counts and a histogram: memory does not grow with the run's length
+	Counts                 // counts and a histogram, so that memory does not grow with the run
 )
 
 // recorder keeps records, steps and spans in a result.

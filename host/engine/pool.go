@@ -1,12 +1,11 @@
-// Storage that a run uses again and again: a long run allocates what its busiest moment needs, and
-// nothing after it.
+// Reused memory: a long run allocates only what its busiest moment needs.
 
 package engine
 
-// index finds values by a number that is never 0: open addressing, linear probing. Requests and
-// tasks are numbered in sequence, so nearly every look-up hits at once.
+// index maps numbers other than 0 to values, by open addressing with linear probing. Requests and tasks are numbered
+// in sequence, so nearly every look-up succeeds at once.
 type index[T any] struct {
-	keys []uint64 // 0: free; a power of two of them
+	keys []uint64 // 0: free; the length is a power of two
 	vals []*T
 	n    int
 }
@@ -28,7 +27,7 @@ func (x *index[T]) get(key uint64) *T {
 	return nil
 }
 
-// put stores a value under a number that is not there yet.
+// put stores a value under a new number.
 func (x *index[T]) put(key uint64, v *T) {
 	if 2*x.n >= len(x.keys) {
 		old := *x
@@ -60,7 +59,7 @@ func (x *index[T]) drop(key uint64) bool {
 		i = (i + 1) & mask
 	}
 	x.n--
-	// Close the gap: what stands behind it and could not stand further in front moves up.
+	// Close the gap: later entries move up, unless they are already at their first choice.
 	for j := (i + 1) & mask; x.keys[j] != 0; j = (j + 1) & mask {
 		if home := x.slot(x.keys[j]); (j-home)&mask >= (j-i)&mask {
 			x.keys[i], x.vals[i] = x.keys[j], x.vals[j]
@@ -85,11 +84,11 @@ func (p *pool[T]) take() *T {
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
-// without removes the i-th pointer from a list, in place. The slot behind the new end is not cleared: what it points to is
-// used again anyway.
+// without removes the i-th pointer from a list in place. The slot behind the new end is not cleared, since the value
+// that it points to is reused anyway.
 func without[T any](list []*T, i int) []*T {
 	last := len(list) - 1
-	if i < last { // mostly it is the last: nothing moves
+	if i < last { // it is usually the last, and nothing moves
 		copy(list[i:], list[i+1:])
 	}
 	return list[:last]

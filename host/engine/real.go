@@ -1,5 +1,5 @@
-// Server and Serve: real time. One goroutine keeps the books and asks the policy; it waits for
-// nothing but the next message. Devices, clients and plans post theirs from goroutines of their own.
+// Server and Serve run in real time. One goroutine owns the engine's state and asks the policy; it waits only for the
+// next message. Devices, clients and plans post messages from their own goroutines.
 
 package engine
 
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// posted is what devices, plans and changes tell the books. Its number is bounded by the work under way.
+// posted is a message from a device, a plan or a change. Their number is limited by the work in progress.
 type posted struct {
 	kind   postKind
 	dev    int
@@ -35,60 +35,61 @@ const (
 	drainNow
 )
 
-// asked is what a client wants: a task served, or one cancelled by its id or by its ticket.
+// asked is a client's request: to serve a task, or to cancel one by its id or ticket.
 type asked struct {
 	task   sched.Task
 	ticket *Ticket
 	at     Time
 	cancel uint64
 	reply  *reply // of a task
-	room   bool   // it holds a place in Server.room; a ticket's cancel does not, since it never waits
+	room   bool   // it holds a place in Server.room; cancelling a ticket does not, as it must never wait
 }
 
-// reply is where a client waits for what becomes of its task.
+// reply is where a client waits for its task.
 type reply struct {
-	refused chan error // gets the error of a refused task, or nil when the task has been taken in
+	refused chan error // receives the error of a rejected task, or nil if the task was accepted
 	state   atomic.Int32
 	timer   *time.Timer
 }
 
-// States of a reply. The first to change it from waiting, loop or client, decides whether the task is served.
+// States of a reply. Whoever changes it first from waiting, the server or the client, decides whether the task is
+// served.
 const (
 	waiting   int32 = iota
-	looked          // the books have it: the answer follows
-	withdrawn       // the client waits no more: it is not served
+	looked          // the server has it, and will answer
+	withdrawn       // the client does not wait any more, so the task is not served
 )
 
-// Server serves in real time. Tasks come from any goroutine.
+// Server serves in real time. Any goroutine may submit tasks.
 type Server struct {
 	c       *core
 	start   time.Time
-	other   func() Time // Config.Now, from 0 on; nil: this machine's
+	other   func() Time // Config.Now, shifted to start at 0; nil: this machine's clock
 	wake    chan struct{}
 	plans   sync.WaitGroup
-	posters []device.Poster // devices that post when they are asked
+	posters []device.Poster // devices whose events must be requested
 
-	room  chan struct{} // what clients have asked and nobody has looked at: so many wait at most
-	gone  chan struct{} // closed when no more tasks are taken
-	ended chan struct{} // closed when nobody looks at anything any more
+	room  chan struct{} // one entry per unprocessed request of a client, which limits their number
+	gone  chan struct{} // closed when no more tasks are accepted
+	ended chan struct{} // closed when messages are not read any more
 	ran   atomic.Bool
-	busy  atomic.Bool   // the books are not waiting
-	turns atomic.Uint64 // grows with everything that they take in
-	frame uintptr       // of Run; set before busy
+	busy  atomic.Bool   // the server's goroutine is working, not waiting
+	turns atomic.Uint64 // counts everything that it has read
+	frame uintptr       // frame of Run on the stack; set before busy
 
 	mu     sync.Mutex
 	in     []posted
 	asks   []asked
-	closed error // why no more tasks are taken
+	closed error // why no more tasks are accepted
 	over   bool
 
 	// Of the loop alone.
-	again    []posted // its storage is used in turns with in's
-	open     []asked  // with asks's; those before next have been looked at
+	again    []posted // alternates with in's memory
+	open     []asked  // alternates with asks's memory; those before next have been processed
 	next     int
 	draining bool
-	looks    Time // until when the watchdog has missed nothing
-	alarm    Time // for which the loop's timer is set; never: for nothing
+	looks    Time // time until which the watchdog has been watching
+	alarm    Time // time for which the loop's timer is set; never: not set
 	replies  sync.Pool
 }
 
@@ -146,13 +147,13 @@ func newServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// maxAsked bounds what clients have asked that nobody has looked at: further ones wait.
+// maxAsked limits the unprocessed requests of clients. Further ones wait.
 const maxAsked = 4096
 
-// stuck is how long a call waits before it looks whether the books wait for its own goroutine.
+// stuck is how long a call waits before it checks whether the server is waiting for this very goroutine.
 const stuck = 10 * time.Millisecond
 
-// ask hands a client's question in, when there is room.
+// ask posts a client's request when there is room.
 func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error {
 	select {
 	case s.room <- struct{}{}:
@@ -177,7 +178,7 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	}
 	s.mu.Lock()
 	err := s.closed
-	if q.cancel != 0 && !s.over { // until the last task has ended
+	if q.cancel != 0 && !s.over { // cancelling is possible until the last task has ended
 		err = nil
 	}
 	if err == nil {
@@ -193,7 +194,8 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	return nil
 }
 
-// cancelTicket asks for the end of a ticket's task; it never waits. A ticket asks once, so tasks bound their number.
+// cancelTicket requests the end of a ticket's task. It never waits. Each ticket does so only once, so the number of
+// tasks limits these requests.
 func (s *Server) cancelTicket(t *Ticket) {
 	s.mu.Lock()
 	if !s.over {
@@ -203,7 +205,7 @@ func (s *Server) cancelTicket(t *Ticket) {
 	s.stir()
 }
 
-// leaveRoom gives back the places of questions that the books have.
+// leaveRoom frees the places of processed requests.
 func (s *Server) leaveRoom(asks []asked) {
 	for i := range asks {
 		if asks[i].room {
@@ -212,7 +214,7 @@ func (s *Server) leaveRoom(asks []asked) {
 	}
 }
 
-// post tells the books of something; it never waits.
+// post posts a message; it never waits.
 func (s *Server) post(m *posted) {
 	s.mu.Lock()
 	s.in = append(s.in, *m)
@@ -227,7 +229,7 @@ func (s *Server) stir() {
 	}
 }
 
-// Now is the time on the server's clock, which starts with NewServer; deadlines are on it.
+// Now is the time on the server's clock, which starts at NewServer. Deadlines use it.
 func (s *Server) Now() Time {
 	if s.other != nil {
 		return s.other()
@@ -235,15 +237,15 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside tells whether the books wait for the caller: they have taken nothing in since turn, and Run is among the
-// callers. A callback of another server is refused too where this one's books stand still for so long.
+// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the
+// callers. If this server makes no progress for that long, a callback of another server is rejected too.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
 	}
 	pcs := make([]uintptr, 128)
 	n := runtime.Callers(3, pcs)
-	for n == len(pcs) { // deep callers are rare, and not all of them are callbacks
+	for n == len(pcs) { // deep stacks are rare, and not all of them are callbacks
 		pcs = make([]uintptr, 2*len(pcs))
 		n = runtime.Callers(3, pcs)
 	}
@@ -255,27 +257,25 @@ func (s *Server) inside(turn uint64) bool {
 	return false
 }
 
-// look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
-// fast it runs.
+// look is the polling interval of a clock that is not this machine's, as its speed is unknown.
 const look = 10 * time.Millisecond
 
-// Submit hands a task in, from any goroutine, and tells why it is refused where it is (ErrNetwork,
-// ErrTaken, ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). Its latency counts from Arrived, when it
-// was due, where that is set and has passed, else from now. Deadlines are on the server's clock (Now);
-// 0: none. How it ends the observer is told.
+// Submit submits a task, from any goroutine. It returns an error if the task is rejected (ErrNetwork, ErrTaken,
+// ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). The observer learns how an accepted task ends. Latency counts from
+// Arrived if that is set and not in the future, otherwise from now. Deadlines are on the server's clock (Now); 0:
+// none.
 //
-// It waits until Run has taken the task in: before Run is called, for as long as ctx lets it. Where it
-// returns an error the task is not served, and where it returns nil ctx has no more to do with it: one
-// that ends later cancels nothing.
+// It waits until Run has accepted the task; before Run is called, it waits as long as ctx allows. After an error the
+// task is not served. After nil the end of ctx has no effect on the task.
 //
-// Callbacks (the observer, the policy, Admission, the source) must not wait for their own server. Their
-// calls are refused (ErrInside) as soon as that is noticed, which takes some ms: what follows from an
-// ending comes from Source.Ended, or from a goroutine that the observer tells.
+// Callbacks (observer, policy, Admission, source) must not wait for their own server. Such calls are rejected
+// (ErrInside) as soon as that is noticed, after some ms. Tasks that follow from an ending must come from
+// Source.Ended, or from another goroutine.
 func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	return s.submit(ctx, &asked{task: *t})
 }
 
-// submit hands a task in, and waits until it has been taken in, or, with a ticket of Do, until it has ended.
+// submit submits a task, and waits until it is accepted, or, with a ticket of Do, until it has ended.
 func (s *Server) submit(ctx context.Context, q *asked) error {
 	id := q.task.ID
 	if ctx.Err() != nil {
@@ -293,7 +293,7 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		return fmt.Errorf("task %d: %w", id, err)
 	}
 	select {
-	case err := <-r.refused: // mostly it is there already
+	case err := <-r.refused: // usually it is there already
 		s.replies.Put(r)
 		return err
 	default:
@@ -307,10 +307,10 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		case err = <-r.refused:
 		case <-ended:
 		case <-ctx.Done():
-			if r.state.CompareAndSwap(waiting, withdrawn) { // the books have it still: they drop it
+			if r.state.CompareAndSwap(waiting, withdrawn) { // not processed yet: the server will drop it
 				return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
 			}
-			ctx = context.WithoutCancel(ctx) // the answer is on its way
+			ctx = context.WithoutCancel(ctx) // already being processed, so the answer will come
 			if ended != nil {
 				q.ticket.Cancel()
 			}
@@ -327,10 +327,9 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 	}
 }
 
-// Cancel takes a task back, also after Drain. One that has ended, or is not known, is left alone. It waits, as
-// long as ctx lets it, only where thousands of other calls have not been looked at yet: a context that has ended
-// is no reason not to cancel. When Run has ended
-// there is nothing to cancel (ErrClosed).
+// Cancel cancels a task, also after Drain. Unknown and ended tasks are ignored. It waits, as long as ctx allows, only
+// if thousands of other calls are unprocessed. Otherwise it works even if ctx has ended. After Run has ended there is
+// nothing to cancel (ErrClosed).
 func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	if id == 0 {
 		return nil
@@ -341,14 +340,15 @@ func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// Drain takes no more tasks, from clients or the source: what the source has brought and is not due yet is
-// dropped. Run returns when the tasks that are there have ended.
+// Drain stops accepting tasks from clients and the source; items of the source that are not due yet are dropped. Run
+// returns when the remaining tasks have ended.
 func (s *Server) Drain() {
 	s.close(ErrClosed)
 	s.post(&posted{kind: drainNow})
 }
 
-// Gone tells whether every device has been given up, since no reset has helped. Requests that end for it end after it is.
+// Gone reports whether every device has been given up because no reset succeeded. It is true before requests end for
+// that reason.
 func (s *Server) Gone() bool { return s.c.gone.Load() }
 
 func (s *Server) close(why error) {
@@ -360,8 +360,8 @@ func (s *Server) close(why error) {
 	}
 }
 
-// Serve serves a source in real time until it has no task left and every request has ended.
-// Durations are those that pass; Config.Clock has no say.
+// Serve serves a source in real time until it has no tasks left and every request has ended. Config.Clock has no
+// effect.
 func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Source == nil {
 		return nil, fmt.Errorf("%w: no load source", ErrConfig)
@@ -370,14 +370,13 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.draining = true // clients are the source alone
+	s.draining = true // the source is the only client
 	return s.Run(ctx)
 }
 
-// Run serves until Drain has been called and every request has ended. When ctx ends before, it ends
-// all requests that are left as errors, gives up what the devices do, and its error wraps ctx's. A
-// device or a plan that does not let go is waited for as long as Config.Grace says, and named. A server
-// runs once.
+// Run serves until Drain has been called and every request has ended. If ctx ends first, all remaining requests end
+// as errors, work on devices is abandoned, and the error wraps ctx's. A device or plan that does not stop is awaited
+// for Config.Grace, and named in the error. A server runs only once.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
 	if s.ran.Swap(true) {
 		return nil, fmt.Errorf("%w: this server has run, or runs", ErrClosed)
@@ -417,7 +416,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	defer late.Stop()
 	s.land(late)
 	stop()
-	late.Reset(max(letGo, time.Until(until))) // one that took the time to answer may still let go at once
+	late.Reset(max(letGo, time.Until(until))) // one that was slow may still stop at once
 	found := make(chan struct{})
 	go func() {
 		defer close(found)
@@ -428,10 +427,10 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 		case <-ch:
 			return true
 		case <-late.C:
-			late.Reset(0) // for the next one
+			late.Reset(0) // checks the next one
 		}
 		select {
-		case <-ch: // in time, though it is the second to be looked at
+		case <-ch: // it stopped in time, though it was checked second
 			return true
 		default:
 			return false
@@ -448,15 +447,15 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	return &c.res, err
 }
 
-// letGo is what the goroutines of devices and plans have at least, to end when their context has: what a loaded machine
-// may hold one up for.
+// letGo is the least time that goroutines of devices and plans have to end after their context, even on a loaded
+// machine.
 const letGo = time.Second
 
-// clock brings the books' time up to date.
+// clock updates the engine's time.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
-// A turn of the loop looks at so many questions of clients at most, and begins no other after aTurn: devices,
-// timers, the watchdog and the context are looked at in between, whatever is asked.
+// Limits of a turn of the loop: the number of clients' requests, and the time after which it processes no further
+// one. Between turns devices, timers, the watchdog and the context are served, whatever clients do.
 const (
 	perTurn = 64
 	aTurn   = Time(time.Millisecond)
@@ -486,7 +485,7 @@ func (s *Server) loop(ctx context.Context) error {
 	}
 }
 
-// rest waits for what comes, or is due.
+// rest waits until a message comes or something is due.
 func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	c := s.c
 	next := min(c.nextWatch(), s.nextPost())
@@ -494,11 +493,11 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 		next = min(next, c.heap[0].at)
 	}
 	switch {
-	case s.other == nil && next == s.alarm: // mostly nothing has changed
+	case s.other == nil && next == s.alarm: // the usual case: the timer is already set
 	case s.other == nil:
 		s.alarm = next
 		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
-	case next <= c.now: // more was due than a turn takes in
+	case next <= c.now: // more was due than fits in a turn
 		return
 	default:
 		timer.Reset(look)
@@ -512,11 +511,11 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 	s.busy.Store(true)
 	if s.other == nil {
-		s.looks = max(s.looks, min(s.Now(), next)) // to wait for what is due is not to be away
+		s.looks = max(s.looks, min(s.Now(), next)) // the watchdog was watching while it waited for something due
 	}
 }
 
-// nextPost is when a device is to be asked to post.
+// nextPost is the next time at which a device must be asked to post.
 func (s *Server) nextPost() Time {
 	next := never
 	for _, p := range s.posters {
@@ -527,7 +526,7 @@ func (s *Server) nextPost() Time {
 	return next
 }
 
-// empty tells whether nothing has been posted or asked that has not been looked at.
+// empty reports whether all messages have been read.
 func (s *Server) empty() bool {
 	if s.next < len(s.open) {
 		return false
@@ -537,13 +536,13 @@ func (s *Server) empty() bool {
 	return len(s.in) == 0 && len(s.asks) == 0
 }
 
-// took counts what is taken in, at the time that it is.
+// took counts the messages read, with the time of reading.
 func (s *Server) took() {
 	s.turns.Add(1)
 	s.clock()
 }
 
-// take takes out what has been posted, and what is due; it is the caller's until the next call.
+// take returns the posted messages, and those that are due. They are valid until the next call.
 func (s *Server) take() []posted {
 	for _, p := range s.posters {
 		if due, ok := p.Next(); ok && due <= s.c.now {
@@ -551,7 +550,7 @@ func (s *Server) take() []posted {
 		}
 	}
 	select {
-	case <-s.wake: // the signal of messages that are read below
+	case <-s.wake: // signals messages that are read below
 	default:
 	}
 	s.mu.Lock()
@@ -568,7 +567,7 @@ func (s *Server) events() error {
 	for i := range msgs {
 		s.took()
 		if err := s.event(&msgs[i]); err != nil {
-			s.mu.Lock() // land looks at the rest
+			s.mu.Lock() // land reads the rest
 			defer s.mu.Unlock()
 			s.in = append(slices.Clone(msgs[i+1:]), s.in...)
 			return err
@@ -603,7 +602,7 @@ func (s *Server) due() error {
 		}
 		s.took()
 	}
-	return nil // the rest is looked at in the next turn
+	return nil // the rest follows in the next turn
 }
 
 func (s *Server) watchdog() error {
@@ -619,7 +618,7 @@ func (s *Server) watchdog() error {
 	return nil
 }
 
-// clients looks at some of what clients have asked.
+// clients processes some of the clients' requests.
 func (s *Server) clients() error {
 	if s.next == len(s.open) {
 		s.mu.Lock()
@@ -644,7 +643,7 @@ func (s *Server) client(q *asked) error {
 	c := s.c
 	switch {
 	case q.reply == nil && q.ticket != nil:
-		if t := c.byID.get(q.ticket.id); t != nil && t.ticket == q.ticket { // else it has ended
+		if t := c.byID.get(q.ticket.id); t != nil && t.ticket == q.ticket { // nil: the task has ended
 			return c.cancel(q.ticket.id)
 		}
 		return nil
@@ -656,7 +655,7 @@ func (s *Server) client(q *asked) error {
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
 	whole := q.ticket.toEnd() != nil
 	switch failed := err != nil && refused == nil; {
-	case failed && whole && !q.ticket.over: // it is told at its end, which comes now
+	case failed && whole && !q.ticket.over: // a Do learns it at the task's end, which is now
 		q.ticket.closed = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	case failed && !whole:
 		q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
@@ -681,7 +680,7 @@ func (s *Server) outside() error {
 	return c.item(e.item())
 }
 
-// refuseAll answers those who asked for something that nobody looks at any more.
+// refuseAll answers the clients whose requests will not be processed.
 func (s *Server) refuseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -696,11 +695,11 @@ func (s *Server) refuseAll() {
 	s.asks, s.open, s.next = nil, nil, 0
 }
 
-// land handles what devices still answer, so that slots are freed.
+// land handles the devices' last answers, which free slots.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
 	c.shut = true
-	for i := range c.heap { // what has ended as it began, and would be told later
+	for i := range c.heap { // jobs that ended as they began, reported later
 		if x := c.heap[i].x; x != nil && x.job != nil {
 			c.jobs = slices.DeleteFunc(c.jobs, func(j *job) bool { return j == x.job })
 		}
@@ -710,7 +709,7 @@ func (s *Server) land(late *time.Timer) {
 		msgs := s.take()
 		for i := range msgs {
 			if msgs[i].kind == fromDevice {
-				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the policy is not asked any more
+				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the error goes nowhere, as the policy is not asked any more
 			}
 		}
 		if !c.flying() && s.empty() {
@@ -738,7 +737,7 @@ func (s *Server) pull() error {
 	if err := checkItem(it, 0); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that a source may use one task again and again
+	if it.Task != nil { // copied, so that a source can reuse a task
 		t := *it.Task
 		it.Task = &t
 	}

@@ -1,4 +1,4 @@
-// What a run leaves behind: a record a request, the order of actions, what each device did when.
+// The result of a run: a record per request, the order of actions, and the spans of devices.
 
 package engine
 
@@ -25,33 +25,32 @@ const (
 	Errored   = sched.Errored
 )
 
-// Record is what became of one request. Times are ns since the run began; Started is -1 where no
-// device took it, Exit and Class are -1 where it has no result.
+// Record is the outcome of one request. Times are in ns since the start of the run. Started is -1 if it never began
+// on a device, Exit and Class are -1 without a result.
 type Record struct {
 	ID         device.RequestID `json:"id"`
 	Task       uint64           `json:"task"`
 	Sample     int              `json:"sample"`
-	Arrived    Time             `json:"arrived_ns"`  // when it was due
+	Arrived    Time             `json:"arrived_ns"`  // due time
 	Deadline   Time             `json:"deadline_ns"` // 0: none
 	Started    Time             `json:"started_ns"`
 	Ended      Time             `json:"ended_ns"`
 	Exit       int              `json:"exit"`
 	Class      int              `json:"class"`
 	Confidence float32          `json:"confidence"`
-	Logits     string           `json:"logits_sha256"` // of the raw int16, little endian, of the exit taken
+	Logits     string           `json:"logits_sha256"` // of the raw little-endian int16 at the exit taken
 	Ending     Ending           `json:"ending"`
 	Retried    bool             `json:"retried,omitempty"`
-	Why        string           `json:"why,omitempty"` // of an error, or of a refusal
+	Why        string           `json:"why,omitempty"` // why it ended as an error or was rejected
 }
 
 // Latency is arrival to end in ns.
 func (r *Record) Latency() Time { return r.Ended - r.Arrived }
 
-// Step is one action that was carried out. Two runs did the same in the same order when their
-// steps are equal but for At.
+// Step is one action that was carried out. Two runs did the same if their steps are equal except for At.
 type Step struct {
 	At       Time               `json:"at_ns"`
-	Kind     string             `json:"kind"` // of sched.ActionKind
+	Kind     string             `json:"kind"` // name of the sched.ActionKind
 	Device   int                `json:"device"`
 	Launch   device.LaunchID    `json:"launch,omitempty"`
 	Into     device.LaunchID    `json:"into,omitempty"`
@@ -61,15 +60,15 @@ type Step struct {
 	Network  string             `json:"-"` // of a launch
 }
 
-// Same tells whether two steps are equal but for their time.
+// Same reports whether two steps are equal except for their time.
 func (s *Step) Same(o *Step) bool {
 	return s.Kind == o.Kind && s.Device == o.Device && s.Launch == o.Launch && s.Into == o.Into &&
 		s.First == o.First && s.Last == o.Last && slices.Equal(s.Requests, o.Requests)
 }
 
-// DiffSteps counts the actions that differ: 0 where two runs did the same in the same order; else
-// those of either run that have no counterpart (the same action on the same requests, whenever and
-// under whatever launch id) in the other, the larger of the two counts, and at least 1.
+// DiffSteps counts differing actions; 0 if two runs did the same in the same order. Otherwise it is the larger of the
+// two numbers of actions without a counterpart in the other run, and at least 1. A counterpart is the same action on
+// the same requests, at any time and under any launch id.
 func DiffSteps(a, b []Step) int {
 	if slices.EqualFunc(a, b, func(x, y Step) bool { return x.Same(&y) }) {
 		return 0
@@ -93,7 +92,7 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is one segment on a device, or, with Segment -1, a reset or What is named.
+// Span is a segment on a device or, with Segment -1, a reset, or a copy, load or unload (What).
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
@@ -107,40 +106,40 @@ type Span struct {
 	Aborted  bool               `json:"aborted,omitempty"` // stopped inside the segment
 }
 
-// Result is a whole run.
+// Result is the result of a run.
 type Result struct {
 	Policy  string   `json:"policy"`
-	Records []Record `json:"records"` // by request id; none where Config.Keep is Counts
-	Stream  Stream   `json:"-"`       // counts of the endings, whatever else is kept
+	Records []Record `json:"records"` // by request id; empty if Config.Keep is Counts
+	Stream  Stream   `json:"-"`       // counts of endings, always kept
 	Steps   []Step   `json:"steps,omitempty"`
 	Spans   []Span   `json:"spans,omitempty"`
 
 	End         Time   `json:"end_ns"`  // the last request's end
-	Busy        []Time `json:"busy_ns"` // by device: time in which segments ran, failed ones included
-	Calls       int64  `json:"calls"`   // of the policy
+	Busy        []Time `json:"busy_ns"` // by device: time spent in segments, including failed ones
+	Calls       int64  `json:"calls"`   // calls of the policy
 	Launches    int64  `json:"launches"`
 	Segments    int64  `json:"segments"`
 	Preemptions int64  `json:"preemptions"`
 	Merges      int64  `json:"merges"`
-	Faults      int64  `json:"faults"` // failed segments, hangs included
+	Faults      int64  `json:"faults"` // failed segments, including hangs
 	Hangs       int64  `json:"hangs"`
 	Resets      int64  `json:"resets"`
 	Retries     int64  `json:"retries"` // requests that were queued again
 
 	Cycles uint64       `json:"cycles"` // of all segments, as the devices report them
 	Stats  device.Stats `json:"stats"`  // summed over all segments
-	// Samples counts the samples that ran segment s, by s: the work done, whatever the batch.
+	// Samples counts, by segment, the samples that ran it, whatever the batch.
 	Samples []int64 `json:"samples"`
 }
 
-// Latencies are arrival-to-end times in ns over on_time and late; -1 where there was none.
+// Latencies are from arrival to end, in ns, of on_time and late requests; -1 without any.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary is a run in numbers (scripts read these keys).
+// Summary is a run in numbers. Scripts read its keys.
 type Summary struct {
 	Policy      string    `json:"policy"`
 	Requests    int64     `json:"requests"`
@@ -154,7 +153,7 @@ type Summary struct {
 	Exits       []int64   `json:"exits"`      // requests that left at exit i
 	Latency     Latencies `json:"latency"`
 	Goodput     float64   `json:"goodput"` // on_time per second, from time 0 to the last end
-	Busy        float64   `json:"busy"`    // share of the time in which a device ran a segment, mean over devices
+	Busy        float64   `json:"busy"`    // share of the time in which devices ran segments, mean over devices
 	Calls       int64     `json:"calls"`
 	Launches    int64     `json:"launches"`
 	Preemptions int64     `json:"preemptions"`
@@ -169,7 +168,7 @@ type Summary struct {
 	MeanBatch   float64   `json:"mean_batch"` // samples per segment run
 }
 
-// Summary counts. Without records, p50 and p99 are exact to 0.1 % (Histogram).
+// Summary computes the numbers. Without records p50 and p99 are exact to 0.1 % (Histogram).
 func (r *Result) Summary() Summary {
 	s := Summary{
 		Policy: r.Policy, Requests: int64(len(r.Records)), Calls: r.Calls, Launches: r.Launches,
@@ -220,7 +219,7 @@ func (r *Result) Summary() Summary {
 	return s
 }
 
-// Latencies lists the latency in ns of every request that is on_time or late, by id.
+// Latencies lists the latencies in ns of on_time and late requests, by id.
 func (r *Result) Latencies() []int64 {
 	var l []int64
 	for i := range r.Records {
@@ -231,16 +230,15 @@ func (r *Result) Latencies() []int64 {
 	return l
 }
 
-// Quantile is the smallest value that at least the share q of the sorted values do not exceed.
+// Quantile is the smallest value that at least a share q of the sorted values do not exceed.
 func Quantile[T int64 | float64](sorted []T, q float64) T {
 	return sorted[rank(q, int64(len(sorted)))-1]
 }
 
-// rank is how many of n values the quantile q does not leave out: 1..n.
+// rank is the rank, 1..n, of quantile q among n values.
 func rank(q float64, n int64) int64 { return min(max(int64(math.Ceil(q*float64(n))), 1), n) }
 
-// Check tells what is wrong with the books: every request has ended once, the endings add up, and
-// no time runs backwards.
+// Check verifies the result: every request has ended once, the counts add up, and no time runs backwards.
 func (r *Result) Check() error {
 	s := r.Summary()
 	if n := s.OnTime + s.Late + s.Dropped + s.Refused + s.Cancelled + s.Errors; n != s.Requests {
@@ -263,8 +261,8 @@ func (r *Result) Check() error {
 	return nil
 }
 
-// DiffResults counts the requests, by id, that have a result in both runs and not the same exit,
-// class and logits; and those that only one run knows.
+// DiffResults counts the requests, by id, whose exit, class or logits differ between two runs, and those that are in
+// only one of them.
 func DiffResults(a, b *Result) int {
 	n := max(len(a.Records), len(b.Records)) - min(len(a.Records), len(b.Records))
 	for i := range min(len(a.Records), len(b.Records)) {

@@ -1,4 +1,4 @@
-// Statistics of a run in a fixed size.
+// Statistics of a run in constant memory.
 
 package engine
 
@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// fine is how many buckets of the histogram stand between a power of two and the next.
+// fine is the number of buckets between two powers of two.
 const fine = 1 << 10
 
-// Stream is what is kept of the requests in any run. It has a fixed size.
+// Stream has the statistics of requests that are kept in every run, in constant memory.
 type Stream struct {
 	Requests int64                    `json:"requests"`
 	Endings  [sched.Errored + 1]int64 `json:"endings"` // by Ending
@@ -33,14 +33,14 @@ func (s *Stream) take(r *Record) {
 	s.Hist.Add(r.Latency())
 }
 
-// Histogram counts times in ns. Up to 2048 ns a bucket holds one value, further up those that
-// share their first 11 bits: a quantile is exact to 0.1 %.
+// Histogram counts times in ns. Up to 2048 ns a bucket holds one value. Above, values with equal first 11 bits share
+// a bucket, so quantiles are exact to 0.1 %.
 type Histogram struct {
 	counts []int64
 	n      int64
 }
 
-// Add counts a time; a negative one counts as 0.
+// Add counts a time. Negative times count as 0.
 func (h *Histogram) Add(ns int64) {
 	i := bucket(max(0, ns))
 	if i >= len(h.counts) {
@@ -68,8 +68,8 @@ func highest(i int) int64 {
 	return int64((uint64(i%fine+fine)+1)<<shift - 1)
 }
 
-// Quantile is a bound, at most 0.1 % too large, of the smallest value that at least the share q of
-// the values do not exceed; -1 where there is none.
+// Quantile is at most 0.1 % above the smallest value that at least a share q of the values do not exceed; -1 without
+// values.
 func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return -1

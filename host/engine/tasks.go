@@ -1,4 +1,4 @@
-// Tasks: how they come, are refused, taken back, and end.
+// Tasks: arrival, rejection, cancellation and end.
 
 package engine
 
@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// maxSamples bounds the samples of one task.
+// maxSamples limits the samples of a task.
 const maxSamples = 1 << 20
 
-// item handles what a source brought. due is when: it may have passed a while ago.
+// item handles an item of the source. due is its time, which may have passed some time ago.
 func (c *core) item(it Item) error {
 	switch {
 	case it.Task != nil:
@@ -26,7 +26,7 @@ func (c *core) item(it Item) error {
 	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
-// check says why a task is refused, whose network has been seen so.
+// check returns why a task is rejected. seen is the traffic of its network.
 func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:
@@ -43,7 +43,7 @@ func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	return nil
 }
 
-// refuse ends a task that never was.
+// refuse ends a task that is not accepted.
 func (c *core) refuse(in *sched.Task, due Time, why error) {
 	c.last++
 	rec := Record{
@@ -56,7 +56,7 @@ func (c *core) refuse(in *sched.Task, due Time, why error) {
 	c.taskEnded(&t, Refused)
 }
 
-// arrive takes a task in, or refuses it. A task of a ticket without an id is given a free one.
+// arrive accepts a task or rejects it. A ticket's task without an id gets a free one.
 func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err error) {
 	if ticket != nil {
 		in.ID = ticket.number(c, in.ID)
@@ -76,8 +76,8 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	*e = sched.Event{}
 	e.Request = c.last + device.RequestID(samples)
 	t := c.spareTasks.take()
-	// Field by field, here and below: a literal is put together on the stack and then copied, and a
-	// processor stalls where it copies what it has written a moment ago in other pieces.
+	// By field, here and below. A literal is built on the stack and then copied, and processors stall when they copy
+	// what was just written in smaller pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
 	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], nil
@@ -94,7 +94,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	for s := range samples {
 		c.newRequest(t, s, deadline, seen, home)
 	}
-	reqs := t.reqs // the last ending forgets the task
+	reqs := t.reqs // the last ending clears the task
 	how, why := Refused, ""
 	switch {
 	case !admitted:
@@ -102,7 +102,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	case c.allDead():
 		how, why = Errored, "no device is left"
 		refused = fmt.Errorf("task %d: %w: %s", in.ID, device.ErrGone, why)
-	case ticket != nil: // it is told nothing of a task that is refused
+	case ticket != nil: // it learns nothing of a rejected task
 		t.ticket = ticket
 		ticket.admit(samples, len(seen.Passed))
 	}
@@ -123,7 +123,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	return nil, nil
 }
 
-// newRequest adds a task's sample s, which waits nowhere yet.
+// newRequest adds a task's sample s, which is in no queue yet.
 func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, home *family) {
 	c.last++
 	r := c.spareReqs.take()
@@ -142,7 +142,7 @@ func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, ho
 	t.reqs = append(t.reqs, r)
 }
 
-// enlist adds a task that has come.
+// enlist adds an accepted task to the list.
 func (c *tasks) enlist(t *task) {
 	c.byID.put(t.ID, t)
 	t.older, t.newer = c.newest, nil
@@ -154,7 +154,7 @@ func (c *tasks) enlist(t *task) {
 	c.newest = t
 }
 
-// delist takes out a task that has ended.
+// delist removes an ended task from the list.
 func (c *tasks) delist(t *task) {
 	c.byID.drop(t.ID)
 	if t.older == nil {
@@ -170,7 +170,7 @@ func (c *tasks) delist(t *task) {
 	t.older, t.newer = nil, nil
 }
 
-// input makes a request's input, on the goroutine that copies it.
+// input makes a request's input, on the goroutine of the copy.
 func (c *core) input(r *request) (in []device.Tensor, err error) {
 	defer func() {
 		if err != nil {
@@ -185,7 +185,7 @@ func (c *core) input(r *request) (in []device.Tensor, err error) {
 	return c.cfg.Inputs(&r.Request)
 }
 
-// inputError is an error of the function that makes an input.
+// inputError is an error of the function that makes inputs.
 type inputError struct {
 	id  device.RequestID
 	err error
@@ -197,15 +197,15 @@ func (e *inputError) Unwrap() error { return e.err }
 func (c *core) cancel(id uint64) error {
 	t := c.byID.get(id)
 	if t == nil {
-		return nil // it has ended: too late to take back
+		return nil // it has ended, so nothing can be cancelled
 	}
 	last := c.takeBack(t, Cancelled, "")
 	return c.tell(sched.Event{Kind: sched.Cancel, Request: last})
 }
 
-// takeBack ends a task's requests wherever they are, and tells the last of them.
+// takeBack ends all requests of a task, wherever they are, and returns the last one.
 func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID) {
-	reqs := t.reqs // the last ending forgets the task
+	reqs := t.reqs // the last ending clears the task
 	t.over = true
 	for _, r := range reqs {
 		if r.ended {
@@ -232,7 +232,7 @@ func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID)
 	return last
 }
 
-// unqueue takes a request from the queue in which it waits.
+// unqueue removes a request from its queue.
 func (c *core) unqueue(r *request) {
 	q := &c.st.Queue
 	if r.waits {
@@ -243,7 +243,7 @@ func (c *core) unqueue(r *request) {
 	}
 }
 
-// requeue puts a request back into the queue, as it came.
+// requeue returns a request to the queue, in its original place.
 func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
@@ -252,8 +252,8 @@ func (c *core) requeue(r *request) {
 	c.st.Queue.Insert(&r.Request)
 }
 
-// giveBack ends the part of a request in a launch that has failed: it starts again once, if it can be
-// in time when its device is ready.
+// giveBack handles a request in a launch that has failed. It starts again once, if it can be in time when its device
+// is ready.
 func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error) {
 	r.launch = nil
 	c.release(r)
@@ -271,7 +271,7 @@ func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error
 	}
 }
 
-// drain ends all that wait.
+// drain ends all waiting requests.
 func (c *core) drain(why string) {
 	for {
 		q, ok := c.st.Queue.Pop()
@@ -297,7 +297,7 @@ func (c *core) finish(l *launch, r *request, exit int, exits []device.ExitResult
 	c.end(r, how, "", e)
 }
 
-// end gives a request its ending.
+// end ends a request.
 func (c *core) end(r *request, how Ending, why string, result *device.ExitResult) {
 	rec := &r.rec
 	rec.Ending, rec.Ended, rec.Why = how, c.now, why
@@ -318,7 +318,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	t := r.task
 	t.worst = max(t.worst, how)
 	if t.left--; t.left > 0 {
-		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // a task is served as a whole
+		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // its other samples are useless now
 			t.over = true
 			c.spoiled, c.again = append(c.spoiled, spoiled{t.ID, how, why}), true
 		}
@@ -332,7 +332,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	c.recycle(t)
 }
 
-// hear takes an ending down.
+// hear records an ending.
 func (c *core) hear(rec *Record, result *device.ExitResult) {
 	c.res.End = max(c.res.End, c.now)
 	c.res.Stream.take(rec)
@@ -360,22 +360,22 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended before its running segment or copy did; that has now ended too.
+// landed removes a request that ended while its segment or copy was running, when that has ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--
 	c.recycle(r.task)
 }
 
-// recycle keeps a task and its requests for later ones when nobody can see them any more: the
-// fields stay as they are until the next arrival, which is another event.
+// recycle keeps the memory of a task and its requests for later tasks, once nothing refers to them. The fields stay
+// unchanged until the next arrival, which is another event.
 func (c *core) recycle(t *task) {
-	if t.left > 0 || t.flying > 0 || c.shut { // shut: no task comes any more
+	if t.left > 0 || t.flying > 0 || c.shut { // after shut no more tasks come
 		return
 	}
 	for _, r := range t.reqs {
 		c.spareReqs.give(r)
 	}
-	t.ticket = nil // so that the pool does not keep its memory alive
+	t.ticket = nil // so that the pool does not keep the ticket alive
 	c.spareTasks.give(t)
 }

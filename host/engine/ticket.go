@@ -1,4 +1,4 @@
-// Tickets: a task of a Server with inputs of its own. Its caller is told of its exits and its end.
+// Tickets: tasks of a Server with their own inputs, whose callers learn about exits and the end.
 
 package engine
 
@@ -11,56 +11,56 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// MaxOpen bounds the samples of one Call: room for all their exits is made at once.
+// MaxOpen limits the samples of a Call, since memory for all their exits is allocated at once.
 const MaxOpen = 1 << 14
 
-// firstGiven is the first id that Open gives: clients' own are smaller, and JSON's numbers still hold it.
+// firstGiven is the first id that Open assigns. Clients' ids are smaller, and JSON numbers can hold both exactly.
 const firstGiven = 1 << 52
 
 // Call is one task with its own inputs.
 type Call struct {
-	Task sched.Task // ID 0: the server gives a free one, from 1<<52 on
-	// Inputs are by sample; nil: Config.Inputs has them. They are handed over: nobody changes them any more.
+	Task sched.Task // ID 0: the server assigns a free one, from 1<<52 on
+	// Inputs are the inputs by sample; nil: Config.Inputs is used. They must not be changed any more.
 	Inputs [][]device.Tensor
-	// Taken, where set, is called in the server's goroutine when the task has been taken in and has not ended at once; it
-	// must not wait.
+	// Taken, if set, is called on the server's goroutine when the task has been accepted and has not ended at once.
+	// It must not block.
 	Taken func()
 }
 
-// Exit is an exit that a sample has passed. It is the receiver's.
+// Exit is an exit that a sample has passed. The receiver owns it.
 type Exit struct {
 	Sample, Exit int
 	Result       device.ExitResult
 	At           Time
 }
 
-// Outcome is how a sample has ended; Result is what it showed at the exit taken, nil where it took none.
+// Outcome is how a sample has ended. Result is its result at the exit taken; nil: none.
 type Outcome struct {
 	Record Record
 	Result *device.ExitResult
 }
 
-// Ticket stands for a task that has been taken in.
+// Ticket represents an accepted task.
 type Ticket struct {
 	s         *Server
 	id        uint64
 	inputs    [][]device.Tensor
 	exits     chan Exit
-	whole     bool  // of Do, which waits for the end alone
-	over      bool  // it has ended; only the server's goroutine uses this
-	closed    error // of Do: the server ended as the task came
+	whole     bool  // of Do, which only waits for the end
+	over      bool  // the task has ended; for the server's goroutine only
+	closed    error // of Do: the server ended before it accepted the task
 	taken     func()
 	done      chan struct{}
 	outcomes  []Outcome
 	cancelled atomic.Bool
 }
 
-// Open is Submit for a task with inputs of its own. It returns when the task has been taken in or is refused; ctx has
-// no more to do with it then (context.AfterFunc(ctx, ticket.Cancel) lets it cancel).
+// Open is Submit for a task with its own inputs. It returns when the task is accepted or rejected. Then the end of
+// ctx has no effect (context.AfterFunc(ctx, ticket.Cancel) makes it cancel the task).
 func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) { return s.ticket(ctx, c, false) }
 
-// Do is Open and waiting for the end, for who asks for no exit on the way: its goroutine is woken once. Where ctx ends
-// after the task has been taken in, the task is cancelled, which its outcomes tell.
+// Do opens a task and waits for its end, for callers that do not need exits; their goroutine wakes only once. If ctx
+// ends after the task has been accepted, the task is cancelled, and its outcomes say so.
 func (s *Server) Do(ctx context.Context, c *Call) ([]Outcome, error) {
 	t, err := s.ticket(ctx, c, true)
 	if err == nil {
@@ -88,24 +88,24 @@ func (s *Server) ticket(ctx context.Context, c *Call, whole bool) (*Ticket, erro
 // ID is the task's.
 func (t *Ticket) ID() uint64 { return t.id }
 
-// Exits are all exits that samples pass, each once and as it is passed. There is room for all of them, so the server
-// never waits for who reads them. It is closed when the task has ended.
+// Exits delivers every exit that a sample passes, once and immediately. The channel has room for all of them, so the
+// server never waits for the reader. It is closed when the task has ended.
 func (t *Ticket) Exits() <-chan Exit { return t.exits }
 
 // Done is closed when the task has ended.
 func (t *Ticket) Done() <-chan struct{} { return t.done }
 
-// Outcomes are how the samples have ended, by sample. It is to be called after Done.
+// Outcomes returns how the samples have ended, by sample. Call it after Done.
 func (t *Ticket) Outcomes() []Outcome { return t.outcomes }
 
-// Cancel ends the task, at the next exit where it runs. It never waits, and may be called at any time.
+// Cancel ends the task; a running sample ends at its next exit. It never waits, and may be called at any time.
 func (t *Ticket) Cancel() {
 	if !t.cancelled.Swap(true) {
 		t.s.cancelTicket(t)
 	}
 }
 
-// toEnd is closed when the task of a Do has ended; nil: nobody waits for that in submit.
+// toEnd is closed when the task of a Do has ended; nil if submit should not wait for that.
 func (t *Ticket) toEnd() <-chan struct{} {
 	if t == nil || !t.whole {
 		return nil
@@ -113,7 +113,7 @@ func (t *Ticket) toEnd() <-chan struct{} {
 	return t.done
 }
 
-// number is the task's id: the one it came with, or a free one.
+// number returns the task's id: its own, or a free one.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
 		if c.given++; c.byID.get(firstGiven+c.given) == nil {
@@ -124,7 +124,7 @@ func (t *Ticket) number(c *core, id uint64) uint64 {
 	return id
 }
 
-// admit makes room for what will be told of the task.
+// admit allocates memory for everything that will be reported.
 func (t *Ticket) admit(samples, exits int) {
 	t.outcomes = make([]Outcome, samples)
 	if !t.whole {
@@ -132,7 +132,7 @@ func (t *Ticket) admit(samples, exits int) {
 	}
 }
 
-// passed tells of an exit, once: a request that starts again passes the same ones.
+// passed reports an exit once. A request that starts again passes the same exits again.
 func (t *Ticket) passed(r *request, exit int, exits []device.ExitResult, now Time) {
 	if t.whole {
 		return

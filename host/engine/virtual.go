@@ -1,4 +1,4 @@
-// Run: virtual time. Devices say when their next event is due; whatever is first happens first.
+// Run in virtual time: devices say when their next event is due, and the earliest event is handled next.
 
 package engine
 
@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// event is what an Item says, or something of the engine's own. It is small, since a heap moves it
-// about.
+// event is an item of the source, or an internal event. It is small, since the heap moves it.
 type event struct {
 	at     Time
 	seq    uint64
@@ -21,21 +20,22 @@ type event struct {
 	cancel uint64
 	x      *extra
 	dev    int32
-	fresh  bool // the item came from Source.Next: the next one is due
+	fresh  bool // an item from Source.Next, after which the next one is requested
 }
 
-// extra is what else there is to come.
+// extra has the rarer contents of events.
 type extra struct {
-	job   *job // that ended as it began, with err
+	job   *job // a job that ended as it began, with err
 	err   error
-	again *outage // a reset that is due again
+	again *outage // a reset to be tried again
 	plan  any
-	is    bool // plan is what a plan has found
+	is    bool // is: result is that of a plan
 }
 
 func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.cancel} }
 
-// events is a binary heap by (time, sequence): what is asked for first happens first at equal times.
+// events is a binary heap ordered by (time, sequence): at equal times, the event that was requested first is handled
+// first.
 type events struct {
 	heap []event
 	seq  uint64
@@ -45,13 +45,13 @@ func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.
 
 func (h *events) less(i, j int) bool { return h.heap[i].before(&h.heap[j]) }
 
-// push makes an event at that time. What happens then is the caller's to fill in, before the next
-// push or pop: an event that is handed over whole is copied twice.
+// push makes an event at a time. The caller fills it in before the next push or pop; passing a complete event would
+// copy it twice.
 func (h *events) push(at Time) *event {
 	h.seq++
 	i := len(h.heap)
 	h.heap = append(h.heap, event{})
-	for i > 0 && at < h.heap[(i-1)/2].at { // at equal times the older one goes first
+	for i > 0 && at < h.heap[(i-1)/2].at { // at equal times the older one stays first
 		h.heap[i] = h.heap[(i-1)/2]
 		i = (i - 1) / 2
 	}
@@ -66,7 +66,7 @@ func (h *events) schedule(it Item) {
 	e.task, e.cancel = it.Task, it.Cancel
 }
 
-// pop takes the first event out; it is the caller's until the next push.
+// pop removes the first event, which is valid until the next push.
 func (h *events) pop() *event {
 	last := len(h.heap) - 1
 	if last < 0 {
@@ -76,7 +76,7 @@ func (h *events) pop() *event {
 	if last > 0 {
 		*top, h.heap[0] = h.heap[0], *top
 	}
-	h.heap = h.heap[:last] // what stands behind it keeps little alive: launches and tasks are used again
+	h.heap = h.heap[:last] // the slot behind the end keeps little alive, as launches and tasks are reused
 	for i := 0; last > 1; {
 		down := 2*i + 1
 		if down >= last {
@@ -96,17 +96,16 @@ func (h *events) pop() *event {
 
 type virtual struct {
 	c *core
-	// What the source brings next stands beside the heap: one in three events or so need not go
-	// through it.
+	// The source's next item is kept beside the heap, so about a third of all events bypass it.
 	fresh event
 	due   bool
-	ahead [2]sched.Task // tasks that came from the source: the one taken in now, and the next
+	ahead [2]sched.Task // tasks from the source: the one being accepted, and the next
 	turn  int
 }
 
-// Run serves until the source has no task left and every request has ended. Its result depends on
-// the configuration alone. It ends early, with an error that wraps ctx's, when ctx does: then what
-// has not ended by itself has ended as an error too, and the result says so.
+// Run serves until the source has no tasks left and every request has ended. Its result depends only on the
+// configuration. If ctx ends first, the remaining requests end as errors, which the result shows, and the error wraps
+// ctx's.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	c, err := newCore(&cfg)
 	if err != nil {
@@ -146,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := uint(0); ; n++ {
-		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
+		if n%64 == 0 || c.res.Faults > 0 { // with faults at every event, since devices fail when the context ends
 			if ctx.Err() != nil {
 				return c.over()
 			}
@@ -168,8 +167,8 @@ func (v *virtual) run(ctx context.Context) error {
 	}
 }
 
-// first is when something happens next, and the device that has an event then or hangs; nil: it is soonest's. never:
-// nothing does.
+// first is the time of the next event, and the device that has it or hangs; nil: soonest has it. never: there is
+// none.
 func (v *virtual) first() (at Time, from *dev) {
 	at, seq := never, uint64(math.MaxUint64)
 	if e := v.soonest(); e != nil {
@@ -190,7 +189,7 @@ func (v *virtual) first() (at Time, from *dev) {
 	return at, from
 }
 
-// soonest is what comes next of the heap and of the source, nil where nothing does.
+// soonest is the next event of the heap and the source; nil if there is none.
 func (v *virtual) soonest() *event {
 	switch heap := v.c.heap; {
 	case v.due && (len(heap) == 0 || v.fresh.before(&heap[0])):
@@ -216,7 +215,7 @@ func (c *core) take(d *dev, at Time) error {
 	return d.nothing(c.now)
 }
 
-// found is what a plan finds: nothing where it panics.
+// found returns the result of a plan; nil if it panics.
 func (c *core) found(ctx context.Context, p sched.Plan) (found any) {
 	var err error
 	defer func() { c.cfg.logPanic("a plan of "+c.res.Policy, err) }()
@@ -224,18 +223,18 @@ func (c *core) found(ctx context.Context, p sched.Plan) (found any) {
 	return p.Find(ctx)
 }
 
-// over is the end of a run by its context.
+// over ends a run whose context has ended.
 func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is how often in a row a device may say that something is due now and then have nothing.
+// maxIdle is how often in a row a device may announce an event for the current time and then have none.
 const maxIdle = 1000
 
-// nothing records that a device had nothing to tell when something was due.
+// nothing records that a device had no event when one was due.
 func (d *dev) nothing(now Time) error {
 	if next, ok := d.v.Next(); !ok || next > now {
-		d.idle = 0 // something has happened inside it that is nobody's business
+		d.idle = 0 // something happened inside the device without an event
 		return nil
 	}
 	if d.idle++; d.idle > maxIdle {
@@ -244,7 +243,7 @@ func (d *dev) nothing(now Time) error {
 	return nil
 }
 
-// look finds when a device is to be looked at next.
+// look computes when a device must be examined next.
 func (d *dev) look() {
 	d.stale = false
 	due, ok := d.v.Next()
@@ -254,7 +253,7 @@ func (d *dev) look() {
 	d.next = due
 }
 
-// outside handles what came from the source or is the engine's own.
+// outside handles an event of the source, or an internal one.
 func (v *virtual) outside(at Time) error {
 	c := v.c
 	c.now = at
@@ -280,7 +279,7 @@ func (v *virtual) outside(at Time) error {
 	return err
 }
 
-// own handles an event of the engine's own.
+// own handles an internal event.
 func (c *core) own(e *event) error {
 	x := e.x
 	switch {
@@ -297,7 +296,7 @@ func (c *core) own(e *event) error {
 	return c.jobDone(x.job, x.err, 0)
 }
 
-// land lets devices end what they do, so that slots are freed.
+// land lets devices end their work, which frees slots.
 func (v *virtual) land() {
 	c := v.c
 	for c.flying() {
@@ -326,7 +325,7 @@ func (v *virtual) pull() error {
 	if err := checkItem(it, v.c.now); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that a source may use one task again and again
+	if it.Task != nil { // copied, so that a source can reuse a task
 		v.turn ^= 1
 		v.ahead[v.turn] = *it.Task
 		it.Task = &v.ahead[v.turn]
@@ -338,7 +337,7 @@ func (v *virtual) pull() error {
 	return nil
 }
 
-// checkItem refuses what no source can bring after a time.
+// checkItem rejects items that a source must not return after a time.
 func checkItem(it Item, after Time) error {
 	if it.At < after || it.Task == nil && it.Cancel == 0 {
 		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)

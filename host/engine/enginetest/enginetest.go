@@ -1,5 +1,5 @@
-// Package enginetest has devices for tests: one whose exits are written in its inputs, and one that
-// fails and hangs on request.
+// Package enginetest has devices for tests: one whose inputs say at which exit they leave, and one that fails and
+// hangs on demand.
 package enginetest
 
 import (
@@ -18,12 +18,12 @@ import (
 // Network is the name of the network that a Fake serves.
 const Network = "fake"
 
-// Fake is a device whose input {exit, class} says at which exit a sample is sure (confidence 0.99
-// against 0.1 before) and which class it is. Segments take what T says.
+// Fake is a device with inputs {exit, class}: the exit at which a sample becomes confident (0.99 in place of 0.1) and
+// its class. Segments take their time in T.
 type Fake struct {
 	T     *sched.Table
 	B     int                                // B_max; 0: 8
-	Delay func(context.Context, int64) error // real time: called with the ns of each segment
+	Delay func(context.Context, int64) error // in real time: called with the ns of each segment
 
 	mu     sync.Mutex
 	slots  map[device.RequestID][]int16
@@ -105,7 +105,7 @@ func (f *Fake) Release(id device.RequestID) {
 	delete(f.slots, id)
 }
 
-// Used is the number of slots that are taken.
+// Used is the number of slots in use.
 func (f *Fake) Used() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,17 +123,17 @@ func (f *Fake) Reset(context.Context) error {
 // Close implements device.Blocking.
 func (*Fake) Close() error { return nil }
 
-// ErrInjected is what an injected failure answers.
+// ErrInjected is the error of injected failures.
 var ErrInjected = errors.New("injected failure")
 
-// Faulty wraps a device and breaks what it is told to. Both functions are given the number of the
-// call of Run, from 0; nil means never.
+// Faulty wraps a device and injects faults. Both functions receive the number of the call of Run, from 0; nil means
+// never.
 type Faulty struct {
 	device.Blocking
 	Fail, Hang func(run int) bool
 	FailReset  func(reset int) bool
-	// Real: a hanging Run answers when its context ends, and not before. Else it says at once that it
-	// has hung, as a driver does that counts its own cycles.
+	// Real: a hanging Run returns only when its context ends. Otherwise it reports the hang at once, as a driver that
+	// counts cycles does.
 	Real bool
 
 	mu           sync.Mutex
@@ -159,7 +159,7 @@ func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return f.Blocking.Run(ctx, l)
 }
 
-// Unload implements device.Unloader, where the device does.
+// Unload implements device.Unloader if the wrapped device does.
 func (f *Faulty) Unload(ctx context.Context, network string) error {
 	if u, ok := f.Blocking.(device.Unloader); ok {
 		return u.Unload(ctx, network)
@@ -179,7 +179,7 @@ func (f *Faulty) Reset(ctx context.Context) error {
 	return f.Blocking.Reset(ctx)
 }
 
-// Linear is a latency table in which every segment takes fixed + batch * each ns, and a span the sum.
+// Linear is a latency table in which every segment takes fixed + batch * each ns, and a span takes the sum.
 func Linear(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
 	var out []bundle.LatencyEntry
 	for first := range segments {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Twice puts every question to a copy of the policy first: equal states give equal answers, and an answer changes
-// nothing but the policy.
+// Twice first puts every question to a copy of the policy. Equal states must give equal answers, and an answer may
+// change nothing but the policy.
 type Twice struct {
 	sched.Policy
 	T     testing.TB
@@ -43,13 +43,13 @@ func (p *Twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sc
 	return buf
 }
 
-// Copy is a deep copy of a policy. It shares latency tables, functions and channels, which do not change.
+// Copy is a deep copy of a policy, except for latency tables, functions and channels, which never change.
 func Copy(p sched.Policy) sched.Policy {
 	deepen(reflect.ValueOf(&p).Elem(), map[unsafe.Pointer]reflect.Value{})
 	return p
 }
 
-// deepen replaces whatever v refers to by copies. Pointers that have been seen keep their copy.
+// deepen replaces everything that v refers to by copies. Equal pointers get the same copy.
 func deepen(v reflect.Value, seen map[unsafe.Pointer]reflect.Value) {
 	if !v.CanSet() { // a private field
 		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()

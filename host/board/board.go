@@ -1,9 +1,7 @@
-// Package board is the command sluice board: on a board it serves a kit (host/kit) on the NPU behind UIO,
-// compares every result with golden, configures the PL, and says what is wrong with the machine. As the
-// image's first program (`sluice board start`) it loads the modules, looks, serves and says how it
-// went.
-//
-// Exit codes are those of package cli.
+// Package board is the command sluice board. On a board it serves a kit (host/kit) on the NPU behind UIO, compares
+// every result with golden, configures the PL, and diagnoses the machine. As the image's first program (`sluice board
+// start`) it loads the kernel modules, runs the checks, serves, and reports the outcome. Exit codes are those of
+// package cli.
 package board
 
 import (

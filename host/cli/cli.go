@@ -19,13 +19,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// released is the version of a build without a tag: `go test`, `go run`, a commit between two tags.
+// released is the version of builds without a tag: `go test`, `go run`, or a commit between two tags.
 const released = "0.1.0"
 
 // pseudo matches the end of a pseudo-version, which Go gives a commit without a tag.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
-// Version of the programs and their documents: the tag that they were built from.
+// Version is the version of the programs and their documents: the tag that they were built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -77,17 +77,17 @@ type VersionDoc struct {
 	Schema   string `json:"schema"`
 	Program  string `json:"program"`
 	Version  string `json:"version"`
-	Revision string `json:"revision"` // of the sources; "modified" where they were not committed
+	Revision string `json:"revision"` // of the sources; "modified" if they were not committed
 	ABI      string `json:"abi_hash"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Unknown is the revision of a program that was built without knowing its sources'.
+// Unknown is the revision of a program that was built from sources without one.
 const Unknown = "unknown"
 
-// built is the revision that a linker was told, where git cannot be asked:
-// go build -ldflags "-X github.com/sluice-npu/sluice/host/cli.built=$(git rev-parse HEAD)".
+// built is the revision if the linker sets it, for builds without git: go build -ldflags "-X
+// github.com/sluice-npu/sluice/host/cli.built=$(git rev-parse HEAD)".
 var built string
 
 // About describes the running program.
@@ -146,8 +146,8 @@ type Streams struct {
 	JSON    bool // print errors as JSON
 }
 
-// Counted counts the bytes written and escapes terminal control characters with Shown: they may come from a user's
-// file.
+// Counted counts the bytes written, and escapes terminal control characters with Shown, as they may come from a
+// user's file.
 type Counted struct {
 	W io.Writer
 	N int64

@@ -33,7 +33,7 @@ const (
 // Error is an error with an exit code.
 type Error struct {
 	Code int
-	err  error // nil: the user has been told
+	err  error // nil: the reason has been printed
 }
 
 // Error implements error.
@@ -69,7 +69,7 @@ func CodeOf(err error) int {
 	return Input
 }
 
-// Told ends a program with an exit code when the reason has been printed.
+// Told is an error with an exit code whose reason has been printed.
 func Told(code int) error { return &Error{Code: code} }
 
 // Env is what a command gets from its program.

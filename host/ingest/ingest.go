@@ -1,12 +1,12 @@
-// Package ingest receives clients' frames over a network in real time. It times the transfer of each, so that the
-// scheduler knows the rate of the client's link (sched.Task.Link), and answers with the result and the advised size
-// of the next frames.
+// Package ingest receives clients' frames over a network in real time. It times each transfer, which gives the
+// scheduler the rate of the client's link (sched.Task.Link). It answers with the result and the advised size of the
+// next frames.
 //
-// A client sends frames one after another over a connection, and may send the next before it has an answer. All
-// numbers are big-endian, of 32 bits:
+// A client sends frames one after another over a connection, without waiting for answers. All numbers are big-endian,
+// of 32 bits:
 //
-// \tframe   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
-// \tanswer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
+//	frame   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
+//	answer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
 //
 // Endings are sched's, in their order: 1 is on time. A client that has closed its side still gets its answers.
 package ingest

@@ -8,12 +8,12 @@ type Due struct {
 	Client int
 }
 
-// Clients send tasks when they are due. A client in a closed loop sends its next one when the last has ended, before End; there
-// are Most tasks at most, where it is set.
+// Clients send tasks at their due times. A client in a closed loop sends its next task when the last one has ended,
+// before End. Most, if set, limits the number of tasks.
 type Clients struct {
 	Due    []Due // in order
 	Task   func(client int, at Time) sched.Task
-	Closed func(client int) bool // nil: nobody waits
+	Closed func(client int) bool // nil: no closed loops
 	End    Time
 	Most   int
 
@@ -38,7 +38,7 @@ func (c *Clients) Next() (sched.Item, bool) {
 	return c.item(d.Client, d.At), true
 }
 
-// Ended implements sched.Source. What took no time is not followed at once, or it would be for ever.
+// Ended implements sched.Source. A task that took no time is followed 1 ns later, or it would go on for ever.
 func (c *Clients) Ended(now Time, t *sched.Task, _ sched.Ending) []sched.Item {
 	if c.Closed == nil || !c.Closed(t.Client) || now >= c.End || c.Most > 0 && c.id >= c.Most {
 		return nil

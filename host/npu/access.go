@@ -1,5 +1,5 @@
-// Silently refused accesses. A build with QUIET answers refused accesses with OKAY; only one bit in its register
-// ACCESS shows that there was one.
+// Register accesses that are refused silently. A QUIET build answers them with OKAY, and only sets a bit in its
+// register ACCESS.
 
 package npu
 
@@ -66,8 +66,8 @@ func (d *Driver) refusal(off, v uint32) error {
 	return fmt.Errorf("%s: %w: %w", name, ErrRefused, &BusError{Write: true, Off: off, Val: v, Resp: RespOKAY})
 }
 
-// startLook is the number of cycles after which a quiet build is asked whether it accepted a start. Most starts end
-// earlier, and cost no read.
+// startLook is the number of cycles after which a quiet build is asked whether it accepted a start. Most starts are
+// shorter and need no such read.
 const startLook = 1 << 20
 
 // wait waits for a start's interrupt, at most limit cycles, and fails early if START was refused.

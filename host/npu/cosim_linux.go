@@ -30,7 +30,7 @@ func sharedMemory(n int64) (*os.File, []byte, error) {
 	return f, mem, nil
 }
 
-// apart has a process in a group of its own: a signal to ours is for us, who end what runs first.
+// apart puts a process in its own group, so that signals reach only this process, which ends its work first.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }

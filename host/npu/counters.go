@@ -11,7 +11,7 @@ import (
 
 func (d *Driver) readCounters() (c [abi.CntCount]uint64, err error) {
 	for i := range c {
-		lo, err := d.bus.ReadReg(abi.CounterLo(i)) // latches the upper half
+		lo, err := d.bus.ReadReg(abi.CounterLo(i)) // this read latches the upper half
 		if err != nil {
 			return c, err
 		}

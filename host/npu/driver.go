@@ -40,8 +40,8 @@ type Build struct {
 	Stub                bool // no MACs: cycles are right, results are not
 	Stack, Fluid        bool
 	Post, Depthwise     bool // options: curves and products, depthwise layers
-	Int8                bool // maps and weights have 8 bits
-	Quiet               bool // a refused access is answered OKAY and shows in ACCESS only
+	Int8                bool // maps and weights are int8
+	Quiet               bool // a refused access is answered OKAY, and shows only in ACCESS
 }
 
 // Driver is an NPU as a device.Blocking.

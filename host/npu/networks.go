@@ -14,7 +14,7 @@ import (
 
 type network struct {
 	b      *bundle.Bundle
-	name   string // that it is served by
+	name   string // name under which it is served
 	hash   uint64
 	at     region
 	weight int64 // offsets in memory
@@ -72,7 +72,7 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	if b.ABIHash != d.build.ABIHash {
 		return fail(fmt.Errorf("%w: ABI hash %016x, the hardware's is %016x", ErrMismatch, b.ABIHash, d.build.ABIHash))
 	}
-	if b.Design.Int8() != d.build.Int8 { // told before the hash, which says less
+	if b.Design.Int8() != d.build.Int8 { // before the hash, whose mismatch would explain less
 		return fail(fmt.Errorf("%w: the design's type int8 is %t, the hardware's BUILD_AXI.INT8 is %t; the soft device runs either", ErrMismatch, b.Design.Int8(), d.build.Int8))
 	}
 	if h := b.Design.Hash(); h != d.build.DesignHash {

@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample is an ended batch: what it ran beside, as told to a predictor, its own use, and its time relative to its
-// time alone.
+// Sample is an ended batch: what ran beside it, its own use, and its time relative to its time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int
@@ -19,7 +18,7 @@ type Sample struct {
 // linearSize is the number of Linear's weights: a constant, the others' use, the batch's own use.
 const linearSize = 1 + 2*Resources
 
-// Linear is a slowdown that is linear in the use of both sides, fitted once (gpulets, section 4).
+// Linear is a slowdown that depends linearly on the use of both sides. It is fitted once (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {
@@ -32,7 +31,7 @@ func (s *Sample) row(out []float64) {
 // ErrFit says that the samples do not determine the model.
 var ErrFit = errors.New("fit of a linear interference model")
 
-// ridge keeps the weights of resources at zero that nobody uses, or all use equally.
+// ridge keeps the weight of a resource at zero if no batch uses it, or all use it equally.
 const ridge = 1e-6
 
 // Fit is least squares over the samples.
@@ -63,9 +62,10 @@ func Fit(samples []Sample) (*Linear, error) {
 	return l, nil
 }
 
-// FitModel fits equations 4 and 5 to all samples at once with the least Huber loss. It is the best that the equations
-// can do, independent of the steps of a model that learns batch by batch. A weight that would be negative is zero, and
-// the others are fitted without it: resources that are used together would else have large weights of either sign.
+// FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So it is the best that the
+// equations can do, without the noise of learning batch by batch. A weight that would be negative is set to zero, and
+// the others are fitted without it. Otherwise resources that are used together would get large weights of opposite
+// sign.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)
@@ -109,7 +109,7 @@ func FitModel(samples []Sample) (*Model, error) {
 	for {
 		begin := NewModel()
 		r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
-		if r == nil { // otherwise use its result: a line search may end when nothing improves
+		if r == nil { // otherwise the result is usable: a line search may end because nothing improves
 			return nil, fmt.Errorf("%w: %w", ErrFit, err)
 		}
 		m, again := at(r.X), false
@@ -125,7 +125,7 @@ func FitModel(samples []Sample) (*Model, error) {
 	}
 }
 
-// fitSteps are more than a fit needs.
+// fitSteps is more than any fit needs.
 const fitSteps = 500
 
 // Interference is the predicted time relative to the time alone, at least 1.

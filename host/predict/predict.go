@@ -1,18 +1,16 @@
-// Package predict says how long a batch will take on a device that others share: how long its input
-// waits for the link (Link), and how much slower its kernels run beside those of others (Model). Both
-// learn from every batch that ends.
+// Package predict estimates how long a batch will take on a shared device: how long its input waits for the link
+// (Link), and how much slower its kernels run beside others (Model). Both learn from every batch that ends.
 //
-// The model is that of Strait, section 3.2. What others ask of the device's resources, averaged over
-// the time for which they were there (Exposure), presses on a batch; the slowdown grows exponentially
-// with that pressure, and differs between priorities:
+// The model is Strait's, section 3.2. The others' use of the device's resources, averaged over the time for which
+// they ran beside the batch (Exposure), puts pressure on it. The slowdown grows exponentially with the pressure, and
+// differs between priorities:
 //
-//	I    = k b^LR(m_avg, m_self) + C        (equation 4)
+//	I = k b^LR(m_avg, m_self) + C           (equation 4)
 //	Intf = 1 + I coeff(priority)            (equation 5)
-//	T    = Intf T_isolated                  (equation 6, as a time and not as a delay)
+//	T = Intf T_isolated                     (equation 6, as a time and not as a delay)
 //
-// Linear is the model that does not learn, after gpulets (USENIX ATC 2022): a linear regression.
-//
-// Nothing here reads a clock, and nothing allocates but Fit and checkpoints.
+// Linear is a model that does not learn, after gpulets (USENIX ATC 2022): a linear regression. Nothing here reads a
+// clock, and only Fit and checkpoints allocate.
 package predict
 
 // Time is ns since the start of the run.

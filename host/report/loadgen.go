@@ -24,7 +24,7 @@ type LoadGen struct {
 	Valid        bool   `json:"valid"`
 	Queries      int    `json:"queries"`
 	Overlatency  int    `json:"overlatency"`   // later than the target, or without a result
-	MinQueries   int    `json:"min_queries"`   // needed for early stopping with that many over the target; 0: no number is enough
+	MinQueries   int    `json:"min_queries"`   // number of queries that early stopping needs with so many over the target; 0: no number is enough
 	LatencyMet   bool   `json:"latency_met"`   // the percentile meets the target
 	DurationMet  bool   `json:"duration_met"`  // the run was long enough
 	EarlyStopMet bool   `json:"early_stop_ok"` // enough queries for the confidence

@@ -69,7 +69,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// never is a deadline that cannot be missed.
+// never is a deadline that is always met.
 const never = Time(1<<63 - 1)
 
 // boundary handles a device whose top sub-batch stands at a boundary.
@@ -120,8 +120,8 @@ func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	return buf, k
 }
 
-// stacked is what a device's sub-batches have in all: places, the earliest deadline, the time that is left of them one
-// after the other, and the highest level.
+// stacked sums up a device's sub-batches: places, earliest deadline, remaining time one after the other, and highest
+// level.
 func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
 	deadline, level = never, anyLevel
 	for _, v := range d.Launches {

@@ -177,7 +177,7 @@ func (l *ledger) look(s *State) {
 	}
 }
 
-// shrink has batches not wait for requests that have left.
+// shrink records that batches need not wait for requests that have left.
 func (l *ledger) shrink(now Time, s *State) {
 	for d := range s.Devices {
 		for _, v := range s.Devices[d].Launches {

@@ -14,13 +14,13 @@ package sched
 
 import "math"
 
-// Interrupting is a policy that halts launches at exits for requests of a higher level.
+// Interrupting is implemented by policies that halt launches at exits for requests of a higher level.
 type Interrupting interface {
 	Policy
 	Interrupts()
 }
 
-// Interrupts, Interrupts and Interrupts implement Interrupting.
+// Interrupts implements Interrupting for Fluid, Plus and Lazy.
 func (Fluid) Interrupts() {}
 func (Lazy) Interrupts()  {}
 func (*Plus) Interrupts() {}

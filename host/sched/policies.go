@@ -25,7 +25,7 @@ const (
 	MappingFC    = "fc"    // only fully connected layers batched; a convolution runs sample by sample
 )
 
-// Limited is a policy that says how large a batch it launches at most; 0: it has no limit of its own.
+// Limited is a policy with a largest batch; 0: it has no limit of its own.
 type Limited interface{ Largest() int }
 
 // Options are the parameters that policies share.
@@ -102,7 +102,7 @@ func entries() []entry {
 		adapt("r-adaptb-s", MappingR, 5),
 		adapt("r-adaptb-m", MappingR, 45),
 		adapt("r-adaptb-l", MappingR, 95),
-		{"lazy", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax} }}, // R: what the published design search found for it
+		{"lazy", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax} }}, // R: the mapping that the published design search found for it
 		{"lazy-idle", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax, Idle: true} }},
 		{"edf", MappingR, func(o Options) Policy { return &EDF{BMax: o.BMax} }}, // R: a system without Fluid Batching
 		{"clockwork", MappingR, func(o Options) Policy { return &Clockwork{BMax: o.BMax} }},
@@ -116,7 +116,7 @@ func entries() []entry {
 	}
 }
 
-// MappingOf is the mapping that the policy of this name was published with; "" where New does not know it.
+// MappingOf is the mapping that a policy was published with; "" for names that New does not know.
 func MappingOf(name string) string {
 	for _, e := range entries() {
 		if e.name == name {

@@ -147,8 +147,8 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, ok
 }
 
-// soonest is for a group that cannot end in time. The listing has no batch size here; the largest one drains the group
-// soonest.
+// soonest is for a group that cannot end in time. The listing has no batch size for it; the largest one empties the
+// group soonest.
 func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	theta = s.FixedTheta
 	if theta == 0 && len(s.Thetas) > 0 {
@@ -162,7 +162,6 @@ func (s *SEEB) soonest(images int) (batch int, theta float32) {
 }
 
 // Decide groups the requests that arrived by the end of a period, and continues every group whose last batch has
-// ended.
 // ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
@@ -217,7 +216,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	n := s.collect(st, d)
 	free := s.free(dev, d)
 	if s.Literal && free.Empty() {
-		return // the worker is triggered when units become available
+		return // wait until units become available
 	}
 	s.images = s.images[:0]
 	for i := range n {
@@ -288,7 +287,7 @@ func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	return n
 }
 
-// free are the units of a device that no group has.
+// free returns the units of a device that belong to no group.
 func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	free := device.UnitRange(0, d.Units)
 	for i := range s.groups {
@@ -302,7 +301,7 @@ func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	return free
 }
 
-// run returns the first run of consecutive units of a set, on a device with n units.
+// run returns the first run of consecutive units in a set, on a device with n units.
 func run(u device.Units, n int) device.Units {
 	first := 0
 	for first < n && !u.Has(first) {

@@ -72,7 +72,8 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 // oneLess takes a place from low priority.
 func (p *Sharing) oneLess() { p.allowed = max(reactiveLow, p.allowed-1) }
 
-// serve launches batches of a lane where there is room, and returns until when the next one waits to be full.
+// serve launches batches of a lane while there is room, and returns the time at which the next one stops waiting to
+// fill.
 func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Time) {
 	for len(l.ids) > 0 {
 		dev, most := p.place(s, l)
@@ -108,7 +109,7 @@ func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 	return dev, most
 }
 
-// room is how many batches a device has, and whether it may have one more of the lane.
+// room returns a device's number of batches, and whether it may have one more of the lane.
 func (p *Sharing) room(i int, d *DeviceView, l *lane) (n int, room bool) {
 	same, instances := 0, 0
 	for j := range p.ledger.all {

@@ -135,7 +135,7 @@ func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 // closer to their end and have less that can be slowed down.
 const recheck = Time(500_000)
 
-// learn updates the state from the event.
+// learn updates the policy from the event.
 func (p *Strait) learn(now Time, s *State, ev *Event) {
 	c := p.ledger.follow(now, s, ev)
 	for _, t := range p.ledger.sent {

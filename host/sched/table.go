@@ -69,7 +69,7 @@ func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	return t, nil
 }
 
-// complete refuses a table that lacks a cell.
+// complete rejects a table with a missing cell.
 func (t *Table) complete(network string) error {
 	for first := range t.segments {
 		for last := first; last < t.segments; last++ {

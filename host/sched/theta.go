@@ -10,7 +10,7 @@ type Level struct {
 	Loss   []float64 // by exit: average accuracy lost by a request that passes it
 }
 
-// bankRequests limits what is saved in calm times, as a number of requests' budgets.
+// bankRequests limits what is saved in calm times, in units of a request's budget.
 const bankRequests = 1000
 
 // easing is the state of the thresholds of one network.

@@ -1,8 +1,7 @@
-// Package soft is a device without hardware: it has the golden executor's results, the bundle's latency table as its
-// clock, and the cycle law's counts. Exits, logits and results equal the hardware's bit for bit.
-//
-// A launch whose batch does not change takes T[first][last][batch]. If samples leave, each run of segments with the
-// same batch size takes its own entry. Reports are labelled estimated.
+// Package soft is a device without hardware. Results are the golden executor's, times come from the bundle's latency
+// table, and counts from the cycle law. Exits, logits and results equal the hardware's bit for bit. A launch whose
+// batch does not change takes T[first][last][batch]. If samples leave, each run of segments with the same batch size
+// takes its own entry. Reports are labelled estimated.
 package soft
 
 import (
@@ -283,7 +282,7 @@ func (d *Dev) run(ctx context.Context, l *device.Launch) (*device.Report, error)
 	return rep, nil
 }
 
-// check refuses an impossible launch, and finds its network.
+// check rejects an impossible launch, or returns its network.
 func (d *Dev) check(l *device.Launch) (*net, error) {
 	n := d.nets[l.Network]
 	switch {
@@ -302,7 +301,7 @@ func (d *Dev) check(l *device.Launch) (*net, error) {
 	return n, nil
 }
 
-// pass has the active requests of a launch pass a segment, and returns those that go on.
+// pass runs a segment for a launch's active requests, and returns those that continue.
 func (d *Dev) pass(l *device.Launch, rep *device.Report, seg int, active []int) ([]int, error) {
 	batch, rest := len(active), active[:0]
 	for _, i := range active {
@@ -400,7 +399,8 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw}, nil
 }
 
-// Answers makes what computes every exit of a bundle's input by golden's numerics. It is safe for concurrent use.
+// Answers returns a function that computes every exit for an input of a bundle, with golden's numerics. It is safe
+// for concurrent use.
 func Answers(b *bundle.Bundle) (func(in []int16) ([]device.ExitResult, error), error) {
 	x, err := goldenExecutor(b)
 	return func(in []int16) ([]device.ExitResult, error) { return all(b, x, in) }, err

@@ -1,11 +1,11 @@
-// Package capture measures the rates of requests' transfers in captured packets: from a pcap file, or live from an
+// Package capture measures the rates of requests' transfers in captured packets, from a pcap file, or live from an
 // interface (Linux). A request is what a client sends over TCP until the server answers (any data from the server),
-// or until a pause of Config.Gap. Its rate is that of the link, headers included, without the first packets. These
-// come in a burst (a full token bucket, an empty queue); with them the rate of a transfer of some hundred packets
-// reads 6 to 10 % too high.
+// or until a pause of Config.Gap.
 //
-// A link may pause within a request (LTE is scheduled in bursts), so the gap must be long. A link whose packets are
-// further apart, below 60 kbit/s with the default, cannot be measured.
+// Its rate is the link's, headers included. The first packets are left out, since they come in a burst (a full token
+// bucket, an empty queue). With them a transfer of some hundred packets would read 6 to 10 % too high. A link may
+// pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with the default
+// gap, packets are too far apart to be measured.
 package capture
 
 import (

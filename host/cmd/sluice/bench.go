@@ -45,7 +45,7 @@ type benchSuiteCmd struct {
 	Fresh    bool     `help:"Discard the runs that an interrupted bench left in the folder."`
 	JSON     bool     `name:"json" help:"Print JSON."`
 
-	claims func(*fluid.Suite) error // judges what was run, and may run more; nil: nothing is judged
+	claims func(*fluid.Suite) error // judges the runs, and may make more; nil: nothing is judged
 }
 
 func (*benchSuiteCmd) Help() string {

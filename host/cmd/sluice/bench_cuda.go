@@ -95,7 +95,7 @@ type cudaBenchDoc struct {
 	TookNs int64 `json:"took_ns,omitempty"`
 	// Missing lists the parts without runs.
 	Missing []string `json:"parts_missing,omitempty"`
-	// Cut are the parts that were broken off: some of their figures are missing, others of fewer runs.
+	// Cut lists the parts that were interrupted. Some of their figures are missing, others have fewer runs.
 	Cut []string `json:"parts_cut,omitempty"`
 	// Torn: the file of runs was cut off.
 	Torn bool `json:"file_cut_off,omitempty"`
@@ -166,8 +166,8 @@ func (c *benchCUDACmd) check() error {
 	return c.room() // last, since it creates a folder
 }
 
-// room creates the folder and tries to write a file in it, so that the user does not learn only after an hour that
-// nothing can be saved. A folder that already has runs is rejected, and the runs stay unchanged.
+// room creates the folder and writes a test file, so that the user learns at once, and not after an hour, that
+// nothing can be saved. A folder that already has runs is rejected, and its runs stay unchanged.
 func (c *benchCUDACmd) room() error {
 	dir := c.dir()
 	for _, there := range []string{filepath.Join(dir, bench.RawFile), filepath.Join(dir, bench.JournalFile), c.Out} {
@@ -204,7 +204,7 @@ func (c *benchCUDACmd) pack() error {
 	return cli.WriteFile(c.Out, func(w io.Writer) error { return pack(w, c.dir()) })
 }
 
-// Defaults.
+// Default values of flags.
 var (
 	benchNets   = []string{"resnet50", "mobilenetv2"}
 	benchConfig = "mid"
@@ -312,7 +312,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, later: later, err: err}
 	more.run(device, nets, ptx, base, log)
 	if file.f != nil {
-		_ = file.f.Close() // what is written at the end is all of it
+		_ = file.f.Close() // all of it is written again at the end
 	}
 	return c.report(e, raw, base, more.err)
 }
@@ -328,8 +328,7 @@ func (c *benchCUDACmd) later() (parts []string) {
 	return parts
 }
 
-// revision identifies the program that writes runs: its sources, or, where it was built without them being known, its
-// own file.
+// revision identifies the program that writes runs: by its sources, or by its own file if these are unknown.
 func revision(known string) string {
 	if known != cli.Unknown {
 		return known
@@ -341,7 +340,7 @@ func revision(known string) string {
 	return fmt.Sprintf("%s, program sha256 %.32s", known, sum)
 }
 
-// ptx reads kernels of one's own; nil without.
+// ptx reads the user's kernels; nil without the flag.
 func (c *benchCUDACmd) ptx() ([]byte, error) {
 	if c.Kernels == "" {
 		return nil, nil
@@ -361,11 +360,11 @@ type cudaParts struct {
 	clock bench.Clock
 	raw   *bench.Raw
 	keep  func(*bench.Raw)
-	later []string // the next part and those behind it
+	later []string // the next part and those after it
 	err   error    // of all parts
 }
 
-// run runs SEEB's systems and REEF's benchmark, if they are asked for.
+// run runs SEEB's systems and REEF's benchmark, if selected.
 func (p *cudaParts) run(device cuda.Config, nets []*bundle.Bundle, ptx []byte, base *params.File, log func(part string) func(string)) {
 	c, used, spin := p.c, base.Params(), !p.raw.Facts.Fake
 	if c.SEEB > 0 {
@@ -387,7 +386,7 @@ func (p *cudaParts) run(device cuda.Config, nets []*bundle.Bundle, ptx []byte, b
 	}
 }
 
-// next runs the next part. Like those of bench.Run it is stopped when it has used up what is left to those behind it.
+// next runs the next part. As in bench.Run, it is stopped when it has used up the time left to those after it.
 func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
 	ctx, part := p.ctx, p.later[0]
 	if p.c.Budget > 0 {
@@ -436,13 +435,13 @@ func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err
 		err = cli.Errorf(cli.Device, "%w (what was measured until then is in %s)", err, filepath.Join(c.dir(), bench.RawFile))
 	}
 	var unseen error
-	if !slices.Contains(doc.Cut, bench.Kills) { // a control that was broken off might still have been seen
+	if !slices.Contains(doc.Cut, bench.Kills) { // an interrupted control might still have shown a wrong launch
 		unseen = blind(doc.Controls)
 	}
 	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), unseen, err, lost)
 }
 
-// appender is a file that comes with its first line and is only added to.
+// appender is a file that is created with its first line and only appended to.
 type appender struct {
 	path string
 	f    *os.File
@@ -461,10 +460,11 @@ func (a *appender) Write(text []byte) (n int, err error) {
 	return a.f.Write(text)
 }
 
-// kept reads the runs of a folder, or of an archive; those of a command that was killed are in its journal, and those of
-// one that was killed at its end may be in both files. What could be read stands beside an error about the rest.
+// kept reads the runs of a folder or an archive. The runs of a killed command are in its journal; those of one that
+// was killed at its very end may be in both files. What could be read is returned together with an error about the
+// rest.
 func kept(dir string) (all []*bench.Raw, err error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // an archive is made at the end: before, the folder has the runs
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is made at the end; before that the folder has the runs
 		dir = strings.TrimSuffix(dir, archived)
 	}
 	add := func(name string, text []byte, read func(string, io.Reader) (*bench.Raw, error)) error {
@@ -477,7 +477,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	if strings.HasSuffix(dir, archived) {
 		text, err := unpacked(dir, bench.RawFile)
 		cut := errors.Is(err, io.ErrUnexpectedEOF)
-		if err == nil || cut && len(text) > 0 { // of what was cut off, what is whole, as of a folder's file
+		if err == nil || cut && len(text) > 0 { // from a truncated archive, too, the complete lines are read
 			err = add(bench.RawFile, text, bench.Read)
 		}
 		if cut && err != nil {
@@ -502,7 +502,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	return all, err
 }
 
-// unwritten says what is expected in place of a path without runs, and which of its folders have some.
+// unwritten says what was expected at a path without runs, and which of its folders have some.
 func unwritten(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -529,7 +529,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	once := func(from, not string) { e.Log.Warn("the same runs are read once", "from", from, "not from", not) }
 	for _, dir := range c.Read {
 		raws, err := kept(dir)
-		if err != nil { // the others have their figures
+		if err != nil { // the figures of the others are still printed
 			wrong = errors.Join(wrong, cli.Errorf(cli.Input, "--read %s: %w", dir, err))
 		}
 		for _, raw := range raws {
@@ -617,7 +617,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		if all[i].file == "" {
 			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := all[i].open(e, nil) // not prepare, which warns of ranges from noise: no figure depends on them
+		p, err := all[i].open(e, nil) // not prepare, which warns of ranges from noise, since no figure depends on them
 		if err != nil {
 			return nil, err
 		}
@@ -786,7 +786,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for i := range doc.Controls {
 		note := ""
-		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // else it says so itself
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise its own line says so
 			note = ": it was not seen, so that restores show nothing"
 			if slices.Contains(doc.Cut, bench.Kills) {
 				note = ": it was broken off before it was seen"

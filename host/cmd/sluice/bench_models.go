@@ -1,5 +1,5 @@
-// Latency tables of the published settings: from the compiler's descriptors and the law of cycles,
-// for a board, a bandwidth of its DRAM and a way of mapping batches.
+// Latency tables of the published settings, from the compiler's descriptors and the law of cycles, for a board, its
+// DRAM bandwidth and a mapping of batches.
 
 package main
 
@@ -36,7 +36,7 @@ import (
 // modelStore makes models and keeps them; safe for concurrent use.
 type modelStore struct {
 	e     *cli.Env
-	build string // folder of what is built once
+	build string // folder of compiled shapes
 	data  string // folder of the images
 
 	mu     sync.Mutex
@@ -48,19 +48,19 @@ func newModelStore(e *cli.Env, build, data string) *modelStore {
 	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[fluid.ModelKey]*fluid.Model{}}
 }
 
-// netShape is what a table needs of a compiled network; it does not depend on weights, DRAM or mapping.
+// netShape is what a table needs of a compiled network. It does not depend on weights, DRAM or mapping.
 type netShape struct {
 	Key    string
 	Layers []abi.Desc
-	Nodes  []string // by layer: the node that it is a piece of
+	Nodes  []string // by layer: the node that it is part of
 	Exits  []bundle.Exit
 
 	images, calibration []fluid.Image // of a trained network
 }
 
-// Real images that a trained network is served with.
+// Numbers of real images for a trained network.
 const (
-	realImages = 2000 // and as many others, from which thresholds are known
+	realImages = 2000 // and as many others, to learn thresholds
 	realTheta  = 0.8
 )
 
@@ -73,7 +73,7 @@ func newNetShape(key string, b *bundle.Bundle) *netShape {
 	return sh
 }
 
-// trained compiles a network that has weights, and has the golden executor look at test images.
+// trained compiles a network with weights, and runs test images on the golden executor.
 func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*netShape, error) {
 	if sh := s.shapes[network]; sh != nil {
 		return sh, nil
@@ -87,7 +87,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		return nil, err
 	}
 	quiet := *s.e
-	quiet.Stderr = io.Discard // one bar at a time
+	quiet.Stderr = io.Discard // only one progress bar at a time
 	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, 2*realImages)
 	if err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	if err != nil {
 		return nil, err
 	}
-	if k.Bandwidth > 0 { // else what the configuration says
-		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s over MHz are kilobytes a cycle
+	if k.Bandwidth > 0 { // otherwise the configuration's bandwidth
+		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s over MHz is kilobytes a cycle
 	}
 	m, err := tabulate(d, sh, k)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	return m, nil
 }
 
-// shape compiles a network for a design, or reads what was compiled before from the same content.
+// shape compiles a network for a design, or reads the result of an earlier compilation of the same content.
 func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*netShape, error) {
 	name := network
 	if backbone {
@@ -205,7 +205,7 @@ func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*ne
 	return sh, nil
 }
 
-// compileShape compiles with one random image: geometry does not depend on the numbers.
+// compileShape compiles with one random image, since the geometry does not depend on data.
 func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	rng := rand.New(rand.NewPCG(weightSeed, 2))
 	image := make([]float32, g.Tensors[g.Input].Elems())
@@ -219,7 +219,7 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	return compile.Compile(q, d, compile.Options{Mapping: strategies[fluid.MappingFluid]})
 }
 
-// strategies are the ways of mapping a batch (fluid.Mapping...), as what the FBCB may name.
+// strategies are the mappings of a batch (fluid.Mapping...), as options for the FBCB's entries.
 var strategies = map[string]mapping.Options{
 	fluid.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
 	fluid.MappingR:       mapping.Basic(),
@@ -231,7 +231,7 @@ var strategies = map[string]mapping.Options{
 	fluid.MappingNoFluid: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.KHalf, S: 1}, {K: cost.K2, S: 1}}, Orders: []bool{false}},
 }
 
-// fullyConnected tells whether a layer is one: its weights are used once a sample.
+// fullyConnected reports whether a layer is fully connected: each weight is used once per sample.
 func fullyConnected(g cost.Geom) bool {
 	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
 }
@@ -259,8 +259,8 @@ func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapp
 	return choose(batch, o)
 }
 
-// beyond is the law at a batch that no FBCB has room for: the tiles that are legal at B_max stay
-// legal, there are only more of them.
+// beyond is the law at a batch above B_max. The tiles that are legal at B_max stay legal; there are only more of
+// them.
 func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64, error) {
 	best := int64(0)
 	mapping.Enumerate(d, g, abi.BMax, o, func(e abi.FBCB) {
@@ -276,10 +276,10 @@ func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64,
 }
 
 // part is the layers of one start.
-type part struct{ first, last, exit int } // exit -1: none at its end
+type part struct{ first, last, exit int } // exit -1: no exit at its end
 
-// parts cuts a network into starts: behind every exit, or behind every layer too. Pieces of one node
-// (windows of channels) stay together, and where a table cannot hold so many boundaries neighbours do.
+// parts cuts a network into starts, after every exit or after every layer. Layers of one node (windows of channels)
+// stay together, and neighbours are merged if there are too many boundaries for a table.
 func (sh *netShape) parts(layerwise bool) []part {
 	var out []part
 	size := 1
@@ -312,7 +312,7 @@ func (sh *netShape) parts(layerwise bool) []part {
 	}
 }
 
-// tabulate makes the latency table: one start a part, as the driver does it.
+// tabulate makes the latency table, with one start per part, as the driver runs it.
 func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, error) {
 	o, ok := strategies[k.Mapping]
 	if !ok {
@@ -364,7 +364,7 @@ func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, e
 	return m, err
 }
 
-// partCycles are the cycles of each part at a batch, and those of its pools.
+// partCycles returns the cycles of each part at a batch, and those of its pools.
 func partCycles(d configs.Design, sh *netShape, parts []part, batch int, strategy string, o mapping.Options) (all, pools []int64, err error) {
 	all, pools = make([]int64, len(parts)), make([]int64, len(parts))
 	for i, p := range parts {

@@ -59,8 +59,8 @@ var columns = []column{
 	{"calls", "calls/request", showNumber},
 }
 
-// judged is an additional column if there is room: the share of seeds that are valid by MLPerf's rules for the server
-// scenario, with the SLO as the target.
+// judged is an additional column if there is room: the share of seeds whose run is valid by MLPerf's rules for the
+// server scenario, with the SLO as the target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
 // cell formats a row's value for a column.

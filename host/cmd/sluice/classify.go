@@ -45,15 +45,15 @@ Example:
 
 type classified struct {
 	Image string      `json:"image"`
-	Class int         `json:"class"` // -1 where the exit is no classifier
-	Name  string      `json:"name"`  // "" where the bundle has none
+	Class int         `json:"class"` // -1 if the exit is not a classifier
+	Name  string      `json:"name"`  // "" if the bundle has no names
 	Label *int        `json:"label"`
 	Exit  string      `json:"exit"`
 	Conf  float64     `json:"confidence"`
-	By    string      `json:"confidence_by"` // its measure
-	Ns    int64       `json:"ns"`            // on the device, alone
+	By    string      `json:"confidence_by"` // what the confidence measures
+	Ns    int64       `json:"ns"`            // time on the device, alone
 	Top   []classProb `json:"top"`
-	// Values are the numbers of an exit that is no classifier, as far as valuesMost.
+	// Values are the outputs of an exit that is not a classifier, up to valuesMost.
 	Values []float32 `json:"values,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type classifyDoc struct {
 	Images      []classified `json:"images"`
 }
 
-// set opens what was named.
+// set opens the images on the command line.
 func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
@@ -93,7 +93,7 @@ func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	return s, p.info.Pixels(s, c.Images[0])
 }
 
-// image classifies one of a set, and tells whether the result is not the golden executor's.
+// image classifies one image of a set, and reports whether the result differs from golden's.
 func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.Program, p *prepared, set *images.Set, i int) (*classified, bool, error) {
 	x, err := set.Image(i)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
 	}
 	if c.Device == "soft" || c.Device == "hls" {
-		doc.Label = "estimated" // their times are the bundle's table
+		doc.Label = "estimated" // their times come from the bundle's table
 	}
 	if err := c.images(e, &doc, dev, p, set); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (c *classifyCmd) images(e *cli.Env, doc *classifyDoc, dev device.Blocking, 
 	return nil
 }
 
-// one runs an image alone, segment by segment, until an exit takes it.
+// one runs an image alone, segment by segment, until it leaves at an exit.
 func (c *classifyCmd) one(
 	e *cli.Env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
 ) (*classified, bool, error) {
@@ -237,7 +237,7 @@ func (c *classifyCmd) one(
 	return nil, false, errors.New("no exit takes it")
 }
 
-// measure names how sure an exit is.
+// measure names the confidence measure of an exit.
 func measure(e *bundle.Exit) string {
 	switch {
 	case e.Confidence != "":
@@ -248,8 +248,8 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top are the n most probable classes by softmax, of one logit by its sigmoid, of labels that do not exclude each other
-// each by its own; none of an exit that is no classifier.
+// top returns the n most probable classes: by softmax, by the sigmoid for a single logit, or by each logit's own
+// sigmoid for labels that do not exclude each other. An exit that is not a classifier has none.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {
@@ -280,8 +280,7 @@ func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	return all
 }
 
-// shorten answers how images are told apart in few words: by the names of their files, or where some of these are
-// alike by their paths.
+// shorten returns a short name for each image: its file name, or its path if file names are ambiguous.
 func shorten(all []classified) func(path string) string {
 	of := map[string]string{}
 	for _, x := range all {

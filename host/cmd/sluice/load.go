@@ -56,8 +56,8 @@ type loadDoc struct {
 	cli.Header
 	URL     string `json:"url"`
 	Model   string `json:"model"`
-	Server  string `json:"server_label,omitempty"` // of its results' times: a server may be a simulation
-	Process string `json:"process"`                // closed:N: a closed loop
+	Server  string `json:"server_label,omitempty"` // label of the server's times, which may be simulated
+	Process string `json:"process"`                // or closed:N, a closed loop
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }
@@ -140,13 +140,13 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	return l, how, err
 }
 
-// Defaults of flags that are refused beside others.
+// Default values of flags that are rejected beside others.
 const (
 	defaultRate = 100
 	defaultN    = 1000
 )
 
-// samples reads --data as the server's model takes it.
+// samples reads --data in the form that the server's model takes.
 func (c *loadCmd) samples(m *drive.Model) (data [][]byte, labels []int, err error) {
 	if len(m.Inputs) != 1 || m.Inputs[0].Datatype != "FP32" || len(m.Inputs[0].Shape) != 4 {
 		return nil, nil, fmt.Errorf("--data: model %s takes %v: expected one input of FP32 and [n, H, W, C]", m.Name, m.Inputs)
@@ -179,7 +179,7 @@ func (c *loadCmd) samples(m *drive.Model) (data [][]byte, labels []int, err erro
 	return data, set.Labels, nil
 }
 
-// maxData bounds the inputs of --data that are sent in turn.
+// maxData limits the inputs of --data, which are sent in turn.
 const maxData = 256
 
 // dial connects to the server, with the token and certificates that it requires.

@@ -1,4 +1,4 @@
-// From the command line to a network that can be served: network, images, bundle, device.
+// From the command line to a servable network: network, images, bundle, device.
 
 package main
 
@@ -37,7 +37,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// what holds the flags that say which network is served, and on which design.
+// what holds the flags that select the network and the design.
 type what struct {
 	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
@@ -60,7 +60,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText names, in usage errors, what a bundle is made from.
+// fromText says, in usage errors, what a bundle is made from.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -221,8 +221,8 @@ func (w *what) fashion() string {
 	return ""
 }
 
-// images returns up to n images to serve: those of --data; those of Fashion-MNIST if the network was calibrated with
-// it; or noise, with labels of -1, if the user asked for it or the images do not matter.
+// images returns up to n images to serve: those of --data, or those of Fashion-MNIST if the network was calibrated
+// with it. Otherwise it returns noise with labels of -1, if the user asked for it or anything will do.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}

@@ -45,10 +45,10 @@ Example:
 type profileDoc struct {
 	cli.Header
 	Bundle  string                `json:"bundle"`
-	Runs    int                   `json:"runs"` // a cell
+	Runs    int                   `json:"runs"` // launches per cell
 	Entries []bundle.LatencyEntry `json:"entries"`
 	Units   []unitsEntry          `json:"units,omitempty"`         // by partition
-	Law     *lawDoc               `json:"against_table,omitempty"` // none on a GPU: the bundle's table is the NPU's
+	Law     *lawDoc               `json:"against_table,omitempty"` // absent on a GPU, since the bundle's table is an NPU's
 }
 
 type lawDoc struct {
@@ -58,7 +58,7 @@ type lawDoc struct {
 
 const profileSchema = "sluice-profile/1"
 
-// unitsEntry is a cell on some of a device's units, the first ones.
+// unitsEntry is a cell on the first units of a device.
 type unitsEntry struct {
 	Units int `json:"units"`
 	bundle.LatencyEntry
@@ -97,7 +97,7 @@ func (c *profileCmd) Run(e *cli.Env) error {
 	return e.Print(r.doc, c.Out, c.JSON, r.print)
 }
 
-// measurement is a table that grows launch by launch.
+// measurement is a table that is filled launch by launch.
 type measurement struct {
 	*profileCmd
 	e        *cli.Env
@@ -107,7 +107,7 @@ type measurement struct {
 	in       [][]int16 // images
 	segments int
 	most     int // largest batch
-	cold     int // launches a cell that do not count
+	cold     int // first launches of each cell, which do not count
 	parts    []device.Units
 	admitted device.RequestID
 	launched int
@@ -116,7 +116,7 @@ type measurement struct {
 }
 
 func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (*measurement, error) {
-	im, err := c.images(e, p, 256, true) // cycles do not depend on data
+	im, err := c.images(e, p, 256, true) // any images will do, as cycles do not depend on data
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (
 	r.most = r.info.MaxBatch
 	if onGPU(c.Device) {
 		r.cold = 1
-		r.most = min(r.most, abi.BMax) // no bundle's table has more
+		r.most = min(r.most, abi.BMax) // limit of a bundle's table
 	}
 	if c.Most > 0 {
 		r.most = min(r.most, c.Most)
@@ -151,7 +151,7 @@ func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (
 	return r, nil
 }
 
-// all measures every cell, on the whole device and on each part of --units.
+// all measures every cell, on the whole device and on each partition of --units.
 func (r *measurement) all() error {
 	launches := len(r.parts) * r.most * r.segments * (r.segments + 1) / 2 * (r.cold + r.Runs)
 	set, done := r.e.Progress("profile", launches)
@@ -169,9 +169,10 @@ func (r *measurement) all() error {
 	return nil
 }
 
-// row measures the spans that begin at a segment, in turn, so that a drift of the device's clock meets all of them.
+// row measures the spans that begin at a segment. The spans alternate, so that a drift of the device's clock affects
+// all of them equally.
 func (r *measurement) row(part device.Units, batch, first int) error {
-	times := make([][]int64, r.segments) // by last
+	times := make([][]int64, r.segments) // by last segment
 	for run := range r.cold + r.Runs {
 		for last := first; last < r.segments; last++ {
 			ns, err := r.launch(part, batch, first, last)
@@ -198,7 +199,7 @@ func (r *measurement) row(part device.Units, batch, first int) error {
 	return nil
 }
 
-// launch admits a batch of further images, brings it to segment first, and times the launch.
+// launch admits a batch of the next images, runs it up to segment first, and times the launch.
 func (r *measurement) launch(part device.Units, batch, first, last int) (int64, error) {
 	l := &device.Launch{ID: device.LaunchID(r.launched + 1), Network: r.network, First: first, Last: last, Units: part}
 	defer func() {
@@ -232,7 +233,7 @@ func (r *measurement) launch(part device.Units, batch, first, last int) (int64, 
 	return rep.Ns, nil
 }
 
-// compare holds the table to the bundle's.
+// compare compares the table with the bundle's.
 func (d *profileDoc) compare(table []bundle.LatencyEntry) {
 	law := map[[3]int]int64{}
 	for _, l := range table {
@@ -289,7 +290,7 @@ func (r *measurement) print(w io.Writer) error {
 			report.Percent(r.doc.Law.Mean), report.Percent(r.doc.Law.Worst), r.Out)
 		return nil
 	}
-	reads := ": sluice run --profile reads it" // the bundle's table is the NPU's
+	reads := ": sluice run --profile reads it" // no comparison, as the bundle's table is an NPU's
 	if r.most < min(r.info.MaxBatch, abi.BMax) {
 		reads = "; sluice run --profile wants all batches, without --max-batch"
 	}

@@ -1,4 +1,4 @@
-// sluice serve: a bundle behind the Open Inference Protocol.
+// sluice serve: serves bundles through the Open Inference Protocol.
 
 package main
 
@@ -69,7 +69,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	running := context.WithoutCancel(e.Ctx) // it ends when it has drained
+	running := context.WithoutCancel(e.Ctx) // the server ends when it has drained, not with the context
 	s, err := serve.New(running, o)
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
@@ -104,7 +104,7 @@ func (c *serveCmd) check() error {
 	return nil
 }
 
-// options are the server's, by the flags, and TLS where there is a certificate.
+// options returns the server's options from the flags, and TLS if there is a certificate.
 func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	o := serve.Options{
 		Version: cli.Version(), Log: e.Log, Open: c.open, About: about, TritonMetrics: c.Triton,
@@ -144,7 +144,7 @@ func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	return o, secure, nil
 }
 
-// about is what a bundle says of its classes and pixels.
+// about returns a bundle's classes and pixel conversion.
 func about(b *bundle.Bundle) (serve.About, error) {
 	i, err := recipe.Of(b)
 	if err != nil || i.From == "" {
@@ -160,7 +160,7 @@ func about(b *bundle.Bundle) (serve.About, error) {
 	return about, err
 }
 
-// add gives the server the models. Files that are none are logged, unless there is nothing else.
+// add adds the models to the server. Invalid files are logged; if there are no others, that is an error.
 func (c *serveCmd) add(s *serve.Server, log *slog.Logger) error {
 	var named error
 	for _, m := range c.Models {
@@ -194,10 +194,10 @@ func (c *serveCmd) listen(ctx context.Context) (ports []net.Listener, err error)
 	return ports, nil
 }
 
-// open opens a device with a first model on it.
+// open opens a device with its first model.
 func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
 	w := what{Config: b.Design.Name, board: &c.uioFlags, memory: 1 << 30}
-	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // a memo would grow with every input
+	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // without a memo, which would grow with every input
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +206,13 @@ func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, e
 	if c.Device == "soft" {
 		o.Watchdog.Least = stalls
 	}
-	if c.Profile == nil && c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for what the table has in ms; a GPU has no table
+	if c.Profile == nil && c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for the table's ms, and a GPU has no table
 		o.Timely, o.Watchdog.Fixed = false, 600e9
 	}
 	return o, nil
 }
 
-// profiled is the table of the profile that is of the bundle.
+// profiled returns the table from the profile for this bundle.
 func (c *serveCmd) profiled(_ context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error) {
 	s, err := b.Summarize()
 	if err != nil {
@@ -229,18 +229,18 @@ func (c *serveCmd) profiled(_ context.Context, b *bundle.Bundle) ([]bundle.Laten
 	return nil, errors.Join(failed...)
 }
 
-// Patience with devices in ns: a large model takes its time to load; a machine that has too much to do is no device that hangs.
+// Time limits of devices, in ns. A large model takes long to load, and an overloaded machine is not a hanging device.
 const loads, stalls = 600e9, 2e9
 
 // faces are the server's three ports.
 type faces struct {
 	grpc   *grpc.Server
 	http   [2]*http.Server
-	failed chan error // of a port that stopped without being closed
+	failed chan error // receives the error of a port that stopped unexpectedly
 }
 
-// answer has the ports answer: REST, gRPC and the status page. A port that is full says so in the log, now and then, and over
-// HTTP closes the connections that are not in use.
+// answer serves the ports: REST, gRPC and the status page. A full port logs a warning from time to time, and closes
+// idle HTTP connections.
 func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Listener, log *slog.Logger) *faces {
 	told := rate.Sometimes{Interval: 10 * time.Second}
 	limited := func(l net.Listener, face *http.Server) net.Listener {
@@ -276,7 +276,7 @@ func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Liste
 	return f
 }
 
-// stop closes the ports, also those with open connections or streams.
+// stop closes the ports, including open connections and streams.
 func (f *faces) stop() {
 	const patience = time.Second
 	stopped := make(chan struct{})
@@ -286,7 +286,7 @@ func (f *faces) stop() {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(patience): // streams that clients keep open
+	case <-time.After(patience): // clients may keep streams open
 		f.grpc.Stop()
 	}
 	for _, face := range f.http {
@@ -298,13 +298,13 @@ func (f *faces) stop() {
 	}
 }
 
-// serve answers until the command is to end, and then drains.
+// serve answers until the command must end, then drains.
 func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports []net.Listener) error {
 	f := c.answer(s, secure, ports, e.Log)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)
-	loaded := make(chan error, 1) // meanwhile the server says that it lives
+	loaded := make(chan error, 1) // the server is already alive while models load
 	go func() { loaded <- s.LoadAll() }()
 	var err error
 	for serving := true; serving; {
@@ -320,7 +320,7 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 				err = cli.Coded(cli.Input, err)
 				break
 			}
-			err = nil // the log has it, and the index
+			err = nil // it is in the log and the index
 			fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
 				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
 		case <-e.Ctx.Done():

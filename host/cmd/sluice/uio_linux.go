@@ -83,8 +83,8 @@ func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Mani
 	return around, nil
 }
 
-// replace loads while it holds the NPU in the PL, so that no other program has or can take it. With look, it also
-// checks that no transfer is in progress on the memory ports; awake reports whether the PL would answer that check.
+// replace loads a design while it holds the NPU in the PL, so that no other program uses it. With look, it also
+// checks that no transfer is in progress on the memory ports. awake reports whether the PL would answer that check.
 func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {

@@ -239,7 +239,7 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// something rejects options with which no check would run.
+// something rejects options that select no check.
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
 		if c.Checked != "" || c.RequireCoverage || max(c.Stub, c.Faults) > 0 {

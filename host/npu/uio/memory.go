@@ -21,7 +21,7 @@ var nativeEndian = binary.NativeEndian
 type memory struct {
 	path string
 	addr uint64
-	// reserved: the device tree gives its place
+	// reserved: the device tree states its address
 	reserved bool
 	bytes    []byte
 	file     *os.File

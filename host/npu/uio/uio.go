@@ -1,35 +1,33 @@
-// Package uio is the bus of an NPU on a board: registers and interrupt by Linux' UIO, memory by a
-// small kernel module (boards/kernel) or u-dma-buf. Pure Go; no C, no /dev/mem.
+// Package uio is the bus of an NPU on a board: registers and interrupt by Linux' UIO, memory by a small kernel module
+// (boards/kernel) or u-dma-buf. Pure Go; no C, no /dev/mem.
 //
 // # Memory and order
 //
-// Neither board's HP ports are coherent with the ARM cores' caches, and nothing here depends on it:
+// On neither board are the HP ports coherent with the ARM cores' caches, and nothing here depends on it:
 //
-//   - Registers are Device memory: accesses of 32 bits, aligned, in program order, never merged. The
-//     accesses are sync/atomic's, so that neither compiler nor CPU moves them.
-//   - Shared memory is mapped Normal and non-cacheable (write-combined): wide and unaligned accesses,
-//     and so copy, are legal there, as they are not on Device memory, where they end in SIGBUS on
-//     arm64. Writes wait in the CPU's write buffer and may be overtaken by a later register write. So
-//     Sync(ToDevice) is a barrier for stores that waits until they are complete (arm64: DSB ST, full
-//     system; 32-bit ARM: the module's, since behind the cores the PL310 of a Zynq-7000 has a store
-//     buffer of its own that only the kernel can drain), and Sync(FromDevice) one that keeps later
-//     loads behind the register read that told of the end (DMB, full system).
-//   - Where the module maps it cached, Sync asks the kernel to clean (ToDevice) or invalidate
-//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers. Open
-//     cleans all of it: a line that an earlier process left dirty would be evicted over the NPU's.
+//   - Registers are Device memory: accesses are 32 bits, aligned, in program order, and never merged. sync/atomic makes
+//     them, so neither compiler nor CPU reorders them.
+//   - Shared memory is mapped Normal and non-cacheable (write-combined). Wide and unaligned accesses, and so copy, are
+//     legal there. On Device memory they would end in SIGBUS on arm64. A later register write may overtake writes that
+//     wait in the CPU's write buffer. So Sync(ToDevice) is a barrier that waits until all stores are complete. On arm64
+//     that is DSB ST, full system. On 32-bit ARM the module does it, since the PL310 of a Zynq-7000 has a store buffer
+//     that only the kernel can drain. Sync(FromDevice) keeps later loads after the register read that showed the end
+//     (DMB, full system).
+//   - If the module maps the memory cached, Sync asks the kernel to clean (ToDevice) or invalidate (FromDevice) the range
+//     by address, to the point of coherency, with the same barriers. Open cleans all of it, since a dirty line of an
+//     earlier process could be evicted over the NPU's data.
 //
 // # Interrupts
 //
-// The line is a level; UIO turns it into edges: its handler counts one, masks the line, and a write
-// unmasks it. WaitIRQ takes no count's word for it: after each it looks whether the NPU has raised a
-// cause, and if not (stale, or spurious) unmasks and waits on. So a stale count is no hang, and a line
-// that never comes ends as npu.ErrNoIRQ, which says so where the NPU has ended all the same.
+// The line is level-triggered, and UIO turns it into edges: its handler counts one and masks the line, and a write
+// unmasks it. WaitIRQ does not trust the count. After each it checks whether the NPU has raised a cause; if not
+// (stale or spurious), it unmasks and waits on. So a stale count is no hang. If the line never rises, WaitIRQ returns
+// npu.ErrNoIRQ, which says so if the NPU has ended all the same.
 //
 // # Errors of the register bus
 //
-// An AXI error that answers a store arrives as an imprecise abort and kills the process, on another
-// instruction than the store. So accesses that the register map refuses never reach the bus: they are
-// answered with the *npu.BusError that the hardware would have given.
+// An AXI error on a store arrives as an imprecise abort and kills the process at another instruction. So accesses
+// that the register map refuses never reach the bus. They return the *npu.BusError that the hardware would give.
 package uio
 
 import (

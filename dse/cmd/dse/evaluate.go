@@ -280,11 +280,11 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	if n := len(r.Saturated); n > 0 {
 		worst := r.Saturated[0]
-		fmt.Fprintf(w, "%s%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", kind, n, worst.Layer, 100*worst.Share)
+		fmt.Fprintf(w, "%s%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.3g %% of its results): calibrate with more images, or others\n", kind, n, worst.Layer, 100*worst.Share)
 	}
 	if n := len(r.SaturatedInt8); n > 0 {
 		worst := r.SaturatedInt8[0]
-		fmt.Fprintf(w, "int8: %d layers have results beyond what their scales hold, which saturate, most of all %s (%.2g %% of its results)\n", n, worst.Layer, 100*worst.Share)
+		fmt.Fprintf(w, "int8: %d layers have results beyond what their scales hold, which saturate, most of all %s (%.3g %% of its results)\n", n, worst.Layer, 100*worst.Share)
 	}
 	if r.Int8 != nil {
 		printLayers(w, r.Int8)

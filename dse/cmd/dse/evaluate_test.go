@@ -27,7 +27,7 @@ func TestPrintEvaluation(t *testing.T) {
 	said := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"y int8 11.00 % 12.00 % 15.00 % 13.00 % 14.00 % 16.00 % 17.00 % y int16 1.00 % 4.00 % 5.00 % 7.00 % 8.00 % 9.00 % 10.00 % y float 2.00 % 6.00 % y onnxruntime 3.00 %",
-		"int16: 50.00 % of the input's", "int16: 1 layers", "int8: 1 layers have results beyond what their scales hold, which saturate, most of all b (12 %",
+		"int16: 50.00 % of the input's", "int16: 1 layers", "int8: 1 layers have results beyond what their scales hold, which saturate, most of all b (12.5 %",
 		"int8: 1 layers have channels whose weights are not the file's codes, but quantised anew: c (3 channels)",
 		"0.3 % of the calibration's images have another class (asked: at most 100 %)",
 	} {

@@ -351,7 +351,7 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	if !c.Missing {
 		switch same := c.Set.Distinct(); {
 		case c.Images == 1:
-			notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen")
+			notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)")
 		case same == 1:
 			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
 		case 2*same <= c.Images:
@@ -359,7 +359,7 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 		case c.Set.Apart() < alike:
 			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are alike, as of one scene: on average they are no more than %.1f %% of the largest input apart; what unlike ones exceed saturates", c.Images, 100*c.Set.Apart()))
 		case c.Images < few:
-			notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen", c.Images))
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)", c.Images))
 		}
 	}
 	if blank, grey := c.Set.Dull(); !c.Missing {

@@ -280,7 +280,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	if n := len(r.Saturated); n > 0 {
 		worst := r.Saturated[0]
-		fmt.Fprintf(w, "%s%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.3g %% of its results): calibrate with more images, or others\n", kind, n, worst.Layer, 100*worst.Share)
+		fmt.Fprintf(w, "%s%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.3g %% of its results): calibrate with more images, with others, or with more --headroom\n", kind, n, worst.Layer, 100*worst.Share)
 	}
 	if n := len(r.SaturatedInt8); n > 0 {
 		worst := r.SaturatedInt8[0]

@@ -254,11 +254,11 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP is the longest chain that the RTL supports, MaxTP8 that of int8: two channels share a chain's DSPs, so one twice as
+// MaxTP is the longest chain that the RTL supports, MaxTP8 that of int8: two channels share a chain's DSPs, so one almost twice as
 // long makes an array of as many.
 const (
 	MaxTP  = 16
-	MaxTP8 = 2 * MaxTP
+	MaxTP8 = 30
 )
 
 // MaxTP is the longest chain of the design's type.

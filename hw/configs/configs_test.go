@@ -52,6 +52,23 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+// Designs of int8 in files of their own, whose arrays no configuration of int16 has.
+func TestInt8Files(t *testing.T) {
+	names, err := filepath.Glob("int8/*.yaml")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, file := range names {
+		d, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.Elaborates(), d.Simulated(), d.OwnName()); err != nil || !d.Int8() || d.Name+".yaml" != filepath.Base(file) {
+			t.Errorf("%s: %+v, %v", file, d, err)
+		}
+	}
+}
+
 func TestDerived(t *testing.T) {
 	for tp, want := range map[int]int{2: 4, 3: 8, 4: 8, 5: 16, 7: 16, 8: 16, 9: 32, 13: 32, 64: 128} {
 		if got := (Design{TP: tp}).NB(); got != want {

@@ -36,7 +36,8 @@ type part struct {
 	units []string // units of whole runs, without parts that are fitted alone
 	lut   []calc
 	ff    []calc
-	regs  calc // registers that are counted from the RTL
+	regs  calc    // registers that are counted from the RTL
+	less  float64 // share that one of int8 lacks: half where all is as wide as an element, all where eight counts the unit
 }
 
 func flag(b bool) float64 {
@@ -172,7 +173,7 @@ var parts = []part{
 		ff:  []calc{one, of(outWords)},
 	},
 	{
-		name: "activations", units: []string{"abuf"},
+		name: "activations", units: []string{"abuf"}, less: 0.5,
 		lut: []calc{
 			of(func(d configs.Design) int { return d.NB() * log2(d.NB()) }),
 			of(func(d configs.Design) int { return d.NB() * max(d.Drain, d.WideBytes()/2) }),
@@ -181,7 +182,7 @@ var parts = []part{
 		ff: []calc{one, of(configs.Design.NB), func(_ string, d configs.Design) float64 { return float64(d.TP) * flag(d.Fluid) }},
 	},
 	{
-		name: "pool", units: []string{"pool"},
+		name: "pool", units: []string{"pool"}, less: 1,
 		lut: []calc{of(configs.Design.NB), of(averaged), of(func(d configs.Design) int { return d.Drain - averaged(d) })},
 		ff:  []calc{one},
 		regs: func(family string, d configs.Design) float64 {
@@ -195,7 +196,7 @@ var parts = []part{
 		},
 	},
 	{
-		name: "drain", units: []string{"drain", "array"},
+		name: "drain", units: []string{"drain", "array"}, less: 1,
 		lut: []calc{one, of(func(d configs.Design) int { return d.Drain }), of(func(d configs.Design) int { return d.TC })},
 		ff:  []calc{one, of(func(d configs.Design) int { return d.Drain })},
 	},
@@ -207,9 +208,12 @@ var parts = []part{
 func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Depthwise {
 		lanes := float64(d.NB())
-		if family == boards.UltraScalePlus {
+		switch {
+		case family == boards.UltraScalePlus:
 			lut, ff = 2877./8*lanes, 2315./8*lanes
-		} else {
+		case d.Int8():
+			lut, ff = 1749./16*lanes, 40
+		default:
 			lut, ff = 2060./16*lanes, 40
 		}
 	}
@@ -217,33 +221,38 @@ func options(family string, d configs.Design) (lut, ff float64) {
 		lut, ff = lut+147+538*float64(d.Drain), ff+100+114*float64(d.Drain)
 	}
 	if d.Int8() {
-		moreLUT, moreFF := eight(family, d)
-		lut, ff = lut+moreLUT, ff+moreFF
+		arrayLUT, arrayFF := eight(family, d)
+		endLUT, endFF := ends(d)
+		lut, ff = lut+arrayLUT+endLUT, ff+arrayFF+endFF
 	}
 	return lut, ff
 }
 
-// requantDSPs is the multipliers of a lane's end of int8 (hw/rtl/int8/requant).
-const requantDSPs = 4
-
 // eight is what an array of int8 has beside what one of int16 of as many chains has: in both halves of each chain the segments'
-// adders and two accumulators (mac_packed), the packed sums of weights on their way (weight_pack), and the lanes' ends (requant).
-// From runs of the units alone with yosys 0.23 (hw/README): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and
-// 8, 13 and 16 on UltraScale+, requant's are those of one lane.
+// adders and two accumulators (mac_packed), and the packed sums of weights on their way (weight_pack). From runs of the units
+// alone with yosys 0.23 (hw/README): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and 8, 13 and 16 on
+// UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
-	laneLUT, laneFF := 473., 281.
 	if family == boards.UltraScalePlus {
 		cells, shadow = 8, 0 // in DSPs
-		laneLUT, laneFF = 569, 674
 	}
 	for _, length := range []int{d.TP / 2, d.TP - d.TP/2} {
 		more := float64(ceil(length, cells) - 1) // segments beside the first
 		lut += float64(chains(d)) * (65 + 35*more)
 		ff += float64(chains(d)) * (128 + 37*more + shadow*float64(length))
 	}
-	lut += float64(d.Drain)*laneLUT + 8*float64(max(8, d.WLoad*d.TP))
-	return lut, ff + float64(d.Drain)*laneFF
+	return lut + 8*float64(max(8, d.WLoad*d.TP)), ff
+}
+
+// ends is the drain and the pool of int8, whose words all end in multipliers made of LUTs (requant), the pool's with most of
+// their factors constant. From runs of the units alone, T_C 8 and 16 with 4 and 8 lanes, NB 8, 16 and 64 with 4 and 8 words;
+// on UltraScale+ a drain took 2.7 % more LUTs and as many registers.
+func ends(d configs.Design) (lut, ff float64) {
+	drain, pool, nb := float64(d.Drain), float64(averaged(d)), float64(d.NB())
+	lut = 888 + 1962*drain + 56*float64(d.TC)
+	ff = 607 + 1207*drain
+	return lut + 128*nb + 577*pool + 17.4*nb*pool, ff + 43*nb + 475*pool
 }
 
 // depthwiseSlots is the number of queues of the depthwise unit's sums: two where DRAIN words may be of two groups.
@@ -414,6 +423,9 @@ func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
 			continue
 		}
 		a, b := dot(x, parts[i], family, d)
+		if d.Int8() {
+			a, b = a*(1-parts[i].less), b*(1-parts[i].less)
+		}
 		lut, ff = lut+a, ff+b
 	}
 	for _, m := range Memories(d) {

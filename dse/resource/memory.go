@@ -24,31 +24,32 @@ func Memories(d configs.Design) []Memory {
 	wide := d.WideBytes() // a beat of the memory clients
 	wideBits, lanes := wide*8, wide/d.AXIBytes
 	nb := d.NB()
-	spot := log2(wide / 2) // a word of a wide beat
+	spot := log2(wide / d.ElemBytes()) // a word of a wide beat
 	beat := 32 - log2(d.AXIBytes)
 	accBits, biasLayer := abi.AccBits, 18
-	if d.Int8() {
-		accBits = 32
+	residual, biases, average, kept, sum := spot+8, 2*(d.CMax/max(d.Drain, 1)), 17, 37, 29
+	if d.Int8() { // beside each bias its factor and shift, behind them the residual's
+		accBits, residual, biases, average, kept, sum = 32, spot+9, biases+2, 23, 23, 22
 	}
 	if d.Post {
 		biasLayer = 24
 	}
 	list := []Memory{
-		// pe_array: two halves a PE, two banks a half (acc_half)
-		{accumulators, 4 * d.TC, d.TR / 2, accBits, false},
+		// pe_array: two halves a PE, two banks a half (acc_half); of int8 two channels in a word
+		{accumulators, 4 * chains(d), d.TR / 2, accBits * d.PerDSP(), false},
 		// act_buffer: two halves of NB banks
 		{activations, banks(d), d.ABufWords, bankBits, false},
 		{weightsRing, 1, d.WRingBeats / lanes, wideBits, false},
 		{"residual beats", 1, resBeats, wideBits, false},
-		{"biases", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 32, false},
-		{"averages", 1, 512, 17, false},
+		{"biases", d.Drain, biases, 32, false},
+		{"averages", 1, 512, average, false},
 		{"FBCB", 1, abi.LMax * abi.BMax, 32, false},
 		// queues
 		{"activation runs", 1, 64, 26 + log2(nb) + log2(d.ABufWords) + spot, true},
 		{"activation rows", 1, 64, 3, true},
-		{"pool columns", 1, 64, nb * 37, true},
-		{"pool results", 1, 8, nb*29 + log2(nb) + 9, true},
-		{"residual runs", 1, 16, spot + 8, true},
+		{"pool columns", 1, 64, nb * kept, true},
+		{"pool results", 1, 8, nb*sum + log2(nb) + 9, true},
+		{"residual runs", 1, 16, residual, true},
 		{"bias beats", 1, 32, wideBits, true},
 		{"weight requests", 1, 32, 1, true},
 		{"bias layers", 1, 4, biasLayer, true},
@@ -63,8 +64,8 @@ func Memories(d configs.Design) []Memory {
 			Memory{"depthwise columns", 1, 64, nb * 2 * accBits, true},
 			Memory{"depthwise sums", slots, 8 / slots, nb * accBits, true})
 	}
-	if d.Int8() { // beside each bias its factor and shift
-		list = append(list, Memory{"factors", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 23, false})
+	if d.Int8() {
+		list = append(list, Memory{"factors", d.Drain, biases, 32, false})
 	}
 	if d.Post {
 		list = append(list, Memory{"curve offsets", d.Drain, 2 * abi.CurveSegments, 33, true}, Memory{"curve slopes", d.Drain, 2 * abi.CurveSegments, 16, true})

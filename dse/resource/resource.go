@@ -63,12 +63,9 @@ func Of(b boards.Board, d configs.Design) Estimate {
 
 // memories is the exact part of the law, under a rule for mapping memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
-	e := Estimate{DSP: d.MACs()/d.PerDSP() + d.PoolMuls(), Label: "estimated"}
-	if d.Stub {
-		e.DSP = d.PoolMuls()
-	}
-	if d.Int8() {
-		e.DSP += requantDSPs * d.Drain
+	e := Estimate{DSP: d.PoolDSPs(), Label: "estimated"}
+	if !d.Stub {
+		e.DSP += d.MACs() / d.PerDSP()
 	}
 	if d.Depthwise {
 		e.DSP += d.DepthwiseMuls()

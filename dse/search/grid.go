@@ -115,7 +115,7 @@ func (g Grid) String() string {
 		if d.Int8() {
 			chain += " of int8"
 		}
-		chains, macs = append(chains, chain), append(macs, fmt.Sprint(d.PerDSP()*(may.DSP-configs.LeastPoolMuls)))
+		chains, macs = append(chains, chain), append(macs, fmt.Sprint(d.PerDSP()*(may.DSP-d.PoolDSPs())))
 	}
 	return fmt.Sprintf("%s, T_C %d..%d in steps of 4 with T_P T_C <= %s, T_R powers of two in %d..%d; "+
 		"DRAIN the largest even divisor of T_C/2 up to %d, C_MAX the smallest multiple of it from %d, W_LOAD %d, ring %d beats, "+
@@ -212,9 +212,10 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	b := g.allowedBoard()
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
+		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // with the fewest words in a cycle
 		for tp := g.TP.Lo; tp <= min(g.TP.Hi, v.d.MaxTP()); tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
-				if tp*tc/v.d.PerDSP()+configs.LeastPoolMuls > b.DSP {
+				if tp*tc/v.d.PerDSP()+pool > b.DSP {
 					break
 				}
 				p := pair{tp: tp, tc: tc}

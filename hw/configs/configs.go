@@ -425,15 +425,20 @@ func (d Design) PerDSP() int {
 	return 1
 }
 
-// LeastPoolMuls is the number of multipliers of the pool unit if fewer than 20 words leave the drain in a cycle.
-const LeastPoolMuls = 4
-
-// PoolMuls is the number of 25 x 18 bit multipliers of the pool unit: a DSP each, in addition to the array's.
+// PoolMuls is the number of words that the pool unit multiplies in a cycle.
 func (d Design) PoolMuls() int {
 	if d.Drain >= 20 {
-		return 2 * LeastPoolMuls
+		return 8
 	}
-	return LeastPoolMuls
+	return 4
+}
+
+// PoolDSPs is the DSPs of the pool unit, in addition to the array's: of int8 its multipliers lie in LUTs, as the drain's do.
+func (d Design) PoolDSPs() int {
+	if d.Int8() {
+		return 0
+	}
+	return d.PoolMuls()
 }
 
 // DepthwiseMuls is the number of 16 x 16 bit multipliers of the depthwise unit, a DSP each: three a lane.

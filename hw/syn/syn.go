@@ -297,10 +297,7 @@ func ExpectFor(d configs.Design, top string) Expect {
 		if d.Depthwise {
 			e.Sums = d.DepthwiseMuls()
 		}
-		e.Other = e.Sums
-		if !d.Int8() { // whose pool ends in LUTs, as its drain does
-			e.Other += d.PoolMuls()
-		}
+		e.Other = e.Sums + d.PoolDSPs()
 	case "pe_array", "pe_array_int8":
 	default:
 		return Expect{}

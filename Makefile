@@ -300,7 +300,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
 NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
-WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
+WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
@@ -383,9 +383,14 @@ weekly/resource-fresh:
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 weekly/lockstep-long:
 	@.ci/once lockstep-long $(call lockstep,500)
-# every bin of layers; seed 3 is one that reaches them all
+# every bin, on the RTL with error codes and stalls; seed 3 is one that reaches them all. And the longest chain.
 weekly/coverage-int8:
-	@.ci/once coverage-int8 bash -euc 'for c in v5-int8 v13x-int8; do hls/build.sh $$c; done; bin/sluice verify --device hls --config v5-int8,v13x-int8 --n 500 --images 0 --oracle 0 --orders 0 --seed 3 --require-coverage --out out/weekly/coverage-int8'
+	@.ci/once coverage-int8 bash -euc 'for c in v5-int8 v13x-int8; do hls/build.sh $$c; sim/build.sh $$c; done; sim/build.sh hw/configs/int8/v30-int8.yaml; \
+	  verify="bin/sluice verify --images 0 --oracle 0 --orders 0"; for d in hls cosim; do $$verify --device $$d --config v5-int8,v13x-int8 --n 500 --seed 3 --require-coverage --out out/weekly/coverage-int8-$$d; done; \
+	  $$verify --device cosim --config hw/configs/int8/v30-int8.yaml --n 300 --seed $$(date +%s) --out out/weekly/coverage-int8-v30'
+weekly/netlist-int8:
+	@.ci/once netlist-int8 bash -euc 'cosim=$$(sim/netlist/build.sh small-int8); bin/dse vectors --config small-int8 --n 12 --seed $$(date +%s) --out $(BUILD)/vectors/small-int8 >/dev/null; truncate -s 64M $(BUILD)/vectors/dram; \
+	  for v in $(BUILD)/vectors/small-int8/*.vec; do $$cosim --dram $(BUILD)/vectors/dram --base 0x10000000 --play $$v; done'
 weekly/configs-long:
 	@.ci/once configs-long $(call configs,500)
 weekly/gpu-long:

@@ -22,14 +22,13 @@ import (
 
 // Collect is one of these policies, selected by its fields.
 type Collect struct {
-	Label   string
-	Window  Time           // requests are looked at when a window ends; 0: at once
-	Batch   int            // the largest batch; 0: the limit of device and table
-	Batches map[string]int // by network; takes precedence over Batch
-	One     bool           // only one batch on the device at a time, the earliest deadline first
-	Theta   float32        // threshold of every exit; 0: those of the requests
-	Share   bool           // use partitions, and batches that grow and shrink
-	Resize  Time           // Share: how often partitions may change
+	Label  string
+	Window Time    // requests are looked at when a window ends; 0: at once
+	Batch  int     // the largest batch; 0: the limit of device and table
+	One    bool    // only one batch on the device at a time, the earliest deadline first
+	Theta  float32 // threshold of every exit; 0: those of the requests
+	Share  bool    // use partitions, and batches that grow and shrink
+	Resize Time    // Share: how often partitions may change
 
 	slices   []slice
 	resized  Time
@@ -115,9 +114,7 @@ func (p *Collect) launch(now, by Time, st *State, network string, buf []Action) 
 	d := &st.Devices[0]
 	t := d.Table(network)
 	most := min(d.MaxBatch, t.MaxBatch())
-	if b := p.Batches[network]; b > 0 {
-		most = min(most, b)
-	} else if p.Batch > 0 {
+	if p.Batch > 0 {
 		most = min(most, p.Batch)
 	}
 	a := Action{Kind: Launch, Network: network, Last: t.Segments() - 1}

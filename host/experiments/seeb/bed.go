@@ -18,6 +18,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -299,18 +300,33 @@ const atOnce = "seeb:3 at once"
 // Window is the time in ns for which every system collects requests.
 const Window int64 = 100e6
 
-// System makes a system by name, for networks with their latency models. seeb:1 to seeb:6 are the ablations.
-// seeb:LAMBDA1:LAMBDA2 sets other weights.
-func System(system string, networks []string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
-	batches := map[string]int{}
-	for _, n := range networks {
-		batches[n] = int(math.Round(open["batch"]))
-	}
-	var small map[string]int // batch sizes of deeprt:2 and gslice:2, which otherwise take all waiting requests
-	if strings.HasSuffix(system, ":2") {
-		small = batches
+// System makes a system by name, with the networks' latency models. seeb:1 to seeb:6 are the ablations.
+// seeb:LAMBDA1:LAMBDA2 sets other weights. batch:8 sets a baseline's batch; for baselines that take all waiting requests
+// it is the largest batch.
+func System(system string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
+	name, size, _ := strings.Cut(system, ":")
+	c := &sched.Collect{Label: system, Window: Window}
+	c.Batch, _ = strconv.Atoi(size)
+	if name == "batch" || name == "branchynet" {
+		c.Batch = cmp.Or(c.Batch, int(math.Round(open["batch"])))
 	}
 	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: Window}
+	switch name {
+	case "batch":
+		return c, nil
+	case "triton":
+		c.Window = 0
+		return c, nil
+	case "deeprt":
+		c.One = true
+		return c, nil
+	case "gslice":
+		c.Share, c.Resize = true, int64(open["gslice"])
+		return c, nil
+	case "branchynet":
+		c.Theta = float32(open["branchynet"])
+		return c, nil
+	}
 	switch system {
 	case "seeb", "seeb:6":
 	case "seeb-literal":
@@ -327,21 +343,6 @@ func System(system string, networks []string, models map[string]sched.LatencyMod
 		seeb.FixedBatch, seeb.NoUnits = 128, true
 	case "seeb:5":
 		seeb.NoUnits = true
-	case "batch":
-		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
-	case "batch:8": // fitted to its published latency
-		for n := range batches {
-			batches[n] = 8
-		}
-		return &sched.Collect{Label: system, Window: Window, Batches: batches}, nil
-	case "triton":
-		return &sched.Collect{Label: system}, nil
-	case "deeprt", "deeprt:2":
-		return &sched.Collect{Label: system, Window: Window, One: true, Batches: small}, nil
-	case "gslice", "gslice:2":
-		return &sched.Collect{Label: system, Window: Window, Share: true, Resize: int64(open["gslice"]), Batches: small}, nil
-	case "branchynet":
-		return &sched.Collect{Label: system, Window: Window, Batches: batches, Theta: float32(open["branchynet"])}, nil
 	default:
 		if n, err := fmt.Sscanf(system, "seeb:%g:%g", &seeb.Lambda1, &seeb.Lambda2); n != 2 || err != nil {
 			return nil, fmt.Errorf("no system %q; there are %v", system, EdgeSystems())
@@ -438,7 +439,7 @@ func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint
 	if err != nil {
 		return nil, err
 	}
-	policy, err := System(system, edgeNetworks(), e.models, e.open)
+	policy, err := System(system, e.models, e.open)
 	if err != nil {
 		return nil, err
 	}

@@ -37,17 +37,15 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// What causes suspect: batches of two where all that has come is taken, and as many tasks at another rate.
+// What causes suspect: a largest batch where all that has come is taken, and as many tasks at another rate.
 func TestSwitches(t *testing.T) {
-	for _, name := range []string{"deeprt", "gslice"} {
-		for suffix, want := range map[string]int{"": 0, ":2": 2} {
-			p, err := System(name+suffix, edgeNetworks(), nil, DefaultOpen())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c := p.(*sched.Collect); c.Batches["resnet50"] != want || len(c.Batches) != 2*want {
-				t.Errorf("%s%s has batches %v, of %d are expected", name, suffix, c.Batches, want)
-			}
+	for system, want := range map[string]int{"deeprt": 0, "deeprt:1": 1, "gslice": 0, "gslice:4": 4, "batch": 2, "batch:8": 8, "branchynet": 2} {
+		p, err := System(system, nil, DefaultOpen())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := p.(*sched.Collect); c.Batch != want {
+			t.Errorf("%s has batches of %d, of %d are expected", system, c.Batch, want)
 		}
 	}
 	e := &Edge{open: DefaultOpen(), nets: map[string]*edgeNet{}}

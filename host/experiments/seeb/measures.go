@@ -3,6 +3,7 @@
 package seeb
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -25,8 +26,8 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	switch {
 	case system == "seeb:3" && l.with == "at-once":
 		system = atOnce
-	case l.with == "small-batches" && (system == "deeprt" || system == "gslice"):
-		system += ":2"
+	case l.most > 0 && (system == "deeprt" || system == "gslice"):
+		system += fmt.Sprint(":", l.most)
 	}
 	o, err := l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
 	if err == nil && (l.with == "from-release" || l.with == "at-once") {

@@ -253,7 +253,7 @@ func (r *run) tasks() (out []seeb.Task) {
 
 // play serves tasks under a system.
 func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb.Spans, *watched, error) {
-	policy, err := seeb.System(system, r.names(), r.models, seeb.DefaultOpen())
+	policy, err := seeb.System(system, r.models, seeb.DefaultOpen())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -306,13 +306,6 @@ func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error
 	r.add(system+" failed", "launches", failed)
 	r.add(system+" units of a launch", "units", launched.units...)
 	return nil
-}
-
-func (r *run) names() (out []string) {
-	for _, n := range r.nets {
-		out = append(out, n.b.Network.Name)
-	}
-	return out
 }
 
 // watched records on how many units a policy launches; 0: on all.

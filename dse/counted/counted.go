@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -318,4 +319,22 @@ func Sources(root string, eight bool) (string, error) {
 		h.Write(text)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Machine is the chain as the machine takes it.
+func (l *Layer) Machine() (out []machine.Layer) {
+	for _, s := range l.Chain {
+		out = append(out, machine.Layer{Geom: s.Geom, Entry: s.Entry})
+	}
+	return out
+}
+
+// Step is what the machine says of it.
+func (l *Layer) Step() (machine.Result, error) {
+	d, err := configs.Load(l.Config)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	d.DRAM.BytesPerCycle = l.Bandwidth
+	return machine.Run(d, l.Machine(), l.Batch)
 }

@@ -1,0 +1,294 @@
+package machine
+
+// drain takes complete banks, or the sums of the depthwise unit, through bias, residual, shift and clamp.
+type drain struct {
+	state   state
+	l       *layer
+	layers  int // drained
+	drained int // those, as weight_fetch sees them
+	ended   int // those whose words have left, where curves are built
+	item    int
+	ch      int // channels of the pixel that are left
+	pixels  int // of the item
+	banks   int // complete ones
+	words   int // in stage B, 0 where it is empty
+	pixel   bool
+	pipe    uint64 // words in stage C and in post's, a byte a stage
+}
+
+// postStages are post's; with curves three more.
+const postStages = 3
+
+func (x *drain) step(m *machine) {
+	stages := 8 * postStages
+	x.drained = x.layers
+	if m.d.Post {
+		stages *= 2
+		x.drained = x.ended
+	}
+	l, dw := x.l, x.l != nil && x.l.depthw
+	ready := m.out.words.n < 2 && !m.out.pool
+	leaves := int(x.pipe >> stages)
+	enabled, empty := ready || leaves == 0, x.pipe == 0
+	goes := x.words > 0 && enabled && (!l.Residual || m.res.fill >= x.words) && (!dw || m.pool.has(m, x.words))
+	reads := x.state == running && (x.words == 0 || goes)
+	if enabled {
+		if ready && leaves > 0 {
+			m.out.in = leaves
+		}
+		x.pipe = x.pipe << 8 & (1<<(stages+8) - 1)
+	}
+	if goes {
+		x.pipe |= uint64(x.words)
+		if l.Residual {
+			m.res.pop = x.words
+		}
+		if dw {
+			m.pool.pop(m, x.words, x.pixel)
+		}
+		x.words = 0
+	}
+	if x.state == idle && empty {
+		x.ended = x.layers
+	}
+	x.advance(m, goes, reads, empty)
+	if m.array.done(m.now) {
+		x.banks++
+	}
+}
+
+func (x *drain) advance(m *machine, goes, reads, empty bool) {
+	l := x.l
+	switch x.state {
+	case idle:
+		if !empty {
+			return
+		}
+		if l = m.fetch.take(m, unitDrain); l != nil {
+			x.l, x.state, x.item = l, test, 0
+		}
+	case test:
+		x.state = pooling
+		if l.Drained() {
+			x.state = waiting
+		}
+	case pooling:
+		if m.ended == x.layers+1 {
+			x.layers++
+			x.state = idle
+		}
+	case waiting:
+		t := &l.items[x.item]
+		x.ch, x.pixels = t.nch, (t.nb+t.nb1)*t.nr*l.OutW
+		if (l.depthw || x.banks > 0) && m.weight.biased != x.layers {
+			x.state = running
+		}
+	case running:
+		if !reads {
+			return
+		}
+		x.words = min(l.step, x.ch)
+		x.ch -= x.words
+		if x.pixel = x.ch == 0; x.pixel {
+			x.ch = l.items[x.item].nch
+			x.pixels--
+		}
+		if x.pixels == 0 {
+			x.state = last
+		}
+	case last:
+		if !goes {
+			return
+		}
+		if x.state = waiting; !l.depthw {
+			x.banks--
+			m.array.banks--
+		}
+		if x.item++; x.item == len(l.items) {
+			x.layers++
+			x.state = idle
+		}
+	}
+}
+
+// output is run_gen, npu_output, out_writer and keep_writer: words into runs, these into beats.
+type output struct {
+	runs    runs
+	in      int // words that come in this cycle
+	words   queue[int]
+	pool    bool // the run's words are the pool's
+	local   bool // stay on chip
+	closing bool
+	keep    int // words of a kept run that are left
+
+	state      state
+	head, tail int
+	left, fill int
+}
+
+func (x *output) step(m *machine) {
+	wide, push := m.half, max(m.d.Drain, m.half)
+	room := x.fill <= push+wide
+	cnt := 0
+	if x.words.n > 0 {
+		cnt = *x.words.front()
+	}
+	took := cnt > 0 && (x.local && x.keep > 0 || !x.local && x.state == body && room)
+	ends := took && !x.local && x.left == cnt
+	free := x.state == idle || ends && x.tail == 0 || x.state == tail && room
+	var r run
+	taken := false
+	if x.runs.s.n > 0 && !x.closing {
+		r = *x.runs.s.front()
+		taken = r.local && (x.keep == 0 || took && x.keep == cnt) || !r.local && free && m.write.ready
+	}
+	if x.closing && x.state == idle && x.fill == 0 && x.keep == 0 && m.write.idle {
+		x.closing = false
+		m.ended++
+		m.Result.written(m.now + 1)
+	}
+	m.write.word = x.fill >= wide
+	if m.write.word && m.write.room {
+		x.fill -= wide
+	}
+	if took {
+		x.words.pop()
+		x.keep = max(0, x.keep-cnt)
+	}
+	switch {
+	case x.state == head && room:
+		x.fill += x.head
+		x.state = body
+	case x.state == body && took:
+		x.fill += cnt
+		if x.left -= cnt; ends {
+			x.state = idle
+			if x.tail > 0 {
+				x.state = tail
+			}
+		}
+	case x.state == tail && room:
+		x.fill += x.tail
+		x.state = idle
+	}
+	if taken {
+		x.take(m, &r)
+	}
+	if x.in > 0 {
+		x.words.push(x.in)
+		x.in = 0
+	}
+	x.runs.step(m, unitRuns, taken)
+}
+
+// take begins a run.
+func (x *output) take(m *machine, r *run) {
+	x.pool, x.local, x.closing = r.pool, r.local, r.last
+	if r.keep {
+		x.keep = r.elems
+	}
+	if r.local {
+		return
+	}
+	at, n := r.beats(m.wide)
+	m.write.command(at, n)
+	x.head, x.left = r.addr%m.wide/2, r.elems
+	x.tail = n*m.half - x.head - x.left
+	if x.state = body; x.head > 0 {
+		x.state = head
+	}
+}
+
+// residual is res_loader.
+type residual struct {
+	runs  runs
+	layer int
+	busy  bool
+	at    int // wide beat
+	words int // of the run from there on
+	skip  int // of them, before it begins
+	free  int // beats of its queue
+	fits  bool
+	asked int // chunks under way
+
+	chunks           queue[chunk]
+	head             bool
+	now              chunk
+	written, fetched int // beats
+	there            bool
+	fill             int // words for the drain
+	pop              int // in this cycle
+}
+
+type chunk struct{ skip, words int }
+
+// Limits of res_loader.
+const (
+	resBeats  = 256
+	resChunks = 16
+)
+
+func (x *residual) step(m *machine) {
+	if x.runs.state == idle && x.runs.s.n == 0 && !x.runs.a && !x.busy && x.asked == 0 {
+		x.runs.step(m, unitResidual, false)
+		return
+	}
+	most := min(16, 256/m.wide) * m.half
+	var r run
+	taken := false
+	if x.runs.s.n > 0 && !x.busy && m.ended == x.layer {
+		r, taken = *x.runs.s.front(), true
+	}
+	came := m.read.answered(clientResidual)
+	// beats into words
+	push := x.there && x.head && x.fill <= m.half+m.d.Drain
+	fetch := x.written != x.fetched && (!x.there || push)
+	ends := push && x.now.words <= m.half
+	asked := x.asked
+	if push {
+		x.free++
+		x.fill += min(x.now.words, m.half) - x.now.skip
+		x.now = chunk{0, x.now.words - m.half}
+	}
+	x.fill -= x.pop
+	x.pop = 0
+	if ends {
+		x.asked--
+	}
+	if !x.head || ends {
+		if x.head = x.chunks.n > 0; x.head {
+			x.now = x.chunks.pop()
+		}
+	}
+	x.there = fetch || x.there && !push
+	if fetch {
+		x.fetched++
+	}
+	if came {
+		x.written++
+	}
+	// the next chunk
+	n := min(x.words, most)
+	if beats := ceil(n, m.half); x.busy && x.fits && asked < resChunks && m.read.request(clientResidual, x.at, beats) {
+		x.chunks.push(chunk{x.skip, n})
+		x.free -= beats
+		x.asked++
+		x.at += beats
+		x.words -= n
+		x.skip, x.busy = 0, x.words > 0
+	}
+	if taken {
+		x.busy = true
+		x.at, _ = r.beats(m.wide)
+		x.skip = r.addr % m.wide / 2
+		x.words = r.elems + x.skip
+	}
+	x.fits = x.free >= ceil(min(x.words, most), m.half)
+	x.runs.step(m, unitResidual, taken)
+	if x.runs.skipped || taken && r.last {
+		x.layer++
+	}
+}
+
+// low tells that less than half of the queue is filled or asked for.
+func (x *residual) low() bool { return x.free > resBeats/2 }

@@ -1,0 +1,107 @@
+package machine
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// burst is one under way.
+type burst struct {
+	due   int64
+	beats int
+}
+
+// bank is what the memory has of a port (sim/dram.hpp's Port).
+type bank struct {
+	reads, writes, answers    queue[burst]
+	buffer                    int // beats taken and not yet stored
+	rvalid, rlast, bvalid     bool
+	arready, awready, wready_ bool
+}
+
+// Limits of the model.
+const (
+	memoryBursts = 16 // of a port in a direction
+	memoryBeats  = 16 // that a port takes ahead of the memory
+)
+
+// dram is the memory: one bucket of tokens for all ports, which take turns beat by beat.
+type dram struct {
+	now, latency            int64
+	tokens, rate, cap, cost int64 // in 1/65536 bytes
+	turn                    int
+	idle                    bool
+	ports                   []bank
+}
+
+func (x *dram) reset(d configs.Design) {
+	x.latency = int64(max(1, d.DRAM.LatencyCycles))
+	x.rate, x.cost = int64(math.Round(d.DRAM.BytesPerCycle*65536)), int64(d.AXIBytes)<<16
+	x.cap = x.rate + x.cost
+	x.tokens = x.cap
+	x.ports = make([]bank, d.NAXI)
+}
+
+func (x *dram) read(p, beats int) {
+	x.ports[p].reads.push(burst{x.now + x.latency, beats})
+	x.idle = false
+}
+
+func (x *dram) step() {
+	if x.now++; x.idle {
+		return
+	}
+	x.tokens = min(x.tokens+x.rate, x.cap)
+	next, at := x.turn, x.turn
+	for range 2 * len(x.ports) {
+		p := &x.ports[at>>1]
+		kind := at & 1
+		if at++; at == 2*len(x.ports) {
+			at = 0
+		}
+		if kind == 0 {
+			p.rvalid = false
+		}
+		if x.tokens < x.cost {
+			continue
+		}
+		if kind == 1 {
+			if p.buffer == 0 || p.writes.n == 0 {
+				continue
+			}
+			p.buffer--
+			if w := p.writes.front(); w.beats > 1 {
+				w.beats--
+			} else {
+				p.writes.pop()
+				p.answers.push(burst{due: x.now + x.latency - 1})
+			}
+		} else {
+			if p.reads.n == 0 || p.reads.front().due > x.now {
+				continue
+			}
+			r := p.reads.front()
+			r.beats--
+			p.rvalid, p.rlast = true, r.beats == 0
+			if p.rlast {
+				p.reads.pop()
+			}
+		}
+		x.tokens -= x.cost
+		next = at
+	}
+	x.turn = next
+	x.idle = x.tokens == x.cap
+	for i := range x.ports {
+		p := &x.ports[i]
+		if p.bvalid = p.answers.n > 0 && p.answers.front().due <= x.now; p.bvalid {
+			p.answers.pop()
+		}
+		p.arready, p.awready, p.wready_ = p.reads.n < memoryBursts, p.writes.n+p.answers.n < memoryBursts, p.buffer < memoryBeats
+		x.idle = x.idle && p.reads.n+p.writes.n+p.answers.n+p.buffer == 0 && !p.rvalid && !p.bvalid
+	}
+	if x.idle {
+		x.turn = 0
+	}
+}

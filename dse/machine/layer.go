@@ -1,0 +1,204 @@
+package machine
+
+import (
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// item is one row tile times one C tile.
+type item struct {
+	b0, oh0, c0     int
+	nb, nb1, nr     int // samples of both groups, output rows
+	nch             int
+	lastC, lastTile bool
+}
+
+// layer is a descriptor under its entry.
+type layer struct {
+	cost.Geom
+	abi.FBCB
+	rowBytes int  // from an input row to the next
+	two      bool // sample groups
+	stack    cost.K
+	lanes    int // of a chunk: T_P'
+	chain    int // MACs of a chain
+	passes   int // of a C tile
+	tc       int
+	step     int // words that leave the accumulators in a cycle
+	byColumn bool
+	items    []item
+	oneTile  bool
+	few      bool // both halves hold all row tiles
+	table    bool // an average pool's
+	depthw   bool
+	bytes    int // of the weights, of a C tile's
+	tile     int
+	checking int // cycles of layer_fetch's check
+}
+
+func newLayer(design *configs.Design, x *Layer, bact int) layer {
+	d, g, e := *design, x.Geom, x.Entry
+	l := layer{Geom: g, FBCB: e, two: int(e.BR) != bact, stack: cost.K(e.K), depthw: g.Op == abi.OpDepthwise}
+	if l.rowBytes = x.RowBytes; l.rowBytes == 0 {
+		l.rowBytes = 2 * g.InW * g.InPix
+	}
+	l.table = g.Op == abi.OpAvgPool && g.BiasCount > 0
+	l.lanes, _ = cost.Tree(d, l.stack)
+	l.chain = [...]int{cost.K1: d.TP, cost.KHalf: d.TP - d.TP/2, cost.K2: 2 * d.TP}[l.stack]
+	l.tc, l.step = g.OutC, cost.DrainStep(d, l.stack, cost.Groups(e, bact))
+	if g.GEMM() {
+		l.tc, l.passes = cost.CTile(d, l.stack, cost.Groups(e, bact)), cost.Passes(d, g, l.stack)
+	}
+	if g.Drained() {
+		all, tile := cost.WeightBytes(d, g, l.stack)
+		l.bytes, l.tile = int(all), int(tile)
+	}
+	br, tb, tr := int(e.BR), int(e.TileB), int(e.TileRows)
+	l.oneTile = tb >= br && tr >= g.OutH
+	l.few = cost.Stays(br, g.OutH, tb, tr)
+	var tiles []item
+	for b0 := 0; b0 < br; b0 += tb {
+		for oh := 0; oh < g.OutH; oh += tr {
+			t := item{b0: b0, oh0: oh, nb: min(tb, br-b0), nr: min(tr, g.OutH-oh)}
+			if l.two {
+				t.nb1 = max(0, min(t.nb, bact-br-b0))
+			}
+			t.lastTile = b0+tb >= br && oh+tr >= g.OutH
+			tiles = append(tiles, t)
+		}
+	}
+	n := ceil(g.OutC, l.tc)
+	for i := range n * len(tiles) {
+		t, c := i/n, i%n
+		if e.Order {
+			t, c = i%len(tiles), i/len(tiles)
+		}
+		x := tiles[t]
+		x.c0, x.nch, x.lastC = c*l.tc, min(l.tc, g.OutC-c*l.tc), c == n-1
+		l.items = append(l.items, x)
+	}
+	l.checking, l.byColumn = l.check(d), g.ByColumns(d)
+	return l
+}
+
+// check is the cycles of layer_fetch's products, a bit of the small factor a cycle, and its three states around each.
+func (l *layer) check(d configs.Design) int {
+	ih, res := l.InRowsOnChip(int(l.TileRows)), 0
+	if l.KeepIn {
+		ih = l.InH
+	}
+	if l.Residual {
+		res = l.OutW
+	}
+	small := []int{
+		l.InW, l.KW, l.SH, l.SW, l.PadL, l.InW, l.OutW, res, l.SH, ih, int(l.TileB), int(l.TileRows), int(l.TileB), l.KW,
+	}
+	if l.depthw {
+		small = append(small, ceil(l.InC, d.NB()), 1)
+	}
+	n := 0
+	for _, b := range small {
+		n += bits.Len(uint(b)) + 2 // StMul, and the last StMulWait
+	}
+	return n
+}
+
+// run is consecutive elements in DRAM.
+type run struct {
+	addr  int // in bytes
+	elems int
+	last  bool // of the layer
+	keep  bool
+	local bool
+	pool  bool
+}
+
+// beats are the wide ones that a run touches, from the first one's number on.
+func (r *run) beats(wide int) (at, n int) {
+	at = r.addr / wide
+	return at, ceil(r.addr+2*r.elems, wide) - at
+}
+
+// slot is where a sample begins: at a page.
+const slot = 1 << 40
+
+// runs is run_gen: the runs of a layer's results or residuals, in the order of the drain.
+type runs struct {
+	state       state
+	l           *layer
+	at, i, r, w int  // item, sample of both groups, row, pixel
+	skipped     bool // in this cycle, a layer without residuals
+	a           bool
+	next        run
+	s           queue[run] // a spill register
+	residual    bool
+}
+
+func (x *runs) step(m *machine, unit int, taken bool) {
+	free := x.s.n < 2
+	x.skipped = false
+	if taken {
+		x.s.pop()
+	}
+	if x.a && free {
+		x.s.push(x.next)
+		x.a = false
+	}
+	switch x.state {
+	case idle:
+		if l := m.fetch.take(m, unit); l != nil {
+			x.l, x.at, x.i, x.r, x.w, x.state = l, 0, 0, 0, 0, test
+		}
+	case test:
+		x.state = tiles
+		if x.residual && !x.l.Residual {
+			x.state = test
+			if !x.a && x.s.n == 0 && !taken {
+				x.state, x.skipped = idle, true
+			}
+		}
+	case tiles:
+		x.state = running
+	case running:
+		if !x.a {
+			x.make()
+		}
+	}
+}
+
+// make makes the next run.
+func (x *runs) make() {
+	l, t := x.l, &x.l.items[x.at]
+	pix, off := l.OutPix, int(l.OutOffset)
+	if x.residual {
+		pix, off = l.ResPix, int(l.ResOffset)
+	}
+	b := t.b0 + x.i
+	if x.i >= t.nb {
+		b += int(l.BR) - t.nb
+	}
+	x.a = true
+	x.next = run{addr: b*slot + off + 2*(((t.oh0+x.r)*l.OutW+x.w)*pix+t.c0), elems: t.nch, keep: l.KeepOut, local: l.OnChip, pool: !l.Drained()}
+	x.w++
+	if t.nch == l.OutC && pix == l.OutC {
+		x.next.elems, x.w = l.OutW*pix, l.OutW
+	}
+	if x.w < l.OutW {
+		return
+	}
+	x.w = 0
+	if x.r++; x.r < t.nr {
+		return
+	}
+	x.r = 0
+	if x.i++; x.i < t.nb+t.nb1 {
+		return
+	}
+	x.i, x.state = 0, tiles
+	if x.at++; x.at == len(l.items) {
+		x.next.last, x.state = true, idle
+	}
+}

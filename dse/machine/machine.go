@@ -1,0 +1,203 @@
+// Package machine steps through a start of the NPU as the RTL does, without its data: a file per hardware unit, each a
+// small state machine with the registers of its module in hw/rtl, and the memory of sim/dram.hpp behind them. What a
+// design leaves open it says in cycles, with what each unit waited for under the names of the RTL's counters.
+//
+// # A cycle
+//
+// step is one clock edge. Units run from the readers of registers to their writers, so that each sees of the others what
+// their registers held before the edge; what passes within a cycle (a swap, a bank or a half that becomes free) goes from
+// a unit to one that runs behind it. The state at a start's beginning is the zero value after reset, and a layer in its
+// middle finds whatever the layers before have left: there is one function for both.
+//
+//	fetch ─ offers a layer to every unit
+//	ports ◀─ fetch, activations, weights, residuals       four clients, one arbiter, one memory
+//	activations ─ avail ▶ array ─ done ▶ drain ─ words ▶ output ─ runs ▶ ports
+//	weights ─ ring ▶ feed ─ full ▶ array                   array ─ free ▶ activations, ─ swap ▶ feed
+//	activations ─ avail ▶ pool ─ words ▶ output            drain ─ bank free ▶ array
+//
+// There is no constant that is fitted. Addresses are those of descriptors, as far as they decide about beats, stripes and
+// pages; slots begin at pages.
+package machine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrDesign is wrapped by errors about designs that the machine does not have.
+var ErrDesign = errors.New("no machine of this design")
+
+// Layer is a layer of a start.
+type Layer struct {
+	cost.Geom
+	Entry    abi.FBCB
+	RowBytes int // from an input row in DRAM to the next; 0: IN_W * IN_PIX elements
+}
+
+// Of are layers first..last of a bundle, for a batch.
+func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, error) {
+	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
+		return nil, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
+	}
+	var out []Layer
+	for i := first; i <= last; i++ {
+		if bact < 1 || bact > len(fbcb[i]) {
+			return nil, fmt.Errorf("machine: layer %d has no FBCB entry for a batch of %d", i, bact)
+		}
+		out = append(out, Layer{cost.GeomOf(&layers[i]), fbcb[i][bact-1], int(layers[i].InRowBytes)})
+	}
+	return out, nil
+}
+
+// Stalls are cycles in which somebody waited, as the RTL counts them (npu_counters): the array, and the ports.
+type Stalls struct {
+	Weights     int64 `json:"weights"`
+	Activations int64 `json:"activations"`
+	Drain       int64 `json:"drain"`
+	Depth       int64 `json:"depth"`
+	Read        int64 `json:"read"`
+	Write       int64 `json:"write"`
+}
+
+// Spent is what a layer takes: from the end of the layer before, or the start's beginning, to its own.
+type Spent struct {
+	Cycles int64  `json:"cycles"`
+	Stalls Stalls `json:"stalls"`
+}
+
+// Result is a start.
+type Result struct {
+	Cycles int64 // with the way to the first layer and from the last
+	Stalls Stalls
+	Layers []Spent
+}
+
+// written counts a layer.
+func (r *Result) written(now int64) {
+	x := Spent{now, r.Stalls}
+	for _, l := range r.Layers {
+		s, t := &x.Stalls, &l.Stalls
+		x.Cycles -= l.Cycles
+		*s = Stalls{s.Weights - t.Weights, s.Activations - t.Activations, s.Drain - t.Drain, s.Depth - t.Depth, s.Read - t.Read, s.Write - t.Write}
+	}
+	r.Layers = append(r.Layers, x)
+}
+
+// machine is the registers of an NPU and its memory.
+type machine struct {
+	d      configs.Design
+	bact   int
+	layers []layer
+	now    int64
+
+	wide, half int // bytes of a wide beat, its elements
+	lanes      int // beats of a port in it
+
+	fetch  fetch
+	acts   loader
+	weight fetcher
+	ring   ring
+	feed   feeder
+	array  array
+	pool   pool
+	drain  drain
+	res    residual
+	out    output
+	read   readPorts
+	write  writePorts
+	dram   dram
+
+	ended int // layers written
+	Result
+}
+
+// most is where a machine that no longer moves is given up.
+const most = 1 << 32
+
+// Run steps through a start of these layers, whose entries have to be legal (mapping.Check, mapping.CheckLinks).
+func Run(d configs.Design, layers []Layer, bact int) (Result, error) {
+	if d.Int8() {
+		return Result{}, fmt.Errorf("%w: %s is of int8", ErrDesign, d.Name)
+	}
+	m := newMachine(d, layers, bact)
+	for !m.done() {
+		if m.step(); m.now > most {
+			return m.Result, fmt.Errorf("%w: layer %d does not end", ErrDesign, m.ended)
+		}
+	}
+	m.Cycles = m.now + 1 // done_o comes one cycle behind its condition (npu_start)
+	return m.Result, nil
+}
+
+func newMachine(d configs.Design, layers []Layer, bact int) *machine {
+	m := &machine{d: d, bact: bact, wide: d.WideBytes()}
+	m.half, m.lanes = m.wide/2, m.wide/d.AXIBytes
+	for i := range layers {
+		m.layers = append(m.layers, newLayer(&d, &layers[i], bact))
+	}
+	m.read.reset(m)
+	m.write.reset(m)
+	m.dram.reset(d)
+	m.weight.reset(m)
+	m.res.free, m.res.runs.residual = resBeats, true
+	m.pool.room = poolRoom
+	return m
+}
+
+// done is npu_start's condition.
+func (m *machine) done() bool {
+	return m.ended == len(m.layers) && m.read.idle() && m.feed.state == idle
+}
+
+// step is one clock edge.
+func (m *machine) step() {
+	m.read.decide(m)
+	m.write.decide(m)
+	m.array.step(m)
+	m.pool.walk(m)
+	m.drain.step(m)
+	m.feed.step(m)
+	m.acts.step(m)
+	m.weight.step(m)
+	m.res.step(m)
+	m.pool.give(m)
+	m.out.step(m)
+	m.fetch.step(m)
+	m.read.step(m)
+	m.write.step(m)
+	m.dram.step()
+	m.now++
+}
+
+// queue is a first-in first-out of registers or RAM.
+type queue[T any] struct {
+	at      []T
+	head, n int
+}
+
+func (q *queue[T]) push(v T) {
+	if q.n == len(q.at) {
+		at := make([]T, max(8, 2*q.n))
+		for i := range q.n {
+			at[i] = q.at[(q.head+i)&(q.n-1)]
+		}
+		q.at, q.head = at, 0
+	}
+	q.at[(q.head+q.n)&(len(q.at)-1)] = v
+	q.n++
+}
+
+func (q *queue[T]) front() *T { return &q.at[q.head] }
+
+func (q *queue[T]) pop() T {
+	v := q.at[q.head]
+	q.head = (q.head + 1) & (len(q.at) - 1)
+	q.n--
+	return v
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,187 @@
+package machine
+
+import "github.com/sluice-npu/sluice/hw/abi"
+
+// pool is pool_seq, which walks pools and depthwise layers a tap a cycle, the pool unit and the depthwise unit.
+type pool struct {
+	state       state
+	l           *layer
+	layer       int
+	start       bool
+	half, above int
+	item        int
+	i, r, w     int // sample, row, column of results
+	group       int // of channels
+	kh, kw      int
+	skip        int // columns without a result
+	room        int
+	results     queue[result]
+	pos         int // words of the front one that have left
+	pipe        uint64
+	full        bool // depthwise: its weights are there
+	release     int64
+}
+
+type result struct {
+	at int64 // in its queue
+	n  int   // words
+}
+
+// Stages and limits of both units.
+const (
+	poolRoom     = 8 // results, from the first tap until they leave
+	tapToResult  = 5 // read address, buffer (2), sum, queue
+	tapToSums    = 8 // the same, and weights, products and choice
+	tapToRelease = 3
+	givingStages = 3 // behind the first
+)
+
+func (x *pool) walk(m *machine) {
+	l := x.l
+	switch x.state {
+	case idle:
+		if l = m.fetch.take(m, unitPool); l != nil {
+			x.l, x.state, x.item, x.above, x.half = l, barrier, 0, 0, 0
+			if x.start = l.KeepIn && !x.start; x.start {
+				x.half = 1
+			}
+			if l.KeepIn {
+				x.above = l.PadT
+			}
+		}
+	case barrier:
+		if x.above > 0 {
+			x.above--
+		} else if m.ended == x.layer && (!l.table || m.weight.biased != x.layer) && (!l.depthw || x.full) {
+			x.layer++
+			if x.state = tiles; l.GEMM() {
+				x.state = idle
+			}
+		}
+	case tiles:
+		x.i, x.r, x.w, x.group, x.kh, x.kw, x.state = 0, 0, 0, 0, 0, 0, running
+		x.skip = x.lead()
+	case running:
+		x.tap(m)
+	}
+}
+
+// lead is the columns before a row's first result.
+func (x *pool) lead() int {
+	if x.l.byColumn {
+		return x.l.KW - 1
+	}
+	return 0
+}
+
+// tap walks one, or says what it waits for.
+func (x *pool) tap(m *machine) {
+	l, t := x.l, &x.l.items[x.item]
+	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh
+	if place >= m.acts.avail[x.half] {
+		m.Stalls.Activations++
+		return
+	}
+	if x.kh+x.kw == 0 && x.skip == 0 {
+		if x.room == 0 {
+			return
+		}
+		x.room--
+	}
+	if x.kw++; x.kw < l.KW && !l.byColumn {
+		return
+	}
+	x.kw = 0
+	if x.kh++; x.kh < l.KH {
+		return
+	}
+	x.kh = 0
+	nb := m.d.NB()
+	if x.skip == 0 {
+		after := int64(tapToResult)
+		if l.depthw {
+			after = tapToSums
+		}
+		x.results.push(result{m.now + after, min(nb, l.InC-x.group*nb)})
+	}
+	if x.group++; x.group*nb < l.InC {
+		return
+	}
+	x.group = 0
+	if x.skip > 0 {
+		x.skip--
+		return
+	}
+	x.w++
+	if x.skip = 0; l.byColumn {
+		x.skip = l.SW - 1
+	}
+	if x.w < l.OutW {
+		return
+	}
+	x.w, x.skip = 0, x.lead()
+	if x.r++; x.r < t.nr {
+		return
+	}
+	x.r = 0
+	if x.i++; x.i < t.nb {
+		return
+	}
+	m.acts.freed[x.half] = true
+	x.half, x.state = 1-x.half, tiles
+	if x.item++; x.item == len(l.items) {
+		if x.state = idle; l.depthw {
+			x.release = m.now + tapToRelease
+		}
+	}
+}
+
+// give lets the pool's results leave.
+func (x *pool) give(m *machine) {
+	if m.now == x.release {
+		x.full = false
+	}
+	ready := m.out.words.n < 2 && m.out.pool
+	leaves := int(x.pipe >> (8 * givingStages))
+	if !ready && leaves > 0 {
+		return
+	}
+	if ready && leaves > 0 {
+		m.out.in = leaves
+	}
+	x.pipe = x.pipe << 8 & (1<<(8*givingStages+8) - 1)
+	if x.l == nil || x.l.depthw || x.results.n == 0 || x.results.front().at > m.now {
+		return
+	}
+	most := m.d.Drain
+	if x.l.Op == abi.OpAvgPool {
+		most = x.l.AverageWords(m.d)
+	}
+	r := x.results.front()
+	n := min(most, r.n-x.pos)
+	x.pipe |= uint64(n)
+	if x.pos += n; x.pos == r.n {
+		x.results.pop()
+		x.pos = 0
+		x.room++
+	}
+}
+
+// has tells whether the next words of the depthwise unit are there, pop takes them.
+func (x *pool) has(m *machine, words int) bool {
+	n := 1
+	if x.pos+words > m.d.NB() {
+		n = 2
+	}
+	return x.results.n >= n && x.results.at[(x.results.head+n-1)&(len(x.results.at)-1)].at <= m.now
+}
+
+func (x *pool) pop(m *machine, words int, pixel bool) {
+	nb := m.d.NB()
+	x.pos += words
+	for x.pos > 0 && (x.pos >= nb || pixel) {
+		x.results.pop()
+		x.room++
+		x.pos = max(0, x.pos-nb)
+	}
+}

@@ -1,0 +1,514 @@
+package machine
+
+// Clients of the read ports.
+const (
+	clientDesc = iota
+	clientActs
+	clientWeights
+	clientResidual
+	clients
+)
+
+// Limits of axi_read, axi_write, read_ports and write_ports.
+const (
+	burstsUnderWay = 16
+	stripeBeats    = 16
+	pageBytes      = 4096
+	readOrder      = 64
+	writeOrder     = 32
+	writeQueue     = 16 // wide beats
+)
+
+// cut cuts a request into bursts: with several ports at stripes (stripe_cut), where a second one waits behind it; with one at
+// pages (axi_read, axi_write).
+type cut struct {
+	one, waits     bool // pending, another one behind it
+	at, n          int  // wide beats
+	nextAt, nextN  int
+	asks           bool // in this cycle
+	askedAt, asked int
+}
+
+// piece is its next burst's wide beats, and whether that is the last.
+func (c *cut) piece(unit, most int) (n int, last bool) {
+	n = min(c.n, most, unit-c.at%unit)
+	return n, n == c.n
+}
+
+// step is an edge in which so many wide beats of it go.
+func (c *cut) step(gone int) {
+	c.at, c.n = c.at+gone, c.n-gone
+	if free := !c.one || c.n == 0; free && c.waits {
+		c.one, c.waits, c.at, c.n = true, false, c.nextAt, c.nextN
+	} else if free {
+		c.one, c.at, c.n = c.asks, c.askedAt, c.asked
+	} else if c.asks {
+		c.waits, c.nextAt, c.nextN = true, c.askedAt, c.asked
+	}
+	c.asks = false
+}
+
+// address is the way of bursts to a port: a register that holds one that was given (CUT = 0 behind several ports), a spill register,
+// and those that are not answered.
+type address struct {
+	given int // beats, 0: none
+	out   queue[int]
+	owed  int
+}
+
+// free tells whether the burst that was given goes on.
+func (a *address) free() bool { return a.owed < burstsUnderWay && a.out.n < 2 }
+
+// readPort is axi_read behind read_ports, and the queue of its wide beats.
+type readPort struct {
+	address
+	came bool // a beat, in a register
+	lane int
+	have int // wide beats
+	room int // not reserved
+	take bool
+}
+
+type ordered struct {
+	client, port, n int
+	last            bool
+}
+
+type readPorts struct {
+	unit, most int // of a burst: where it ends, its wide beats
+	deep       int
+	cuts       [clients]cut
+	ready      [clients]bool // in this cycle
+	level      [clients]int
+	grant      bool
+	one, ask   int // the client whose burst goes next, and its port
+	ptr, turn  int
+	ports      []readPort
+	order      queue[ordered]
+	oldest     ordered
+	any        bool // there is an oldest one
+	done       int  // its wide beats that have left
+	quiet      bool // nothing is under way, and nobody has asked
+
+	client int // to whom a wide beat goes in this cycle, or clients
+	last   bool
+}
+
+func (x *readPorts) reset(m *machine) {
+	x.client = clients
+	x.ports = make([]readPort, m.d.NAXI)
+	x.unit, x.most = pageBytes/m.wide, m.d.MaxBurst
+	if len(x.ports) == 1 {
+		return
+	}
+	x.most = stripeOf(m) / m.lanes
+	x.unit, x.deep = x.most, min(64, 8*x.most)
+	for i := range x.ports {
+		x.ports[i].room = x.deep
+	}
+}
+
+// stripeOf is the beats of a stripe.
+func stripeOf(m *machine) int {
+	n := stripeBeats
+	for n > m.d.MaxBurst {
+		n /= 2
+	}
+	return n
+}
+
+// answered tells whether a wide beat is the client's.
+func (x *readPorts) answered(client int) bool { return x.client == client }
+
+// request asks for wide beats, and tells whether that is taken.
+func (x *readPorts) request(client, at, n int) bool {
+	if !x.ready[client] {
+		return false
+	}
+	c := &x.cuts[client]
+	c.asks, c.askedAt, c.asked = true, at, n
+	x.quiet = false
+	return true
+}
+
+// fairest is the client with the highest level of those that have something, the first from turn on among equals.
+func (x *readPorts) fairest(turn int, has func(c int) bool) (best int) {
+	most := -1
+	best = turn
+	for i := range clients {
+		c := (turn + i) % clients
+		if has(c) && x.level[c] > most {
+			most, best = x.level[c], c
+		}
+	}
+	return best
+}
+
+// decide finds out what goes in this cycle, and which requests could be taken.
+func (x *readPorts) decide(m *machine) {
+	x.level = [clients]int{clientDesc: 3, clientActs: 1}
+	if m.weight.low {
+		x.level[clientWeights] = 2
+	}
+	if m.res.low() {
+		x.level[clientResidual] = 2
+	}
+	if x.quiet {
+		return
+	}
+	p := &x.ports[0]
+	if len(x.ports) == 1 {
+		x.one = x.fairest(x.ptr, func(c int) bool { return x.cuts[c].one })
+		c := &x.cuts[x.one]
+		x.grant = c.one && p.free()
+		for i := range x.ready {
+			x.ready[i] = !x.cuts[i].one
+		}
+		if x.grant {
+			_, x.ready[x.one] = c.piece(x.unit, x.most)
+		}
+		return
+	}
+	for i := range x.ready {
+		x.ready[i] = !x.cuts[i].waits
+	}
+	c := &x.cuts[x.one]
+	p = &x.ports[x.ask]
+	n, _ := c.piece(x.unit, x.most)
+	x.grant = c.one && x.order.n < readOrder && (p.given == 0 || p.free()) && p.room >= n
+}
+
+// idle is idle_o.
+func (x *readPorts) idle() bool {
+	for i := range x.cuts {
+		if x.cuts[i].one {
+			return false
+		}
+	}
+	if x.any || x.order.n > 0 {
+		return false
+	}
+	for i := range x.ports {
+		if p := &x.ports[i]; p.given > 0 || p.out.n > 0 || p.owed > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// asks tells whether a client does in this cycle.
+func (x *readPorts) asks() bool {
+	return x.cuts[0].asks || x.cuts[1].asks || x.cuts[2].asks || x.cuts[3].asks
+}
+
+func (x *readPorts) step(m *machine) {
+	if x.quiet {
+		return
+	}
+	idle := x.idle()
+	if x.quiet = idle && x.client == clients && !x.asks(); x.quiet {
+		x.ptr, x.turn, x.one, x.ask, x.ready = 0, 0, 0, 0, [clients]bool{true, true, true, true}
+		return
+	}
+	if len(x.ports) == 1 {
+		x.single(m, idle)
+		return
+	}
+	n, last := x.cuts[x.one].piece(x.unit, x.most)
+	if !x.grant {
+		n = 0
+	}
+	one, ask := x.one, x.ask
+	// the oldest stripe's wide beats to its client
+	take := x.any && x.ports[x.oldest.port].take
+	ends := take && x.done+1 == x.oldest.n
+	x.client, x.last = clients, ends && x.oldest.last
+	if take {
+		x.client = x.oldest.client
+		if x.done++; ends {
+			x.done = 0
+		}
+	}
+	if !x.any || ends {
+		if x.any = x.order.n > 0; x.any {
+			x.oldest = x.order.pop()
+		}
+	}
+	// who is next
+	if idle {
+		x.ptr, x.turn = 0, 0
+	}
+	if x.grant {
+		x.ptr, x.turn = (one+1)%clients, (ask+1)%len(x.ports)
+		x.order.push(ordered{one, ask, n, last})
+	}
+	x.one = x.fairest(x.ptr, func(c int) bool {
+		k := &x.cuts[c]
+		return k.one && !(c == one && x.grant && last) || k.waits || k.asks
+	})
+	for i := range x.cuts {
+		if i == one {
+			x.cuts[i].step(n)
+		} else {
+			x.cuts[i].step(0)
+		}
+	}
+	for i := range x.ports {
+		p := &x.ports[i]
+		given := 0
+		if i == ask {
+			p.room -= n
+			given = n * m.lanes
+		}
+		if p.take {
+			p.room++
+			p.have--
+		}
+		if p.came {
+			if p.lane++; p.lane == m.lanes {
+				p.lane = 0
+				p.have++
+			}
+		}
+		p.take = x.any && x.oldest.port == i && p.have > 0
+		p.step(m, i, given)
+	}
+	best := x.turn
+	for i := range x.ports {
+		if p := (x.turn + i) % len(x.ports); x.ports[p].room > x.ports[best].room {
+			best = p
+		}
+	}
+	x.ask = best
+}
+
+// step is an edge of a port that is given a burst of so many beats.
+func (p *readPort) step(m *machine, i, given int) {
+	b := &m.dram.ports[i]
+	free := p.free()
+	if p.came = b.rvalid; b.rvalid && b.rlast {
+		p.owed--
+	}
+	if p.out.n > 0 {
+		if b.arready {
+			m.dram.read(i, p.out.pop())
+		} else {
+			m.Stalls.Read++
+		}
+	}
+	if p.given > 0 && free {
+		p.out.push(p.given)
+		p.owed++
+		p.given = 0
+	}
+	if given > 0 {
+		p.given = given
+	}
+}
+
+// single is an edge where one port serves the clients directly.
+func (x *readPorts) single(m *machine, idle bool) {
+	p, b := &x.ports[0], &m.dram.ports[0]
+	if idle {
+		x.ptr = 0
+	}
+	x.client = clients
+	if b.rvalid {
+		o := x.order.front()
+		x.client, x.last = o.client, b.rlast && o.last
+		if b.rlast {
+			x.order.pop()
+			p.owed--
+		}
+	}
+	if p.out.n > 0 {
+		if b.arready {
+			m.dram.read(0, p.out.pop())
+		} else {
+			m.Stalls.Read++
+		}
+	}
+	n, last := x.cuts[x.one].piece(x.unit, x.most)
+	if x.grant {
+		x.order.push(ordered{x.one, 0, n, last})
+		p.out.push(n)
+		p.owed++
+		x.ptr = (x.one + 1) % clients
+	}
+	for i := range x.cuts {
+		if i == x.one && x.grant {
+			x.cuts[i].step(n)
+		} else {
+			x.cuts[i].step(0)
+		}
+	}
+}
+
+// writePort is axi_write behind write_ports, and the queue of its wide beats.
+type writePort struct {
+	address
+	lens   queue[int] // beats of bursts that are announced and not sent
+	beat   int
+	data   int // in the spill register of beats
+	queued int // wide beats
+	lane   int
+	wide   int // wide beats of its stripes not sent
+}
+
+type writePorts struct {
+	unit, most  int
+	cut         cut
+	ready, room bool // in this cycle: for a command, for a wide beat
+	idle        bool // all is answered
+	quiet       bool // and nobody has asked
+	word        bool // in this cycle: there is one
+	grant       bool
+	ask, turn   int
+	ports       []writePort
+	order       queue[ordered]
+	done        int
+}
+
+func (x *writePorts) reset(m *machine) {
+	x.ports = make([]writePort, m.d.NAXI)
+	x.unit, x.most = pageBytes/m.wide, m.d.MaxBurst
+	if len(x.ports) > 1 {
+		x.most = stripeOf(m) / m.lanes
+		x.unit = x.most
+	}
+}
+
+// command announces a run.
+func (x *writePorts) command(at, n int) {
+	x.cut.asks, x.cut.askedAt, x.cut.asked = true, at, n
+	x.quiet = false
+}
+
+// decide finds out what goes in this cycle.
+func (x *writePorts) decide(m *machine) {
+	if x.quiet {
+		return
+	}
+	x.idle = !x.cut.one && x.order.n == 0
+	x.ask = x.turn
+	for i := range x.ports {
+		p := &x.ports[i]
+		x.idle = x.idle && p.given == 0 && p.out.n+p.lens.n+p.data+p.owed+p.queued == 0
+		if q := (x.turn + i) % len(x.ports); x.ports[q].wide < x.ports[x.ask].wide {
+			x.ask = q
+		}
+	}
+	p := &x.ports[x.ask]
+	if len(x.ports) == 1 {
+		_, last := x.cut.piece(x.unit, x.most)
+		x.grant = x.cut.one && p.free()
+		x.ready, x.room = !x.cut.one || x.grant && last, p.takes()
+		return
+	}
+	x.grant = x.cut.one && x.order.n < writeOrder && (p.given == 0 || p.free())
+	x.ready = !x.cut.waits
+	x.room = x.order.n > 0 && x.ports[x.order.front().port].queued < writeQueue
+}
+
+// takes tells whether the port takes a beat: of a burst whose address is out of its spill register, or is the only one there.
+func (p *writePort) takes() bool {
+	return p.data < 2 && (p.out.n < 2 && p.lens.n > 0 || p.lens.n > 1)
+}
+
+func (x *writePorts) step(m *machine) {
+	if x.quiet {
+		return
+	}
+	if x.quiet = x.idle && !x.cut.asks; x.quiet {
+		x.turn = 0
+		return
+	}
+	n, _ := x.cut.piece(x.unit, x.most)
+	if !x.grant {
+		n = 0
+	}
+	put := x.word && x.room
+	if len(x.ports) == 1 {
+		x.ports[0].step(m, 0, n, put)
+		x.cut.step(n)
+		return
+	}
+	if x.idle {
+		x.turn = 0
+	}
+	to := -1
+	if put {
+		o := x.order.front()
+		to = o.port
+		if x.done++; x.done == o.n {
+			x.done = 0
+			x.order.pop()
+		}
+	}
+	for i := range x.ports {
+		p := &x.ports[i]
+		sends := p.queued > 0 && p.takes()
+		given := 0
+		if x.grant && i == x.ask {
+			given = n * m.lanes
+			p.wide += n
+		}
+		if sends {
+			if p.lane++; p.lane == m.lanes {
+				p.lane = 0
+				p.queued--
+				p.wide--
+			}
+		}
+		if i == to {
+			p.queued++
+		}
+		p.step(m, i, given, sends)
+	}
+	if x.grant {
+		x.order.push(ordered{port: x.ask, n: n})
+		x.turn = (x.ask + 1) % len(x.ports)
+	}
+	x.cut.step(n)
+}
+
+// step is an edge of a port that is given a burst of so many beats, and puts a beat into its spill register.
+func (p *writePort) step(m *machine, i, given int, put bool) {
+	b := &m.dram.ports[i]
+	free := p.free()
+	if b.bvalid {
+		p.owed--
+	}
+	if p.data > 0 {
+		if b.wready_ {
+			b.buffer++
+			m.dram.idle = false
+			p.data--
+		} else {
+			m.Stalls.Write++
+		}
+	}
+	if p.out.n > 0 && b.awready {
+		b.writes.push(burst{beats: p.out.pop()})
+		m.dram.idle = false
+	}
+	if put {
+		p.data++
+		if p.beat++; p.beat == *p.lens.front() {
+			p.beat = 0
+			p.lens.pop()
+		}
+	}
+	if len(m.dram.ports) == 1 {
+		p.given = given // the command's own register is the cut
+	}
+	if p.given > 0 && free {
+		p.out.push(p.given)
+		p.lens.push(p.given)
+		p.owed++
+		p.given = 0
+	}
+	if len(m.dram.ports) > 1 && given > 0 {
+		p.given = given
+	}
+}

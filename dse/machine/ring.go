@@ -1,0 +1,311 @@
+package machine
+
+import (
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// fetcher is weight_fetch: biases and weights of layer after layer, as far ahead as there is room.
+type fetcher struct {
+	state state
+	l     *layer
+	layer int
+	tile  int // row tiles that are left
+	at    int // wide beats
+	left  int
+	chunk int
+	keep  int // bytes that the ring can keep
+	depth int // wide beats of the ring
+	below int // LOW
+
+	free, spare int
+	low         bool
+	biasFree    int
+	kinds       queue[bool] // of requests under way: biases
+	layers      queue[biases]
+	beats       int // of biases in their queue
+	pos, sub    int
+	biased      int // layers whose biases are in place
+}
+
+type biases struct {
+	any   bool
+	count int
+}
+
+const (
+	kindsUnderWay = 32
+	biasBeats     = 32
+	layersAhead   = 4
+)
+
+func (x *fetcher) reset(m *machine) {
+	x.depth = m.d.WRingBeats / m.lanes
+	x.keep = x.depth*m.wide - abi.RingSpare
+	x.chunk = min(16, 256/m.wide)
+	x.below = max(x.depth/16, min(2048/m.wide, x.depth/2))
+	x.free, x.spare, x.low, x.biasFree = x.depth, x.depth, true, biasBeats
+}
+
+// replay tells whether the weights are read once.
+func (x *fetcher) replay(l *layer) bool { return l.depthw || l.Order || l.bytes <= x.keep }
+
+func (x *fetcher) step(m *machine) {
+	f, was := &m.feed, x.left
+	chunk, issued, asked := min(x.chunk, x.left), 0, 0
+	isBias := x.state == bias
+	if (isBias || x.state == weights) && x.left > 0 && x.kinds.n < kindsUnderWay &&
+		(isBias && x.biasFree >= chunk || !isBias && x.free >= chunk) && m.read.request(clientWeights, x.at, chunk) {
+		x.kinds.push(isBias)
+		x.at += chunk
+		x.left -= chunk
+		if isBias {
+			asked = chunk
+		} else {
+			issued = chunk
+		}
+	}
+	came, isBiases := m.read.answered(clientWeights), false
+	if came {
+		isBiases = *x.kinds.front()
+		if m.read.last {
+			x.kinds.pop()
+		}
+	}
+	x.biasFree += x.memory(m.wide/4) - asked
+	if isBiases {
+		x.beats++
+	}
+	x.advance(m, was, issued)
+
+	spare := x.spare
+	if f.rewind {
+		spare = x.free
+	} else if f.push {
+		spare++
+	}
+	x.low = spare > x.depth-x.below+issued
+	x.spare = spare - issued
+	x.free += m.ring.step(came && !isBiases, f) - issued
+}
+
+// memory writes a bias into its memory, of so many in a beat, and tells of beats that have been used up.
+func (x *fetcher) memory(beat int) (used int) {
+	if x.layers.n == 0 {
+		return 0
+	}
+	l := x.layers.front()
+	end := !l.any
+	if l.any && x.beats > 0 {
+		x.pos++
+		x.sub++
+		end = x.pos == l.count
+		if end || x.sub == beat {
+			x.beats--
+			x.sub, used = 0, 1
+		}
+	}
+	if end {
+		x.layers.pop()
+		x.pos, x.sub = 0, 0
+		x.biased++
+	}
+	return used
+}
+
+func (x *fetcher) advance(m *machine, was, issued int) {
+	l := x.l
+	switch x.state {
+	case idle:
+		if x.l = m.fetch.take(m, unitFetch); x.l != nil {
+			x.state = room
+		}
+	case room:
+		any := l.Drained() || l.table
+		switch {
+		case x.layers.n == layersAhead:
+		case !any:
+			x.layers.push(biases{})
+			x.layer++
+			x.state = idle
+		case x.layer-m.drain.drained < 2:
+			x.layers.push(biases{true, l.BiasCount})
+			x.state, x.at, x.left = bias, 0, ceil(4*l.BiasCount, m.wide)
+			x.tile = 1
+			if !x.replay(l) {
+				x.tile = ceil(l.OutH, int(l.TileRows)) * ceil(int(l.BR), int(l.TileB))
+			}
+		}
+	case bias:
+		if was == 0 {
+			if x.state = tiles; !l.Drained() {
+				x.state = idle
+				x.layer++
+			}
+		}
+	case tiles:
+		x.at, x.left, x.state = 0, l.bytes/m.wide, weights
+	case weights:
+		if issued > 0 && x.left == 0 {
+			x.state = nextTile
+		}
+	case nextTile:
+		x.state = tiles
+		if x.tile--; x.tile == 0 {
+			x.layer++
+			x.state = idle
+		}
+	}
+}
+
+// ring is weight_ring.
+type ring struct {
+	written, fetched, taken, kept int
+	out                           bool // a word at its end
+}
+
+// step is an edge, behind what the feeder does in it; it tells of words that it gave up.
+func (r *ring) step(came bool, f *feeder) (freed int) {
+	if f.commit {
+		freed = r.taken - r.kept
+		r.kept = r.taken
+	}
+	fetch := r.written != r.fetched && (!r.out || f.ready) && !f.rewind
+	if came {
+		r.written++
+	}
+	if f.rewind {
+		r.fetched, r.taken, r.out = r.kept, r.kept, false
+		return freed
+	}
+	if f.push {
+		r.taken++
+	}
+	if fetch {
+		r.fetched++
+	}
+	r.out = fetch || r.out && !f.ready
+	return freed
+}
+
+// feeder is weight_feed: the shadow weights of pass after pass.
+type feeder struct {
+	state   state
+	l       *layer
+	item    int
+	passes  int // of the C tile, that are left
+	left    int // wide beats of it not taken yet
+	fill    int // words in the gearbox
+	need    int // words of the next load
+	vectors int // of the pass, that the next load and those behind it take
+	final   bool
+	fresh   bool // nothing of the tile has come
+	wait    int  // until the last swap has passed
+
+	swap                        bool // in this cycle, by the array
+	ready, push, commit, rewind bool // in this cycle, for the ring
+}
+
+func (x *feeder) step(m *machine) {
+	words := max(m.d.WLoad*m.d.TP, 8)
+	if x.l == nil {
+		x.commit = true
+		if x.l = m.fetch.take(m, unitFeed); x.l != nil {
+			x.state, x.item = pass, 0
+		}
+		return
+	}
+	l := x.l
+	i := &l.items[x.item]
+	dw, replay := x.state == depthwise, !l.depthw && m.weight.replay(l)
+	pop := x.state == load && x.wait == 0 && x.fill >= x.need || x.state == padding && x.fill > 0
+	done := x.state == padding && x.left == 0 && x.fill == 0
+	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.half+words)
+	x.commit, x.rewind = !replay || i.lastTile, done && replay && !i.lastTile && (l.Order || i.lastC)
+	x.push = m.ring.out && x.ready && !x.rewind
+	gone, final := min(x.need, x.fill), x.final
+	if x.state == full || x.fresh || x.state == load && pop {
+		x.begin(&m.d, i.nch)
+	}
+	x.fresh = x.state == tiles
+	x.wait = max(0, x.wait-1)
+	if x.push {
+		x.left--
+		if !dw {
+			x.fill += m.half
+		}
+	}
+	if pop {
+		x.fill -= gone
+	}
+	switch x.state {
+	case idle:
+		if n := m.fetch.take(m, unitFeed); n != nil {
+			x.l, x.state, x.item = n, pass, 0
+		}
+	case pass:
+		switch x.state = idle; {
+		case l.GEMM():
+			x.state = tiles
+		case l.depthw:
+			x.state, x.left = depthwise, l.bytes/m.wide
+		}
+	case tiles:
+		x.passes = l.passes
+		x.left = min(l.tile, l.bytes-i.c0/l.tc*l.tile) / m.wide
+		x.need, x.state = words, load
+	case load:
+		if pop && final {
+			x.state = full
+		}
+	case full:
+		if x.swap {
+			x.wait, x.state = l.chain, load
+			if x.passes--; x.passes == 0 {
+				x.need, x.state = words, padding
+			}
+		}
+	case padding:
+		if done {
+			x.state = tiles
+			if !l.Order && i.lastC {
+				x.state = pass
+			}
+			if x.item++; x.item == len(l.items) {
+				x.item, x.state = 0, idle
+			}
+		}
+	case depthwise:
+		if x.push && x.left == 0 {
+			x.state, m.pool.full = idle, true
+		}
+	}
+	x.swap = false
+}
+
+// begin is what the next load takes, of a C tile of so many channels.
+func (x *feeder) begin(d *configs.Design, nch int) {
+	at := d.WLoad
+	if x.l.two {
+		at /= 2
+	}
+	first := d.TP / 2
+	switch x.vectors -= at; {
+	case x.state != full && !x.fresh:
+	case x.l.stack == cost.KHalf:
+		x.vectors = ceil(nch, 2)
+	case x.l.stack == cost.K2:
+		x.vectors = 2 * nch
+	default:
+		x.vectors = nch
+	}
+	x.final = x.vectors <= at
+	x.need = min(x.vectors, at) * d.TP
+	if x.l.stack == cost.KHalf {
+		x.need = min(x.vectors, at) * 2 * first
+		if x.final && nch%2 != 0 {
+			x.need -= first
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package machine_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/machine"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var full = flag.Bool("full", false, "all stored starts, not only those below 60,000 cycles")
+
+func open(t testing.TB, name string) *os.File {
+	t.Helper()
+	f, err := os.Open("../counted/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func step(t testing.TB, l *counted.Layer) machine.Result {
+	t.Helper()
+	r, err := l.Step()
+	if err != nil {
+		t.Fatalf("%s %s: %v", l.Config, l.Layer, err)
+	}
+	return r
+}
+
+// The RTL's cycles and what its array waited for, of layers alone and of short chains. Those that read a row whose pitch in DRAM
+// no geometry tells (views that leave columns out) may be two cycles off.
+func TestHeld(t *testing.T) {
+	file, err := counted.Read(open(t, "held.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := 0
+	for i := range file.Layers {
+		l := &file.Layers[i]
+		r := step(t, l)
+		d := r.Cycles - l.Cycles
+		s := l.Stalls
+		if d == 0 {
+			exact++
+			want := machine.Stalls{Weights: int64(s.Weights), Activations: int64(s.Activations), Drain: int64(s.Drain), Depth: int64(s.Depth)}
+			have := r.Stalls
+			if have.Read, have.Write = 0, 0; have != want {
+				t.Errorf("%s/%g %s B = %d, %s: stalls %+v, counted %+v", l.Config, l.Bandwidth, l.Layer, l.Batch, l.Entry, have, want)
+			}
+		}
+		if max(d, -d) > 2 {
+			t.Errorf("%s/%g %s B = %d, %s: %d cycles, counted %d", l.Config, l.Bandwidth, l.Layer, l.Batch, l.Entry, r.Cycles, l.Cycles)
+		}
+	}
+	if n := len(file.Layers); exact < n-6 {
+		t.Errorf("%d of %d layers to the cycle, at least %d were", exact, n, n-6)
+	}
+}
+
+// The RTL's cycles of whole segments.
+func TestStarts(t *testing.T) {
+	_, all, err := counted.ReadStarts(open(t, "networks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, exact, worst := 0, 0, int64(0)
+	for i := range all {
+		l := &all[i]
+		if !*full && l.Cycles > 60_000 {
+			continue
+		}
+		d := step(t, l).Cycles - l.Cycles
+		if n++; d == 0 {
+			exact++
+		}
+		worst = max(worst, d, -d)
+		if max(d, -d) > most {
+			t.Errorf("%s on %s/%g, %s, B = %d: %+d of %d", l.Network, l.Config, l.Bandwidth, l.Layer, l.Batch, d, l.Cycles)
+		}
+	}
+	t.Logf("%d of %d starts to the cycle, the others at most %d off", exact, n, worst)
+}
+
+// most is by how many cycles a start is off.
+const most = 9
+
+// A cycle of the machine, of a layer of ResNet-50 on the ZC706.
+func BenchmarkCycle(b *testing.B) {
+	file, err := counted.Read(open(b, "held.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var l *counted.Layer
+	for i := range file.Layers {
+		if x := &file.Layers[i]; x.Config == "zc706" && x.Cycles > 30_000 {
+			l = x
+			break
+		}
+	}
+	d, err := configs.Load(l.Config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := int64(0); n < int64(b.N); {
+		r, err := machine.Run(d, l.Machine(), l.Batch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += r.Cycles
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/evaluate"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
@@ -25,13 +26,14 @@ import (
 
 type explainCmd struct {
 	source
-	Batch  int      `default:"1" help:"Samples of a start, 1 to 8."`
-	Layer  string   `placeholder:"NAME" help:"With --trace, the layer."`
-	Trace  bool     `help:"Print the events of one layer that the law adds up, rather than all layers."`
-	HLS    bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
-	Csynth []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
-	Board  string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
-	Out    string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	Batch   int      `default:"1" help:"Samples of a start, 1 to 8."`
+	Layer   string   `placeholder:"NAME" help:"With --trace, the layer."`
+	Trace   bool     `help:"Print the events of one layer that the law adds up, rather than all layers."`
+	Machine bool     `help:"Also step through the RTL's registers (dse/machine): what each layer takes in its start and waits for. Some 0.3 s a million cycles; not int8."`
+	HLS     bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
+	Csynth  []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
+	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
+	Out     string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
 }
 
 type explainLayer struct {
@@ -50,6 +52,7 @@ type explainLayer struct {
 	Util     float64        `json:"util"`
 	Advice   string         `json:"advice"`
 	Time     cost.Breakdown `json:"time"`
+	Machine  *machine.Spent `json:"machine,omitempty"`
 }
 
 type explainDoc struct {
@@ -58,7 +61,8 @@ type explainDoc struct {
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
 	Calibrated bool           `json:"calibrated"`
-	Cycles     int64          `json:"cycles"` // of all segments, one start each
+	Cycles     int64          `json:"cycles"`                  // of all segments, one start each
+	Machine    int64          `json:"machine_cycles,omitzero"` // the same, by the machine
 	Band       counted.Stated `json:"cycles_band"`
 	Util       float64        `json:"util"`       // of the array's slots, those that a depthwise layer fills with zeros included
 	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
@@ -183,6 +187,11 @@ func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) err
 	if doc.Band, err = counted.Of(b.Design, c.Network, recipe.Own(c.Network)); err != nil {
 		return err
 	}
+	if c.Machine {
+		if err := doc.step(b); err != nil {
+			return err
+		}
+	}
 	if !c.HLS && len(c.Csynth) == 0 {
 		return nil
 	}
@@ -203,8 +212,8 @@ func (c *explainCmd) check(e *cli.Env) error {
 	if c.Trace != (c.Layer != "") {
 		return usage("--trace and --layer go together")
 	}
-	if c.Trace && (e.JSON || c.HLS || len(c.Csynth) > 0 || c.Out != "") {
-		return usage("--trace prints text alone: --json, --hls, --csynth and --out do not go with it")
+	if c.Trace && (e.JSON || c.HLS || c.Machine || len(c.Csynth) > 0 || c.Out != "") {
+		return usage("--trace prints text alone: --json, --hls, --csynth, --machine and --out do not go with it")
 	}
 	return nil
 }
@@ -268,6 +277,37 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
+// step steps through the starts.
+func (doc *explainDoc) step(b *bundle.Bundle) error {
+	for _, x := range b.Network.Exits {
+		layers, err := machine.Of(b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
+		if err != nil {
+			return err
+		}
+		r, err := machine.Run(b.Design, layers, doc.Batch)
+		if err != nil {
+			return err
+		}
+		doc.Machine += r.Cycles
+		for i := range r.Layers {
+			doc.Layers[x.First+i].Machine = &r.Layers[i]
+		}
+	}
+	return nil
+}
+
+// printSteps is a line a layer of what the machine says.
+func (doc *explainDoc) printSteps(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "layer\tlaw\tmachine\tweights\tactivations\tdrain\tdepth")
+	for _, l := range doc.Layers {
+		s := &l.Machine.Stalls
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Time.Total, l.Machine.Cycles, s.Weights, s.Activations, s.Drain, s.Depth)
+	}
+	fmt.Fprintf(w, "all starts\t%d\t%d\n", doc.Cycles, doc.Machine)
+	return w.Flush()
+}
+
 // post is what a layer does behind its sum, "" where that is no more than a residual; a pool of one pixel copies.
 func post(g cost.Geom) string {
 	switch {
@@ -305,6 +345,11 @@ func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) er
 		fmt.Fprintln(to, line)
 	}
 	fmt.Fprintf(to, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	if doc.Machine > 0 {
+		if err := doc.printSteps(to); err != nil {
+			return err
+		}
+	}
 	if doc.Int8 != nil {
 		printLayers(to, doc.Int8)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -41,6 +43,7 @@ type validateCmd struct {
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
+	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles; not int8."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
 }
@@ -104,6 +107,11 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	if !e.JSON {
 		doc.print(e)
 	}
+	if c.Machine {
+		if err := stepped(e, all); err != nil {
+			return err
+		}
+	}
 	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > counted.MeanShare) {
 		return cli.Told(cli.Check)
 	}
@@ -113,9 +121,53 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
+// stepped prints how far the machine is from the counters, by configuration and bandwidth.
+func stepped(e *cli.Env, all []counted.Layer) error {
+	type row struct {
+		n, exact  int
+		law, mean float64
+		worst     int64
+	}
+	rows := map[string]*row{}
+	for i := range all {
+		l := &all[i]
+		if l.Int8() {
+			continue
+		}
+		r, err := l.Step()
+		if err != nil {
+			return err
+		}
+		key := fmt.Sprintf("%s/%g", l.Config, l.Bandwidth)
+		if rows[key] == nil {
+			rows[key] = &row{}
+		}
+		x, off := rows[key], max(r.Cycles-l.Cycles, l.Cycles-r.Cycles)
+		x.n++
+		x.law += math.Abs(l.Share())
+		x.mean += float64(off) / float64(l.Cycles)
+		x.worst = max(x.worst, off)
+		if off == 0 {
+			x.exact++
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		x := rows[key]
+		fmt.Fprintf(e.Stdout, "  %-14s machine: %d of %d to the cycle, mean %.3f %%, at most %d cycles off (law: mean %.2f %%)\n", key, x.exact, x.n, 100*x.mean/float64(x.n), x.worst, 100*x.law/float64(x.n))
+	}
+	return nil
+}
+
+// starts counts segments, or reads them again, and writes them without what the law says: that is asked anew whenever they are read.
 func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 	var out counted.Starts
+	if c.Again != "" {
+		text, err := os.ReadFile(c.Again)
+		if err != nil {
+			return err
+		}
+		return c.printStarts(e, text)
+	}
 	for d, err := range c.designs() {
 		if err == nil {
 			err = c.startsOn(ctx, e, d, &out)
@@ -136,12 +188,20 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 			return err
 		}
 	}
+	return c.printStarts(e, text)
+}
+
+// printStarts says how far the law is from such a file, and the machine where that is asked.
+func (c *validateCmd) printStarts(e *cli.Env, text []byte) error {
 	_, all, err := counted.ReadStarts(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
 	for _, b := range counted.BandsOf(all) {
 		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
+	}
+	if c.Machine {
+		return stepped(e, all)
 	}
 	return nil
 }

@@ -335,11 +335,6 @@ func TestHeadline(t *testing.T) {
 	aside := regexp.MustCompile("\\([^)]*\\)|`[^`]*`")
 	named := regexp.MustCompile(`<[^>]*>|[A-Za-z]+[0-9]+|[0-9]+ seeds|seeds [0-9]+( and [0-9]+)?|x [0-9]+`) // numbers that are none of a result
 	number := regexp.MustCompile(`(-?[0-9]+(?:\.([0-9]+))?)(?:\s*±\s*([0-9]+(?:\.([0-9]+))?))?`)
-	// as reports whether what is shown is x to its last digit.
-	as := func(shown, digits string, x float64) bool {
-		v, err := strconv.ParseFloat(shown, 64)
-		return err == nil && math.Abs(v-x) <= 0.5001*math.Pow(10, -float64(len(digits)))+1e-3*math.Abs(v)
-	}
 	total, undecided, tried := 0, 0, 0
 	for _, p := range publications(t) {
 		for _, s := range p.of {

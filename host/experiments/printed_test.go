@@ -292,15 +292,13 @@ func (p *printed) numbers(t *testing.T, ids []string, times float64) (out []floa
 			text += " " + c.Text + " " + why.Text + " " + why.Evidence + " " + p.of[c.ID].Cause
 		}
 	}
-	if path := filepath.Join(filepath.Dir(p.claims), "tried.txt"); p.name != "Fluid Batching" {
-		tried, err := frame.TriedOf([]byte(read(t, path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range tried {
-			if slices.Contains(ids, x.ID) {
-				text += " " + x.String() + " " + x.Seeds
-			}
+	tried, err := frame.TriedOf([]byte(read(t, filepath.Join(filepath.Dir(p.claims), "tried.txt"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range tried {
+		if slices.Contains(ids, x.ID) {
+			text += " " + x.String() + " " + x.Seeds
 		}
 	}
 	for _, m := range regexp.MustCompile(`-?[0-9]+(?:\.[0-9]+)?`).FindAllString(text, -1) {

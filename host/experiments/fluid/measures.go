@@ -5,7 +5,9 @@ package fluid
 import (
 	"context"
 	_ "embed"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
@@ -13,11 +15,23 @@ import (
 //go:embed claims.yaml
 var book []byte
 
+//go:embed tried.txt
+var tried []byte
+
 // lab is a suite's runs of one seed.
 type lab struct {
 	ctx  context.Context
 	s    *Suite
 	seed uint64
+	with *frame.Change // a board's serving bandwidth is another; nil: as fitted
+}
+
+// served is a policy's run at a setting.
+func (l *lab) served(s Setting, policy string) (*Metrics, error) {
+	if l.with != nil && s.Board == l.with.Key && s.Bandwidth == 0 {
+		s.Bandwidth = ServingBandwidth(s.Board) * l.with.By
+	}
+	return l.s.run(l.ctx, s, variantOf(policy), l.seed)
 }
 
 // model is ResNet-50 on a board under a mapping and a bandwidth.
@@ -97,19 +111,25 @@ func measures() frame.Measures[*lab] {
 		"double_ms gbs":             func(l *lab, of frame.Args) (float64, error) { return l.double(of.Float(0)) },
 	}
 	frame.AddMetrics(out, "SETTING POLICY", func(l *lab, of frame.Args) (*Metrics, error) {
-		return l.s.run(l.ctx, settings[of[0]], variantOf(of[1]), l.seed)
+		return l.served(settings[of[0]], of[1])
 	}, numbers)
 	return out
 }
 
 // Statements judges the claims that the configuration names, over the suite's seeds.
 func (s *Suite) Statements(ctx context.Context, c frame.Config) ([]frame.Statement, error) {
-	study := frame.Study[*lab]{Book: book, Measures: measures(), Apart: true, Labs: func(string, *frame.Change) (out []*lab, err error) {
-		for _, seed := range s.Seeds {
-			out = append(out, &lab{ctx, s, seed})
-		}
-		return out, nil
-	}}
+	study := frame.Study[*lab]{
+		Book: book, Tried: tried, Measures: measures(), Apart: true,
+		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
+			for _, seed := range s.Seeds {
+				out = append(out, &lab{ctx, s, seed, x})
+			}
+			return out, nil
+		},
+		Knobs: func(string) (*frame.Knobs, error) {
+			return &frame.Knobs{Keys: slices.Sorted(maps.Keys(Bandwidths()["serving"]))}, nil
+		},
+	}
 	c.Seeds, c.Ns = s.Seeds, 1
 	r, err := study.Run(ctx, &c)
 	if err != nil {

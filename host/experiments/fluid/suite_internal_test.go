@@ -615,6 +615,27 @@ func TestClaimsRun(t *testing.T) {
 	}
 }
 
+// --with gives the settings of one board another bandwidth, and no others.
+func TestWith(t *testing.T) {
+	s := &Suite{SuiteConfig: SuiteConfig{Seeds: []uint64{1}, N: 20, Models: &fakes{}}, results: map[Case]*Metrics{}}
+	if _, err := s.Statements(context.Background(), frame.Config{Only: "table2/resnet50", Workers: 1, With: &frame.Change{Key: "zc706", By: 0.5}}); err != nil {
+		t.Fatal(err)
+	}
+	other := map[string]int{}
+	for c := range s.results {
+		if want := map[string]float64{"zc706": 1.1}[c.Setting.Board]; c.Setting.Bandwidth != want {
+			t.Errorf("%v: %g GB/s are expected", c.Setting, want)
+		}
+		other[c.Setting.Board]++
+	}
+	if other["zc706"] == 0 || other["zcu104"] == 0 {
+		t.Errorf("runs by board: %v", other)
+	}
+	if _, err := s.Statements(context.Background(), frame.Config{Only: "table2/resnet50", With: &frame.Change{Key: "dram", By: 1}}); !errors.Is(err, frame.ErrWith) {
+		t.Errorf("an unknown parameter: %v", err)
+	}
+}
+
 // Only keeps what is asked for, under every mapping, and nothing is left empty.
 func TestOnly(t *testing.T) {
 	benches, err := Select([]string{"ablation", "table1", "table2"})

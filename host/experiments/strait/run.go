@@ -38,11 +38,12 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's initial model; nil: a new one.
-	Model *predict.Model
-	Low   float64 // initial value of Strait's cap; 0: as published
-	Theta float32 // exit threshold; 0: no early exits
-	Form  float64 // share of its deadline for which a request waits for its batch to fill; 0: the default
+	// Model is Strait's initial model; nil: a new one. Frozen: it does not learn.
+	Model  *predict.Model
+	Frozen bool
+	Low    float64 // initial value of Strait's cap; 0: as published
+	Theta  float32 // exit threshold; 0: no early exits
+	Form   float64 // share of its deadline for which a request waits for its batch to fill; 0: the default
 	// Beside is the share of the work on the device that the predictor expects to overlap with a batch at its launch;
 	// 0: half.
 	Beside float64
@@ -108,7 +109,7 @@ const form = 0.1
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	form := cmp.Or(r.Form, form)
 	share := &sched.Sharing{Label: r.System, BMax: MaxBatch, Form: form}
-	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Beside: r.Beside, Exits: r.Theta > 0}
+	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Beside: r.Beside, Exits: r.Theta > 0, Frozen: r.Frozen}
 	if r.Model != nil {
 		m := *r.Model
 		strait.Model = &m

@@ -45,8 +45,11 @@ type lab struct {
 
 // switches are suspected causes that can be tried: Strait without its cap; a pair's streams without priority; a
 // RoBERTa that takes three times as long, so that its time relative to VGG-19's matches their deadlines; XSched with
-// two streams a network in place of four.
-func switches() []string { return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams"} }
+// two streams a network in place of four; a predictor that learns nothing and expects no interference (or what --begin
+// has learnt).
+func switches() []string {
+	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
+}
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
 	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, spread: jitter, runs: map[string]*Outcome{}}
@@ -98,6 +101,9 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	}
 	r.Seed, r.Form, r.Beside = l.seed, cmp.Or(r.Form, l.form), l.beside
 	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
+	if l.with == "unlearnt" {
+		r.Model, r.Frozen = cmp.Or(r.Model, predict.Null()), true
+	}
 	o, err := b.Run(l.ctx, r)
 	if err != nil {
 		return nil, err

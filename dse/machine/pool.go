@@ -15,6 +15,8 @@ type pool struct {
 	kh, kw      int
 	skip        int // columns without a result
 	room        int
+	most        int  // words that leave in a cycle
+	sums        bool // they are the drain\'s
 	results     queue[result]
 	pos         int // words of the front one that have left
 	pipe        uint64
@@ -61,6 +63,11 @@ func (x *pool) walk(m *machine) {
 	case tiles:
 		x.i, x.r, x.w, x.group, x.kh, x.kw, x.state = 0, 0, 0, 0, 0, 0, running
 		x.skip = x.lead()
+		// kept until the units have given out what they hold: the next layer may be taken before
+		x.sums, x.most = l.depthw, m.d.Drain
+		if l.Op == abi.OpAvgPool {
+			x.most = l.AverageWords(m.d)
+		}
 	case running:
 		x.tap(m)
 	}
@@ -150,15 +157,11 @@ func (x *pool) give(m *machine) {
 		m.out.in = leaves
 	}
 	x.pipe = x.pipe << 8 & (1<<(8*givingStages+8) - 1)
-	if x.l == nil || x.l.depthw || x.results.n == 0 || x.results.front().at > m.now {
+	if x.sums || x.results.n == 0 || x.results.front().at > m.now {
 		return
 	}
-	most := m.d.Drain
-	if x.l.Op == abi.OpAvgPool {
-		most = x.l.AverageWords(m.d)
-	}
 	r := x.results.front()
-	n := min(most, r.n-x.pos)
+	n := min(x.most, r.n-x.pos)
 	x.pipe |= uint64(n)
 	if x.pos += n; x.pos == r.n {
 		x.results.pop()

@@ -83,10 +83,13 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d starts to the cycle, the others at most %d off", exact, n, worst)
+	if !*full && exact < n-23 {
+		t.Errorf("%d of %d starts to the cycle, at least %d were", exact, n, n-23)
+	}
 }
 
-// most is by how many cycles a start is off.
-const most = 9
+// most is by how many cycles a start is off whose rows have a pitch in DRAM that no geometry tells.
+const most = 8
 
 // A cycle of the machine, of a layer of ResNet-50 on the ZC706.
 func BenchmarkCycle(b *testing.B) {

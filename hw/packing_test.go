@@ -2,7 +2,7 @@ package hw
 
 import "testing"
 
-// Two int8 MACs in one DSP, as an int8 array is to do them ("int8" in README.md): two weights of one row share
+// Two int8 MACs in one DSP, as an int8 array is to do them (INT8.md): two weights of one row share
 // a multiplier, (w1 << S) + w2, with one input x, along a chain that begins with 2^(S-1):
 //
 //	P = sum (w1*2^S + w2)*x + 2^(S-1) = 2^S*A + (B + 2^(S-1)),  A = sum w1*x, B = sum w2*x

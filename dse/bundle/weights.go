@@ -94,7 +94,7 @@ func unpaired(words []int16, c int) ([]int16, error) {
 	return w[:c*each], nil
 }
 
-// byteWeight refuses -128 too, which two weights of one multiplier may not have (hw/README, "int8").
+// byteWeight refuses -128 too, which two weights of one multiplier may not have (hw/INT8.md).
 func byteWeight(v int16) error {
 	if v < -math.MaxInt8 || v > math.MaxInt8 {
 		return fmt.Errorf("a weight of %d, in int8 they are -127..127", v)

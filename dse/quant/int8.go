@@ -495,7 +495,7 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 }
 
 // onSteps writes the codes of weights if they lie on steps. -128 is none: two weights of one multiplier may not have it
-// (hw/README, "int8").
+// (hw/INT8.md).
 func onSteps(w []float32, step float64, q []int16) bool {
 	for k, v := range w {
 		code := math.Round(float64(v) / step)

@@ -230,7 +230,7 @@ func options(family string, d configs.Design) (lut, ff float64) {
 
 // eight is what an array of int8 has beside what one of int16 of as many chains has: in both halves of each chain the segments'
 // adders and two accumulators (mac_packed), and the packed sums of weights on their way (weight_pack). From runs of the units
-// alone with yosys 0.23 (hw/README): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and 8, 13 and 16 on
+// alone with yosys 0.23 (hw/INT8.md): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and 8, 13 and 16 on
 // UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.

@@ -2,7 +2,7 @@ package abi
 
 import "fmt"
 
-// What stands behind the biases of a layer of int8 (IN_8, OUT_8), which hw/README, "int8", describes.
+// What stands behind the biases of a layer of int8 (IN_8, OUT_8), which hw/INT8.md describes.
 const (
 	ResWords    = 4  // words of its residual: factors, shift, addend
 	FactorBits  = 17 // of a factor, in the low bits of its word

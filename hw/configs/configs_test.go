@@ -201,9 +201,9 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The table in hw/README.md has exactly the keys of a file.
+// The table in hw/REFERENCE.md has exactly the keys of a file.
 func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}

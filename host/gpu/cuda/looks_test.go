@@ -13,11 +13,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// README's table of how long a block goes on that is told to leave, at full occupancy: at most, and in half of the cases,
+// MEASURED.md's table of how long a block goes on that is told to leave, at full occupancy: at most, and in half of the cases,
 // told at any time of a launch.
 func TestIntervals(t *testing.T) {
 	const blocks, ghz = 6, 1.755 // on an SM, which issues as many instructions a clock as a block has warps
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("MEASURED.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestIntervals(t *testing.T) {
 		line := fmt.Sprintf("| %s | %.1f us | %.1f us |", name, us(most), us(half))
 		t.Log(line)
 		if !strings.Contains(string(text), line) {
-			t.Errorf("README.md does not show %q", line)
+			t.Errorf("MEASURED.md does not show %q", line)
 		}
 		if us(half) >= 15 {
 			t.Errorf("%s: half of the blocks are told to leave for more than %.1f us", name, us(half))

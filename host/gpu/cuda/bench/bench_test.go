@@ -258,9 +258,9 @@ func replay(t *testing.T, dir string) *bench.Raw {
 	return raw
 }
 
-// The README's table of what was measured says what the kept runs say.
+// MEASURED.md's table says what the kept runs say.
 func TestMeasured(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "MEASURED.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,10 +285,10 @@ func TestMeasured(t *testing.T) {
 		}
 		r, ok := rows[m[2]+": "+m[3]]
 		if want := human(r.Median, r.Unit); !ok || m[4] != want || m[5] != fmt.Sprint(r.N) {
-			t.Errorf("README says %s of %d runs, %s, %s: %s of %d", m[4], len(m[5]), m[2], m[3], want, r.N)
+			t.Errorf("MEASURED.md says %s of %d runs, %s, %s: %s of %d", m[4], len(m[5]), m[2], m[3], want, r.N)
 		}
 		if note, _, _ := strings.Cut(r.Note, ","); !strings.Contains(m[1], note) {
-			t.Errorf("README does not say of %s, %s: %s", m[2], m[3], r.Note)
+			t.Errorf("MEASURED.md does not say of %s, %s: %s", m[2], m[3], r.Note)
 		}
 		seen++
 	}
@@ -315,22 +315,22 @@ func TestMeasured(t *testing.T) {
 			line += fmt.Sprintf(" (%d) |", len(v))
 		}
 		if !strings.Contains(string(text), line) {
-			t.Errorf("README does not show %q", line)
+			t.Errorf("MEASURED.md does not show %q", line)
 		}
 	}
 	if seen < 25 {
-		t.Errorf("README has %d rows of what was measured", seen)
+		t.Errorf("MEASURED.md has %d rows of what was measured", seen)
 	}
 	for _, line := range slices.Concat(lookLines(t), restoredLines(t), disbLines(t), seebLines(t), servedLines(t)) {
 		if !strings.Contains(string(text), line) {
-			t.Errorf("README does not show %q", line)
+			t.Errorf("MEASURED.md does not show %q", line)
 		}
 	}
 }
 
 func traced(folder string) string { return filepath.Join("..", "..", "traces", folder) }
 
-// lookLines are what the README shows of looks: products' kernels against those without, now and before.
+// lookLines are what MEASURED.md shows of looks: products' kernels against those without, now and before.
 func lookLines(t *testing.T) (lines []string) {
 	kernels := map[string]map[string]float64{} // medians by folder and key
 	most := 0
@@ -366,7 +366,7 @@ func lookLines(t *testing.T) (lines []string) {
 	return append(lines, fmt.Sprintf("all kernels of resnet50, one after another, %.2f %% (`h200-layers`, `-before`, `-nolooks`, n %d each", 100*(kernels["h200-layers"]["layers before"]/none["layers before"]-1), most))
 }
 
-// restoredLines are what the README shows of launches that were stopped.
+// restoredLines are what MEASURED.md shows of launches that were stopped.
 func restoredLines(t *testing.T) (lines []string) {
 	t.Helper()
 	raw := replay(t, traced("h200-2-kills"))

@@ -17,6 +17,7 @@ import (
 type Distance struct {
 	DSP, BRAM36, URAM float64 // of the part
 	CLBs              float64 // its area
+	Fill              bool    // the netlist's blocks, however few, fill the area
 	Step              float64 // ns to the edge of an area of one CLB, from its middle: sqrt(ns a column x ns a row)
 }
 
@@ -33,7 +34,7 @@ func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	if !ok || t.Family != b.Family {
 		return nil, fmt.Errorf("no distances are known for table %s on %s", t.Name, b.Name)
 	}
-	return &Distance{float64(b.DSP), float64(b.BRAM36), float64(b.URAM), float64(b.LUT) / clbLUTs, math.Sqrt(ns[0] * ns[1])}, nil
+	return &Distance{DSP: float64(b.DSP), BRAM36: float64(b.BRAM36), URAM: float64(b.URAM), CLBs: float64(b.LUT) / clbLUTs, Step: math.Sqrt(ns[0] * ns[1])}, nil
 }
 
 // block is a chain of DSPs (by the cascade, or as yosys 0.23 links them, from P to C), a block RAM or a URAM: what a cell is near to.
@@ -105,6 +106,14 @@ func (n *Netlist) spread(d *Distance) *spread {
 			s.blocks[b].bram++
 		}
 	}
+	if d.Fill {
+		part := *d
+		part.DSP, part.BRAM36, part.URAM = 0, 0, 0
+		for _, b := range s.blocks {
+			part.DSP, part.BRAM36, part.URAM = part.DSP+b.dsp, part.BRAM36+b.bram, part.URAM+b.uram
+		}
+		s.Distance = &part
+	}
 	return s
 }
 
@@ -162,10 +171,11 @@ func (s *spread) radius(v set) float64 {
 			all.dsp, all.bram, all.uram = all.dsp+b.dsp, all.bram+b.bram, all.uram+b.uram
 		}
 	}
-	share := all.dsp / s.DSP
-	share = max(share, all.bram/s.BRAM36)
-	if all.uram > 0 {
-		share = max(share, all.uram/s.URAM)
+	share := 0.0
+	for _, x := range [][2]float64{{all.dsp, s.DSP}, {all.bram, s.BRAM36}, {all.uram, s.URAM}} {
+		if x[0] > 0 {
+			share = max(share, x[0]/x[1])
+		}
 	}
 	return s.Step * math.Sqrt(share*s.CLBs)
 }

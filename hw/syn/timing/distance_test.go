@@ -118,6 +118,12 @@ func TestDistance(t *testing.T) {
 	if a, b := longest("zc706", plain), longest("zc706", linked); a != b {
 		t.Errorf("chains over PCIN %.3f ns, over C %.3f", a, b)
 	}
+	d.Fill = true
+	n := read(t, plain)
+	filled, err := n.AnalyseOn(table, d, 1, false)
+	if err != nil || math.Abs(filled.MaxNS-longest("zc706", plain)-d.Step*math.Sqrt(d.CLBs)*(1-1/4.0)+edge*3) > 1e-9 {
+		t.Errorf("16 chains that fill the die: %.3f ns, %v", filled.MaxNS, err)
+	}
 	with, without := longest("zc706", array(128, 8)), longest("zc706", array(128, 0))
 	if !(with < 3.6 && without > 4.8) {
 		t.Errorf("128 chains: %.2f ns over eight registers, %.2f without", with, without)

@@ -60,6 +60,7 @@ type options struct {
 	distance                                   string
 	family                                     string
 	all, tops, store, inside, deep, registers  bool
+	fill                                       bool
 	paths                                      int
 	nets, far                                  float64
 }
@@ -84,6 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	t.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
 	t.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
 	t.StringVar(&o.distance, "distance", "", "the `board` on whose die the nets have to go from block to block too (timing.Distance); printed only")
+	t.BoolVar(&o.fill, "fill", false, "with -distance, as if the netlist's DSPs and memories, however few, filled the part")
 	t.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
 	return t.Main(args, func() error {
 		if err := errors.Join(o.exclusive(t.FlagSet), o.check(t.Args())); err != nil {
@@ -139,6 +141,8 @@ func (o *options) check(args []string) error {
 		return fmt.Errorf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
 	case o.store && o.whatIf():
 		return errors.New("-store: what other nets would give is not stored")
+	case o.fill && o.distance == "":
+		return errors.New("-fill goes with -distance")
 	case o.distance != "" && o.deep:
 		return errors.New("-distance does not go with -deep: depths are the same")
 	case table(o.grade) == nil:
@@ -232,7 +236,11 @@ func (o *options) die(t *timing.Table) (*timing.Distance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return timing.DistanceOn(b, t)
+	d, err := timing.DistanceOn(b, t)
+	if err == nil {
+		d.Fill = o.fill
+	}
+	return d, err
 }
 
 func (o *options) read(file, top string, t *timing.Table, ports bool) (*timing.Analysis, error) {

@@ -49,6 +49,8 @@ func TestOneNetlist(t *testing.T) {
 		{[]string{"-netlist", file, "-top", "t", "-distance", "zcu104"}, 3, "no distances are known for table k7-2 on zcu104"},
 		{[]string{"-netlist", file, "-top", "t", "-distance", "nosuch"}, 3, "there is no \"nosuch\""},
 		{[]string{"-distance", "zc706", "-store"}, 2, "is not stored"},
+		{[]string{"-netlist", file, "-top", "t", "-distance", "zc706", "-fill"}, 0, "with distances on zc706: 1205 MHz"},
+		{[]string{"-fill"}, 2, "-fill goes with -distance"},
 		{[]string{"-distance", "zc706", "-deep"}, 2, "-distance does not go with -deep"},
 		{[]string{"-netlist", file, "-top", "t", "-registers"}, 0, "cell  register  with  of"},
 		{[]string{"-registers"}, 2, "-registers goes with -netlist alone"},

@@ -102,6 +102,7 @@ type sweepCmd struct {
 	TR         string    `law:"rtl" name:"tr" placeholder:"LO..HI" help:"T_R."`
 	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
 	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
+	Finalists  int       `law:"rtl" objective:"gops" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network, not int8."`
 	Resume     string    `law:"rtl" placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
 	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
 	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
@@ -223,6 +224,9 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
 	}
+	if c.Finalists < 0 || c.Finalists > 0 && len(c.With) > 0 {
+		return usage("--finalists is a number of designs, for one network: --with does not go with it")
+	}
 	if c.Workers < 0 {
 		return usage("--workers is %d, must be 0 (one a processor) or more", c.Workers)
 	}
@@ -305,7 +309,8 @@ type sweepDoc struct {
 	Pareto any             `json:"pareto"`
 	Ranks  any             `json:"published_rank"`
 	// Within lists the designs whose distance to the best is within the bands of the law or of the cost.
-	Within []search.Point `json:"within"`
+	Within    []search.Point `json:"within"`
+	Finalists []finalist     `json:"finalists,omitempty"`
 	// Slow is the serving result of the best design if its cycles are longer by the band of the law.
 	Slow   *search.Served `json:"served_if_slower,omitempty"`
 	Energy *energyDoc     `json:"energy,omitempty"`
@@ -387,6 +392,9 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 		if doc.Slow, err = slower(ctx, o, r.Best, band.Mean); err != nil {
 			return err
 		}
+	}
+	if doc.Finalists, err = finalists(in.w, r.Within[:min(c.Finalists, len(r.Within))], weights); err != nil {
+		return err
 	}
 	doc.cpu()
 	if c.CSV != "" {
@@ -471,6 +479,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(t, "%s\t\n%s\t\n", row, peak)
 	_ = t.Flush()
 	c.printWithin(w, r, doc)
+	printFinalists(w, doc.Finalists)
 	if len(r.Pareto) > 0 {
 		c.printFront(w, r)
 	}

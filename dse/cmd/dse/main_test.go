@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -331,7 +332,7 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	code, stdout, stderr := call("explain", "--network", "tiny", "--config", "zc706", "--batch", "4", "--json", "--images", "8")
+	code, stdout, stderr := call("explain", "--network", "tiny", "--config", "zc706", "--batch", "4", "--json", "--images", "8", "--machine")
 	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -344,6 +345,18 @@ func TestExplain(t *testing.T) {
 		if l, _ := layers[0].(map[string]any); l[key] == nil {
 			t.Errorf("layers[].%s is missing", key)
 		}
+	}
+	// the machine on the bundle, and on what a search makes of the design
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := (&target{Network: "tiny"}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := machineCycles(w, d, 4); err != nil || doc["machine_cycles"] != float64(n) {
+		t.Errorf("explain --machine: %v cycles, of the lowered network %d: %v", doc["machine_cycles"], n, err)
 	}
 	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)

@@ -14,7 +14,9 @@ import math
 import platform
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,8 @@ import onnx
 import onnxruntime
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 import idx
 from networks import NETWORKS, MultiExit, layers, parameters, segment_macs
@@ -47,11 +50,13 @@ class Recipe:
     # One weight per exit. The early exits weigh less, so that what they need
     # does not hold back the trunk's features for the last one.
     exit_weights: tuple[float, ...]
+    # Epochs behind those, with weights and maps rounded to 8 bits, from a tenth of the peak rate.
+    int8_epochs: int = 0
 
 
 RECIPES = {
     "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0)),
-    "mobile": Recipe(14, 128, 0.1, 1e-4, 0.0, 1, (0.3, 0.5, 1.0)),
+    "mobile": Recipe(14, 128, 0.1, 1e-4, 0.0, 1, (0.3, 0.5, 1.0), int8_epochs=4),
     "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0)),
 }
 
@@ -71,6 +76,47 @@ def augment(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
     mirrored = torch.rand(n, 1, generator=rng) < 0.5
     cols = torch.where(mirrored, cols.flip(1), cols)
     return padded[torch.arange(n)[:, None, None], rows[:, :, None], cols[:, None, :]]
+
+
+class Weights8(nn.Module):
+    """Weights in 127 steps an output channel. A normalisation behind scales steps and weights alike."""
+
+    def forward(self, w: Tensor) -> Tensor:
+        step = w.detach().abs().amax(tuple(range(1, w.ndim)), keepdim=True) / 127
+        return w + ((w / step).round() * step - w).detach()
+
+
+class Maps8:
+    """A map in 255 steps between a running least and largest value, zero among the codes."""
+
+    def __init__(self) -> None:
+        self.lo, self.hi = 0.0, 0.0
+
+    def __call__(self, part: nn.Module, _: tuple[Tensor, ...], x: Tensor) -> Tensor:
+        lo, hi = min(x.min().item(), 0.0), max(x.max().item(), 0.0)
+        keep = 0.98 if self.hi > self.lo else 0.0
+        self.lo, self.hi = keep * self.lo + (1 - keep) * lo, keep * self.hi + (1 - keep) * hi
+        step = (self.hi - self.lo) / 255
+        zero = round(-self.lo / step)
+        clamped = x.clamp(-zero * step, (255 - zero) * step)
+        return clamped + ((clamped / step).round() * step - clamped).detach()
+
+
+@contextmanager
+def int8(network: MultiExit) -> Iterator[None]:
+    """Round as dse/quant does, gradients passing: every weight and every map that a layer writes."""
+    handles = []
+    for part in network.modules():
+        if isinstance(part, (nn.Conv2d, nn.Linear)):
+            parametrize.register_parametrization(part, "weight", Weights8())
+        if isinstance(part, (nn.ReLU, nn.AdaptiveAvgPool2d, nn.Linear)):
+            handles.append(part.register_forward_hook(Maps8()))
+    yield
+    for handle in handles:
+        handle.remove()
+    for part in network.modules():
+        if parametrize.is_parametrized(part):
+            parametrize.remove_parametrizations(part, "weight", leave_parametrized=False)
 
 
 def train(
@@ -256,14 +302,12 @@ def main(argv: list[str] | None = None) -> int:
     macs = segment_macs(found)
     print(f"{args.network}: {parameters(network)} parameters, MACs by segment {macs}, total {sum(macs)}")
     begin = time.monotonic()
-    train(
-        network,
-        torch.tensor(images),
-        torch.tensor(labels, dtype=torch.int64),
-        recipe,
-        args.seed,
-        args.bf16,
-    )
+    of = (torch.tensor(images), torch.tensor(labels, dtype=torch.int64))
+    train(network, *of, recipe, args.seed, args.bf16)
+    if recipe.int8_epochs:
+        with int8(network):
+            fine = replace(recipe, epochs=recipe.int8_epochs, peak_rate=recipe.peak_rate / 10)
+            train(network, *of, fine, args.seed, args.bf16)
     seconds = time.monotonic() - begin
     test = torch.tensor(measured)
     logits = evaluate(network, test)

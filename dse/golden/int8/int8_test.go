@@ -781,12 +781,16 @@ func TestInt8OnFashion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	train, err := zoo.FashionMNIST("", true, 128)
+	train, err := zoo.FashionMNIST("", true, 512)
 	if err != nil {
 		t.Fatal(err)
 	}
 	see := func(g *graph.Graph) *quant.Int8 {
-		seen, err := quant.See(g, len(train.Pixels), func(i int) ([]float32, error) { return train.Pixels[i], nil }, quant.Options{Headroom: 1, Range: quant.Range{MSE: true}})
+		images := 128
+		if g.Name == "mobile" { // as many as the tool takes: on 128 its first exit loses 0.7 points
+			images = len(train.Pixels)
+		}
+		seen, err := quant.See(g, images, func(i int) ([]float32, error) { return train.Pixels[i], nil }, quant.Options{Headroom: 1, Range: quant.Range{MSE: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -834,11 +838,11 @@ func TestInt8OnFashion(t *testing.T) {
 	}
 	for _, n := range networks {
 		on, below := test, []int{4, 4, 4, 4} // 0.8 points of 500 images; on all 10,000 it is 0.3 at most (dse/README)
-		if n.Graph.Name == "mobile" {        // small: all 10,000, at most 0.3 points but at its first exit, which misses that
+		if n.Graph.Name == "mobile" {        // small: all 10,000, 0.3 points
 			if on, err = zoo.FashionMNIST("", false, 0); err != nil {
 				t.Fatal(err)
 			}
-			below = []int{60, 30, 30}
+			below = []int{30, 30, 30}
 		}
 		right, want := accuracy(t, n, on)
 		t.Logf("%s in int8 at exits, right of %d: %v, in float %v", n.Graph.Name, len(on.Pixels), right, want)

@@ -326,7 +326,7 @@ func (c *core) contract(l *launch, ev *device.Event, s int) error {
 		}
 	}
 	if !ev.Over && (s == l.work.Launch.Last || !stay) {
-		return fmt.Errorf("%w: %s runs on behind exit %d with nobody left, or nothing", ErrDevice, l.on.info.Name, s)
+		return fmt.Errorf("%w: %s continues after exit %d without requests, or past its last segment", ErrDevice, l.on.info.Name, s)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ var (
 	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
 	// ErrInside is returned by a call that would wait for its own caller.
-	ErrInside = errors.New("called by whom the server waits for: use a goroutine, or what Source.Ended returns")
+	ErrInside = errors.New("the server waits for the caller of this: call it from another goroutine, or return tasks from Source.Ended")
 )
 
 // Network is a network to serve.

@@ -48,7 +48,7 @@ type Error struct {
 }
 
 // errClosed is returned for a request that was not accepted because its model is closed or its device lost.
-var errClosed = errors.New("the model takes no more requests")
+var errClosed = errors.New("the model accepts no more requests")
 
 // Unwrap returns the cause, if it is known.
 func (e *Error) Unwrap() error { return e.cause }
@@ -90,7 +90,7 @@ func coded(err error) *Error {
 	is := func(of error) bool { return errors.Is(err, of) }
 	switch {
 	case is(os.ErrDeadlineExceeded):
-		return &Error{Code: Invalid, Text: "the request did not come whole in time: send it faster", REST: http.StatusRequestTimeout}
+		return &Error{Code: Invalid, Text: "the request did not arrive completely in time: send it faster", REST: http.StatusRequestTimeout}
 	case is(engine.ErrExpired), is(context.DeadlineExceeded):
 		return refuse(Expired, "%s: %v", expired, err)
 	case is(context.Canceled):

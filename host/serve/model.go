@@ -289,7 +289,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		return nil, e
 	}
 	if lost != nil {
-		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
+		return nil, refuse(Cancelled, "%s: the client stopped reading: %v", r.Model, lost)
 	}
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }

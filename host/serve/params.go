@@ -160,7 +160,7 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 	t.Arrived = t.Created
 	if within > 0 {
 		if t.Deadline = t.Created + within.Nanoseconds(); t.Deadline <= now {
-			return t, refuse(Expired, "%s: its deadline, after %v%s, had passed before it had come whole", expired, within, map[bool]string{true: " (the model's slo)"}[within == time.Duration(m.set.SLO)])
+			return t, refuse(Expired, "%s: its deadline, after %v%s, passed before it had arrived completely", expired, within, map[bool]string{true: " (the model's slo)"}[within == time.Duration(m.set.SLO)])
 		}
 	}
 	return t, nil

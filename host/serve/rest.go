@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -285,7 +286,7 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 		}
 		n, err = counted.Read(b[len(b):cap(b)])
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	if err == nil && int64(len(b)) > limit {

@@ -236,7 +236,7 @@ func (s *Server) begin() (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining.Load() || s.ctx.Err() != nil {
-		return nil, refuse(Unavailable, "the server drains and takes no more requests: ask another one")
+		return nil, refuse(Unavailable, "the server is shutting down and accepts no more requests: ask another one")
 	}
 	s.pending.Add(1)
 	return s.pending.Done, nil

@@ -481,7 +481,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 			err = add(bench.RawFile, text, bench.Read)
 		}
 		if cut && err != nil {
-			err = fmt.Errorf("the archive is cut off before a line of its runs is whole: copy it again: %w", err)
+			err = fmt.Errorf("the archive is cut off before its first complete line of runs: copy it again: %w", err)
 		}
 		return all, err
 	}
@@ -590,7 +590,7 @@ func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	if f == nil {
 		name, _, _ := strings.Cut(at, ", driver for ")
 		if f, err = params.Find(name); err == nil && f == nil {
-			e.Log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
+			e.Log.Warn("this GPU has no parameter file: the H200's values are assumed for what is not measured", "gpu", name)
 			f, err = params.Of("h200")
 		}
 	}
@@ -700,7 +700,7 @@ func missed(all []bench.Restores) error {
 
 // blind is the error about deliberate errors that went unnoticed.
 func blind(controls []bench.Restores) error {
-	return against(controls, "restores show nothing, since what is broken on purpose goes unseen", (*bench.Restores).Unseen)
+	return against(controls, "the check of restores proves nothing: a deliberate fault went unnoticed", (*bench.Restores).Unseen)
 }
 
 // against is an error that lists all entries for which bad is true.
@@ -740,7 +740,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 		fmt.Fprintf(w, "kernels are told to leave by copies, which take longer: %s\n", doc.Facts.WhyCopied)
 	}
 	if doc.Shrink > 1 {
-		fmt.Fprintf(w, "DISB's networks are shrunk by %d: what is published is of others, and stands beside none\n", doc.Shrink)
+		fmt.Fprintf(w, "DISB's networks are shrunk by %d, so no published values are shown beside them\n", doc.Shrink)
 	}
 	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "95 % of it", "p95", "p99", "95 % of it", "spread", "foretold", "published (MI50)", "note"}}
 	foretold := map[string]float64{}
@@ -770,10 +770,10 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 		fmt.Fprintf(w, "p95 is there from 200 runs on, p99 from 1000, so that ten are beyond it; runs are as many as -n %d and --for let be\n", doc.N)
 	}
 	if len(doc.Moved) > 0 {
-		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, whose figures are of several clocks: %s\n", strings.Join(doc.Moved, ", "))
+		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, so their figures mix several clocks: %s\n", strings.Join(doc.Moved, ", "))
 	}
 	if doc.Torn {
-		fmt.Fprintln(w, "the file of runs is cut off: these are those before, and which parts are whole is not known")
+		fmt.Fprintln(w, "the file of runs is cut off: its complete lines are shown, and any part may lack runs")
 	}
 	if len(doc.Missing) > 0 {
 		fmt.Fprintf(w, "nothing was measured of %s\n", strings.Join(doc.Missing, ", "))

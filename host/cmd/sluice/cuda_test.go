@@ -177,8 +177,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// A deliberate error that goes unnoticed is a failure of the command that measures. Whoever reads its runs again is told:
-// what else they say holds.
+// A deliberate error that goes unnoticed makes the measuring command fail. Reading its runs again only reports it,
+// since the other results are valid.
 func TestBlind(t *testing.T) {
 	seen, unseen := bench.Restores{How: "boolean", Spoilt: 1, InWrong: 1}, bench.Restores{How: "short", Network: "n", Tried: 9, Hit: 7, Restored: 7}
 	if err := blind([]bench.Restores{seen}); err != nil {
@@ -200,7 +200,7 @@ func TestBlind(t *testing.T) {
 	if code := realMain([]string{"bench", "gpu", "--read", dir}, &out, &log); code != cli.OK || !strings.Contains(out.String(), "0 launches wrong: it was not seen, so that restores show nothing\n") {
 		t.Errorf("--read: exit code %d, %s%s", code, out.String(), log.String())
 	}
-	// A part that was broken off did not look for it to the end. A run that is read twice counts once.
+	// An interrupted part may have missed it. A run that is read twice counts once.
 	raw.Made.Parts = nil
 	text.Reset()
 	if err := errors.Join(raw.Write(&text), os.WriteFile(filepath.Join(dir, bench.RawFile), text.Bytes(), 0o600)); err != nil {
@@ -213,8 +213,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// Of the files of one call the one that has all runs is read, in whatever order they are given, and of a folder its
-// journal where that is more. Where neither has all, both are read.
+// Of several files of one call, the one with all runs is read, in any order, and from a folder its journal if that
+// has more. If none has all runs, all are read.
 func TestReadTorn(t *testing.T) {
 	runs := func(n int) []int64 { return []int64{11, 12, 13, 14}[:n] }
 	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
@@ -292,8 +292,8 @@ func TestReadTorn(t *testing.T) {
 	}
 }
 
-// Of an archive that was cut off --read gives what is whole, as of a folder; where nothing is, and of a path without runs,
-// it says what is expected, and where there are some.
+// From a truncated archive --read shows the complete lines, as from a folder. If there are none, or a path has no
+// runs, it says what was expected and which folders have runs.
 func TestReadElsewhere(t *testing.T) {
 	raw := bench.Raw{Facts: cuda.Facts{GPU: "g", SMs: 8}}
 	for i := range 3000 { // of more than one block, so that some are whole
@@ -309,9 +309,9 @@ func TestReadElsewhere(t *testing.T) {
 		path, says string
 		size, code int
 	}{
-		{file, "the file of runs is cut off: these are those before", packed.Len() * 3 / 4, cli.OK},
-		{file, "the archive is cut off before a line of its runs is whole: copy it again", 40, cli.Input},
-		{file, "the archive is cut off before a line of its runs is whole: copy it again", 150, cli.Input},
+		{file, "the file of runs is cut off: its complete lines are shown", packed.Len() * 3 / 4, cli.OK},
+		{file, "the archive is cut off before its first complete line of runs: copy it again", 40, cli.Input},
+		{file, "the archive is cut off before its first complete line of runs: copy it again", 150, cli.Input},
 		{dir, "expected a folder that bench gpu --out wrote, with runs.csv.gz or, of a call that was broken off, runs.csv, or its archive (.tgz); there are runs in " + one + "\n", 600, cli.Input},
 		{filepath.Join(one, bench.RawFile), "expected a folder that bench gpu --out wrote", 600, cli.Input},
 		{filepath.Join(dir, "none"), "no such file", 600, cli.Input},

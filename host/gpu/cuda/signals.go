@@ -49,7 +49,7 @@ func (l *launcher) trySignals() (err error) {
 		return err
 	}
 	if got := binary.LittleEndian.Uint32(host); got != word {
-		return fmt.Errorf("%s tells no kernel to leave: a word written in a stream's order is %#x afterwards, expected %#x", l.name, got, word)
+		return fmt.Errorf("%s cannot tell kernels to leave: a word written in a stream's order is %#x afterwards, expected %#x", l.name, got, word)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func TestSignals(t *testing.T) {
 		}
 		h.Loses(1)
 		defer h.Loses(0)
-		if _, err := cuda.New(cfg); err == nil || !strings.Contains(err.Error(), "tells no kernel to leave") {
+		if _, err := cuda.New(cfg); err == nil || !strings.Contains(err.Error(), "cannot tell kernels to leave") {
 			t.Errorf("words that never come: %v", err)
 		}
 	})

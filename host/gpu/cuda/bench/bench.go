@@ -389,7 +389,7 @@ func (b *bench) facts() error {
 	}
 	b.raw.Facts, err = d.Facts()
 	if err == nil && b.raw.Facts.GPU == "" {
-		err = fmt.Errorf("%w: the driver has no name for GPU %d: nobody could tell what was measured", device.ErrRequest, b.GPU)
+		err = fmt.Errorf("%w: the driver has no name for GPU %d, so the runs could not be attributed to a GPU", device.ErrRequest, b.GPU)
 	}
 	return errors.Join(err, d.Close())
 }

@@ -143,7 +143,7 @@ func (s *shown) Ended(r *engine.Record, e *device.ExitResult) {
 	fmt.Fprintf(s, "request %d: class %d at exit %d, logits %v\n", r.ID, r.Class, r.Exit, e.Logits)
 }
 
-// A tensor is read as what it is, however it is held, and as nothing else; an artefact likewise.
+// A tensor can be read only as its own type, however it is stored, and so can an artefact.
 func TestNothingIsTakenForAnother(t *testing.T) {
 	raw := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.5))
 	for name, in := range map[string]device.Tensor{

@@ -47,8 +47,8 @@ func (a *alarms) Take(now device.Time) *device.Event {
 	return nil
 }
 
-// TestPacePosts: what is due is posted when the device is asked, and it says when that is; also where a later Begin, an Abort
-// or a copy whose input has come makes another one the next.
+// TestPacePosts: due events are posted when the device is asked, and it says when that is, even if a later Begin, an
+// Abort, or a copy whose input arrives changes which event is next.
 func TestPacePosts(t *testing.T) {
 	v := &alarms{due: map[device.WorkID]device.Time{}}
 	p := device.Pace(v)

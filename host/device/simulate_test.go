@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Work that is no launch takes the time expected of it, in order, while launches run. The requests of a launch leave where
-// their confidence reaches their threshold, or at the last exit.
+// Other work than launches takes its expected time, in order, while launches run. A launch's requests leave if their
+// confidence reaches their threshold, or at the last exit.
 func TestSimulate(t *testing.T) {
 	d := device.Simulate(&pipe{})
 	begin := func(now device.Time, w *device.Work, done bool) {
@@ -89,7 +89,7 @@ func (j *jammed) Reset(_ device.Time, units device.Units) {
 	j.works, j.jam, j.units = nil, false, append(j.units, units)
 }
 
-// A simulator is told of resets: a launch that was given up is none of its own any more.
+// A simulator learns of resets, and has dropped the abandoned launch afterwards.
 func TestSimulatorIsReset(t *testing.T) {
 	table, err := sched.Uniform("net", 1, 1, 10_000)
 	if err != nil {

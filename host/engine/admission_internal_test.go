@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// behind is admission by a queue for so many networks, with requests of these priorities and deadlines.
+// behind is admission with a queue of requests with these priorities and deadlines, for a number of networks.
 func behind(networks int, priorities []int, deadlines []Time) *admission {
 	a := &admission{on: true, st: &sched.State{Traffic: make([]sched.Traffic, networks)}}
 	for i, d := range deadlines {
@@ -20,7 +20,8 @@ func behind(networks int, priorities []int, deadlines []Time) *admission {
 	return a
 }
 
-// TestWaitFirst: who goes first is who has a higher priority, or the same and no later deadline, however they are found.
+// TestWaitFirst: requests with a higher priority go first, and so do those with the same priority and an earlier or
+// equal deadline, however the queue is searched.
 func TestWaitFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		networks := rapid.IntRange(1, 3).Draw(t, "networks")
@@ -56,7 +57,7 @@ func TestWaitFirst(t *testing.T) {
 	})
 }
 
-// BenchmarkWaitFirst: what an arrival costs behind so many, where they stand in the order of their deadlines and where not.
+// BenchmarkWaitFirst: the cost of an arrival behind a queue, in the order of deadlines and in another order.
 func BenchmarkWaitFirst(b *testing.B) {
 	for _, c := range []struct {
 		name     string
@@ -81,8 +82,8 @@ func BenchmarkWaitFirst(b *testing.B) {
 	}
 }
 
-// TestIdleDevice: who finds a device that has nothing to do is judged by its table alone, not by what inputs and launches took
-// before: nothing else would correct that.
+// TestIdleDevice: on an idle device a task is judged only by the table, not by earlier inputs and launches, since
+// nothing else would correct those estimates.
 func TestIdleDevice(t *testing.T) {
 	table, err := sched.Uniform("0", 2, 8, 1000)
 	if err != nil {

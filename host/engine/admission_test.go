@@ -48,7 +48,7 @@ func of(n int, in sched.Task) []sched.Task {
 	return list
 }
 
-// A task behind many with later deadlines is taken in where the policy lets it go first.
+// A task behind many with later deadlines is accepted if the policy lets it go first.
 func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -67,7 +67,7 @@ func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	}
 }
 
-// A task of higher priority is taken in behind as many of lower priority as its deadline has room for.
+// A task of higher priority is accepted behind as many of lower priority as its deadline allows.
 func TestAdmissionKnowsPriorities(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -83,8 +83,8 @@ func TestAdmissionKnowsPriorities(t *testing.T) {
 	}
 }
 
-// Where the policy preempts, a task waits for one segment of a launch of a lower level, for all of one of its own or a
-// higher level, and for nothing of a lower one that is halted. A segment takes 5 ms alone, all four 20 ms.
+// If the policy preempts, a task waits for one segment of a launch of a lower level, for all of a launch of its own
+// or a higher level, and not at all for a halted launch of a lower level. A segment takes 5 ms alone, all four 20 ms.
 func TestAdmissionKnowsWhoIsPreempted(t *testing.T) {
 	const ms = 1_000_000
 	tab := goodputTable(t)
@@ -123,7 +123,7 @@ func TestAdmissionKnowsWhoIsPreempted(t *testing.T) {
 	}
 }
 
-// Those who wait for a network of other devices are in nobody's way.
+// Requests for a network of other devices do not delay a task.
 func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -146,7 +146,7 @@ func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 	}
 }
 
-// All samples of a task count: a hundred are not done in the time of one.
+// All samples of a task count: a hundred take longer than one.
 func TestAdmissionCountsSamples(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -160,7 +160,7 @@ func TestAdmissionCountsSamples(t *testing.T) {
 	}
 }
 
-// Who has launched one at a time so far, as no more waited, is not expected to go on so.
+// A policy that has launched single requests so far, as no more waited, is not expected to continue so.
 func TestAdmissionOfTheFirstLargeRequest(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -174,7 +174,8 @@ func TestAdmissionOfTheFirstLargeRequest(t *testing.T) {
 	}
 }
 
-// Under a policy of one request a launch the first of a queue is not given up because a full batch would be too late.
+// Under a policy with one request per launch, the first of a queue is not dropped because a full batch would be too
+// late.
 func TestAdmissionKnowsThePolicysBatch(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{

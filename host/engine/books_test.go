@@ -1,4 +1,4 @@
-// What goes wrong at the same time as something else: the books stay right.
+// Faults that coincide with something else: the engine's state stays consistent.
 
 package engine_test
 
@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// multi is a virtual device of two places: a launch takes 1000 ns, a copy no time. It refuses, hangs
-// and stops as it is told to.
+// multi is a virtual device with two places: a launch takes 1000 ns, a copy no time. It rejects, hangs and stops on
+// demand.
 type multi struct {
 	name    string
 	preempt device.Granularity
@@ -166,8 +166,8 @@ func expect(t *testing.T, res *engine.Result, err error, want tally) {
 	}
 }
 
-// Two launches are refused in one answer, and the device is lost with the first: what the policy
-// launches elsewhere meanwhile is none of the second refusal's business.
+// Two launches are rejected in one answer, and the first rejection loses the device. What the policy meanwhile
+// launches elsewhere is not affected by the second one.
 func TestTwoRefusedAtOnce(t *testing.T) {
 	cfg := multis(t, nil, &multi{name: "a", refuse: 2}, &multi{name: "b"})
 	cfg.Source = &items{list: []sched.Item{{At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Samples: 2}}}}
@@ -175,8 +175,8 @@ func TestTwoRefusedAtOnce(t *testing.T) {
 	expect(t, res, err, tally{onTime: 2, faults: 1, resets: 1})
 }
 
-// Whoever makes the input of a request that was named for a family sees the member that serves it, and
-// nobody writes the request meanwhile (make race).
+// The function that makes a request's input sees the member of the family that serves it, and nothing writes the
+// request meanwhile (make race).
 func TestInputsSeeTheMember(t *testing.T) {
 	for _, p := range []sched.Policy{sched.Serial{}, &sched.Nested{Outer: assignAll{}, Inner: []sched.Policy{sched.Serial{}}}} {
 		for how, serve := range both() {
@@ -216,8 +216,7 @@ func (assignAll) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sche
 	return buf
 }
 
-// A launch that hangs and that the watchdog can stop is a hang like any other: counted, and its
-// requests start again once.
+// A launch that hangs, and that the watchdog can stop, counts as a hang, and its requests start again once.
 func TestAKilledLaunchHangs(t *testing.T) {
 	for _, x := range []struct {
 		hangs int
@@ -249,7 +248,7 @@ func (hasty) Decide(_ sched.Time, s *sched.State, ev *sched.Event, buf []sched.A
 	return buf
 }
 
-// A request whose input is under way may be dropped: its slot is freed when the copy has ended.
+// A request can be dropped while its input is being copied. Its slot is freed when the copy has ended.
 func TestDropWhileCopying(t *testing.T) {
 	c := newChip("a", 1, false)
 	c.exit = func(device.RequestID) int { return 0 }
@@ -262,7 +261,7 @@ func TestDropWhileCopying(t *testing.T) {
 	}
 }
 
-// fickle stops a launch when somebody else comes, and lets it go on.
+// fickle stops a launch when another request arrives, and resumes it.
 type fickle struct{ how sched.ActionKind }
 
 func (fickle) Name() string { return "fickle" }
@@ -276,7 +275,7 @@ func (p fickle) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sc
 	return eager{}.Decide(now, s, ev, buf)
 }
 
-// A launch that waits for its inputs may be stopped: it is halted when they are there.
+// A launch that waits for its inputs can be stopped. It is halted when they have been copied.
 func TestStopWhileCopying(t *testing.T) {
 	for _, how := range []sched.ActionKind{sched.Preempt, sched.Abort} {
 		c := newChip("a", 1, false)
@@ -305,8 +304,8 @@ func (c *clumsy) Admit(ctx context.Context, network string, id device.RequestID,
 	return c.Blocking.Admit(ctx, network, id, in)
 }
 
-// A copy that fails as its device does counts as that: the device is reset and the request starts again,
-// once. Any other failed copy, and an input that cannot be had, ends its request alone.
+// A copy that fails with its device counts as a device failure: the device is reset and the request starts again,
+// once. Any other failed copy, or an input that cannot be made, ends only its request.
 func TestCopiesFail(t *testing.T) {
 	for how, serve := range both() {
 		for name, x := range map[string]struct {
@@ -390,7 +389,7 @@ func (p *tidy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// A network that could not be unloaded is on its device as before.
+// A network that could not be unloaded is still on its device.
 func TestUnloadFails(t *testing.T) {
 	for how, serve := range both() {
 		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
@@ -408,7 +407,7 @@ func TestUnloadFails(t *testing.T) {
 	}
 }
 
-// sharer tells how far launches have come: all of them come on, but those that never end.
+// sharer reports the progress of launches: all of them advance, except for those that never end.
 type sharer struct {
 	*multi
 	now uint64
@@ -422,8 +421,7 @@ func (s *sharer) Progress(id device.WorkID) uint64 {
 	return s.now
 }
 
-// A launch that comes on is not hung because whoever slowed it down has just ended; one that does not
-// come on is.
+// A launch that advances is not hung when the one that slowed it down has just ended. One that does not advance is.
 func TestSharersAreJudgedByProgress(t *testing.T) {
 	m := &multi{name: "m", takes: func(w *device.Work) int64 {
 		if w.Launch.Requests[0] == 1 {
@@ -444,8 +442,7 @@ func TestSharersAreJudgedByProgress(t *testing.T) {
 	expect(t, res, err, tally{onTime: 2, faults: 1, hangs: 1, resets: 1})
 }
 
-// A copy that never ends is a hang in virtual time too, and its device is reset; so is it beside launches
-// that come and go.
+// A copy that never ends is a hang in virtual time too, and its device is reset, even while launches run beside it.
 func TestACopyHangs(t *testing.T) {
 	for _, times := range [][]int64{{5}, {5, 500, 40_000, 90_000}} {
 		n := 0
@@ -462,7 +459,7 @@ func TestACopyHangs(t *testing.T) {
 	}
 }
 
-// spyFault hears when something failed last.
+// spyFault records when something last failed.
 type spyFault struct {
 	engine.NopObserver
 	at engine.Time
@@ -470,8 +467,7 @@ type spyFault struct {
 
 func (s *spyFault) Fault(f *engine.Fault) { s.at = f.At }
 
-// spell is a context whose time is over when over is called: a clock's time could be over before the call
-// that is to notice it has begun.
+// spell is a context that ends when over is called. A real deadline could pass before the call under test has begun.
 type spell struct {
 	context.Context
 	over context.CancelFunc
@@ -492,7 +488,7 @@ func (s *spell) Err() error {
 // A derived context must call Err here, not that of the embedded context.
 func (*spell) Value(any) any { return nil }
 
-// patient is a driver whose calls last until their context ends, which is soon.
+// patient is a driver whose calls last until their context ends, after a short time.
 type patient struct {
 	enginetest.Fake
 	time   *spell
@@ -514,7 +510,7 @@ func (p *patient) Run(ctx context.Context, _ *device.Launch) (*device.Report, er
 	return nil, fmt.Errorf("run: %w", ctx.Err())
 }
 
-// The time that a caller has is no device's fault, let alone a hang.
+// The end of a caller's context is not a device failure, and not a hang.
 func TestATimeOutIsNoHang(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
@@ -529,7 +525,7 @@ func TestATimeOutIsNoHang(t *testing.T) {
 	}
 }
 
-// ordered is a chip whose copies are done in order; that of one request takes days.
+// ordered is a device that makes copies in order. The copy of one request takes days.
 type ordered struct {
 	*chip
 	stuck device.RequestID
@@ -575,9 +571,9 @@ func (all) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Acti
 	return buf
 }
 
-// Where copies are done in order, the time that one may take counts from its turn: twenty of 700 ns with
-// 1000 ns each are no hang. One that hangs is noticed 1000 ns after its turn came, and those behind it,
-// which may never end either, 1000 ns later, all of them.
+// If copies run in order, the time limit of each starts with its turn: twenty of 700 ns with a limit of 1000 ns are
+// no hang. One that hangs is noticed 1000 ns after its turn began. Those behind it, which may never end either, are
+// all given up 1000 ns later.
 func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
 	for _, stuck := range []device.RequestID{0, 3} {
 		o := ordered{newChip("chip", 1, false), stuck}
@@ -604,7 +600,7 @@ func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
 	}
 }
 
-// faultTimes hears when what failed.
+// faultTimes records when what failed.
 type faultTimes struct {
 	engine.NopObserver
 	at []engine.Time

@@ -1,5 +1,5 @@
-// A device of this test's own, with all that the contract allows, under random policies: four places,
-// partitions, priorities, copies, aborts in the middle, interference, in virtual and in real time.
+// A test device with everything that the contract allows, under random policies: four places, partitions, priorities,
+// copies, aborts inside segments, and interference, in virtual and in real time.
 
 package engine_test
 
@@ -295,7 +295,7 @@ type wild struct {
 	assigned bool // every request is assigned first
 	planned  int
 	plans    int
-	// stuck hears of a launch that stands where it should have gone on: it would for ever.
+	// stuck is called for a launch that stays where it should have continued, since it would stay for ever.
 	stuck func(error)
 }
 
@@ -505,9 +505,9 @@ func checkChips(t interface {
 	}
 }
 
-// No place, exclusive unit or slot is taken twice, every piece of work ends once, and every launch that
-// was stopped, resumed, ends as an undisturbed one; whatever the policy does that it may, whatever
-// fails, on one or several devices, where launches run through their exits or are begun at each.
+// No place, exclusive unit or slot is taken twice, every piece of work ends once, and every stopped and resumed
+// launch ends as an undisturbed one. This holds for all legal actions and all failures, on one or several devices,
+// whether launches pass exits by themselves or are begun at each.
 func TestContractHolds(t *testing.T) {
 	stops, fails, besides := contractHolds(t, 4000, engine.Run)
 	least := 10
@@ -519,8 +519,8 @@ func TestContractHolds(t *testing.T) {
 	}
 }
 
-// The same in real time, where a policy decides on what was, and devices go on meanwhile. What comes to
-// happen then is the machine's: a slow one may run no two launches side by side.
+// The same in real time, where policies decide on a past state while devices continue. What happens depends on the
+// machine: on a slow one no two launches may overlap.
 func TestContractHoldsInRealTime(t *testing.T) {
 	stops, fails, besides := contractHolds(t, 20_000, engine.Serve)
 	t.Logf("%d launches stopped, %d failures, %d ns beside another", stops, fails, besides)
@@ -761,7 +761,7 @@ func (p *planner) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// A plan stalls nobody: what comes while it is made is served meanwhile.
+// A plan blocks nothing: requests that arrive meanwhile are served.
 func TestAPlanStallsNobody(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10_000, 1000))
 	for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {

@@ -1,4 +1,4 @@
-// How a server ends, and who may ask it for what: faults that a new user found.
+// How a server ends, and which calls it rejects: faults that a new user found.
 
 package engine_test
 
@@ -17,7 +17,7 @@ import (
 
 const anHour = 3_600_000_000_000
 
-// begin runs a server; ended waits for its end, and fails the test where none comes.
+// begin runs a server. ended waits for its end, and fails the test if it does not end.
 func begin(t *testing.T, cfg engine.Config) (srv *engine.Server, ended func() (*engine.Result, error)) {
 	t.Helper()
 	srv, err := engine.NewServer(cfg)
@@ -41,7 +41,7 @@ func begin(t *testing.T, cfg engine.Config) (srv *engine.Server, ended func() (*
 	}
 }
 
-// teller tells of tasks that have ended, and calls inside from where it is told.
+// teller reports ended tasks, and calls inside from its callback.
 type teller struct {
 	engine.NopObserver
 	tasks  chan uint64
@@ -83,7 +83,7 @@ func submit(t *testing.T, srv *engine.Server, id uint64) {
 	}
 }
 
-// Timers keep a server open as long as requests are there that they may be for, and no longer.
+// Timers keep a server running only while there are requests for which they may be set.
 func TestTimersAloneKeepNothingOpen(t *testing.T) {
 	cfg, o := served(t, sleepy{})
 	srv, ended := begin(t, cfg)
@@ -142,7 +142,7 @@ func TestDrainStopsTheSource(t *testing.T) {
 	}
 }
 
-// Who is called by the books must not wait for them: Submit says so at once, and Cancel where it would wait.
+// Callbacks of the engine must not wait for it: Submit fails at once, and so does Cancel if it would wait.
 func TestSubmitFromInside(t *testing.T) {
 	cfg, o := served(t, sched.Serial{})
 	var srv *engine.Server
@@ -236,7 +236,8 @@ func TestErrorNamesAllUnits(t *testing.T) {
 	}
 }
 
-// What is due at one moment, and is more than a turn of the loop takes in, is taken in although nothing else wakes it.
+// Events that are due at the same time and exceed a turn of the loop are all handled, even if nothing else wakes the
+// loop.
 func TestMoreDueThanATurnTakes(t *testing.T) {
 	cfg, _ := served(t, sched.Serial{})
 	src := &items{}

@@ -170,9 +170,9 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// Every request ends exactly once, whatever goes wrong: cancels, failing segments, hangs, a reset
-// that fails, refused tasks, tasks of several samples, several devices, several networks. Nobody waits
-// for ever (a run ends, ErrStuck otherwise).
+// Every request ends exactly once, whatever goes wrong: cancels, failing segments, hangs, a failing reset, rejected
+// tasks, tasks of several samples, several devices, several networks. No run waits for ever (it ends with ErrStuck
+// otherwise).
 func TestEndingsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segments := rapid.IntRange(1, 4).Draw(t, "segments")
@@ -321,7 +321,7 @@ func (idle) Decide(_ int64, _ *sched.State, _ *sched.Event, buf []sched.Action) 
 	return buf
 }
 
-// dropper gives up what has waited for 50 ns, and asks for a timer to see it.
+// dropper drops requests that have waited for 50 ns, and sets a timer for that.
 type dropper struct{}
 
 func (dropper) Name() string { return "dropper" }
@@ -556,7 +556,7 @@ func (e easy) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Act
 	return e.Serial.Decide(now, s, ev, buf)
 }
 
-// SetTheta holds from the next segment on, for everybody, and never asks for more than was brought.
+// SetTheta takes effect at the next segment, for all requests, and never raises a request's own threshold.
 func TestSetTheta(t *testing.T) {
 	tab := table(t, enginetest.Linear(3, 8, 5, 5)) // 30 alone; shown confidences are 0.1 and 0.99
 	serve := func(p sched.Policy, theta float32) []int {

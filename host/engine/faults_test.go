@@ -25,7 +25,7 @@ func both() map[string]func(context.Context, engine.Config) (*engine.Result, err
 	return map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve}
 }
 
-// items is a source of any items, that hears how tasks end.
+// items is a source of arbitrary items that records how tasks end.
 type items struct {
 	list  []sched.Item
 	empty func() // called when there are no more
@@ -52,8 +52,8 @@ func (s *items) Ended(_ int64, t *sched.Task, how engine.Ending) []sched.Item {
 	return nil
 }
 
-// A task for an unknown network, with a taken id, an expired deadline or an impossible number of
-// samples is refused alone, with its reason; all others are served.
+// A task with an unknown network, a used id, an expired deadline or an impossible number of samples is rejected with
+// its reason. All others are served.
 func TestTasksAreRefusedSingly(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 20_000, 1000))
 	for how, serve := range both() {
@@ -109,8 +109,8 @@ func (s *stubborn) Run(context.Context, *device.Launch) (*device.Report, error) 
 	return nil, errors.New("let go")
 }
 
-// When the context of Serve ends, every request ends, no slot stays taken and the source hears of it.
-// A device that ignores its context does not block the return, and is named.
+// When the context of Serve ends, every request ends, no slot stays in use, and the source is informed. A device that
+// ignores its context does not block the return, and is named.
 func TestServeEndsWhole(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
 	src := &items{}
@@ -156,7 +156,7 @@ func TestServeEndsWhole(t *testing.T) {
 	}
 }
 
-// A device that never answers is left by the engine's own watchdog.
+// The engine's own watchdog notices a device that never answers.
 func TestHangsAreNoticed(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	c := newChip("chip", 1, false)
@@ -194,8 +194,8 @@ func (s *silent) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 	return s.chip.Begin(ctx, now, w)
 }
 
-// A latency counts from when the request was due, though inputs take their time; and inputs are not
-// read where the books are kept: while one is, another device's requests are served.
+// A latency counts from the request's due time, even if inputs are slow. Inputs are not read on the engine's
+// goroutine: meanwhile another device's requests are served.
 func TestLatencyCountsFromWhenItWasDue(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 1, 1000, 1000))
 	cfg := config(tab, sched.Serial{}, []int64{1e6, 2e6, 3e6}, 600e9, func(int) int { return 0 })
@@ -259,7 +259,7 @@ func (s *late) Next() (sched.Item, bool) {
 
 func (*late) Ended(int64, *sched.Task, engine.Ending) []sched.Item { return nil }
 
-// barger launches at every event, and preempts nobody.
+// barger launches at every event and never preempts.
 type barger struct{}
 
 func (barger) Name() string { return "barger" }
@@ -273,7 +273,7 @@ func (barger) Decide(_ int64, s *sched.State, ev *sched.Event, buf []sched.Actio
 	return buf
 }
 
-// A device of one place runs one launch: a policy that asks for more is told.
+// A device with one place runs one launch. A policy that asks for more gets an error.
 func TestPlacesAreHeld(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	for how, serve := range both() {
@@ -343,8 +343,8 @@ func (several) Decide(_ int64, s *sched.State, _ *sched.Event, buf []sched.Actio
 	return buf
 }
 
-// With several launches on a device, a failure that loses one of them leaves the others alone; one
-// that loses the device is followed by a reset when the others have ended, whose samples stay until then.
+// With several launches on a device, a failure that loses only one of them does not affect the others. One that loses
+// the device is followed by a reset once the others have ended, whose samples stay until then.
 func TestOneFailureOfSeveralLaunches(t *testing.T) {
 	tab := table(t, enginetest.Linear(3, 8, 300_000, 1000))
 	for how, serve := range both() {
@@ -412,8 +412,8 @@ func (l *loader) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.
 	return l.Serial.Decide(now, s, ev, buf)
 }
 
-// Loading takes the time it takes; Loaded comes at its end, and not before is the network served. What
-// is unloaded is served no more.
+// Loading takes its time. Loaded comes at its end, and only then is the network served. An unloaded network is not
+// served.
 func TestNetworksComeAndGo(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 10, 1))
 	p := &loader{}

@@ -95,9 +95,10 @@ func goodputOn(t *testing.T, tab *sched.Table, policy string, times float64, slo
 	return res.Summary()
 }
 
-// With admission by the table goodput holds whatever comes: at 2, 5 and 10 times capacity this part of the peak over all
-// rates is left, with objectives of 5 and 12.5 times one request alone. Without it next to nothing is. What was
-// seen: 0.968 to 0.998 under fluid, 0.951 to 0.998 under fluid+, 0.967 to 0.998 under edf, 0.952 and more under the others.
+// With admission by the table goodput holds under any load: at 2, 5 and 10 times capacity at least this share of the
+// peak over all rates is left, with objectives of 5 and 12.5 times one request alone. Without admission next to
+// nothing is left. Observed: 0.968 to 0.998 under fluid, 0.951 to 0.998 under fluid+, 0.967 to 0.998 under edf, at
+// least 0.952 under the others.
 func TestGoodputHolds(t *testing.T) {
 	tab := goodputTable(t)
 	for _, rates := range [][]float64{{0.5, 0.2, 0.1, 0.2}, {0.1, 0.1, 0.1, 0.7}, {0, 0, 0, 1}} {
@@ -185,8 +186,8 @@ func TestGoodputOfManySamples(t *testing.T) {
 	}
 }
 
-// Of a request that is refused, dropped in the queue or stopped at an exit the reason is told, and one without a deadline
-// is served.
+// A request that is rejected, dropped from the queue or stopped at an exit gets a reason. One without a deadline is
+// served.
 func TestRefusalsSayWhy(t *testing.T) {
 	tab := goodputTable(t)
 	times := make([]int64, 40)
@@ -358,8 +359,8 @@ func (d *slowCopies) Take(now device.Time) *device.Event {
 	return d.Adapter.Take(now)
 }
 
-// TestGoodputWithSlowInputs: it holds too where inputs take twice as long as what runs on them, of which the table says nothing.
-// Seen: 0.87 to 0.92 of the peak, with the time that learning it takes; 0.02 to 0.04 where nothing is learned.
+// TestGoodputWithSlowInputs: goodput also holds if inputs take twice as long as the launches, which the table does
+// not say. Observed: 0.87 to 0.92 of the peak, including the time to learn it, and 0.02 to 0.04 without learning.
 func TestGoodputWithSlowInputs(t *testing.T) {
 	for _, policy := range []string{"fluid", "fluid+", "clockwork"} {
 		const least = 0.8
@@ -380,9 +381,10 @@ func TestGoodputWithSlowInputs(t *testing.T) {
 	}
 }
 
-// TestGoodputWithSmallBatches: it holds too where the policy's batches are smaller than the device's, on one that takes next to no
-// longer for a full batch and 1.6 times what its table says, as a GPU did that kept a third of its peak. Who cannot be in time is refused
-// at once, and few are given up later. Under lazy, which halts what runs for each newcomer, 0.78 was seen.
+// TestGoodputWithSmallBatches: goodput also holds if the policy's batches are smaller than the device's, on a device
+// that takes hardly longer for a full batch, and 1.6 times its table's times. Such a GPU once kept a third of its
+// peak. Requests that cannot be in time are rejected at once, and few are dropped later. Under lazy, which halts
+// launches for each newcomer, 0.78 was observed.
 func TestGoodputWithSmallBatches(t *testing.T) {
 	tab, slower := tableWith(t, 5_000_000, 100_000), tableWith(t, 8_000_000, 160_000)
 	for _, name := range sched.Names() {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// For every policy, over any table, arrivals, cancels, networks and levels: nothing is launched while somebody of a higher
-// level waits, and under those that say that they interrupt no segment begins while anybody of a higher level waits or is
+// For every policy, over any table, arrivals, cancels, networks and levels: nothing is launched while a request of a
+// higher level waits. Under Interrupting policies no segment begins while a request of a higher level waits or is
 // halted.
 func TestHigherLevelsGoFirst(t *testing.T) {
 	interrupted, lower := 0, 0

@@ -41,7 +41,7 @@ func (d *panicking) Reset(ctx context.Context) error {
 	return d.Fake.Reset(ctx)
 }
 
-// planPanics asks for a plan that panics, and is told that nothing was found.
+// planPanics asks for a plan that panics, and then receives no result.
 type planPanics struct {
 	sched.Serial
 	asked, told bool
@@ -56,8 +56,8 @@ func (p *planPanics) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// A panic of an input, a driver or a plan ends what it was called for, in either time; its stack is logged, and all else
-// is served.
+// A panic of an input, a driver or a plan ends only what it was called for, in virtual and real time. Its stack is
+// logged, and all else is served.
 func TestPanicsAreErrors(t *testing.T) {
 	for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {
 		tab := table(t, enginetest.Linear(2, 8, 1000, 1000))

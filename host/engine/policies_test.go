@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// watched passes a policy's answers on and looks at what it saw when it gave them.
+// watched forwards a policy's answers and checks them against the state that it saw.
 type watched struct {
 	sched.Policy
 	look func(now int64, s *sched.State, a []sched.Action)
@@ -49,9 +49,9 @@ func randomTable(t *rapid.T) *sched.Table {
 	return table(t, out)
 }
 
-// For every policy, over any table, exit rates and arrivals: requests are conserved, nobody waits for
-// ever (a run ends, ErrStuck otherwise), no batch exceeds B_max, and who is let in is served but for
-// the policies that drop; fluid preempts only where equation 4 allows it.
+// For every policy, over any table, exit rates and arrivals: requests are conserved, none waits for ever (the run
+// ends with ErrStuck otherwise), no batch exceeds B_max, every accepted request is served unless the policy drops,
+// and fluid preempts only if equation 4 allows it.
 func TestPoliciesKeepTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := randomTable(t)
@@ -138,9 +138,8 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 	})
 }
 
-// Patience ends: under fluid+, whoever has waited for longer than twenty times what it was given, and
-// than 99 of 100 would have in the order of arrival, is passed over by nobody who came later.
-// fluid+last knows the first alone.
+// Patience ends: under fluid+ no later request overtakes one that has waited for more than twenty times its allowed
+// time and longer than 99 of 100 would in the order of arrival. For fluid+last only the first condition holds.
 func TestNobodyStandsBackForEver(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
 	for _, name := range []string{"fluid+", "fluid+last", "fluid+theta"} {
@@ -284,7 +283,7 @@ func TestHistogram(t *testing.T) {
 	})
 }
 
-// Memory does not grow with the run, and nothing is allocated once a run has warmed up.
+// Memory does not grow with a run, and a warmed-up run allocates nothing.
 func TestMemoryIsFlat(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
 	for _, name := range sched.Names() {
@@ -305,8 +304,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// A billion requests a second, all at once and no time at all are loads like any other, or errors
-// with a name.
+// A billion requests a second, all at once, and no time at all are normal loads, or named errors.
 func TestAbsurdLoads(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000, 10_000))
 	for _, name := range sched.Names() {
@@ -347,8 +345,8 @@ func (o *once) Next() (sched.Item, bool) {
 
 func (*once) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// The tail that policies see counts each request once, whoever is taken back, refused or tried again:
-// under serial, which begins in the order of arrival, as many are beyond it as would be in that order.
+// The tail that policies see counts each request once, even if it is cancelled, rejected or retried. Under serial,
+// which begins in the order of arrival, as many requests are beyond it as would be in that order.
 func TestTailCountsEachRequestOnce(t *testing.T) {
 	tab := table(t, enginetest.Linear(3, 8, 10, 1))
 	times, err := load.Poisson(1e9/36, 3000, 2)

@@ -83,8 +83,8 @@ func (halves) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.A
 	return buf
 }
 
-// A driver of one blocking call has no reset of a part: a lost partition is a lost device, and its reset
-// runs beside no launch.
+// A driver with blocking calls cannot reset a part. A lost partition is a lost device, and its reset runs beside no
+// launch.
 func TestAResetRunsAlone(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
 	for how, serve := range both() {
@@ -137,8 +137,8 @@ func (p *spoiler) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// What a device has answered behind the message at which a policy errs is taken in: no slot is left, and
-// the device is not blamed.
+// Answers of a device after the message at which a policy fails are still handled: no slot stays in use, and the
+// device is not blamed.
 func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 	p := &spoiler{}
@@ -220,8 +220,8 @@ func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []s
 	return append(buf, sched.Action{Kind: sched.Unload, Network: s.Devices[0].Hosted[0].Network}, sched.Action{Kind: sched.Merge})
 }
 
-// A run that ends early waits for devices alone that hold on to work. The grace here is an hour: none of
-// it is used for a copy that heeds its context, nor for what has ended but has not been told.
+// A run that ends early waits only for devices that hold on to work. The grace period is an hour here. None of it is
+// spent on a copy that heeds its context, or on work that has ended but was not reported.
 func TestAnEarlyEndWaitsForNothing(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
 	end := func(name string, cfg engine.Config, when <-chan struct{}, want error) {
@@ -289,7 +289,7 @@ func (s *stiff) Begin(_ context.Context, _ device.Time, w *device.Work) (bool, e
 func (*stiff) Abort(device.Time, device.WorkID, bool) {}
 func (*stiff) Release(device.RequestID)               {}
 
-// A device that does not answer an abort, but lets go when its context ends, is not blamed.
+// A device that ignores an abort, but stops when its context ends, is not blamed.
 func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
 	c := newChip("chip", 1, false)
 	cfg := family(t, []*chip{c}, []int64{0}, sched.Serial{})
@@ -318,7 +318,7 @@ func (r *reuser) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.rep.Results { // whoever still reads it reads nonsense
+	for i := range r.rep.Results { // a late reader sees garbage
 		r.rep.Results[i].Request = 0
 		clear(r.rep.Results[i].Exits[0].Raw)
 	}
@@ -346,8 +346,8 @@ func TestReportsAreCloned(t *testing.T) {
 	}
 }
 
-// The inputs of a device that knows virtual time alone are not read where the books are kept: while one
-// is, tasks are taken and another device's requests are served.
+// Inputs of a virtual device are not read on the engine's goroutine: meanwhile tasks are accepted, and another
+// device's requests are served.
 func TestPacedInputsStallNobody(t *testing.T) {
 	chips := []*chip{newChip("a", 1, false), newChip("b", 1, false)}
 	cfg := family(t, chips, []int64{0, 1}, sched.Serial{})
@@ -381,7 +381,7 @@ func TestPacedInputsStallNobody(t *testing.T) {
 	checkChips(t, chips, res)
 }
 
-// onEnd hears of requests' endings.
+// onEnd records the endings of requests.
 type onEnd struct {
 	engine.NopObserver
 	f func(*engine.Record)
@@ -408,7 +408,7 @@ func (s *deafDriver) Reset(ctx context.Context) error {
 	return s.Fake.Reset(ctx)
 }
 
-// A reset that takes too long is tried again, but not beside itself.
+// A reset that takes too long is repeated, but not concurrently.
 func TestResetsFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
@@ -538,7 +538,7 @@ func (p *planning) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf [
 	return buf
 }
 
-// A plan that does not heed its context does not block the return, and its policy is named.
+// A plan that ignores its context does not block the return, and its policy is named.
 func TestADeafPlanIsLeft(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 	p := &planning{plan: deaf{make(chan struct{})}, asked: make(chan struct{})}
@@ -556,8 +556,8 @@ func TestADeafPlanIsLeft(t *testing.T) {
 	}
 }
 
-// What clients post that nobody looks at is bounded: further ones wait for room as long as their context
-// lets them, and are refused when the server has ended.
+// The number of unprocessed client calls is limited. Further ones wait as long as their context allows, and are
+// rejected when the server has ended.
 func TestPostsAreBounded(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 	cfg := config(tab, sched.Serial{}, nil, 0, func(int) int { return 0 })
@@ -569,7 +569,7 @@ func TestPostsAreBounded(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	posted := 0
-	for err == nil && posted < 1<<20 { // nobody looks: it does not run yet
+	for err == nil && posted < 1<<20 { // not running yet, so nothing is processed
 		if err = srv.Cancel(ended, 7); err == nil {
 			posted++
 		}
@@ -614,7 +614,7 @@ func (f *failsLate) Run(ctx context.Context, _ *device.Launch) (*device.Report, 
 	return nil, errors.New("it burns")
 }
 
-// A device that fails while a run ends is not reset: nobody needs it any more.
+// A device that fails while a run ends is not reset, as it is not needed any more.
 func TestNoResetAtTheEnd(t *testing.T) {
 	f := &failsLate{began: make(chan struct{})}
 	f.T = table(t, enginetest.Linear(1, 8, 1000, 1000))

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// steady is a simulator whose segments take a fixed time. Requests with an odd id are sure at the first exit. It hangs
-// once where it is told to.
+// steady is a simulator whose segments take a fixed time. Requests with an odd id are confident at the first exit. It
+// hangs once, on demand.
 type steady struct {
 	segments int
 	takes    device.Time
@@ -142,8 +142,8 @@ func flood(s *engine.Server, n int) (stopped func()) {
 	return all.Wait
 }
 
-// Whatever is submitted, timers come, a hang is noticed and Run ends with its context. The bounds are generous:
-// where submitters go first, none of these comes before they let go.
+// Under any load of submissions timers come, a hang is noticed, and Run ends with its context. The bounds are
+// generous: if submissions went first, none of this would happen before they end.
 func TestSubmittersStarveNobody(t *testing.T) {
 	for name, cost := range map[string]time.Duration{"serial": 50 * time.Microsecond, "edf": 0, "clockwork": 0, "fluid+": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -293,8 +293,8 @@ func (d *lagging) Now() engine.Time {
 	return d.now
 }
 
-// A launch or a copy that is over is no hang though the books stood still beyond its limit: the watchdog has it posted, and
-// looks again when as long has passed as nobody looked.
+// A launch or a copy that has ended is no hang, even if the engine was blocked beyond the limit. The watchdog
+// requests its events, and checks again after as long as it was not watching.
 func TestAStallIsNoHang(t *testing.T) {
 	dev := &lagging{}
 	s := steadyServer(t, &steady{takes: 100_000}, sched.Serial{}, func(c *engine.Config) {
@@ -313,7 +313,7 @@ func TestAStallIsNoHang(t *testing.T) {
 	}
 }
 
-// A client that hangs up while the server drains is let go, by id and by ticket.
+// A client can cancel while the server drains, by id and by ticket.
 func TestCancelWhileDraining(t *testing.T) {
 	dev := &steady{takes: 200_000_000}
 	s := steadyServer(t, dev, sched.Serial{}, func(c *engine.Config) { c.Watchdog.Fixed = 60e9 })
@@ -350,8 +350,8 @@ func TestCancelWhileDraining(t *testing.T) {
 	tickets[0].Cancel() // nobody looks at it
 }
 
-// Who waits is found and taken out of a long queue at once: the bound is generous, and where each request taken moves
-// or looks at all others this takes minutes.
+// A request is found in a long queue and removed at once. The bound is generous: if each removal moved or visited all
+// others, this would take minutes.
 func TestCancelsAreLinear(t *testing.T) {
 	const n = 120_000
 	newest := make([]int, n)
@@ -379,8 +379,8 @@ func TestCancelsAreLinear(t *testing.T) {
 	}
 }
 
-// A Submit whose context has ended is refused and serves nothing; one whose context ends while it waits is served
-// where it says so, and only there.
+// A Submit whose context has ended is rejected, and its task is not served. If the context ends while Submit waits,
+// the task is served exactly if Submit says so.
 func TestSubmitKeepsItsWord(t *testing.T) {
 	dev := &steady{takes: 1000}
 	s := steadyServer(t, dev, &ticking{Policy: sched.Serial{}, cost: 20 * time.Microsecond}, nil)
@@ -420,7 +420,7 @@ func TestSubmitKeepsItsWord(t *testing.T) {
 	t.Logf("%d served, %d withdrawn", taken.Load(), withdrawn.Load())
 }
 
-// A server that is not told what to keep does not grow.
+// A server with the default Keep does not grow.
 func TestAServerKeepsCounts(t *testing.T) {
 	serve := func(keep engine.Keep) *engine.Result {
 		s := steadyServer(t, &steady{takes: 1000}, sched.Serial{}, func(c *engine.Config) { c.Keep = keep })
@@ -528,8 +528,8 @@ func TestTicketInputs(t *testing.T) {
 	}
 }
 
-// Do serves a call and returns its outcomes; what is refused is told as by Open, and nobody is told of a task that was not
-// taken in; a context that ends later cancels it.
+// Do serves a call and returns its outcomes. Its errors are those of Open, and a rejected task is not observed. If
+// its context ends later, the task is cancelled.
 func TestDo(t *testing.T) {
 	dev := &steady{takes: 1000}
 	s := steadyServer(t, dev, sched.Serial{}, func(c *engine.Config) {
@@ -586,7 +586,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// A Do whose context ends while it waits or runs is cancelled, and where the server is stopped it ends with it.
+// A Do is cancelled if its context ends while it waits or runs, and ends with the server if that stops.
 func TestDoEnds(t *testing.T) {
 	s := steadyServer(t, &steady{takes: 3600e9}, sched.Serial{}, func(c *engine.Config) { c.Watchdog.Fixed, c.Grace = 7200e9, time.Millisecond })
 	stop, end := running(t, s)
@@ -622,7 +622,7 @@ func TestDoEnds(t *testing.T) {
 	}
 }
 
-// A Do in a callback is refused, and one that nobody has looked at when Run ends is told so.
+// A Do in a callback is rejected. One that is unprocessed when Run ends gets an error.
 func TestDoGuards(t *testing.T) {
 	var s *engine.Server
 	got := make(chan error, 1)
@@ -673,8 +673,8 @@ func TestDoGuards(t *testing.T) {
 	}
 }
 
-// A policy that fails as a task comes ends the server; whoever brought the task is told that no more are taken, by Open, by Do
-// and by Submit, and Taken is not called.
+// A policy that fails at a task's arrival ends the server. The caller learns from Open, Do and Submit that no more
+// tasks are accepted, and Taken is not called.
 func TestPolicyFailsAtArrival(t *testing.T) {
 	for name, ask := range map[string]func(s *engine.Server, c *engine.Call) error{
 		"Do":     func(s *engine.Server, c *engine.Call) error { _, err := s.Do(t.Context(), c); return err },

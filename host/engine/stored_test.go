@@ -1,5 +1,5 @@
-// Schedules and results that are stored: every policy over stored latency tables and seeds, by
-// their hashes, and a few whole. They are what a change of the engine must not change.
+// Stored schedules and results: every policy over stored latency tables and seeds, as hashes, and a few in full. A
+// change of the engine must not change them.
 
 package engine_test
 

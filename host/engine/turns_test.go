@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// costly is serial, and takes its time once it is told to.
+// costly is serial with slow decisions, once it is switched on.
 type costly struct {
 	sched.Serial
 	cost atomic.Int64
@@ -27,7 +27,8 @@ func (p *costly) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []s
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// Tickets that are cancelled all at once do not hold the context up: each is a decision of the policy, a minute in all.
+// Cancelling many tickets at once does not delay the end of the context, although each is a decision of the policy, a
+// minute in all.
 func TestTicketCancelsStarveNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 6000
@@ -64,8 +65,8 @@ func TestTicketCancelsStarveNobody(t *testing.T) {
 	})
 }
 
-// What is due at once on a clock of somebody else's is taken in at once, and not a turn's worth a look. No device has
-// anything to do here, so that nobody else wakes the books.
+// On another clock, everything that is due at once is handled at once, and not one turn per reading. The devices are
+// idle here, so nothing else wakes the loop.
 func TestAnotherClockTakesInAllThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100_000
@@ -118,7 +119,7 @@ func TestChangesFromACallbackAreRefused(t *testing.T) {
 	}
 }
 
-// A hang on a server that does nothing else is noticed at its limit: to wait for it is not to have been away.
+// A hang on an otherwise idle server is noticed at its limit: waiting for it counts as watching.
 func TestAHangIsNoticedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 1500 * time.Millisecond

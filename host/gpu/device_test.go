@@ -291,8 +291,7 @@ func own(name string, ks ...kernel.Kernel) *gpu.Network {
 	}
 }
 
-// A program that writes over its own input cannot be taken up again, so nobody stops it inside: its
-// kernel is awaited, and it never pads another.
+// A program that overwrites its own input cannot be resumed, so it is never stopped inside a kernel, and never pads.
 func TestNeverKilled(t *testing.T) {
 	spoil := kernel.Kernel{Name: "spoil", Blocks: 10, Threads: 64, Issue: 0.25, BlockNs: 400_000, Reads: []kernel.Span{{To: 4096}}, Writes: []kernel.Span{{To: 4096}}}
 	next := spoil

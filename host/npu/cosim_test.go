@@ -538,8 +538,8 @@ func TestCosimEnds(t *testing.T) {
 	}
 }
 
-// A call ends with its context while the process is silent, and leaves the link and the lock as they
-// were: what the process answers later belongs to nobody.
+// A call ends with its context while the process is silent, and leaves link and lock usable. The late answer is
+// dropped.
 func TestCosimSilent(t *testing.T) {
 	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
 	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
@@ -711,7 +711,7 @@ func TestCosimFits(t *testing.T) {
 	}
 }
 
-// A simulator of a kind that nobody knows is not taken: what it counts is not known.
+// A simulator of an unknown kind is rejected, since its counters are unknown.
 func TestCosimKinds(t *testing.T) {
 	for kind, known := range map[CosimKind]bool{CosimRTL: true, CosimShell: true, CosimHLS: true, "rtlrtlrt": false, "": false} {
 		conn, theirs, err := socketpair()

@@ -64,7 +64,7 @@ func TestUnreadStream(t *testing.T) {
 	}
 }
 
-// TestUnreadStreamEnds: it is ended where nobody drains.
+// TestUnreadStreamEnds: a stream whose answers are not read is ended.
 func TestUnreadStreamEnds(t *testing.T) {
 	s := start(t, 0, func(o *serve.Options) { o.Limits.Transfer = 50 * time.Millisecond })
 	ss := unread(t, s)

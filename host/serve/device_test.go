@@ -206,8 +206,8 @@ func (g gated) Segment(int, int, []byte) error {
 	return nil
 }
 
-// TestDevicesWaitForNobody: while one device is opened and another one waits for its requests before it is closed, models
-// come and go on others.
+// TestDevicesWaitForNobody: while one device is being opened and another waits for its requests before it closes,
+// models come and go on others.
 func TestDevicesWaitForNobody(t *testing.T) {
 	var gate atomic.Pointer[chan struct{}] // of the policy edf's device
 	slow, opening, open := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -277,8 +277,8 @@ func TestDevicesWaitForNobody(t *testing.T) {
 	all.Wait()
 }
 
-// TestOpenWaitsForHardware: where a device cannot be opened since it is in use, one that is being closed is waited for. For
-// another reason nobody waits.
+// TestOpenWaitsForHardware: if a device cannot be opened because it is in use, one that is being closed is awaited.
+// Other errors are returned at once.
 func TestOpenWaitsForHardware(t *testing.T) {
 	var (
 		gate   atomic.Pointer[chan struct{}]

@@ -115,7 +115,7 @@ func TestSlowAnswer(t *testing.T) {
 	}
 }
 
-// TestHealthWatch: who watches the server's health is told when it drains, as who asks is.
+// TestHealthWatch: watchers of the server's health learn that it drains, and so do callers that ask.
 func TestHealthWatch(t *testing.T) {
 	s := start(t, time.Second, nil)
 	c, err := grpc.NewClient(listen(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -157,7 +157,7 @@ func TestHealthWatch(t *testing.T) {
 	}
 }
 
-// TestDrainGivesUp: a request that the server ends itself is told to ask another one.
+// TestDrainGivesUp: a request that the server abandons gets the advice to use another server.
 func TestDrainGivesUp(t *testing.T) {
 	s := start(t, time.Second, nil)
 	ended := make(chan error, 1)
@@ -176,7 +176,8 @@ func TestDrainGivesUp(t *testing.T) {
 	}
 }
 
-// TestMethods: a call with the wrong method is told the right one; metadata are there with and without a slash.
+// TestMethods: a call with the wrong method gets the right one; metadata are available with and without a trailing
+// slash.
 func TestMethods(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	for _, c := range []struct {

@@ -150,7 +150,7 @@ func TestFilesOfSettings(t *testing.T) {
 	}
 }
 
-// TestBadFiles: what is wrong with one file of the repository is told in the index, and the others serve.
+// TestBadFiles: an error in one file of the repository is shown in the index, and the other models serve.
 func TestBadFiles(t *testing.T) {
 	s := start(t, 0, nil)
 	for file, text := range map[string]string{"cut.sluice": "x", "stats.sluice": "", "settings.yaml": "teta: 3\n"} {

@@ -86,7 +86,8 @@ func (w *limited) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestAnswersAreLimited: whoever does not take an answer, also one of a header alone, is not waited for.
+// TestAnswersAreLimited: the server does not wait for clients that do not read an answer, even one with only a
+// header.
 func TestAnswersAreLimited(t *testing.T) {
 	s := &Server{opts: Options{Limits: Limits{}.filled()}}
 	for name, h := range map[string]http.HandlerFunc{

@@ -514,7 +514,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestDrain: the request that is there has its answer, a new one is told to ask elsewhere.
+// TestDrain: the request in flight is answered, and a new one gets the advice to use another server.
 func TestDrain(t *testing.T) {
 	s := start(t, time.Second, nil)
 	first := make(chan error, 1)

@@ -22,7 +22,7 @@ import (
 
 var addresses = regexp.MustCompile(`^ready: tiny:1 on (\S+); http (\S+), grpc (\S+), status (\S+)\n$`)
 
-// ready has a command serve at ports of its own, and says where, once it does; stop ends it.
+// ready starts serving on free ports, and returns their addresses once it answers; stop ends it.
 func ready(t *testing.T, c *serveCmd) (at []string, stop func() error) {
 	t.Helper()
 	c.HTTP, c.GRPC, c.Metrics, c.Policy, c.Queue, c.Grace = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "fluid", 6, 1<<40
@@ -43,8 +43,8 @@ func ready(t *testing.T, c *serveCmd) (at []string, stop func() error) {
 	return at, func() error { end(); return <-ended }
 }
 
-// TestServeDevices: the command serves on soft, on the Verilated RTL and on a simulated GPU, both faces answer, on each device with
-// the same exits and classes, and it ends when it is told to.
+// TestServeDevices: the command serves on soft, on the Verilated RTL and on a simulated GPU. Both interfaces give the
+// same exits and classes on every device, and it ends when it is stopped.
 func TestServeDevices(t *testing.T) {
 	if out, err := exec.Command("../../../sim/build.sh", "tiny").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -90,8 +90,8 @@ func TestServeDevices(t *testing.T) {
 	}
 }
 
-// TestServeBadFiles: one bad file in the repository is listed, and ends the command where that is asked for, or where there is no
-// other.
+// TestServeBadFiles: one bad file in the repository is listed. It ends the command only if that is requested, or if
+// there is no other model.
 func TestServeBadFiles(t *testing.T) {
 	design, err := configs.Load("tiny")
 	if err != nil {

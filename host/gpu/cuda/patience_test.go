@@ -64,8 +64,8 @@ func ready(t *testing.T, name string, units [2]device.Units, priority [2]int) (*
 	return r, b
 }
 
-// A launch that waits for its turn does not hang, though its limit is over: the one before it may take its time. One
-// that nothing is in the way of does, whoever came after it and wherever others are.
+// A launch that waits for its turn beyond its limit does not hang, since the one before it may still run. One that
+// has nothing in its way does, whatever came after it or runs elsewhere.
 func TestPatience(t *testing.T) {
 	whole := device.Units{}
 	for _, c := range []struct {

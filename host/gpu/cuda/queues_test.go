@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// There are never more streams than hardware queues, on however many partitions launches have run: those that nobody
-// has used for the longest time go, and those that are used do what they did.
+// There are never more streams than hardware queues, on however many partitions launches have run. The least recently
+// used streams are destroyed, and the others work as before.
 func TestQueues(t *testing.T) {
 	const queues = "CUDA_DEVICE_MAX_CONNECTIONS"
 	t.Setenv(queues, "6")

@@ -38,8 +38,8 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// Spans by the GPU's clock are counted from the flag, as long as they can have been; what nobody saw is unknown, not
-// nothing, and what cannot have been is counted and is no span.
+// Spans by the GPU's clock start at the flag, and are upper limits. Unobserved spans are unknown, not zero, and
+// impossible ones are counted and left out.
 func TestSpans(t *testing.T) {
 	const ms, us = 1_000_000, 1000
 	const ahead = 500 * ms

@@ -54,8 +54,22 @@ type Layer struct {
 
 // Step is a layer of the start that was timed: one, or several that keep tensors on chip.
 type Step struct {
-	Geom  cost.Geom `json:"geometry"`
-	Entry abi.FBCB  `json:"entry"`
+	Geom     cost.Geom `json:"geometry"`
+	Entry    abi.FBCB  `json:"entry"`
+	RowBytes int       `json:"row_bytes,omitzero"` // from an input row to the next, where a view leaves something out; the law does not read it
+}
+
+// StepOf is a layer of a bundle under an entry.
+func StepOf(l *abi.Desc, e abi.FBCB) Step {
+	s := Step{Geom: cost.GeomOf(l), Entry: e}
+	row := int(l.InW) * int(l.InPix) * 2
+	if l.In8 {
+		row /= 2
+	}
+	if int(l.InRowBytes) != row {
+		s.RowBytes = int(l.InRowBytes)
+	}
+	return s
 }
 
 // Stalls are cycles in which the array waited, by cause.
@@ -324,7 +338,7 @@ func Sources(root string, eight bool) (string, error) {
 // Machine is the chain as the machine takes it.
 func (l *Layer) Machine() (out []machine.Layer) {
 	for _, s := range l.Chain {
-		out = append(out, machine.Layer{Geom: s.Geom, Entry: s.Entry})
+		out = append(out, machine.Layer{Geom: s.Geom, Entry: s.Entry, RowBytes: s.RowBytes})
 	}
 	return out
 }

@@ -28,8 +28,9 @@ type Start struct {
 	Batch     int      `json:"batch"`
 	First     int      `json:"first"` // layer of the network
 	Cycles    int64    `json:"cycles"`
-	Layers    []int    `json:"layers"`  // indices of geometries
-	Entries   []uint32 `json:"entries"` // their FBCB words
+	Layers    []int    `json:"layers"`              // indices of geometries
+	Entries   []uint32 `json:"entries"`             // their FBCB words
+	RowBytes  []int    `json:"row_bytes,omitempty"` // of each, 0 where rows follow each other; missing in files from before it was written
 }
 
 // Add appends a start whose layers are chain.
@@ -44,7 +45,7 @@ func (s *Starts) Add(x Start, chain []Step) error {
 		if err != nil {
 			return err
 		}
-		x.Layers, x.Entries = append(x.Layers, i), append(x.Entries, e)
+		x.Layers, x.Entries, x.RowBytes = append(x.Layers, i), append(x.Entries, e), append(x.RowBytes, step.RowBytes)
 	}
 	s.Starts = append(s.Starts, x)
 	return nil
@@ -66,7 +67,11 @@ func ReadStarts(r io.Reader) (rtl string, all []Layer, err error) {
 			if err != nil || g < 0 || g >= len(s.Geometries) {
 				return "", nil, fmt.Errorf("%w: start %d, layer %d: %w", ErrFile, i, j, cmp.Or(err, fmt.Errorf("geometry %d of %d", g, len(s.Geometries))))
 			}
-			l.Chain = append(l.Chain, Step{s.Geometries[g], e})
+			step := Step{Geom: s.Geometries[g], Entry: e}
+			if len(x.RowBytes) == len(x.Layers) {
+				step.RowBytes = x.RowBytes[j]
+			}
+			l.Chain = append(l.Chain, step)
 		}
 		if err := l.judge(); err != nil {
 			return "", nil, fmt.Errorf("%w: start %d: %w", ErrFile, i, err)

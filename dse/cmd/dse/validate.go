@@ -246,7 +246,7 @@ func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design
 				}
 				var chain []counted.Step
 				for l := x.First; l <= x.Last; l++ {
-					chain = append(chain, counted.Step{Geom: cost.GeomOf(&b.Layers[l]), Entry: b.FBCB[l][batch-1]})
+					chain = append(chain, counted.StepOf(&b.Layers[l], b.FBCB[l][batch-1]))
 				}
 				start := counted.Start{Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, First: x.First, Cycles: int64(n[abi.CntCyclesBusy])}
 				if err := out.Add(start, chain); err != nil {
@@ -418,13 +418,13 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if entry.KeepIn {
 			continue // measured together with the layer that keeps its input
 		}
-		chain := []counted.Step{{Geom: g, Entry: entry}}
+		chain := []counted.Step{counted.StepOf(&b.Layers[l], entry)}
 		last, id, text := l, "", entryText(entry, batch)
 		for b.FBCB[last][batch-1].KeepOut {
 			last++
-			next := counted.Step{Geom: cost.GeomOf(&b.Layers[last]), Entry: b.FBCB[last][batch-1]}
+			next := counted.StepOf(&b.Layers[last], b.FBCB[last][batch-1])
 			chain = append(chain, next)
-			id += fmt.Sprint(next)
+			id += fmt.Sprint(next.Geom, next.Entry)
 			text += ", kept; " + entryText(next.Entry, batch)
 		}
 		cycles := counted.Law(t.design, chain, batch)

@@ -14,10 +14,10 @@ type burst struct {
 
 // bank is what the memory has of a port (sim/dram.hpp's Port).
 type bank struct {
-	reads, writes, answers    queue[burst]
-	buffer                    int // beats taken and not yet stored
-	rvalid, rlast, bvalid     bool
-	arready, awready, wready_ bool
+	reads, writes, answers   queue[burst]
+	buffer                   int // beats taken and not yet stored
+	rvalid, rlast, bvalid    bool
+	arready, awready, wready bool
 }
 
 // Limits of the model.
@@ -98,7 +98,7 @@ func (x *dram) step() {
 		if p.bvalid = p.answers.n > 0 && p.answers.front().due <= x.now; p.bvalid {
 			p.answers.pop()
 		}
-		p.arready, p.awready, p.wready_ = p.reads.n < memoryBursts, p.writes.n+p.answers.n < memoryBursts, p.buffer < memoryBeats
+		p.arready, p.awready, p.wready = p.reads.n < memoryBursts, p.writes.n+p.answers.n < memoryBursts, p.buffer < memoryBeats
 		x.idle = x.idle && p.reads.n+p.writes.n+p.answers.n+p.buffer == 0 && !p.rvalid && !p.bvalid
 	}
 	if x.idle {

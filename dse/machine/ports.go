@@ -480,7 +480,7 @@ func (p *writePort) step(m *machine, i, given int, put bool) {
 		p.owed--
 	}
 	if p.data > 0 {
-		if b.wready_ {
+		if b.wready {
 			b.buffer++
 			m.dram.idle = false
 			p.data--

@@ -78,7 +78,7 @@ func TestStarts(t *testing.T) {
 			exact++
 		}
 		worst = max(worst, d, -d)
-		if max(d, -d) > most {
+		if max(d, -d) > max(most, l.Cycles/10_000) {
 			t.Errorf("%s on %s/%g, %s, B = %d: %+d of %d", l.Network, l.Config, l.Bandwidth, l.Layer, l.Batch, d, l.Cycles)
 		}
 	}
@@ -88,10 +88,10 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// most is by how many cycles a start is off whose rows have a pitch in DRAM that no geometry tells.
+// most is by how many cycles a short start is off, or a long one by 0.01 %, whose rows have a pitch in DRAM that no geometry tells.
 const most = 8
 
-// A cycle of the machine, of a layer of ResNet-50 on the ZC706.
+// A cycle of the machine, of a layer on the ZC706.
 func BenchmarkCycle(b *testing.B) {
 	file, err := counted.Read(open(b, "held.json"))
 	if err != nil {
@@ -108,6 +108,7 @@ func BenchmarkCycle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.ResetTimer()
 	for n := int64(0); n < int64(b.N); {
 		r, err := machine.Run(d, l.Machine(), l.Batch)
 		if err != nil {

@@ -2,13 +2,13 @@
 """The long nets of Vivado's timing reports, for longnets.txt: longnets.py GRADE SOURCE REPORT.rpt
 
 Prints each routed net between two slices that are 20 and more CLBs apart, once: grade, columns, rows, fan-out, ns, source.
-Only paths of setup and recovery count: those of hold are at the fast corner.
+Only paths of setup and recovery between registers count: those of hold are at the fast corner.
 """
 import re
 import sys
 
 grade, source, report = sys.argv[1:]
-site = re.compile(r"^\s{4}(\w+_X\d+Y\d+)\s+\S+")
+site = re.compile(r"^\s{2,6}(\w+_X\d+Y\d+)\s+\S+")
 routed = re.compile(r"^\s+net \(fo=(\d+), routed\)\s+([\d.]+)")
 slices_a_column = 2 if grade == "k7-2" else 1
 kind, lines, at, net, seen = None, 0, None, None, set()

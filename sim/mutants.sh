@@ -4,7 +4,7 @@
 # changes nothing or does not build, 2 where there is no such bench. --check only sees that every break changes its file and has its
 # bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults ("npu:CONFIG": of
 # another configuration); "checked", the whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
-# "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
+# "formal:UNIT/PROPERTY", that property of sim/formal alone, which must have a counterexample; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of (sim/verify
 # and all that it imports, for the whole NPU) are the same (build/mutants/noticed), so a run that was stopped goes on
@@ -86,7 +86,7 @@ one() {
     return 0
   fi
   mkdir -p build/mutants/noticed
-  work=$(mktemp -d "build/mutants/${bench/:/-}-XXXXXX")  # several of this script may run
+  work=$(mktemp -d "build/mutants/${bench//[:\/]/-}-XXXXXX")  # several of this script may run
   cp -r hw sim "$work/"
   sed -i "$expression" "$work/$file"
   if cmp -s "$file" "$work/$file"; then
@@ -107,8 +107,10 @@ one() {
       echo "mutants: $bench: no checker notices: $expression" >&2
       return 1
     fi
-  elif [[ $bench == formal ]]; then
-    if SLUICE_FORMAL_TREE=$work SLUICE_FORMAL=$work/formal timeout 600 sim/formal/run.sh >"$work/log" 2>&1; then
+  elif [[ $bench == formal:* ]]; then
+    local unit=${bench#formal:} only=()
+    [[ $unit != */* ]] || only=(--only "${unit#*/}")
+    if SLUICE_FORMAL_TREE=$work SLUICE_FORMAL=$work/formal timeout 600 sim/formal/run.sh "${only[@]}" "${unit%%/*}" >"$work/log" 2>&1; then
       echo "mutants: $bench: not noticed: $expression" >&2
       return 1
     fi
@@ -137,7 +139,7 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
-benches=$(sed -nE 's/^ *([^#| ]+) *\|.*/\1/p' sim/mutants.txt | sort -u)
+benches=$(sed -nE 's/^ *([^#| /]+)(\/[^| ]*)? *\|.*/\1/p' sim/mutants.txt | sort -u)
 usage() {
   { echo "usage: sim/mutants.sh [--check] [BENCH...]"; echo "benches: $(paste -sd' ' <<<"$benches")"; } >&2
   exit 2
@@ -156,15 +158,18 @@ while IFS='|' read -r bench _; do
   n=$((n + 1))
   bench=${bench// /}
   [[ -z $bench || $bench == \#* ]] && continue
-  if (($#)) && [[ " $* " != *" $bench "* ]]; then continue; fi
+  if (($#)) && [[ " $* " != *" ${bench%%/*} "* ]]; then continue; fi
   lines+=("$n")
 done <sim/mutants.txt
 status=0
 if [[ -n $check ]]; then
   for n in "${lines[@]}"; do
     break_of "$n"
-    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench == npu:* && ! -f hw/configs/${bench#*:}.yaml ]] || [[ $bench != npu && $bench != npu:* && $bench != checked && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench == npu:* && ! -f hw/configs/${bench#*:}.yaml ]] || [[ $bench != npu && $bench != npu:* && $bench != checked && $bench != formal:* && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
       echo "sim/mutants.txt:$n: there is no bench $bench" >&2
+      status=1
+    elif [[ $bench == formal:*/* ]] && ! grep -qw "${bench#*/}: assert" "sim/formal/$(cut -d/ -f1 <<<"${bench#*:}")_props.sv"; then
+      echo "sim/mutants.txt:$n: there is no property ${bench#*/}" >&2
       status=1
     elif ! broken=$(sed "$expression" "$file" 2>&1); then
       echo "sim/mutants.txt:$n: $broken" >&2

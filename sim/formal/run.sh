@@ -1,18 +1,82 @@
 #!/usr/bin/env bash
-# Proves mac_segment_props.sv for mac_segment and npu_regs_props.sv for npu_regs, for good: sim/formal/run.sh
+# Proves what README.md says of units of the RTL, whatever comes: sim/formal/run.sh [--only PROPERTY] [UNIT...]
 #
-# By temporal induction with the SAT solver that is in yosys (as its Debian package has it; yosys-smtbmc with z3 had not
-# ended npu_regs' first step after minutes). mac_segment: 4 cells for DSP48E1, 8 for DSP48E2, a second each; and that 5 and 9
-# have a counterexample. npu_regs: for QUIET 0 and 1, some 20 CPU-seconds each. SLUICE_FORMAL_TREE names another tree than
-# this one for the RTL, to see that a break is found. Status 1 where a property does not hold, with the first cycles of the
-# counterexample in build/formal; 5 where a tool is missing.
+# yosys makes a circuit of a unit and of its properties (UNIT_props.sv), berkeley-abc, on which yosys' Debian package depends,
+# finds an inductive invariant (pdr) that implies them all, or the cycle in which one is broken. --only asks for that
+# property alone. SLUICE_FORMAL_TREE names another tree than this one for the RTL, to see that a break is found. Status 1
+# where a property does not hold, with the counterexample's first cycles in build/formal; 5 where a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-if (($#)); then echo "usage: sim/formal/run.sh" >&2; exit 2; fi
-command -v yosys >/dev/null || { echo "sim/formal/run.sh: yosys is missing: install the package yosys" >&2; exit 5; }
+all="axi_read axi_write fairest mac_segment npu_regs ram spill stripe_cut"
+only=
+if [[ ${1:-} == --only ]]; then only=${2:-}; shift 2 || set -- --; fi
+for unit in "$@"; do
+  [[ " $all " == *" $unit "* ]] || { echo "usage: sim/formal/run.sh [--only PROPERTY] [UNIT...]; units: $all" >&2; exit 2; }
+done
+for tool in yosys berkeley-abc; do
+  command -v $tool >/dev/null || { echo "sim/formal/run.sh: $tool is missing: install the package $tool" >&2; exit 5; }
+done
 tree=${SLUICE_FORMAL_TREE:-.}
 out=${SLUICE_FORMAL:-build/formal}
 mkdir -p "$out"
+
+# broken NAME LOG WHAT: tells what yosys said last, and ends
+broken() {
+  tail -n 2 "$2" >&2
+  echo "formal: $3" >&2
+  exit 1
+}
+
+# prove NAME PARAMETERS FILE...: all properties of NAME's unit (a name is a unit, or a unit-configuration) with these parameters,
+# NAME=VALUE each; the files are of hw/rtl. $cut are signals that may have any value; $before is what ABC
+# does before pdr.
+prove() {
+  local name=$1 parameters=$2 top=${1%%-*}_props frame
+  local log=$out/$name.log files=("${@:3}") n
+  n=$(grep -c ': assert' "sim/formal/$top.sv")
+  yosys -q -l "$log" -p "
+    read_verilog -sv -formal ${files[*]/#/$tree/hw/rtl/} sim/formal/$top.sv
+    chparam $(sed -E 's/(\w+)=(\w+)/-set \1 \2/g' <<<"$parameters") $top
+    hierarchy -check -top $top; rename -top $top; proc; flatten; check -assert
+    ${cut:+cutpoint $cut}
+    async2sync; dffunmap; opt_clean; chformal -early; opt -nodffe -nosdff
+    select -assert-count $n t:\$assert
+    ${only:+select -assert-count 1 $top/$only; chformal -assert -remove $top/$only %n}
+    wreduce; opt_clean; memory_collect; memory_map; write_rtlil $out/$name.il
+    techmap; opt_clean; dffunmap; setundef -undriven -anyseq; setundef -anyseq; aigmap; opt_clean
+    write_aiger -zinit $out/$name.aig" >"$out/$name.err" 2>&1 || broken "$name" "$out/$name.err" "$name does not build"
+  berkeley-abc -c "read_aiger $out/$name.aig; fold; strash; orpos; ${before:-} pdr" >"$out/$name.abc" 2>&1 || true
+  if grep -q '^Property proved' "$out/$name.abc"; then
+    echo "formal: $name: ${only:-$n properties} hold with ${parameters// /, }, by induction"
+    return
+  fi
+  frame=$(sed -nE 's/.*asserted in frame ([0-9]+).*/\1/p' "$out/$name.abc")
+  [[ -n $frame ]] || broken "$name" "$out/$name.abc" "$name: undecided"
+  # which, and how
+  yosys -q -l "$out/$name.txt" -p "read_rtlil $out/$name.il
+    sat -prove-asserts -set-assumes -tempinduct-baseonly -seq 1 -maxsteps $((frame + 1)) -show-ports -show-regs" >/dev/null 2>&1 || true
+  broken "$name" "$out/$name.abc" "FAILED: $name: ${only:-a property} does not hold in cycle $frame: $out/$name.txt has the signals"
+}
+
+unit_axi_read() { local before="scorr;"; prove axi_read "N=2 MAX_OUT=2" spill.sv fairest.sv axi_read.sv; }
+unit_axi_write() { local before="scorr;"; prove axi_write "MAX_BURST=2 MAX_OUT=2" spill.sv axi_write.sv; }
+unit_spill() { prove spill "WIDTH=4" spill.sv; }
+unit_fairest() {
+  prove fairest-3 "N=3 W=3" fairest.sv
+  prove fairest-4 "N=4 W=3" fairest.sv
+}
+unit_stripe_cut() {
+  prove stripe_cut-4 "AW=8 WORDS=4" stripe_cut.sv
+  prove stripe_cut-1 "AW=4 WORDS=1" stripe_cut.sv
+}
+unit_ram() {
+  prove ram-fold "DEEP=0 WIDTH=2 DEPTH=20" ram_1r1w.sv ram_fold.sv ram_deep.sv
+  prove ram-deep "DEEP=1 WIDTH=2 DEPTH=13" ram_1r1w.sv ram_fold.sv ram_deep.sv
+}
+unit_npu_regs() {
+  local quiet cut="w:u_regs.cnt_q w:u_regs.time_q"
+  for quiet in 0 1; do prove npu_regs-$quiet "QUIET=$quiet" abi_pkg.sv npu_regs.sv; done
+}
 
 # segment CELLS DSP48E2: is the proof's status; the log's last lines say more
 segment() {
@@ -29,37 +93,18 @@ segment() {
     sat -prove-asserts -set-assumes -tempinduct -seq 1 -maxsteps 2 -verify" >"$out/mac_segment-$1.err" 2>&1 \
     && grep -q 'Induction step proven: SUCCESS' "$log"
 }
-for kind in "4 0 DSP48E1" "8 1 DSP48E2"; do
-  read -r most dsp48e2 name <<<"$kind"
-  if ! segment "$most" "$dsp48e2"; then
-    tail -n 2 "$out/mac_segment-$most.err" >&2
-    echo "formal: FAILED: mac_segment, $most cells for $name: no proof in $out/mac_segment-$most.log" >&2
-    exit 1
-  fi
-  if segment $((most + 1)) "$dsp48e2" || ! grep -q 'model found for base case: FAIL' "$out/mac_segment-$((most + 1)).log"; then
-    tail -n 2 "$out/mac_segment-$((most + 1)).err" >&2
-    echo "formal: FAILED: mac_segment, $((most + 1)) cells for $name: no counterexample in $out/mac_segment-$((most + 1)).log" >&2
-    exit 1
-  fi
-  echo "formal: mac_segment for $name: $most cells are exact, by induction; $((most + 1)) are not"
-done
+unit_mac_segment() {
+  local kind most dsp48e2 name
+  for kind in "4 0 DSP48E1" "8 1 DSP48E2"; do
+    read -r most dsp48e2 name <<<"$kind"
+    segment "$most" "$dsp48e2" || broken mac_segment "$out/mac_segment-$most.err" \
+      "FAILED: mac_segment, $most cells for $name: no proof in $out/mac_segment-$most.log"
+    if segment $((most + 1)) "$dsp48e2" || ! grep -q 'model found for base case: FAIL' "$out/mac_segment-$((most + 1)).log"; then
+      broken mac_segment "$out/mac_segment-$((most + 1)).err" \
+        "FAILED: mac_segment, $((most + 1)) cells for $name: no counterexample in $out/mac_segment-$((most + 1)).log"
+    fi
+    echo "formal: mac_segment for $name: $most cells are exact, by induction; $((most + 1)) are not"
+  done
+}
 
-n=$(grep -c ': assert' sim/formal/npu_regs_props.sv)
-for quiet in 0 1; do
-  log=$out/npu_regs-$quiet.log
-  yosys -q -l "$log" -p "
-    read_verilog -sv -formal hw/rtl/abi_pkg.sv $tree/hw/rtl/npu_regs.sv sim/formal/npu_regs_props.sv
-    chparam -set QUIET $quiet npu_regs_props
-    prep -flatten -nordff -top npu_regs_props
-    async2sync; dffunmap; opt_clean; check -assert
-    chformal -early; memory_map; techmap; opt -fast
-    select -assert-count $n t:\$assert
-    sat -prove-asserts -set-assumes -tempinduct -seq 1 -maxsteps 8 -verify" >"$out/npu_regs-$quiet.err" 2>&1 || {
-    grep -m1 -A40 'Time Signal Name' "$log" >"$out/npu_regs-$quiet.txt" || true
-    tail -n 2 "$out/npu_regs-$quiet.err" >&2
-    echo "formal: FAILED: npu_regs, QUIET = $quiet: $out/npu_regs-$quiet.txt has the counterexample" >&2
-    exit 1
-  }
-  grep -q 'Induction step proven: SUCCESS' "$log" || { echo "formal: FAILED: npu_regs, QUIET = $quiet: no proof in $log" >&2; exit 1; }
-  echo "formal: npu_regs, QUIET = $quiet: $n properties hold, by induction"
-done
+for unit in ${*:-$all}; do unit_"$unit"; done

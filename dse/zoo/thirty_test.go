@@ -21,7 +21,8 @@ func TestThirty(t *testing.T) {
 			Images int     `json:"images"`
 			Side   int     `json:"side"` // zero: the network's own
 			Worst  float64 `json:"worst"`
-			Why    string  `json:"why"` // it is refused
+			Half   float64 `json:"float16"` // what float in 16 bits costs; zero: not asked
+			Why    string  `json:"why"`     // it is refused
 		} `json:"agree"`
 		Survey map[string]struct {
 			Needs []any `json:"needs"`
@@ -44,7 +45,7 @@ func TestThirty(t *testing.T) {
 			t.Errorf("%s does not say %q", name, want)
 		}
 	}
-	agree, small, on := 0, 0, map[int]int{}
+	agree, small, asked, farther, on := 0, 0, 0, 0, map[int]int{}
 	for name, r := range doc.Agree {
 		said(table, "thirty.md", "| "+name+" |")
 		if r.Why != "" {
@@ -57,8 +58,14 @@ func TestThirty(t *testing.T) {
 		}
 		if r.Agrees {
 			agree++
-		} else {
-			said(readme, "README.md", fmt.Sprintf("%s %.1f", strings.TrimPrefix(name, "timm:"), 100*r.Worst))
+			continue
+		}
+		said(readme, "README.md", fmt.Sprintf("%s %.1f", strings.TrimPrefix(name, "timm:"), 100*r.Worst))
+		if r.Half > 0 {
+			asked++
+		}
+		if r.Half >= r.Worst {
+			farther++
 		}
 	}
 	supported, alone := 0, 0
@@ -74,6 +81,7 @@ func TestThirty(t *testing.T) {
 		fmt.Sprintf("%d of the %d tried", agree, len(doc.Agree)),
 		fmt.Sprintf("(%d rows of the table on four photographs, %d on two)", on[4], on[2]),
 		fmt.Sprintf("%d at 96 x 96", small),
+		fmt.Sprintf("in %d of the %d that were asked", farther, asked),
 		fmt.Sprintf("%d consist of supported operators", supported),
 		fmt.Sprintf("%d are counted by their operators alone", alone),
 	} {

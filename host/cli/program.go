@@ -36,7 +36,6 @@ type Error struct {
 	err  error // nil: the reason has been printed
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	if e.err == nil {
 		return "a check failed"

@@ -29,7 +29,7 @@ func Terminal(w io.Writer) bool {
 }
 
 // Progress shows the progress of total steps with the remaining time: a bar on a terminal, else occasional lines.
-// Several goroutines may call set. done ends it, also early.
+// Several goroutines may call set. done ends it, even before the last step.
 func Progress(ctx context.Context, w io.Writer, name string, total int) (set func(int), done func()) {
 	if total < 1 {
 		return func(int) {}, func() {}

@@ -116,7 +116,6 @@ type Panic struct {
 	Stack []byte
 }
 
-// Error implements error.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
 // Recover turns a panic of the deferring function into an error.
@@ -129,7 +128,6 @@ func Recover(err *error) {
 // Scope is how much a failure loses.
 type Scope uint8
 
-// Scopes.
 const (
 	LoseDevice    Scope = iota // everything running or stored on the device, except for inputs; it must be reset
 	LosePartition              // everything running on the launch's units, which must be reset
@@ -150,7 +148,6 @@ type Failure struct {
 	Err   error
 }
 
-// Error implements error.
 func (f *Failure) Error() string { return fmt.Sprintf("%v (lost: %s)", f.Err, f.Scope) }
 
 // Unwrap gives the error.

@@ -11,7 +11,6 @@ import (
 // DType is the type of a tensor's elements.
 type DType uint8
 
-// Types.
 const (
 	Int8 DType = iota
 	Uint8

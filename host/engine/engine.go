@@ -23,7 +23,6 @@ type Time = sched.Time
 // Clock is the source of segments' durations in virtual time.
 type Clock int
 
-// Clocks.
 const (
 	Table    Clock = iota // the bundle's latency table: T[segment][segment][batch]
 	Measured              // the device's reports: Report.Ns, or its cycles at its clock
@@ -37,7 +36,6 @@ func (c Clock) String() string {
 	return "table"
 }
 
-// Errors.
 var (
 	ErrConfig = errors.New("engine configuration")
 	ErrSLO    = errors.New("the SLO is shorter than one request alone")

@@ -14,7 +14,6 @@ import (
 // Ending is how a request ends.
 type Ending = sched.Ending
 
-// Endings.
 const (
 	Pending   = sched.Pending
 	OnTime    = sched.OnTime

@@ -49,7 +49,6 @@ type Standing struct {
 // Turn is a decision about a launch.
 type Turn uint8
 
-// Turns.
 const (
 	Waits   Turn = iota
 	Submits      // launch its kernels alone

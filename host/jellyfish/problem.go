@@ -181,7 +181,6 @@ func Plain(nets []int) []Kind {
 // Tie chooses among client sets with equal sums of rates (the publication: any).
 type Tie uint8
 
-// Choices.
 const (
 	Ample Tie = iota // clients with ample budgets: the batch stays large
 	Tight            // clients with tight budgets: the others can be served elsewhere in larger batches

@@ -14,7 +14,6 @@ import (
 // Time is ns since the start of the run.
 type Time = sched.Time
 
-// Limits.
 const (
 	MaxArrivals = 10_000_000
 	MaxTime     = Time(400 * 24 * 3600 * 1e9) // 400 days, in ns

@@ -14,7 +14,6 @@ import (
 // Kind is a family of arrival processes.
 type Kind string
 
-// Kinds.
 const (
 	KindPoisson  Kind = "poisson"  // independent arrivals: exponential gaps
 	KindGamma    Kind = "gamma"    // renewal process with gamma gaps of coefficient of variation CV

@@ -78,7 +78,6 @@ const (
 // FaultDir is the direction that a Fault affects.
 type FaultDir uint8
 
-// Directions.
 const (
 	FaultBoth  FaultDir = 0
 	FaultRead  FaultDir = 1

@@ -14,10 +14,8 @@ type AdaptB struct {
 	Label   string // its name
 }
 
-// Name is the policy's name on the command line.
 func (a AdaptB) Name() string { return a.Label }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (a AdaptB) Largest() int { return a.BMax }
 
 // Decide dispatches to every idle device, or says when to ask again.

@@ -19,10 +19,8 @@ type Clockwork struct {
 	fit  []int // requests of a batch, as indices into the order of deadlines
 }
 
-// Name is the policy's name on the command line.
 func (*Clockwork) Name() string { return "clockwork" }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (p *Clockwork) Largest() int { return p.BMax }
 
 // Decide serves every idle device and gives up requests that no device can serve in time. If deadlines are in the

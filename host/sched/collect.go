@@ -47,7 +47,6 @@ type slice struct {
 	bound   Time // the least time allowed to a request in the batch; 0: there is no batch
 }
 
-// Name is the policy's name on the command line.
 func (p *Collect) Name() string { return p.Label }
 
 // Decide launches collected requests on the first device.

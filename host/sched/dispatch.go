@@ -13,7 +13,6 @@ type Dispatch struct {
 	ids []device.RequestID
 }
 
-// Name is the policy's name on the command line.
 func (p *Dispatch) Name() string {
 	if p.One {
 		return "seq"

@@ -12,10 +12,8 @@ type EDF struct {
 	pick picks
 }
 
-// Name is the policy's name on the command line.
 func (*EDF) Name() string { return "edf" }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (e *EDF) Largest() int { return e.BMax }
 
 // Decide serves every idle device. It costs O(B_max) per device if deadlines are in the order of arrival, else

@@ -25,10 +25,8 @@ type Fluid struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 }
 
-// Name is the policy's name on the command line.
 func (Fluid) Name() string { return "fluid" }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (f Fluid) Largest() int { return f.BMax }
 
 // Decide looks at every device; it costs O(devices * B_max).

@@ -27,7 +27,6 @@ type Lazy struct {
 	Idle bool // an idle device takes the whole queue up to B_max
 }
 
-// Name is the policy's name on the command line.
 func (l Lazy) Name() string {
 	if l.Idle {
 		return "lazy-idle"
@@ -35,7 +34,6 @@ func (l Lazy) Name() string {
 	return "lazy"
 }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (l Lazy) Largest() int { return l.BMax }
 
 // Decide looks at every device; it costs O(stack + B_max) per device.

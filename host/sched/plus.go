@@ -67,7 +67,6 @@ type Plus struct {
 	soonest Time
 }
 
-// Name is the policy's name on the command line.
 func (p *Plus) Name() string {
 	switch {
 	case p.Refuse:
@@ -80,7 +79,6 @@ func (p *Plus) Name() string {
 	return "fluid+"
 }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (p *Plus) Largest() int { return p.BMax }
 
 // Decide looks at every device.

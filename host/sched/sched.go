@@ -66,7 +66,6 @@ func (r *Request) ThetaAt(exit int) float32 {
 // EventKind is the kind of an event.
 type EventKind uint8
 
-// Events.
 const (
 	Arrival     EventKind = iota // Request has been queued
 	SegmentDone                  // Launch has passed exit Segment; Exited have left it
@@ -98,7 +97,6 @@ type Event struct {
 // ActionKind is the kind of an action.
 type ActionKind uint8
 
-// Actions.
 const (
 	Launch      ActionKind = iota // take Count requests from the queue's head (or Requests) and run First..Last
 	Preempt                       // halt Launch at the exit it has reached
@@ -170,7 +168,6 @@ type Action struct {
 // Phase is the state of a launch.
 type Phase uint8
 
-// Phases.
 const (
 	Running  Phase = iota // a segment is being computed
 	AtExit                // an exit has just been passed and the policy is asked what to do

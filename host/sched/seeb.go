@@ -93,7 +93,6 @@ type bucket struct {
 	tight   Time
 }
 
-// Name is the policy's name on the command line.
 func (s *SEEB) Name() string {
 	if s.Literal {
 		return "seeb-literal"

@@ -6,10 +6,8 @@ package sched
 // Serial runs one request at a time through the whole network. With Poisson arrivals it is an M/G/1 queue.
 type Serial struct{}
 
-// Name is the policy's name on the command line.
 func (Serial) Name() string { return "serial" }
 
-// Largest is the largest batch that the policy launches; 0: no limit of its own.
 func (Serial) Largest() int { return 1 }
 
 // Decide gives every idle device the oldest waiting request.

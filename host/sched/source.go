@@ -10,7 +10,6 @@ import (
 // Ending is how a request ends; each request ends exactly once.
 type Ending uint8
 
-// Endings.
 const (
 	Pending   Ending = iota // has not ended
 	OnTime                  // its result came by its deadline

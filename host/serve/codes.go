@@ -57,7 +57,6 @@ func (e *Error) Unwrap() error { return e.cause }
 // accept at most 8 KiB of headers.
 const maxText = 1000
 
-// Error implements error.
 func (e *Error) Error() string { return brief(e.Text, maxText) }
 
 // GRPCStatus implements the interface that grpc/status looks for.

@@ -32,7 +32,6 @@ var (
 	ErrFlows     = errors.New("too many connections")
 )
 
-// Limits.
 const (
 	maxSnap  = 1 << 20          // bytes of a packet; a file's own limit is ignored
 	maxFlows = 1 << 16          // concurrent connections

@@ -47,7 +47,6 @@ type Bench struct {
 // Axis says which number of a setting runs along x.
 type Axis string
 
-// Axes.
 const (
 	AxisNone Axis = ""
 	AxisRate Axis = "requests per second"

@@ -14,7 +14,6 @@ var ErrProgram = errors.New("kernel program")
 // Kind is the type of an operation.
 type Kind uint8
 
-// Kinds.
 const (
 	Compute Kind = iota // blocks on SMs
 	Upload              // a copy from host memory, on the link

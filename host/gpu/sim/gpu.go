@@ -63,7 +63,6 @@ func (p *Part) kernel() *kernel.Kernel {
 // EventKind is the kind of an Event.
 type EventKind uint8
 
-// Events.
 const (
 	Done    EventKind = iota // the item has ended and its writes are in memory
 	Killed                   // the item was stopped; if a block had begun, its output is corrupt

@@ -51,7 +51,6 @@ type Question struct {
 // Ending is how a request ended, as the client sees it.
 type Ending int
 
-// Endings.
 const (
 	Answered Ending = iota
 	Expired

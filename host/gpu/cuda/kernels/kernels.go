@@ -127,7 +127,6 @@ const (
 	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // shared memory of a block
 )
 
-// Operators.
 const (
 	GEMM = iota
 	MaxPool

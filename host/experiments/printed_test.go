@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
@@ -35,7 +36,7 @@ func publications(t *testing.T) []printed {
 		{name: "Strait", claims: "strait/claims.yaml", path: "strait/reproduced.txt"},
 		{name: "Jellyfish", claims: "jellyfish/claims.yaml", path: "jellyfish/reproduced.txt"},
 	}
-	line := regexp.MustCompile(`^(\S+) +(\S+)(?: +± (\S+))?(?: +\(([^ )]+)(?: to ([^)]+))?\))? +(holds|fails|undecided|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
+	line := regexp.MustCompile(`^(\S+) +(\S+)(?: (x|ns|us|ms|s|/s|%|points|share|GPU|kernels|pairs))?(?: +± (\S+))?(?: +\(([^ )]+)(?: to ([^)]+))?\))? +(holds|fails|undecided|not-tried)(?:  +(fitted))?(?:  +(\S.*))?$`)
 	number := func(text string) *float64 {
 		if x, err := strconv.ParseFloat(text, 64); err == nil {
 			return &x
@@ -57,8 +58,8 @@ func publications(t *testing.T) []printed {
 				continue
 			}
 			s := frame.Statement{
-				ID: m[1], Ours: number(m[2]), CI95: number(m[3]), Published: number(m[4]), PublishedTo: number(m[5]),
-				Verdict: m[6], Fitted: m[7] != "", Cause: m[8],
+				ID: m[1], Ours: number(m[2]), Unit: m[3], CI95: number(m[4]), Published: number(m[5]), PublishedTo: number(m[6]),
+				Verdict: m[7], Fitted: m[8] != "", Cause: m[9],
 			}
 			p.order, p.of[s.ID] = append(p.order, s.ID), s
 		}
@@ -76,7 +77,7 @@ func read(t *testing.T, path string) string {
 }
 
 // What was printed of the publications is about today's claims, in their order. It names a cause beside every
-// claim that fails or is undecided, and the last line but one counts the others.
+// claim that fails or is undecided, and the last line but one counts the others. Where units change, -update prints them.
 func TestPrinted(t *testing.T) {
 	for _, p := range publications(t) {
 		claims, err := frame.Book([]byte(read(t, p.claims)))
@@ -95,13 +96,27 @@ func TestPrinted(t *testing.T) {
 			if s.Verdict != frame.Holds && s.Cause == "" {
 				t.Errorf("%s: %s has no cause", p.path, id)
 			}
+			if s.Unit != claims[i].Unit && s.Ours != nil && !*update {
+				t.Errorf("%s: %s is in %q, by its measures in %q", p.path, id, s.Unit, claims[i].Unit)
+			}
+			s.Unit = claims[i].Unit
 			if !shown(claims[i].Published, s.Published) || !shown(claims[i].PublishedTo, s.PublishedTo) {
 				t.Errorf("%s: %s is not of the number that the book has as published", p.path, id)
 			}
 			all = append(all, s)
 		}
-		if want := frame.Count(all); p.count != want {
-			t.Errorf("%s: the count is %q, the lines above give %q", p.path, p.count, want)
+		text := read(t, p.path)
+		var want strings.Builder
+		if err := frame.Print(&want, all); err != nil {
+			t.Fatal(err)
+		}
+		want.WriteString(text[strings.LastIndex(text, "written to "):])
+		if *update {
+			if err := os.WriteFile(p.path, []byte(want.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if text != want.String() {
+			t.Errorf("%s is not what its values print as: %s", p.path, cmp.Diff(want.String(), text))
 		}
 	}
 }
@@ -275,7 +290,7 @@ var headline = map[string][]struct {
 	"Jellyfish": {
 		{"deadlines missed over LTE", []string{"mixed/4/jellyfish", "mixed/4/b-m", "mixed/8/b-m"}, 100},
 		{"hits of prefetching", []string{"prefetch/5", "prefetch/3"}, 100},
-		{"held out", []string{"fig9/100ms", "fig9/150ms"}, 1e-6},
+		{"held out", []string{"fig9/100ms", "fig9/150ms"}, 1},
 	},
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/cli"
@@ -55,7 +54,9 @@ what it gives with what is suspected changed (--with); of the other verdicts the
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
-Processor time with the defaults: fluid some 7 minutes, seeb 5, reef 4, strait 10, jellyfish 5.
+Processor time with the defaults, extrapolated from a hundredth and less of it: seeb some 6 minutes (7.8 s for one seed
+of 3 s), reef 6 (7.1 s for one seed of 50 ms). Of an older day: fluid some 7 minutes, strait 10, jellyfish 5. With one seed or two,
+or shorter runs, it is a smoke run: it shows that all runs, and decides little.
 
 Example:
   sluice reproduce reef --time 100ms --seeds 1,2
@@ -204,37 +205,11 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	if err := e.Output(doc, folder, false); err != nil || c.JSON {
 		return doc, err
 	}
-	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "claim\tours\t± 95 %\tpublished\tverdict\tnote\tcause")
-	for i := range doc.Rows {
-		fmt.Fprintln(w, strings.Join(cells(&doc.Rows[i]), "\t"))
+	if err := frame.Print(e.Stdout, doc.Rows); err != nil {
+		return doc, err
 	}
-	fmt.Fprintf(w, "%s\nwritten to %s: %s\n", frame.Count(doc.Rows), filepath.ToSlash(folder), files)
-	return doc, w.Flush()
-}
-
-// cells are the columns of a claim: id, ours, half of the interval, published, verdict, note, cause.
-func cells(s *frame.Statement) []string {
-	ours, half, published, note := "-", "", "", ""
-	if s.Ours != nil {
-		ours = fmt.Sprintf("%.4g", *s.Ours)
-	}
-	if s.CI95 != nil {
-		half = fmt.Sprintf("± %.3g", *s.CI95)
-	}
-	if s.Published != nil {
-		published = fmt.Sprintf("(%.4g)", *s.Published)
-	}
-	if s.PublishedTo != nil {
-		published = fmt.Sprintf("(%.4g to %.4g)", *s.Published, *s.PublishedTo)
-	}
-	if s.Fitted {
-		note = "fitted"
-	}
-	if len(s.Changed) > 0 {
-		note = strings.TrimSpace(fmt.Sprintf("%s changes with %d of the assumed parameters", note, len(s.Changed)))
-	}
-	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
+	_, err = fmt.Fprintf(e.Stdout, "written to %s: %s\n", filepath.ToSlash(folder), files)
+	return doc, err
 }
 
 // page writes report.html: the claims, and every number beside them.
@@ -244,7 +219,7 @@ func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	}}
 	for i := range doc.Rows {
 		s := &doc.Rows[i]
-		x := cells(s)
+		x := s.Cells()
 		t.Strong[i] = s.Verdict == frame.Holds
 		t.Table.Add(s.ID, s.Source, s.Text, strings.Trim(x[3], "()"), x[1]+" "+x[2], s.Verdict, x[5], s.Cause, s.Evidence)
 	}

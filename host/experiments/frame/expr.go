@@ -50,6 +50,22 @@ var folds = map[string]func(a, b float64) float64{
 	"sum":   plus, "mean": plus, "geomean": plus,
 }
 
+// unit is an expression's unit by its measures': of two by one another a multiple (x), of a comparison none.
+func unit(text string, of map[string]string) string {
+	name, args, _ := call(text)
+	switch _, is := takes[name]; {
+	case name == "above":
+		return ""
+	case name == "times" && args[1] == "1e-6" && unit(args[0], of) == "ns":
+		return "ms"
+	case name == "over" || name == "ratio":
+		return "x"
+	case is:
+		return unit(args[0], of)
+	}
+	return of[name]
+}
+
 // Truth is 1 for true, 0 for false.
 func Truth(b bool) float64 {
 	if b {

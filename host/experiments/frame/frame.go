@@ -16,12 +16,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
@@ -79,10 +81,11 @@ type Statement struct {
 	// PublishedTo: a range is published, from Published to here.
 	PublishedTo *float64 `json:"published_to,omitempty"`
 
-	Ours     *float64 `json:"ours"`  // mean over the seeds; null: the event did not occur
-	CI95     *float64 `json:"ci95"`  // half width
-	Least    *float64 `json:"least"` // it holds from here; null: from anywhere
-	Most     *float64 `json:"most"`  // to here
+	Unit     string   `json:"unit,omitempty"` // of ours and of what is published; x: a multiple
+	Ours     *float64 `json:"ours"`           // mean over the seeds; null: the event did not occur
+	CI95     *float64 `json:"ci95"`           // half width
+	Least    *float64 `json:"least"`          // it holds from here; null: from anywhere
+	Most     *float64 `json:"most"`           // to here
 	Verdict  string   `json:"verdict"`
 	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so that it holds proves nothing
 	Cause    string   `json:"cause"`  // why ours differs, if it fails; why there is no verdict
@@ -101,7 +104,7 @@ func (c *Claim) judge(f family) *Statement {
 	v := f.extreme()
 	s := &Statement{
 		ID: c.ID, Source: c.Source, Text: c.Text, Published: c.Published, PublishedTo: c.PublishedTo,
-		Least: finite(c.least), Most: finite(c.most), Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
+		Unit: c.Unit, Least: finite(c.least), Most: finite(c.most), Fitted: c.Fitted, Cause: c.cause.Text, Evidence: c.cause.Evidence,
 	}
 	if c.Rule == NotTried {
 		s.Verdict = NotTried
@@ -245,7 +248,18 @@ type Change struct {
 // String names the change as a key of Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
-// ChangeOf parses KEY=FACTOR, or KEY for a switch. An empty text is no change (nil).
+// Of is the factor of a parameter: 1 if the change is another's, or there is none.
+func (c *Change) Of(key string) float64 {
+	if c.Is(key) {
+		return c.By
+	}
+	return 1
+}
+
+// Is reports whether it is a switch's, or a parameter's.
+func (c *Change) Is(key string) bool { return c != nil && c.Key == key }
+
+// ChangeOf reads KEY=FACTOR, or KEY for a switch; nothing is nil.
 func ChangeOf(text string) (*Change, error) {
 	if text == "" {
 		return nil, nil
@@ -284,7 +298,43 @@ func (s *Statement) vary(what string, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Count says how many statements hold. It counts fitted ones and those with one seed separately.
+// Print prints claims and their count, a line each.
+func Print(to io.Writer, all []Statement) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "claim\tours\t± 95 %\tpublished\tverdict\tnote\tcause")
+	for i := range all {
+		fmt.Fprintln(w, strings.Join(all[i].Cells(), "\t"))
+	}
+	fmt.Fprintln(w, Count(all))
+	return w.Flush()
+}
+
+// Cells are the columns of a claim: id, ours with its unit, half of the interval, published, verdict, note, cause.
+func (s *Statement) Cells() []string {
+	ours, half, published, note := "-", "", "", ""
+	if s.Ours != nil {
+		ours = strings.TrimSpace(fmt.Sprintf("%.4g %s", *s.Ours, s.Unit))
+	}
+	if s.CI95 != nil {
+		half = fmt.Sprintf("± %.3g", *s.CI95)
+	}
+	if s.Published != nil {
+		published = fmt.Sprintf("(%.4g)", *s.Published)
+	}
+	if s.PublishedTo != nil {
+		published = fmt.Sprintf("(%.4g to %.4g)", *s.Published, *s.PublishedTo)
+	}
+	if s.Fitted {
+		note = "fitted"
+	}
+	if len(s.Changed) > 0 {
+		note = strings.TrimSpace(fmt.Sprintf("%s changes with %d of the assumed parameters", note, len(s.Changed)))
+	}
+	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
+}
+
+// Count says how many statements hold. Those that hold because parameters were fitted to them are counted separately,
+// and so are those with one seed.
 func Count(all []Statement) string {
 	n := map[string]int{}
 	fitted := 0

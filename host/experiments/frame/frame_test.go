@@ -331,6 +331,33 @@ func TestChangeOf(t *testing.T) {
 }
 
 // What is not there is null in JSON: no bound on one side, nothing that happened.
+// A change is a factor of its own parameter, and nothing of another's; none is of no one's.
+func TestChange(t *testing.T) {
+	var none *Change
+	for _, x := range []struct {
+		c  *Change
+		of float64
+		is bool
+	}{{none, 1, false}, {&Change{"rate", 2}, 1, false}, {&Change{"load", 2}, 2, true}} {
+		if x.c.Of("load") != x.of || x.c.Is("load") != x.is {
+			t.Errorf("%v is %g of load, %v", x.c, x.c.Of("load"), x.c.Is("load"))
+		}
+	}
+}
+
+// The unit of a number follows from those of the measures.
+func TestUnit(t *testing.T) {
+	of := map[string]string{"avg_ns": "ns", "late": "share"}
+	for text, want := range map[string]string{
+		"late(a)": "share", "avg_ns(a)": "ns", "times(avg_ns(a), 1e-6)": "ms", "times(late(a), 1e-6)": "share", "over(avg_ns(a), avg_ns(b))": "x",
+		"ratio(lowest(late(a), late(b)), late(c))": "x", "lowest(minus(late(a), late(b)))": "share", "sum(above(late(a), 1))": "", "other(a)": "", "": "",
+	} {
+		if got := unit(text, of); got != want {
+			t.Errorf("%q is in %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestNothingIsNull(t *testing.T) {
 	c := claim(math.Inf(-1), 2)
 	for v, want := range map[float64]string{1: `"ours":1,"ci95":0,"least":null,"most":2,`, math.Inf(1): `"ours":null,"ci95":null,"least":null,"most":2,`} {

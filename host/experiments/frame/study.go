@@ -40,8 +40,9 @@ type Claim struct {
 	Cause  string   `yaml:"-"`     // a key of causes in the file
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
-	Exact  bool     `yaml:"exact"` // deterministic: all seeds give the same value, so one decides
-	Ours   string   `yaml:"-"`     // expression of our number (Measures); "": a probe of the study gives it
+	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
+	Ours   string   `yaml:"-"`     // what our number is (Measures); "": what a probe of the study gives
+	Unit   string   `yaml:"-"`     // of our number, from those of the measures
 
 	least, most float64
 	cause       Cause
@@ -174,6 +175,7 @@ func read(text []byte) ([]Claim, map[string][]string, error) {
 	var file struct {
 		Causes map[string]Cause    `yaml:"causes"`
 		Sets   map[string][]string `yaml:"sets"`
+		Units  map[string]string   `yaml:"units"` // of measures
 		Lines  []line              `yaml:"claims"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -192,6 +194,7 @@ func read(text []byte) ([]Claim, map[string][]string, error) {
 	seen, used := map[string]bool{}, map[string]bool{}
 	for i := range claims {
 		c := &claims[i]
+		c.Unit = unit(c.Ours, file.Units)
 		err := c.resolve(file.Causes)
 		if c.ID == "" || c.Source == "" || c.Text == "" || seen[c.ID] {
 			err = errors.New("an id of its own, a source and a text are expected")

@@ -137,10 +137,9 @@ func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 				return nil, err
 			}
 			with := ""
-			switch {
-			case x != nil && f.Has(x.Key):
+			if x != nil && f.Has(x.Key) {
 				f = f.With(x.Key, x.By)
-			case x != nil:
+			} else if x != nil {
 				with = x.Key
 			}
 			return c.labs(ctx, f, with)

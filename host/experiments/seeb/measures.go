@@ -24,13 +24,13 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 		ns /= shorter
 	}
 	switch {
-	case system == "seeb:3" && l.with == "at-once":
+	case system == "seeb:3" && l.with.Is("at-once"):
 		system = atOnce
-	case l.most > 0 && (system == "deeprt" || system == "gslice"):
-		system += fmt.Sprint(":", l.most)
+	case l.with.Is(most) && (system == "deeprt" || system == "gslice"):
+		system += fmt.Sprint(":", l.with.By)
 	}
 	o, err := l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
-	if err == nil && (l.with == "from-release" || l.with == "at-once") {
+	if err == nil && (l.with.Is("from-release") || l.with.Is("at-once")) {
 		all := *o
 		all.Latency += all.Waiting
 		o = &all
@@ -115,8 +115,8 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 // to the published 0.068 ms.
 func (l *lab) partitions(a, b int) (float64, error) {
 	spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
-	if l.with == "dram-bound" {
-		spec.Batch = 8 // with one image no kernel is long enough
+	if l.with.Is("dram-bound") {
+		spec.Batch = 8 // of one image none takes so long
 	}
 	p, err := catalogue.Program(spec, l.file.Machine())
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *lab) partitions(a, b int) (float64, error) {
 	var alone int64
 	for i := range p.Kernels {
 		k := &p.Kernels[i]
-		if strings.HasPrefix(k.Name, "conv") == (l.with == "dram-bound") {
+		if strings.HasPrefix(k.Name, "conv") == l.with.Is("dram-bound") {
 			continue
 		}
 		m, err := l.micro("convolution", &kernel.Program{Name: k.Name, Memory: p.Memory, Kernels: p.Kernels[i : i+1], Exits: []int{0}})

@@ -48,8 +48,7 @@ type lab struct {
 	ns   int64
 	seed uint64
 	pai  []int64
-	with string // one of switches; "": none
-	most int    // largest batch of DeepRT and GSLICE; 0: the device's
+	with *frame.Change // nil: none
 }
 
 // switches are suspected causes that can be tried: latencies from a task's release; figure 10's configuration 3 without a
@@ -65,43 +64,27 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 			return nil, err
 		}
 	}
-	labs := func(f *params.File, o Open) (out []*lab, err error) {
-		e, err := NewEdge(f, o)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range c.Seeds {
-			out = append(out, &lab{ctx: ctx, file: f, edge: e, ns: c.Ns, seed: s, pai: c.PAI})
-		}
-		return out, nil
-	}
 	b := &Bench{Open: DefaultOpen()}
 	s := frame.Study[*lab]{
 		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(),
-		Labs: func(_ string, x *frame.Change) ([]*lab, error) {
-			if x == nil {
-				all, err := labs(file, b.Open)
-				if err == nil {
-					b.Fits = all[0].edge.Fits
-				}
-				return all, err
+		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
+			f, o := file, b.Open
+			if x != nil && o[x.Key] != 0 {
+				o = o.with(x.Key, x.By)
+			} else if x != nil && f.Has(x.Key) {
+				f = f.With(x.Key, x.By)
 			}
-			switch _, open := b.Open[x.Key]; {
-			case open:
-				return labs(file, b.Open.with(x.Key, x.By))
-			case file.Has(x.Key):
-				return labs(file.With(x.Key, x.By), b.Open)
+			e, err := NewEdge(f, o)
+			if err != nil {
+				return nil, err
 			}
-			all, err := labs(file, b.Open)
-			for _, l := range all {
-				switch l.with = x.Key; x.Key {
-				case rate:
-					l.edge.rate = x.By
-				case most:
-					l.most = int(x.By)
-				}
+			if e.rate = x.Of(rate); x == nil {
+				b.Fits = e.Fits
 			}
-			return all, err
+			for _, s := range c.Seeds {
+				out = append(out, &lab{ctx: ctx, file: f, edge: e, ns: c.Ns, seed: s, pai: c.PAI, with: x})
+			}
+			return out, nil
 		},
 		Knobs: func(string) (*frame.Knobs, error) {
 			open := slices.Sorted(maps.Keys(b.Open))

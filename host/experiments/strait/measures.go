@@ -68,7 +68,7 @@ func (l *lab) linearOn(where string) (float64, error) {
 	case "gpu":
 		gpu = "rtx3090"
 	}
-	o, err := l.run("fig2 "+where, gpu, Run{System: "strait", Models: models, Load: Load{Name: "fig2 " + where, Work: Intense * l.work, High: high}})
+	o, err := l.run("fig2 "+where, gpu, Run{System: "strait", Models: models, Load: Load{Name: "fig2 " + where, Work: l.work(Intense), High: high}})
 	if err != nil {
 		return 0, err
 	}

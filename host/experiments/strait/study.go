@@ -26,21 +26,15 @@ type Config struct {
 
 // lab makes the runs of one seed and one set of parameters, each once.
 type lab struct {
-	ctx    context.Context
-	beds   map[string]*Bed
-	ns     int64
-	seed   uint64
-	form   float64
-	work   float64 // factor on the load
-	spread float64
-	beside float64 // Run.Beside
-	vary   string  // a changed parameter of every GPU
-	by     float64
-	with   string // one of switches; "": none
-	trace  *load.Trace
-	runs   map[string]*Outcome
-	begin  *predict.Model
-	warm   *predict.Model
+	ctx   context.Context
+	beds  map[string]*Bed
+	ns    int64
+	seed  uint64
+	with  *frame.Change // of a parameter of every GPU, of own, or one of switches; nil: none
+	trace *load.Trace
+	runs  map[string]*Outcome
+	begin *predict.Model
+	warm  *predict.Model
 }
 
 // switches are suspected causes that can be tried: Strait without its cap; a pair's streams without priority; a
@@ -51,9 +45,8 @@ func switches() []string {
 	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
 }
 
-func newLab(ctx context.Context, c *Config, seed uint64) *lab {
-	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, spread: jitter, runs: map[string]*Outcome{}}
-}
+// work is that of a load by its name's.
+func (l *lab) work(of float64) float64 { return of * l.with.Of("load") }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
 	if b := l.beds[gpu]; b != nil {
@@ -63,11 +56,11 @@ func (l *lab) bed(gpu string) (*Bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.vary != "" {
-		f = f.With(l.vary, l.by)
+	if l.with != nil && f.Has(l.with.Key) {
+		f = f.With(l.with.Key, l.with.By)
 	}
 	b := NewBed(f)
-	b.Spread, b.with = l.spread, l.with
+	b.Spread, b.slow = jitter*l.with.Of("spread"), l.with.Is("slow-roberta")
 	l.beds[gpu] = b
 	return b, nil
 }
@@ -75,7 +68,7 @@ func (l *lab) bed(gpu string) (*Bed, error) {
 func (l *lab) load(name string) (Load, error) {
 	for _, x := range Loads(l.seed, l.trace) {
 		if x.Name == name {
-			x.Work *= l.work
+			x.Work = l.work(x.Work)
 			return x, nil
 		}
 	}
@@ -92,16 +85,16 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 		return nil, err
 	}
 	switch {
-	case l.with == "plain-streams" && r.System == "pairs":
-		r.System = l.with
-	case l.with == "two-streams" && r.System == "xsched-4":
+	case l.with.Is("plain-streams") && r.System == "pairs":
+		r.System = "plain-streams"
+	case l.with.Is("two-streams") && r.System == "xsched-4":
 		r.System = "xsched-2"
-	case l.with == "no-cap":
+	case l.with.Is("no-cap"):
 		r.Low = math.Inf(1)
 	}
-	r.Seed, r.Form, r.Beside = l.seed, cmp.Or(r.Form, l.form), l.beside
+	r.Seed, r.Form, r.Beside = l.seed, form*l.with.Of("form"), 0.5*l.with.Of("beside")
 	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
-	if l.with == "unlearnt" {
+	if l.with.Is("unlearnt") {
 		r.Model, r.Frozen = cmp.Or(r.Model, predict.Null()), true
 	}
 	o, err := b.Run(l.ctx, r)
@@ -147,7 +140,7 @@ func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 // xsched runs each of the six models once, with more requests of one priority (section 5.3). The load is lower than
 // elsewhere, since a server without batches gets less out of a GPU.
 func (l *lab) xsched(system string, high float64) (*Outcome, error) {
-	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.6 * l.work, High: high}})
+	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: l.work(0.6), High: high}})
 }
 
 // pair runs ResNet-50 beside one other network at the same rate, with at most two batches at a time, which are of
@@ -178,7 +171,7 @@ func (l *lab) pair(network string) (*Outcome, error) {
 		return nil, err
 	}
 	ratio := map[string]float64{"yolov8n": 3, "vgg19": 2, "roberta": 1}[network]
-	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: 0.9 * l.work * part / whole * ratio / 3, High: 1}})
+	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: l.work(0.9) * part / whole * ratio / 3, High: 1}})
 }
 
 // warmed is a predictor that has learnt from the CNNs under a moderate load (section 5.4).
@@ -186,7 +179,7 @@ func (l *lab) warmed() (*predict.Model, error) {
 	if l.warm != nil {
 		return l.warm, nil
 	}
-	o, err := l.run("warm", "l4", Run{System: "strait", Models: cnns(), Load: Load{Name: "moderate", Work: 0.6 * l.work, High: 1}})
+	o, err := l.run("warm", "l4", Run{System: "strait", Models: cnns(), Load: Load{Name: "moderate", Work: l.work(0.6), High: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +208,7 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := Run{System: "strait", Models: cnns(), Model: m, Load: Load{Name: where, Work: Intense * l.work, High: 1}}
+	r := Run{System: "strait", Models: cnns(), Model: m, Load: Load{Name: where, Work: l.work(Intense), High: 1}}
 	gpu := "l4"
 	switch where {
 	case "bursts":
@@ -314,7 +307,7 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 // fit makes the static linear model as we read the publication: trained on the first 80 % of the batches of one set
 // of three models, with the device's load at the launch as input.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
-	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
+	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: l.work(Intense), High: 1}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -364,23 +357,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(), Apart: true,
 		Labs: func(_ string, x *frame.Change) (out []*lab, err error) {
 			for _, seed := range c.Seeds {
-				l := newLab(ctx, &c, seed)
-				switch {
-				case x == nil:
-				case x.Key == "form":
-					l.form = form * x.By
-				case x.Key == "spread":
-					l.spread = jitter * x.By
-				case x.Key == "load":
-					l.work = x.By
-				case x.Key == "beside":
-					l.beside = x.By / 2
-				case slices.Contains(switches(), x.Key):
-					l.with = x.Key
-				default:
-					l.vary, l.by = x.Key, x.By
-				}
-				out = append(out, l)
+				out = append(out, &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, with: x, trace: c.Trace, begin: c.Model, runs: map[string]*Outcome{}})
 			}
 			if first == nil {
 				first = out[0]

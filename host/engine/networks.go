@@ -19,7 +19,7 @@ type change struct {
 	net    *Network
 	name   string
 	leaves bool
-	users  int   // until it begins: requests for the network that have not ended
+	users  int   // requests for the network that have not ended; the change begins at 0
 	begun  bool  // its loads or unloads have begun
 	todo   []int // devices on which they have not begun
 	left   int   // loads or unloads in progress

@@ -65,9 +65,9 @@ func (s *Step) Same(o *Step) bool {
 		s.First == o.First && s.Last == o.Last && slices.Equal(s.Requests, o.Requests)
 }
 
-// DiffSteps counts differing actions; 0 if two runs did the same in the same order. Otherwise it is the larger of the
-// two numbers of actions without a counterpart in the other run, and at least 1. A counterpart is the same action on
-// the same requests, at any time and under any launch id.
+// DiffSteps compares two runs. It returns 0 if both took the same actions in the same order. Otherwise it counts, in
+// each run, the actions that the other run does not have, and returns the larger count, at least 1. Times and launch
+// ids are ignored.
 func DiffSteps(a, b []Step) int {
 	if slices.EqualFunc(a, b, func(x, y Step) bool { return x.Same(&y) }) {
 		return 0

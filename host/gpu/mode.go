@@ -51,7 +51,7 @@ type Turn uint8
 
 const (
 	Waits   Turn = iota
-	Submits      // launch its kernels alone
+	Submits      // launch its kernels without others beside them
 	Pads         // launch its kernels, each with kernels beside it
 	Besides      // launch one of its kernels, if the real-time kernels allow it
 )

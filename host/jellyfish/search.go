@@ -68,8 +68,8 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 	return w.best
 }
 
-// try maps next, and keeps it if it is better than the best. Among equal sets the first found stays, so a previous
-// set stays.
+// try maps the set of networks in next, and keeps it if it is better than the best. Among equal sets the first stays;
+// the search begins with the previous choice, so that stays too.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {

@@ -39,7 +39,7 @@ type Build struct {
 	MaxBurst            int
 	Stub                bool // no MACs: cycles are right, results are not
 	Stack, Fluid        bool
-	Post, Depthwise     bool // options: curves and products, depthwise layers
+	Post, Depthwise     bool // options of the design: functions of maps and products of two maps; depthwise layers
 	Int8                bool // maps and weights are int8
 	Quiet               bool // a refused access is answered OKAY, and shows only in ACCESS
 }

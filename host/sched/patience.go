@@ -100,8 +100,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place of those after i whose deadlines are all before the given time; end is the end of i's
-// level. Requests near the head are examined one by one: there it returns i.
+// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's
+// level. It returns i near the head, where requests are examined one by one, and if the queue is not ordered.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i

@@ -104,7 +104,7 @@ func (q *plan) at(s int, b float64) float64 {
 func (q *plan) learn(seen *Traffic, prior []float64) {
 	n := q.table.Segments()
 	q.stay[0] = 1
-	left := 1.0 // share of the prior that has not left yet
+	left := 1.0 // 1 minus the prior shares of the exits so far
 	for i := range n {
 		passed, leave := float64(seen.Passed[i]+unseen), float64(seen.Left[i])
 		if len(prior) == n && left > 0 {

@@ -169,7 +169,7 @@ func boards(ns int64) ([]composition, error) {
 	return out, nil
 }
 
-// bestOf runs every network and returns the run with the highest share on time times accuracy for this seed. It is an upper
+// bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. It is an upper
 // bound: no policy knows that network beforehand.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {

@@ -152,7 +152,7 @@ func (l *launcher) close() (first error) {
 		if first != nil || l.lost != nil {
 			_ = l.lib.Reset(l.dev) // frees what is left; fails if others hold the context
 		}
-		if l.lib.Contextless() { // not freed with the context
+		if l.lib.Contextless() { // releasing the device does not free the kernels
 			_ = l.unloadKernels()
 		}
 		note(l.lib.SetCurrent(0))

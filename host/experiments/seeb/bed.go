@@ -37,7 +37,7 @@ type Open map[string]float64
 // DefaultOpen returns the default values, with their reasons.
 func DefaultOpen() Open {
 	return Open{
-		"images":     128,  // mean number in a task, exponential, at most four times that. Assumed: figure 6 cannot be read in our copy, and batches of 128 are named elsewhere
+		"images":     128,  // mean number in a task, exponential, at most four times that. Assumed from the largest batch of the ablation: figure 6 cannot be read in our copy
 		"exits":      8,    // number of exits of the networks besides MobileNetV2, which has ten
 		"first":      0.40, // accuracy at the first exit, fitted to figure 10: 40 % "for most tasks at the earliest exit"
 		"floor":      0.25, // lowest confidence, that of a softmax over few classes

@@ -61,7 +61,7 @@ type SEEB struct {
 	// For the ablation (table 5): parts that are switched off.
 	FixedBatch int
 	FixedTheta float32
-	NoUnits    bool // groups run on all units
+	NoUnits    bool // no choice of units: every group runs on all of them
 
 	done     Time // end of the last period that was grouped
 	groups   []group

@@ -162,7 +162,7 @@ func (l *launcher) sightings(word *uint64) (all []sighting) {
 	return all
 }
 
-// timerStep is the least step of the GPU's timer. Blocks wait for it to change.
+// timerStep measures the least step of the GPU's timer: each thread block waits until the timer changes.
 func (l *launcher) timerStep() (least time.Duration, err error) {
 	all, err := l.where(l.copies, stepBlocks, 1)
 	for i, b := range all {

@@ -3,7 +3,7 @@
 #
 # yosys makes a circuit of a unit and of its properties (UNIT_props.sv), berkeley-abc, on which yosys' Debian package depends,
 # finds an inductive invariant (pdr) that implies them all, or the cycle in which one is broken. --only asks for that
-# property alone. SLUICE_FORMAL_TREE names another tree than this one for the RTL, to see that a break is found. Status 1
+# property alone. What was proved is not proved again of the same files. SLUICE_FORMAL_TREE names another tree than this one for the RTL, to see that a break is found. Status 1
 # where a property does not hold, with the counterexample's first cycles in build/formal; 5 where a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -34,6 +34,9 @@ prove() {
   local name=$1 parameters=$2 top=${1%%-*}_props frame
   local log=$out/$name.log files=("${@:3}") n
   n=$(grep -c ': assert' "sim/formal/$top.sv")
+  local key
+  key=$(cat "${files[@]/#/$tree/hw/rtl/}" "sim/formal/$top.sv" sim/formal/run.sh <(yosys -V; echo "$only") | sha256sum)
+  if [[ $(cat "$out/$name.proved" 2>/dev/null) == "$key" ]]; then echo "formal: $name: proved before, of the same files"; return; fi
   yosys -q -l "$log" -p "
     read_verilog -sv -formal ${files[*]/#/$tree/hw/rtl/} sim/formal/$top.sv
     chparam $(sed -E 's/(\w+)=(\w+)/-set \1 \2/g' <<<"$parameters") $top
@@ -47,6 +50,8 @@ prove() {
     write_aiger -zinit $out/$name.aig" >"$out/$name.err" 2>&1 || broken "$name" "$out/$name.err" "$name does not build"
   berkeley-abc -c "read_aiger $out/$name.aig; fold; strash; orpos; ${before:-} pdr" >"$out/$name.abc" 2>&1 || true
   if grep -q '^Property proved' "$out/$name.abc"; then
+    echo "$key" >"$out/$name.proved"
+    rm "$out/$name".{il,aig}
     echo "formal: $name: ${only:-$n properties} hold with ${parameters// /, }, by induction"
     return
   fi

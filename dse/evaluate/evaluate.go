@@ -346,6 +346,13 @@ func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle fl
 		}
 	case "Sigmoid":
 		return func(x []float32) ([]float32, float32) { return sigmoid(x), 0.5 }
+	case "HardSigmoid":
+		return func(x []float32) (out []float32, middle float32) {
+			for _, v := range x {
+				out = append(out, min(max(v/4+0.5, 0), 1))
+			}
+			return out, 0.5
+		}
 	}
 	return func(x []float32) ([]float32, float32) { return x, 0 }
 }

@@ -48,7 +48,7 @@ func (g *Graph) ConfidenceOf(i int) string {
 		return NoClass
 	case e.Confidence == Softmax, e.Confidence == Sigmoid && g.Tensors[e.Tensor].C == 1:
 		return ""
-	case e.Confidence == "" && e.Activation == "Sigmoid" && g.Tensors[e.Tensor].C > 1:
+	case e.Confidence == "" && strings.HasSuffix(e.Activation, "Sigmoid") && g.Tensors[e.Tensor].C > 1:
 		return Sigmoid
 	}
 	return e.Confidence

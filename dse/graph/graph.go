@@ -109,7 +109,8 @@ type Exit struct {
 	// outermost first, that step through the tensor. Both are nil if the order is the same as here.
 	Dims []int
 	Walk []Stride
-	// Activation is the operation on the logits in the file: "Softmax", "LogSoftmax", "Sigmoid" or "". It is left to the host.
+	// Activation is the operation on the logits in the file: "Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"
+	// (clip(x / 4 + 1/2, 0, 1), so that its slope is a Sigmoid's) or "". It is left to the host.
 	Activation string
 	// Confidence names the measure of the exit's confidence in the file of exits; "" if none is given.
 	Confidence string

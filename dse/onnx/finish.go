@@ -30,6 +30,9 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if v.bytes || v.coded != nil {
 			return nil, fmt.Errorf("%w: %q are integers", ErrExits, name)
 		}
+		if x, ok := im.logits[v.tensor]; ok && v.pad == nil {
+			v.tensor, v.activation = x, "Sigmoid"
+		}
 		if v.pad != nil {
 			c := &call{importer: im, node: &onnxpb.NodeProto{Input: []string{name}}}
 			var err error

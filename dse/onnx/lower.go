@@ -199,6 +199,8 @@ func (c *call) reading(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: integers; a Cast to float or a DequantizeLinear has to stand before", name, ErrUnsupported)
 	case v.coded != nil && !slices.Contains(ofCodes, opName(c.node)):
 		return v, fmt.Errorf("tensor %q: %w: codes of a quantised map; a DequantizeLinear has to stand before", name, ErrUnsupported)
+	case slices.Contains(squashes, v.activation):
+		return c.squashed(name, v)
 	case v.activation != "" && !(slices.Contains(ofLogits, opName(c.node)) && c.shapeOf(v).h*c.shapeOf(v).w == 1):
 		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
@@ -210,8 +212,63 @@ func (c *call) reading(i int) (value, error) {
 // ofBytes are operators that read bytes: those that make floats of them, and that move them.
 var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
-// ofLogits are operators that look at a Softmax or a Sigmoid of logits in another way, before an output.
-var ofLogits = []string{"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+// ofLogits are operators that look at a Softmax of logits in another way, before an output.
+var ofLogits = []string{"Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"}
+
+// squashes are functions of each element to 0..1, which are left to the host before an output. A HardSigmoid is
+// clip(x / 4 + 1/2, 0, 1) there.
+var squashes = []string{"Sigmoid", "HardSigmoid"}
+
+// ofSigmoids are operators behind such a function that may as well stand before it; Clip where the bounds are about 0
+// and 1, Sub where it is 1 - p, Concat where all that it joins is so.
+var ofSigmoids = []string{"Cast", "CastLike", "Clip", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "QuantizeLinear", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
+
+// squashed gives a Sigmoid to what reads it: as it is to what may stand before it, else as a layer.
+func (c *call) squashed(name string, v value) (value, error) {
+	same := func(name string) bool { return c.values[name].activation == v.activation }
+	switch op := opName(c.node); {
+	case op == "Clip": // bounds that matter
+	case op == "Sub" && !c.complement():
+	case op == "Concat" && slices.ContainsFunc(c.node.GetInput(), func(name string) bool { return !same(name) }):
+	case slices.Contains(ofSigmoids, op):
+		return v, nil
+	}
+	what, x := v.activation, v.tensor
+	v.activation = ""
+	key := fmt.Sprint(what, " ", x)
+	if made, ok := c.made[key]; ok {
+		v.tensor = made.tensor
+		return v, nil
+	}
+	t := c.shapeOf(v)
+	layers := []layer{{kind: curve, function: &graph.Function{Name: what}}}
+	switch {
+	case what == "HardSigmoid":
+		layers = []layer{
+			{kind: affine, scale: slices.Repeat([]float64{0.25}, t.c), shift: slices.Repeat([]float64{0.5}, t.c)},
+			{kind: clamp, lo: 0, hi: 1},
+		}
+	case !c.options.Post:
+		return v, fmt.Errorf("tensor %q: %w: a %s that is computed with; a design with post: true runs it", name, ErrUnsupported, what)
+	default:
+		c.posts[what]++
+	}
+	for _, l := range layers {
+		l.name, l.in = name, []int{v.tensor}
+		var err error
+		if v.tensor, err = c.net.add(l, name, t.h, t.w, t.c); err != nil {
+			return v, err
+		}
+	}
+	c.made[key] = v
+	return v, nil
+}
+
+// complement tells 1 - p.
+func (c *call) complement() bool {
+	one, err := c.number(c.input(0))
+	return err == nil && math.Abs(float64(one)-1) < 1e-6 // as a quantised file may have it
+}
 
 // value gives a feature map without pending padding.
 func (c *call) value(i int) (value, error) {
@@ -777,6 +834,12 @@ func (c *call) clip() error {
 }
 
 func (c *call) bounded(lo, hi float32) error {
+	const near = 1e-3 // of 0 and 1: as before a logarithm
+	if v := c.values[c.input(0)]; opName(c.node) == "Clip" && v.coded == nil && lo <= near && hi >= 1-near &&
+		(slices.Contains(squashes, v.activation) || v.activation == "Softmax") {
+		c.values[c.output()] = v
+		return nil
+	}
 	v, err := c.elements(0)
 	if err != nil {
 		return err
@@ -881,6 +944,14 @@ func (c *call) chain(two func(*call) error) error {
 func (c *call) sub() error {
 	if !c.withConstant() {
 		return c.difference()
+	}
+	if slices.Contains(squashes, c.values[c.input(1)].activation) && c.complement() { // is that of -x
+		v, err := c.elements(1)
+		if err == nil {
+			v, err = c.scaled(v, slices.Repeat([]float64{-1}, c.shapeOf(v).c), "")
+		}
+		c.values[c.output()] = v
+		return err
 	}
 	return c.arithmetic(offset, func(k float64) (float64, float64) { return 1, -k },
 		func(k float64) (float64, float64) { return -1, k })
@@ -1187,7 +1258,9 @@ func (c *call) concat() error {
 	if err := c.emit(layer{kind: concat, in: inputs}, in[0], size.h, size.w, size.c, nonNegative); err != nil {
 		return err
 	}
-	c.look(0, c.values[c.output()], w)
+	all := c.values[c.output()]
+	all.activation = in[0].activation
+	c.look(0, all, w)
 	return nil
 }
 
@@ -1525,12 +1598,16 @@ func (c *call) sigmoid() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
 	}
-	if c.inside(c.node) {
-		return c.byFunction(&graph.Function{Name: "Sigmoid"})
-	}
 	v, err := c.elements(0)
 	if err != nil {
 		return err
+	}
+	if c.computes(c.node) {
+		if err := c.byFunction(&graph.Function{Name: "Sigmoid"}); err != nil {
+			return err
+		}
+		c.logits[c.values[c.output()].tensor] = v.tensor // for an output that is one too
+		return nil
 	}
 	v.activation = opName(c.node)
 	c.values[c.output()] = v

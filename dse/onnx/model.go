@@ -22,7 +22,7 @@ type value struct {
 	bytes      bool         // its elements are integers in the file: they have to become floats before anything computes with them
 	coded      *graph.Scale // it is codes of a quantised file, which stand for the map's values
 	kind       int32        // of the codes
-	activation string       // Softmax or Sigmoid: an output may be this, nothing may read it
+	activation string       // Softmax, Sigmoid and the like of the map: an output may be this, what computes with it may not (computed)
 	slice      *slice
 }
 
@@ -62,10 +62,12 @@ type importer struct {
 	values    map[string]value
 	names     map[string]bool // of the file's tensors
 	inner     map[string]bool // tensors that a node reads which an exit needs
+	inside    map[string]bool // tensors that such a node computes with: those of a Sigmoid that others read are seen in another way
 	exits     []string
 	made      map[string]value     // maps of views
 	steps     map[string]codeSteps // of constants that a DequantizeLinear has made, by name
 	rounded   map[rounding]int     // to what a QuantizeLinear has made of a map
+	logits    map[int]int          // of a Sigmoid that is a layer
 	posts     map[string]int       // nodes by operator that only designs with post run
 	net       fused
 }
@@ -85,6 +87,8 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		rounded:   map[rounding]int{},
 		names:     map[string]bool{},
 		inner:     map[string]bool{},
+		inside:    map[string]bool{},
+		logits:    map[int]int{},
 		posts:     map[string]int{},
 	}
 	if im.graph == nil || len(im.graph.GetNode()) == 0 {
@@ -286,7 +290,37 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	if err := im.afford(order, weights); err != nil {
 		return nil, err
 	}
+	im.look(order)
 	return order, nil
+}
+
+// look finds what is computed with, rather than only seen in another way before an output: of a Sigmoid it still is one.
+func (im *importer) look(order []*onnxpb.NodeProto) {
+	still := map[string]bool{}
+	for _, n := range order {
+		in, op := n.GetInput(), opName(n)
+		keeps := slices.Contains(squashes, op)
+		switch {
+		case op == "Concat":
+			keeps = !slices.ContainsFunc(in, func(name string) bool { return !still[name] })
+		case op == "Sub":
+			keeps = len(in) == 2 && still[in[1]]
+		case slices.Contains(ofSigmoids, op):
+			keeps = len(in) > 0 && still[in[0]]
+		}
+		for _, out := range n.GetOutput() {
+			still[out] = keeps
+		}
+	}
+	for _, n := range slices.Backward(order) {
+		out, op := n.GetOutput(), opName(n)
+		if op == "Shape" || still[out[0]] && !slices.Contains(squashes, op) && !im.computes(n) {
+			continue
+		}
+		for _, in := range n.GetInput() {
+			im.inside[in] = true
+		}
+	}
 }
 
 // quantised tells that a node rounds a map to codes, not a constant alone. Nodes are in topological order.

@@ -39,6 +39,10 @@ func finishedAs(g *graph.Graph, e *graph.Exit, logits []float32) []float32 {
 				}
 			}
 		}
+	case "HardSigmoid":
+		for i, v := range logits {
+			out[i] = min(max(v/4+0.5, 0), 1)
+		}
 	case "Sigmoid":
 		for i, v := range logits {
 			out[i] = sigmoid(v)

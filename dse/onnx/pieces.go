@@ -161,9 +161,18 @@ func (c *call) hardSigmoid() error {
 		return err
 	}
 	t := c.shapeOf(v)
+	left := t.h*t.w == 1 && !c.computes(c.node) // to the host
+	if left {
+		alpha, beta = 4*alpha, 4*beta-2
+	}
 	l := layer{kind: affine, scale: slices.Repeat([]float64{alpha}, t.c), shift: slices.Repeat([]float64{beta}, t.c)}
 	if v, err = c.alone(l, v, " (line)", false); err != nil {
 		return err
+	}
+	if left {
+		v.activation = opName(c.node)
+		c.values[c.output()] = v
+		return nil
 	}
 	return c.emit(layer{kind: clamp, lo: 0, hi: 1}, v, t.h, t.w, t.c, true)
 }

@@ -298,17 +298,19 @@ func TestQuantisedBytes(t *testing.T) {
 	}
 }
 
-// A zero point that is left out is the code 0 of what the codes are; a Softmax, its rounding too, is the host's.
+// A zero point that is left out is the code 0 of what the codes are; a Softmax or Sigmoid, its rounding too, is the host's.
 func TestQuantisedRight(t *testing.T) {
-	b := quantised().codes("z0", typeInt8, nil, 0)
-	b.op("QuantizeLinear", "q", in("c", "sx", "z0")).op("DequantizeLinear", "d", in("q", "sx")).op("GlobalAveragePool", "p", in("d")).op("Flatten", "f", in("p"))
-	b.real("sp", 1./256).op("Softmax", "s", in("f")).op("QuantizeLinear", "sq", in("s", "sp")).op("DequantizeLinear", "sd", in("sq", "sp"))
-	g, err := b.outputs("sd").load(t, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := g.Scales[g.Nodes[0].Output]; s != (graph.Scale{Step: 0.5}) || g.Exits[0].Activation != "Softmax" {
-		t.Errorf("codes of %v, an exit with %q", s, g.Exits[0].Activation)
+	for _, activation := range []string{"Softmax", "Sigmoid", "HardSigmoid"} {
+		b := quantised().codes("z0", typeInt8, nil, 0)
+		b.op("QuantizeLinear", "q", in("c", "sx", "z0")).op("DequantizeLinear", "d", in("q", "sx")).op("GlobalAveragePool", "p", in("d")).op("Flatten", "f", in("p"))
+		b.real("sp", 1./256).op(activation, "s", in("f")).op("QuantizeLinear", "sq", in("s", "sp")).op("DequantizeLinear", "sd", in("sq", "sp"))
+		g, err := b.outputs("sd").load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := g.Scales[g.Nodes[0].Output]; s != (graph.Scale{Step: 0.5}) || g.Exits[0].Activation != activation {
+			t.Errorf("%s: codes of %v, an exit with %q", activation, s, g.Exits[0].Activation)
+		}
 	}
 }
 

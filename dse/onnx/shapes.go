@@ -84,7 +84,7 @@ func (c *call) gather() error {
 		return fmt.Errorf("%w: a Gather along the batch, or of nothing", ErrUnsupported)
 	}
 	rank := len(c.constants[c.input(1)].dims)
-	if v.rank == 4 && v.view == nil && v.order == nchw && along == 1 && rank == 0 {
+	if v.rank == 4 && v.view == nil && v.order == nchw && along == 1 && rank == 0 && v.activation == "" {
 		c.values[c.output()] = value{tensor: v.tensor, rank: 3, order: nchw, slice: &slice{channel: at[0], scale: 1}}
 		return nil
 	}

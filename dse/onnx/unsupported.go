@@ -88,15 +88,15 @@ func (im *importer) mapped(n *onnxpb.NodeProto) bool {
 
 // curved tells a node that only designs with post run, by its operator.
 func (im *importer) curved(n *onnxpb.NodeProto) bool {
-	return NeedsPost(opName(n)) || opName(n) == "Sigmoid" && im.inside(n)
+	return NeedsPost(opName(n)) || opName(n) == "Sigmoid" && im.computes(n)
 }
 
 // NeedsPost tells an operator that only designs with post run, wherever it stands.
 func NeedsPost(op string) bool { return curves[op] != nil || op == "Pow" || op == "LayerNormalization" }
 
-// inside tells a node whose output another one reads.
-func (im *importer) inside(n *onnxpb.NodeProto) bool {
-	return slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inner[out] })
+// computes tells a node whose output another one computes with.
+func (im *importer) computes(n *onnxpb.NodeProto) bool {
+	return slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inside[out] })
 }
 
 // unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.

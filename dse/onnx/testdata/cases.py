@@ -345,6 +345,47 @@ def activations() -> None:
     m.write([z, m.op("Flatten", y)], [seen, m.op("Reshape", m.op("Softmax", m.op("Squeeze", z, m.array([2, 3], np.int64)), axis=-1), m.array([1, 4, 1, 1], np.int64))])
 
 
+def ends() -> None:
+    """What may stand behind a Sigmoid before an output: what the file itself answers is compared."""
+    def whole(m: Model, *values: int) -> str:
+        return m.array(values, np.int64)
+
+    forms = {
+        "identity": lambda m, p, h: m.op("Identity", m.op("Dropout", p)),
+        "cast": lambda m, p, h: m.op("Cast", m.op("Cast", p, to=TensorProto.DOUBLE), to=TensorProto.FLOAT),
+        "squeeze": lambda m, p, h: m.op("Squeeze", m.op("Sigmoid", m.op("Gemm", h, m.random(6, 1))), whole(m, 1)),
+        "reshape": lambda m, p, h: m.op("Flatten", m.op("Reshape", p, whole(m, -1, 2, 2))),
+        "transpose": lambda m, p, h: m.op("Transpose", m.op("Unsqueeze", p, whole(m, 2, 3)), perm=[0, 2, 3, 1]),
+        "clip": lambda m, p, h: m.op("Clip", p, m.array(1e-7), m.array(1.0)),
+        "softmax_clip": lambda m, p, h: m.op("Clip", m.op("Softmax", h, axis=1), m.array(1e-7), m.array(1.0)),
+        "slice": lambda m, p, h: m.op("Slice", p, whole(m, 1), whole(m, 3), whole(m, 1)),
+        "slice_all": lambda m, p, h: m.op("Slice", p, whole(m, 0), whole(m, 99), whole(m, 1)),
+        "gather": lambda m, p, h: m.op("Gather", p, whole(m, 3, 0, 1), axis=1),
+        "gather_one": lambda m, p, h: m.op("Gather", m.op("Unsqueeze", p, whole(m, 2, 3)), m.array(2, np.int64), axis=1),
+        "concat": lambda m, p, h: m.op("Concat", *[m.op("Sigmoid", m.op("Gemm", h, m.random(6, 1))) for _ in range(3)], p, axis=1),
+        "complement": lambda m, p, h: m.op("Sub", m.array(1.0), p),
+        "both": lambda m, p, h: m.op("Concat", m.op("Sub", m.array([1.0]), p), p, axis=1),
+        "hard": lambda m, p, h: m.op("HardSigmoid", h),
+        "hard_seen": lambda m, p, h: m.op("Sub", m.array(1.0), m.op("Reshape", m.op("HardSigmoid", h, alpha=1 / 6), whole(m, 1, 3, 2))),
+        "map": lambda m, p, h: m.op("Transpose", m.op("Concat", *[m.op("Sigmoid", m.conv("input", 3, n, 3, 3)) for n in (1, 2)], axis=1), perm=[0, 2, 3, 1]),
+    }
+    post = {
+        "scaled": lambda m, p, h: m.op("Mul", p, m.array(0.25)),
+        "two_minus": lambda m, p, h: m.op("Sub", m.array(2.0), p),
+        "clip": lambda m, p, h: m.op("Clip", p, m.array(0.4), m.array(0.6)),
+        "mixed": lambda m, p, h: m.op("Concat", p, h, m.op("Identity", p), m.op("HardSigmoid", h), axis=1),
+        "hard": lambda m, p, h: m.op("Concat", m.op("HardSigmoid", h), m.op("Tanh", p), axis=1),
+        "gate": lambda m, p, h: m.op("Gemm", m.op("Mul", p, m.op("Gemm", h, m.random(6, 4))), m.random(4, 3)),
+    }
+    for prefix, table in (("ends_", forms), ("post_ends_", post)):
+        for name, form in table.items():
+            m = Model(prefix + name, [1, 3, 5, 5])
+            h = m.op("Gemm", m.op("Flatten", m.conv("input", 3, 2, 3, 3)), m.random(18, 6))
+            p = m.op("Sigmoid", m.op("Gemm", h, m.random(6, 4)))
+            y = form(m, p, h)
+            m.write([m.op("Identity", p), y] if name == "gate" else [y])
+
+
 def functions() -> None:
     """What only designs with post run: functions, written as exporters do, and products of two maps."""
     m = Model("post_functions", [1, 3, 6, 6], opset=14)
@@ -877,5 +918,5 @@ def upsampling() -> None:
 
 
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, activations, functions, norms, expressions, layouts, pixels, views, pieces, upsampling):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, ends, functions, norms, expressions, layouts, pixels, views, pieces, upsampling):
         build()

@@ -54,8 +54,9 @@ what it gives with what is suspected changed (--with); of the other verdicts the
 
 If all seeds give the same value there is no interval, and a sign test decides; it needs six seeds.
 
-Processor time with the defaults, extrapolated from a hundredth and less of it: seeb some 6 minutes (7.8 s for one seed
-of 3 s), reef 6 (7.1 s for one seed of 50 ms). Of an older day: fluid some 7 minutes, strait 10, jellyfish 5. With one seed or two,
+Processor time with the defaults, extrapolated from a fiftieth and less of it: seeb some 6 minutes (7.8 s for one seed
+of 3 s), reef 6 (7.1 s for one seed of 50 ms), strait 16 at most (16.5 s for one seed of 400 ms, its profiles in it), jellyfish 10
+at most (9.7 s for one seed of 3 s and 5 instances). Of an older day: fluid some 7 minutes. With one seed or two,
 or shorter runs, it is a smoke run: it shows that all runs, and decides little.
 
 Example:

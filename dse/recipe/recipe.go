@@ -377,15 +377,30 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 		notes = append(notes, why+": skipped, as calibration left it out; of the others that it left out, those that nothing was measured on were not read")
 	}
 	const named = "; a file of --exits says otherwise (confidence: NAME)"
+	notes = append(notes, severalQuestions(g)...)
 	for i, x := range g.Exits {
+		n, ends := g.Tensors[x.Tensor].C, endsIn(g, x.Tensor)
+		measure := "softmax"
+		if g.ConfidenceOf(i) == graph.Sigmoid || n == 1 {
+			measure = "sigmoid"
+		}
+		switch {
+		case x.Dims != nil && x.Activation != "":
+			notes = append(notes, fmt.Sprintf("exit %s is a map that ends in a %s, which is left to the host: its values are what goes into that, not what the file answers", x.Name, x.Activation))
+		case x.Dims == nil && x.Confidence != graph.NoClass && ends != "":
+			notes = append(notes, fmt.Sprintf("exit %s ends in %s, so its values are no logits: class and confidence are those of the %s of them, and mean nothing of probabilities or a regression; a file of --exits names a tensor before that, or says confidence: none", x.Name, ends, measure))
+			continue
+		}
 		if x.Confidence != "" {
 			continue
 		}
-		switch n := g.Tensors[x.Tensor].C; {
+		switch {
 		case x.Dims != nil:
 			if i+1 < len(g.Exits) {
 				notes = append(notes, fmt.Sprintf("exit %s is a map: it has no class and is never sure, so nothing leaves there", x.Name))
 			}
+		case x.Activation == "HardSigmoid":
+			notes = append(notes, fmt.Sprintf("exit %s ends in a HardSigmoid: its class is the file's, but it is as sure as by a Sigmoid of the same slope%s", x.Name, named))
 		case x.Activation == "Sigmoid" && n > 1:
 			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
 		case n == 1 && (x.Activation == "Softmax" || x.Activation == "LogSoftmax"):
@@ -396,6 +411,45 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)
+}
+
+// severalQuestions says that exits have different numbers of classes.
+func severalQuestions(g *graph.Graph) []string {
+	first := -1
+	for i, x := range g.Exits {
+		n := bundle.ClassesOf(g.Tensors[x.Tensor].C)
+		switch {
+		case g.ConfidenceOf(i) == graph.NoClass:
+		case first < 0:
+			first = i
+		case n != bundle.ClassesOf(g.Tensors[g.Exits[first].Tensor].C):
+			return []string{fmt.Sprintf("exits %s and %s have %d and %d classes, as outputs do that answer different questions: the first that is sure is taken for the answer, and what is behind it is not computed; a file of --exits names those of one question",
+				g.Exits[first].Name, x.Name, bundle.ClassesOf(g.Tensors[g.Exits[first].Tensor].C), n)}
+		}
+	}
+	return nil
+}
+
+// endsIn names the function that makes a tensor, or a part of it; "" if there is none.
+func endsIn(g *graph.Graph, t graph.TensorID) string {
+	at := g.Producers()[t]
+	if at < 0 {
+		return ""
+	}
+	n := &g.Nodes[at]
+	switch {
+	case n.Function != nil:
+		return n.Function.String()
+	case n.ClampLo == 0 && n.ClampHi == 1:
+		return "a clip to 0..1"
+	case n.Op == graph.Concat || n.Op == graph.Reshape:
+		for _, in := range n.Inputs {
+			if f := endsIn(g, in); f != "" {
+				return f
+			}
+		}
+	}
+	return ""
 }
 
 // Noise returns inputs with uniform noise from -limit to limit.

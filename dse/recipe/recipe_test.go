@@ -415,11 +415,46 @@ func TestNotes(t *testing.T) {
 		{"Sigmoid", 1, nil, ""}, // the network itself says that it is a yes-or-no question
 		{"Sigmoid", 4, nil, "exit e ends in a Sigmoid of 4 labels"},
 		{"", 1, []int{1, 8, 8}, ""}, // a map, as in a U-Net
-		{"Sigmoid", 4, []int{4, 8, 8}, ""},
+		{"Sigmoid", 4, []int{4, 8, 8}, "exit e is a map that ends in a Sigmoid, which is left to the host"},
+		{"Softmax", 4, []int{4, 8, 8}, "exit e is a map that ends in a Softmax"},
+		{"HardSigmoid", 1, nil, "exit e ends in a HardSigmoid"},
 	} {
 		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation, Dims: c.dims}}}
 		if notes := strings.Join(one.Notes(g, nil), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
 			t.Errorf("%+v: %q", c, notes)
+		}
+	}
+}
+
+// An exit whose values are no logits, and exits of several questions, are named, whatever confidence says but that it is none.
+func TestNotesOfValues(t *testing.T) {
+	one := &recipe.Calibration{Set: images.Of("none", nil, nil), Info: recipe.Info{Missing: true}}
+	sigmoid := &graph.Function{Name: "Sigmoid"}
+	open := float32(math.Inf(1))
+	for _, c := range []struct {
+		name       string
+		last       graph.Node
+		classes    [2]int
+		confidence string
+		says       string
+	}{
+		{"logits", graph.Node{ClampLo: -open, ClampHi: open}, [2]int{4, 4}, "", ""},
+		{"a scaled Sigmoid", graph.Node{Function: &graph.Function{Name: "Line", Alpha: 100, Of: []*graph.Function{sigmoid}}, ClampHi: open}, [2]int{4, 4}, "", "ends in Line(Sigmoid(x), 100, 0), so its values are no logits: class and confidence are those of the softmax"},
+		{"one, named", graph.Node{Function: sigmoid, ClampHi: open}, [2]int{1, 2}, graph.Sigmoid, "those of the sigmoid of them"},
+		{"a regression", graph.Node{Function: sigmoid, ClampHi: open}, [2]int{4, 4}, graph.NoClass, ""},
+		{"a clip", graph.Node{ClampHi: 1}, [2]int{4, 4}, "", "ends in a clip to 0..1"},
+		{"two questions", graph.Node{ClampLo: -open, ClampHi: open}, [2]int{2, 8}, "", "exits a and e have 8 and 2 classes"},
+		{"a class and a box", graph.Node{ClampLo: -open, ClampHi: open}, [2]int{4, 2}, graph.NoClass, ""},
+	} {
+		c.last.Output, c.last.Residual = 2, graph.None
+		join := graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{2}, Output: 3, Residual: graph.None, ClampLo: -open, ClampHi: open}
+		g := &graph.Graph{
+			Tensors: []graph.Tensor{{C: 3}, {C: c.classes[1]}, {C: c.classes[0]}, {C: c.classes[0]}},
+			Nodes:   []graph.Node{c.last, join},
+			Exits:   []graph.Exit{{Name: "a", Tensor: 1}, {Name: "e", Tensor: 3, Confidence: c.confidence}},
+		}
+		if notes := strings.Join(one.Notes(g, nil), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
+			t.Errorf("%s: %q", c.name, notes)
 		}
 	}
 }

@@ -118,12 +118,12 @@ func (x *loader) advance(m *machine, ready bool) {
 func (x *loader) run(m *machine) {
 	l := x.l
 	b := x.b0 + x.i + x.group*int(l.BR)
-	r := run{addr: b*slot + int(l.InOffset) + (x.ih0+x.j)*l.rowBytes + 2*x.pix*l.InPix, elems: l.InC}
+	r := run{addr: b*slot + int(l.InOffset) + (x.ih0+x.j)*l.rowBytes + m.elem*x.pix*l.InPix, elems: l.InC}
 	ends := x.pix+1 == l.InW
 	if l.InPix == l.InC {
 		r.elems, ends = l.InRow(), true
 	}
-	if at, n := r.beats(m.wide); !m.read.request(clientActs, at, n) {
+	if at, n := r.beats(m); !m.read.request(clientActs, at, n) {
 		return
 	}
 	x.metas.push(ends)

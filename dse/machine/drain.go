@@ -6,40 +6,42 @@ type drain struct {
 	l       *layer
 	layers  int // drained
 	drained int // those, as weight_fetch sees them
-	ended   int // those whose words have left, where curves are built
+	ended   int // those whose words have left, where curves are built and of int8
 	item    int
 	ch      int // channels of the pixel that are left
 	pixels  int // of the item
 	banks   int // complete ones
 	words   int // in stage B, 0 where it is empty
 	pixel   bool
-	pipe    uint64 // words in stage C and in post's, a byte a stage
+	pipe    pipe // words in stage C and in post's or requant's
 }
 
-// postStages are post's; with curves three more.
-const postStages = 3
+// postStages are post's, with curves twice as many; of int8 requant's (26 cycles, all without a DSP), and those of post's for curves.
+const (
+	postStages  = 3
+	codeStages  = 26
+	curveStages = 5
+)
 
 func (x *drain) step(m *machine) {
-	stages := 8 * postStages
 	x.drained = x.layers
-	if m.d.Post {
-		stages *= 2
+	if m.d.Post || m.d.Int8() {
 		x.drained = x.ended
 	}
 	l, dw := x.l, x.l != nil && x.l.depthw
 	ready := m.out.words.n < 2 && !m.out.pool
-	leaves := int(x.pipe >> stages)
-	enabled, empty := ready || leaves == 0, x.pipe == 0
+	leaves, empty := x.pipe.leaves(), x.pipe.under == 0
+	enabled := ready || leaves == 0
 	goes := x.words > 0 && enabled && (!l.Residual || m.res.fill >= x.words) && (!dw || m.pool.has(m, x.words))
 	reads := x.state == running && (x.words == 0 || goes)
 	if enabled {
 		if ready && leaves > 0 {
 			m.out.in = leaves
 		}
-		x.pipe = x.pipe << 8 & (1<<(stages+8) - 1)
+		x.pipe.move()
 	}
 	if goes {
-		x.pipe |= uint64(x.words)
+		x.pipe.put(x.words)
 		if l.Residual {
 			m.res.pop = x.words
 		}
@@ -127,7 +129,7 @@ type output struct {
 }
 
 func (x *output) step(m *machine) {
-	wide, push := m.half, max(m.d.Drain, m.half)
+	wide, push := m.beat, max(m.d.Drain, m.beat)
 	room := x.fill <= push+wide
 	cnt := 0
 	if x.words.n > 0 {
@@ -190,10 +192,10 @@ func (x *output) take(m *machine, r *run) {
 	if r.local {
 		return
 	}
-	at, n := r.beats(m.wide)
+	at, n := r.beats(m)
 	m.write.command(at, n)
-	x.head, x.left = r.addr%m.wide/2, r.elems
-	x.tail = n*m.half - x.head - x.left
+	x.head, x.left = r.addr%m.wide/m.elem, r.elems
+	x.tail = n*m.beat - x.head - x.left
 	if x.state = body; x.head > 0 {
 		x.state = head
 	}
@@ -233,7 +235,7 @@ func (x *residual) step(m *machine) {
 		x.runs.step(m, unitResidual, false)
 		return
 	}
-	most := min(16, 256/m.wide) * m.half
+	most := min(16, 256/m.wide) * m.beat
 	var r run
 	taken := false
 	if x.runs.s.n > 0 && !x.busy && m.ended == x.layer {
@@ -241,14 +243,14 @@ func (x *residual) step(m *machine) {
 	}
 	came := m.read.answered(clientResidual)
 	// beats into words
-	push := x.there && x.head && x.fill <= m.half+m.d.Drain
+	push := x.there && x.head && x.fill <= m.beat+m.d.Drain
 	fetch := x.written != x.fetched && (!x.there || push)
-	ends := push && x.now.words <= m.half
+	ends := push && x.now.words <= m.beat
 	asked := x.asked
 	if push {
 		x.free++
-		x.fill += min(x.now.words, m.half) - x.now.skip
-		x.now = chunk{0, x.now.words - m.half}
+		x.fill += min(x.now.words, m.beat) - x.now.skip
+		x.now = chunk{0, x.now.words - m.beat}
 	}
 	x.fill -= x.pop
 	x.pop = 0
@@ -269,7 +271,7 @@ func (x *residual) step(m *machine) {
 	}
 	// the next chunk
 	n := min(x.words, most)
-	if beats := ceil(n, m.half); x.busy && x.fits && asked < resChunks && m.read.request(clientResidual, x.at, beats) {
+	if beats := ceil(n, m.beat); x.busy && x.fits && asked < resChunks && m.read.request(clientResidual, x.at, beats) {
 		x.chunks.push(chunk{x.skip, n})
 		x.free -= beats
 		x.asked++
@@ -279,11 +281,11 @@ func (x *residual) step(m *machine) {
 	}
 	if taken {
 		x.busy = true
-		x.at, _ = r.beats(m.wide)
-		x.skip = r.addr % m.wide / 2
+		x.at, _ = r.beats(m)
+		x.skip = r.addr % m.wide / m.elem
 		x.words = r.elems + x.skip
 	}
-	x.fits = x.free >= ceil(min(x.words, most), m.half)
+	x.fits = x.free >= ceil(min(x.words, most), m.beat)
 	x.runs.step(m, unitResidual, taken)
 	if x.runs.skipped || taken && r.last {
 		x.layer++

@@ -25,6 +25,7 @@ type layer struct {
 	stack    cost.K
 	lanes    int // of a chunk: T_P'
 	chain    int // MACs of a chain
+	sums     int64
 	passes   int // of a C tile
 	tc       int
 	step     int // words that leave the accumulators in a cycle
@@ -43,11 +44,12 @@ func newLayer(design *configs.Design, x *Layer, bact int) layer {
 	d, g, e := *design, x.Geom, x.Entry
 	l := layer{Geom: g, FBCB: e, two: int(e.BR) != bact, stack: cost.K(e.K), depthw: g.Op == abi.OpDepthwise}
 	if l.rowBytes = x.RowBytes; l.rowBytes == 0 {
-		l.rowBytes = 2 * g.InW * g.InPix
+		l.rowBytes = d.ElemBytes() * g.InW * g.InPix
 	}
 	l.table = g.Op == abi.OpAvgPool && g.BiasCount > 0
 	l.lanes, _ = cost.Tree(d, l.stack)
 	l.chain = [...]int{cost.K1: d.TP, cost.KHalf: d.TP - d.TP/2, cost.K2: 2 * d.TP}[l.stack]
+	l.sums = toSums(design, l.stack, l.chain)
 	l.tc, l.step = g.OutC, cost.DrainStep(d, l.stack, cost.Groups(e, bact))
 	if g.GEMM() {
 		l.tc, l.passes = cost.CTile(d, l.stack, cost.Groups(e, bact)), cost.Passes(d, g, l.stack)
@@ -117,9 +119,9 @@ type run struct {
 }
 
 // beats are the wide ones that a run touches, from the first one's number on.
-func (r *run) beats(wide int) (at, n int) {
-	at = r.addr / wide
-	return at, ceil(r.addr+2*r.elems, wide) - at
+func (r *run) beats(m *machine) (at, n int) {
+	at = r.addr / m.wide
+	return at, ceil(r.addr+m.elem*r.elems, m.wide) - at
 }
 
 // slot is where a sample begins: at a page.
@@ -164,13 +166,13 @@ func (x *runs) step(m *machine, unit int, taken bool) {
 		x.state = running
 	case running:
 		if !x.a {
-			x.make()
+			x.make(m.elem)
 		}
 	}
 }
 
 // make makes the next run.
-func (x *runs) make() {
+func (x *runs) make(elem int) {
 	l, t := x.l, &x.l.items[x.at]
 	pix, off := l.OutPix, int(l.OutOffset)
 	if x.residual {
@@ -181,7 +183,7 @@ func (x *runs) make() {
 		b += int(l.BR) - t.nb
 	}
 	x.a = true
-	x.next = run{addr: b*slot + off + 2*(((t.oh0+x.r)*l.OutW+x.w)*pix+t.c0), elems: t.nch, keep: l.KeepOut, local: l.OnChip, pool: !l.Drained()}
+	x.next = run{addr: b*slot + off + elem*(((t.oh0+x.r)*l.OutW+x.w)*pix+t.c0), elems: t.nch, keep: l.KeepOut, local: l.OnChip, pool: !l.Drained()}
 	x.w++
 	if t.nch == l.OutC && pix == l.OutC {
 		x.next.elems, x.w = l.OutW*pix, l.OutW

@@ -28,8 +28,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrDesign is wrapped by errors about designs that the machine does not have.
-var ErrDesign = errors.New("no machine of this design")
+// ErrEndless is wrapped by errors about starts that do not end.
+var ErrEndless = errors.New("the machine does not end")
 
 // Layer is a layer of a start.
 type Layer struct {
@@ -94,8 +94,10 @@ type machine struct {
 	layers []layer
 	now    int64
 
-	wide, half int // bytes of a wide beat, its elements
-	lanes      int // beats of a port in it
+	elem  int // bytes of an element
+	wide  int // bytes of a wide beat
+	beat  int // its elements
+	lanes int // beats of a port in it
 
 	fetch  fetch
 	acts   loader
@@ -120,13 +122,10 @@ const most = 1 << 32
 
 // Run steps through a start of these layers, whose entries have to be legal (mapping.Check, mapping.CheckLinks).
 func Run(d configs.Design, layers []Layer, bact int) (Result, error) {
-	if d.Int8() {
-		return Result{}, fmt.Errorf("%w: %s is of int8", ErrDesign, d.Name)
-	}
 	m := newMachine(d, layers, bact)
 	for !m.done() {
 		if m.step(); m.now > most {
-			return m.Result, fmt.Errorf("%w: layer %d does not end", ErrDesign, m.ended)
+			return m.Result, fmt.Errorf("%w: it stands in layer %d of the start", ErrEndless, m.ended)
 		}
 	}
 	m.Cycles = m.now + 1 // done_o comes one cycle behind its condition (npu_start)
@@ -134,8 +133,8 @@ func Run(d configs.Design, layers []Layer, bact int) (Result, error) {
 }
 
 func newMachine(d configs.Design, layers []Layer, bact int) *machine {
-	m := &machine{d: d, bact: bact, wide: d.WideBytes()}
-	m.half, m.lanes = m.wide/2, m.wide/d.AXIBytes
+	m := &machine{d: d, bact: bact, elem: d.ElemBytes(), wide: d.WideBytes()}
+	m.beat, m.lanes = m.wide/m.elem, m.wide/d.AXIBytes
 	for i := range layers {
 		m.layers = append(m.layers, newLayer(&d, &layers[i], bact))
 	}
@@ -144,7 +143,15 @@ func newMachine(d configs.Design, layers []Layer, bact int) *machine {
 	m.dram.reset(d)
 	m.weight.reset(m)
 	m.res.free, m.res.runs.residual = resBeats, true
-	m.pool.room = poolRoom
+	m.pool.room, m.pool.pipe.stages, m.drain.pipe.stages = poolRoom, givingStages, postStages
+	switch {
+	case d.Int8() && d.Post:
+		m.pool.pipe.stages, m.drain.pipe.stages = codeStages, codeStages+curveStages
+	case d.Int8():
+		m.pool.pipe.stages, m.drain.pipe.stages = codeStages, codeStages
+	case d.Post:
+		m.drain.pipe.stages *= 2
+	}
 	return m
 }
 
@@ -198,6 +205,31 @@ func (q *queue[T]) pop() T {
 	q.head = (q.head + 1) & (len(q.at) - 1)
 	q.n--
 	return v
+}
+
+// pipe is words on their way through stages that move together, so many in each.
+type pipe struct {
+	at     [32]uint8
+	first  int // where stage 0 is
+	under  int // stages with words
+	stages int // behind stage 0
+}
+
+// leaves is the words in the last stage.
+func (p *pipe) leaves() int { return int(p.at[(p.first+p.stages)&31]) }
+
+// move empties the last stage, and stage 0.
+func (p *pipe) move() {
+	if last := &p.at[(p.first+p.stages)&31]; *last > 0 {
+		*last = 0
+		p.under--
+	}
+	p.first = (p.first - 1) & 31
+}
+
+func (p *pipe) put(words int) {
+	p.at[p.first] = uint8(words)
+	p.under++
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -19,7 +19,7 @@ type pool struct {
 	sums        bool // they are the drain\'s
 	results     queue[result]
 	pos         int // words of the front one that have left
-	pipe        uint64
+	pipe        pipe
 	full        bool // depthwise: its weights are there
 	release     int64
 }
@@ -35,7 +35,7 @@ const (
 	tapToResult  = 5 // read address, buffer (2), sum, queue
 	tapToSums    = 8 // the same, and weights, products and choice
 	tapToRelease = 3
-	givingStages = 3 // behind the first
+	givingStages = 3 // behind the first; of int8 requant's
 )
 
 func (x *pool) walk(m *machine) {
@@ -65,7 +65,7 @@ func (x *pool) walk(m *machine) {
 		x.skip = x.lead()
 		// kept until the units have given out what they hold: the next layer may be taken before
 		x.sums, x.most = l.depthw, m.d.Drain
-		if l.Op == abi.OpAvgPool {
+		if l.Op == abi.OpAvgPool || m.d.Int8() {
 			x.most = l.AverageWords(m.d)
 		}
 	case running:
@@ -149,20 +149,20 @@ func (x *pool) give(m *machine) {
 		x.full = false
 	}
 	ready := m.out.words.n < 2 && m.out.pool
-	leaves := int(x.pipe >> (8 * givingStages))
+	leaves := x.pipe.leaves()
 	if !ready && leaves > 0 {
 		return
 	}
 	if ready && leaves > 0 {
 		m.out.in = leaves
 	}
-	x.pipe = x.pipe << 8 & (1<<(8*givingStages+8) - 1)
+	x.pipe.move()
 	if x.sums || x.results.n == 0 || x.results.front().at > m.now {
 		return
 	}
 	r := x.results.front()
 	n := min(x.most, r.n-x.pos)
-	x.pipe |= uint64(n)
+	x.pipe.put(n)
 	if x.pos += n; x.pos == r.n {
 		x.results.pop()
 		x.pos = 0

@@ -207,6 +207,9 @@ type feeder struct {
 	ready, push, commit, rewind bool // in this cycle, for the ring
 }
 
+// wordBytes is those of a weight of int16, or of two channels' of int8.
+const wordBytes = 2
+
 func (x *feeder) step(m *machine) {
 	words := max(m.d.WLoad*m.d.TP, 8)
 	if x.l == nil {
@@ -218,22 +221,26 @@ func (x *feeder) step(m *machine) {
 	}
 	l := x.l
 	i := &l.items[x.item]
+	nch := i.nch
+	if m.d.Int8() {
+		nch = ceil(nch, 2) // a pair of channels is to it what a channel is in int16
+	}
 	dw, replay := x.state == depthwise, !l.depthw && m.weight.replay(l)
 	pop := x.state == load && x.wait == 0 && x.fill >= x.need || x.state == padding && x.fill > 0
 	done := x.state == padding && x.left == 0 && x.fill == 0
-	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.half+words)
+	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.wide/wordBytes+words)
 	x.commit, x.rewind = !replay || i.lastTile, done && replay && !i.lastTile && (l.Order || i.lastC)
 	x.push = m.ring.out && x.ready && !x.rewind
 	gone, final := min(x.need, x.fill), x.final
 	if x.state == full || x.fresh || x.state == load && pop {
-		x.begin(&m.d, i.nch)
+		x.begin(&m.d, nch)
 	}
 	x.fresh = x.state == tiles
 	x.wait = max(0, x.wait-1)
 	if x.push {
 		x.left--
 		if !dw {
-			x.fill += m.half
+			x.fill += m.wide / wordBytes
 		}
 	}
 	if pop {

@@ -32,9 +32,25 @@ func step(t testing.TB, l *counted.Layer) machine.Result {
 }
 
 // The RTL's cycles and what its array waited for, of layers alone and of short chains. Those that read a row whose pitch in DRAM
-// no geometry tells (views that leave columns out) may be two cycles off.
+// no geometry tells (views that leave columns out) may be a few cycles off.
 func TestHeld(t *testing.T) {
-	file, err := counted.Read(open(t, "held.json"))
+	for _, file := range []struct {
+		name  string
+		other int   // layers not to the cycle
+		most  int64 // cycles by which these are off
+	}{
+		{"held.json", 6, 2},
+		{"held-int8.json", 4, 3},
+	} {
+		t.Run(file.name, func(t *testing.T) {
+			t.Parallel()
+			held(t, file.name, file.other, file.most)
+		})
+	}
+}
+
+func held(t *testing.T, name string, other int, most int64) {
+	file, err := counted.Read(open(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,18 +68,33 @@ func TestHeld(t *testing.T) {
 				t.Errorf("%s/%g %s B = %d, %s: stalls %+v, counted %+v", l.Config, l.Bandwidth, l.Layer, l.Batch, l.Entry, have, want)
 			}
 		}
-		if max(d, -d) > 2 {
+		if max(d, -d) > most {
 			t.Errorf("%s/%g %s B = %d, %s: %d cycles, counted %d", l.Config, l.Bandwidth, l.Layer, l.Batch, l.Entry, r.Cycles, l.Cycles)
 		}
 	}
-	if n := len(file.Layers); exact < n-6 {
-		t.Errorf("%d of %d layers to the cycle, at least %d were", exact, n, n-6)
+	if n := len(file.Layers); exact < n-other {
+		t.Errorf("%d of %d layers to the cycle, at least %d were", exact, n, n-other)
 	}
 }
 
 // The RTL's cycles of whole segments.
 func TestStarts(t *testing.T) {
-	_, all, err := counted.ReadStarts(open(t, "networks.json"))
+	for _, file := range []struct {
+		name  string
+		other int // starts not to the cycle, of those below 60,000 cycles
+	}{
+		{"networks.json", 23},
+		{"networks-int8.json", 0},
+	} {
+		t.Run(file.name, func(t *testing.T) {
+			t.Parallel()
+			starts(t, file.name, file.other)
+		})
+	}
+}
+
+func starts(t *testing.T, name string, other int) {
+	_, all, err := counted.ReadStarts(open(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +114,8 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d starts to the cycle, the others at most %d off", exact, n, worst)
-	if !*full && exact < n-23 {
-		t.Errorf("%d of %d starts to the cycle, at least %d were", exact, n, n-23)
+	if !*full && exact < n-other {
+		t.Errorf("%d of %d starts to the cycle, at least %d were", exact, n, n-other)
 	}
 }
 

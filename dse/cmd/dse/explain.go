@@ -29,7 +29,7 @@ type explainCmd struct {
 	Batch   int      `default:"1" help:"Samples of a start, 1 to 8."`
 	Layer   string   `placeholder:"NAME" help:"With --trace, the layer."`
 	Trace   bool     `help:"Print the events of one layer that the law adds up, rather than all layers."`
-	Machine bool     `help:"Also step through the RTL's registers (dse/machine): what each layer takes in its start and waits for. Some 0.3 s a million cycles; not int8."`
+	Machine bool     `help:"Also step through the RTL's registers (dse/machine): what each layer takes in its start and waits for. Some 0.3 s a million cycles."`
 	HLS     bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
 	Csynth  []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
 	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`

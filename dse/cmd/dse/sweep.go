@@ -102,7 +102,7 @@ type sweepCmd struct {
 	TR         string    `law:"rtl" name:"tr" placeholder:"LO..HI" help:"T_R."`
 	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
 	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
-	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network, not int8."`
+	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network."`
 	Resume     string    `law:"rtl" placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
 	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
 	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`

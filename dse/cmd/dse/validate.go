@@ -43,7 +43,7 @@ type validateCmd struct {
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
-	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles; not int8."`
+	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
 }
@@ -131,9 +131,6 @@ func stepped(e *cli.Env, all []counted.Layer) error {
 	rows := map[string]*row{}
 	for i := range all {
 		l := &all[i]
-		if l.Int8() {
-			continue
-		}
 		r, err := l.Step()
 		if err != nil {
 			return err

@@ -156,7 +156,7 @@ func (s *Set) turn(i, orientation int, how string) {
 	if s.turned[i] = byte(orientation); s.turns == 1 || i < s.first {
 		s.first = i
 	}
-	text := "they are read as they are stored, as PIL and torchvision do; --exif turn turns them upright, as OpenCV and PIL's exif_transpose do"
+	text := "they are read as they are stored, as PIL and torchvision do; compiling with --exif turn turns them upright, as OpenCV and PIL's exif_transpose do"
 	if how == EXIFTurn {
 		text = "they are turned upright (--exif turn)"
 	}

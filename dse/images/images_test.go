@@ -251,7 +251,7 @@ func TestLabels(t *testing.T) {
 	short := write(t, filepath.Join(dir, "short"), idxFile(false, []uint32{2}, []byte{1, 2}))
 	bad := map[string]string{}
 	for name, text := range map[string]string{
-		"header": "name,class\n", "semicolons": "file;label\ncat/1.png;cat\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
+		"header": "name,class\n", "semicolons": "file;label\ncat/1.png;cat\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n", "decomposed": "file,label\ncat/1.png,a\ncat/e\u0301.png,a\n",
 		"columns": "file,label,label\ncat/1.png,cat,dog\n", "wide": "\xff\xfef\x00i\x00", "below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
 	} {
 		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
@@ -293,6 +293,7 @@ func TestLabels(t *testing.T) {
 		{"CSV twice", "words", Options{Labels: bad["twice"]}, nil, nil, "line 3: ./cat/1.png is there twice"},
 		{"CSV empty", "words", Options{Labels: bad["empty"]}, nil, nil, "line 2"},
 		{"CSV lacks one", "words", Options{Labels: bad["few"]}, nil, nil, "no line for cat/2.png"},
+		{"CSV has another spelling", "words", Options{Labels: bad["decomposed"]}, nil, nil, `no line for cat/2.png; line 3 is for "cat/e\u0301.png", which is none of the pictures read`},
 		{"no such file", "words", Options{Labels: "nowhere.csv"}, nil, nil, "nowhere.csv"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

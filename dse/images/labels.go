@@ -253,7 +253,7 @@ func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 		}
 		l, ok := named[filepath.ToSlash(rest)]
 		if !ok {
-			return fmt.Errorf("%s: %w: it has no line for %s", file, ErrLabels, rest)
+			return fmt.Errorf("%s: %w: it has no line for %s%s", file, ErrLabels, rest, s.stray(path, named))
 		}
 		if figure(l.label) && !slices.Contains(s.Classes, l.label) {
 			return fmt.Errorf("%s: %w: line %d: label %q, expected a name or a number from 0 to %d", file, ErrLabels, l.line, l.label, maxClasses-1)
@@ -272,6 +272,25 @@ func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 		}
 	}
 	return nil
+}
+
+// stray names the first line that is of no picture, by its characters' numbers: names may look alike.
+func (s *Set) stray(path string, named map[string]labelled) string {
+	for _, name := range s.names {
+		if rest, err := filepath.Rel(path, name); err == nil {
+			delete(named, filepath.ToSlash(rest))
+		}
+	}
+	first, line := "", 0
+	for name, l := range named {
+		if line == 0 || l.line < line {
+			first, line = name, l.line
+		}
+	}
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; line %d is for %+q, which is none of the pictures read", line, first)
 }
 
 // labelled is a file's label and its line in the CSV.

@@ -103,6 +103,15 @@ func TestSurvey(t *testing.T) {
 	if s := ask(good().op("Exp", "power", in("c")).op("Relu", "out", in("power")).outputs("out")); len(s.Needs) != 1 || !strings.Contains(s.Needs[0].Why, "grows faster than a line") {
 		t.Errorf("a power: %+v", s)
 	}
+	// of the words in quotes, a reason loses those that are the file's own
+	edge := good().op("Pad", "edge\"d", in("c"), intsAttr("pads", 0, 0, 1, 1, 0, 0, 1, 1), stringAttr("mode", "edge")).op("GlobalAveragePool", "out", in("edge\"d")).outputs("out")
+	if s := ask(edge); len(s.Needs) != 1 || s.Needs[0].Why != `attribute "mode": wrong or unsupported attribute: "edge", only "constant" is supported` {
+		t.Errorf("a Pad by its edge: %+v", s.Needs)
+	}
+	sum := good().op("GlobalAveragePool", "few", in("c")).op("Flatten", "constant", in("few")).op("Add", "sum", in("c", "constant")).outputs("sum")
+	if s := ask(sum); len(s.Needs) != 1 || strings.Contains(s.Needs[0].Why, `"`) {
+		t.Errorf("a sum of two that differ: %+v", s.Needs)
+	}
 	turned := good().op("Transpose", "t", in("c")).op("Relu", "after", in("t")).op("Sin", "e", in("after")).outputs("e")
 	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Sin" || s.Needs[1].Op != "Transpose" {
 		t.Errorf("behind an operator that changes shapes: %+v", s)

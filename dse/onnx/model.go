@@ -60,7 +60,7 @@ type importer struct {
 	outside   outside
 	constants map[string]*constant
 	values    map[string]value
-	names     map[string]bool // of the file's tensors
+	names     map[string]bool // of the file's tensors and nodes
 	inner     map[string]bool // tensors that a node reads which an exit needs
 	inside    map[string]bool // tensors that such a node computes with: those of a Sigmoid that others read are seen in another way
 	exits     []string
@@ -118,6 +118,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		if len(n.GetOutput()) == 0 {
 			return nil, fmt.Errorf("node %s: %w: it has no output", describe(n), ErrMissing)
 		}
+		im.names[nodeName(n)] = true
 		for _, name := range slices.Concat(n.GetInput(), n.GetOutput()) {
 			im.names[name] = true
 		}

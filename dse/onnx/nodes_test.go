@@ -131,7 +131,7 @@ func TestNodes(t *testing.T) {
 		case errors.As(refused, &ops):
 			unsupported[ops.Ops[0].Op]++
 		case refused != nil:
-			others[reason(refused)] = append(others[reason(refused)], name)
+			others[refused.Error()] = append(others[refused.Error()], name)
 		case !(off < 1e-3):
 			t.Errorf("%s: accepted, and %v off", name, off)
 		default:

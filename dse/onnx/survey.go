@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -110,7 +111,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			if err == nil {
 				continue
 			}
-			why = reason(err)
+			why = im.reason(err)
 			if errors.Is(err, ErrValue) {
 				op, why = values, fmt.Sprintf("node %s: %v", describe(n), err)
 			}
@@ -141,7 +142,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			if errors.Is(err, ErrValue) {
 				need(values, err.Error())
 			} else {
-				need("exits", reason(err))
+				need("exits", im.reason(err))
 			}
 		}
 	}
@@ -192,7 +193,15 @@ func finite(t *onnxpb.TensorProto) error {
 	return c.finite(values)
 }
 
-var tensorNamed = regexp.MustCompile(`tensor "[^"]*": |"[^"]*" `)
+var quoted = regexp.MustCompile(`(tensor )?("([^"\\]|\\.)*")(:? )`)
 
 // reason is an error without the names of tensors, so that networks can be counted by it.
-func reason(err error) string { return tensorNamed.ReplaceAllString(err.Error(), "") }
+func (im *importer) reason(err error) string {
+	return quoted.ReplaceAllStringFunc(err.Error(), func(s string) string {
+		parts := quoted.FindStringSubmatch(s)
+		if name, err := strconv.Unquote(parts[2]); parts[1] == "" && (err != nil || !im.names[name] || parts[4] != " ") {
+			return s
+		}
+		return ""
+	})
+}

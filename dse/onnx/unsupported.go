@@ -47,12 +47,15 @@ func (e *UnsupportedError) Error() string {
 		b.WriteString(")")
 	}
 	if len(post) > 0 {
-		fmt.Fprintf(&b, "; a design with post: true runs %s", strings.Join(post, ", "))
+		fmt.Fprintf(&b, "; a design with post: true runs %s (`dse operators FILE` names one)", strings.Join(post, ", "))
 	}
 	if len(fixed) > 0 {
 		fmt.Fprintf(&b, "; `onnxsim IN.onnx OUT.onnx` computes %s, as it reads constants alone", strings.Join(fixed, ", "))
 	}
-	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(e.others(), ", "))
+	if len(post) < len(e.Ops) {
+		fmt.Fprintf(&b, "; supported are %s", strings.Join(e.others(), ", "))
+	}
+	fmt.Fprintf(&b, "; --exits FILE names tensors before them, where the network is cut")
 	return b.String()
 }
 

@@ -106,20 +106,27 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 
 // missing counts what would have to be added, by the networks that need it and those that need nothing else.
 func (doc *operatorsDoc) missing(to io.Writer) {
-	need, alone := map[string]int{}, map[string]int{}
+	need, alone, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range doc.Networks {
 		ops := map[string]bool{}
 		for _, x := range n.Needs {
 			ops[x.Op] = true
 		}
 		for op := range ops {
-			if need[op]++; len(ops) == 1 && n.Whole {
+			switch need[op]++; {
+			case len(ops) == 1 && n.Whole:
 				alone[op]++
+			case len(ops) == 1:
+				seen[op]++
 			}
 		}
 	}
 	for _, op := range slices.SortedFunc(maps.Keys(need), func(a, b string) int { return cmp.Or(need[b]-need[a], strings.Compare(a, b)) }) {
-		fmt.Fprintf(to, "  %s: %d need it, %d of them nothing else\n", op, need[op], alone[op])
+		fmt.Fprintf(to, "  %s: %d need it, %d of them nothing else", op, need[op], alone[op])
+		if seen[op] > 0 {
+			fmt.Fprintf(to, ", %d nothing else that could be looked at", seen[op])
+		}
+		fmt.Fprintln(to)
 	}
 }
 
@@ -160,7 +167,7 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 		}
 		fmt.Fprintln(w)
 		for _, x := range n.Needs {
-			fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
+			fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, cmp.Or(x.Why, "is not among the operators that are known"))
 		}
 		n.post(w)
 	}

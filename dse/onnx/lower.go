@@ -202,7 +202,7 @@ func (c *call) reading(i int) (value, error) {
 	case slices.Contains(squashes, v.activation):
 		return c.squashed(name, v)
 	case v.activation != "" && !(slices.Contains(ofLogits, opName(c.node)) && c.shapeOf(v).h*c.shapeOf(v).w == 1):
-		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
+		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output; --exits names a tensor before it", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
 		return v, fmt.Errorf("tensor %q: %w: a channel taken out of a map; one may be scaled, shifted and joined with the map's others", name, ErrUnsupported)
 	}

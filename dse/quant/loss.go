@@ -308,7 +308,7 @@ func (l *Loss) Warning() string {
 		worst, 100*most, l.Images, kind, 100*LossBound)
 	at := slices.IndexFunc(l.Layers, func(k Kept) bool { return len(k.Lossy) > 0 })
 	if at < 0 {
-		return text
+		return text + "; no tensor is that far off as a share of its channels' largest values over all images: on some image the exit's logits are small"
 	}
 	k := l.Layers[at]
 	shown := make([]string, 0, 8)

@@ -285,6 +285,9 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%q does not say %q (%.2f %% off)", l.Warning(), part, 100*off)
 		}
 	}
+	if w := (&Loss{Exits: map[string]float64{"y": 0.01}, Images: 3, Layers: []Kept{{}}}).Warning(); !strings.Contains(w, "no tensor is that far off") {
+		t.Errorf("without a tensor at fault: %q", w)
+	}
 	if k := l.Layers[1]; k.TensorBits > 5 || k.Error < 0.01 || len(k.Lossy) != 4 || *k.WeightBits < 14 {
 		t.Errorf("%+v", k)
 	}

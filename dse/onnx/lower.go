@@ -267,7 +267,7 @@ func (c *call) squashed(name string, v value) (value, error) {
 // complement tells 1 - p.
 func (c *call) complement() bool {
 	one, err := c.number(c.input(0))
-	return err == nil && math.Abs(float64(one)-1) < 1e-6 // as a quantised file may have it
+	return err == nil && len(c.constants[c.input(0)].dims) <= len(c.dims(c.values[c.input(1)])) && math.Abs(float64(one)-1) < 1e-6 // as a quantised file may have it
 }
 
 // value gives a feature map without pending padding.
@@ -946,6 +946,9 @@ func (c *call) sub() error {
 		return c.difference()
 	}
 	if slices.Contains(squashes, c.values[c.input(1)].activation) && c.complement() { // is that of -x
+		if err := c.plain(2, 2); err != nil {
+			return err
+		}
 		v, err := c.elements(1)
 		if err == nil {
 			v, err = c.scaled(v, slices.Repeat([]float64{-1}, c.shapeOf(v).c), "")

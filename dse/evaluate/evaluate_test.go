@@ -205,6 +205,8 @@ func TestActivation(t *testing.T) {
 		{"LogSoftmax", []float32{1, 0}, []float32{1 - float32(math.Log(float64(both))), -float32(math.Log(float64(both)))}, 0},
 		{"Sigmoid", []float32{-2}, []float32{probability(-2)}, 0},
 		{"Sigmoid", []float32{0.5}, []float32{probability(0.5)}, 1},
+		{"HardSigmoid", []float32{-1}, []float32{0.25}, 0},
+		{"HardSigmoid", []float32{3}, []float32{1}, 1},
 		{"Sigmoid", []float32{-2, 3}, []float32{probability(-2), probability(3)}, 1},
 	} {
 		var s sums

@@ -44,6 +44,7 @@ func TestExporters(t *testing.T) {
 		{"a cast to float", end(build(1, 2, 4, 4).op("Cast", "f", in("x"), intAttr("to", typeFloat)), "f"), plain, nil, ""},
 		{"a cast to int32", end(build(1, 2, 4, 4).op("Cast", "f", in("x"), intAttr("to", 6)), "f"), nil, ErrAttribute, "1 (float)"},
 		{"bounds the wrong way round", end(build(1, 2, 4, 4).op("Clip", "f", in("x"), floatAttr("min", 3), floatAttr("max", 1)), "f"), nil, ErrAttribute, "bounds 3 and 1"},
+		{"a Sigmoid twice", plain2().op("Sigmoid", "s", in("l")).op("Identity", "t", in("s")).outputs("s", "t"), nil, ErrExits, `the same tensor: "s" and "t"`},
 		{"logits and their Softmax", plain2().op("Softmax", "s", in("l")).outputs("l", "s"), nil, ErrExits, "--exits"},
 	} {
 		got, err := c.b.load(t, Options{})

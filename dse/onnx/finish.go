@@ -45,7 +45,7 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %w", ErrExits, err)
 		}
 		if other, twice := by[v.tensor]; twice {
-			if a := v.activation + im.values[other].activation; a != "" {
+			if a := v.activation + im.values[other].activation; a != "" && v.activation != im.values[other].activation {
 				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their %s; --exits names the exits, one of the two", errSame, other, name, a)
 			}
 			return nil, fmt.Errorf("%w: %q and %q", errSame, other, name)

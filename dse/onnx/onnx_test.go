@@ -442,6 +442,8 @@ func TestConfidence(t *testing.T) {
 		}
 		return b.op(activation, "a", in("e")).outputs("a")
 	}
+	seen := head(5, "Sigmoid").op("Identity", "i", in("a"))
+	seen.m.Graph.Output[0].Name = proto.String("i")
 	plane := build(1, 3, 4, 4).weight("w", 1, 3, 1, 1).op("Conv", "e", in("x", "w")).outputs("e")
 	for _, c := range []struct {
 		name       string
@@ -454,6 +456,9 @@ func TestConfidence(t *testing.T) {
 		{"softmax", head(5, ""), "", "", true, false},
 		{"softmax by name", head(5, ""), "softmax", "", true, false},
 		{"labels", head(5, "Sigmoid"), "", "sigmoid", true, false},
+		{"labels, seen in another way", seen, "", "sigmoid", true, false},
+		{"labels of a HardSigmoid", head(5, "HardSigmoid"), "", "sigmoid", true, false},
+		{"one of a HardSigmoid", head(1, "HardSigmoid"), "", "", true, false},
 		{"labels by name", head(5, ""), "sigmoid", "sigmoid", true, false},
 		{"classes after all", head(5, "Sigmoid"), "softmax", "", true, false},
 		{"margin", head(5, "Softmax"), "margin", "margin", true, false},

@@ -50,6 +50,8 @@ type Layer struct {
 	Cycles    int64   `json:"cycles"`
 	Stalls    Stalls  `json:"stalls"`
 	Chain     []Step  `json:"chain"`
+
+	Design configs.Design `json:"-"` // with that bandwidth
 }
 
 // Step is a layer of the start that was timed: one, or several that keep tensors on chip.
@@ -199,7 +201,7 @@ func Read(r io.Reader) (File, error) {
 	return f, nil
 }
 
-// judge fills in Law.
+// judge fills in Law and Design.
 func (l *Layer) judge() error {
 	if len(l.Chain) == 0 || l.Cycles < 1 || !(l.Bandwidth > 0) || l.Batch < 1 || l.Batch > abi.BMax {
 		return errors.New("no geometry, or no counters")
@@ -212,7 +214,7 @@ func (l *Layer) judge() error {
 	if err := check(d, l.Chain, l.Batch); err != nil {
 		return err
 	}
-	l.Law = Law(d, l.Chain, l.Batch)
+	l.Law, l.Design = Law(d, l.Chain, l.Batch), d
 	return nil
 }
 
@@ -345,10 +347,5 @@ func (l *Layer) Machine() (out []machine.Layer) {
 
 // Step is what the machine says of it.
 func (l *Layer) Step() (machine.Result, error) {
-	d, err := configs.Load(l.Config)
-	if err != nil {
-		return machine.Result{}, err
-	}
-	d.DRAM.BytesPerCycle = l.Bandwidth
-	return machine.Run(d, l.Machine(), l.Batch)
+	return machine.Run(l.Design, l.Machine(), l.Batch)
 }

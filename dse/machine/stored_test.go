@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/machine"
-	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 var full = flag.Bool("full", false, "all stored starts, not only those below 60,000 cycles")
@@ -135,13 +134,9 @@ func BenchmarkCycle(b *testing.B) {
 			break
 		}
 	}
-	d, err := configs.Load(l.Config)
-	if err != nil {
-		b.Fatal(err)
-	}
 	b.ResetTimer()
 	for n := int64(0); n < int64(b.N); {
-		r, err := machine.Run(d, l.Machine(), l.Batch)
+		r, err := l.Step()
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -447,7 +447,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		t.all = append(t.all, counted.Layer{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
-			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain,
+			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain, Design: t.design,
 			Stalls: counted.Stalls{
 				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
 				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],

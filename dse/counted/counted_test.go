@@ -117,11 +117,12 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 // the first, as options: of 1,165 layers that were counted before and after none differs by a cycle, nor does one of 28 starts of
 // networks.json. Behind the second a register of npu_regs is written in another form, which no start waits for, and layer_fetch
 // takes depthwise layers with KEEP_OUT, which it refused. Of int8, npu_core takes chains of up to 30: Verilator makes the same C++ of
-// the designs that were counted.
+// the designs that were counted. Then drain chooses its sums between two selects at constant places: every output and next state is
+// as before (yosys' sat over both, T_C 8, four lanes).
 var sameCycles = map[string]string{
 	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
 	"199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
-	"93cc42820f62f2061f73f5dbe013eb503aa2d3a5afb472e6273194876ab75aab": "f445c844810b7c3de604f1fe02b7c30a5e55ee84e483f16c0c5fbd07153defb4",
+	"93cc42820f62f2061f73f5dbe013eb503aa2d3a5afb472e6273194876ab75aab": "e59ed20ce9d8aa3c623d5b60ed8106b9b1740d3bc2e548c98479cfdc85cd4987",
 }
 
 // What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that

@@ -29,6 +29,8 @@ module axi_write_props #(
   logic [1:0] awid;
   logic [8*AXI_BYTES-1:0] wdata;
   logic [AXI_BYTES-1:0] wstrb;
+  logic [1:0] strb;  // the first and the last: those between have the same registers
+  assign strb = {wstrb[AXI_BYTES-1], wstrb[0]};
   axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(CUT)) u_write (
     .clk_i(clk), .rst_ni(begun), .flush_i(flush), .idle_o(idle),
     .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready), .cmd_addr_i(cmd_addr), .cmd_beats_i(cmd_beats),
@@ -120,10 +122,11 @@ module axi_write_props #(
   // ---- what makes an invariant easy to find: the unit's own counts are those from outside and what waits in its registers
   logic [2:0] inside_a, inside_l;  // addresses, last beats
   logic       full_w, next_last, owed_as_seen;
-  logic [AXI_BYTES-1:0] next_strb;
+  logic [1:0] next_strb;
   logic [7:0] owed;
   assign full_w = \u_write.u_w.full_q ;
-  assign {next_last, next_strb} = \u_write.u_w.next_q [9*AXI_BYTES:8*AXI_BYTES];
+  assign {next_last, next_strb[1]} = \u_write.u_w.next_q [9*AXI_BYTES:9*AXI_BYTES-1];
+  assign next_strb[0] = \u_write.u_w.next_q [8*AXI_BYTES];
   assign inside_a = 3'(awvalid) + 3'(\u_write.u_aw.full_q );
   assign inside_l = 3'(\u_write.unsent_q ) + 3'(wvalid && wlast) + 3'(full_w && next_last);
   assign owed = {\u_write.owed_q[3] , \u_write.owed_q[2] , \u_write.owed_q[1] , \u_write.owed_q[0] };
@@ -138,7 +141,7 @@ module axi_write_props #(
       i_owed: assert (owed_as_seen);
       i_open: assert (open + 3'(burst) + 3'(\u_write.u_aw.full_q ) == inside_l);
       i_given: assert (given <= 2'(wvalid) + 2'(full_w) && (!full_w || given == 2'd2 || (next_strb == '0 && flush)));
-      if (held) i_held: assert (before < given && (before == '0 || {\u_write.u_w.next_q [0], next_strb[0]} == {tag_held, strobe_held}));
+      if (held) i_held: assert (before < given && (before == '0 || {\u_write.u_w.next_q [0], next_strb} == {tag_held, {2{strobe_held}}}));
       if (mine) i_mine: assert (ahead < open && want < 8'(MAX_BURST) && done <= want);
     end
   end
@@ -159,8 +162,8 @@ module axi_write_props #(
         a_last: assert (wlast == (done == want));
         a_id: assert (awid == id);
       end
-      if (wvalid && held && before == '0) a_beat: assert (wdata[0] == tag_held && wstrb == {AXI_BYTES{strobe_held}});
-      if (wvalid && given == '0) a_nothing: assert (wstrb == '0 && flush);
+      if (wvalid && held && before == '0) a_beat: assert (wdata[0] == tag_held && strb == {2{strobe_held}});
+      if (wvalid && given == '0) a_nothing: assert (strb == '0 && flush);
       if (idle) a_idle: assert (left == '0 && open == '0 && given == '0 && addrs[awid] == '0 && lasts[awid] == '0);
     end
   end
@@ -168,7 +171,7 @@ module axi_write_props #(
   always_ff @(posedge clk) if (begun && $past(begun)) begin
     if ($past(flush && !idle)) assume (flush);
     if ($past(awvalid && !awready)) a_aw_stays: assert (awvalid && {awaddr[13:0], awlen, awid} == $past({awaddr[13:0], awlen, awid}));
-    if ($past(wvalid && !wready)) a_w_stays: assert (wvalid && {wdata[0], wstrb, wlast} == $past({wdata[0], wstrb, wlast}));
+    if ($past(wvalid && !wready)) a_w_stays: assert (wvalid && {wdata[0], strb, wlast} == $past({wdata[0], strb, wlast}));
     a_error: assert (err_valid == $past(bvalid && bresp[1] && !flush && !flush_q && old[bid] == '0));
   end
 endmodule

@@ -84,6 +84,16 @@ type Stalls struct {
 	Write       uint64 `json:"write,omitempty"` // write data did
 }
 
+// Add adds those of the machine.
+func (s *Stalls) Add(x machine.Stalls) {
+	s.Weights += uint64(x.Weights)
+	s.Activations += uint64(x.Activations)
+	s.Drain += uint64(x.Drain)
+	s.Depth += uint64(x.Depth)
+	s.Read += uint64(x.Read)
+	s.Write += uint64(x.Write)
+}
+
 // Law is the cycles of a start of these layers.
 func Law(d configs.Design, chain []Step, batch int) int64 {
 	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))

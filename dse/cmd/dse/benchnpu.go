@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -33,6 +35,7 @@ type benchNPUCmd struct {
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes of the DRAM a cycle of the configuration's clock (default: the configuration's)."`
 	Clock     float64   `placeholder:"MHZ" help:"Clock in place of the configuration's: the DRAM keeps its GB/s and its latency in ns."`
 	Law       bool      `help:"Only the law of cycles (estimated), without simulation or build."`
+	Machine   bool      `help:"Step through the RTL's registers (dse/machine), without simulation or build: some 0.3 s a million cycles."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), some ten times slower: the same cycles."`
 	Out       string    `placeholder:"DIR" help:"Folder for summary.json."`
 }
@@ -45,7 +48,8 @@ paper's ways to batch would take (estimated): batches along R, and Fluid Batchin
 our law of cycles with the largest tiles; the latter also by the paper's law on the design it prints.
 
 With --clock it is the array at another clock on the same DRAM, as make timing says that it closes. With
---law only the law is asked, in seconds and without a build.
+--law only the law is asked, in seconds and without a build; with --machine the RTL's registers are stepped,
+in a minute or two.
 
 Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu
 Example: dse bench-npu --config zc706 --bandwidth 15.3,28 --clock 81 --law`
@@ -60,7 +64,8 @@ type npuRow struct {
 	GBps      float64        `json:"dram_gb_per_s"`
 	NS        float64        `json:"dram_latency_ns"`
 	Batch     int            `json:"batch"`
-	Cycles    int64          `json:"cycles,omitempty"` // counted, as are mac_util and all values below; absent with --law
+	Cycles    int64          `json:"cycles,omitempty"`         // counted, as are mac_util and all values below; absent with --law, --machine
+	Machine   int64          `json:"machine_cycles,omitempty"` // with --machine, and stalls by it
 	Law       int64          `json:"law_cycles"`
 	Roofline  int64          `json:"roofline_cycles"`
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
@@ -94,7 +99,7 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 	defer stop()
 	doc := benchNPUDoc{Header: newHeader("bench-npu", 1)}
 	doc.Label = "simulated"
-	if c.Law {
+	if c.Law || c.Machine {
 		doc.Label = "estimated"
 	}
 	if err := c.check(); err != nil {
@@ -120,8 +125,8 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 
 // check rejects invalid flags before any work.
 func (c *benchNPUCmd) check() error {
-	if c.Law && c.Full {
-		return usage("--law simulates nothing, --full another build: one of them")
+	if c.Law && c.Full || c.Law && c.Machine || c.Machine && c.Full {
+		return usage("--law and --machine simulate nothing, --full another build: one of them")
 	}
 	if !(c.Clock >= 0) || math.IsInf(c.Clock, 0) {
 		return usage("--clock is %g MHz", c.Clock)
@@ -137,7 +142,7 @@ func (c *benchNPUCmd) check() error {
 // config adds the rows of one configuration, at each bandwidth.
 func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *benchNPUDoc) error {
 	is := configs.Design.Simulated
-	if c.Law {
+	if c.Law || c.Machine {
 		is = func(configs.Design) error { return nil }
 	}
 	d, err := loaded(name, is)
@@ -173,9 +178,20 @@ func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
-		fmt.Fprintf(w, "\nbackbone, by the law of cycles (estimated)\nconfig\tMHz\tGB/s\tns\tB\tMcycles\tframes/s\t\n")
+		by, stalls := "the law of cycles (estimated)", ""
+		if len(d.Rows) > 0 && d.Rows[0].Machine > 0 {
+			by, stalls = "the machine (RTL's registers stepped); stalls in % of the cycles", "weights\tactivations\tdrain\tdepth\t"
+		}
+		fmt.Fprintf(w, "\nbackbone, by %s\nconfig\tMHz\tGB/s\tns\tB\tMcycles\tframes/s\t%s\n", by, stalls)
 		for _, r := range d.Rows {
-			fmt.Fprintf(w, "%s\t%g\t%.2f\t%.0f\t%d\t%.2f\t%.1f\t\n", r.Config, r.ClockMHz, r.GBps, r.NS, r.Batch, float64(r.Law)/1e6, r.Frames)
+			cycles := float64(cmp.Or(r.Machine, r.Law))
+			fmt.Fprintf(w, "%s\t%g\t%.2f\t%.0f\t%d\t%.2f\t%.1f\t", r.Config, r.ClockMHz, r.GBps, r.NS, r.Batch, cycles/1e6, r.Frames)
+			if s := r.Stalls; r.Machine > 0 {
+				for _, n := range []uint64{s.Weights, s.Activations, s.Drain, s.Depth} {
+					fmt.Fprintf(w, "%.1f\t", 100*float64(n)/cycles)
+				}
+			}
+			fmt.Fprintln(w)
 		}
 		return w.Flush()
 	}
@@ -255,9 +271,9 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 			}
 		}
 	}
-	var drv *npu.Driver // nil: only the law
+	var drv *npu.Driver // nil: only the law, or the machine
 	var paper map[int][]published
-	if !c.Law {
+	if !c.Law && !c.Machine {
 		if drv, err = open(ctx, d, build(d, c.Full), c.Config); err != nil {
 			return nil, err
 		}
@@ -275,7 +291,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 			ClockMHz: d.ClockMHz, GBps: d.DRAM.BytesPerCycle * d.ClockMHz / 1e3, NS: 1e3 * float64(d.DRAM.LatencyCycles) / d.ClockMHz,
 		}
 		r.Goal, r.Published = r.Roofline*10/9, paper[batch]
-		if err := r.count(ctx, d, b, drv); err != nil {
+		if err := r.count(ctx, d, b, drv, c.Machine); err != nil {
 			return nil, err
 		}
 		rows = append(rows, r)
@@ -292,9 +308,9 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count sums over the spans of the backbone: cycles by the law, and if there is a simulator (drv), the hardware's
-// counters.
-func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver) error {
+// count sums over the spans of the backbone: cycles by the law, by the machine where it is asked, and if there is a simulator
+// (drv), the hardware's counters.
+func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver, steps bool) error {
 	var macs uint64
 	for _, span := range backbone(b) {
 		law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
@@ -302,6 +318,11 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 			return err
 		}
 		r.Law += law
+		if steps {
+			if err := r.step(d, b, span); err != nil {
+				return err
+			}
+		}
 		if drv == nil {
 			continue
 		}
@@ -320,13 +341,25 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 		r.BytesRead += n[abi.CntBytesRead]
 		r.Written += n[abi.CntBytesWritten]
 	}
-	cycles := r.Law
+	cycles := cmp.Or(r.Machine, r.Law)
 	if drv != nil {
 		cycles = r.Cycles
 		r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
 	}
 	r.Frames = 1e6 * d.ClockMHz * float64(r.Batch) / float64(cycles)
 	return nil
+}
+
+// step adds a span by the machine.
+func (r *npuRow) step(d configs.Design, b *bundle.Bundle, span [2]int) error {
+	layers, err := machine.Of(b.Layers, b.FBCB, span[0], span[1], r.Batch)
+	if err != nil {
+		return err
+	}
+	x, err := machine.Run(d, layers, r.Batch)
+	r.Machine += x.Cycles
+	r.Stalls.Add(x.Stalls)
+	return err
 }
 
 // head reports whether a layer belongs to an exit's head, by its name in the zoo.

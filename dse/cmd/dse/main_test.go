@@ -66,6 +66,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"evaluate", "--network", "tiny", "--config", "run", "--evaluate", small, "--type", "int8", "--mix", "101"}, cli.Usage},
 		{[]string{"evaluate", "--network", "tiny", "--config", "run", "--images", "2", "--evaluate", t.TempDir()}, cli.Input},
 		{[]string{"bench-npu", "--law", "--full"}, cli.Usage},
+		{[]string{"bench-npu", "--law", "--machine"}, cli.Usage},
+		{[]string{"bench-npu", "--machine", "--full"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "-1"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "NaN"}, cli.Usage},
 		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, cli.Tool}, // as below
@@ -215,6 +217,30 @@ func TestBenchAtAClock(t *testing.T) {
 		}
 		if s.Law >= f.Law || s.Frames >= f.Frames || 2*s.Frames <= f.Frames {
 			t.Errorf("at half the clock %+v after %+v", s, f)
+		}
+	}
+}
+
+// bench-npu --machine needs no build either, has its cycles beside the law's and never as counted ones, and frames/s are of them; tiny has no
+// exit heads within its segments, so explain --machine says the same of the backbone's starts.
+func TestBenchByMachine(t *testing.T) {
+	t.Setenv("SLUICE_COSIM", "nowhere")
+	for _, config := range []string{"run", "run-int8"} {
+		code, stdout, stderr := call("bench-npu", "--json", "--machine", "--network", "tiny", "--config", config, "--batch", "1,5")
+		var doc struct {
+			Label string   `json:"label"`
+			Rows  []npuRow `json:"rows"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &doc); code != cli.OK || err != nil || doc.Label != "estimated" || len(doc.Rows) != 2 {
+			t.Fatalf("exit code %d, %v, %+v: %s", code, err, doc, stderr)
+		}
+		for _, r := range doc.Rows {
+			if r.Cycles != 0 || r.Machine == 0 || r.Machine == r.Law || r.Stalls.Weights+r.Stalls.Activations == 0 {
+				t.Errorf("%s: %+v", config, r)
+			}
+			if want := 1e6 * r.ClockMHz * float64(r.Batch) / float64(r.Machine); math.Abs(r.Frames/want-1) > 1e-9 {
+				t.Errorf("%s: %g frames/s, expected %g", config, r.Frames, want)
+			}
 		}
 	}
 }

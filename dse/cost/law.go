@@ -47,7 +47,9 @@
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
 // over the DRAM, over the ports in one direction, and bursts at maxBursts a port under way, each for a
-// latency (what short rows wait for). A run of results whose ends lie within a wide beat takes a cycle more to
+// latency (what short rows wait for). Where the queues of several ports have room for fewer bytes than come in a round trip, what is
+// read takes a round trip for each of these; so do weights where the ring holds fewer, which come in chunks, each asked for when passes
+// have taken one: weights that come again for each row tile then hold up its last pass, whatever the DRAM's rate. A run of results whose ends lie within a wide beat takes a cycle more to
 // pack for each. Residuals of the first item come beside its activations, as many as their queue holds.
 //
 // A tensor that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
@@ -96,10 +98,13 @@ const (
 	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports, at most
 	queueBeat    = 6    // that for each beat of a burst but two (fitted)
 	stripeBeats  = 16   // of a burst at most
+	readQueue    = 64   // wide beats that there is room for in the queue of one of several ports (read_ports, DEPTH)
+	readStripes  = 8    // and stripes
+	ringPath     = 5    // free_q to a request (weight_fetch), weight_ring's RAM and output, taken by weight_feed, freed_o to free_q
 	queueBeats   = 16   // wide beats of results in the queue of one of several ports
 	memoryBeats  = 16   // of them that the memory takes from a port ahead of itself
 	pageBytes    = 4096 // that no burst leaves
-	resBytes     = 256  // of a chunk in which they are asked for
+	chunkBytes   = 256  // of a chunk in which residuals and weights are asked for (CHUNK), at most 16 beats
 	resRuns      = 16   // of these under way
 	resTaken     = 2    // from one's last beat to another's request
 	resBeats     = 256  // wide beats of residuals that lie ready
@@ -243,6 +248,7 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(b.Answer+drainDelay)*m.rate)))
 		m.came = m.prefetched
 	}
+	m.streamed = m.offered - int64(float64(m.came)*m.perWeight)
 	if m.keepIn {
 		b.Fill = keptStart
 	}

@@ -11,8 +11,11 @@ import (
 type memory struct {
 	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
 	perByte, perPort float64 // cycles a byte
+	perRead          float64 // cycles a byte that is read, which needs room in the queue of one of several ports
+	perWeight        float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
 
 	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
+	chunk              int64 // of a request for residuals or weights
 	ports, under       int64 // bursts under way on all of them at most
 	perUnder           float64
 	beatBits           int   // its logarithm: a beat is a power of two
@@ -27,10 +30,19 @@ func memoryOf(d *configs.Design) memory {
 		beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(stripeBeats, d.MaxBurst) * d.AXIBytes),
 		ports: int64(d.NAXI), under: int64(maxBursts * d.NAXI), latency: int64(d.DRAM.LatencyCycles),
 	}
+	m.chunk = m.wide * min(stripeBeats, max(1, chunkBytes/m.wide))
 	m.rate = min(m.bpc, m.port)
 	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
 	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.there = m.latency + readPath(*d)
+	m.perRead = m.perPort
+	if m.ports > 1 {
+		room := m.ports * min(readQueue*m.wide, readStripes*m.stripe)
+		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(room))
+	}
+	if trip, ring := float64(m.there+ringPath), float64(d.WRingBeats*d.AXIBytes); trip*float64(m.wide) > ring {
+		m.perWeight = trip / ring
+	}
 	m.again = m.there + turnDelay
 	queued := m.ports * memoryBeats * m.beat
 	if m.ports > 1 {
@@ -43,10 +55,10 @@ func memoryOf(d *configs.Design) memory {
 // almostOne rounds cycles up that are not whole but for rounding.
 const almostOne = 1 - 1e-6
 
-// time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction, and
+// time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction (with room for what is under way), and
 // the bursts that may be under way at a time, each for a latency.
 func (m *memory) time(t traffic) int64 {
-	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
+	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queued(t)))
 }
 
@@ -98,7 +110,7 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
 	}
 	r.long = n >= 2*m.stripe
-	r.chunks = math.Ceil(r.bytes / float64(m.wide*min(stripeBeats, max(1, resBytes/m.wide))))
+	r.chunks = math.Ceil(r.bytes / float64(m.chunk))
 	if m.ports > 1 {
 		r.bursts = touched(m.stripe, n, pitch, offset)
 	} else {

@@ -69,6 +69,7 @@ type state struct {
 	behind     int64 // bytes of the next layer's weights that come before rows
 	prefetched int64 // weights that are there when the layer begins
 	spared     int64 // latency that the last item's bursts do not add
+	streamed   int64 // when all weights of the item before had come, where perWeight counts
 	biased     int64 // when the results so far have left that waited for a start's first biases; 0: none waits
 	held       int64 // groups of sums so far, while some do
 	first      bool

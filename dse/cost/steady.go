@@ -47,6 +47,9 @@ func (m *model) as(s *state) bool {
 	if m.biased > 0 || m.loaded-s.loaded != d || m.drained[0]-s.drained[0] != d || m.drained[1]-s.drained[1] != d {
 		return false
 	}
+	if m.perWeight > 0 && m.streamed-s.streamed != d {
+		return false
+	}
 	if (m.before == 0) != (s.before == 0) || m.before != 0 && m.before-s.before != d {
 		return false
 	}
@@ -59,6 +62,7 @@ func (m *model) skip(then *moment, n int64) {
 	d := n * (m.end - then.end)
 	m.end += d
 	m.loaded += d
+	m.streamed += d
 	m.drained[0] += d
 	m.drained[1] += d
 	if m.before != 0 {

@@ -163,15 +163,16 @@ func (m *model) items(v *visit, rows, pass int64) {
 		}()
 	}
 	for c := 0; c < last; c++ {
-		end, drained, owed, before, n := m.end, m.drained, m.owed, m.sums, int64(m.like(v, c)-c)
+		end, drained, owed, streamed, before, n := m.end, m.drained, m.owed, m.streamed, m.sums, int64(m.like(v, c)-c)
 		m.item(&m.full, rows, c, pass, v)
 		d := m.end - end
-		if n <= 0 || c < 2 || everyStep || m.note != nil || m.drained[0]-drained[0] != d || m.drained[1]-drained[1] != d {
+		if n <= 0 || c < 2 || everyStep || m.note != nil || m.drained[0]-drained[0] != d || m.drained[1]-drained[1] != d || m.perWeight > 0 && m.streamed-streamed != d {
 			continue
 		}
 		m.end += n * d
 		m.drained[0] += n * d
 		m.drained[1] += n * d
+		m.streamed += n * d
 		m.owed.add(traffic{n * (m.owed.read - owed.read), n * (m.owed.written - owed.written), n * (m.owed.reads - owed.reads), n * (m.owed.writes - owed.writes)})
 		m.sums.more(&before, n)
 		c += int(n)
@@ -324,6 +325,13 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 				m.end = max(m.end, v.stream+m.time(before)+rows)
 			}
 			m.owed.add(w)
+		}
+		if m.perWeight > 0 { // a ring and a pass ahead of the array at most, each chunk once passes have taken one
+			one := tile.weights / m.passes
+			taking := m.passes * (max(0, m.chunk-one)*each + one*tile.load) / m.ring
+			come := taking + int64(float64(bytes)*m.perWeight)
+			m.streamed = max(m.streamed+come, m.end-work+come-int64(float64(m.ring+one)*m.perWeight))
+			m.end = max(m.end, m.streamed+rows)
 		}
 	}
 	last := m.end - each + rows // the next pass may wait longer, for its weights or the chain

@@ -14,6 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -194,6 +196,35 @@ func TestOf(t *testing.T) {
 	}
 	if s, err := Of(d, "mine.onnx", true); err != nil || s.Counted || s.Band != s.Random {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Where the ring holds fewer weights than come in a round trip of the DRAM, or the queues of several ports have room for fewer bytes,
+// the machine is slower than the DRAM, and the law follows. None of these designs has stored counters.
+func TestSmallRings(t *testing.T) {
+	again := cost.Geom{Op: abi.OpGEMM, InH: 7, InW: 7, InC: 48, InPix: 48, OutH: 7, OutW: 7, OutC: 24, OutPix: 24, KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 24}
+	once := cost.Geom{Op: abi.OpMaxPool, InH: 24, InW: 8, InC: 48, InPix: 48, OutH: 2, OutW: 1, OutC: 48, OutPix: 48, KH: 2, KW: 2, SH: 12, SW: 7}
+	for _, x := range []struct {
+		config string
+		geom   cost.Geom
+	}{{"v13x", again}, {"v7", again}, {"v8", again}, {"v5", again}, {"tinyx", again}, {"v5", once}} {
+		d, err := configs.Load(x.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := abi.FBCB{BR: 4, TileB: 1, TileRows: 1}
+		l := Layer{Config: x.config, Bandwidth: d.DRAM.BytesPerCycle, Batch: 4, Chain: []Step{{Geom: x.geom, Entry: e}}}
+		r, err := l.Step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Cycles = r.Cycles
+		if err := l.judge(); err != nil {
+			t.Fatal(err)
+		}
+		if t.Logf("%s: law %d, machine %d", x.config, l.Law, l.Cycles); math.Abs(l.Share()) > 0.1 {
+			t.Errorf("%s, %v: law %d, machine %d", x.config, x.geom.Op, l.Law, l.Cycles)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type reproduceCmd struct {
 	N         int           `default:"20000" short:"n" help:"fluid: requests a run."`
 	Instances int           `default:"100" help:"jellyfish: random instances of each size for the approximation ratio."`
 	Only      string        `placeholder:"PREFIX" help:"Only claims whose name begins with this (fig6, table3), without further numbers."`
-	With      string        `placeholder:"KEY[=FACTOR]" help:"Run with one assumed parameter times a factor, or with a switch, such as the causes of failing claims name; a wrong one lists them."`
+	With      string        `placeholder:"KEY[=X]" help:"Run with one assumed parameter times a factor X, with a whole number X in place of it (seeb's most), or with a switch, such as the causes of failing claims name; a wrong one lists them."`
 	Vary      bool          `help:"Halve and double every assumed parameter (long; not for fluid)."`
 	Workers   int           `default:"2" help:"fluid, jellyfish, reef, strait: runs at the same time; the results do not depend on it."`
 	Trace     string        `placeholder:"FORMAT:FILE" help:"reef: a workload of DISB (disb:REAL.json) in place of the random one of the car. seeb: arrivals (pai:FILE for PAI's table of tasks, with the publication's filters) in place of the bursts. strait: rates of the load 'trace' (azure-minutes:FILE)."`
@@ -176,7 +176,7 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	}
 	with, err := frame.ChangeOf(c.With)
 	if err != nil || with != nil && c.Vary {
-		return nil, cli.Errorf(cli.Usage, "--with %s: KEY or KEY=FACTOR is expected, without --vary", c.With)
+		return nil, cli.Errorf(cli.Usage, "--with %s: KEY, KEY=FACTOR or KEY=NUMBER is expected, without --vary", c.With)
 	}
 	cfg := frame.Config{
 		With:  with,

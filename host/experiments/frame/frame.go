@@ -239,7 +239,7 @@ func (s *Statement) Side() string {
 	return "beyond the bounds"
 }
 
-// Change is a parameter times a factor.
+// Change is a parameter times a factor (a whole number in place of it, Knobs.Whole), or a switch, whose By is 0.
 type Change struct {
 	Key string
 	By  float64
@@ -247,6 +247,14 @@ type Change struct {
 
 // String names the change as a key of Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
+
+// given is the change as ChangeOf reads it.
+func (c *Change) given() string {
+	if c.By == 0 {
+		return c.Key
+	}
+	return fmt.Sprintf("%s=%v", c.Key, c.By)
+}
 
 // Of is the factor of a parameter: 1 if the change is another's, or there is none.
 func (c *Change) Of(key string) float64 {
@@ -259,17 +267,17 @@ func (c *Change) Of(key string) float64 {
 // Is reports whether it is a switch's, or a parameter's.
 func (c *Change) Is(key string) bool { return c != nil && c.Key == key }
 
-// ChangeOf reads KEY=FACTOR, or KEY for a switch; nothing is nil.
+// ChangeOf reads KEY=FACTOR or KEY=NUMBER, or KEY for a switch; nothing is nil.
 func ChangeOf(text string) (*Change, error) {
 	if text == "" {
 		return nil, nil
 	}
 	key, by, ok := strings.Cut(text, "=")
-	c := &Change{key, 1}
+	c := &Change{Key: key}
 	if ok {
 		var err error
 		if c.By, err = strconv.ParseFloat(by, 64); err != nil || !(c.By > 0) || math.IsInf(c.By, 0) {
-			return nil, fmt.Errorf("%w: %q, KEY or KEY=FACTOR with a positive factor is expected", ErrWith, text)
+			return nil, fmt.Errorf("%w: %q, KEY=FACTOR with a positive factor, or KEY alone, is expected", ErrWith, text)
 		}
 	}
 	return c, nil

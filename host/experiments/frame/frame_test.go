@@ -315,7 +315,7 @@ func TestFamilyEnds(t *testing.T) {
 
 // A change is a parameter and a factor, or a switch.
 func TestChangeOf(t *testing.T) {
-	for text, want := range map[string]Change{"a/b=0.5": {"a/b", 0.5}, "x": {"x", 1}} {
+	for text, want := range map[string]Change{"a/b=0.5": {"a/b", 0.5}, "x": {"x", 0}} {
 		if c, err := ChangeOf(text); err != nil || *c != want {
 			t.Errorf("%s: %v, %v", text, c, err)
 		}
@@ -341,6 +341,23 @@ func TestChange(t *testing.T) {
 	}{{none, 1, false}, {&Change{"rate", 2}, 1, false}, {&Change{"load", 2}, 2, true}} {
 		if x.c.Of("load") != x.of || x.c.Is("load") != x.is {
 			t.Errorf("%v is %g of load, %v", x.c, x.c.Of("load"), x.c.Is("load"))
+		}
+	}
+}
+
+// A change is one that there is, and has a value if its kind takes one.
+func TestKnows(t *testing.T) {
+	k := Knobs{Switches: []string{"no-cap"}, Keys: []string{"load"}, Whole: []string{"most"}}
+	for text, known := range map[string]bool{
+		"no-cap": true, "load=0.5": true, "most=4": true, "no-cap=2": false, "load": false, "most": false, "most=1.5": false, "most=0.4": false,
+		"most=1e9": false, "cap": false, "cap=2": false,
+	} {
+		c, err := ChangeOf(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.knows(c); known != (err == nil) || err != nil && !errors.Is(err, ErrWith) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -279,16 +279,25 @@ func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 // Knobs are the parameters and switches that a study can change.
 type Knobs struct {
 	Switches []string
-	Keys     []string // of parameters
+	Keys     []string // of parameters that take a factor
+	Whole    []string // of parameters that take a whole number in place of one
 	Vary     []Change // changes that Config.Vary runs; nil: half and double of every key
 }
 
-// knows returns ErrWith for an unknown change.
+// knows returns ErrWith for a change that is unknown, or has a value that its kind does not take.
 func (k *Knobs) knows(x *Change) error {
-	if slices.Contains(k.Switches, x.Key) || slices.Contains(k.Keys, x.Key) {
+	whole := slices.Contains(k.Whole, x.Key) && x.By >= 1 && x.By <= 1<<20 && x.By == math.Trunc(x.By)
+	if whole || slices.Contains(k.Keys, x.Key) && x.By > 0 || slices.Contains(k.Switches, x.Key) && x.By == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %q; there are %s", ErrWith, x.Key, strings.Join(append(slices.Clone(k.Switches), k.Keys...), ", "))
+	there := func(value string, keys []string) (out []string) {
+		for _, key := range keys {
+			out = append(out, key+value)
+		}
+		return out
+	}
+	all := slices.Concat(k.Switches, there("=NUMBER", k.Whole), there("=FACTOR", k.Keys))
+	return fmt.Errorf("%w: %s; there are %s (a NUMBER is a whole one)", ErrWith, x.given(), strings.Join(all, ", "))
 }
 
 // Study is a publication's claims and the probes that check them. L is the type of a lab.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -58,6 +59,15 @@ func (o Open) with(key string, factor float64) Open {
 	c := maps.Clone(o)
 	c[key] *= factor
 	return c
+}
+
+// whole is a value that counts something, rounded.
+func (o Open) whole(key string) (int, error) {
+	n := int(math.Round(o[key]))
+	if n < 1 {
+		return 0, fmt.Errorf("%w: %s is %g then, one or more is expected", frame.ErrWith, key, o[key])
+	}
+	return n, nil
 }
 
 const (
@@ -137,7 +147,10 @@ func NewEdge(f *params.File, o Open) (*Edge, error) {
 
 // network makes a network with exits. Its program begins with the copy of the images.
 func (e *Edge) network(name string) (*edgeNet, error) {
-	exits := int(math.Round(e.open["exits"]))
+	exits, err := e.open.whole("exits")
+	if err != nil {
+		return nil, err
+	}
 	if name == "mobilenetv2" {
 		exits = 10 // section 4
 	}
@@ -304,11 +317,18 @@ const Window int64 = 100e6
 // seeb:LAMBDA1:LAMBDA2 sets other weights. batch:8 sets a baseline's batch; for baselines that take all waiting requests
 // it is the largest batch.
 func System(system string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
-	name, size, _ := strings.Cut(system, ":")
+	name, size, sized := strings.Cut(system, ":")
 	c := &sched.Collect{Label: system, Window: Window}
-	c.Batch, _ = strconv.Atoi(size)
-	if name == "batch" || name == "branchynet" {
-		c.Batch = cmp.Or(c.Batch, int(math.Round(open["batch"])))
+	var err error
+	switch {
+	case sized && name != "seeb":
+		if c.Batch, err = strconv.Atoi(size); err != nil || c.Batch < 1 {
+			return nil, fmt.Errorf("system %q: a whole batch of one or more is expected behind the colon", system)
+		}
+	case name == "batch" || name == "branchynet":
+		if c.Batch, err = open.whole("batch"); err != nil {
+			return nil, err
+		}
 	}
 	seeb := &sched.SEEB{Models: models, Thetas: Thetas(), Slack: int64(open["slack"]), Lambda1: open["lambda1"], Lambda2: 1, Period: Window}
 	switch name {

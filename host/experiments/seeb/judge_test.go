@@ -1,12 +1,14 @@
 package seeb
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -37,6 +39,31 @@ func TestShown(t *testing.T) {
 	}
 }
 
+// --with most limits what DeepRT and GSLICE run at once, and nothing of others.
+func TestMost(t *testing.T) {
+	f, err := params.Of(GPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEdge(f, DefaultOpen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for system, limited := range map[string]bool{"deeprt": true, "gslice": true, "batch": false} {
+		var took []float64
+		for _, x := range []*frame.Change{nil, {Key: most, By: 1}} {
+			o, err := served(&lab{ctx: t.Context(), edge: e, ns: 3e9, seed: 1, with: x}, frame.Args{system, "pai"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, o.Latency)
+		}
+		if limited != (took[1] > 2*took[0]) || !limited && took[0] != took[1] {
+			t.Errorf("%s: %g s, and one image a batch %g s", system, took[0], took[1])
+		}
+	}
+}
+
 // What causes suspect: a largest batch where all that has come is taken, and as many tasks at another rate.
 func TestSwitches(t *testing.T) {
 	for system, want := range map[string]int{"deeprt": 0, "deeprt:1": 1, "gslice": 0, "gslice:4": 4, "batch": 2, "batch:8": 8, "branchynet": 2} {
@@ -46,6 +73,21 @@ func TestSwitches(t *testing.T) {
 		}
 		if c := p.(*sched.Collect); c.Batch != want {
 			t.Errorf("%s has batches of %d, of %d are expected", system, c.Batch, want)
+		}
+	}
+	for _, system := range []string{"gslice:four", "deeprt:1.5", "batch:0", "batch:-3", "branchynet:"} {
+		if p, err := System(system, nil, DefaultOpen()); err == nil {
+			t.Errorf("%s: %v", system, p)
+		}
+	}
+	for key, system := range map[string]string{"batch": "batch", "exits": ""} {
+		o := DefaultOpen().with(key, 0.01)
+		_, err := System(system, nil, o)
+		if system == "" {
+			_, err = (&Edge{open: o}).network("resnet50")
+		}
+		if !errors.Is(err, frame.ErrWith) {
+			t.Errorf("a hundredth of %s: %v", key, err)
 		}
 	}
 	e := &Edge{open: DefaultOpen(), nets: map[string]*edgeNet{}}

@@ -27,7 +27,7 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	case system == "seeb:3" && l.with.Is("at-once"):
 		system = atOnce
 	case l.with.Is(most) && (system == "deeprt" || system == "gslice"):
-		system += fmt.Sprint(":", l.with.By)
+		system += fmt.Sprintf(":%.0f", l.with.By)
 	}
 	o, err := l.edge.Run(l.ctx, system, name, ns, l.seed, l.pai)
 	if err == nil && (l.with.Is("from-release") || l.with.Is("at-once")) {

@@ -88,7 +88,7 @@ func Run(ctx context.Context, c Config) (*Bench, error) {
 		},
 		Knobs: func(string) (*frame.Knobs, error) {
 			open := slices.Sorted(maps.Keys(b.Open))
-			return &frame.Knobs{Switches: switches(), Keys: append(append(file.Keys(), open...), rate, most), Vary: frame.Halves(append(file.Uncertain(), open...)...)}, nil
+			return &frame.Knobs{Switches: switches(), Keys: append(append(file.Keys(), open...), rate), Whole: []string{most}, Vary: frame.Halves(append(file.Uncertain(), open...)...)}, nil
 		},
 	}
 	r, err := s.Run(ctx, &c.Config)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
@@ -132,6 +133,24 @@ func TestOrder(t *testing.T) {
 	a, c := of("strait"), got["strait"]
 	if !reflect.DeepEqual(a.Finished, c.Finished) || a.Class[0].OnTime != c.Class[0].OnTime || *a.Model != *c.Model {
 		t.Error("equal seeds, two runs")
+	}
+}
+
+// --with unlearnt freezes every predictor as it begins: nothing is expected of sharing, and the error is another.
+func TestUnlearnt(t *testing.T) {
+	var ours []float64
+	for _, x := range []*frame.Change{nil, {Key: "unlearnt"}} {
+		r, err := strait.RunBench(t.Context(), strait.Config{Config: frame.Config{Seeds: []uint64{1}, Only: "fig7a/kernel-p95", Ns: 100e6, Workers: 1, With: x}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if null := *r.Model == *predict.Null(); null != (x != nil) {
+			t.Errorf("with %v the predictor has learnt nothing: %v", x, null)
+		}
+		ours = append(ours, *r.Statements[0].Ours)
+	}
+	if ours[0] == ours[1] {
+		t.Errorf("the error of predictions is %g %% with and without learning", ours[0])
 	}
 }
 

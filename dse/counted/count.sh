@@ -14,4 +14,7 @@ bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 480 -
 for config in run-int8 zcu104-mobile-int8; do sim/build.sh "$config" --stub >/dev/null; done
 bin/dse validate --config run-int8,zcu104-mobile-int8 --network fashion,mobilenetv2 --batch 1,4,8 --share 0.1 --longest 60000 --n 240 --seed 9999 --out dse/counted/held-int8.json
 bin/dse validate --starts --config run-int8 --network fashion,tiny --bandwidth 8,15.3 --batch 1,2,4,8 --out dse/counted/networks-int8.json
+# What the machine is held to, half a minute: segments of random networks.
+for config in tinyx v13x; do sim/build.sh "$config" --stub >/dev/null; done
+bin/dse validate --starts --network= --random 12 --config tinyx,v13x --bandwidth 8 --latency 37,100 --longest 16000 --seed 2 --out dse/counted/random.json
 go test ./dse/counted -run TestBandsAreTheLayers -update

@@ -42,7 +42,8 @@ var ErrFile = errors.New("no counted layers")
 type Layer struct {
 	Config    string  `json:"config"`
 	Bandwidth float64 `json:"bytes_per_cycle"`
-	Network   string  `json:"network"` // "random SEED" for a random layer
+	Latency   int     `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
+	Network   string  `json:"network"`                 // "random SEED" for a random layer
 	Layer     string  `json:"layer"`
 	Batch     int     `json:"batch"`
 	Entry     string  `json:"entry"`
@@ -92,6 +93,11 @@ func (s *Stalls) Add(x machine.Stalls) {
 	s.Depth += uint64(x.Depth)
 	s.Read += uint64(x.Read)
 	s.Write += uint64(x.Write)
+}
+
+// StallsOf are those of an NPU's counters.
+func StallsOf(n *[abi.CntCount]uint64) Stalls {
+	return Stalls{n[abi.CntStallWeights], n[abi.CntStallActivations], n[abi.CntStallDrain], n[abi.CntStallDepth], n[abi.CntStallRead], n[abi.CntStallWrite]}
 }
 
 // Law is the cycles of a start of these layers.
@@ -221,6 +227,9 @@ func (l *Layer) judge() error {
 		return err
 	}
 	d.DRAM.BytesPerCycle = l.Bandwidth
+	if l.Latency != 0 {
+		d.DRAM.LatencyCycles = l.Latency
+	}
 	if err := check(d, l.Chain, l.Batch); err != nil {
 		return err
 	}

@@ -25,9 +25,11 @@ type Start struct {
 	Network   string   `json:"network"` // with its input's side, if it is not the file's
 	Config    string   `json:"config"`
 	Bandwidth float64  `json:"bytes_per_cycle"`
+	Latency   int      `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
 	Batch     int      `json:"batch"`
 	First     int      `json:"first"` // layer of the network
 	Cycles    int64    `json:"cycles"`
+	Stalls    Stalls   `json:"stalls,omitzero"`     // missing in files from before they were written
 	Layers    []int    `json:"layers"`              // indices of geometries
 	Entries   []uint32 `json:"entries"`             // their FBCB words
 	RowBytes  []int    `json:"row_bytes,omitempty"` // of each, 0 where rows follow each other; missing in files from before it was written
@@ -58,7 +60,7 @@ func ReadStarts(r io.Reader) (rtl string, all []Layer, err error) {
 		return "", nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	for i, x := range s.Starts {
-		l := Layer{Config: x.Config, Bandwidth: x.Bandwidth, Network: x.Network, Batch: x.Batch, Cycles: x.Cycles, Layer: fmt.Sprintf("%d layers from %d", len(x.Layers), x.First)}
+		l := Layer{Config: x.Config, Bandwidth: x.Bandwidth, Latency: x.Latency, Stalls: x.Stalls, Network: x.Network, Batch: x.Batch, Cycles: x.Cycles, Layer: fmt.Sprintf("%d layers from %d", len(x.Layers), x.First)}
 		if len(x.Entries) != len(x.Layers) {
 			return "", nil, fmt.Errorf("%w: start %d has %d layers and %d entries", ErrFile, i, len(x.Layers), len(x.Entries))
 		}

@@ -232,6 +232,8 @@ const (
 
 func (x *residual) step(m *machine) {
 	if x.runs.state == idle && x.runs.s.n == 0 && !x.runs.a && !x.busy && x.asked == 0 {
+		x.fill -= x.pop // the drain may still take the layer's last words
+		x.pop = 0
 		x.runs.step(m, unitResidual, false)
 		return
 	}

@@ -39,7 +39,9 @@ type validateCmd struct {
 	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
 	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
-	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones."`
+	Latency   []int     `placeholder:"CYCLES" help:"Latency of the DRAM (default: the configuration's)."`
+	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones but --random."`
+	Random    int       `placeholder:"N" help:"With --starts: also segments of so many random networks of up to eight layers on each configuration and bandwidth, under any legal FBCB entries."`
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
@@ -76,6 +78,9 @@ func checkSample(n int, share float64, batches []int) error {
 func (c *validateCmd) Run(e *cli.Env) error {
 	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
 		return err
+	}
+	if c.Random < 0 || c.Random > 0 && !c.Starts || slices.Min(append(c.Latency, 1)) < 1 {
+		return usage("--random is a number of networks, with --starts, and --latency 1 or more")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -228,27 +233,54 @@ func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design
 		if b == nil {
 			continue
 		}
-		if err := drv.Load(ctx, b); err != nil {
-			return err
-		}
 		name := network
 		if c.InputSide != (onnx.Side{}) {
 			name += fmt.Sprintf(" at %d", c.InputSide.H)
 		}
-		for _, batch := range c.Batch {
-			for _, x := range b.Network.Exits {
-				n, err := drv.Measure(ctx, b.Network.Name, x.First, x.Last, batch)
-				if err != nil {
-					return fmt.Errorf("%s: %w", network, err)
-				}
-				var chain []counted.Step
-				for l := x.First; l <= x.Last; l++ {
-					chain = append(chain, counted.StepOf(&b.Layers[l], b.FBCB[l][batch-1]))
-				}
-				start := counted.Start{Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, First: x.First, Cycles: int64(n[abi.CntCyclesBusy])}
-				if err := out.Add(start, chain); err != nil {
-					return err
-				}
+		if err := c.startsOf(ctx, drv, d, b, name, c.Batch, out); err != nil {
+			return err
+		}
+	}
+	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650002))
+	o := randnet.Built()
+	o.Woven, o.MaxLayers, o.MaxSide, o.MaxMACs = true, 8, 16, 200_000
+	for seed := c.Seed << 20; seed < c.Seed<<20+uint64(c.Random); seed++ {
+		net, err := randnet.New(seed, d, o)
+		if err != nil {
+			return err
+		}
+		net.Bundle.Network.Name = "random"
+		if err := c.startsOf(ctx, drv, d, net.Bundle, fmt.Sprintf("random %d", seed), []int{1 + rng.IntN(abi.BMax)}, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startsOf counts the segments of a network.
+func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.Design, b *bundle.Bundle, name string, batches []int, out *counted.Starts) error {
+	if err := drv.Load(ctx, b); err != nil {
+		return err
+	}
+	for _, batch := range batches {
+		for _, x := range b.Network.Exits {
+			var chain []counted.Step
+			for l := x.First; l <= x.Last; l++ {
+				chain = append(chain, counted.StepOf(&b.Layers[l], b.FBCB[l][batch-1]))
+			}
+			if c.Longest > 0 && counted.Law(d, chain, batch) > c.Longest {
+				continue
+			}
+			n, err := drv.Measure(ctx, b.Network.Name, x.First, x.Last, batch)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			start := counted.Start{
+				Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Latency: d.DRAM.LatencyCycles, Batch: batch, First: x.First,
+				Cycles: int64(n[abi.CntCyclesBusy]), Stalls: counted.StallsOf(&n),
+			}
+			if err := out.Add(start, chain); err != nil {
+				return err
 			}
 		}
 	}
@@ -304,7 +336,7 @@ func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Laye
 	return all, nil
 }
 
-// designs are the configurations at each bandwidth.
+// designs are the configurations at each bandwidth and latency.
 func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	return func(yield func(configs.Design, error) bool) {
 		for _, name := range c.Config {
@@ -317,9 +349,15 @@ func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 			if len(rates) == 0 {
 				rates = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
 			}
+			latencies := c.Latency
+			if len(latencies) == 0 {
+				latencies = []int{d.DRAM.LatencyCycles}
+			}
 			for _, d.DRAM.BytesPerCycle = range rates {
-				if !yield(d, nil) {
-					return
+				for _, d.DRAM.LatencyCycles = range latencies {
+					if !yield(d, nil) {
+						return
+					}
 				}
 			}
 		}
@@ -445,13 +483,10 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 			return fmt.Errorf("%s: %w", network, err)
 		}
 		t.all = append(t.all, counted.Layer{
-			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
+			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Latency: t.design.DRAM.LatencyCycles, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
 			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain, Design: t.design,
-			Stalls: counted.Stalls{
-				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
-				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],
-			},
+			Stalls: counted.StallsOf(&n),
 		})
 	}
 	return nil

@@ -213,7 +213,7 @@ func TestSmallRings(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := abi.FBCB{BR: 4, TileB: 1, TileRows: 1}
-		l := Layer{Config: x.config, Bandwidth: d.DRAM.BytesPerCycle, Batch: 4, Chain: []Step{{Geom: x.geom, Entry: e}}}
+		l := Layer{Config: x.config, Design: d, Bandwidth: d.DRAM.BytesPerCycle, Batch: 4, Chain: []Step{{Geom: x.geom, Entry: e}}}
 		r, err := l.Step()
 		if err != nil {
 			t.Fatal(err)

@@ -16,5 +16,5 @@ bin/dse validate --config run-int8,zcu104-mobile-int8 --network fashion,mobilene
 bin/dse validate --starts --config run-int8 --network fashion,tiny --bandwidth 8,15.3 --batch 1,2,4,8 --out dse/counted/networks-int8.json
 # What the machine is held to, half a minute: segments of random networks.
 for config in tinyx v13x; do sim/build.sh "$config" --stub >/dev/null; done
-bin/dse validate --starts --network= --random 12 --config tinyx,v13x --bandwidth 8 --latency 37,100 --longest 16000 --seed 2 --out dse/counted/random.json
+bin/dse validate --starts --network= --random 14 --config tinyx,v13x --bandwidth 4 --latency 37,300 --longest 25000 --seed 12 --out dse/counted/random.json
 go test ./dse/counted -run TestBandsAreTheLayers -update

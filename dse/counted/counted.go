@@ -5,6 +5,7 @@ package counted
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -21,7 +22,6 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/machine"
-	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
@@ -219,7 +219,7 @@ func Read(r io.Reader) (File, error) {
 
 // judge fills in Law and Design.
 func (l *Layer) judge() error {
-	if len(l.Chain) == 0 || l.Cycles < 1 || !(l.Bandwidth > 0) || l.Batch < 1 || l.Batch > abi.BMax {
+	if len(l.Chain) == 0 || l.Cycles < 1 {
 		return errors.New("no geometry, or no counters")
 	}
 	d, err := configs.Load(l.Config)
@@ -230,27 +230,11 @@ func (l *Layer) judge() error {
 	if l.Latency != 0 {
 		d.DRAM.LatencyCycles = l.Latency
 	}
-	if err := check(d, l.Chain, l.Batch); err != nil {
+	if err := machine.Check(d, l.Machine(), l.Batch); err != nil {
 		return err
 	}
 	l.Law, l.Design = Law(d, l.Chain, l.Batch), d
 	return nil
-}
-
-// check refuses what the law cannot be asked about.
-func check(d configs.Design, chain []Step, batch int) error {
-	var layers []cost.Geom
-	var entries []abi.FBCB
-	for _, s := range chain {
-		if err := s.Geom.Check(); err != nil {
-			return err
-		}
-		if err := mapping.Check(d, s.Geom, batch, s.Entry); err != nil {
-			return err
-		}
-		layers, entries = append(layers, s.Geom), append(entries, s.Entry)
-	}
-	return mapping.CheckLinks(layers, entries)
 }
 
 //go:embed bands.json
@@ -365,6 +349,6 @@ func (l *Layer) Machine() (out []machine.Layer) {
 }
 
 // Step is what the machine says of it.
-func (l *Layer) Step() (machine.Result, error) {
-	return machine.Run(l.Design, l.Machine(), l.Batch)
+func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
+	return machine.Run(ctx, l.Design, l.Machine(), l.Batch)
 }

@@ -20,16 +20,23 @@
 package machine
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrEndless is wrapped by errors about starts that do not end.
-var ErrEndless = errors.New("the machine does not end")
+// ErrEndless is wrapped by errors about starts that do not end, ErrStart by some of those that are refused.
+var (
+	ErrEndless = errors.New("the machine does not end")
+	ErrStart   = errors.New("no start of this design")
+)
 
 // Layer is a layer of a start.
 type Layer struct {
@@ -120,12 +127,48 @@ type machine struct {
 // most is where a machine that no longer moves is given up.
 const most = 1 << 32
 
-// Run steps through a start of these layers, whose entries have to be legal (mapping.Check, mapping.CheckLinks).
-func Run(d configs.Design, layers []Layer, bact int) (Result, error) {
+// Check refuses a start that the RTL does.
+func Check(d configs.Design, layers []Layer, bact int) error {
+	if err := d.Elaborates(); err != nil {
+		return err
+	}
+	if math.Round(d.DRAM.BytesPerCycle*65536) < 1 {
+		return fmt.Errorf("%w: dram.bytes_per_cycle is %g, must be 1/65536 at least", ErrStart, d.DRAM.BytesPerCycle)
+	}
+	if len(layers) < 1 || len(layers) > abi.LMax {
+		return fmt.Errorf("%w: %d layers, must be 1..%d", ErrStart, len(layers), abi.LMax)
+	}
+	var geoms []cost.Geom
+	var entries []abi.FBCB
+	for i := range layers {
+		l := &layers[i]
+		err := cmp.Or(mapping.Limits(d, l.Geom), mapping.Check(d, l.Geom, bact, l.Entry))
+		if least := d.ElemBytes() * l.InW * l.InPix; err == nil && l.RowBytes != 0 && (l.RowBytes < least || l.RowBytes%d.ElemBytes() != 0) {
+			err = fmt.Errorf("%w: %d bytes from an input row to the next, must be %d or more, whole elements", ErrStart, l.RowBytes, least)
+		}
+		if err == nil && l.Drained() && l.BiasCount < l.OutC {
+			err = fmt.Errorf("%w: %d words of biases, must be %d at least", ErrStart, l.BiasCount, l.OutC)
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d of the start: %w", i, err)
+		}
+		geoms, entries = append(geoms, l.Geom), append(entries, l.Entry)
+	}
+	return mapping.CheckLinks(geoms, entries)
+}
+
+// Run steps through a start of these layers, until ctx ends.
+func Run(ctx context.Context, d configs.Design, layers []Layer, bact int) (Result, error) {
+	if err := Check(d, layers, bact); err != nil {
+		return Result{}, fmt.Errorf("machine: %w", err)
+	}
 	m := newMachine(d, layers, bact)
 	for !m.done() {
 		if m.step(); m.now > most {
 			return m.Result, fmt.Errorf("%w: it stands in layer %d of the start", ErrEndless, m.ended)
+		}
+		if m.now%(1<<16) == 0 && ctx.Err() != nil {
+			return m.Result, context.Cause(ctx)
 		}
 	}
 	m.Cycles = m.now + 1 // done_o comes one cycle behind its condition (npu_start)

@@ -23,7 +23,7 @@ func open(t testing.TB, name string) *os.File {
 
 func step(t testing.TB, l *counted.Layer) machine.Result {
 	t.Helper()
-	r, err := l.Step()
+	r, err := l.Step(t.Context())
 	if err != nil {
 		t.Fatalf("%s %s: %v", l.Config, l.Layer, err)
 	}
@@ -175,7 +175,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 	b.ResetTimer()
 	for n := int64(0); n < int64(b.N); {
-		r, err := l.Step()
+		r, err := l.Step(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -279,12 +282,14 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 
 // step steps through the starts.
 func (doc *explainDoc) step(b *bundle.Bundle) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	for _, x := range b.Network.Exits {
 		layers, err := machine.Of(b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
 		if err != nil {
 			return err
 		}
-		r, err := machine.Run(b.Design, layers, doc.Batch)
+		r, err := machine.Run(ctx, b.Design, layers, doc.Batch)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -23,7 +24,7 @@ type finalist struct {
 }
 
 // finalists are these designs in the order of the machine, at every batch size that counts.
-func finalists(w *search.Workload, points []search.Point, weights search.Weights) ([]finalist, error) {
+func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
 	for _, weight := range weights {
@@ -35,7 +36,7 @@ func finalists(w *search.Workload, points []search.Point, weights search.Weights
 			if weight == 0 {
 				continue
 			}
-			cycles, err := machineCycles(w, p.Design, i+1)
+			cycles, err := machineCycles(ctx, w, p.Design, i+1)
 			if err != nil {
 				return nil, err
 			}
@@ -48,7 +49,7 @@ func finalists(w *search.Workload, points []search.Point, weights search.Weights
 }
 
 // machineCycles is what all segments of a network take by the machine, under the entries of dse compile.
-func machineCycles(w *search.Workload, d configs.Design, batch int) (cycles int64, err error) {
+func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {
 		return 0, err
@@ -63,7 +64,7 @@ func machineCycles(w *search.Workload, d configs.Design, batch int) (cycles int6
 		if i+1 < len(layers) && layers[i+1].Segment == l.Segment {
 			continue
 		}
-		r, err := machine.Run(d, start, batch)
+		r, err := machine.Run(ctx, d, start, batch)
 		if err != nil {
 			return 0, err
 		}

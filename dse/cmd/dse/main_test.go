@@ -381,7 +381,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := machineCycles(w, d, 4); err != nil || doc["machine_cycles"] != float64(n) {
+	if n, err := machineCycles(t.Context(), w, d, 4); err != nil || doc["machine_cycles"] != float64(n) {
 		t.Errorf("explain --machine: %v cycles, of the lowered network %d: %v", doc["machine_cycles"], n, err)
 	}
 	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {

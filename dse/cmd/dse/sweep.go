@@ -393,7 +393,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 			return err
 		}
 	}
-	if doc.Finalists, err = finalists(in.w, r.Within[:min(c.Finalists, len(r.Within))], weights); err != nil {
+	if doc.Finalists, err = finalists(ctx, in.w, r.Within[:min(c.Finalists, len(r.Within))], weights); err != nil {
 		return err
 	}
 	doc.cpu()

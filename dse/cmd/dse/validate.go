@@ -113,7 +113,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 		doc.print(e)
 	}
 	if c.Machine {
-		if err := stepped(e, all); err != nil {
+		if err := stepped(ctx, e, all); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 }
 
 // stepped prints how far the machine is from the counters, by configuration and bandwidth.
-func stepped(e *cli.Env, all []counted.Layer) error {
+func stepped(ctx context.Context, e *cli.Env, all []counted.Layer) error {
 	type row struct {
 		n, exact  int
 		law, mean float64
@@ -136,7 +136,7 @@ func stepped(e *cli.Env, all []counted.Layer) error {
 	rows := map[string]*row{}
 	for i := range all {
 		l := &all[i]
-		r, err := l.Step()
+		r, err := l.Step(ctx)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 		if err != nil {
 			return err
 		}
-		return c.printStarts(e, text)
+		return c.printStarts(ctx, e, text)
 	}
 	for d, err := range c.designs() {
 		if err == nil {
@@ -190,11 +190,11 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
 			return err
 		}
 	}
-	return c.printStarts(e, text)
+	return c.printStarts(ctx, e, text)
 }
 
 // printStarts says how far the law is from such a file, and the machine where that is asked.
-func (c *validateCmd) printStarts(e *cli.Env, text []byte) error {
+func (c *validateCmd) printStarts(ctx context.Context, e *cli.Env, text []byte) error {
 	_, all, err := counted.ReadStarts(bytes.NewReader(text))
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (c *validateCmd) printStarts(e *cli.Env, text []byte) error {
 		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
 	}
 	if c.Machine {
-		return stepped(e, all)
+		return stepped(ctx, e, all)
 	}
 	return nil
 }

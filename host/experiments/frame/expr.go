@@ -50,7 +50,8 @@ var folds = map[string]func(a, b float64) float64{
 	"sum":   plus, "mean": plus, "geomean": plus,
 }
 
-// unit is an expression's unit by its measures': of two by one another a multiple (x), of a comparison none.
+// unit is an expression's unit by its measures': of two by one another a multiple (x), of a comparison none, of a difference of
+// percentages points.
 func unit(text string, of map[string]string) string {
 	name, args, _ := call(text)
 	switch _, is := takes[name]; {
@@ -60,6 +61,8 @@ func unit(text string, of map[string]string) string {
 		return "ms"
 	case name == "over" || name == "ratio":
 		return "x"
+	case name == "minus" && unit(args[0], of) == "%":
+		return "points"
 	case is:
 		return unit(args[0], of)
 	}

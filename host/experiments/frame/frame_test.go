@@ -364,10 +364,11 @@ func TestKnows(t *testing.T) {
 
 // The unit of a number follows from those of the measures.
 func TestUnit(t *testing.T) {
-	of := map[string]string{"avg_ns": "ns", "late": "share"}
+	of := map[string]string{"avg_ns": "ns", "late": "share", "missed": "%"}
 	for text, want := range map[string]string{
 		"late(a)": "share", "avg_ns(a)": "ns", "times(avg_ns(a), 1e-6)": "ms", "times(late(a), 1e-6)": "share", "over(avg_ns(a), avg_ns(b))": "x",
-		"ratio(lowest(late(a), late(b)), late(c))": "x", "lowest(minus(late(a), late(b)))": "share", "sum(above(late(a), 1))": "", "other(a)": "", "": "",
+		"ratio(lowest(late(a), late(b)), late(c))": "x", "lowest(minus(late(a), late(b)))": "share", "sum(above(late(a), 1))": "",
+		"lowest(minus(missed(a), missed(b)))": "points", "minus(minus(missed(a), missed(b)), minus(missed(c), missed(b)))": "points", "other(a)": "", "": "",
 	} {
 		if got := unit(text, of); got != want {
 			t.Errorf("%q is in %q, want %q", text, got, want)
@@ -451,7 +452,7 @@ func TestStudy(t *testing.T) {
 	}
 	other := with
 	other.With = &Change{Key: "l", By: 3}
-	if _, err := s.Run(context.Background(), &other); !errors.Is(err, ErrWith) || !strings.HasSuffix(err.Error(), `"l"; there are on, k`) {
+	if _, err := s.Run(context.Background(), &other); !errors.Is(err, ErrWith) || !strings.HasSuffix(err.Error(), `l=3; there are on, k=FACTOR`) {
 		t.Errorf("nobody knows l: %v", err)
 	}
 	s.Tried = []byte("k=3 a 12\n")

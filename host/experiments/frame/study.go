@@ -296,8 +296,8 @@ func (k *Knobs) knows(x *Change) error {
 		}
 		return out
 	}
-	all := slices.Concat(k.Switches, there("=NUMBER", k.Whole), there("=FACTOR", k.Keys))
-	return fmt.Errorf("%w: %s; there are %s (a NUMBER is a whole one)", ErrWith, x.given(), strings.Join(all, ", "))
+	all := slices.Concat(k.Switches, there("=WHOLE NUMBER", k.Whole), there("=FACTOR", k.Keys))
+	return fmt.Errorf("%w: %s; there are %s", ErrWith, x.given(), strings.Join(all, ", "))
 }
 
 // Study is a publication's claims and the probes that check them. L is the type of a lab.

@@ -123,6 +123,7 @@ func TestStarts(t *testing.T) {
 	}{
 		{"networks.json", 23},
 		{"networks-int8.json", 0},
+		{"../machine/testdata/residuals-int8.json", 0}, // two layers with residuals, of a network counted later
 	} {
 		t.Run(file.name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,8 @@
 // takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
 // (Geom.ByColumns). Of a depthwise layer in int8, where counters showed each of these to count, no result leaves before all biases are
 // in their memory, which takes a word of them a cycle; no tap comes before its visit's half of the buffer is free and filled that
-// far; its weights all come before rows; and its residuals come in chunks of which 16 are under way, those of one pixel from one port.
+// far; its weights all come before rows; and one pixel's residuals, where they are all there are, come from one port. Residuals of
+// any depthwise layer come in chunks of which 16 are under way.
 package cost
 
 import (

@@ -47,7 +47,7 @@ func (m *model) given(words int) int64 {
 }
 
 // residuals is the cycles in which those of so many pixels come: resRuns chunks are under way, which a start's first ones are at
-// once, and those of one pixel come from one port.
+// once, and in int8 those of one pixel come from one port.
 func (m *model) residuals(pixels int64) int64 {
 	r := &m.full.res
 	life := m.there + resTaken
@@ -55,7 +55,7 @@ func (m *model) residuals(pixels int64) int64 {
 	if m.array == 0 {
 		all -= life
 	}
-	if m.g.ResPix == 0 {
+	if m.d.Int8() && m.g.ResPix == 0 {
 		all = max(all, int64(float64(pixels)*r.bytes)/m.beat)
 	}
 	return all
@@ -82,9 +82,10 @@ func (m *model) pool(v *visit, rows int64, result traffic, begin int64) {
 	if m.d.Int8() && g.Drained() {
 		_, ragged := math.Modf(m.full.out.ragged) // of a row's ends, where that is a run
 		row = max(row, int64(float64(g.OutW)*(float64(m.given(words))+ragged)))
-		work = max(rows/int64(g.OutW)*row, m.residuals(rows))
+		work = rows / int64(g.OutW) * row
 		begin = max(begin, v.from)
 	}
+	work = max(work, m.residuals(rows))
 	if m.array == 0 && !m.keepIn { // the first window's last row has come, and the taps of the ones before are done
 		begin = max(begin, begin+cycles(int64(float64(max(0, g.inRows(0, 1)-1))*m.in.bytes), m.rate)-first)
 	}

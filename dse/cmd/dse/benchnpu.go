@@ -319,7 +319,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 		}
 		r.Law += law
 		if steps {
-			if err := r.step(d, b, span); err != nil {
+			if err := r.step(ctx, d, b, span); err != nil {
 				return err
 			}
 		}
@@ -351,12 +351,12 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 }
 
 // step adds a span by the machine.
-func (r *npuRow) step(d configs.Design, b *bundle.Bundle, span [2]int) error {
+func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, span [2]int) error {
 	layers, err := machine.Of(b.Layers, b.FBCB, span[0], span[1], r.Batch)
 	if err != nil {
 		return err
 	}
-	x, err := machine.Run(d, layers, r.Batch)
+	x, err := machine.Run(ctx, d, layers, r.Batch)
 	r.Machine += x.Cycles
 	r.Stalls.Add(x.Stalls)
 	return err

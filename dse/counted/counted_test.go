@@ -300,3 +300,12 @@ func bandsOf(all []Layer) (out [2]Band) {
 	}
 	return out
 }
+
+// What the machine is held to was counted on the RTL as it is.
+func TestRandomIsOfHere(t *testing.T) {
+	rtl, _, err := ReadStarts(strings.NewReader(held(t, "random.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	isOfHere(t, "random.json", rtl, false)
+}

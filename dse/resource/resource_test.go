@@ -128,8 +128,8 @@ func TestOptionsAreExact(t *testing.T) {
 	}
 }
 
-// DSPs of int8 designs are their arrays' alone, what their chains add is what yosys counted of mac_packed alone, and small-int8
-// is as yosys synthesised it: DSPs and memories exactly, the rest nearly.
+// DSPs of int8 designs are their arrays' alone, what their chains add is what yosys counted of mac_packed alone, and two
+// designs are as yosys synthesised them: DSPs and memories exactly, the rest nearly.
 func TestInt8(t *testing.T) {
 	for _, c := range []struct {
 		d   configs.Design
@@ -166,21 +166,32 @@ func TestInt8(t *testing.T) {
 		}
 	}
 
-	small, err := configs.Load("small-int8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lutram := 0.
-	for _, m := range Memories(small) {
-		memory, _, _ := m.cells(boards.Series7)
-		lutram += memory
-	}
-	const lut, ff = 31678, 20903
-	e, whole := memories(boards.Series7, small, yosys), Of(boards.Board{Family: boards.Series7}, small)
-	if e.DSP != 16 || e.BRAM36 != 12.5 || lutram != 1264 {
-		t.Errorf("small-int8: %d DSPs, %g BRAM36, %g LUTs as memory; yosys 16, 12.5, 1264", e.DSP, e.BRAM36, lutram)
-	}
-	if l, f := off(float64(whole.LUT.Value), lut), off(float64(whole.FF.Value), ff); math.Abs(l) > 0.02 || math.Abs(f) > 0.02 {
-		t.Errorf("small-int8: %d LUTs and %d registers, yosys %d and %d", whole.LUT.Value, whole.FF.Value, lut, ff)
+	for _, c := range []struct {
+		config  string
+		dsp     int
+		bram    float64
+		lutram  float64
+		lut, ff int
+		most    float64 // error of LUTs and registers: nothing was fitted on the second design
+	}{
+		{"small-int8", 16, 12.5, 1264, 31678, 20903, 0.02},
+		{"../../hw/configs/int8/zc706-28x64-int8.yaml", 896, 531.5, 4884, 119264, 74935, 0.1},
+	} {
+		d, err := configs.Load(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lutram := 0.
+		for _, m := range Memories(d) {
+			memory, _, _ := m.cells(boards.Series7)
+			lutram += memory
+		}
+		e, whole := memories(boards.Series7, d, yosys), Of(boards.Board{Family: boards.Series7}, d)
+		if e.DSP != c.dsp || e.BRAM36 != c.bram || lutram != c.lutram {
+			t.Errorf("%s: %d DSPs, %g BRAM36, %g LUTs as memory; yosys %d, %g and %g", d.Name, e.DSP, e.BRAM36, lutram, c.dsp, c.bram, c.lutram)
+		}
+		if l, f := off(float64(whole.LUT.Value), c.lut), off(float64(whole.FF.Value), c.ff); math.Abs(l) > c.most || math.Abs(f) > c.most {
+			t.Errorf("%s: %d LUTs and %d registers, yosys %d and %d", d.Name, whole.LUT.Value, whole.FF.Value, c.lut, c.ff)
+		}
 	}
 }

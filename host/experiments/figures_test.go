@@ -1,14 +1,17 @@
 package experiments_test
 
 import (
+	"cmp"
+	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
 // as reports whether what is shown is x to its last digit.
@@ -17,13 +20,12 @@ func as(shown, digits string, x float64) bool {
 	return err == nil && math.Abs(v-x) <= 0.5001*math.Pow(10, -float64(len(digits)))+1e-3*math.Abs(v)
 }
 
-// figures are the texts that a mark holds, with the publication, its claims and the numbers that are left out:
+// figures are the texts that a mark holds, with the publication and what the text's numbers are, in their order:
 //
-//	... 1.23 times ... <!-- figures PUBLICATION: CLAIM CLAIM ... ; not NUMBER NUMBER ... -->
+//	... 1.23 (1.4) times ... <!-- figures PUBLICATION: CLAIM CLAIM!published ... -->
 //
-// A text begins behind the last empty line, at the list's item or the row of a table, or behind the mark before. Of a claim's
-// name a * is any part.
-func figures(text string) (out [][4]string) {
+// A text begins behind the last empty line, at the list's item or the row of a table, or behind the mark before.
+func figures(text string) (out [][3]string) {
 	from := 0
 	for _, m := range figureMark.FindAllStringSubmatchIndex(text, -1) {
 		block := text[from:m[0]]
@@ -32,66 +34,155 @@ func figures(text string) (out [][4]string) {
 				block = block[i+2:]
 			}
 		}
-		out = append(out, [4]string{block, text[m[2]:m[3]], text[m[4]:m[5]], ""})
-		if m[6] >= 0 {
-			out[len(out)-1][3] = text[m[6]:m[7]]
-		}
+		out = append(out, [3]string{block, text[m[2]:m[3]], text[m[4]:m[5]]})
 		from = m[1]
 	}
 	return out
 }
 
 var (
-	figureMark = regexp.MustCompile(`<!-- figures ([a-z]+): ([^;]*?)(?:; not ([^;]*?))? -->`)
-	// those with a decimal point, or in per cent; a file's number, a version, a seed, a size are none
-	figure = regexp.MustCompile(`(?:^|[ (±])(-?[0-9]+(?:\.([0-9]+))?)( %| ± [0-9.]+ %| ± [0-9.]+ points)?`)
-	span   = regexp.MustCompile("`[^`]*`")
+	figureMark = regexp.MustCompile(`<!-- figures ([a-z]+): (.*?) -->`)
+	// those with a decimal point, an interval, in per cent or alone in brackets, with the verdict behind; a file's number, a version, a seed
+	// and a size are none
+	figure   = regexp.MustCompile(`(?:^|[ (+])(-?[0-9]+(?:\.([0-9]+))?)(?: ± ([0-9]+(?:\.([0-9]+))?))?(\)| %)?(?: \((holds|fails|undecided)\))?`)
+	sequence = regexp.MustCompile(`([0-9])((?: to |, | and )[0-9.]+ %)`) // the per cent of the last of several
+	span     = regexp.MustCompile("`[^`]*`")
+	item     = regexp.MustCompile(`^(-?)(?:(lowest|highest)!)?([^!@]+)(?:@([^!]+))?(?:!(published|without))?$`)
 )
 
-// Every marked figure of the READMEs is stored: ours of the named claims, its interval or what is published, to its last digit, as it is,
-// in per cent, as what it is more than one, in ms of ns; or it is in their texts and causes, or was tried.
+// value is what an item of a mark stands for.
+type value struct {
+	id, unit, verdict string
+	x                 float64
+	half              *float64
+}
+
+// values are those of an item: what is stored of a claim (of each, where a * is any part of its name), what is published of it (!published),
+// what it was with a change (@KEY) and in the same runs without it (@KEY!without); of several the lowest or the highest (lowest!);
+// - turns the sign.
+func (p *printed) values(t *testing.T, text string, tried []frame.Tried) (out []value) {
+	m := item.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(m[3]), `\*`, ".*") + "$")
+	for _, id := range p.order {
+		s := p.of[id]
+		v := value{id, s.Unit, s.Verdict, math.NaN(), nil}
+		switch {
+		case !is.MatchString(id):
+			continue
+		case m[4] != "":
+			for i := range tried {
+				if x := &tried[i]; x.ID == id && x.Key == m[4] {
+					x, half, _ := strings.Cut(map[bool]string{true: x.Without, false: x.Ours}[m[5] == "without"], "±")
+					v.x, _ = strconv.ParseFloat(x, 64)
+					if h, err := strconv.ParseFloat(half, 64); err == nil {
+						v.half = &h
+					}
+					v.verdict = ""
+				}
+			}
+		case m[5] == "published" && s.Published != nil:
+			v.x = *s.Published
+		case m[5] == "" && s.Ours != nil:
+			v.x, v.half = *s.Ours, s.CI95
+		}
+		if math.IsNaN(v.x) {
+			if strings.Contains(m[3], "*") {
+				continue
+			}
+			return nil
+		}
+		if m[1] == "-" {
+			v.x = -v.x
+		}
+		out = append(out, v)
+	}
+	by := func(a, b value) int { return cmp.Compare(a.x, b.x) }
+	switch {
+	case len(out) == 0:
+	case m[2] == "lowest":
+		out = []value{slices.MinFunc(out, by)}
+	case m[2] == "highest":
+		out = []value{slices.MaxFunc(out, by)}
+	}
+	return out
+}
+
+// Every figure of a marked text is, in the order of its mark, what is stored of the claim, with its interval and verdict where they stand behind it, to
+// the last digit that both have; _ is one that is no claim's. In per cent a share is a hundred of it, and a multiple what it is more than one.
 func TestFigures(t *testing.T) {
 	all := map[string]printed{}
 	for _, p := range publications(t) {
 		all[filepath.Base(filepath.Dir(p.claims))] = p
 	}
 	marks, held := 0, 0
-	check := func(path, text string) (wrong []string) {
+	check := func(text string) (wrong []string) {
 		for _, m := range figures(text) {
 			marks++
 			p, ok := all[m[1]]
-			var ids []string
-			var known []float64
-			for _, pattern := range strings.Fields(m[2]) {
-				is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
-				n := len(ids)
-				for _, id := range p.order {
-					if s := p.of[id]; is.MatchString(id) {
-						ids = append(ids, id)
-						for _, x := range []*float64{s.Ours, s.CI95, s.Published, s.PublishedTo} {
-							if x != nil {
-								known = append(known, *x, 100**x, 100*(*x-1))
-							}
-						}
-					}
-				}
-				if n == len(ids) {
-					t.Errorf("%s: %s has no claim %q", path, m[1], pattern)
-				}
-			}
 			if !ok {
-				t.Errorf("%s: no publication %q", path, m[1])
+				wrong = append(wrong, "no publication "+m[1])
 				continue
 			}
-			known = append(known, p.numbers(t, ids, 1)...)
-			for _, f := range figure.FindAllStringSubmatch(span.ReplaceAllString(m[0], ""), -1) {
-				if f[2] == "" && f[3] == "" || slices.Contains(strings.Fields(m[3]), f[1]) {
+			tried, err := frame.TriedOf([]byte(read(t, filepath.Join(filepath.Dir(p.claims), "tried.txt"))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []value
+			for _, text := range strings.Fields(m[2]) {
+				v := []value{{id: text}}
+				if text != "_" {
+					v = p.values(t, text, tried)
+				}
+				if len(v) == 0 {
+					wrong = append(wrong, "nothing is stored of "+text)
+				}
+				want = append(want, v...)
+			}
+			body := span.ReplaceAllString(m[0], "")
+			for range 3 {
+				body = sequence.ReplaceAllString(body, "$1 %$2")
+			}
+			n := 0
+			for _, f := range figure.FindAllStringSubmatch(body, -1) {
+				percent, alone := f[5] == " %", f[5] == ")" && strings.HasPrefix(f[0], "(")
+				if f[2] == "" && f[3] == "" && !percent && !alone {
+					continue
+				}
+				if n++; n > len(want) {
+					wrong = append(wrong, f[1]+" is of no claim")
+					continue
+				}
+				v := want[n-1]
+				if v.id == "_" {
 					continue
 				}
 				held++
-				if !slices.ContainsFunc(known, func(x float64) bool { return as(f[1], f[2], x) }) {
-					wrong = append(wrong, f[1])
+				scale, off := 1.0, 0.0
+				switch {
+				case percent && v.unit == "share":
+					scale = 100
+				case percent && v.unit == "x":
+					scale, off = 100, -1
 				}
+				stored := func(shown, digits string, x float64) bool {
+					y, err := strconv.ParseFloat(shown, 64)
+					four := math.Pow(10, math.Floor(math.Log10(max(math.Abs(x), 1e-9)))-3) * scale
+					return err == nil && math.Abs(y-scale*x) <= 0.5001*(math.Pow(10, -float64(len(digits)))+four)
+				}
+				switch {
+				case !stored(f[1], f[2], v.x+off):
+					wrong = append(wrong, fmt.Sprintf("%s for %s, %.4g", f[1], v.id, scale*(v.x+off)))
+				case f[3] != "" && (v.half == nil || !stored(f[3], f[4], *v.half)):
+					wrong = append(wrong, fmt.Sprintf("± %s for %s", f[3], v.id))
+				case f[6] != "" && f[6] != v.verdict:
+					wrong = append(wrong, fmt.Sprintf("(%s) for %s", f[6], v.id))
+				}
+			}
+			if n < len(want) {
+				wrong = append(wrong, fmt.Sprintf("%d figures of %d, %s is not shown", n, len(want), want[n].id))
 			}
 		}
 		return wrong
@@ -102,12 +193,8 @@ func TestFigures(t *testing.T) {
 			t.Fatalf("%s: %v, %v", pattern, paths, err)
 		}
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if wrong := check(path, string(text)); len(wrong) > 0 {
-				t.Errorf("%s: %s are stored nowhere for the claims of their marks", path, strings.Join(wrong, ", "))
+			for _, w := range check(read(t, path)) {
+				t.Errorf("%s: %s", path, w)
 			}
 		}
 	}
@@ -117,9 +204,12 @@ func TestFigures(t *testing.T) {
 	}
 	s := all["fluid"].of["fig7/rate"]
 	right := strconv.FormatFloat(*s.Ours, 'f', 1, 64)
-	for body, want := range map[string]int{right + " a second": 0, "x 99.9 a second, 98 %": 2, "99.9\n\n" + right: 0, "99.9 a second": 1} {
-		if wrong := check("", body+" <!-- figures fluid: fig7/rate -->"); len(wrong) != want {
-			t.Errorf("%q: %v are wrong", body, wrong)
+	for body, want := range map[string]int{
+		right + " a second (20)": 0, "x 99.9 a second (20)": 1, "99.9\n\n" + right + " (20)": 0, "20.0 a second (" + right + ")": 2, right: 1,
+		right + " (20), 98 %": 1, right + " ± 9.9 (20)": 1, right + " (fails) (20)": 1, right + " (holds) (20)": 0,
+	} {
+		if wrong := check(body + " <!-- figures fluid: fig7/rate fig7/rate!published -->"); len(wrong) != want {
+			t.Errorf("%q: %v", body, wrong)
 		}
 	}
 }

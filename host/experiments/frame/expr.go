@@ -51,7 +51,7 @@ var folds = map[string]func(a, b float64) float64{
 }
 
 // unit is an expression's unit by its measures': of two by one another a multiple (x), of a comparison none, of a difference of
-// percentages points.
+// percentages points; of a difference by what was taken off a share.
 func unit(text string, of map[string]string) string {
 	name, args, _ := call(text)
 	switch _, is := takes[name]; {
@@ -59,6 +59,8 @@ func unit(text string, of map[string]string) string {
 		return ""
 	case name == "times" && args[1] == "1e-6" && unit(args[0], of) == "ns":
 		return "ms"
+	case name == "over" && strings.HasPrefix(args[0], "minus(") && strings.HasSuffix(args[0], ", "+args[1]+")"):
+		return "share"
 	case name == "over" || name == "ratio":
 		return "x"
 	case name == "minus" && unit(args[0], of) == "%":

@@ -368,7 +368,7 @@ func TestUnit(t *testing.T) {
 	for text, want := range map[string]string{
 		"late(a)": "share", "avg_ns(a)": "ns", "times(avg_ns(a), 1e-6)": "ms", "times(late(a), 1e-6)": "share", "over(avg_ns(a), avg_ns(b))": "x",
 		"ratio(lowest(late(a), late(b)), late(c))": "x", "lowest(minus(late(a), late(b)))": "share", "sum(above(late(a), 1))": "",
-		"lowest(minus(missed(a), missed(b)))": "points", "minus(minus(missed(a), missed(b)), minus(missed(c), missed(b)))": "points", "other(a)": "", "": "",
+		"lowest(minus(missed(a), missed(b)))": "points", "over(minus(avg_ns(a), avg_ns(b)), avg_ns(b))": "share", "minus(minus(missed(a), missed(b)), minus(missed(c), missed(b)))": "points", "other(a)": "", "": "",
 	} {
 		if got := unit(text, of); got != want {
 			t.Errorf("%q is in %q, want %q", text, got, want)

@@ -47,7 +47,7 @@ var (
 	figure   = regexp.MustCompile(`(?:^|[ (+])(-?[0-9]+(?:\.([0-9]+))?)(?: ± ([0-9]+(?:\.([0-9]+))?))?(\)| %)?(?: \((holds|fails|undecided)\))?`)
 	sequence = regexp.MustCompile(`([0-9])((?: to |, | and )[0-9.]+ %)`) // the per cent of the last of several
 	span     = regexp.MustCompile("`[^`]*`")
-	item     = regexp.MustCompile(`^(-?)(?:(lowest|highest)!)?([^!@]+)(?:@([^!]+))?(?:!(published|without))?$`)
+	item     = regexp.MustCompile(`^(-?)(?:(lowest|highest)!)?([^!@]+)(?:@([^!]+))?(?:!(published|without|off|below))?$`)
 )
 
 // value is what an item of a mark stands for.
@@ -59,7 +59,7 @@ type value struct {
 
 // values are those of an item: what is stored of a claim (of each, where a * is any part of its name), what is published of it (!published),
 // what it was with a change (@KEY) and in the same runs without it (@KEY!without); of several the lowest or the highest (lowest!);
-// - turns the sign.
+// - turns the sign. !below is the share by which it is below the published, !off what a change takes off in relation to the same runs without it.
 func (p *printed) values(t *testing.T, text string, tried []frame.Tried) (out []value) {
 	m := item.FindStringSubmatch(text)
 	if m == nil {
@@ -75,16 +75,21 @@ func (p *printed) values(t *testing.T, text string, tried []frame.Tried) (out []
 		case m[4] != "":
 			for i := range tried {
 				if x := &tried[i]; x.ID == id && x.Key == m[4] {
-					x, half, _ := strings.Cut(map[bool]string{true: x.Without, false: x.Ours}[m[5] == "without"], "±")
-					v.x, _ = strconv.ParseFloat(x, 64)
+					ours, half, _ := strings.Cut(map[bool]string{true: x.Without, false: x.Ours}[m[5] == "without"], "±")
+					v.x, _ = strconv.ParseFloat(ours, 64)
 					if h, err := strconv.ParseFloat(half, 64); err == nil {
 						v.half = &h
 					}
-					v.verdict = ""
+					if v.verdict = ""; m[5] == "off" {
+						without, _ := strconv.ParseFloat(x.Without, 64)
+						v.x, v.unit = 1-v.x/without, "share"
+					}
 				}
 			}
 		case m[5] == "published" && s.Published != nil:
 			v.x = *s.Published
+		case m[5] == "below" && s.Published != nil && s.Ours != nil:
+			v.x, v.unit = 1 - *s.Ours / *s.Published, "share"
 		case m[5] == "" && s.Ours != nil:
 			v.x, v.half = *s.Ours, s.CI95
 		}

@@ -124,8 +124,8 @@ func (r *run) beats(m *machine) (at, n int) {
 	return at, ceil(r.addr+m.elem*r.elems, m.wide) - at
 }
 
-// slot is where a sample begins: at a page.
-const slot = 1 << 40
+// slot is where a sample begins: at a page, and eight of them within 31 bits.
+const slot = 1 << 27
 
 // runs is run_gen: the runs of a layer's results or residuals, in the order of the drain.
 type runs struct {

@@ -43,7 +43,7 @@ var rules = map[string][]string{
 	"dse/alias":                  {"dse/graph"},
 	"dse/quant":                  {"dse/graph", "dse/alias"}, // merged convolutions have the same shift
 	"dse/cost":                   {},
-	"dse/machine":                {"dse/cost", "dse/mapping"}, // what the RTL refuses, the machine refuses
+	"dse/machine":                {"dse/cost", "dse/mapping"},                          // what the RTL refuses, the machine refuses
 	"dse/counted":                {"dse/cost", "dse/machine", "dse/mapping", "hw/syn"}, // the RTL on which layers were counted
 	"dse/mapping":                {"dse/cost"},
 	"dse/resource":               {"boards", "hw", "hw/syn"}, // its law is fitted on runs in hw/syn's format

@@ -85,14 +85,19 @@ type Stalls struct {
 	Write       uint64 `json:"write,omitempty"` // write data did
 }
 
-// Add adds those of the machine.
-func (s *Stalls) Add(x machine.Stalls) {
-	s.Weights += uint64(x.Weights)
-	s.Activations += uint64(x.Activations)
-	s.Drain += uint64(x.Drain)
-	s.Depth += uint64(x.Depth)
-	s.Read += uint64(x.Read)
-	s.Write += uint64(x.Write)
+// Add adds those of another start.
+func (s *Stalls) Add(x Stalls) {
+	s.Weights += x.Weights
+	s.Activations += x.Activations
+	s.Drain += x.Drain
+	s.Depth += x.Depth
+	s.Read += x.Read
+	s.Write += x.Write
+}
+
+// StallsBy are those of the machine.
+func StallsBy(x machine.Stalls) Stalls {
+	return Stalls{uint64(x.Weights), uint64(x.Activations), uint64(x.Drain), uint64(x.Depth), uint64(x.Read), uint64(x.Write)}
 }
 
 // StallsOf are those of an NPU's counters.

@@ -147,7 +147,7 @@ func (x *output) step(m *machine) {
 	if x.closing && x.state == idle && x.fill == 0 && x.keep == 0 && m.write.idle {
 		x.closing = false
 		m.ended++
-		m.Result.written(m.now + 1)
+		m.written(m.now + 1)
 	}
 	m.write.word = x.fill >= wide
 	if m.write.word && m.write.room {

@@ -83,15 +83,11 @@ type Result struct {
 	Layers []Spent
 }
 
-// written counts a layer.
-func (r *Result) written(now int64) {
-	x := Spent{now, r.Stalls}
-	for _, l := range r.Layers {
-		s, t := &x.Stalls, &l.Stalls
-		x.Cycles -= l.Cycles
-		*s = Stalls{s.Weights - t.Weights, s.Activations - t.Activations, s.Drain - t.Drain, s.Depth - t.Depth, s.Read - t.Read, s.Write - t.Write}
-	}
-	r.Layers = append(r.Layers, x)
+// written counts the layer that has ended, from where the one before had.
+func (m *machine) written(now int64) {
+	s, t := &m.Stalls, &m.before.Stalls
+	m.Layers = append(m.Layers, Spent{now - m.before.Cycles, Stalls{s.Weights - t.Weights, s.Activations - t.Activations, s.Drain - t.Drain, s.Depth - t.Depth, s.Read - t.Read, s.Write - t.Write}})
+	m.before = Spent{now, m.Stalls}
 }
 
 // machine is the registers of an NPU and its memory.
@@ -120,7 +116,8 @@ type machine struct {
 	write  writePorts
 	dram   dram
 
-	ended int // layers written
+	ended  int   // layers written
+	before Spent // cycles and stalls when the last one was
 	Result
 }
 

@@ -332,12 +332,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 		}
 		r.Cycles += int64(n[abi.CntCyclesBusy])
 		macs += n[abi.CntMACs]
-		r.Stalls.Weights += n[abi.CntStallWeights]
-		r.Stalls.Activations += n[abi.CntStallActivations]
-		r.Stalls.Drain += n[abi.CntStallDrain]
-		r.Stalls.Depth += n[abi.CntStallDepth]
-		r.Stalls.Read += n[abi.CntStallRead]
-		r.Stalls.Write += n[abi.CntStallWrite]
+		r.Stalls.Add(counted.StallsOf(&n))
 		r.BytesRead += n[abi.CntBytesRead]
 		r.Written += n[abi.CntBytesWritten]
 	}
@@ -358,7 +353,7 @@ func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, s
 	}
 	x, err := machine.Run(ctx, d, layers, r.Batch)
 	r.Machine += x.Cycles
-	r.Stalls.Add(x.Stalls)
+	r.Stalls.Add(counted.StallsBy(x.Stalls))
 	return err
 }
 

@@ -376,7 +376,7 @@ type EdgeOutcome struct {
 	Latency    float64 `json:"latency_s"`           // dispatch of a task's first image to the end of its last
 	Waiting    float64 `json:"waiting_s"`           // release to dispatch
 	Throughput float64 `json:"throughput"`          // tasks/s
-	Accuracy   float64 `json:"accuracy"`            // throughput / latency * accuracy
+	Accuracy   float64 `json:"accuracy"`            // share of the images that were classified correctly
 	Efficacy   float64 `json:"efficacy"`            // throughput / latency x accuracy
 	Violations float64 `json:"violations"`          // share of tasks that ended after their deadline
 	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times that of the task alone

@@ -192,7 +192,7 @@ func TestFigures(t *testing.T) {
 		}
 		return wrong
 	}
-	for _, pattern := range []string{"../../README.md", "*/README.md", "../gpu/*.md", "../jellyfish/*.md"} {
+	for _, pattern := range []string{"../../README.md", "*.md", "*/*.md", "../gpu/*.md", "../jellyfish/*.md"} {
 		paths, err := filepath.Glob(filepath.FromSlash(pattern))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, paths, err)

@@ -187,7 +187,7 @@ func TestMakeRuns(t *testing.T) {
 // all returns the commands of every README under version control, and of the files that stand for parts of one.
 func all(t *testing.T) []Command {
 	t.Helper()
-	list := exec.Command("git", "ls-files", "*README.md", "hw/REFERENCE.md", "hw/INT8.md", "host/gpu/cuda/MEASURED.md")
+	list := exec.Command("git", "ls-files", "*README.md", "hw/REFERENCE.md", "hw/INT8.md", "host/gpu/cuda/MEASURED.md", "host/gpu/cuda/RUNBOOK.md")
 	list.Dir = root
 	names, err := list.Output()
 	if err != nil {

@@ -24,10 +24,10 @@ import (
 // launched, and so short that each part has runs in one of the calls.
 var paced = map[string]time.Duration{"first": 55 * time.Millisecond, "kills": 300 * time.Millisecond, "padding": 150 * time.Millisecond, "disb": 90 * time.Millisecond}
 
-// runbook is the calls of README's "Measure a GPU", with some of the figures that it promises, by folder.
+// runbook is the calls of RUNBOOK.md, with some of the figures that it promises, by folder.
 func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../gpu/cuda/README.md")
+	text, err := os.ReadFile("../../gpu/cuda/RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
 	}
 }
 
-// TestRunbook goes through README's calls on the fake, with their budgets and numbers of runs, by the fake's clock; the
+// TestRunbook goes through RUNBOOK.md's calls on the fake, with their budgets and numbers of runs, by the fake's clock; the
 // networks are small, and DISB's and SEEB's runs short. No call takes longer than its budget. Each is also killed at
 // a random place of each third of what it takes: what it leaves is read, or it leaves nothing. Runs of parts that were under way
 // are left too. Afterwards every figure is there, or its part is named as missing or broken off, and each part is there in one of the calls.
@@ -66,7 +66,7 @@ func TestRunbook(t *testing.T) {
 	dir := t.TempDir()
 	calls, figures := runbook(t)
 	if len(calls) != len(figures) {
-		t.Fatalf("README has %d calls with a budget, expected %d", len(calls), len(figures))
+		t.Fatalf("RUNBOOK.md has %d calls with a budget, expected %d", len(calls), len(figures))
 	}
 	run := func(args []string, out string, dies time.Duration) (string, error) {
 		// The first call compiles the network, the others take what it has left: to compile it takes as long as a part.

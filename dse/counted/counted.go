@@ -52,6 +52,8 @@ type Layer struct {
 	Stalls    Stalls  `json:"stalls"`
 	Chain     []Step  `json:"chain"`
 
+	Stepped *machine.Spent `json:"machine,omitempty"` // what the machine says, where that was asked
+
 	Design configs.Design `json:"-"` // with that bandwidth
 }
 
@@ -205,8 +207,8 @@ type File struct {
 	Layers []Layer `json:"layers"`
 }
 
-// Read reads such a file; Law of each layer is what the law says now.
-func Read(r io.Reader) (File, error) {
+// Read reads such a file; Law of each layer is what the law says now. own are designs that go before those of hw/configs.
+func Read(r io.Reader, own ...configs.Design) (File, error) {
 	var f File
 	if err := json.NewDecoder(r).Decode(&f); err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrFile, err)
@@ -215,21 +217,23 @@ func Read(r io.Reader) (File, error) {
 		return File{}, fmt.Errorf("%w: not a file of dse validate --out", ErrFile)
 	}
 	for i := range f.Layers {
-		if err := f.Layers[i].judge(); err != nil {
+		if err := f.Layers[i].judge(own); err != nil {
 			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
 		}
 	}
 	return f, nil
 }
 
-// judge fills in Law and Design.
-func (l *Layer) judge() error {
+// judge fills in Law and Design, and forgets what the machine said.
+func (l *Layer) judge(own []configs.Design) (err error) {
 	if len(l.Chain) == 0 || l.Cycles < 1 {
 		return errors.New("no geometry, or no counters")
 	}
-	d, err := configs.Load(l.Config)
-	if err != nil {
-		return err
+	var d configs.Design
+	if i := slices.IndexFunc(own, func(d configs.Design) bool { return d.Name == l.Config }); i >= 0 {
+		d = own[i]
+	} else if d, err = configs.Load(l.Config); err != nil {
+		return fmt.Errorf("%w; the file of one of your own goes to --config", err)
 	}
 	d.DRAM.BytesPerCycle = l.Bandwidth
 	if l.Latency != 0 {
@@ -238,7 +242,7 @@ func (l *Layer) judge() error {
 	if err := machine.Check(d, l.Machine(), l.Batch); err != nil {
 		return err
 	}
-	l.Law, l.Design = Law(d, l.Chain, l.Batch), d
+	l.Law, l.Design, l.Stepped = Law(d, l.Chain, l.Batch), d, nil
 	return nil
 }
 
@@ -356,4 +360,14 @@ func (l *Layer) Machine() (out []machine.Layer) {
 // Step is what the machine says of it.
 func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
 	return machine.Run(ctx, l.Design, l.Machine(), l.Batch)
+}
+
+// Waits tells whether the machine's stalls are those counted, as far as they were stored: files without a latency hold those
+// of the array at most.
+func (l *Layer) Waits(s machine.Stalls) bool {
+	have := StallsBy(s)
+	if l.Latency == 0 {
+		have.Read, have.Write = 0, 0
+	}
+	return have == l.Stalls || l.Latency == 0 && l.Stalls == Stalls{}
 }

@@ -220,7 +220,7 @@ func TestSmallRings(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Cycles = r.Cycles
-		if err := l.judge(); err != nil {
+		if err := l.judge(nil); err != nil {
 			t.Fatal(err)
 		}
 		if t.Logf("%s: law %d, machine %d", x.config, l.Law, l.Cycles); math.Abs(l.Share()) > 0.1 {

@@ -53,8 +53,8 @@ func (s *Starts) Add(x Start, chain []Step) error {
 	return nil
 }
 
-// ReadStarts returns the starts of such a file as layers; Law of each is what the law says now.
-func ReadStarts(r io.Reader) (rtl string, all []Layer, err error) {
+// ReadStarts returns the starts of such a file as layers; Law of each is what the law says now. own is as for Read.
+func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, err error) {
 	var s Starts
 	if err := json.NewDecoder(r).Decode(&s); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrFile, err)
@@ -75,7 +75,7 @@ func ReadStarts(r io.Reader) (rtl string, all []Layer, err error) {
 			}
 			l.Chain = append(l.Chain, step)
 		}
-		if err := l.judge(); err != nil {
+		if err := l.judge(own); err != nil {
 			return "", nil, fmt.Errorf("%w: start %d: %w", ErrFile, i, err)
 		}
 		all = append(all, l)

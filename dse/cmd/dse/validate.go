@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -19,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/lower"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/randnet"
@@ -32,7 +32,7 @@ import (
 type validateCmd struct {
 	Network []string `default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
 	recipe.Import
-	Config    []string  `default:"run,mid,zc706" placeholder:"NAME" help:"Configurations; their stub build must exist (sim/build.sh NAME --stub)."`
+	Config    []string  `default:"run,mid,zc706" placeholder:"NAME|FILE.yaml" help:"Configurations; their stub build must exist (sim/build.sh NAME --stub). Of --again, where they are your own."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's, and twice that)."`
 	N         int       `name:"n" default:"300" help:"Random layers, over all configurations, each under any legal FBCB entry."`
@@ -60,11 +60,22 @@ Example: dse validate --config run --network mobilenetv2 --n 60 --share 0.2 --lo
 
 type validateDoc struct {
 	cli.Header
-	RTL    string                     `json:"rtl,omitempty"` // counted.Sources
-	Cycles counted.Summary            `json:"cycles"`
-	By     map[string]counted.Summary `json:"by"` // configuration and bandwidth
-	Worst  []counted.Layer            `json:"worst"`
-	Layers []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
+	RTL     string                     `json:"rtl,omitempty"` // counted.Sources
+	Cycles  counted.Summary            `json:"cycles"`
+	By      map[string]counted.Summary `json:"by"`                // configuration and bandwidth
+	Machine map[string]*stepped        `json:"machine,omitempty"` // the same, of the machine
+	Starts  []counted.StartBand        `json:"starts,omitempty"`  // with --starts
+	Worst   []counted.Layer            `json:"worst"`
+	Layers  []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
+}
+
+// stepped is how far the machine is from the counters.
+type stepped struct {
+	N      int     `json:"n"`
+	Exact  int     `json:"to_the_cycle"`
+	Waits  int     `json:"stalls_too"` // of these
+	Mean   float64 `json:"mean"`       // of |machine - counter| / counter
+	Cycles int64   `json:"worst_cycles"`
 }
 
 // checkSample rejects a sample that cannot be measured.
@@ -82,40 +93,49 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	if c.Random < 0 || c.Random > 0 && !c.Starts || slices.Min(append(c.Latency, 1)) < 1 {
 		return usage("--random is a number of networks, with --starts, and --latency 1 or more")
 	}
+	if c.Bands && c.Starts {
+		return usage("--bands are those of layers: --starts does not go with it")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if c.Starts {
-		return c.starts(ctx, e)
-	}
 	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
 	var all []counted.Layer
 	var err error
-	if c.Again != "" {
-		all, err = again(c.Again)
-	} else {
+	switch {
+	case c.Again != "":
+		all, err = c.again()
+	case c.Starts:
+		all, err = c.starts(ctx, e)
+	default:
 		all, err = c.count(ctx, e)
-		doc.RTL, _ = counted.Sources(".", slices.ContainsFunc(all, func(l counted.Layer) bool { return l.Int8() })) // empty outside the repository
 	}
 	if err != nil {
 		return err
 	}
+	if c.Again == "" {
+		doc.RTL, _ = counted.Sources(".", slices.ContainsFunc(all, func(l counted.Layer) bool { return l.Int8() })) // empty outside the repository
+	}
+	if c.Machine {
+		if err := doc.step(ctx, all); err != nil {
+			return err
+		}
+	}
 	doc.By, doc.Cycles = counted.By(all), counted.Summarise(all)
+	out := c.Out
+	if c.Starts {
+		doc.Starts, out = counted.BandsOf(all), "" // starts has written them
+	}
 	counted.Sort(all)
 	doc.Worst = all[:min(len(all), 20)]
-	if c.Out != "" {
+	if out != "" {
 		doc.Layers = all
 	}
-	if err := e.Document(doc, c.Out, e.JSON); err != nil {
+	if err := e.Document(doc, out, e.JSON); err != nil {
 		return err
 	}
 	if !e.JSON {
 		doc.print(e)
-	}
-	if c.Machine {
-		if err := stepped(ctx, e, all); err != nil {
-			return err
-		}
 	}
 	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > counted.MeanShare) {
 		return cli.Told(cli.Check)
@@ -126,86 +146,66 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// stepped prints how far the machine is from the counters, by configuration and bandwidth.
-func stepped(ctx context.Context, e *cli.Env, all []counted.Layer) error {
-	type row struct {
-		n, exact  int
-		law, mean float64
-		worst     int64
-	}
-	rows := map[string]*row{}
+// step asks the machine.
+func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
+	d.Machine = map[string]*stepped{}
 	for i := range all {
 		l := &all[i]
 		r, err := l.Step(ctx)
 		if err != nil {
 			return err
 		}
+		l.Stepped = &machine.Spent{Cycles: r.Cycles, Stalls: r.Stalls}
 		key := fmt.Sprintf("%s/%g", l.Config, l.Bandwidth)
-		if rows[key] == nil {
-			rows[key] = &row{}
+		if d.Machine[key] == nil {
+			d.Machine[key] = &stepped{}
 		}
-		x, off := rows[key], max(r.Cycles-l.Cycles, l.Cycles-r.Cycles)
-		x.n++
-		x.law += math.Abs(l.Share())
-		x.mean += float64(off) / float64(l.Cycles)
-		x.worst = max(x.worst, off)
+		x, off := d.Machine[key], max(r.Cycles-l.Cycles, l.Cycles-r.Cycles)
+		x.N++
+		x.Mean += float64(off) / float64(l.Cycles)
+		x.Cycles = max(x.Cycles, off)
 		if off == 0 {
-			x.exact++
+			x.Exact++
+			if l.Waits(r.Stalls) {
+				x.Waits++
+			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		x := rows[key]
-		fmt.Fprintf(e.Stdout, "  %-14s machine: %d of %d to the cycle, mean %.3f %%, at most %d cycles off (law: mean %.2f %%)\n", key, x.exact, x.n, 100*x.mean/float64(x.n), x.worst, 100*x.law/float64(x.n))
+	for _, x := range d.Machine {
+		x.Mean /= float64(x.N)
 	}
 	return nil
 }
 
-// starts counts segments, or reads them again, and writes them without what the law says: that is asked anew whenever they are read.
-func (c *validateCmd) starts(ctx context.Context, e *cli.Env) (err error) {
+// starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
+func (c *validateCmd) starts(ctx context.Context, e *cli.Env) ([]counted.Layer, error) {
 	var out counted.Starts
-	if c.Again != "" {
-		text, err := os.ReadFile(c.Again)
-		if err != nil {
-			return err
-		}
-		return c.printStarts(ctx, e, text)
-	}
 	for d, err := range c.designs() {
 		if err == nil {
 			err = c.startsOn(ctx, e, d, &out)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	out.RTL, _ = counted.Sources(".", slices.ContainsFunc(out.Geometries, func(g cost.Geom) bool { return g.Int8 }))
 	text, err := json.Marshal(&out)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.Out != "" {
 		// a line each
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`},{"network"`), []byte("},\n{\"network\"")), []byte(`},{"Op"`), []byte("},\n{\"Op\""))
 		if err := os.WriteFile(c.Out, append(text, '\n'), 0o644); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return c.printStarts(ctx, e, text)
-}
-
-// printStarts says how far the law is from such a file, and the machine where that is asked.
-func (c *validateCmd) printStarts(ctx context.Context, e *cli.Env, text []byte) error {
-	_, all, err := counted.ReadStarts(bytes.NewReader(text))
+	own, err := c.own()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, b := range counted.BandsOf(all) {
-		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
-	}
-	if c.Machine {
-		return stepped(ctx, e, all)
-	}
-	return nil
+	_, all, err := counted.ReadStarts(bytes.NewReader(text), own...)
+	return all, err
 }
 
 // compiled compiles a network for a configuration; nil without an error: it does not fit, which has been said.
@@ -287,16 +287,37 @@ func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.D
 	return nil
 }
 
-// again reads the layers of an earlier run and applies the law to them anew.
-func again(file string) ([]counted.Layer, error) {
-	in, err := os.Open(file)
+// own are the designs of --config, which go before those of their names.
+func (c *validateCmd) own() (all []configs.Design, err error) {
+	for _, name := range c.Config {
+		d, err := configs.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// again reads the layers, or starts, of an earlier run and applies the law to them anew.
+func (c *validateCmd) again() ([]counted.Layer, error) {
+	own, err := c.own()
+	if err != nil {
+		return nil, err
+	}
+	in, err := os.Open(c.Again)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	f, err := counted.Read(in)
+	var f counted.File
+	if c.Starts {
+		_, f.Layers, err = counted.ReadStarts(in, own...)
+	} else {
+		f, err = counted.Read(in, own...)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", c.Again, err)
 	}
 	return f.Layers, nil
 }
@@ -502,19 +523,29 @@ func entryText(e abi.FBCB, batch int) string {
 }
 
 func (d *validateDoc) print(e *cli.Env) {
-	fmt.Fprintf(e.Stdout, "law of cycles against the counters (simulated, Verilator, no MACs), layers alone\n")
-	var names []string
-	for n := range d.By {
-		names = append(names, n)
+	what := "layers alone"
+	if len(d.Starts) > 0 {
+		what = "whole starts"
 	}
-	slices.Sort(names)
-	for _, n := range append(names, "") {
+	fmt.Fprintf(e.Stdout, "law of cycles against the counters (simulated, Verilator, no MACs), %s\n", what)
+	for _, n := range append(slices.Sorted(maps.Keys(d.By)), "") {
 		s, label := d.By[n], n
 		if n == "" {
 			s, label = d.Cycles, "all"
 		}
-		fmt.Fprintf(e.Stdout, "  %-14s %5d layers  mean %5.2f %%  worst %6.2f %%  beyond 3 %% and 100 cycles: %d\n",
-			label, s.N, 100*s.Mean, 100*s.Worst, s.Beyond)
+		fmt.Fprintf(e.Stdout, "  %-14s %5d  mean %5.2f %%  worst %6.2f %%  beyond 3 %% and 100 cycles: %d\n", label, s.N, 100*s.Mean, 100*s.Worst, s.Beyond)
+		if x := d.Machine[n]; x != nil {
+			fmt.Fprintf(e.Stdout, "  %-14s %5d to the cycle by the machine, %d with their stalls; mean %.3f %%, at most %d cycles off\n", "", x.Exact, x.Waits, 100*x.Mean, x.Cycles)
+		}
+	}
+	for _, b := range d.Starts {
+		if b.Network == "" {
+			continue // above
+		}
+		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
+	}
+	if len(d.Starts) > 0 {
+		return
 	}
 	for _, v := range d.Worst {
 		fmt.Fprintf(e.Stdout, "  %+6.2f %%  law %d, counted %d  %s/%g %s %s  B = %d  %s  (stalls: weights %d, activations %d, drain %d, depth %d)\n",

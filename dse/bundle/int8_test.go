@@ -17,7 +17,7 @@ import (
 // inInt8 is the bundle of the smallest network in int8.
 func inInt8(t testing.TB) *bundle.Bundle {
 	t.Helper()
-	d, err := configs.Load("tiny")
+	d, err := configs.Load("run-int8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func inInt8(t testing.TB) *bundle.Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := compile.Int8(n, d.Typed("int8"), compile.Options{})
+	b, err := compile.Int8(n, d, compile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -74,7 +75,31 @@ func (g Grid) Check() error {
 			return fmt.Errorf("%w: %s is %d..%d, must lie in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
 		}
 	}
+	for _, d := range g.types() {
+		least, most := d.Chains()
+		if g.TP.Hi < least || g.TP.Lo > most {
+			return fmt.Errorf("%w: T_P is %d..%d, of %s there are %d..%d", ErrGrid, g.TP.Lo, g.TP.Hi, cmp.Or(d.Type, configs.TypeInt16), least, most)
+		}
+	}
 	return nil
+}
+
+// types has a design of each type that is searched.
+func (g Grid) types() (of []configs.Design) {
+	types := g.Axes.Type
+	if types == nil {
+		types = []string{g.Template.Type}
+	}
+	for _, name := range types {
+		of = append(of, configs.Design{}.Typed(name))
+	}
+	return of
+}
+
+// chains are the lengths of the chains that are searched of a design's type.
+func (g Grid) chains(d configs.Design) Range {
+	least, most := d.Chains()
+	return Range{max(g.TP.Lo, least), min(g.TP.Hi, most)}
 }
 
 // String describes the grid.
@@ -105,13 +130,9 @@ func (g Grid) String() string {
 	}
 	// of each type, how long a chain may be and how many MACs are
 	var chains, macs []string
-	types := g.Axes.Type
-	if types == nil {
-		types = []string{g.Template.Type}
-	}
-	for _, name := range types {
-		d := configs.Design{}.Typed(name)
-		chain := fmt.Sprintf("T_P %d..%d", g.TP.Lo, min(g.TP.Hi, d.MaxTP()))
+	for _, d := range g.types() {
+		tp := g.chains(d)
+		chain := fmt.Sprintf("T_P %d..%d", tp.Lo, tp.Hi)
 		if d.Int8() {
 			chain += " of int8"
 		}
@@ -213,7 +234,8 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
 		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // with the fewest words in a cycle
-		for tp := g.TP.Lo; tp <= min(g.TP.Hi, v.d.MaxTP()); tp++ {
+		chain := g.chains(v.d)
+		for tp := chain.Lo; tp <= chain.Hi; tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
 				if tp*tc/v.d.PerDSP()+pool > b.DSP {
 					break

@@ -36,8 +36,9 @@ import (
 // drawDesign draws a design that the RTL accepts.
 func drawDesign(t *rapid.T) configs.Design {
 	of := configs.Design{Type: rapid.SampledFrom([]string{"", configs.TypeInt8}).Draw(t, "type")}
+	least, most := of.Chains()
 	d := configs.Design{
-		Name: "drawn", Type: of.Type, TP: rapid.IntRange(3, of.MaxTP()).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
+		Name: "drawn", Type: of.Type, TP: rapid.IntRange(max(3, least), most).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
 		TR: 1 << rapid.IntRange(4, 12).Draw(t, "TR"), NAXI: rapid.IntRange(1, 4).Draw(t, "n_axi"),
 		AXIBytes: rapid.SampledFrom([]int{8, 16}).Draw(t, "axi_bytes"), MaxBurst: rapid.SampledFrom([]int{4, 16}).Draw(t, "burst"), WLoad: 2,
 		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(6, 14).Draw(t, "ring"),

@@ -17,11 +17,10 @@ import (
 
 // A bundle of int8 gives the exits that the network in int8 has, and takes no input beyond 8 bits.
 func TestInt8(t *testing.T) {
-	d, err := configs.Load("tiny")
+	d, err := configs.Load("run-int8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = d.Typed("int8")
 	g, err := zoo.Load("tiny", 1)
 	if err != nil {
 		t.Fatal(err)

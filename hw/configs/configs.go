@@ -150,7 +150,10 @@ func Names() []string {
 func Load(nameOrPath string) (Design, error) {
 	if base, ok := strings.CutSuffix(nameOrPath, "-"+TypeInt8); ok && slices.Contains(Names(), base) {
 		d, err := Load(base)
-		return d.Typed(TypeInt8), err
+		if d = d.Typed(TypeInt8); err == nil && d.Validate() != nil {
+			err = fmt.Errorf("load configuration %s: %w", nameOrPath, d.Validate())
+		}
+		return d, err
 	}
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
 		f, err := os.Open(nameOrPath)
@@ -255,18 +258,20 @@ func (e *FieldError) Error() string {
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // MaxTP is the longest chain that the RTL supports, MaxTP8 that of int8: two channels share a chain's DSPs, so one almost twice as
-// long makes an array of as many.
+// long makes an array of as many. leastTP8 is the shortest one of int8: pe_array_int8's accumulators are free again no earlier
+// than gemm_seq expects.
 const (
-	MaxTP  = 16
-	MaxTP8 = 30
+	MaxTP    = 16
+	MaxTP8   = 30
+	leastTP8 = 4
 )
 
-// MaxTP is the longest chain of the design's type.
-func (d Design) MaxTP() int {
+// Chains are the shortest and the longest chain of the design's type.
+func (d Design) Chains() (least, most int) {
 	if d.Int8() {
-		return MaxTP8
+		return leastTP8, MaxTP8
 	}
-	return MaxTP
+	return 2, MaxTP
 }
 
 // findings are *FieldErrors.
@@ -308,13 +313,14 @@ func (d Design) Elaborates() error {
 		return err
 	}
 	var f findings
-	f.want(d.TP <= d.MaxTP(), "TP", d.TP, fmt.Sprintf("2..%d", d.MaxTP()))
+	least, most := d.Chains()
+	f.want(d.TP <= most, "TP", d.TP, fmt.Sprintf("%d..%d", least, most))
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	lanes := d.ElemBytes() * d.NB()
 	f.want(d.AXIBytes <= lanes, "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", lanes))
 	// BIAS_COUNT has 16 bits: two words a channel, four of a residual, and a curve
-	most := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
-	f.want(!d.Int8() || d.CMax <= most, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", most))
+	channels := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
+	f.want(!d.Int8() || d.CMax <= channels, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", channels))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
 	// if TC is no multiple of 4, no number works
 	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
@@ -348,19 +354,9 @@ func (d Design) Built() error {
 	return nil
 }
 
-// leastTP8 is the shortest chain that pe_array_int8 takes: its accumulators are free again no earlier than gemm_seq expects.
-const leastTP8 = 4
-
-// Simulated checks what the RTL, and the HLS kernel beside it, have of the design's type: of int8 no short chains.
-func (d Design) Simulated() error {
-	var f findings
-	f.want(!d.Int8() || d.TP >= leastTP8, "TP", d.TP, fmt.Sprintf("at least %d with type: int8", leastTP8))
-	return errors.Join(f...)
-}
-
 // ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.
 func (d Design) ForHLS() error {
-	if err := errors.Join(d.Elaborates(), d.Simulated()); err != nil {
+	if err := d.Elaborates(); err != nil {
 		return err
 	}
 	var f findings
@@ -384,7 +380,8 @@ func (d Design) Validate() error {
 	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
 	want(d.Board == "" || nameRE.MatchString(d.Board), "board", d.Board, `"" or up to 64 of a-z 0-9 - _`)
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
-	want(d.TP >= 2 && d.TP <= 64, "TP", d.TP, fmt.Sprintf("2..%d", d.MaxTP()))
+	least, most := d.Chains()
+	want(d.TP >= least && d.TP <= 64, "TP", d.TP, fmt.Sprintf("%d..%d", least, most))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
 	// a layer's row has at most as many words as there are sums, and words are counted in 24 bits
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))

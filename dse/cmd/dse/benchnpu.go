@@ -141,11 +141,7 @@ func (c *benchNPUCmd) check() error {
 
 // config adds the rows of one configuration, at each bandwidth.
 func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *benchNPUDoc) error {
-	is := configs.Design.Simulated
-	if c.Law || c.Machine {
-		is = func(configs.Design) error { return nil }
-	}
-	d, err := loaded(name, is)
+	d, err := configs.Load(name)
 	if err != nil {
 		return err
 	}

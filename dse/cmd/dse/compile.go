@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,10 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := d.OwnName(); err != nil { // no device could be built that takes the bundle
+	if c.Type != "" {
+		d = d.Typed(c.Type)
+	}
+	if err := cmp.Or(d.Elaborates(), d.OwnName()); err != nil { // no device could be built that takes the bundle
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
 	set, err := c.images(g, from) // opened before the work, so that errors in them are reported at once
@@ -107,9 +111,6 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	}
 	if err := c.overwrites(append(pictures(set), pictures(from.Set)...)...); err != nil {
 		return err
-	}
-	if c.Type != "" {
-		d = d.Typed(c.Type)
 	}
 	compile := c.int16
 	if d.Int8() {
@@ -169,7 +170,7 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 	if set == nil {
 		return b, doc, nil
 	}
-	q, beside, err := inInt16(r, g, from, d.Typed(configs.TypeInt16))
+	q, beside, err := inInt16(r, g, from, d)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/cli"
-	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type evaluateCmd struct {
@@ -79,7 +78,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	q, b, err := inInt16(r, g, from, d.Typed(configs.TypeInt16))
+	q, b, err := inInt16(r, g, from, d)
 	if err != nil {
 		return err
 	}

@@ -133,11 +133,6 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if err := c.check(e); err != nil {
 		return err
 	}
-	if c.HLS || len(c.Csynth) > 0 {
-		if _, err := loaded(c.Config, configs.Design.Simulated); err != nil {
-			return err
-		}
-	}
 	doc := explainDoc{
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},

@@ -114,10 +114,9 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	switch {
 	case !d.Int8():
 		return append(build, fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family), compile, "bin/dse check "+files.Quoted(filepath.Clean(dir)))
-	case d.Simulated() == nil: // no synthesis takes it, and the check holds nothing of it
+	default: // no synthesis takes it, and the check holds nothing of it
 		return append(build, compile)
 	}
-	return []string{compile}
 }
 
 // design returns the design to export and its board.

@@ -148,6 +148,10 @@ func TestCompileInt8(t *testing.T) {
 	if code, stdout, stderr := call("evaluate", "--network", "tiny", "--config", config, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int8 ") {
 		t.Errorf("exit code %d, expected rows of int8: %s%s", code, stdout, stderr)
 	}
+	long := filepath.Join("..", "..", "..", "hw", "configs", "int8", "v30-int8.yaml") // a chain longer than any of int16
+	if code, stdout, stderr := call("compile", "--network", "tiny", "--config", long, "--out", out, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int16 ") {
+		t.Errorf("exit code %d, expected rows of int16: %s%s", code, stdout, stderr)
+	}
 	point := filepath.Join(dir, "point")
 	for _, c := range []struct {
 		want string
@@ -169,12 +173,15 @@ func TestCompileInt8(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"at least 4 with type: int8", []string{"explain", "--network", "tiny", "--config", "tiny-int8", "--hls"}},
-		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8"}},
-		{"at least 4 with type: int8", []string{"validate", "--config", "tiny-int8", "--starts"}},
-		{"at least 4 with type: int8", []string{"bench-npu", "--network", "tiny", "--config", "tiny-int8"}},
+		{"tiny-int8: TP: expected 4..30, found 3", []string{"explain", "--network", "tiny", "--config", "tiny-int8"}},
+		{"tiny-int8: TP: expected 4..30, found 3", []string{"validate", "--config", "tiny-int8", "--starts"}},
+		{"tiny-int8: TP: expected 4..30, found 3", []string{"bench-npu", "--network", "tiny", "--config", "tiny-int8", "--law"}},
+		{"tiny: TP: expected 4..30, found 3", []string{"compile", "--network", "tiny", "--config", "tiny", "--type", "int8", "--out", out}},
+		{"TP: expected 4..30, found 2", []string{"export", "--board", "zc706", "--point", "256,2,32", "--template", config, "--out", point + "2"}},
+		{"T_P is 2..3, of int8 there are 4..30", []string{"sweep", "--network", "tiny", "--board", "zc706", "--type", "int16,int8", "--tp", "2..3"}},
+		{"T_P is 17..20, of int16 there are 2..16", []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "17..20"}},
 	} {
-		if code, stdout, stderr := call(c.args...); code != cli.Input || !strings.Contains(stderr, c.want) {
+		if code, stdout, stderr := call(c.args...); code == cli.OK || !strings.Contains(stderr, c.want) {
 			t.Errorf("dse %s: exit code %d: %s%s, expected %q", c.args[0], code, stdout, stderr, c.want)
 		}
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -38,23 +36,16 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// loaded loads a configuration that must be what is asked of it, configs.Design.Built or Simulated.
-func loaded(config string, is func(configs.Design) error) (configs.Design, error) {
-	d, err := configs.Load(config)
-	if err != nil {
-		return d, err
-	}
-	if err := is(d); err != nil {
-		return d, fmt.Errorf("%s: %w", config, err)
-	}
-	return d, nil
-}
-
-// inInt16 is a network in int16, and its bundle.
+// inInt16 is a network in int16, and its bundle for the design with elements of 16 bits: its chains are cut to what that type has.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
 	if err != nil {
 		return nil, nil, err
+	}
+	if d.Int8() {
+		d = d.Typed(configs.TypeInt16)
+		_, most := d.Chains()
+		d.TP = min(d.TP, most)
 	}
 	b, err := r.MakeOf(q, from, d)
 	return q, b, err

@@ -361,7 +361,7 @@ func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Laye
 func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	return func(yield func(configs.Design, error) bool) {
 		for _, name := range c.Config {
-			d, err := loaded(name, configs.Design.Simulated)
+			d, err := configs.Load(name)
 			if err != nil {
 				yield(d, err)
 				return

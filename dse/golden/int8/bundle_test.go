@@ -28,6 +28,7 @@ func designs(t *testing.T) []configs.Design {
 			t.Fatal(err)
 		}
 		d = d.Typed("int8")
+		d.TP = max(d.TP, 4)
 		d.Depthwise = len(out) < 2
 		out = append(out, d)
 	}

@@ -403,9 +403,6 @@ func cosimOf(device string, d configs.Design) string {
 // --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
-	if err := d.Simulated(); err != nil {
-		return nil, cli.Errorf(cli.Input, "%s: %w", d.Name, err)
-	}
 	path, err := npu.FindCosim(kind, named...)
 	if err != nil {
 		if clash := d.OwnName(); clash != nil {

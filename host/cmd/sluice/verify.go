@@ -128,9 +128,6 @@ func loadDesigns(list string) ([]configs.Design, error) {
 		if err != nil {
 			return nil, cli.Coded(cli.Input, err)
 		}
-		if err := d.Simulated(); err != nil {
-			return nil, cli.Coded(cli.Input, fmt.Errorf("%s: %w", name, err))
-		}
 		for _, other := range all {
 			if other.Name == d.Name {
 				return nil, cli.Errorf(cli.Usage, "--config %s: duplicate %s", list, d.Name)

@@ -38,7 +38,7 @@ func TestServedConfiguration(t *testing.T) {
 	if err := os.WriteFile(eight, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), "TP: expected at least 4") {
+	if _, err := loadDesigns("tiny," + eight); err == nil || !strings.Contains(err.Error(), "TP: expected 4..30, found 3") {
 		t.Errorf("a design of int8 that its RTL is too narrow for: %v", err)
 	}
 	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {

@@ -99,9 +99,7 @@ func (o *options) print(path string) ([]byte, error) {
 	}
 	switch {
 	case o.whole:
-		err = errors.Join(d.Elaborates(), d.Simulated(), folded(d))
-	case o.verilator:
-		err = d.Simulated()
+		err = errors.Join(d.Elaborates(), folded(d))
 	case o.cpp:
 		err = d.ForHLS()
 	}

@@ -2,12 +2,13 @@
 // the largest first (14,336 words are 8K + 4K + 2K), with a multiplexer behind them. Vivado extends
 // a depth to a power of two on 7 series (AMD AR 61995): 14,336 x 16 would use the 8 BRAM36 of
 // 16,384, while the parts use 4 + 2 + 1. Latency and all else are those of ram_1r1w: the part of a
-// word is registered with its address. The smallest part is rounded up to a whole memory; a write
+// word is registered with its address; OUT_REG's registers are the parts', before the multiplexer. The smallest part is rounded up to a whole memory; a write
 // beyond it is lost, a read there returns no valid word.
 module ram_deep #(
   parameter int unsigned WIDTH = 16,
   parameter int unsigned DEPTH = 14336,
   parameter int unsigned LEAST = 1024,  // words of the smallest part, a power of two: what half a BRAM36 holds
+  parameter int unsigned OUT_REG = 0,
   localparam int unsigned AW = $clog2(DEPTH)
 ) (
   input  logic             clk_i,
@@ -32,8 +33,8 @@ module ram_deep #(
   localparam int unsigned PW = (PARTS > 1) ? $clog2(PARTS) : 1;
 
   logic [AW:0] wdiff, rdiff;  // the highest bit that differs from SPAN selects the part
-  logic [PARTS*WIDTH-1:0] words;
-  logic [PW-1:0] part_d, part_q;
+  logic [PARTS*WIDTH-1:0] words, outs;
+  logic [PW-1:0] part_d, part_q, part;
   assign wdiff = {1'b0, waddr_i} ^ (AW + 1)'(SPAN);
   assign rdiff = {1'b0, raddr_i} ^ (AW + 1)'(SPAN);
 
@@ -61,5 +62,15 @@ module ram_deep #(
   always_ff @(posedge clk_i) begin
     if (re_i) part_q <= part_d;
   end
-  assign rdata_o = words[part_q*WIDTH+:WIDTH];
+
+  if (OUT_REG != 0) begin : gen_out
+    always_ff @(posedge clk_i) begin
+      outs <= words;
+      part <= part_q;
+    end
+  end else begin : gen_latch
+    assign outs = words;
+    assign part = part_q;
+  end
+  assign rdata_o = outs[part*WIDTH+:WIDTH];
 endmodule

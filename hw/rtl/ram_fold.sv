@@ -1,9 +1,11 @@
 // ram_1r1w with four words in each row of the memory: a bank of 16K x 16 becomes 4K x 64 with a
 // write enable for each word. That is one UltraScale+ URAM (4K x 72), instead of four for 16K x 16.
-// A multiplexer behind the memory selects the word; latency and all else are those of ram_1r1w.
+// A multiplexer behind the memory selects the word; latency and all else are those of ram_1r1w;
+// OUT_REG's registers stand before it.
 module ram_fold #(
   parameter int unsigned WIDTH = 16,
   parameter int unsigned DEPTH = 16384,  // a multiple of 4
+  parameter int unsigned OUT_REG = 0,
   localparam int unsigned AW = $clog2(DEPTH)
 ) (
   input  logic             clk_i,
@@ -21,8 +23,8 @@ module ram_fold #(
   end
 
   (* ram_style = "ultra" *) logic [LANES*WIDTH-1:0] mem[ROWS];
-  logic [LANES*WIDTH-1:0] row_q;
-  logic [1:0]             lane_q;
+  logic [LANES*WIDTH-1:0] row_q, row;
+  logic [1:0]             lane_q, lane;
 
   always_ff @(posedge clk_i) begin
     for (int unsigned l = 0; l < LANES; l++) begin
@@ -36,5 +38,15 @@ module ram_fold #(
       lane_q <= raddr_i[1:0];
     end
   end
-  assign rdata_o = row_q[lane_q*WIDTH+:WIDTH];
+
+  if (OUT_REG != 0) begin : gen_out
+    always_ff @(posedge clk_i) begin
+      row <= row_q;
+      lane <= lane_q;
+    end
+  end else begin : gen_latch
+    assign row = row_q;
+    assign lane = lane_q;
+  end
+  assign rdata_o = row[lane*WIDTH+:WIDTH];
 endmodule

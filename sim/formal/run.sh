@@ -75,8 +75,11 @@ unit_stripe_cut() {
   prove stripe_cut-1 "AW=4 WORDS=1" stripe_cut.sv
 }
 unit_ram() {
-  prove ram-fold "DEEP=0 WIDTH=2 DEPTH=20" ram_1r1w.sv ram_fold.sv ram_deep.sv
-  prove ram-deep "DEEP=1 WIDTH=2 DEPTH=13" ram_1r1w.sv ram_fold.sv ram_deep.sv
+  local reg
+  for reg in 0 1; do
+    prove ram-fold-$reg "DEEP=0 WIDTH=2 DEPTH=20 OUT_REG=$reg" ram_1r1w.sv ram_fold.sv ram_deep.sv
+    prove ram-deep-$reg "DEEP=1 WIDTH=2 DEPTH=13 OUT_REG=$reg" ram_1r1w.sv ram_fold.sv ram_deep.sv
+  done
 }
 unit_npu_regs() {
   local quiet cut="w:u_regs.cnt_q w:u_regs.time_q"

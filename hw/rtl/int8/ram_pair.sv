@@ -1,10 +1,12 @@
 // Two banks of the activation buffer, one of each half, in a memory: bytes that are read at the same address, each written
 // alone. So they fill the blocks that a bank of 16 bits does. All else is as in ram_1r1w.
 // FOLD: four words to a row, as in ram_fold. Without FOLD, a depth beyond LEAST that is no power of two is split, as in ram_deep.
+// OUT_REG's registers are the memories', before what selects a part or a word.
 module ram_pair #(
   parameter int unsigned DEPTH = 1024,
   parameter int unsigned FOLD  = 0,
   parameter int unsigned LEAST = 1024,
+  parameter int unsigned OUT_REG = 0,
   localparam int unsigned AW = (DEPTH > 1) ? $clog2(DEPTH) : 1
 ) (
   input  logic          clk_i,
@@ -20,8 +22,8 @@ module ram_pair #(
       $fatal(1, "ram_pair: with FOLD, DEPTH must be a multiple of four, at least eight");
     end
     (* ram_style = "ultra" *) logic [63:0] mem[DEPTH/4];
-    logic [63:0] row_q;
-    logic [1:0]  lane_q;
+    logic [63:0] row_q, row;
+    logic [1:0]  lane_q, lane;
     always_ff @(posedge clk_i) begin
       for (int unsigned i = 0; i < 8; i++) begin
         if (we_i[i%2] && waddr_i[1:0] == 2'(i / 2)) mem[waddr_i[AW-1:2]][i*8+:8] <= wdata_i;
@@ -33,7 +35,16 @@ module ram_pair #(
         lane_q <= raddr_i[1:0];
       end
     end
-    assign rdata_o = row_q[lane_q*16+:16];
+    if (OUT_REG != 0) begin : gen_out
+      always_ff @(posedge clk_i) begin
+        row <= row_q;
+        lane <= lane_q;
+      end
+    end else begin : gen_latch
+      assign row = row_q;
+      assign lane = lane_q;
+    end
+    assign rdata_o = row[lane*16+:16];
   end else begin : gen_parts
     localparam int unsigned SPAN = (DEPTH > LEAST) ? (DEPTH + LEAST - 1) / LEAST * LEAST : 2 ** AW;
     logic [AW:0]       wdiff, rdiff;  // the highest bit that differs from SPAN selects the part
@@ -43,8 +54,8 @@ module ram_pair #(
     for (genvar b = 0; b <= AW; b++) begin : gen_bit
       if (((SPAN >> b) & 1) != 0) begin : gen_part
         logic [15:0] mem[2**b];
-        logic [15:0] word_q;
-        logic        here_q;          // the word read is of this part
+        logic [15:0] word_q, word;
+        logic        here_q, here;    // the word read is of this part
         always_ff @(posedge clk_i) begin
           for (int unsigned h = 0; h < 2; h++) begin
             if (we_i[h] && (wdiff >> b) == (AW + 1)'(1)) mem[waddr_i[b-1:0]][h*8+:8] <= wdata_i;
@@ -56,7 +67,16 @@ module ram_pair #(
             here_q <= (rdiff >> b) == (AW + 1)'(1);
           end
         end
-        assign words[b*16+:16] = here_q ? word_q : '0;
+        if (OUT_REG != 0) begin : gen_out
+          always_ff @(posedge clk_i) begin
+            word <= word_q;
+            here <= here_q;
+          end
+        end else begin : gen_latch
+          assign word = word_q;
+          assign here = here_q;
+        end
+        assign words[b*16+:16] = here ? word : '0;
       end else begin : gen_none
         assign words[b*16+:16] = '0;
       end

@@ -1,11 +1,16 @@
 // ram_deep_tb: the promises of ram_1r1w for a memory in parts: random reads and writes, compared
-// with an array, many of them at the border of two parts. Data come one cycle later and stay while
-// re_i is low; reading an address that is being written gives the old word. A write beyond the last
+// with an array, many of them at the border of two parts. Data come one cycle later, two with OUT_REG, and
+// stay while re_i is low; reading an address that is being written gives the old word. A write beyond the last
 // part changes no word.
+#include <optional>
+
 #include "Vram_deep.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
 
+#ifndef P_OUT_REG
+#define P_OUT_REG 0
+#endif
 #ifndef P_LEAST
 #define P_LEAST 1024
 #endif
@@ -30,8 +35,7 @@ int main(int argc, char** argv) {
     return a < P_DEPTH ? a : 0;
   };
   const uint64_t mask = (uint64_t{1} << P_WIDTH) - 1;
-  uint64_t out = 0;
-  bool defined = false;
+  std::optional<uint64_t> read, out;  // nothing before the first read
   for (uint64_t i = 0; i < P_DEPTH + (args.n ? args.n : 20000); i++) {
     const bool filling = i < P_DEPTH;
     unsigned w = filling ? static_cast<unsigned>(i) : address();
@@ -43,16 +47,15 @@ int main(int argc, char** argv) {
     dut.wdata_i = word;
     dut.re_i = !filling && random.percent(60);
     dut.raddr_i = static_cast<unsigned short>(r);
-    if (dut.re_i) {
-      out = mem[r];
-      defined = true;
-    }
+    if (P_OUT_REG) out = read;
+    if (dut.re_i) read = mem[r];
+    if (!P_OUT_REG) out = read;
     if (dut.we_i && w < P_DEPTH) mem[w] = word;
     dut.clk_i = 0;
     dut.eval();
     dut.clk_i = 1;
     dut.eval();
-    if (defined) check.that(dut.rdata_o == out, "cycle %" PRIu64, i);
+    if (out) check.that(dut.rdata_o == *out, "cycle %" PRIu64, i);
   }
   return check.passed();
 }

@@ -72,10 +72,11 @@ import (
 
 // Constants of the hardware, in cycles unless they say otherwise.
 const (
-	chainDepth   = 2    // D_k - T_P': passes of a chain follow each other at this distance at least
+	chainDepth   = 3    // D_k - T_P': passes of a chain follow each other at this distance at least
+	chainTail    = 2    // T_P' + chainTail from a row in the array to done_o
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 5    // last row (gemm_seq, item_end) to drain's StRun, beside D_k
+	drainDelay   = 5    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
 	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
 	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
 	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
@@ -85,6 +86,7 @@ const (
 	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
 	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
 	depthwiseEnd = 6    // the same of the depthwise unit: three stages of products and sums more
+	drainRead    = 5    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
 	postCycles   = 3    // more of the post stage's, where products and curves are built
 	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
 	curveCycles  = 5    // behind that, where curves are built
@@ -176,11 +178,12 @@ func Depth(d configs.Design, k K) int {
 	return tp + chainDepth
 }
 
-// toSums is the cycles from a row to its sums in the accumulators: int16's chain ends D_k behind it, the segments of int8
+// toSums is the cycles from a row to done_o, when the drain may read its sums: of int16 by the chain; the segments of int8
 // run side by side (T0, T1 and T2 of pe_array_int8).
 func toSums(d configs.Design, k K) int {
 	if !d.Int8() {
-		return Depth(d, k)
+		tp, _ := Tree(d, k)
+		return tp + chainTail
 	}
 	half := d.TP - d.TP/2
 	t0 := min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4
@@ -290,19 +293,22 @@ func readPath(d configs.Design) int64 { return readLatency + dealing(d) }
 
 func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing(*d) + posting(d, g) }
 
-// posting is the stages behind the drain beside post's three: those for products and curves where they are built, and of
-// int8 those of requant, which a pool's words pass too.
-func posting(d *configs.Design, g *Geom) int64 {
+// posting is the cycles of a word beside stage B, C and post's three: from the accumulators, the stages for products and curves
+// where they are built, and of int8 those of requant, which a pool's words pass too.
+func posting(d *configs.Design, g *Geom) (n int64) {
+	if g.Drained() {
+		n = drainRead
+	}
 	curves := d.Post && g.Drained()
 	switch {
 	case d.Int8() && curves:
-		return codeCycles + curveCycles
+		return n + codeCycles + curveCycles
 	case d.Int8():
-		return codeCycles
+		return n + codeCycles
 	case curves:
-		return postCycles
+		return n + postCycles
 	}
-	return 0
+	return n
 }
 
 // dealing is what dealing stripes to several ports adds to either.

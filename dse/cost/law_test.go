@@ -44,8 +44,8 @@ func TestLayerByHand(t *testing.T) {
 		s2     = e1 + visitCycles + rows
 		e2     = s2 + (passes-1)*rows
 		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
-		behind = drainDelay + 8 + chainDepth
-		total  = e2 + behind + drain + 100 + writeLatency
+		behind = drainDelay + 8 + chainTail
+		total  = e2 + behind + drain + 100 + writeLatency + drainRead
 	)
 	if l2+16-row/8 > s2 || l2 > e1+behind {
 		t.Fatal("the example is another case")

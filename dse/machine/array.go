@@ -31,7 +31,7 @@ type array struct {
 // toArray is the cycles from a row to the array: the read address, two of the buffer.
 const toArray = 3
 
-// chainTail is what int16's chain has beside its DSPs: stage 0, and the tail's register.
+// chainTail is what int16's chain has beside its DSPs, from a row to done_o.
 const chainTail = 2
 
 // segment is the DSPs of a segment of int8 (mac_packed) as it is simulated, of DSP48E1.
@@ -48,7 +48,7 @@ func toSums(d *configs.Design, k cost.K, chain int) int64 {
 }
 
 // chainWait is how much longer than its chain a pass takes at least (depth).
-const chainWait = 2
+const chainWait = 3
 
 func (x *array) step(m *machine) {
 	l := x.l

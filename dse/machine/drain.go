@@ -4,17 +4,31 @@ package machine
 type drain struct {
 	state   state
 	l       *layer
-	layers  int // drained
-	drained int // those, as weight_fetch sees them
-	ended   int // those whose words have left, where curves are built and of int8
+	layers  int // taken from the accumulators
+	drained int // those whose words have left, as weight_fetch sees them
+	ended   int // from this cycle on
 	item    int
 	ch      int // channels of the pixel that are left
 	pixels  int // of the item
 	banks   int // complete ones
-	words   int // in stage B, 0 where it is empty
-	pixel   bool
-	pipe    pipe // words in stage C and in post's or requant's
+	way     [readStages]group
+	under   int // groups on the way and in the queue
+	queue   queue[group]
+	b       group // in stage B, none where it is empty
+	pipe    pipe  // words in stage C and in post's or requant's
 }
+
+// group is a group of words, which is a pixel's last or not.
+type group struct {
+	words int
+	pixel bool
+}
+
+// readStages is the cycles from a row's read to its words (READ), readQueue the groups on that way and in the queue behind it (QUEUE).
+const (
+	readStages = 4
+	readQueue  = 8
+)
 
 // postStages are post's, with curves twice as many; of int8 requant's (26 cycles, all without a DSP), and those of post's for curves.
 const (
@@ -24,16 +38,13 @@ const (
 )
 
 func (x *drain) step(m *machine) {
-	x.drained = x.layers
-	if m.d.Post || m.d.Int8() {
-		x.drained = x.ended
-	}
+	x.drained = x.ended
 	l, dw := x.l, x.l != nil && x.l.depthw
 	ready := m.out.words.n < 2 && !m.out.pool
-	leaves, empty := x.pipe.leaves(), x.pipe.under == 0
+	leaves, empty := x.pipe.leaves(), x.under == 0 && x.b.words == 0 && x.pipe.under == 0
 	enabled := ready || leaves == 0
-	goes := x.words > 0 && enabled && (!l.Residual || m.res.fill >= x.words) && (!dw || m.pool.has(m, x.words))
-	reads := x.state == running && (x.words == 0 || goes)
+	goes := x.b.words > 0 && enabled && (!l.Residual || m.res.fill >= x.b.words) && (!dw || m.pool.has(m, x.b.words))
+	reads := x.state == running && x.under < readQueue
 	if enabled {
 		if ready && leaves > 0 {
 			m.out.in = leaves
@@ -41,25 +52,34 @@ func (x *drain) step(m *machine) {
 		x.pipe.move()
 	}
 	if goes {
-		x.pipe.put(x.words)
+		x.pipe.put(x.b.words)
 		if l.Residual {
-			m.res.pop = x.words
+			m.res.pop = x.b.words
 		}
 		if dw {
-			m.pool.pop(m, x.words, x.pixel)
+			m.pool.pop(m, x.b.words, x.b.pixel)
 		}
-		x.words = 0
+		x.b.words = 0
 	}
+	if x.b.words == 0 && x.queue.n > 0 {
+		x.b = x.queue.pop()
+		x.under--
+	}
+	if g := x.way[readStages-1]; g.words > 0 {
+		x.queue.push(g)
+	}
+	copy(x.way[1:], x.way[:])
+	x.way[0] = group{}
 	if x.state == idle && empty {
 		x.ended = x.layers
 	}
-	x.advance(m, goes, reads, empty)
+	x.advance(m, reads, empty)
 	if m.array.done(m.now) {
 		x.banks++
 	}
 }
 
-func (x *drain) advance(m *machine, goes, reads, empty bool) {
+func (x *drain) advance(m *machine, reads, empty bool) {
 	l := x.l
 	switch x.state {
 	case idle:
@@ -89,19 +109,18 @@ func (x *drain) advance(m *machine, goes, reads, empty bool) {
 		if !reads {
 			return
 		}
-		x.words = min(l.step, x.ch)
-		x.ch -= x.words
-		if x.pixel = x.ch == 0; x.pixel {
+		g := group{words: min(l.step, x.ch)}
+		x.ch -= g.words
+		if g.pixel = x.ch == 0; g.pixel {
 			x.ch = l.items[x.item].nch
 			x.pixels--
 		}
+		x.way[0] = g
+		x.under++
 		if x.pixels == 0 {
 			x.state = last
 		}
 	case last:
-		if !goes {
-			return
-		}
 		if x.state = waiting; !l.depthw {
 			x.banks--
 			m.array.banks--

@@ -1,7 +1,9 @@
 // Drains finished accumulator banks, one group per cycle unless the residual or the writer stalls:
 // sample groups, in each the rows in order, in each row groups of up to LANES channels. The words
-// pass bias, residual, requantisation and clamp. A bank is released as soon as its last group has
-// left.
+// pass bias, residual, requantisation and clamp. A bank is released when its last group is read.
+//
+// Words come READ cycles behind their row (pe_array) and go into a queue. A group is read where the queue has room for all that
+// are under way, so nothing between the accumulators and the queue has to wait.
 //
 // A step takes LANES adjacent PEs: all of them for k = 1, half of them (with both halves) for k =
 // 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
@@ -11,8 +13,8 @@
 // With DEPTHWISE the words of a depthwise layer come from that unit: of a row tile all channels of each pixel, as of a
 // bank of one C tile.
 //
-// With POST, a layer counts as drained when its last word has left the pipeline: until then it needs
-// its curve, which weight_fetch writes with the biases.
+// A layer counts as drained when its last word has left the pipeline: until then it needs its biases and its curve, which
+// weight_fetch writes.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
@@ -22,6 +24,8 @@ module drain #(
   parameter int unsigned DEPTHWISE = 0,
   parameter int unsigned POST  = 0,
   localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
+  localparam int unsigned READ = 4,                       // from dr_en_o to dr_acc_i
+  localparam int unsigned QUEUE = 8,                      // at a group a cycle READ + 1 are under way
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
@@ -139,51 +143,7 @@ module drain #(
   assign last_group = g_q || !two_q || rest_1_q == '0;
   assign last_row = last_ow && last_r && last_i && last_group;
 
-  // ---- stages: A addresses, B reads (mux, residual), C registers, then post
-  logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
-  logic [GROUPS-1:0] b_group_q;           // a bit a group
-  logic          b_high_q, b_last_q;
-  logic [CW-1:0] b_cnt_q, c_cnt_q;
-  logic [STAGES-1:0] v_q;
-  logic [STAGES*CW-1:0] cnt_q;
-  logic          res_ok;
-  logic          curve_half;              // of the layer's curve in its table
-
-  assign post_last = v_q[STAGES-1];
-  assign en = ready_i || !post_last;
-  assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
-  assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
-  assign a_go = state_q == StRun && (!b_valid_q || b_go);
-
-  assign dw_cnt_o = b_cnt_q;
-  assign dw_pixel_o = b_last_q;
-  assign dw_pop_o = b_go && dw;
-  assign dr_en_o = a_go && ch_first_q && !dw;
-  assign dr_row_o = row_q[RW-2:0];
-  assign dr_bank_o = bank_q;
-  assign res_pop_o = b_go && d.residual;
-  assign res_cnt_o = RES_CW'(b_cnt_q);
-  // words in the pipeline still need the shift and bounds of their layer
-  assign empty = !c_valid_q && v_q == '0;
-  assign layer_ready_o = state_q == StIdle && empty;
-  // the last group of the bank has been read when it leaves stage B
-  assign bank_free_o = state_q == StLast && b_go && !dw;
-
-  // ---- biases
-  logic [LANES*32-1:0] bias;
-  for (genvar i = 0; i < LANES; i++) begin : gen_bias
-    ram_1r1w #(.WIDTH(32), .DEPTH(2 * (C_MAX / LANES))) u_ram (
-      .clk_i,
-      .we_i   (bias_we_i && bias_lane_i == DL'(i)),
-      .waddr_i(bias_addr_i),
-      .wdata_i(bias_data_i),
-      .re_i   (a_go),
-      .raddr_i(word_q),
-      .rdata_o(bias[i*32+:32])
-    );
-  end
-
-  // ---- the group's accumulators: the PE half of each lane is selected one stage ahead
+  // ---- stages: A addresses, R are READ cycles later the words (mux), then the queue, B biases (residual), C registers, then post
   typedef enum logic [3:0] {
     Low      = 4'd0,   // PE i
     Upper    = 4'd1,   // PE i, rows above T_R / 2
@@ -196,7 +156,90 @@ module drain #(
     Odd      = 4'd10,  // or the one behind it
     OddUp    = 4'd11
   } pick_e;
-  pick_e pick, b_pick_q;
+  localparam int unsigned TAIL = 1 + CW + 1 + BW;          // of a token: what goes on into the queue
+  localparam int unsigned UW = $clog2(QUEUE + 1);
+  logic          a_go, q_room, q_valid, q_ready, b_valid_q, b_go, b_load, c_valid_q, en, post_last, empty;
+  pick_e         pick;
+  logic [3:0]    r_pick;
+  logic [READ-1:0]     way_q;                              // a bit a cycle
+  logic [TAIL+4+GW-1:0] token_q[READ];
+  logic [GROUPS-1:0] r_group_q;           // a bit a group
+  logic [TAIL-1:0] r_tail;
+  logic [CW-1:0]   a_cnt, q_cnt, b_cnt_q, c_cnt_q;
+  logic            q_high, q_last, b_high_q, b_last_q;
+  logic [BW-1:0]   q_word;
+  logic [LANES*ACC-1:0] group, q_acc, b_acc_q, acc_q;
+  logic [UW-1:0]   under_q;               // words read that have not come to B
+  logic [STAGES-1:0] v_q;
+  logic [STAGES*CW-1:0] cnt_q;
+  logic          res_ok;
+  logic          curve_half;              // of the layer's curve in its table
+
+  assign post_last = v_q[STAGES-1];
+  assign en = ready_i || !post_last;
+  assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
+  assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
+  assign a_go = state_q == StRun && under_q != UW'(QUEUE);
+  assign a_cnt = last_g ? CW'(ch_left_q) : step_q;
+  assign b_load = q_valid && q_ready;
+  assign q_ready = !b_valid_q || b_go;
+
+  assign dw_cnt_o = b_cnt_q;
+  assign dw_pixel_o = b_last_q;
+  assign dw_pop_o = b_go && dw;
+  assign dr_en_o = a_go && ch_first_q && !dw;
+  assign dr_row_o = row_q[RW-2:0];
+  assign dr_bank_o = bank_q;
+  assign res_pop_o = b_go && d.residual;
+  assign res_cnt_o = RES_CW'(b_cnt_q);
+  // words in the pipeline still need the shift and bounds of their layer
+  assign empty = under_q == '0 && !b_valid_q && !c_valid_q && v_q == '0;
+  assign layer_ready_o = state_q == StIdle && empty;
+  // a row of the next C tile comes to the accumulators later than the last word of this one from them
+  assign bank_free_o = state_q == StLast && !dw;
+
+  // ---- on the way and in the queue
+  assign {r_tail, r_pick} = token_q[READ-1][GW+:TAIL+4];
+  always_ff @(posedge clk_i) begin
+    token_q[0] <= {last_g, a_cnt, high_q, word_q, pick, group_q};
+    for (int unsigned i = 1; i < READ; i++) token_q[i] <= token_q[i-1];
+    for (int unsigned g = 0; g < GROUPS; g++) r_group_q[g] <= token_q[READ-2][GW-1:0] == GW'(g);
+    if (!rst_ni) begin
+      way_q <= '0;
+      under_q <= '0;
+    end else begin
+      way_q <= {way_q[READ-2:0], a_go};
+      under_q <= under_q + UW'(a_go) - UW'(b_load);
+    end
+  end
+  fifo #(.WIDTH(TAIL + LANES * ACC), .DEPTH(QUEUE)) u_queue (
+    .clk_i,
+    .rst_ni,
+    .valid_i(way_q[READ-1]),
+    .ready_o(q_room),
+    .wdata_i({r_tail, group}),
+    .valid_o(q_valid),
+    .ready_i(q_ready),
+    .rdata_o({q_last, q_cnt, q_high, q_word, q_acc})
+  );
+  logic unused_room;                      // under_q counts it
+  assign unused_room = q_room;
+
+  // ---- biases
+  logic [LANES*32-1:0] bias;
+  for (genvar i = 0; i < LANES; i++) begin : gen_bias
+    ram_1r1w #(.WIDTH(32), .DEPTH(2 * (C_MAX / LANES))) u_ram (
+      .clk_i,
+      .we_i   (bias_we_i && bias_lane_i == DL'(i)),
+      .waddr_i(bias_addr_i),
+      .wdata_i(bias_data_i),
+      .re_i   (b_load),
+      .raddr_i(q_word),
+      .rdata_o(bias[i*32+:32])
+    );
+  end
+
+  // ---- the group's accumulators: the PE half of each lane is selected with the address
   always_comb begin
     if (half && two_q) pick = g_q ? Halves1 : Halves0;
     else if (half) pick = sub_q ? Second : Halves;
@@ -205,19 +248,18 @@ module drain #(
     else pick = row_q[RW-1] ? EvenUp : Even;
   end
   logic [2*LANES*ACC-1:0] pes;            // of the group's PEs, both halves
-  logic [LANES*ACC-1:0] group, acc_q;
   logic [LANES*32-1:0]  bias_lanes, bias_q;
   logic [LANES*16-1:0]  res_q;
   always_comb begin
     pes = '0;
     for (int unsigned g = 0; g < GROUPS; g++) begin
-      if (b_group_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
+      if (r_group_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
     end
   end
   for (genvar i = 0; i < LANES; i++) begin : gen_pick
     localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond that carry no data
     always_comb begin
-      unique case (b_pick_q)
+      unique case (r_pick)
         Upper:   group[i*ACC+:ACC] = pes[(2*i+1)*ACC+:ACC];
         Halves:  group[i*ACC+:ACC] = pes[(2*(i/2)+i%2)*ACC+:ACC];
         Second:  group[i*ACC+:ACC] = pes[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
@@ -235,15 +277,14 @@ module drain #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (a_go) begin
-      for (int unsigned g = 0; g < GROUPS; g++) b_group_q[g] <= group_q == GW'(g);
-      b_high_q <= high_q;
-      b_pick_q <= pick;
-      b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
-      b_last_q <= last_g;
+    if (b_load) begin
+      b_acc_q <= q_acc;
+      b_high_q <= q_high;
+      b_cnt_q <= q_cnt;
+      b_last_q <= q_last;
     end
     if (en) begin
-      acc_q <= dw ? dw_data_i : group;
+      acc_q <= dw ? dw_data_i : b_acc_q;
       bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
@@ -254,8 +295,7 @@ module drain #(
       c_valid_q <= 1'b0;
       v_q <= '0;
     end else begin
-      if (a_go) b_valid_q <= 1'b1;
-      else if (b_go) b_valid_q <= 1'b0;
+      if (q_ready) b_valid_q <= q_valid;
       if (en) begin
         c_valid_q <= b_go;
         v_q <= {v_q[STAGES-2:0], c_valid_q};
@@ -288,20 +328,13 @@ module drain #(
   assign valid_o = post_last;
   assign cnt_o = cnt_q[(STAGES-1)*CW+:CW];
 
-  if (POST != 0) begin : gen_drained
-    logic       half_q;
-    logic [8:0] drained_q;
-    always_ff @(posedge clk_i) begin
-      if (!rst_ni) drained_q <= '0;
-      else if (state_q == StIdle && empty) drained_q <= layers_q;
-      if (state_q == StIdle && empty) half_q <= layers_q[0];
-    end
-    assign curve_half = half_q;
-    assign layers_drained_o = drained_q;
-  end else begin : gen_drained
-    assign curve_half = 1'b0;
-    assign layers_drained_o = layers_q;
+  logic [8:0] drained_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) drained_q <= '0;
+    else if (state_q == StIdle && empty) drained_q <= layers_q;
+    if (state_q == StIdle && empty) curve_half <= layers_q[0];
   end
+  assign layers_drained_o = drained_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -390,22 +423,20 @@ module drain #(
           end
         end
         StLast: begin
-          if (b_go) begin
-            bank_q <= bank_q ^ !dw;
-            state_q <= StWait;
-            if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
-              c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;
-              word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
-              if (last_c_q) word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
-            end
-            if (f.order || last_c_q) begin               // the next row tile
-              oh_rest_q <= last_t_q ? d.out_h : oh_rest_q - nr_q;
-              if (last_t_q) begin
-                b0_q <= last_b_q ? '0 : b0_q + nb_q;
-                if (last_b_q && last_c_q) begin
-                  layers_q <= layers_q + 9'd1;
-                  state_q <= StIdle;
-                end
+          bank_q <= bank_q ^ !dw;
+          state_q <= StWait;
+          if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
+            c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;
+            word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
+            if (last_c_q) word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
+          end
+          if (f.order || last_c_q) begin               // the next row tile
+            oh_rest_q <= last_t_q ? d.out_h : oh_rest_q - nr_q;
+            if (last_t_q) begin
+              b0_q <= last_b_q ? '0 : b0_q + nb_q;
+              if (last_b_q && last_c_q) begin
+                layers_q <= layers_q + 9'd1;
+                state_q <= StIdle;
               end
             end
           end

@@ -17,6 +17,7 @@ hw/rtl/gearbox.sv
 hw/rtl/gemm_seq.sv
 hw/rtl/keep_writer.sv
 hw/rtl/layer_fetch.sv
+hw/rtl/level.sv
 hw/rtl/mac_chain.sv
 hw/rtl/mul_add.sv
 hw/rtl/npu_core.sv
@@ -27,6 +28,7 @@ hw/rtl/npu_start.sv
 hw/rtl/npu_top.sv
 hw/rtl/out_writer.sv
 hw/rtl/pe_array.sv
+hw/rtl/pe_group.sv
 hw/rtl/pool.sv
 hw/rtl/pool_seq.sv
 hw/rtl/post.sv

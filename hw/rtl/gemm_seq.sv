@@ -1,7 +1,7 @@
 // Walks a GEMM layer and issues one row of the Toeplitz matrix per cycle. The nesting is: row
 // tiles, C tiles (with loop order 1 the other way round), passes (kernel row, chunk of T_P
 // elements), rows (sample, output row, output column). Each row waits for its input row. The first
-// row of a pass also waits for its weights and for the chain (D_k = chain + 2 cycles after the
+// row of a pass also waits for its weights and for the chain (D_k = chain + 3 cycles after the
 // previous pass), the first row of a C tile for a free accumulator bank. Every waiting cycle is
 // counted by its cause.
 module gemm_seq #(
@@ -105,7 +105,7 @@ module gemm_seq #(
   assign pair = f.k == 2'd2;
   assign two = f.b_r != b_act_i;
   assign lanes_k = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
-  assign depth = half ? 6'(T_P - FH + 2) : (pair ? 6'(2 * T_P + 2) : 6'(T_P + 2));
+  assign depth = half ? 6'(T_P - FH + 3) : (pair ? 6'(2 * T_P + 3) : 6'(T_P + 3));
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
   // the sample of group 1 that goes with this one; that group may have fewer, or none

@@ -1,9 +1,9 @@
 // A chain of LEN multiply-accumulate cells, p[j] <= c + m[j] with c the cell before (or c_i at the
 // head): the shape that maps one cell to one DSP48. Lane j is skewed by j cycles: a_i[j] and
 // swap_i[j] arrive j cycles after lane 0's. Weights are double-buffered: load_i writes the shadow
-// weights of all lanes, swap_i[j] makes lane j's shadow its weight.
+// weights of all lanes, swap_i[j] makes lane j's shadow its weight for the operand that comes with it.
 // DSP48E2: the same in cells of UltraScale+ (hw/xilinx), where yosys infers the multiplier alone.
-// Latency: c_i is taken one cycle after lane 0's operand, p_o leaves LEN + 1 cycles after it.
+// Latency: c_i is taken two cycles after lane 0's operand, p_o leaves LEN + 2 cycles after it.
 module mac_chain #(
   parameter int unsigned LEN     = 4,
   parameter int unsigned ACC     = 36,
@@ -30,6 +30,7 @@ module mac_chain #(
   end else begin : gen_mac
     logic signed [15:0] shadow_q[LEN];
     logic signed [15:0] weight_q[LEN];
+    logic signed [15:0] a_q[LEN];
     logic signed [31:0] m_q[LEN];
     logic signed [ACC-1:0] p_q[LEN];
 
@@ -37,7 +38,8 @@ module mac_chain #(
       always_ff @(posedge clk_i) begin
         if (load_i) shadow_q[j] <= w_i[j*16+:16];
         if (swap_i[j]) weight_q[j] <= shadow_q[j];
-        m_q[j] <= $signed(a_i[j*16+:16]) * weight_q[j];
+        a_q[j] <= a_i[j*16+:16];
+        m_q[j] <= a_q[j] * weight_q[j];
         if (j == 0) p_q[j] <= $signed(c_i) + ACC'(m_q[j]);
         else p_q[j] <= p_q[(j == 0) ? 0 : j-1] + ACC'(m_q[j]);
       end

@@ -11,14 +11,17 @@
 //   s = 2    even PEs work for sample group 0, odd ones for group 1, with the same weights: channel
 //            c of group g is PE 2c + g (k = 1) or the halves of it (k = 1/2)
 // All of this is multiplexing at the inputs, which are shared by all PEs of one parity, and at the
-// C input of the heads of a pair; no adder is outside the chains.
+// C input of the heads of a pair; no adder is outside the chains. Behind the multiplexers stand two
+// levels of registers: one here, one in each pe_group, which holds at most 16 PEs.
 //
 // Rows: valid_i with x_i (lanes 0 .. 2 T_P - 1 of the window) and y_i (the window of group 1), row_i,
 // bank_i, first_i (accumulate from zero), swap_i (this row begins a pass: the shadow weights become
 // the weights). One row a cycle, no stall. k and s change only while no row is on its way.
 // Weights: load_i writes the shadow weights of PEs group_i * W_LOAD .. + W_LOAD - 1.
-// A row may use an accumulator again D_k = chain + 2 cycles after its last use. last_i travels with
-// the row; done_o says that it is accumulated.
+// A row may use an accumulator again D_k = chain + 3 cycles after its last use: a cycle to read it, one in the
+// memory's register, one a cell, and one to write. last_i travels with the row; done_o says that the drain's reads
+// from the next cycle on see its sum. Words leave dr_acc_o 4 cycles behind dr_en_i (the levels, memory, its register) and
+// hold; before a bank computes again, its last word must have been taken.
 module pe_array #(
   parameter int unsigned T_R    = 256,
   parameter int unsigned T_P    = 8,
@@ -57,7 +60,7 @@ module pe_array #(
   localparam int unsigned FH = T_P / 2;            // first half chain
   localparam int unsigned CH = T_P - FH;           // second half chain
   localparam int unsigned AW = RW - 1;
-  // Stage 0 registers the row; the longest chain's tail is 2 T_P + 1 stages behind.
+  // The longest chain's tail is 2 T_P + 1 stages behind the first.
   localparam int unsigned TAIL = (STACK ? 2 * T_P : T_P) + 1;
 
   if (T_C % 2 != 0 || T_P < 2) begin : gen_bad
@@ -101,37 +104,29 @@ module pe_array #(
     first_q <= {first_q[0], first_i};
   end
 
-  // ---- skew. Window lane j of x is needed j cycles behind stage 0 (lanes from T_P on only for
-  // k = 2); lane j of y likewise. A swap runs along in the same way, one cycle earlier.
+  // ---- skew. Window lane j of x is needed j cycles behind lane 0 (lanes from T_P on only for
+  // k = 2); lane j of y likewise. A swap runs along in the same way.
   logic [2*T_P*16-1:0] x_skew;
   logic [T_P*16-1:0]   y_skew;
+  logic [3*T_P*16-1:0] lanes, skewed;
   logic [2*T_P-1:0]    swap_skew;
-  for (genvar j = 0; j < 2 * T_P; j++) begin : gen_skew
-    if (j < T_P || STACK) begin : gen_x
-      logic [15:0] line_q[j+1];
-      always_ff @(posedge clk_i) begin
-        line_q[0] <= x_i[j*16+:16];
-        for (int unsigned i = 1; i <= j; i++) line_q[i] <= line_q[i-1];
-      end
-      assign x_skew[j*16+:16] = line_q[j];
-    end else begin : gen_no_x
-      assign x_skew[j*16+:16] = '0;
+  assign lanes = {y_i, x_i};
+  assign {y_skew, x_skew} = skewed;
+  for (genvar n = 0; n < 3 * T_P; n++) begin : gen_skew
+    localparam int unsigned J = (n < 2 * T_P) ? n : n - 2 * T_P;
+    if (n >= T_P && !((n < 2 * T_P) ? STACK : FLUID)) begin : gen_none
+      assign skewed[n*16+:16] = '0;
       logic unused;
-      assign unused = ^x_i[j*16+:16];
-    end
-  end
-  for (genvar j = 0; j < T_P; j++) begin : gen_skew_y
-    if (FLUID) begin : gen_y
-      logic [15:0] line_q[j+1];
+      assign unused = ^lanes[n*16+:16];
+    end else if (J == 0) begin : gen_now
+      assign skewed[n*16+:16] = lanes[n*16+:16];
+    end else begin : gen_line
+      logic [15:0] line_q[J];
       always_ff @(posedge clk_i) begin
-        line_q[0] <= y_i[j*16+:16];
-        for (int unsigned i = 1; i <= j; i++) line_q[i] <= line_q[i-1];
+        line_q[0] <= lanes[n*16+:16];
+        for (int unsigned i = 1; i < J; i++) line_q[i] <= line_q[i-1];
       end
-      assign y_skew[j*16+:16] = line_q[j];
-    end else begin : gen_no_y
-      assign y_skew[j*16+:16] = '0;
-      logic unused;
-      assign unused = ^y_i[j*16+:16];
+      assign skewed[n*16+:16] = line_q[J-1];
     end
   end
   logic [2*T_P-2:0] swap_q;
@@ -171,14 +166,14 @@ module pe_array #(
   end
 
   // ---- when tails write: the first halves (k = 1/2 only), the second halves, and the pair
-  logic          v0, v1, b0, b1;
-  logic [RW-1:0] r0, r1;
-  assign v0 = half && valid_q[T0];
-  assign b0 = bank_q[T0];
-  assign r0 = row_q[T0];
+  logic          v1, b1;
+  logic [RW-1:0] r1;
+  logic [AW+1:0] wr_a, wr_b;                       // {enable, bank, row}
   assign v1 = half ? valid_q[TH] : (pair ? valid_q[T2] : valid_q[T1]);
   assign b1 = half ? bank_q[TH] : (pair ? bank_q[T2] : bank_q[T1]);
   assign r1 = half ? row_q[TH] : (pair ? row_q[T2] : row_q[T1]);
+  assign wr_a = half ? {valid_q[T0], bank_q[T0], row_q[T0][AW-1:0]} : {v1 && !r1[RW-1], b1, r1[AW-1:0]};
+  assign wr_b = {v1 && (half || r1[RW-1]), b1, r1[AW-1:0]};
   assign done_o = half ? last_q[TH] : (pair ? last_q[T2] : last_q[T1]);
 
   // Input of a PE's head, encoded in two bits that all PEs share, so that each bit needs one
@@ -195,100 +190,51 @@ module pe_array #(
     row_sel_q <= {row_q[0][RW-1], bank_q[0]};
   end
 
-  for (genvar c = 0; c < T_C; c += 2) begin : gen_pair
-    logic [ACC-1:0] odd_acc, even_tail;
-    logic           unused_pair;
-    assign unused_pair = ^{odd_acc, even_tail};
+  // ---- the first level, and groups with the second
+  localparam int unsigned PES = 16;                // of a group
+  localparam int unsigned TOKENS = 4 * (AW + 2) + 8;
+  logic [GROUPS-1:0]        load, load_q;
+  logic [W_LOAD*T_P*16-1:0] w_q;
+  logic [2*T_P*16-1:0]      a_q;
+  logic [2*T_P-1:0]         s_q;
+  logic [TOKENS-1:0]        tokens_q;
+  for (genvar g = 0; g < GROUPS; g++) begin : gen_load
+    assign load[g] = load_i && (group_i == GW'(g));
+  end
+  level #(.WIDTH(2 * T_P * 16)) u_operands (.clk_i, .d_i({a_odd1, a_odd0, a_even1, a_even0}), .q_o(a_q));
+  level #(.WIDTH(2 * T_P)) u_swaps (.clk_i, .d_i({s_odd1, s_odd0, s_even1, s_even0}), .q_o(s_q));
+  level #(.WIDTH(GROUPS + W_LOAD * T_P * 16)) u_weights (.clk_i, .d_i({load, w_i}), .q_o({load_q, w_q}));
+  level #(.WIDTH(TOKENS)) u_tokens (
+    .clk_i,
+    .d_i({half, valid_i, bank_i, row_i[AW-1:0], first_q[1], row_sel_q, pick_odd_q, pick_even_q, wr_a, wr_b,
+          dr_en_i, dr_bank_i, dr_row_i}),
+    .q_o(tokens_q)
+  );
 
-    for (genvar o = 0; o < 2; o++) begin : gen_pe
-      localparam int unsigned P = c + o;
-      logic [ACC-1:0]   acc_a, acc_b, head0, head1, tail0, tail1;
-      logic [2*ACC-1:0] both_a, both_b;
-      logic             load, wr_a, wr_b, unused;
-      assign unused = ^{acc_a, both_a, both_b};
-      logic [FH*16-1:0] w0;
-      logic [CH*16-1:0] w1;
-
-      assign load = load_i && (group_i == GW'(P / W_LOAD));
-      assign {w1, w0} = w_i[(P%W_LOAD)*T_P*16+:T_P*16];
-
-      if (o == 0) begin : gen_even
-        assign even_tail = tail1;
-      end else begin : gen_odd
-        // from the four words, not from the selected one: one level less before the even head
-        assign odd_acc = row_sel_q[1] ? both_b[(row_sel_q[0] ? ACC : 0)+:ACC]
-                                      : both_a[(row_sel_q[0] ? ACC : 0)+:ACC];
-      end
-      if (STACK) begin : gen_stack
-        logic [1:0]     pick;
-        logic [ACC-1:0] upper, other;
-        assign pick = (o == 0) ? pick_even_q : pick_odd_q;
-        assign upper = first_q[1] ? '0 : acc_b;
-        assign other = (o == 0) ? odd_acc : even_tail;
-        assign head0 = pick[1] ? (pick[0] ? other : upper) : both_a[(pick[0] ? ACC : 0)+:ACC];
-        assign head1 = half ? upper : tail0;
-      end else begin : gen_whole
-        assign head0 = first_q[1] ? '0 : (row_sel_q[1] ? acc_b : acc_a);
-        assign head1 = tail0;
-      end
-
-      mac_chain #(.LEN(FH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_first (
-        .clk_i,
-        .a_i   (o == 0 ? a_even0 : a_odd0),
-        .swap_i(o == 0 ? s_even0 : s_odd0),
-        .load_i(load),
-        .w_i   (w0),
-        .c_i   (head0),
-        .p_o   (tail0)
-      );
-      mac_chain #(.LEN(CH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_second (
-        .clk_i,
-        .a_i   (o == 0 ? a_even1 : a_odd1),
-        .swap_i(o == 0 ? s_even1 : s_odd1),
-        .load_i(load),
-        .w_i   (w1),
-        .c_i   (head1),
-        .p_o   (tail1)
-      );
-
-      // first half's accumulators: its own tail for k = 1/2, the lower rows of the PE otherwise
-      assign wr_a = half ? v0 : (v1 && !r1[RW-1]);
-      assign wr_b = half ? v1 : (v1 && r1[RW-1]);
-      acc_half #(.DEPTH(T_R / 2), .ACC(ACC)) u_acc_a (
-        .clk_i,
-        .rd_bank_i(bank_q[0]),
-        .rd_en_i  (valid_q[0]),
-        .rd_row_i (row_q[0][AW-1:0]),
-        .rd_acc_o (acc_a),
-        .rd_both_o(both_a),
-        .wr_bank_i(half ? b0 : b1),
-        .wr_en_i  (wr_a),
-        .wr_row_i (half ? r0[AW-1:0] : r1[AW-1:0]),
-        .wr_acc_i (half ? tail0 : tail1),
-        .dr_bank_i,
-        .dr_en_i,
-        .dr_row_i,
-        .dr_acc_o (dr_acc_o[(2*P)*ACC+:ACC])
-      );
-      acc_half #(.DEPTH(T_R / 2), .ACC(ACC)) u_acc_b (
-        .clk_i,
-        .rd_bank_i(bank_q[0]),
-        .rd_en_i  (valid_q[0]),
-        .rd_row_i (row_q[0][AW-1:0]),
-        .rd_acc_o (acc_b),
-        .rd_both_o(both_b),
-        .wr_bank_i(b1),
-        .wr_en_i  (wr_b),
-        .wr_row_i (r1[AW-1:0]),
-        .wr_acc_i (tail1),
-        .dr_bank_i,
-        .dr_en_i,
-        .dr_row_i,
-        .dr_acc_o (dr_acc_o[(2*P+1)*ACC+:ACC])
-      );
+  for (genvar p = 0; p < T_C; p += PES) begin : gen_group
+    localparam int unsigned N = (T_C - p < PES) ? T_C - p : PES;
+    logic [N-1:0] pe_load;
+    for (genvar i = 0; i < N; i++) begin : gen_pe
+      assign pe_load[i] = load_q[(p+i)/W_LOAD];
     end
+    pe_group #(
+      .N(N), .T_R(T_R), .T_P(T_P), .W_LOAD(W_LOAD), .SLOT(p % W_LOAD), .STUB(STUB), .STACK(STACK), .DSP48E2(DSP48E2)
+    ) u_pes (
+      .clk_i,
+      .half_i  (tokens_q[TOKENS-1]),
+      .rd_i    (tokens_q[3*(AW+2)+7+:AW+2]),
+      .head_i  (tokens_q[3*(AW+2)+:7]),
+      .wr_a_i  (tokens_q[2*(AW+2)+:AW+2]),
+      .wr_b_i  (tokens_q[AW+2+:AW+2]),
+      .dr_i    (tokens_q[0+:AW+2]),
+      .a_i     (a_q),
+      .swap_i  (s_q),
+      .load_i  (pe_load),
+      .w_i     (w_q),
+      .dr_acc_o(dr_acc_o[2*p*ACC+:2*N*ACC])
+    );
   end
 
   logic unused;
-  assign unused = ^{swap_skew, r0[RW-1], pick_even_q, pick_odd_q};
+  assign unused = ^swap_skew;
 endmodule

@@ -1,6 +1,6 @@
 // mac_chain in DSP48E2 cells (UltraScale+, UG579), for tools that infer the multiplier alone: the
-// same ports, the same bits in the same cycles. One cell a lane: the shadow weight is its B1
-// register, the weight B2, the product M, the sum P; the sum goes on over the cascade of one DSP
+// same ports, the same bits in the same cycles. One cell a lane: the operand is its A register, the
+// shadow weight B1, the weight B2, the product M, the sum P; the sum goes on over the cascade of one DSP
 // column, c_i enters at the head's C.
 module mac_chain_dsp48e2 #(
   parameter int unsigned LEN = 4,
@@ -35,7 +35,7 @@ module mac_chain_dsp48e2 #(
     DSP48E2 #(
       .A_INPUT("DIRECT"), .B_INPUT("DIRECT"), .AMULTSEL("A"), .BMULTSEL("B"),
       .USE_MULT("MULTIPLY"), .USE_SIMD("ONE48"), .USE_PATTERN_DETECT("NO_PATDET"),
-      .AREG(0), .ACASCREG(0), .BREG(2), .BCASCREG(2), .CREG(0), .MREG(1), .PREG(1),
+      .AREG(1), .ACASCREG(1), .BREG(2), .BCASCREG(2), .CREG(0), .MREG(1), .PREG(1),
       .ALUMODEREG(0), .CARRYINREG(0), .CARRYINSELREG(0), .INMODEREG(0), .OPMODEREG(0)
     ) u_dsp (
       .CLK(clk_i),
@@ -47,7 +47,7 @@ module mac_chain_dsp48e2 #(
       .OPMODE((j == 0) ? 9'b00_011_01_01 : 9'b00_001_01_01),
       .ALUMODE(4'd0), .INMODE(5'd0), .CARRYIN(1'b0), .CARRYINSEL(3'd0), .CARRYCASCIN(1'b0),
       .MULTSIGNIN(1'b0),
-      .CEA1(1'b0), .CEA2(1'b0), .CEB1(load_i), .CEB2(swap_i[j]), .CEC(1'b0), .CEM(1'b1), .CEP(1'b1),
+      .CEA1(1'b0), .CEA2(1'b1), .CEB1(load_i), .CEB2(swap_i[j]), .CEC(1'b0), .CEM(1'b1), .CEP(1'b1),
       .CED(1'b0), .CEAD(1'b0), .CEALUMODE(1'b0), .CECARRYIN(1'b0), .CECTRL(1'b0), .CEINMODE(1'b0),
       .RSTA(1'b0), .RSTB(1'b0), .RSTC(1'b0), .RSTD(1'b0), .RSTM(1'b0), .RSTP(1'b0), .RSTCTRL(1'b0),
       .RSTALLCARRYIN(1'b0), .RSTALUMODE(1'b0), .RSTINMODE(1'b0),

@@ -1,6 +1,6 @@
 // drain_checker: bound to every drain where this file is compiled with --assert. At most two
-// complete banks wait, a bank is given back only where one is complete, and only words that are
-// there are taken from the residual.
+// complete banks wait, a bank is given back only where one is complete, only words that are
+// there are taken from the residual, and each word that comes from the accumulators finds room.
 module drain_checker #(
     parameter int unsigned RES_CW = 5
 ) (
@@ -10,6 +10,8 @@ module drain_checker #(
     input logic              done_i,
     input logic              free_i,
     input logic              read_i,
+    input logic              word_i,
+    input logic              room_i,
     input logic              res_pop_i,
     input logic [RES_CW-1:0] res_cnt_i,
     input logic [RES_CW-1:0] res_fill_i
@@ -20,6 +22,7 @@ module drain_checker #(
       assert (!(done_i && full_i == 2'd2 && !free_i)) else $error("drain: a third bank is completed");
       assert (!(free_i && full_i == '0)) else $error("drain: gives back a bank that is not complete");
       assert (!(read_i && full_i == '0)) else $error("drain: reads a bank that is not complete");
+      assert (!word_i || room_i) else $error("drain: a word finds no room in the queue");
       assert (!res_pop_i || res_cnt_i <= res_fill_i) else $error("drain: residual words that are not there");
     end
   end
@@ -34,6 +37,8 @@ bind drain drain_checker #(
     .done_i,
     .free_i    (bank_free_o),
     .read_i    (dr_en_o),
+    .word_i    (way_q[READ-1]),
+    .room_i    (q_room),
     .res_pop_i (res_pop_o),
     .res_cnt_i (res_cnt_o),
     .res_fill_i

@@ -17,14 +17,12 @@ module pe_array_checker #(
     input logic          bank_i,
     input logic          swap_i,
     input logic          load_i,
-    input logic          head_i,       // reads an accumulator
-    input logic          head_bank_i,
     input logic          dr_en_i,
     input logic          dr_bank_i
 );
   longint unsigned now_q = 0;
   longint unsigned swap_end_q = 0;  // when the last lane has swapped
-  longint unsigned rows_end_q = 0;  // when the last row's sum is back
+  longint unsigned rows_end_q = 0;  // when the last row is done
   // when an accumulator may be used again. First rows count too: banks change in between.
   longint unsigned free_q[2*T_R];
   longint unsigned chain;
@@ -41,13 +39,13 @@ module pe_array_checker #(
     if (!rst_ni) begin
       now_q <= now_q + 64'(4 * T_P + 4);  // nothing is on its way after a reset
     end else begin
-      assert (mode_q == {half_i, pair_i, two_i} || now_q >= rows_end_q)
+      assert (mode_q == {half_i, pair_i, two_i} || now_q > rows_end_q)
       else $error("pe_array: k or s changes under a row");
       if (valid_i) begin
         assert (now_q >= free_q[{bank_i, row_i}])
         else $error("pe_array: an accumulator is used again before its sum is back");
         assert (!(half_i && row_i[RW-1])) else $error("pe_array: a row beyond half the accumulators");
-        free_q[{bank_i, row_i}] <= now_q + chain + 64'd2;
+        free_q[{bank_i, row_i}] <= now_q + chain + 64'd3;
         rows_end_q <= now_q + chain + 64'd2;
         if (swap_i) swap_end_q <= now_q + chain - 64'd1;
       end
@@ -55,7 +53,7 @@ module pe_array_checker #(
       else $error("pe_array: shadow weights loaded while a swap travels");
       assert (!(load_i && valid_i && swap_i) || chain == 64'd1)
       else $error("pe_array: shadow weights loaded in the cycle of a swap");
-      assert (!(head_i && dr_en_i && head_bank_i == dr_bank_i))
+      assert (!(valid_i && dr_en_i && bank_i == dr_bank_i))
       else $error("pe_array: the computing bank is drained");
     end
   end
@@ -75,8 +73,6 @@ bind pe_array pe_array_checker #(
     .bank_i,
     .swap_i,
     .load_i,
-    .head_i     (valid_q[0]),
-    .head_bank_i(bank_q[0]),
     .dr_en_i,
     .dr_bank_i
 );

@@ -30,7 +30,7 @@ done
   for f in $(grep '^hw/' hw/rtl/files.f); do
     name=${f##*/}
     case $name in
-      *_pkg.sv | pe_array.sv | mac_chain.sv) ;;
+      *_pkg.sv | pe_array.sv | pe_group.sv | mac_chain.sv) ;;
       *) if [[ " ${changed[*]} " == *" $name "* ]]; then echo "${dir#"$root"/}/$name"; else echo "$f"; fi ;;
     esac
   done

@@ -2,7 +2,7 @@
 // accumulators of 32 bits a channel in two banks. Rows, k, s, weights, banks and last_i are as there, with a chain for a PE.
 // The half chains are mac_packed: lane j of a segment is skewed by its place in it, and accumulators are added two cycles before
 // their sums leave. So the first half's sum leaves T0 cycles after the row came, for k = 1 the second's two cycles later, for
-// k = 2 the odd chain's two and four cycles after that; a row may use an accumulator again after 4, 6, 10 cycles (k = 1/2, 1,
+// k = 2 the odd chain's two and four cycles after that; a row may use an accumulator again after 5, 7, 11 cycles (k = 1/2, 1,
 // 2), which is no more than gemm_seq waits where T_P is 4 or more.
 // Weights are packed in a cycle on their way to the shadow weights, so they may come as early after a swap as in pe_array.
 module pe_array_int8 #(
@@ -167,9 +167,15 @@ module pe_array_int8 #(
   assign r1 = half ? row_q[T0-1] : (pair ? row_q[TAIL-1] : row_q[T1-1]);
   assign done_o = half ? last_q[T0-1] : (pair ? last_q[TAIL-1] : last_q[T1-1]);
 
-  // accumulators of a head, in the cycle in which it takes them
-  logic rd_en, upper, first;
-  assign rd_en = valid_q[C0-2];
+  // accumulators of a head, in the cycle in which it takes them, and the drain's row
+  logic          rd_en, upper, first, dr_en_q, dr_bank_q;
+  logic [RW-2:0] dr_row_q;
+  logic [RW:0]   dr_q;
+  always_ff @(posedge clk_i) begin
+    dr_q <= {dr_en_i, dr_bank_i, dr_row_i};
+    {dr_en_q, dr_bank_q, dr_row_q} <= dr_q;
+  end
+  assign rd_en = valid_q[C0-3];
   assign upper = row_q[C0-1][RW-1];
   assign first = first_q[C0-1];
 
@@ -227,34 +233,34 @@ module pe_array_int8 #(
       assign wr_b = v1 && (half || r1[RW-1]);
       acc_half #(.DEPTH(T_R / 2), .ACC(2 * ACC)) u_acc_a (
         .clk_i,
-        .rd_bank_i(bank_q[C0-2]),
+        .rd_bank_i(bank_q[C0-3]),
         .rd_en_i  (rd_en),
-        .rd_row_i (row_q[C0-2][AW-1:0]),
+        .rd_row_i (row_q[C0-3][AW-1:0]),
         .rd_acc_o (acc_a),
         .rd_both_o(unused_a),
         .wr_bank_i(b1),
         .wr_en_i  (wr_a),
         .wr_row_i (r1[AW-1:0]),
         .wr_acc_i (half ? tail0 : tail1),
-        .dr_bank_i,
-        .dr_en_i,
-        .dr_row_i,
+        .dr_bank_i(dr_bank_q),
+        .dr_en_i  (dr_en_q),
+        .dr_row_i (dr_row_q),
         .dr_acc_o (dr_acc_o[4*P*ACC+:2*ACC])
       );
       acc_half #(.DEPTH(T_R / 2), .ACC(2 * ACC)) u_acc_b (
         .clk_i,
-        .rd_bank_i(bank_q[C0-2]),
+        .rd_bank_i(bank_q[C0-3]),
         .rd_en_i  (rd_en),
-        .rd_row_i (row_q[C0-2][AW-1:0]),
+        .rd_row_i (row_q[C0-3][AW-1:0]),
         .rd_acc_o (acc_b),
         .rd_both_o(unused_b),
         .wr_bank_i(b1),
         .wr_en_i  (wr_b),
         .wr_row_i (r1[AW-1:0]),
         .wr_acc_i (tail1),
-        .dr_bank_i,
-        .dr_en_i,
-        .dr_row_i,
+        .dr_bank_i(dr_bank_q),
+        .dr_en_i  (dr_en_q),
+        .dr_row_i (dr_row_q),
         .dr_acc_o (dr_acc_o[(4*P+2)*ACC+:2*ACC])
       );
     end

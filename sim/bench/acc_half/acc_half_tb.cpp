@@ -1,5 +1,5 @@
 // acc_half_tb: the head reads and the tail writes one bank, the drain reads the other, and the
-// banks change roles at random. Data must come one cycle later; the drain's word must stay until
+// banks change roles at random. Data must come two cycles later; the drain's word must stay until
 // its bank computes.
 #include "Vacc_half.h"
 #include "bench/unit.hpp"
@@ -12,8 +12,11 @@ int main(int argc, char** argv) {
   Vacc_half dut;
   constexpr uint64_t kMask = (uint64_t{1} << P_ACC) - 1;
   uint64_t mem[2][P_DEPTH] = {};
-  uint64_t head = 0, drain = 0;
-  bool head_known = false, drain_known = false;
+  struct Word {
+    bool known = false;
+    uint64_t bits = 0;
+  };
+  Word head, drain, next_head, next_drain;  // what is read; of the cycle before
   const auto edge = [&] {
     dut.clk_i = 0;
     dut.eval();
@@ -32,10 +35,8 @@ int main(int argc, char** argv) {
   }
   unsigned bank = 0;
   for (uint64_t i = 0; i < (args.n ? args.n : 20000); i++) {
-    if (random.percent(3)) {  // banks change roles
-      bank = !bank;
-      drain_known = false;
-    }
+    const bool change = random.percent(3);  // banks change roles
+    if (change) bank = !bank;
     const unsigned row = static_cast<unsigned>(random.below(P_DEPTH)),
                    drow = static_cast<unsigned>(random.below(P_DEPTH));
     const unsigned wrow = static_cast<unsigned>(random.below(P_DEPTH));
@@ -52,16 +53,15 @@ int main(int argc, char** argv) {
     dut.dr_en_i = random.percent(60);
     dut.dr_bank_i = static_cast<unsigned char>(dut.dr_en_i ? !bank : random.below(2));
     dut.dr_row_i = static_cast<unsigned char>(drow);
-    head_known = dut.rd_en_i;
-    if (dut.rd_en_i) head = mem[bank][row];
-    if (dut.dr_en_i) {
-      drain = mem[!bank][drow];
-      drain_known = true;
-    }
+    head = next_head;
+    if (next_drain.known) drain = next_drain;
+    next_head = {dut.rd_en_i != 0, mem[bank][row]};
+    next_drain = {dut.dr_en_i != 0, mem[!bank][drow]};
     if (dut.wr_en_i) mem[wbank][wrow] = word;
     edge();
-    if (head_known) check.that(dut.rd_acc_o == head, "head");
-    if (drain_known) check.that(dut.dr_acc_o == drain, "drain");
+    if (head.known) check.that(dut.rd_acc_o == head.bits, "head");
+    if (drain.known) check.that(dut.dr_acc_o == drain.bits, "drain");
+    if (change) drain.known = false;
   }
   return check.passed();
 }

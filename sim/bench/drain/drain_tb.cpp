@@ -1,6 +1,6 @@
 // drain_tb: a start of random layers of every k, s and loop order, with random timing of complete
 // banks, biases, residual words and output words. The output must be every word of every row in
-// order, by the formula. A bank that has been released gets other content from the next cycle on. A
+// order, by the formula. Words of a row come four cycles behind it; those of a bank that is released are lost as late. A
 // pool must count as drained when it is written, not earlier. With POST, the table of a layer's curve may be
 // written over as soon as the layer counts as drained. With DEPTHWISE some layers' sums are that unit's, of all channels of each
 // pixel, and come at random.
@@ -19,6 +19,7 @@
 namespace {
 
 constexpr unsigned kTC = P_T_C, kTR = P_T_R, kHalfRows = P_T_R / 2, kLanes = P_LANES, kHalf = P_C_MAX / P_LANES;
+constexpr unsigned kRead = 4;  // cycles of a word behind its row
 
 // The half, the PE and the row that hold a channel of a C tile.
 unsigned place(const unit::Layer& l, unsigned channel, unsigned group, unsigned row) {
@@ -55,7 +56,8 @@ class Bench {
     completed_ = freed_ = 0;
     bias_layers_ = bias_pos_ = 0;
     res_fill_ = 0;
-    read_valid_ = false;
+    for (Read& r : way_) r = {};
+    way_[kRead - 1].fresh = true;
     dut_.rst_ni = 0;
     for (int i = 0; i < 3; i++) cycle();
     dut_.rst_ni = 1;
@@ -209,10 +211,12 @@ class Bench {
       unit::put(dut_.dw_data_i, i * 36, 36, is ? static_cast<uint64_t>(sums_.front().words[i]) : random_.next());
     }
     // the accumulators' read port: the value stays until the bank is released
-    for (unsigned c = 0; read_new_ && c < 2 * kTC; c++) {
-      unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][c * kHalfRows + read_row_]) : random_.next());
+    const Read& shown = way_[kRead - 1];
+    for (unsigned c = 0; shown.fresh && c < 2 * kTC; c++) {
+      unit::put(dut_.dr_acc_i, c * 36, 36, shown.valid ? static_cast<uint64_t>(banks_[shown.bank][c * kHalfRows + shown.row]) : random_.next());
     }
-    read_new_ = false;
+    for (unsigned i = kRead - 1; i > 0; i--) way_[i] = way_[i - 1];
+    way_[0] = {};
     dut_.layers_written_i = static_cast<unsigned short>(written_);
     dut_.clk_i = 0;
     dut_.eval();
@@ -249,15 +253,12 @@ class Bench {
         check_.that(freed_ < completed_, "reads a bank that is not complete");
         check_.that(dut_.dr_bank_o == (freed_ & 1), "the older bank first");
         check_.that(dut_.dr_row_o < kHalfRows, "reads row %u", dut_.dr_row_o);
-        read_valid_ = read_new_ = true;
-        read_bank_ = freed_;
-        read_row_ = dut_.dr_row_o;
+        way_[0] = {true, true, freed_, dut_.dr_row_o};
       }
       if (dut_.bank_free_o) {
         check_.that(freed_ < completed_, "gives back a bank that is not complete");
         freed_++;
-        read_valid_ = false;
-        read_new_ = true;
+        way_[0].fresh = true;
       }
       if (done) completed_++;
       if (dut_.layers_drained_o != drained_) {
@@ -275,9 +276,17 @@ class Bench {
     now_++;
   }
 
+  // What the accumulators show from a cycle on: a row, or, once its bank is released, anything.
+  struct Read {
+    bool fresh = false, valid = false;
+    size_t bank = 0;
+    unsigned row = 0;
+  };
+
   tb::Random random_;
   tb::Checks check_;
   Vdrain dut_;
+  Read way_[kRead];
   std::vector<unit::Layer> layers_;
   std::vector<std::vector<int32_t>> bias_;
   std::vector<std::vector<uint32_t>> curves_;  // words of their segments
@@ -285,12 +294,12 @@ class Bench {
   std::deque<Group> expect_;
   std::deque<Sums> sums_;  // of the depthwise unit
   std::deque<uint16_t> residual_;
-  size_t next_ = 0, completed_ = 0, freed_ = 0, read_bank_ = 0;
+  size_t next_ = 0, completed_ = 0, freed_ = 0;
   unsigned written_ = 0, drained_ = 0;
-  unsigned read_row_ = 0, bias_layers_ = 0, bias_pos_ = 0, res_fill_ = 0;
+  unsigned bias_layers_ = 0, bias_pos_ = 0, res_fill_ = 0;
   unsigned ready_ = 100, speed_ = 100, res_speed_ = 100;
   uint64_t now_ = 0, first_out_ = 0;
-  bool read_valid_ = false, read_new_ = true, held_ = false, there_ = false;
+  bool held_ = false, there_ = false;
   std::remove_reference_t<decltype(Vdrain::data_o)> held_data_{};
 };
 

@@ -293,7 +293,7 @@ class Bench {
     plan_ = l.gemm() ? plan(l, start_, bank_) : Plan{};
     layer_ = l;
     last_use_.clear();  // all banks have drained
-    depth_ = (l.half() ? kTP - kTP / 2 : l.lanes(kTP)) + 2;
+    depth_ = (l.half() ? kTP - kTP / 2 : l.lanes(kTP)) + 3;
     rows_of_pass_ = 0;
     loading_ = 0;
     owner_[0] = owner_[1] = kNobody;
@@ -372,7 +372,7 @@ class Bench {
   unsigned bank_ = 0, start_ = 0, in_use_ = 0, written_ = 0, rows_of_pass_ = 0;
   unsigned pass_delay_ = 0, act_speed_ = 100, drain_slow_ = 0;
   size_t loading_ = 0, owner_[2] = {kNobody, kNobody};
-  unsigned avail_[2][2] = {}, depth_ = kTP + 2;  // places by group
+  unsigned avail_[2][2] = {}, depth_ = kTP + 3;  // places by group
   unit::Layer layer_, before_;     // the GEMM layer before; k = 3: none since the reset
   bool full_ = false;
   std::deque<uint64_t> frees_;

@@ -1,5 +1,5 @@
 // mac_chain_tb: one row per cycle, skewed by one cycle per lane, with weights loaded and swapped in
-// between. The sum must leave LEN + 1 cycles after lane 0's operand, modulo 2^ACC.
+// between. The sum must leave LEN + 2 cycles after lane 0's operand, modulo 2^ACC.
 #include "Vmac_chain.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   uint64_t swap_at = 0;
   const auto extreme = [&] { return random.percent(20) ? -32768 : unit::sign(random.next(), 16); };
   for (uint64_t i = 0; i < (args.n ? args.n : 20000); i++) {
-    // its swap comes one cycle before its first operand
+    // its swap comes with its first operand
     rows.pop_back();
     Row next;
     // shadow weights may change when the last lane has swapped
@@ -52,17 +52,17 @@ int main(int argc, char** argv) {
       next.sum += next.x[j] * weight[j];
     }
     rows.push_front(next);
-    // rows[0] swaps now, rows[1] is at lane 0, rows[1 + j] at lane j
+    // rows[j] is at lane j
     unsigned swaps = 0;
     for (unsigned j = 0; j < kLen; j++) {
       swaps |= rows[j].swap ? 1u << j : 0;
-      unit::put(dut.a_i, j * 16, 16, static_cast<uint64_t>(rows[1 + j].x[j]));
+      unit::put(dut.a_i, j * 16, 16, static_cast<uint64_t>(rows[j].x[j]));
     }
     dut.swap_i = static_cast<unsigned short>(swaps);
     dut.c_i = static_cast<uint64_t>(rows[2].c) & ((uint64_t{1} << P_ACC) - 1);
     dut.clk_i = 0;
     dut.eval();
-    const Row& out = rows[1 + kLen + 1];
+    const Row& out = rows[kLen + 2];
     if (out.known) {
       const uint64_t want = static_cast<uint64_t>(out.sum) & ((uint64_t{1} << P_ACC) - 1);
       check.that(dut.p_o == want, "cycle %" PRIu64 ": %" PRIx64 ", not %" PRIx64, i,

@@ -21,6 +21,7 @@ namespace {
 
 constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD;
 constexpr unsigned kFirst = kTP / 2, kGroups = (kTC + kLoad - 1) / kLoad, kHalfRows = kTR / 2;
+constexpr unsigned kRead = 4;  // cycles of the drain's words behind their row
 
 class Bench {
  public:
@@ -41,7 +42,7 @@ class Bench {
       k_ = k;
       two_ = two;
     }
-    const unsigned chain = k == 1 ? kTP - kFirst : k == 2 ? 2 * kTP : kTP, depth = chain + 2;
+    const unsigned chain = k == 1 ? kTP - kFirst : k == 2 ? 2 * kTP : kTP, depth = chain + 3;
     const unsigned most = k == 1 ? kHalfRows : kTR;
     const unsigned rows = static_cast<unsigned>(random_.percent(25) ? 1 : random_.percent(25) ? most : random_.range(1, most));
     const unsigned passes = static_cast<unsigned>(random_.range(1, 6));
@@ -150,7 +151,7 @@ class Bench {
     dut_.dr_en_i = 0;
     dut_.dr_bank_i = random_.percent(50);
     dut_.dr_row_i = static_cast<unsigned char>(random_.below(kHalfRows));
-    const bool read = draining_ && now_ >= drain_.from && random_.percent(70);
+    const bool read = draining_ && now_ >= drain_.from && drain_row_ < drain_.rows && random_.percent(70);
     if (read) {
       dut_.dr_en_i = 1;
       dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
@@ -162,31 +163,28 @@ class Bench {
       const bool done = !done_.empty() && done_.front() == now_;
       check_.that(dut_.done_o == done, "done_o is %d", dut_.done_o);
       if (done) done_.pop_front();
-      if (held_) match();
+      if (way_[kRead - 1] >= 0) shown_ = way_[kRead - 1];
+      if (shown_ >= 0) match(static_cast<unsigned>(shown_));
     }
     dut_.clk_i = 1;
     dut_.eval();
     now_++;
-    if (read) {
-      held_ = true;
-      held_row_ = drain_row_++;
-      if (drain_row_ == drain_.rows) {
-        // a word that was read stays as long as this bank does not compute
-        dut_.clk_i = 0;
-        dut_.eval();
-        match();
-        held_ = draining_ = false;
-      }
+    for (unsigned i = kRead - 1; i > 0; i--) way_[i] = way_[i - 1];
+    way_[0] = read ? static_cast<int>(drain_row_++) : -1;
+    // a word stays until the next one, or its bank computes
+    if (draining_ && shown_ == static_cast<int>(drain_.rows) - 1) {
+      shown_ = -1;
+      draining_ = false;
     }
   }
-  void match() {
+  void match(unsigned row) {
     // k = 1/2: both halves; otherwise the half that holds the row; k = 2: of the odd PE
     for (unsigned h = 0; h < 2 * kTC; h++) {
-      if (drain_.k != 1 && h % 2 != held_row_ / kHalfRows) continue;
+      if (drain_.k != 1 && h % 2 != row / kHalfRows) continue;
       if (drain_.k == 2 && h / 2 % 2 == 0) continue;
       const uint64_t have = unit::get(dut_.dr_acc_o, h * 36, 36);
-      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][at(h / 2, h % 2, held_row_)]) & ((uint64_t{1} << 36) - 1);
-      check_.that(have == want, "k %u, row %u, PE %u, half %u: %" PRIx64 ", not %" PRIx64, drain_.k, held_row_, h / 2, h % 2, have, want);
+      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][at(h / 2, h % 2, row)]) & ((uint64_t{1} << 36) - 1);
+      check_.that(have == want, "k %u, row %u, PE %u, half %u: %" PRIx64 ", not %" PRIx64, drain_.k, row, h / 2, h % 2, have, want);
     }
   }
 
@@ -202,9 +200,10 @@ class Bench {
   std::deque<uint64_t> done_;
   Drain drain_{0, 0, 0, 0};
   uint64_t now_ = 0, swap_at_ = 0;
-  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0, held_row_ = 0;
+  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0;
+  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words under way, of those that are there
   unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
-  bool two_ = false, draining_ = false, held_ = false;
+  bool two_ = false, draining_ = false;
 };
 
 }  // namespace

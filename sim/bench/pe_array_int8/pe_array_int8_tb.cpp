@@ -24,7 +24,8 @@ constexpr unsigned kFirst = kTP / 2, kGroups = (kChains + kLoad - 1) / kLoad, kH
 constexpr unsigned kMost = P_DSP48E2 ? 8 : 4, kSecond = kTP - kFirst;
 // when sums leave: for k = 1/2, 1 and 2
 constexpr unsigned kLeave = std::min(kSecond, kMost) + 4 + unit::clog2((kSecond + kMost - 1) / kMost);
-constexpr unsigned kLater[] = {2, 0, 6}, kAgain[] = {6, 4, 10};
+constexpr unsigned kLater[] = {2, 0, 6}, kAgain[] = {7, 5, 11};
+constexpr unsigned kRead = 4;  // cycles of the drain's words behind their row
 
 class Bench {
  public:
@@ -162,7 +163,7 @@ class Bench {
     dut_.dr_en_i = 0;
     dut_.dr_bank_i = random_.percent(50);
     dut_.dr_row_i = static_cast<unsigned char>(random_.below(kHalfRows));
-    const bool read = draining_ && now_ >= drain_.from && random_.percent(70);
+    const bool read = draining_ && now_ >= drain_.from && drain_row_ < drain_.rows && random_.percent(70);
     if (read) {
       dut_.dr_en_i = 1;
       dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
@@ -174,32 +175,29 @@ class Bench {
       const bool done = !done_.empty() && done_.front() == now_;
       check_.that(dut_.done_o == done, "done_o is %d", dut_.done_o);
       if (done) done_.pop_front();
-      if (held_) match();
+      if (way_[kRead - 1] >= 0) shown_ = way_[kRead - 1];
+      if (shown_ >= 0) match(static_cast<unsigned>(shown_));
     }
     dut_.clk_i = 1;
     dut_.eval();
     now_++;
-    if (read) {
-      held_ = true;
-      held_row_ = drain_row_++;
-      if (drain_row_ == drain_.rows) {
-        // a word that was read stays as long as this bank does not compute
-        dut_.clk_i = 0;
-        dut_.eval();
-        match();
-        held_ = draining_ = false;
-      }
+    for (unsigned i = kRead - 1; i > 0; i--) way_[i] = way_[i - 1];
+    way_[0] = read ? static_cast<int>(drain_row_++) : -1;
+    // a word stays until the next one, or its bank computes
+    if (draining_ && shown_ == static_cast<int>(drain_.rows) - 1) {
+      shown_ = -1;
+      draining_ = false;
     }
   }
-  void match() {
+  void match(unsigned row) {
     // k = 1/2: both halves; otherwise the half that holds the row; k = 2: of the odd chain
     for (unsigned h = 0; h < 4 * kChains; h++) {
       const unsigned chain = h / 4, half = h / 2 % 2, channel = h % 2;
-      if (drain_.k != 1 && half != held_row_ / kHalfRows) continue;
+      if (drain_.k != 1 && half != row / kHalfRows) continue;
       if (drain_.k == 2 && chain % 2 == 0) continue;
       const uint64_t have = unit::get(dut_.dr_acc_o, h * 32, 32);
-      const uint64_t want = P_STUB ? 0 : static_cast<uint32_t>(acc_[drain_.bank][at(chain, half, held_row_, channel)]);
-      check_.that(have == want, "k %u, row %u, chain %u, half %u, channel %u: %" PRIx64 ", not %" PRIx64, drain_.k, held_row_, chain, half,
+      const uint64_t want = P_STUB ? 0 : static_cast<uint32_t>(acc_[drain_.bank][at(chain, half, row, channel)]);
+      check_.that(have == want, "k %u, row %u, chain %u, half %u, channel %u: %" PRIx64 ", not %" PRIx64, drain_.k, row, chain, half,
                   channel, have, want);
     }
   }
@@ -216,9 +214,10 @@ class Bench {
   std::deque<uint64_t> done_;
   Drain drain_{0, 0, 0, 0};
   uint64_t now_ = 0, swap_at_ = 0;
-  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0, held_row_ = 0;
+  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0;
+  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words under way, of those that are there
   unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
-  bool two_ = false, draining_ = false, held_ = false;
+  bool two_ = false, draining_ = false;
 };
 
 }  // namespace

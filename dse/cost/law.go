@@ -76,7 +76,7 @@ const (
 	chainTail    = 2    // T_P' + chainTail from a row in the array to done_o
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 5    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
+	drainDelay   = 6    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
 	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
 	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
 	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
@@ -84,8 +84,8 @@ const (
 	stripeCycles = 4    // more of either where stripes are dealt to several ports
 	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
 	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
-	poolEnd      = 3    // last tap of a pool (pool_seq) to its last word
-	depthwiseEnd = 6    // the same of the depthwise unit: three stages of products and sums more
+	poolEnd      = 4    // last tap of a pool (pool_seq) to its last word
+	depthwiseEnd = 7    // the same of the depthwise unit: three stages of products and sums more
 	drainRead    = 5    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
 	postCycles   = 3    // more of the post stage's, where products and curves are built
 	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
@@ -95,7 +95,7 @@ const (
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	PoolGroups   = 64   // channel groups of which the pool and the depthwise unit remember columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
-	poolDelay    = 6    // last tap of a window to its result, beside giving it out
+	poolDelay    = 7    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
 	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports, at most
@@ -103,7 +103,7 @@ const (
 	stripeBeats  = 16   // of a burst at most
 	readQueue    = 64   // wide beats that there is room for in the queue of one of several ports (read_ports, DEPTH)
 	readStripes  = 8    // and stripes
-	ringPath     = 5    // free_q to a request (weight_fetch), weight_ring's RAM and output, taken by weight_feed, freed_o to free_q
+	ringPath     = 6    // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q
 	queueBeats   = 16   // wide beats of results in the queue of one of several ports
 	memoryBeats  = 16   // of them that the memory takes from a port ahead of itself
 	pageBytes    = 4096 // that no burst leaves

@@ -12,7 +12,7 @@ const (
 	fetchStates = 31 // layer_fetch: StRequest, StStatic, StMul and StMulWait of 14 products, StOffer
 	offerNext   = 1  // StOffer with all units ready to StRequest
 	offerRows   = 2  // an offer to act_loader's barrier, beside layerStart: StIdle and StPad; StPad once more for each row of padding
-	offerPasses = 4  // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less keptStart
+	offerPasses = 5  // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less keptStart
 	takenDRAM   = 4  // drain idle and empty so long before layers_written_o, beside the answer's latency
 	takenKept   = 2  // the same where the output stays on chip
 	takenPool   = -1 // drain's StPool waits for layers_written_o

@@ -32,9 +32,9 @@ type result struct {
 // Stages and limits of both units.
 const (
 	poolRoom     = 8 // results, from the first tap until they leave
-	tapToResult  = 5 // read address, buffer (2), sum, queue
-	tapToSums    = 8 // the same, and weights, products and choice
-	tapToRelease = 3
+	tapToResult  = 6 // read address, buffer (3), sum, queue
+	tapToSums    = 9 // the same, and weights, products and choice
+	tapToRelease = 4
 	givingStages = 3 // behind the first; of int8 requant's
 )
 

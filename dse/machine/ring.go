@@ -162,7 +162,7 @@ func (x *fetcher) advance(m *machine, was, issued int) {
 // ring is weight_ring.
 type ring struct {
 	written, fetched, taken, kept int
-	out                           bool // a word at its end
+	read, out                     bool // a word behind the memory, at the end
 }
 
 // step is an edge, behind what the feeder does in it; it tells of words that it gave up.
@@ -171,12 +171,13 @@ func (r *ring) step(came bool, f *feeder) (freed int) {
 		freed = r.taken - r.kept
 		r.kept = r.taken
 	}
-	fetch := r.written != r.fetched && (!r.out || f.ready) && !f.rewind
+	move := r.read && (!r.out || f.ready)
+	fetch := r.written != r.fetched && (!r.read || move) && !f.rewind
 	if came {
 		r.written++
 	}
 	if f.rewind {
-		r.fetched, r.taken, r.out = r.kept, r.kept, false
+		r.fetched, r.taken, r.read, r.out = r.kept, r.kept, false, false
 		return freed
 	}
 	if f.push {
@@ -185,7 +186,7 @@ func (r *ring) step(came bool, f *feeder) (freed int) {
 	if fetch {
 		r.fetched++
 	}
-	r.out = fetch || r.out && !f.ready
+	r.read, r.out = fetch || r.read && !move, move || r.out && !f.ready
 	return freed
 }
 

@@ -5,7 +5,8 @@
 // of half 0, out_two_o (Y_LANES lanes) that of half 1.
 // FOLD: each row of a bank's memory holds four words (ram_fold). Without FOLD, a bank of more than
 // SPLIT words whose depth is not a power of two consists of several memories (ram_deep).
-// Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i is delayed along with the data.
+// The memories have their output register.
+// Latency: 3 cycles from rd_valid_i to out_valid_o; no stall. tag_i is delayed along with the data.
 module act_buffer #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
@@ -73,7 +74,7 @@ module act_buffer #(
       assign we = hit && (wr_half_i == 1'(h));
       assign re = rd_valid_i && (rd_two_i || rd_half_i == 1'(h));
       if (FOLD != 0) begin : gen_fold
-        ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+        ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS), .OUT_REG(1)) u_ram (
           .clk_i,
           .we_i   (we),
           .waddr_i(waddr),
@@ -83,7 +84,7 @@ module act_buffer #(
           .rdata_o(rdata[h][b*16+:16])
         );
       end else if (ABUF_WORDS > SPLIT && 2 ** WA != ABUF_WORDS) begin : gen_deep
-        ram_deep #(.WIDTH(16), .DEPTH(ABUF_WORDS), .LEAST(SPLIT)) u_ram (
+        ram_deep #(.WIDTH(16), .DEPTH(ABUF_WORDS), .LEAST(SPLIT), .OUT_REG(1)) u_ram (
           .clk_i,
           .we_i   (we),
           .waddr_i(waddr),
@@ -93,7 +94,7 @@ module act_buffer #(
           .rdata_o(rdata[h][b*16+:16])
         );
       end else begin : gen_plain
-        ram_1r1w #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+        ram_1r1w #(.WIDTH(16), .DEPTH(ABUF_WORDS), .OUT_REG(1)) u_ram (
           .clk_i,
           .we_i   (we),
           .waddr_i(waddr),
@@ -106,48 +107,47 @@ module act_buffer #(
     end
   end
 
-  // ---- rotate and mask
-  logic          v1_q, half1_q;
-  logic [LB-1:0] lsb1_q;
-  logic [LB:0]   lo1_q, hi1_q;
-  logic [15:0]   fill1_q;
-  logic [TAG-1:0] tag1_q;
+  // ---- rotate and mask, with what came along with the address: in the memory, in its register
+  localparam int unsigned WITH = 1 + LB + 2 * (LB + 1) + 16 + TAG;
+  logic [1:0]      v_q;
+  logic [WITH-1:0] with_q;
+  logic            half_q;
+  logic [LB-1:0]   lsb_q;
+  logic [LB:0]     lo_q, hi_q;
+  logic [15:0]     fill_q;
+  logic [TAG-1:0]  tag_q;
   logic [NB*16-1:0] raw, turned, masked;
   logic [2*NB*16-1:0] twice, twice_y;
   logic [Y_LANES*16-1:0] masked_y;
   logic [NB-1:0] mask;
 
-  assign raw = rdata[half1_q];
-  assign twice = {raw, raw} >> {lsb1_q, 4'b0};
+  assign raw = rdata[half_q];
+  assign twice = {raw, raw} >> {lsb_q, 4'b0};
   assign turned = twice[NB*16-1:0];
-  assign twice_y = {rdata[1], rdata[1]} >> {lsb1_q, 4'b0};
+  assign twice_y = {rdata[1], rdata[1]} >> {lsb_q, 4'b0};
   always_comb begin
     for (int unsigned i = 0; i < NB; i++) begin
-      mask[i] = ((LB + 1)'(i) >= lo1_q) && ((LB + 1)'(i) < hi1_q);
-      masked[i*16+:16] = mask[i] ? turned[i*16+:16] : fill1_q;
+      mask[i] = ((LB + 1)'(i) >= lo_q) && ((LB + 1)'(i) < hi_q);
+      masked[i*16+:16] = mask[i] ? turned[i*16+:16] : fill_q;
     end
     for (int unsigned i = 0; i < Y_LANES; i++) begin
-      masked_y[i*16+:16] = mask[i] ? twice_y[i*16+:16] : fill1_q;
+      masked_y[i*16+:16] = mask[i] ? twice_y[i*16+:16] : fill_q;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      v1_q <= 1'b0;
+      v_q <= '0;
       out_valid_o <= 1'b0;
     end else begin
-      v1_q <= rd_valid_i;
-      out_valid_o <= v1_q;
+      v_q <= {v_q[0], rd_valid_i};
+      out_valid_o <= v_q[1];
     end
-    half1_q <= rd_half_i && !rd_two_i;
-    lsb1_q <= rd_lsb;
-    lo1_q <= rd_lo_i;
-    hi1_q <= rd_hi_i;
-    fill1_q <= rd_fill_i;
-    tag1_q <= rd_tag_i;
+    with_q <= {rd_half_i && !rd_two_i, rd_lsb, rd_lo_i, rd_hi_i, rd_fill_i, rd_tag_i};
+    {half_q, lsb_q, lo_q, hi_q, fill_q, tag_q} <= with_q;
     out_data_o <= masked;
     out_two_o <= masked_y;
-    out_tag_o <= tag1_q;
+    out_tag_o <= tag_q;
   end
 
   logic unused;

@@ -8,19 +8,18 @@
 // the shadow weights of the next pass are complete and its last load is leaving. swap_i takes them.
 // Loading continues when the swap has passed the last lane: it reaches the array SWAP_LATENCY
 // cycles after swap_i (read address register, activation buffer), and each further lane of a chain
-// one cycle later.
+// one cycle later. A load takes as long as a swap, so that none waits for the way of the other.
 //
 // With DEPTHWISE the weights of a depthwise layer go to that unit instead, beat by beat and once, when it takes them.
 //
 // Values of a layer and of a C tile that depend on k and s are computed once, in registers, as are
-// those of the next load (for padding: all that can leave at once). Loads leave through a register,
-// since they drive every PE.
+// those of the next load (for padding: all that can leave at once).
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
   parameter int unsigned W_LOAD    = 2,
   parameter int unsigned AXI_BYTES = 8,
-  parameter int unsigned SWAP_LATENCY = 3,
+  parameter int unsigned SWAP_LATENCY = 4,
   parameter int unsigned KEEP      = 256,   // bytes that the ring can keep
   parameter int unsigned DEPTHWISE = 0,
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
@@ -55,14 +54,14 @@ module weight_feed #(
   localparam int unsigned LB = $clog2(AXI_BYTES);
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
   localparam int unsigned FH = T_P / 2;
-  localparam int unsigned OUT_REG = 1;      // of a load
-  // the first load is at the earliest in the cycle in which the last lane swaps
-  localparam int unsigned WAIT = SWAP_LATENCY - 2 - OUT_REG;
-  localparam int unsigned WW = $clog2(WAIT + 2 * T_P + 1);
+  // registers of a load: the first one is at the earliest in the cycle in which the last lane swaps
+  localparam int unsigned OUT_REG = SWAP_LATENCY - 2;
+  localparam int unsigned LOAD = GW + W_LOAD * T_P * 16;
+  localparam int unsigned WW = $clog2(2 * T_P + 1);
   localparam int unsigned LW = $clog2(W_LOAD + 1);
 
-  if (SWAP_LATENCY < 2 + OUT_REG) begin : gen_bad_latency
-    $fatal(1, "weight_feed: a swap must take at least as long as a load");
+  if (SWAP_LATENCY < 3) begin : gen_bad_latency
+    $fatal(1, "weight_feed: SWAP_LATENCY must be at least 3");
   end
   if (W_LOAD % 2 != 0) begin : gen_bad
     $fatal(1, "weight_feed: W_LOAD must be even, both PEs of a pair load together");
@@ -173,19 +172,20 @@ module weight_feed #(
     .fill_o    (fill)
   );
 
-  always_ff @(posedge clk_i) begin
-    load_o <= rst_ni && state_q == StLoad && pop;
-    group_o <= group_q;
-  end
+  logic [W_LOAD*T_P*16-1:0] w;
+  logic [OUT_REG-1:0]       load_q;
+  logic [OUT_REG*LOAD-1:0]  loads_q;
   for (genvar i = 0; i < W_LOAD; i++) begin : gen_slot
     // PE i of the group takes vector i, or with s = 2 vector i / 2
-    always_ff @(posedge clk_i) begin
-      w_o[i*T_P*16+:T_P*16] <= half ? (two_q ? words[(i/2)*2*FH*16+:T_P*16]
-                                             : words[i*2*FH*16+:T_P*16])
-                                    : (two_q ? words[(i/2)*T_P*16+:T_P*16]
-                                             : words[i*T_P*16+:T_P*16]);
-    end
+    assign w[i*T_P*16+:T_P*16] = half ? (two_q ? words[(i/2)*2*FH*16+:T_P*16] : words[i*2*FH*16+:T_P*16])
+                                      : (two_q ? words[(i/2)*T_P*16+:T_P*16] : words[i*T_P*16+:T_P*16]);
   end
+  always_ff @(posedge clk_i) begin
+    load_q <= rst_ni ? OUT_REG'({load_q, state_q == StLoad && pop}) : '0;
+    loads_q <= (OUT_REG * LOAD)'({loads_q, group_q, w});
+  end
+  assign load_o = load_q[OUT_REG-1];
+  assign {group_o, w_o} = loads_q[(OUT_REG-1)*LOAD+:LOAD];
   assign full_o = state_q == StFull;
   assign layer_ready_o = state_q == StIdle;
   assign err_valid_o = state_q == StError;
@@ -257,7 +257,7 @@ module weight_feed #(
         StFull: begin
           group_q <= '0;
           if (swap_i) begin
-            wait_q <= WW'(WAIT) + (half ? WW'(T_P - FH) : WW'(lanes_q));
+            wait_q <= (half ? WW'(T_P - FH) : WW'(lanes_q));
             state_q <= StLoad;
             p0_q <= p0_q + 24'(lanes_q);
             if (last_chunk) begin

@@ -1,7 +1,7 @@
 // The weights ring: a queue in block RAM whose words stay until they are committed, so that the
 // reader can go back and read them again (rewind_i: from the last commit on). It has no full flag;
 // the writer has credit for DEPTH words and gets back freed_o at every commit. First-word
-// fall-through with a register stage: a word can leave two cycles after it arrived.
+// fall-through from the memory's output register: a word can leave three cycles after it arrived.
 module weight_ring #(
   parameter int unsigned WIDTH = 64,
   parameter int unsigned DEPTH = 512,
@@ -23,9 +23,11 @@ module weight_ring #(
   end
 
   logic [AW:0] wptr_q, rptr_q, taken_q, kept_q;  // written, fetched, taken, oldest that is kept
-  logic        out_valid_q, fetch;
+  logic        read_q, out_valid_q, fetch, move; // a word was read from the memory; lies in its register
+  logic [WIDTH-1:0] word;
 
-  assign fetch = wptr_q != rptr_q && (!out_valid_q || ready_i) && !rewind_i;
+  assign move = read_q && (!out_valid_q || ready_i);
+  assign fetch = wptr_q != rptr_q && (!read_q || move) && !rewind_i;
   assign valid_o = out_valid_q && !rewind_i;
   assign freed_o = commit_i ? taken_q - kept_q : '0;
 
@@ -36,8 +38,11 @@ module weight_ring #(
     .wdata_i(wdata_i),
     .re_i   (fetch),
     .raddr_i(rptr_q[AW-1:0]),
-    .rdata_o(rdata_o)
+    .rdata_o(word)
   );
+  always_ff @(posedge clk_i) begin
+    if (move) rdata_o <= word;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -45,6 +50,7 @@ module weight_ring #(
       rptr_q <= '0;
       taken_q <= '0;
       kept_q <= '0;
+      read_q <= 1'b0;
       out_valid_q <= 1'b0;
     end else begin
       if (valid_i) wptr_q <= wptr_q + 1'b1;
@@ -52,12 +58,13 @@ module weight_ring #(
       if (rewind_i) begin
         rptr_q <= kept_q;
         taken_q <= kept_q;
+        read_q <= 1'b0;
         out_valid_q <= 1'b0;
       end else begin
         if (fetch) rptr_q <= rptr_q + 1'b1;
         if (valid_o && ready_i) taken_q <= taken_q + 1'b1;
-        if (fetch) out_valid_q <= 1'b1;
-        else if (ready_i) out_valid_q <= 1'b0;
+        read_q <= fetch || (read_q && !move);
+        out_valid_q <= move || (out_valid_q && !ready_i);
       end
     end
   end

@@ -3,7 +3,7 @@
 // through the lanes of the layer's chain (SWAP_LATENCY cycles to the array, then a lane a cycle).
 module weight_feed_checker #(
     parameter int unsigned T_P          = 8,
-    parameter int unsigned SWAP_LATENCY = 3
+    parameter int unsigned SWAP_LATENCY = 4
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -13,16 +13,17 @@ module weight_feed_checker #(
     input logic half_i,
     input logic pair_i
 );
-  int unsigned since_q = 1000;
-  int unsigned chain_q = T_P;
+  int unsigned lanes_q = 0;           // that the swap in the array has still to pass
+  int unsigned chain_q[SWAP_LATENCY]; // of swaps on their way to it; 0: none
   always_ff @(posedge clk_i) begin
-    if (swap_i) chain_q <= half_i ? T_P - T_P / 2 : (pair_i ? 2 * T_P : T_P);
-    if (!rst_ni) since_q <= 1000;
-    else if (swap_i) since_q <= 1;
-    else if (since_q < 1000) since_q <= since_q + 1;
+    chain_q[0] <= !(rst_ni && swap_i) ? 0 : (half_i ? T_P - T_P / 2 : (pair_i ? 2 * T_P : T_P));
+    for (int unsigned i = 1; i < SWAP_LATENCY; i++) chain_q[i] <= rst_ni ? chain_q[i-1] : 0;
+    if (!rst_ni) lanes_q <= 0;
+    else if (chain_q[SWAP_LATENCY-2] != 0) lanes_q <= chain_q[SWAP_LATENCY-2];
+    else if (lanes_q != 0) lanes_q <= lanes_q - 1;
     if (rst_ni) begin
       assert (!swap_i || full_i) else $error("weight_feed: weights taken before they are complete");
-      assert (!load_i || since_q >= SWAP_LATENCY + chain_q - 1)
+      assert (!load_i || lanes_q <= 1)
       else $error("weight_feed: shadow weights loaded under a swap");
     end
   end

@@ -1,6 +1,6 @@
 // weight_ring_tb: random pushes within the credit, random pops, commits held or pulsed, and rewinds
-// at any time, compared with a list of all words ever pushed. A word must be able to leave two
-// cycles after it came, and two cycles after a rewind. Words that are not committed stay, however
+// at any time, compared with a list of all words ever pushed. A word must be able to leave three
+// cycles after it came, and three cycles after a rewind. Words that are not committed stay, however
 // often they are read. The credit of every word must come back once, with its commit. The
 // throughput must be one word per cycle, with commits and between rewinds.
 #include "Vweight_ring.h"
@@ -45,15 +45,15 @@ class Bench {
     for (unsigned i = 0; i < 20; i++) cycle({100, 100, 100, 0});
     const uint64_t begin = moved_;
     for (unsigned i = 0; i < 1000; i++) cycle({100, 100, 100, 0});
-    // the credit's round trip takes four cycles
+    // the credit's round trip takes five cycles
     check_.that(P_DEPTH < 8 || moved_ - begin == 1000, "%" PRIu64 " words in 1000 cycles", moved_ - begin);
   }
-  // A full ring again and again: one word per cycle except for the two cycles of a rewind.
+  // A full ring again and again: one word per cycle except for the three cycles of a rewind.
   void replay() {
     reset();
     while (words_.size() < P_DEPTH) cycle({100, 0, 0, 0});
     for (unsigned visit = 0; visit < 5; visit++) {
-      for (unsigned i = 0; i < P_DEPTH + (visit ? 1 : 0); i++) cycle({100, 100, 0, 0});
+      for (unsigned i = 0; i < P_DEPTH + (visit ? 2 : 0); i++) cycle({100, 100, 0, 0});
       check_.that(taken_ == P_DEPTH, "%" PRIu64 " words of %u in as many cycles", taken_, P_DEPTH);
       for (unsigned i = 0; i < 3; i++) cycle({100, 100, 0, 0});  // no further words
       check_.that(taken_ == P_DEPTH && words_.size() == P_DEPTH, "more words than the ring has");
@@ -80,7 +80,7 @@ class Bench {
     dut_.clk_i = 0;
     dut_.eval();
     if (on) {
-      const bool there = taken_ < words_.size() && now_ >= words_[taken_].at + 2 && now_ >= back_at_ + 2;
+      const bool there = taken_ < words_.size() && now_ >= words_[taken_].at + 3 && now_ >= back_at_ + 3;
       check_.that(dut_.valid_o == (there && !dut_.rewind_i), "valid_o %d", dut_.valid_o);
       if (dut_.valid_o) check_.that(unit::get(dut_.rdata_o, 0, P_WIDTH) == words_[taken_].value, "word %" PRIu64, taken_);
       check_.that(dut_.freed_o == (dut_.commit_i ? taken_ - kept_ : 0), "%u words freed", dut_.freed_o);

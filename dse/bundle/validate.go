@@ -325,51 +325,82 @@ func checkNumbers(l *abi.Desc) error {
 	case l.In8 && l.AvgShift > maxShift || !l.In8 && l.Op == abi.OpAvgPool && (l.AvgShift < 1 || l.AvgShift > maxShift):
 		return fmt.Errorf("AVG_SHIFT is %d, must be 1..%d, in int8 0..%d", l.AvgShift, maxShift, maxShift)
 	}
-	want := 0
-	switch {
-	case l.In8 && (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise):
-		want = abi.Post8Words(l)
-	case l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise:
-		if want = int(l.OutC); l.Curve {
-			want += abi.CurveWords
-		}
-	case l.AvgTable:
-		want = int(l.KH)*int(l.KW) + 1
-	}
-	if int(l.BiasCount) != want {
+	if want := biasWords(l); int(l.BiasCount) != want {
 		return fmt.Errorf("BIAS_COUNT is %d, must be %d", l.BiasCount, want)
 	}
 	return nil
+}
+
+// biasWords is how many words a layer has where its biases are.
+func biasWords(l *abi.Desc) int {
+	switch {
+	case l.In8 && (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise):
+		return abi.Post8Words(l)
+	case (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise) && l.Curve:
+		return int(l.OutC) + abi.CurveWords
+	case l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise:
+		return int(l.OutC)
+	case l.AvgTable:
+		return int(l.KH)*int(l.KW) + 1
+	}
+	return 0
 }
 
 // checkStored checks weights, biases and FBCB of layer i.
 func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	l := &b.Layers[i]
 	for _, k := range Ks {
-		p := PackingOf(l, k)
-		if p.Bytes == 0 {
-			if p != (Packing{}) {
-				return fmt.Errorf("weights for k = %v have no bytes, but a place", k)
-			}
-			continue
-		}
-		if !g.Drained() {
-			return errors.New("a pool with weights")
-		}
-		if !g.GEMM() && k != cost.K1 {
-			return fmt.Errorf("a depthwise layer with weights for k = %v", k)
-		}
-		if _, _, err := tree(b.Design, k); err != nil {
+		if err := b.checkPacking(PackingOf(l, k), k, g); err != nil {
 			return err
 		}
-		all, tile := cost.WeightBytes(b.Design, g, k)
-		if int64(p.Bytes) != all || int64(p.Tile) != tile {
-			return fmt.Errorf("W_BYTES, W_TILE are %d, %d for k = %v, must be %d, %d", p.Bytes, p.Tile, k, all, tile)
+	}
+	if err := b.checkBias(i, g); err != nil {
+		return err
+	}
+	if len(b.FBCB[i]) != abi.BMax {
+		return fmt.Errorf("%d FBCB entries, must be %d", len(b.FBCB[i]), abi.BMax)
+	}
+	for j, e := range b.FBCB[i] {
+		if err := mapping.Check(b.Design, g, j+1, e); err != nil {
+			return fmt.Errorf("batch %d: %w", j+1, err)
 		}
-		if p.Offset%abi.WeightAlign != 0 || int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
-			return fmt.Errorf("weights for k = %v at %d..%d: misaligned or beyond %d", k, p.Offset, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
+		if g.Drained() && PackingOf(l, cost.K(e.K)).Bytes == 0 {
+			return fmt.Errorf("batch %d: k = %v, but no weights are packed for it", j+1, cost.K(e.K))
 		}
 	}
+	return nil
+}
+
+// checkPacking checks where a layer's weights for k are.
+func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
+	if p.Bytes == 0 {
+		if p != (Packing{}) {
+			return fmt.Errorf("weights for k = %v have no bytes, but a place", k)
+		}
+		return nil
+	}
+	if !g.Drained() {
+		return errors.New("a pool with weights")
+	}
+	if !g.GEMM() && k != cost.K1 {
+		return fmt.Errorf("a depthwise layer with weights for k = %v", k)
+	}
+	if _, _, err := tree(b.Design, k); err != nil {
+		return err
+	}
+	all, tile := cost.WeightBytes(b.Design, g, k)
+	if int64(p.Bytes) != all || int64(p.Tile) != tile {
+		return fmt.Errorf("W_BYTES, W_TILE are %d, %d for k = %v, must be %d, %d", p.Bytes, p.Tile, k, all, tile)
+	}
+	if p.Offset%abi.WeightAlign != 0 || int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
+		return fmt.Errorf("weights for k = %v at %d..%d: misaligned or beyond %d", k, p.Offset, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
+	}
+	return nil
+}
+
+// checkBias checks what layer i has in the place of biases.
+func (b *Bundle) checkBias(i int, g cost.Geom) error {
+	l := &b.Layers[i]
 	bias, err := b.LayerBias(i)
 	if err != nil {
 		return err
@@ -397,17 +428,6 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 			if m < 0 || m > maxAvgMul {
 				return fmt.Errorf("multiplier M[%d] is %d, must be 0..%d", n, m, maxAvgMul)
 			}
-		}
-	}
-	if len(b.FBCB[i]) != abi.BMax {
-		return fmt.Errorf("%d FBCB entries, must be %d", len(b.FBCB[i]), abi.BMax)
-	}
-	for j, e := range b.FBCB[i] {
-		if err := mapping.Check(b.Design, g, j+1, e); err != nil {
-			return fmt.Errorf("batch %d: %w", j+1, err)
-		}
-		if g.Drained() && PackingOf(l, cost.K(e.K)).Bytes == 0 {
-			return fmt.Errorf("batch %d: k = %v, but no weights are packed for it", j+1, cost.K(e.K))
 		}
 	}
 	return nil

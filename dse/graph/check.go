@@ -185,6 +185,15 @@ func (g *Graph) checkNode(n int) error {
 			return fmt.Errorf("%w: %d channels in, %d out", ErrShape, in.C, out.C)
 		}
 		return checkWindow(node, in, out)
+	case Concat:
+		return g.checkConcat(node, out)
+	}
+	return g.checkShapes(node, in, out)
+}
+
+// checkShapes checks a sum, a product and a reshape.
+func (g *Graph) checkShapes(node *Node, in, out Tensor) error {
+	switch node.Op {
 	case Add:
 		other := g.Tensors[node.Inputs[1]]
 		if !sameShape(in, out) || !sameShape(other, out) {
@@ -194,28 +203,33 @@ func (g *Graph) checkNode(n int) error {
 		if other := g.Tensors[node.Inputs[1]]; !sameShape(in, out) || !sameShape(other, out) && !sameShape(other, Tensor{H: 1, W: 1, C: out.C}) {
 			return fmt.Errorf("%w: multiplies %s by %s to %s", ErrShape, shape(in), shape(other), shape(out))
 		}
-	case Concat:
-		c := 0
-		for _, t := range node.Inputs {
-			in := g.Tensors[t]
-			if in.H != out.H || in.W != out.W {
-				return fmt.Errorf("%w: input %q is %s, the output %s", ErrShape, in.Name, shape(in), shape(out))
-			}
-			c += in.C
-		}
-		if c != out.C {
-			return fmt.Errorf("%w: the inputs have %d channels together, the output %d", ErrShape, c, out.C)
-		}
-		if !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1) {
-			return fmt.Errorf("%w: a concatenation computes nothing and cannot clamp", ErrShape)
-		}
 	case Reshape:
 		if in.Elems() != out.Elems() || in.C%out.C != 0 && out.C%in.C != 0 {
 			return fmt.Errorf("%w: %s seen as %s, expected as many elements, and channels of which one number divides the other", ErrShape, shape(in), shape(out))
 		}
-		if !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1) {
-			return fmt.Errorf("%w: a reshape computes nothing and cannot clamp", ErrShape)
+		return unclamped(node, "reshape")
+	}
+	return nil
+}
+
+func (g *Graph) checkConcat(node *Node, out Tensor) error {
+	c := 0
+	for _, t := range node.Inputs {
+		in := g.Tensors[t]
+		if in.H != out.H || in.W != out.W {
+			return fmt.Errorf("%w: input %q is %s, the output %s", ErrShape, in.Name, shape(in), shape(out))
 		}
+		c += in.C
+	}
+	if c != out.C {
+		return fmt.Errorf("%w: the inputs have %d channels together, the output %d", ErrShape, c, out.C)
+	}
+	return unclamped(node, "concatenation")
+}
+
+func unclamped(node *Node, what string) error {
+	if !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1) {
+		return fmt.Errorf("%w: a %s computes nothing and cannot clamp", ErrShape, what)
 	}
 	return nil
 }

@@ -344,60 +344,77 @@ type part struct {
 	dc, ac *huffman
 }
 
+// band is what a scan has of each coefficient: bits low to high of first to last.
+type band struct{ first, last, high, low int }
+
 func (f *jpegFile) scan(s []byte) error {
 	if len(s) < 1 || len(s) != 4+2*int(s[0]) || f.planes == nil || s[0] < 1 || s[0] > 4 {
 		return errors.New("a scan's head is wrong")
 	}
 	n := int(s[0])
-	first, last, high, low := int(s[1+2*n]), int(s[2+2*n]), int(s[3+2*n]>>4), int(s[3+2*n]&15)
+	b := band{int(s[1+2*n]), int(s[2+2*n]), int(s[3+2*n] >> 4), int(s[3+2*n] & 15)}
 	if !f.progressive {
-		first, last, high, low = 0, 63, 0, 0
+		b = band{last: 63}
 	}
-	if first > last || last > 63 || first == 0 && last > 0 && f.progressive || first > 0 && n != 1 || low > 13 || high > 0 && high != low+1 {
-		return fmt.Errorf("a scan of coefficients %d to %d and bits %d to %d of %d components", first, last, high, low, n)
+	if b.first > b.last || b.last > 63 || b.first == 0 && b.last > 0 && f.progressive || b.first > 0 && n != 1 || b.low > 13 || b.high > 0 && b.high != b.low+1 {
+		return fmt.Errorf("a scan of coefficients %d to %d and bits %d to %d of %d components", b.first, b.last, b.high, b.low, n)
 	}
 	var parts []part
 	units := 0
 	for c := s[1 : 1+2*n]; len(c) > 0; c = c[2:] {
-		p := part{}
-		for i := range f.planes {
-			if f.planes[i].id == c[0] {
-				p.plane = &f.planes[i]
-			}
-		}
-		for _, other := range parts {
-			if other.plane == p.plane {
-				return fmt.Errorf("component %d twice in one scan", c[0])
-			}
-		}
-		if p.plane == nil || c[1]>>4 > 3 || c[1]&15 > 3 {
-			return fmt.Errorf("a scan of component %d, which there is none of, or with tables %#x", c[0], c[1])
-		}
-		p.dc, p.ac = f.huffman[0][c[1]>>4], f.huffman[1][c[1]&15]
-		if first == 0 && high == 0 && p.dc == nil || last > 0 && p.ac == nil {
-			return errors.New("a scan without its Huffman codes")
-		}
-		switch {
-		case p.quant == nil:
-			if p.quant = f.quant[p.table]; p.quant == nil {
-				return errors.New("a component without its divisors")
-			}
-		case !f.progressive:
-			return fmt.Errorf("component %d in two scans", p.id)
-		}
-		if f.progressive {
-			for k := first; k <= last; k++ {
-				if have := int(p.missing[k]); (have >= 0) != (high > 0) || high > 0 && have != high || first > 0 && p.missing[0] < 0 {
-					return errors.New("scans that do not follow each other")
-				}
-				p.missing[k] = int8(low)
-			}
+		p, err := f.part(c[0], c[1], b, parts)
+		if err != nil {
+			return err
 		}
 		units += p.across * p.down
 		parts = append(parts, p)
 	}
+	return f.blocks(parts, units, b)
+}
+
+// part is the component id of a scan, behind those before it.
+func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
+	p := part{}
+	for i := range f.planes {
+		if f.planes[i].id == id {
+			p.plane = &f.planes[i]
+		}
+	}
+	for _, other := range before {
+		if other.plane == p.plane {
+			return p, fmt.Errorf("component %d twice in one scan", id)
+		}
+	}
+	if p.plane == nil || tables>>4 > 3 || tables&15 > 3 {
+		return p, fmt.Errorf("a scan of component %d, which there is none of, or with tables %#x", id, tables)
+	}
+	p.dc, p.ac = f.huffman[0][tables>>4], f.huffman[1][tables&15]
+	if b.first == 0 && b.high == 0 && p.dc == nil || b.last > 0 && p.ac == nil {
+		return p, errors.New("a scan without its Huffman codes")
+	}
+	switch {
+	case p.quant == nil:
+		if p.quant = f.quant[p.table]; p.quant == nil {
+			return p, errors.New("a component without its divisors")
+		}
+	case !f.progressive:
+		return p, fmt.Errorf("component %d in two scans", p.id)
+	}
+	if f.progressive {
+		for k := b.first; k <= b.last; k++ {
+			if have := int(p.missing[k]); (have >= 0) != (b.high > 0) || b.high > 0 && have != b.high || b.first > 0 && p.missing[0] < 0 {
+				return p, errors.New("scans that do not follow each other")
+			}
+			p.missing[k] = int8(b.low)
+		}
+	}
+	return p, nil
+}
+
+// blocks reads a scan's blocks, units of them at a time.
+func (f *jpegFile) blocks(parts []part, units int, b band) error {
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
-	if n == 1 { // blocks that contain only padding are not in the file
+	if len(parts) == 1 { // blocks that contain only padding are not in the file
 		across, down = over(parts[0].w, 8), over(parts[0].h, 8)
 	} else if units > 10 {
 		return fmt.Errorf("%d blocks a unit, at most 10", units)
@@ -413,13 +430,13 @@ func (f *jpegFile) scan(s []byte) error {
 		}
 		x, y := unit%across, unit/across
 		for _, p := range parts {
-			if n == 1 {
-				f.block(p, x, y, first, last, high, low)
+			if len(parts) == 1 {
+				f.block(p, x, y, b)
 				continue
 			}
 			for v := range p.down {
 				for u := range p.across {
-					f.block(p, x*p.across+u, y*p.down+v, first, last, high, low)
+					f.block(p, x*p.across+u, y*p.down+v, b)
 				}
 			}
 		}
@@ -440,7 +457,8 @@ func (f *jpegFile) begin(parts []part) {
 }
 
 // block reads what a scan contains of one block.
-func (f *jpegFile) block(p part, x, y, first, last, high, low int) {
+func (f *jpegFile) block(p part, x, y int, in band) {
+	first, last, high, low := in.first, in.last, in.high, in.low
 	var own [64]int16
 	b := own[:]
 	if f.progressive {

@@ -78,6 +78,12 @@ type Env struct {
 	Log            *slog.Logger
 	JSON           bool         // print documents to stdout instead of text
 	Given          []*kong.Flag // flags on the command line
+
+	program string
+	args    []string     // the command line
+	flags   []*kong.Flag // of the command
+	merged  *merging     // nil: no results are put together
+	again   func(args []string, m *merging) error
 }
 
 // Has reports whether a flag is on the command line.
@@ -252,17 +258,35 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return out.Fail(Usage, err, "("+p.Name+" --help tells more)")
 	}
-	e := &Env{Ctx: ctx, Stdout: out.Stdout, Stderr: stderr}
+	e := &Env{Ctx: ctx, Stdout: out.Stdout, Stderr: stderr, program: p.Name}
+	e.begin(k, args)
+	p.Setup(e)
+	e.again = func(args []string, m *merging) error {
+		k, err := parser.Parse(args)
+		if err != nil {
+			return Coded(Usage, err)
+		}
+		asJSON := e.JSON
+		e.merged = m
+		e.begin(k, args)
+		p.Setup(e)
+		e.JSON = e.JSON || asJSON // a flag of the program, before or after merge
+		return k.Run(e)
+	}
+	if err := k.Run(e); err != nil {
+		return p.fail(ctx, out, err)
+	}
+	return OK
+}
+
+// begin takes what is on the command line.
+func (e *Env) begin(k *kong.Context, args []string) {
+	e.args, e.flags, e.Given = args, k.Flags(), nil
 	for _, at := range k.Path {
 		if at.Flag != nil && !at.Resolved {
 			e.Given = append(e.Given, at.Flag)
 		}
 	}
-	p.Setup(e)
-	if err := k.Run(e); err != nil {
-		return p.fail(ctx, out, err)
-	}
-	return OK
 }
 
 func (p Program) fail(ctx context.Context, out *Streams, err error) int {

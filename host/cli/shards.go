@@ -1,0 +1,242 @@
+// Commands in shards (host/shard): what a command line asks, and the command that puts results together.
+
+package cli
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-npu/sluice/host/shard"
+	"github.com/sluice-npu/sluice/hw"
+)
+
+// Shards are the flags of a command that can be cut into shards. A flag with the tag shard:"here" is about one process
+// and no part of the question.
+type Shards struct {
+	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
+	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
+}
+
+// Begin begins the shards that are asked for: nil without --shard. over says that their results are there.
+func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
+	if s.Shard == "" && s.Resume != "" {
+		return nil, false, Errorf(Usage, "--resume %s: expected --shard with it", s.Resume)
+	}
+	return e.Shard(s.Shard, s.Resume)
+}
+
+// Shard is Begin with the values of the flags.
+func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
+	if e.merged != nil {
+		run, err = e.merged.open(e)
+		return run, false, err
+	}
+	if text == "" {
+		return nil, false, nil
+	}
+	r, err := shard.ParseRange(text)
+	if err != nil {
+		return nil, false, Errorf(Usage, "--shard: %w", err)
+	}
+	q, err := e.question(dir, r.N)
+	if err != nil {
+		return nil, false, err
+	}
+	run, over, err = shard.Begin(dir, q, r)
+	if errors.Is(err, shard.ErrRange) {
+		return nil, false, Errorf(Usage, "--shard %s: %w (--resume DIR)", text, err)
+	}
+	return run, over, err
+}
+
+// question is what the command line asks, with files by their content; copies of them are kept in dir.
+func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
+	q = shard.NewQuestion(e.program, Version())
+	if q.Revision, err = revision(); err != nil {
+		return q, err
+	}
+	if q.RTL, err = rtl(); err != nil {
+		return q, err
+	}
+	q.Shards = shards
+	type set struct{ name, text string }
+	var flags []set
+	for i := 0; i < len(e.args); i++ {
+		word := e.args[i]
+		if !strings.HasPrefix(word, "-") {
+			q.Args = append(q.Args, word) // the command
+			continue
+		}
+		name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		at := slices.IndexFunc(e.flags, func(f *kong.Flag) bool {
+			return f.Name == name || f.Tag.Negatable != "" && "no-"+f.Name == name || !strings.HasPrefix(word, "--") && string(f.Short) == name[:min(1, len(name))]
+		})
+		if at < 0 {
+			return q, Errorf(Usage, "%s: expected a flag as --help has it, since --shard is given", word)
+		}
+		f := e.flags[at]
+		switch {
+		case !strings.HasPrefix(word, "--") && len(name) > 1:
+			value, has = strings.TrimPrefix(word[2:], "="), true
+		case !has && !f.IsBool() && i+1 < len(e.args):
+			i++
+			value, has = e.args[i], true
+		}
+		if f.Tag.Get("shard") == "here" {
+			continue
+		}
+		text := "--" + cmp.Or(map[bool]string{true: name}[strings.HasPrefix(name, "no-")], f.Name)
+		if has {
+			if value, err = inputs(dir, value); err != nil {
+				return q, Errorf(Input, "--%s: %w", f.Name, err)
+			}
+			text += "=" + value
+		}
+		flags = append(flags, set{f.Name, text})
+	}
+	slices.SortStableFunc(flags, func(a, b set) int { return cmp.Compare(a.name, b.name) })
+	for _, s := range flags {
+		q.Args = append(q.Args, s.text)
+	}
+	return q, nil
+}
+
+// inputs replaces the files in a list of a flag's values by their content.
+func inputs(dir, value string) (string, error) {
+	parts := strings.Split(value, ",")
+	for i, part := range parts {
+		name, rest, has := strings.Cut(part, "=")
+		if !strings.ContainsAny(name, "./\\") {
+			continue // as names of networks, boards and configurations are
+		}
+		info, err := os.Stat(strings.TrimSpace(name))
+		switch {
+		case err != nil:
+			continue
+		case !info.Mode().IsRegular():
+			return "", fmt.Errorf("%s: expected a file: a folder does not go with --shard", name)
+		}
+		ref, err := shard.Input(dir, strings.TrimSpace(name))
+		if err != nil {
+			return "", err
+		}
+		if parts[i] = ref; has {
+			parts[i] += "=" + rest
+		}
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// revision is that of the sources, or the hash of the program where they are not known to the letter.
+var revision = sync.OnceValues(func() (string, error) {
+	if r := About("").Revision; r != Unknown && !strings.HasSuffix(r, "modified") {
+		return r, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	hash, err := fileHash(path)
+	return "program " + hash, err
+})
+
+// rtl is the hash of the RTL that the program was built with.
+var rtl = sync.OnceValues(func() (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(hw.RTL, "hw", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(hw.RTL, path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
+})
+
+func fileHash(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// Simulator identifies a build of sim/build.sh: by the hash of what it was built from, or by its own.
+func Simulator(binary string) string {
+	if text, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "hash")); err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	hash, err := fileHash(binary)
+	if err != nil {
+		return err.Error()
+	}
+	return hash
+}
+
+// MergeCmd puts the results of shards together.
+type MergeCmd struct {
+	Dir  string   `arg:"" help:"Folder of --resume."`
+	Args []string `arg:"" optional:"" passthrough:"" help:"Flags of the command about its output, such as --out and --json."`
+}
+
+// Help is the help text with an example.
+func (*MergeCmd) Help() string {
+	return `Runs the command of the shards in a folder again, and takes their results instead of working: what it
+prints is what one process prints (host/shard/README.md has what differs). Results of another question,
+version or RTL are refused, and so are truncated, duplicate and missing ones.
+
+Example:
+  dse sweep --network mobilenetv2 --board zc706 --shard 1-64/64 --resume shards; dse merge shards --out best.json`
+}
+
+// Run puts them together.
+func (c *MergeCmd) Run(e *Env) error {
+	q, err := shard.Asked(c.Dir)
+	if err != nil {
+		return err
+	}
+	if q.Program != e.program {
+		return Errorf(Input, "%s: %w: expected %s merge", c.Dir, shard.ErrQuestion, q.Program)
+	}
+	m := &merging{dir: c.Dir, asked: q}
+	args := make([]string, 0, len(q.Args)+len(c.Args))
+	for _, a := range q.Args {
+		args = append(args, shard.At(c.Dir, a))
+	}
+	if err := e.again(append(args, c.Args...), m); err != nil {
+		return err
+	}
+	if !m.opened {
+		return Errorf(Input, "%s: %w: %s knows no --shard", c.Dir, shard.ErrResult, q.Args[0])
+	}
+	return nil
+}
+
+// merging is a folder whose results are being put together.
+type merging struct {
+	dir    string
+	asked  *shard.Question
+	opened bool
+}
+
+func (m *merging) open(e *Env) (*shard.Run, error) {
+	m.opened = true
+	q, err := e.question(m.dir, m.asked.Shards)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.Other(m.asked); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.dir, err)
+	}
+	return shard.Merge(m.dir, q)
+}

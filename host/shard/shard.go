@@ -1,0 +1,344 @@
+// Package shard cuts a command's work into units that several processes compute, and puts their results together. The
+// README has the contract.
+package shard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/files"
+)
+
+// Most is the largest number of shards.
+const Most = 100_000
+
+// Errors.
+var (
+	ErrRange    = errors.New("expected I/N or I-J/N with 1 <= I <= J <= N <= 100000")
+	ErrQuestion = errors.New("results of another question")
+	ErrResult   = errors.New("no valid result")
+	ErrMissing  = errors.New("missing results")
+)
+
+// Range is shards First to Last of N, counted from 1.
+type Range struct{ First, Last, N int }
+
+// ParseRange reads I/N or I-J/N.
+func ParseRange(text string) (Range, error) {
+	some, of, _ := strings.Cut(text, "/")
+	first, last, more := strings.Cut(some, "-")
+	if !more {
+		last = first
+	}
+	var r Range
+	var errs [3]error
+	r.First, errs[0] = strconv.Atoi(first)
+	r.Last, errs[1] = strconv.Atoi(last)
+	r.N, errs[2] = strconv.Atoi(of)
+	if errors.Join(errs[:]...) != nil || r.First < 1 || r.Last < r.First || r.N < r.Last || r.N > Most {
+		return Range{}, fmt.Errorf("%w, not %q", ErrRange, text)
+	}
+	return r, nil
+}
+
+// Question is what all shards answer parts of.
+type Question struct {
+	Schema   string   `json:"schema"`
+	Program  string   `json:"program"`
+	Version  string   `json:"version"`
+	Revision string   `json:"revision"` // of the sources, or the program's own hash where they were changed
+	RTL      string   `json:"rtl"`
+	Args     []string `json:"args"` // --NAME=VALUE by name; a file is input:SHA256/NAME
+	Shards   int      `json:"shards"`
+}
+
+const questionSchema = "sluice-question/1"
+
+// ID is the hash of a question.
+func (q *Question) ID() string {
+	text, _ := json.Marshal(q) // strings and a number: cannot fail
+	return sum(text)
+}
+
+func sum(text []byte) string {
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:])
+}
+
+// Other says in what another question differs; nil if in nothing.
+func (q *Question) Other(o *Question) error {
+	var out []string
+	for _, x := range [][3]string{
+		{"schema", o.Schema, q.Schema},
+		{"program", o.Program, q.Program},
+		{"version", o.Version, q.Version},
+		{"revision", o.Revision, q.Revision},
+		{"RTL", o.RTL, q.RTL},
+		{"number of shards", strconv.Itoa(o.Shards), strconv.Itoa(q.Shards)},
+	} {
+		if x[1] != x[2] {
+			out = append(out, fmt.Sprintf("%s %q, expected %q", x[0], x[1], x[2]))
+		}
+	}
+	for _, a := range o.Args {
+		if !slices.Contains(q.Args, a) {
+			out = append(out, "it has "+a)
+		}
+	}
+	for _, a := range q.Args {
+		if !slices.Contains(o.Args, a) {
+			out = append(out, "it lacks "+a)
+		}
+	}
+	if out == nil && !slices.Equal(q.Args, o.Args) {
+		out = []string{"another order of arguments"}
+	}
+	if out == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrQuestion, strings.Join(out, "; "))
+}
+
+// Run is one process's part. A nil Run is a process that does everything by itself.
+type Run struct {
+	Question Question
+
+	dir   string
+	mine  map[int]*Result // by shard; to be written
+	given *merged         // of merge: all units
+	next  int             // unit, counted over all stages
+}
+
+// merged is what a folder's results say.
+type merged struct {
+	units map[Key]json.RawMessage
+	from  []string // file of each shard
+}
+
+// Begin makes a folder's shards of a range those of this process. Without a folder it has to be all of them. Shards
+// whose result is there are left out; done says that all are.
+func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
+	run = &Run{Question: q, dir: dir, mine: map[int]*Result{}}
+	for i := r.First; i <= r.Last; i++ {
+		run.mine[i] = &Result{Question: q, Shard: i, Made: map[string]string{}}
+	}
+	if dir == "" {
+		if len(run.mine) != r.N {
+			return nil, false, fmt.Errorf("%w: %d of %d shards without a folder for their results", ErrRange, len(run.mine), r.N)
+		}
+		return run, false, nil
+	}
+	if err := settle(dir, q); err != nil {
+		return nil, false, err
+	}
+	names, err := list(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range names {
+		i, n, err := shardOf(name)
+		if err != nil || n != r.N || run.mine[i] == nil {
+			continue
+		}
+		switch _, err := Read(dir, name, &q); {
+		case errors.Is(err, ErrQuestion):
+			return nil, false, err
+		case err != nil: // truncated: it is run again
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return nil, false, err
+			}
+		default:
+			delete(run.mine, i)
+		}
+	}
+	return run, len(run.mine) == 0, nil
+}
+
+// questionFile says what a folder is about.
+const questionFile = "question.json"
+
+// settle makes a folder one of a question, or fails if it is another's.
+func settle(dir string, q Question) error {
+	have, err := Asked(dir)
+	if err == nil {
+		if err := q.Other(have); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		return nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	text, err := json.MarshalIndent(q, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return files.Write(filepath.Join(dir, questionFile), append(text, '\n'))
+}
+
+// Asked reads the question of a folder.
+func Asked(dir string) (*Question, error) {
+	path := filepath.Join(dir, questionFile)
+	text, err := readAll(path, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	var q Question
+	if err := strict(text, &q); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &q, q.check(path)
+}
+
+// check rejects what no program writes.
+func (q *Question) check(where string) error {
+	if q.Schema != questionSchema || q.Shards < 1 || q.Shards > Most || len(q.Args) == 0 {
+		return fmt.Errorf("%s: %w: a question of schema %q, %d shards and %d arguments; expected %s, 1..%d shards and a command",
+			where, ErrResult, q.Schema, q.Shards, len(q.Args), questionSchema, Most)
+	}
+	return nil
+}
+
+// Merge reads all results of a folder. q is what this process would ask.
+func Merge(dir string, q Question) (*Run, error) {
+	names, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &merged{units: map[Key]json.RawMessage{}, from: make([]string, q.Shards)}
+	made, by := map[string]string{}, map[string]string{}
+	var errs []error
+	for _, name := range names {
+		r, err := Read(dir, name, &q)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if other := m.from[r.Shard-1]; other != "" {
+			errs = append(errs, fmt.Errorf("%s and %s: %w: two of one shard", other, name, ErrResult))
+			continue
+		}
+		m.from[r.Shard-1] = name
+		for what, hash := range r.Made {
+			if have, ok := made[what]; ok && have != hash {
+				errs = append(errs, fmt.Errorf("%s: %w: its simulator of %s is %s, that of %s is %s", name, ErrQuestion, what, hash, by[what], have))
+			}
+			made[what], by[what] = hash, name
+		}
+		for _, u := range r.Units {
+			if _, dup := m.units[u.Key]; dup {
+				errs = append(errs, fmt.Errorf("%s: %w: unit %v is in another shard too", name, ErrResult, u.Key))
+			}
+			m.units[u.Key] = u.Result
+		}
+	}
+	var missing []string
+	for i, name := range m.from {
+		if name == "" {
+			missing = append(missing, strconv.Itoa(i+1))
+		}
+	}
+	if len(missing) > 0 {
+		errs = append(errs, fmt.Errorf("%s: %w: of %d shards %s", dir, ErrMissing, q.Shards, strings.Join(missing, ", ")))
+	}
+	return &Run{Question: q, dir: dir, given: m}, errors.Join(errs...)
+}
+
+// Of is the number of shards.
+func (r *Run) Of() int {
+	if r == nil {
+		return 1
+	}
+	return r.Question.Shards
+}
+
+// Made records what a result depends on besides the question, such as a simulator; id returns its hash.
+func (r *Run) Made(what string, id func() string) {
+	if r == nil || r.given != nil {
+		return
+	}
+	hash := id()
+	for _, m := range r.mine {
+		m.Made[what] = hash
+	}
+}
+
+// Finish writes this process's results. It reports whether that was all: the command then has nothing to print.
+func (r *Run) Finish() (over bool, err error) {
+	if r == nil || r.given != nil || r.dir == "" {
+		return false, nil
+	}
+	for _, i := range slices.Sorted(maps.Keys(r.mine)) {
+		if _, err := r.mine[i].Write(r.dir); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// Units yields the results of a stage's n units, in order, as far as this process knows them: one process all of them, a
+// shard its own, merge all. Each is computed when it is asked for, and passes through JSON.
+func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		base := 0
+		if r != nil {
+			base = r.next
+			r.next += n
+		}
+		for u := range n {
+			var of *Result
+			if r != nil && r.given == nil {
+				if of = r.mine[1+(base+u)%r.Question.Shards]; of == nil {
+					continue
+				}
+			}
+			got, err := unit(r, of, Key{stage, u}, one)
+			if !yield(got, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func unit[T any](r *Run, of *Result, key Key, one func(int) (T, error)) (out T, err error) {
+	var text json.RawMessage
+	if r != nil && r.given != nil {
+		var ok bool
+		if text, ok = r.given.units[key]; !ok {
+			return out, fmt.Errorf("%s: %w: unit %v is in none", r.dir, ErrMissing, key)
+		}
+	} else {
+		v, err := one(key.Unit)
+		if err != nil {
+			return out, err
+		}
+		if text, err = json.Marshal(v); err != nil {
+			return out, fmt.Errorf("unit %v: %w", key, err)
+		}
+	}
+	if of != nil {
+		of.Units = append(of.Units, Unit{key, text})
+	}
+	if err := strict(text, &out); err != nil {
+		return out, fmt.Errorf("unit %v: %w: %w", key, ErrResult, err)
+	}
+	return out, nil
+}
+
+// NewQuestion is a question of a program, still without what is asked.
+func NewQuestion(program, version string) Question {
+	return Question{Schema: questionSchema, Program: program, Version: version}
+}

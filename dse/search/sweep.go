@@ -144,6 +144,65 @@ const chunk = 16
 // Sweep searches the whole grid. It returns a result only if every legal point was evaluated or proved to be no
 // better.
 func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error) {
+	s, err := newSweep(ctx, w, g, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.run(0, 1); err != nil {
+		return nil, err
+	}
+	return s.finish()
+}
+
+// Slice is what a search of a part of the grid finds.
+type Slice struct {
+	Unmapped, TooMany, Searched int
+	Space, Evaluated            int64
+	Found                       []Point
+}
+
+// SweepSlice searches every of-th <T_P, T_C>.
+func SweepSlice(ctx context.Context, w *Workload, g Grid, o Options, slice, of int) (*Slice, error) {
+	s, err := newSweep(ctx, w, g, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.run(slice, of); err != nil {
+		return nil, err
+	}
+	r := &s.res
+	return &Slice{r.Unmapped, r.TooMany, r.Searched, r.Space, r.Evaluated, s.found}, nil
+}
+
+// Join is the result of all slices. Evaluated and Searched differ from those of Sweep, since a slice knows its own
+// designs alone when it leaves others out.
+func Join(ctx context.Context, w *Workload, g Grid, o Options, slices []*Slice) (*Result, error) {
+	s, err := newSweep(ctx, w, g, o)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := s.pairs()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.references(); err != nil {
+		return nil, err
+	}
+	for _, p := range slices {
+		s.res.Unmapped += p.Unmapped
+		s.res.TooMany += p.TooMany
+		s.res.Searched += p.Searched
+		s.res.Space += p.Space
+		s.res.Evaluated += p.Evaluated
+		s.found = append(s.found, p.Found...)
+	}
+	if s.res.Unmapped == s.res.Designs {
+		return nil, s.unmapped(pairs)
+	}
+	return s.finish()
+}
+
+func newSweep(ctx context.Context, w *Workload, g Grid, o Options) (*sweep, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
 	}
@@ -154,8 +213,7 @@ func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error)
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &sweep{ctx: ctx, w: w, g: g, o: o, reach: exits, top: math.Inf(-1), floor: math.Inf(1)}
-	return s.run()
+	return &sweep{ctx: ctx, w: w, g: g, o: o, reach: exits, top: math.Inf(-1), floor: math.Inf(1)}, nil
 }
 
 type sweep struct {
@@ -185,7 +243,8 @@ type job struct {
 	value  float64 // upper bound for all of its designs
 }
 
-func (s *sweep) run() (*Result, error) {
+// pairs lists the grid.
+func (s *sweep) pairs() ([]pair, error) {
 	pairs, refused := s.g.pairs()
 	s.res.Grid, s.res.Refused, s.res.RefusedAs = s.g.String(), refused.points, refused.sample
 	for _, p := range pairs {
@@ -195,24 +254,46 @@ func (s *sweep) run() (*Result, error) {
 		return nil, fmt.Errorf("%w: %s with %d DSPs, %d BRAM36, %d URAM%s", ErrEmpty,
 			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refused)
 	}
-	if err := s.prepare(pairs); err != nil {
-		return nil, err
+	return pairs, nil
+}
+
+// run searches every of-th pair.
+func (s *sweep) run(slice, of int) error {
+	pairs, err := s.pairs()
+	if err != nil {
+		return err
+	}
+	var mine []pair
+	for i := slice; i < len(pairs); i += of {
+		mine = append(mine, pairs[i])
+	}
+	if err := s.prepare(mine); err != nil {
+		return err
+	}
+	if len(s.jobs) == 0 && of == 1 {
+		return s.unmapped(pairs)
 	}
 	if err := s.references(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.load(); err != nil {
-		return nil, err
+		return err
 	}
 	for s.next < len(s.jobs) {
 		if err := s.step(); err != nil {
-			return nil, errors.Join(err, s.save(true))
+			return errors.Join(err, s.save(true))
 		}
 		if err := s.save(false); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s.finish()
+	return nil
+}
+
+// unmapped says why the network runs on no design.
+func (s *sweep) unmapped(pairs []pair) error {
+	d := pairs[len(pairs)-1].designs[0]
+	return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, s.misfit(d))
 }
 
 // each calls f for n indices on the workers, with the worker's number.
@@ -274,10 +355,6 @@ func (s *sweep) prepare(pairs []pair) error {
 		if len(jobs[i].groups) > 0 {
 			s.jobs = append(s.jobs, jobs[i])
 		}
-	}
-	if len(s.jobs) == 0 {
-		d := pairs[len(pairs)-1].designs[0]
-		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, s.misfit(d))
 	}
 	// the most promising first
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })

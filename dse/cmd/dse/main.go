@@ -26,12 +26,13 @@ import (
 )
 
 type commands struct {
-	JSON bool `name:"json" help:"One JSON document on stdout instead of text."`
+	JSON bool `name:"json" shard:"here" help:"One JSON document on stdout instead of text."`
 
 	Compile  compileCmd   `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.sluice"`
 	Evaluate evaluateCmd  `cmd:"" help:"Say what a network loses in integers, without writing a bundle. Example: dse evaluate --network my.onnx --config run --calibrate photos --evaluate held-out --type int8"`
 	Vectors  vectorsCmd   `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
 	Sweep    sweepCmd     `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
+	Merge    cli.MergeCmd `cmd:"" help:"Put the results of shards together (--shard of sweep and validate). Example: dse merge shards --out best.json"`
 	Ablate   ablateCmd    `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
 	Compare  compareCmd   `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
 	Export   exportCmd    `cmd:"" help:"Write the files of a design from which simulation and bitstream are built. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -290,5 +291,49 @@ func TestFlagsThatNothingReads(t *testing.T) {
 	}
 	if refused < 30 {
 		t.Errorf("%d pairs only", refused)
+	}
+}
+
+// 64 shards of a space with a board of one's own are what one process finds, but for what was left out on the way.
+func TestShardsOfSweep(t *testing.T) {
+	dir := t.TempDir()
+	board, shards := filepath.Join(dir, "my.yaml"), filepath.Join(dir, "shards")
+	text, err := os.ReadFile("../../../boards/zc706/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(board, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := []string{"sweep", "--network", "tiny", "--board", board, "--tp", "4..7", "--tc", "16..40", "--tr", "64..128", "--max-dsp=500"}
+	read := func(args ...string) map[string]any {
+		code, stdout, stderr := call(args...)
+		var doc map[string]any
+		if err := json.Unmarshal([]byte(stdout), &doc); code != cli.OK || err != nil {
+			t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+		}
+		if doc["evaluated"].(float64) == 0 || doc["grid"].(map[string]any)["searched"].(float64) == 0 {
+			t.Errorf("%v: %v", doc["evaluated"], doc["grid"])
+		}
+		for _, of := range []string{"evaluated", "cpu_s", "evaluations_per_s"} {
+			delete(doc, of)
+		}
+		delete(doc["grid"].(map[string]any), "searched")
+		return doc
+	}
+	want := read(append(ask, "--json")...)
+	for _, some := range []string{"40-64/64", "1-39/64"} {
+		if code, stdout, stderr := call(append(ask, "--shard", some, "--resume", shards)...); code != cli.OK || stdout != "" {
+			t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+		}
+	}
+	if got := read("merge", shards, "--json"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\nof one process:\n%v", got, want)
+	}
+	if err := os.WriteFile(board, append(text, "# another\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call(append(ask, "--shard", "1/64", "--resume", shards)...); code != cli.Input || !strings.Contains(stderr, "results of another question: it has --board=input:") {
+		t.Errorf("another board: exit code %d: %s", code, stderr)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/host/capacity"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -96,16 +97,17 @@ type sweepCmd struct {
 	Weights    []float64 `objective:"gops,throughput,gops-per-dsp,cheapest by energy" placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
 	ExitRate   []float64 `law:"rtl" objective:"latency,throughput,goodput,rate,cheapest" placeholder:"P" help:"Share of requests that leaves at each exit, of each network in turn (default: all at the last; where service is simulated, the paper's 0.051,0.169,0.09,0.69 for four exits)."`
 	MaxLatency float64   `law:"rtl" placeholder:"MS" help:"Leave out designs on which a network takes longer at B = 1."`
-	Workers    int       `default:"0" help:"Workers; 0: one a processor. The result does not depend on it."`
+	Workers    int       `shard:"here" default:"0" help:"Workers; 0: one a processor. The result does not depend on it."`
 	TP         string    `law:"rtl" name:"tp" placeholder:"LO..HI" help:"T_P (default: all that the RTL builds)."`
 	TC         string    `law:"rtl" name:"tc" placeholder:"LO..HI" help:"T_C."`
 	TR         string    `law:"rtl" name:"tr" placeholder:"LO..HI" help:"T_R."`
 	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
 	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
 	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network."`
-	Resume     string    `law:"rtl" placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
-	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
-	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
+	Shard      string    `law:"rtl" shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the space; dse merge puts them together (host/shard/README.md)."`
+	Resume     string    `law:"rtl" shard:"here" placeholder:"FILE|DIR" help:"Keep the state of the sweep here, and go on from it; with --shard, a folder of results."`
+	Out        string    `shard:"here" placeholder:"FILE.json" help:"Also write the figures to a file."`
+	CSV        string    `law:"rtl" shard:"here" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
 	budgetFlags
 	axisFlags
 	capacity.Flags
@@ -361,9 +363,9 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	}
 	progress, finish := bar(e, "sweep")
 	o.Progress = progress
-	r, err := search.Sweep(ctx, in.w, in.grid, o)
+	r, err := c.search(ctx, e, in, o)
 	finish()
-	if err != nil {
+	if err != nil || r == nil {
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
@@ -407,6 +409,31 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	}
 	c.print(e.Stdout, in, r, doc)
 	return nil
+}
+
+// search sweeps the space, whole or in shards; no result: the shards are written.
+func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.Options) (*search.Result, error) {
+	shards, over, err := e.Shard(c.Shard, c.Resume)
+	if err != nil || over {
+		return nil, err
+	}
+	if shards == nil {
+		return search.Sweep(ctx, in.w, in.grid, o)
+	}
+	o.State, o.Progress = "", nil // of one of them
+	var all []*search.Slice
+	for s, err := range shard.Units(shards, "slices", shards.Of(), func(i int) (*search.Slice, error) {
+		return search.SweepSlice(ctx, in.w, in.grid, o, i, shards.Of())
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	if over, err := shards.Finish(); err != nil || over {
+		return nil, err
+	}
+	return search.Join(ctx, in.w, in.grid, o, all)
 }
 
 // references returns the board's reference design, if there is one, both unchanged and with the activation buffer

@@ -20,8 +20,7 @@ type Campaign struct {
 	Seed     uint64
 	Only     string // only kinds whose name contains this
 	Coverage *Coverage
-	Tally    Tally     // receives counts; may be nil
-	Progress func(int) // may be nil
+	Tally    Tally // receives counts; may be nil
 
 	Done, Networks, Starts, HardResets int
 	Violations                         []string
@@ -36,6 +35,18 @@ type Campaign struct {
 
 // Tally counts endings by kind of fault and name.
 type Tally map[string]map[string]int
+
+// Add adds another tally.
+func (t Tally) Add(o Tally) {
+	for kind, endings := range o {
+		if t[kind] == nil {
+			t[kind] = map[string]int{}
+		}
+		for name, n := range endings {
+			t[kind][name] += n
+		}
+	}
+}
 
 // KindCount counts the endings of one kind.
 type KindCount struct {
@@ -68,8 +79,8 @@ var ErrKind = errors.New("no such kind of fault")
 // faultsPerNet is the number of faults for a network.
 const faultsPerNet = 4
 
-// maxViolations ends a campaign early.
-const maxViolations = 10
+// MaxViolations ends a campaign early.
+const MaxViolations = 10
 
 // DirectedKinds is the number of kinds with a known ending.
 func DirectedKinds() int {
@@ -82,15 +93,11 @@ func DirectedKinds() int {
 	return n
 }
 
-// Run runs the campaign on a rig. Wrong behaviour of the hardware is in Violations. An error is the bus's, the
-// context's, or ErrKind.
-func (c *Campaign) Run(ctx context.Context, r *Rig) error {
-	c.rig, c.rng = r, rand.New(rand.NewPCG(c.Seed, 0x736c756963650004))
-	if c.Tally == nil {
-		c.Tally = Tally{}
-	}
-	var order []*kind // each directed kind once, then at random
-	var all []*kind
+// faultsInBlock is the number of faults of a block.
+const faultsInBlock = 4 * faultsPerNet
+
+// drawn are the kinds of a campaign: each directed kind once, and all to draw from. They set N.
+func (c *Campaign) drawn() (order, all []*kind, err error) {
 	for i := range kinds {
 		k := &kinds[i]
 		if !strings.Contains(k.name, c.Only) {
@@ -108,11 +115,42 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 		for i, k := range kinds {
 			names[i] = k.name
 		}
-		return fmt.Errorf("%w: none has %q in its name; there are: %s", ErrKind, c.Only, strings.Join(names, ", "))
+		return nil, nil, fmt.Errorf("%w: none has %q in its name; there are: %s", ErrKind, c.Only, strings.Join(names, ", "))
 	}
-	c.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650004))
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	c.N = max(c.N, len(order))
-	for i := range c.N {
+	return order, all, nil
+}
+
+// Blocks is the number of blocks of a campaign. The error is ErrKind.
+func (c *Campaign) Blocks() (int, error) {
+	_, _, err := c.drawn()
+	return (c.N + faultsInBlock - 1) / faultsInBlock, err
+}
+
+// Run runs all blocks on one rig.
+func (c *Campaign) Run(ctx context.Context, r *Rig) error {
+	blocks, err := c.Blocks()
+	for b := 0; b < blocks && err == nil && len(c.Violations) < MaxViolations; b++ {
+		err = c.Block(ctx, r, b)
+	}
+	return err
+}
+
+// Block runs a block on a rig. On a newly opened one, what it finds depends on its number alone. Wrong behaviour of the
+// hardware is in Violations. An error is the bus's, the context's, or ErrKind.
+func (c *Campaign) Block(ctx context.Context, r *Rig, block int) error {
+	order, all, err := c.drawn()
+	if err != nil {
+		return err
+	}
+	c.rig, c.rng = r, rand.New(rand.NewPCG(c.Seed, 0x736c756963650004^uint64(block+1)<<16))
+	if c.Tally == nil {
+		c.Tally = Tally{}
+	}
+	r.net = nil
+	for i := block * faultsInBlock; i < min((block+1)*faultsInBlock, c.N); i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -130,7 +168,7 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 				return fmt.Errorf("%s, fault %d (%s), seed %d: %w", c.rig.design.Name, i, k.name, c.Seed, err)
 			}
 			c.Violations = append(c.Violations, fmt.Sprintf("%s, fault %d of seed %d: %v", k.name, i, c.Seed, err))
-			if len(c.Violations) == maxViolations {
+			if len(c.Violations) >= MaxViolations {
 				return nil
 			}
 			r.net = nil
@@ -139,9 +177,6 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 			}
 		}
 		c.Done++
-		if c.Progress != nil {
-			c.Progress(c.Done)
-		}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ var (
 type Coverage struct {
 	groups []string
 	bins   map[string][]string
-	hits   map[string]map[string]uint64
+	hits   Hits
 }
 
 // NewCoverage lists the bins for designs under test.
@@ -450,8 +450,8 @@ func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2
 	return out
 }
 
-// layersMissing reports whether a kind of layer has no hit.
-func (c *Coverage) layersMissing() bool {
+// LayersMissing reports whether a kind of layer has no hit.
+func (c *Coverage) LayersMissing() bool {
 	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes, covCross} {
 		for _, b := range c.bins[g] {
 			if c.hits[g][b] == 0 {
@@ -481,6 +481,21 @@ func (c *Coverage) share() (hit, all int) {
 		all += len(c.bins[g])
 	}
 	return all - len(c.Missing()), all
+}
+
+// Hits are the hits of all bins.
+type Hits map[string]map[string]uint64
+
+// Hits returns the hits of all bins.
+func (c *Coverage) Hits() Hits { return c.hits }
+
+// Add adds the hits of another table.
+func (c *Coverage) Add(h Hits) {
+	for group, bins := range h {
+		for name, n := range bins {
+			c.hit(group, name, n)
+		}
+	}
 }
 
 // MarshalJSON writes {group: {bin: hits}}.

@@ -41,49 +41,90 @@ type Layers struct {
 // LayersConfig sets the number of layers.
 type LayersConfig struct {
 	N        int
+	Designs  int // over which blocks are spread
 	Seed     uint64
-	All      bool // continue until every kind of layer has occurred
 	Coverage *Coverage
-	Progress func(int)
 }
+
+// inBlock is the number of layers of a block, and the most networks, which have one layer or more.
+const inBlock = 16
 
 // directed limits the networks drawn to find missing kinds, as a multiple of N.
 const directed = 8
 
-// RandomLayers distributes random networks over benches, each as a random batch with its own memory timing, and
-// compares all bytes of all slots. After N layers, All continues with networks that have a missing kind of layer in
-// some batch. The error wraps ErrMismatch if the hardware is wrong, and identifies the case.
-func RandomLayers(ctx context.Context, benches []*Bench, c LayersConfig) (*Layers, error) {
-	total := &Layers{Ops: map[string]int{}}
-	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
-	next := device.RequestID(0)
-	random := true
-	for seed, drawn := c.Seed<<20, 0; ; seed, drawn = seed+1, drawn+1 {
-		if err := ctx.Err(); err != nil {
+// Blocks is the number of blocks of random layers: at least one of each design. Block i is on design i % Designs.
+func (c *LayersConfig) Blocks() int { return max((c.N+inBlock-1)/inBlock, c.Designs) }
+
+// seed of the first network of a block.
+func (c *LayersConfig) seed(block int) uint64 { return c.Seed<<20 + uint64(block)*inBlock }
+
+// draws are those of a block.
+func (c *LayersConfig) draws(block int) *rand.Rand {
+	return rand.New(rand.NewPCG(c.Seed, 0x736c756963650003^uint64(block)<<16))
+}
+
+// RandomLayers runs random networks of a block on a newly opened bench, each as a random batch with its own memory
+// timing, and compares all bytes of all slots, so that what a block finds depends on its number alone. The error wraps
+// ErrMismatch if the hardware is wrong, and identifies the case.
+func RandomLayers(ctx context.Context, on *Bench, c LayersConfig, block int) (*Layers, error) {
+	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(block), device.RequestID(0)
+	n := c.N*(block+1)/c.Blocks() - c.N*block/c.Blocks()
+	for seed := c.seed(block); total.N < n; seed++ {
+		if err := on.named(ctx, seed, rng, &next, c.Coverage, false, total); err != nil {
 			return total, err
 		}
-		if random && total.N >= c.N {
-			random, drawn = false, 0
+	}
+	total.exercised(&on.Dev.Exercised)
+	return total, on.count(c.Coverage)
+}
+
+// MissingLayers goes on, on one bench of each design, with networks that have a kind of layer in some batch that the
+// coverage lacks.
+func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progress func(int)) (*Layers, error) {
+	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(c.Blocks()), device.RequestID(0)
+	for i := 0; i < directed*c.N && c.Coverage.LayersMissing(); i++ {
+		if err := benches[i%len(benches)].named(ctx, c.seed(c.Blocks())+uint64(i), rng, &next, c.Coverage, true, total); err != nil {
+			return total, err
 		}
-		if !random && (!c.All || drawn == directed*c.N || !c.Coverage.layersMissing()) {
-			break
-		}
-		on := benches[int(seed-c.Seed<<20)%len(benches)]
-		if err := on.random(ctx, seed, rng, &next, c.Coverage, !random, total); err != nil {
-			return total, fmt.Errorf("random network of seed %d on %s: %w", seed, on.Design.Name, err)
-		}
-		if c.Progress != nil {
-			c.Progress(min(total.N, c.N))
-		}
+		progress(i)
 	}
 	for _, b := range benches {
-		total.add(&b.Dev.Exercised)
+		total.exercised(&b.Dev.Exercised)
 		if err := b.count(c.Coverage); err != nil {
 			return total, err
 		}
 	}
 	return total, nil
 }
+
+// named is random with an error that names the case.
+func (b *Bench) named(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.random(ctx, seed, rng, next, cov, news, total); err != nil {
+		return fmt.Errorf("random network of seed %d on %s: %w", seed, b.Design.Name, err)
+	}
+	return nil
+}
+
+// Add adds another block.
+func (x *Layers) Add(o *Layers) {
+	x.exercised(&o.Exercised)
+	x.N += o.N
+	x.Networks += o.Networks
+	x.Woven += o.Woven
+	x.MACs += o.MACs
+	if x.Ops == nil {
+		x.Ops = map[string]int{}
+	}
+	for op, n := range o.Ops {
+		x.Ops[op] += n
+	}
+	x.Memory.join(&o.Memory)
+}
+
+func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
 // batch draws the batch of a network; 0 if something new is required and no batch shows it.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {

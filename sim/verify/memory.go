@@ -81,14 +81,23 @@ type Memories struct {
 }
 
 func (x *Memories) add(m *memory) {
+	x.join(&Memories{
+		Networks: 1, BytesPerCycle: [2]float64{m.BytesPerCycle, m.BytesPerCycle}, Stalls: len(m.stalls),
+		Latency: [2]int{min(m.ReadLatency, m.WriteLatency), max(m.ReadLatency, m.WriteLatency)},
+	})
+}
+
+// join adds others.
+func (x *Memories) join(o *Memories) {
 	if x.Networks == 0 {
-		x.BytesPerCycle = [2]float64{m.BytesPerCycle, m.BytesPerCycle}
-		x.Latency = [2]int{m.ReadLatency, m.ReadLatency}
+		x.BytesPerCycle, x.Latency = o.BytesPerCycle, o.Latency
 	}
-	x.Networks++
-	x.BytesPerCycle = [2]float64{min(x.BytesPerCycle[0], m.BytesPerCycle), max(x.BytesPerCycle[1], m.BytesPerCycle)}
-	x.Latency = [2]int{min(x.Latency[0], m.ReadLatency, m.WriteLatency), max(x.Latency[1], m.ReadLatency, m.WriteLatency)}
-	x.Stalls += len(m.stalls)
+	if o.Networks > 0 {
+		x.BytesPerCycle = [2]float64{min(x.BytesPerCycle[0], o.BytesPerCycle[0]), max(x.BytesPerCycle[1], o.BytesPerCycle[1])}
+		x.Latency = [2]int{min(x.Latency[0], o.Latency[0]), max(x.Latency[1], o.Latency[1])}
+	}
+	x.Networks += o.Networks
+	x.Stalls += o.Stalls
 }
 
 // readCounters reads all counters of an NPU.

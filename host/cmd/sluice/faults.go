@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/verify"
 )
@@ -22,8 +23,9 @@ type faultsCmd struct {
 	N       int    `default:"150" short:"n" help:"Faults in all, at least one of each kind whose ending is known on each configuration."`
 	Kind    string `help:"Only kinds of faults whose name contains this."`
 	Seed    uint64 `default:"1" help:"Seed of all random choices."`
-	Out     string `default:"out/faults" help:"Folder for summary.json."`
-	JSON    bool   `name:"json" help:"Print JSON."`
+	cli.Shards
+	Out  string `shard:"here" default:"out/faults" help:"Folder for summary.json."`
+	JSON bool   `shard:"here" name:"json" help:"Print JSON."`
 }
 
 func (*faultsCmd) Help() string {
@@ -64,12 +66,16 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 		return err
 	}
 	doc := &faultsDoc{Header: cli.NewHeader("sluice-faults/1", c.Seed, "simulated"), Coverage: verify.NewCoverage(designs), Violations: []string{}}
+	shards, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
 	tally := verify.Tally{}
 	for i, d := range designs {
 		f := verify.Campaign{
 			N: (c.N*(i+1))/len(designs) - (c.N*i)/len(designs), Seed: c.Seed + uint64(i)<<32, Only: c.Kind, Coverage: doc.Coverage, Tally: tally,
 		}
-		if err := runCampaign(e, &f, d, check.build(d), c.Config); err != nil {
+		if err := runCampaign(e, shards, &f, designs, i, check.build(d), c.Config); err != nil {
 			return err
 		}
 		doc.Configs = append(doc.Configs, d.Name)
@@ -78,6 +84,9 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 		doc.Starts += f.Starts
 		doc.HardResets += f.HardResets
 		doc.Violations = append(doc.Violations, f.Violations...)
+	}
+	if over, err := shards.Finish(); err != nil || over {
+		return err
 	}
 	doc.Kinds = tally.Kinds()
 	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
@@ -89,30 +98,70 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// runCampaign opens a simulator of a design for a campaign.
-func runCampaign(e *cli.Env, f *verify.Campaign, d configs.Design, build, list string) error {
-	rig, err := openRig(e.Ctx, d, build, list)
+// block is what a block of faults found.
+type block struct {
+	Done, Networks, Starts, HardResets int
+	Violations                         []string
+	Tally                              verify.Tally
+	Hits                               verify.Hits
+}
+
+// runCampaign runs a campaign on a design, each block on a simulator of its own.
+func runCampaign(e *cli.Env, shards *shard.Run, f *verify.Campaign, designs []configs.Design, at int, build, list string) error {
+	blocks, err := f.Blocks()
 	if err != nil {
-		return err
-	}
-	defer rig.Close()
-	var done func()
-	f.Progress, done = e.Progress("faults on "+d.Name, f.N)
-	defer done()
-	err = f.Run(e.Ctx, rig)
-	if errors.Is(err, verify.ErrKind) {
 		return cli.Coded(cli.Usage, err)
 	}
-	return cli.Coded(cli.Device, err)
+	d := designs[at]
+	set, done := e.Progress("faults on "+d.Name, blocks)
+	defer done()
+	for b, err := range shard.Units(shards, "faults on "+d.Name, blocks, func(b int) (*block, error) {
+		rig, err := openRig(e.Ctx, shards, d, build, list)
+		if err != nil {
+			return nil, err
+		}
+		defer rig.Close()
+		one := verify.Campaign{N: f.N, Seed: f.Seed, Only: f.Only, Coverage: verify.NewCoverage(designs), Tally: verify.Tally{}}
+		err = one.Block(e.Ctx, rig, b)
+		set(b + 1)
+		return &block{one.Done, one.Networks, one.Starts, one.HardResets, one.Violations, one.Tally, one.Coverage.Hits()}, cli.Coded(cli.Device, err)
+	}) {
+		if err != nil {
+			return err
+		}
+		f.Done += b.Done
+		f.Networks += b.Networks
+		f.Starts += b.Starts
+		f.HardResets += b.HardResets
+		f.Tally.Add(b.Tally)
+		f.Coverage.Add(b.Hits)
+		f.Violations = append(f.Violations, b.Violations...)
+		if len(f.Violations) >= verify.MaxViolations {
+			break
+		}
+	}
+	return nil
 }
 
 // openRig opens a build of a design at the level of its registers.
-func openRig(ctx context.Context, d configs.Design, kind, list string) (*verify.Rig, error) {
+func openRig(ctx context.Context, shards *shard.Run, d configs.Design, kind, list string) (*verify.Rig, error) {
+	made(shards, kind, list)
 	bus, err := openBus(ctx, d, kind, list, verify.RigMemory())
 	if err != nil {
 		return nil, err
 	}
 	return verify.NewRig(bus, d), nil
+}
+
+// made records the simulator of a build in the results.
+func made(shards *shard.Run, kind, list string) {
+	shards.Made(kind, func() string {
+		path, err := npu.FindCosim(kind, splitList(list)...)
+		if err != nil {
+			return err.Error() // the error of opening it is told
+		}
+		return cli.Simulator(path)
+	})
 }
 
 func (d *faultsDoc) print(w io.Writer) error {

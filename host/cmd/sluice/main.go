@@ -30,6 +30,7 @@ type commands struct {
 	Load      loadCmd      `cmd:"" help:"Send requests to a server of the Open Inference Protocol, and count how they end."`
 	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
 	Faults    faultsCmd    `cmd:"" help:"Inject random faults: each must end as specified, and the next start must be correct."`
+	Merge     cli.MergeCmd `cmd:"" help:"Put the results of shards together (--shard of verify and faults)."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
@@ -46,7 +47,7 @@ type commands struct {
 	About      versionCmd     `cmd:"" name:"version" help:"Show version, revision and platform."`
 	Completion cli.Completion `cmd:"" help:"Print shell code that completes commands and flags."`
 
-	Verbose bool             `short:"v" help:"Log more."`
+	Verbose bool             `short:"v" shard:"here" help:"Log more."`
 	Version kong.VersionFlag `help:"Print the version."`
 }
 

@@ -44,7 +44,7 @@ type what struct {
 	Data    string `serves:"bundle" placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
 	Labels  string `serves:"bundle" placeholder:"folders|numbers|FILE" help:"Classes of the images of --data: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, .npy or IDX."`
 	Noise   bool   `serves:"bundle" help:"Serve noise if the network has no images: exits and accuracy mean nothing then."`
-	Build   string `serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
+	Build   string `shard:"here" serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
 
 	file   string // bundle to serve instead of a network

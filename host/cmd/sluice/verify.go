@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/verify"
@@ -33,8 +34,8 @@ type verifyCmd struct {
 	Images int    `default:"256" help:"Test images under a random schedule; 0 leaves them out."`
 	Oracle int    `default:"2000" help:"Test images for onnxruntime; 0 leaves it out."`
 	Orders int    `default:"128" help:"Requests for comparing the order of actions on soft and on the device; 0 leaves it out."`
-	Python string `help:"Python with onnxruntime (default: venv/bin/python in the build folder)."`
-	Root   string `default:"." help:"The repository's root, for dse/zoo."`
+	Python string `shard:"here" help:"Python with onnxruntime (default: venv/bin/python in the build folder)."`
+	Root   string `shard:"here" default:"." help:"The repository's root, for dse/zoo."`
 	Stub   int    `help:"Random layers on which the build without MACs must count what the full one counts; 0 leaves them out."`
 	Faults int    `help:"Random faults on each configuration; 0 leaves them out (sluice faults reports more)."`
 
@@ -46,8 +47,9 @@ type verifyCmd struct {
 
 	Theta thetaFlag `default:"0.8" help:"Exit threshold for the oracle and the orders."`
 	Seed  uint64    `default:"1" help:"Seed of all random choices."`
-	Out   string    `default:"out/verify" help:"Folder for summary.json."`
-	JSON  bool      `name:"json" help:"Print JSON."`
+	cli.Shards
+	Out  string `shard:"here" default:"out/verify" help:"Folder for summary.json."`
+	JSON bool   `shard:"here" name:"json" help:"Print JSON."`
 }
 
 func (*verifyCmd) Help() string {
@@ -205,23 +207,27 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 		Header: cli.NewHeader("sluice-verify/2", c.Seed, "simulated"), Device: c.Device, Config: c.Config,
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
 	}
-	cov := verify.NewCoverage(designs)
-	if c.Device == "hls" {
-		cov.LayersOnly()
-	}
-	for _, d := range designs {
-		if check[d.Name] {
-			cov.Checked(d)
-		}
-	}
+	cov := c.table(designs, check)
 	doc.Coverage.Bins = cov
+	shards, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
 	if c.Segments != 0 {
-		err = c.segments(e, designs, doc)
+		err = c.whole(shards, "segments", designs[0].Name, doc, func(d *verifyDoc) error { return c.segments(e, designs, d) })
 	} else {
-		err = c.checks(e, designs, check, doc)
+		err = c.checks(e, shards, designs, check, doc)
 	}
 	if err != nil {
 		return err
+	}
+	if over, err := shards.Finish(); err != nil || over {
+		return err
+	}
+	if c.RequireCoverage {
+		if err := c.missing(e, designs, check, doc); err != nil {
+			return err
+		}
 	}
 	doc.Coverage.Missing = cov.Missing()
 	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
@@ -259,18 +265,47 @@ func (c *verifyCmd) something(designs []configs.Design) error {
 	return nil
 }
 
-func (c *verifyCmd) checks(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
+// whole runs a check as one unit: build is its simulator.
+func (c *verifyCmd) whole(shards *shard.Run, name, build string, doc *verifyDoc, check func(*verifyDoc) error) error {
+	for part, err := range shard.Units(shards, name, 1, func(int) (*verifyDoc, error) {
+		if c.Device != "soft" {
+			made(shards, build, c.Config)
+		}
+		var part verifyDoc
+		return &part, check(&part)
+	}) {
+		if err != nil {
+			return err
+		}
+		doc.Images += part.Images
+		doc.Mismatches += part.Mismatches
+		doc.ExitAgreement, doc.AccuracyDelta = cmp.Or(doc.ExitAgreement, part.ExitAgreement), cmp.Or(doc.AccuracyDelta, part.AccuracyDelta)
+		doc.OracleImages += part.OracleImages
+		doc.Segments = append(doc.Segments, part.Segments...)
+		doc.Problems = append(doc.Problems, part.Problems...)
+		doc.Coverage.Stub += part.Coverage.Stub
+		if x := &part.Coverage.Images; x.Launches > 0 {
+			doc.Coverage.Images = *x
+		}
+		if part.Coverage.Orders != nil {
+			doc.Coverage.Orders = part.Coverage.Orders
+		}
+	}
+	return nil
+}
+
+func (c *verifyCmd) checks(e *cli.Env, shards *shard.Run, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if name, ok := served(designs); ok && max(c.Images, c.Oracle, c.Orders) > 0 {
 		one := *c
 		if len(designs) > 1 {
 			one.Config = name
 		}
-		if err := one.serve(e, doc); err != nil {
+		if err := one.whole(shards, "served", name, doc, func(d *verifyDoc) error { return one.serve(e, d) }); err != nil {
 			return err
 		}
 	}
 	if c.N > 0 {
-		if err := c.layers(e, designs, check, doc); err != nil {
+		if err := c.layers(e, shards, designs, check, doc); err != nil {
 			return err
 		}
 	}
@@ -279,7 +314,7 @@ func (c *verifyCmd) checks(e *cli.Env, designs []configs.Design, check checked, 
 	}
 	for i, d := range designs {
 		if c.Stub > 0 {
-			if err := c.stub(e, d, doc); err != nil {
+			if err := c.whole(shards, "stub of "+d.Name, d.Name, doc, func(part *verifyDoc) error { return c.stub(e, d, part) }); err != nil {
 				return err
 			}
 		}
@@ -288,8 +323,8 @@ func (c *verifyCmd) checks(e *cli.Env, designs []configs.Design, check checked, 
 			n = max(n, verify.DirectedKinds())
 		}
 		if n > 0 {
-			f := verify.Campaign{N: n, Seed: c.Seed + uint64(i)<<32, Coverage: doc.Coverage.Bins}
-			if err := runCampaign(e, &f, d, check.build(d), c.Config); err != nil {
+			f := verify.Campaign{N: n, Seed: c.Seed + uint64(i)<<32, Coverage: doc.Coverage.Bins, Tally: verify.Tally{}}
+			if err := runCampaign(e, shards, &f, designs, i, check.build(d), c.Config); err != nil {
 				return err
 			}
 			doc.Coverage.Faults += f.Done
@@ -302,12 +337,12 @@ func (c *verifyCmd) checks(e *cli.Env, designs []configs.Design, check checked, 
 
 // stub compares both builds of a design.
 func (c *verifyCmd) stub(e *cli.Env, d configs.Design, doc *verifyDoc) error {
-	full, err := openRig(e.Ctx, d, d.Name, c.Config)
+	full, err := openRig(e.Ctx, nil, d, d.Name, c.Config)
 	if err != nil {
 		return err
 	}
 	defer full.Close()
-	stub, err := openRig(e.Ctx, d, d.Name+"-stub", c.Config)
+	stub, err := openRig(e.Ctx, nil, d, d.Name+"-stub", c.Config)
 	if err != nil {
 		return err
 	}
@@ -411,57 +446,150 @@ func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *v
 	return nil
 }
 
-// layers opens each configuration with memory for random networks.
-func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
-	var all []*verify.Bench
-	buses := map[string]*npu.Cosim{}
-	defer func() {
-		for _, b := range all {
-			b.Dev.Close()
+// bench opens a configuration with memory for random networks. over ends it, and adds what a build with assertions
+// counts when it ends.
+func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verify.Bench, over func(*verify.Coverage) error, err error) {
+	b = &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
+	if c.Device == "soft" {
+		b.Dev.Slotted = soft.New(d, soft.Options{})
+		return b, func(*verify.Coverage) error { return b.Dev.Close() }, nil
+	}
+	var o npu.CosimOpts
+	if c.Device == "hls" {
+		o.DRAMBytes = 256 << 20 // the weights of random networks on the largest arrays need more than the default
+	}
+	bus, err := openBus(e.Ctx, d, c.build(d, check), c.Config, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Device == "cosim" {
+		b.Bus = bus
+	}
+	if b.Dev.Slotted, err = openDriver(bus, c.Device, d, verify.LayerSlots); err != nil {
+		return nil, nil, errors.Join(err, bus.Close())
+	}
+	return b, func(cov *verify.Coverage) error {
+		if err := b.Dev.Close(); err != nil || !check[d.Name] || cov == nil {
+			return err
 		}
-	}()
+		return cov.AddCheckerCounts(d, bus.Output())
+	}, nil
+}
+
+// build is the simulator of a design for its random layers.
+func (c *verifyCmd) build(d configs.Design, check checked) string {
+	if c.Device == "cosim" {
+		return check.build(d)
+	}
+	return cosimOf(c.Device, d)
+}
+
+// table is an empty coverage table.
+func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Coverage {
+	cov := verify.NewCoverage(designs)
+	if c.Device == "hls" {
+		cov.LayersOnly()
+	}
 	for _, d := range designs {
-		b := &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
-		if c.Device == "soft" {
-			b.Dev.Slotted = soft.New(d, soft.Options{})
-		} else {
-			var o npu.CosimOpts
-			if c.Device == "hls" {
-				o.DRAMBytes = 256 << 20 // the weights of random networks on the largest arrays need more than the default
-			}
-			kind := cosimOf(c.Device, d)
-			if c.Device == "cosim" {
-				kind = check.build(d)
-			}
-			bus, err := openBus(e.Ctx, d, kind, c.Config, o)
-			if err != nil {
-				return err
-			}
-			buses[d.Name] = bus
-			if c.Device == "cosim" {
-				b.Bus = bus
-			}
-			if b.Dev.Slotted, err = openDriver(bus, c.Device, d, verify.LayerSlots); err != nil {
-				return err
-			}
+		if check[d.Name] {
+			cov.Checked(d)
 		}
-		all = append(all, b)
 	}
+	return cov
+}
+
+// layersPart is what a block of random layers found.
+type layersPart struct {
+	N       int
+	Layers  *verify.Layers
+	Hits    verify.Hits
+	Problem string // a mismatch
+}
+
+// layers runs blocks of random layers, each on a device of its own.
+func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Design, check checked, doc *verifyDoc) error {
+	all := verify.LayersConfig{N: c.N, Designs: len(designs), Seed: c.Seed}
 	set, done := e.Progress("layers", c.N)
-	l, err := verify.RandomLayers(e.Ctx, all, verify.LayersConfig{
-		N: c.N, Seed: c.Seed, All: c.RequireCoverage, Coverage: doc.Coverage.Bins, Progress: set,
-	})
-	done()
-	doc.Coverage.Layers = *l
-	doc.Layers += l.N
-	for _, b := range all { // a build with checkers reports its counts when it ends
-		if bus := buses[b.Design.Name]; err == nil && check[b.Design.Name] && bus != nil {
-			if err = b.Dev.Close(); err == nil {
-				err = doc.Coverage.Bins.AddCheckerCounts(b.Design, bus.Output())
-			}
+	defer done()
+	for part, err := range shard.Units(shards, "layers", all.Blocks(), func(i int) (*layersPart, error) {
+		d, one := designs[i%len(designs)], all
+		if c.Device != "soft" {
+			made(shards, c.build(d, check), c.Config)
+		}
+		b, over, err := c.bench(e, d, check)
+		if err != nil {
+			return nil, err
+		}
+		one.Coverage = c.table(designs, check)
+		l, err := verify.RandomLayers(e.Ctx, b, one, i)
+		if err != nil {
+			err = errors.Join(err, over(nil))
+		} else {
+			err = over(one.Coverage)
+		}
+		part := &layersPart{N: l.N, Layers: l, Hits: one.Coverage.Hits()}
+		if errors.Is(err, verify.ErrMismatch) {
+			part.Problem, err = fmt.Sprintf("layers: %v", err), nil
+		}
+		set(c.N * (i + 1) / all.Blocks())
+		if err != nil {
+			return nil, cli.Errorf(cli.Device, "layers: %w", err)
+		}
+		return part, nil
+	}) {
+		if err != nil {
+			return err
+		}
+		part.Layers.N = part.N
+		doc.add(part)
+		if part.Problem != "" {
+			break
 		}
 	}
-	return doc.problem("layers", err)
+	return nil
+}
+
+// add adds a block of layers.
+func (d *verifyDoc) add(part *layersPart) {
+	d.Coverage.Layers.Add(part.Layers)
+	d.Coverage.Bins.Add(part.Hits)
+	d.Layers += part.N
+	if part.Problem != "" {
+		d.Mismatches++
+		d.Problems = append(d.Problems, part.Problem)
+	}
+}
+
+// missing looks for layers of the kinds that are missing, on all designs; with shards merge does, since it needs to know
+// what all of them lack.
+func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
+	if c.N == 0 || c.Segments != 0 || len(doc.Problems) > 0 || !doc.Coverage.Bins.LayersMissing() {
+		return nil
+	}
+	var all []*verify.Bench
+	var ends []func(*verify.Coverage) error
+	end := func(cov *verify.Coverage) (err error) {
+		for _, over := range ends {
+			err = errors.Join(err, over(cov))
+		}
+		return err
+	}
+	for _, d := range designs {
+		b, over, err := c.bench(e, d, check)
+		if err != nil {
+			return errors.Join(err, end(nil))
+		}
+		all, ends = append(all, b), append(ends, over)
+	}
+	set, done := e.Progress("missing kinds of layers", c.N)
+	defer done()
+	l, err := verify.MissingLayers(e.Ctx, all, verify.LayersConfig{N: c.N, Designs: len(designs), Seed: c.Seed, Coverage: doc.Coverage.Bins}, set)
+	doc.Coverage.Layers.Add(l)
+	doc.Layers += l.N
+	if err != nil {
+		return doc.problem("layers", errors.Join(err, end(nil)))
+	}
+	return end(doc.Coverage.Bins)
 }
 
 // orders serves the same arrivals on soft with the table, and on the device with the table and with measured times.

@@ -229,3 +229,46 @@ func TestFaultsCommand(t *testing.T) {
 		t.Errorf("no kinds to choose from: %s", log.String())
 	}
 }
+
+// 64 shards of random layers, run in any order, are one process's document byte for byte; merge refuses flags that ask
+// something else.
+func TestShardsOfVerify(t *testing.T) {
+	dir, shards := t.TempDir(), filepath.Join(t.TempDir(), "shards")
+	call := func(args ...string) (int, string) {
+		var out, log bytes.Buffer
+		code := realMain(args, &out, &log)
+		return code, log.String()
+	}
+	ask := []string{"verify", "--device", "soft", "--config", "tiny,v5", "--network=tiny", "--images", "0", "--oracle", "0", "--orders", "0", "-n", "1024", "--seed", "3"}
+	one, merged := filepath.Join(dir, "one"), filepath.Join(dir, "merged")
+	for _, args := range [][]string{{"--out", one}, {"--shard", "33-64/64", "--resume", shards}, {"--shard", "2-32/64", "--resume", shards}} {
+		if code, log := call(append(ask, args...)...); code != cli.OK {
+			t.Fatalf("%v: exit code %d: %s", args, code, log)
+		}
+	}
+	if code, log := call("merge", shards, "--out", merged); code != cli.Input || !strings.Contains(log, "missing results: of 64 shards 1") {
+		t.Errorf("without shard 1: exit code %d: %s", code, log)
+	}
+	if code, log := call(append(ask, "--shard", "1/64", "--resume", shards)...); code != cli.OK {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	if code, log := call("merge", shards, "--seed=4"); code != cli.Input || !strings.Contains(log, "--seed") {
+		t.Errorf("merge with another seed: exit code %d: %s", code, log)
+	}
+	if code, log := call(append(ask, "--theta", "0.5", "--shard", "1/64", "--resume", shards)...); code != cli.Input || !strings.Contains(log, "it lacks --theta=0.5") {
+		t.Errorf("another question in the folder: exit code %d: %s", code, log)
+	}
+	if code, log := call("merge", shards, "--out", merged); code != cli.OK {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var texts [2][]byte
+	for i, dir := range []string{one, merged} {
+		var err error
+		if texts[i], err = os.ReadFile(filepath.Join(dir, "summary.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(texts[0], texts[1]) {
+		t.Errorf("merged:\n%s\nof one process:\n%s", texts[1], texts[0])
+	}
+}

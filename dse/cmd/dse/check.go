@@ -201,7 +201,7 @@ func (c *checkCmd) cycles(ctx context.Context, e *cli.Env, d configs.Design, doc
 	v := validateCmd{
 		Network: c.Network, Import: c.Import, Config: []string{doc.Config}, Batch: c.Batch, N: c.N, Share: c.Share, Longest: c.Longest, Seed: c.Seed,
 	}
-	all, err := v.design(ctx, e, d)
+	all, err := v.design(ctx, e, nil, d)
 	if err != nil {
 		return err
 	}

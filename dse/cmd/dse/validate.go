@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -47,7 +49,8 @@ type validateCmd struct {
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
 	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
-	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
+	Out       string    `shard:"here" placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
+	cli.Shards
 }
 
 func (validateCmd) Help() string {
@@ -98,17 +101,28 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if (c.Starts || c.Again != "") && c.Shard != "" {
+		return usage("--shard goes with layers that are timed alone, not with --starts or --again")
+	}
+	shards, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
 	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
 	var all []counted.Layer
-	var err error
 	switch {
 	case c.Again != "":
 		all, err = c.again()
 	case c.Starts:
 		all, err = c.starts(ctx, e)
 	default:
-		all, err = c.count(ctx, e)
+		if all, err = c.count(ctx, e, shards); err == nil {
+			over, err = shards.Finish()
+		}
+		if err != nil || over {
+			return err
+		}
 	}
 	if err != nil {
 		return err
@@ -343,12 +357,12 @@ func insideBands(e *cli.Env, all []counted.Layer) error {
 }
 
 // count measures layers on all configurations and bandwidths.
-func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Layer, err error) {
+func (c *validateCmd) count(ctx context.Context, e *cli.Env, shards *shard.Run) (all []counted.Layer, err error) {
 	for d, err := range c.designs() {
 		if err != nil {
 			return nil, err
 		}
-		got, err := c.design(ctx, e, d)
+		got, err := c.design(ctx, e, shards, d)
 		if err != nil {
 			return nil, err
 		}
@@ -413,48 +427,97 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 	return drv, nil
 }
 
-// design measures layers on one configuration and bandwidth.
-func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) (all []counted.Layer, err error) {
-	drv, err := open(ctx, d, build(d, c.Full), c.Config)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, drv.Close()) }()
-	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650001))
-	t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
-	for _, network := range c.Network {
-		b, err := c.compiled(e, d, network)
+const (
+	networkUnits = 16 // of a network: layer l is in unit l % networkUnits
+	randomUnit   = 16 // random layers of a unit
+)
+
+// timed are the layers of a unit, and what tells each from others of the same cycles.
+type timed struct {
+	IDs    []string
+	Layers []counted.Layer
+}
+
+// design measures layers on one configuration and bandwidth, each unit on a simulator of its own.
+func (c *validateCmd) design(ctx context.Context, e *cli.Env, shards *shard.Run, d configs.Design) (all []counted.Layer, err error) {
+	name := fmt.Sprintf("%s/%g/%d", d.Name, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles)
+	unit := func(stream int, run func(*timer, *rand.Rand) error) (*timed, error) {
+		shards.Made(build(d, c.Full), func() string {
+			bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
+			if err != nil {
+				return err.Error() // the error of opening it is told
+			}
+			return cli.Simulator(bin)
+		})
+		drv, err := open(ctx, d, build(d, c.Full), c.Config)
 		if err != nil {
 			return nil, err
 		}
-		if b == nil {
-			continue
-		}
-		for l := range b.Layers {
-			if rng.Float64() >= c.Share {
-				continue
+		t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
+		err = run(&t, rand.New(rand.NewPCG(c.Seed, 0x6473650001^uint64(stream+1)<<40)))
+		return &t.timed, errors.Join(err, drv.Close())
+	}
+	seen := map[string]bool{}
+	for i, network := range c.Network {
+		compiled := sync.OnceValues(func() (*bundle.Bundle, error) { return c.compiled(e, d, network) })
+		for got, err := range shard.Units(shards, network+" on "+name, networkUnits, func(u int) (*timed, error) {
+			b, err := compiled()
+			if err != nil || b == nil {
+				return &timed{}, err
 			}
-			if err := t.layer(b, network, l, c.Batch); err != nil {
+			return unit(i*networkUnits+u, func(t *timer, rng *rand.Rand) error {
+				for l := u; l < len(b.Layers); l += networkUnits {
+					if rng.Float64() >= c.Share {
+						continue
+					}
+					if err := t.layer(b, network, l, c.Batch); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}) {
+			if err != nil {
 				return nil, err
 			}
+			for k, id := range got.IDs {
+				if !seen[id] {
+					all = append(all, got.Layers[k])
+				}
+				seen[id] = true
+			}
 		}
-		fmt.Fprintf(e.Stderr, "dse: %s at %g bytes/cycle: %s, %d layers so far\n", d.Name, d.DRAM.BytesPerCycle, network, len(t.all))
+		fmt.Fprintf(e.Stderr, "dse: %s at %g bytes/cycle: %s, %d layers so far\n", d.Name, d.DRAM.BytesPerCycle, network, len(all))
 	}
-	clear(t.seen)
 	share := (c.N + len(c.Config) - 1) / len(c.Config)
-	for seed, n := c.Seed<<20, len(t.all)+share; len(t.all) < n; seed++ {
-		net, err := randnet.New(seed, d, randnet.Built())
+	units := (share + randomUnit - 1) / randomUnit
+	for got, err := range shard.Units(shards, "random on "+name, units, func(u int) (*timed, error) {
+		return unit(len(c.Network)*networkUnits+u, func(t *timer, rng *rand.Rand) error {
+			n := share*(u+1)/units - share*u/units
+			for seed := c.Seed<<20 + uint64(u)<<10; len(t.Layers) < n; seed++ {
+				net, err := randnet.New(seed, d, randnet.Built())
+				if err != nil {
+					return err
+				}
+				net.Bundle.Network.Name = "random"
+				for l := 0; l < len(net.Bundle.Layers) && len(t.Layers) < n; l++ {
+					if err := t.layer(net.Bundle, fmt.Sprintf("random %d", seed), l, []int{1 + rng.IntN(abi.BMax)}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		net.Bundle.Network.Name = "random"
-		for l := range net.Bundle.Layers {
-			if err := t.layer(net.Bundle, fmt.Sprintf("random %d", seed), l, []int{1 + rng.IntN(abi.BMax)}); err != nil {
-				return nil, err
-			}
-		}
+		all = append(all, got.Layers...)
 	}
-	return t.all, nil
+	for i := range all {
+		all[i].Design = d
+	}
+	return all, nil
 }
 
 // timer measures distinct layers, and sequences of layers that keep tensors on chip between them.
@@ -465,7 +528,7 @@ type timer struct {
 	longest int64
 	loaded  *bundle.Bundle
 	seen    map[string]bool
-	all     []counted.Layer
+	timed
 }
 
 func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) error {
@@ -503,10 +566,11 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if err != nil {
 			return fmt.Errorf("%s: %w", network, err)
 		}
-		t.all = append(t.all, counted.Layer{
+		t.IDs = append(t.IDs, id)
+		t.Layers = append(t.Layers, counted.Layer{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Latency: t.design.DRAM.LatencyCycles, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
-			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain, Design: t.design,
+			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain,
 			Stalls: counted.StallsOf(&n),
 		})
 	}

@@ -7,6 +7,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/hls"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -218,137 +219,28 @@ func (l *layer) weightBeats(vectors int) int64 {
 // DRAM and its ports need for its beats.
 func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	l := m.decode(desc, e, batch)
-	now := map[string]int64{} // cycles of the stages for this item
-	out := Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}
-	latency := int64(m.Design.DRAM.LatencyCycles)
-	// trips adds a loop that is entered a number of times, with a total number of trips.
-	trips := func(stage, loop string, entries, n int64) {
-		s, ok := m.Loops[loop]
-		if !ok {
-			panic("estimate: the kernel has no pipelined loop " + loop) // TestLoops
-		}
-		if n > 0 {
-			now[stage] += n*int64(s.II) + entries*int64(s.Depth)
-		}
-	}
-	// each run is a separate burst: the next one is requested when it has arrived
-	wait := func(stage string, runs int64) { now[stage] += runs * latency }
-	// done takes the cycles added so far, at the end of an item or of work that a layer does once.
-	done := func() map[string]int64 {
-		was := now
-		for s, n := range was {
-			out.Stages[s] += n
-		}
-		now = map[string]int64{}
-		return was
-	}
-	longest := func(of map[string]int64, stages ...string) (n int64) {
-		for _, s := range stages {
-			n = max(n, of[s])
-		}
-		return n
+	w := &work{Model: m, layer: l, visits: 1, now: map[string]int64{}, out: Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}}
+	if l.outer {
+		w.visits = int64(len(l.channels))
 	}
 	items := make([][]item, len(l.tiles)) // by row tile, C tile
-	weights := map[*item]int64{}
-	var loadBeats, weightBeats int64
-
-	visits := int64(1)
-	if l.outer {
-		visits = int64(len(l.channels))
-	}
+	weights := map[*item]int64{}          // their beats
 	for i, t := range l.tiles {
 		items[i] = make([]item, len(l.channels))
-		if e.KeepIn {
-			trips("load_rows", "load_rows.kept_lines", visits, visits*int64(m.Design.ABufWords))
-		} else {
-			first := t.oh0*int(desc.SH) - int(desc.PadT)
-			end := first + (l.rows(t)-1)*int(desc.SH) + int(desc.KH)
-			n := int64(max(0, min(end, int(desc.InH))-max(first, 0))) * int64(l.samples(t, 0)+l.samples(t, 1))
-			runs, elems := n, int(desc.InRow)
-			if desc.InPix != desc.InC {
-				runs, elems = n*int64(desc.InW), int(desc.InC)
-			}
-			trips("load_rows", "load_run.beats", visits*runs, visits*runs*int64(ceil(elems, l.words)))
-			wait("load_rows", visits*runs)
-			loadBeats += visits * runs * int64(ceil(elems, l.words))
-		}
-		load := done()["load_rows"] / visits
-		pixels := l.rows(t) * int(desc.OutW)
-		all := int64(pixels) * int64(l.samples(t, 0)+l.samples(t, 1))
+		load := w.load(t)
 		if !l.gemm {
-			windows := int64(pixels) * int64(l.samples(t, 0)) * int64(ceil(int(desc.InC), m.Design.NB()))
-			taps := windows * int64(desc.KH) * int64(desc.KW)
-			period, parts := m.period(l)
-			trips("form_rows", "form_taps.tap", 1, taps)
-			out.Streams["rows"] += taps
-			trips("multiply", "tap_lanes.steps", 1, windows*int64(period))
-			if i == 0 {
-				now["multiply"] += int64(parts) * int64(m.Loops["tap_lanes.steps"].II) // the last window's
-			}
-			steps := int64(pixels) * int64(l.samples(t, 0)) * int64(m.groups(int(desc.OutC)))
-			trips("drain", "drain.pass_on", 1, steps)
-			out.Streams["pooled"] += steps
-			if !l.pool && i == 0 {
-				trips("multiply", "tap_lanes.hold", 1, int64(l.passes))
-				out.Streams["vecs"] = int64(l.passes)
-				out.Streams["weights"] = l.weightBeats(l.passes)
-				weights[&items[i][0]] = out.Streams["weights"]
-				trips("feed_weights", "feed_weights.steps", 1, out.Streams["vecs"]+out.Streams["weights"])
-			}
+			weights[&items[i][0]] = w.windows(t, i == 0)
 		}
 		for tile, nch := range l.channels {
-			c0 := tile * l.tc
-			steps := all * int64(m.groups(nch))
-			out.Streams["sums"] += steps
-			out.Streams["outs"] += steps
-			trips("finish", "finish.steps", 1, steps)
-			if l.gemm {
-				rows := int64(pixels) * int64(l.samples(t, 0))
-				trips("form_rows", "form_pass.row", int64(l.passes), int64(l.passes)*rows)
-				out.Streams["rows"] += int64(l.passes) * rows
-				vectors := int64(l.passes) * int64(ceil(nch, l.pair))
-				trips("multiply", "multiply.hold", int64(l.passes), vectors)
-				trips("multiply", "multiply.rows", int64(l.passes), int64(l.passes)*rows)
-				out.Streams["vecs"] += vectors
-				beats := l.weightBeats(int(vectors))
-				trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
-				out.Streams["weights"] += beats
-				weights[&items[i][tile]] = beats
-				trips("drain", "drain.steps", 2, steps)
-			}
-			if desc.Residual {
-				n, beats := l.runs(t, l.resWhole, l.resOnce, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
-				trips("fetch_residual", "fetch_residual.beats", n, beats)
-				wait("fetch_residual", n)
-				if l.resOnce {
-					first := n * int64(m.groups(nch))
-					trips("cut_residual", "cut_residual.steps", n, beats+first)
-					trips("cut_residual", "cut_residual.others", n, steps-first)
-				} else {
-					trips("cut_residual", "cut_residual.steps", n, beats+steps)
-				}
-				out.Streams["fetched"] += beats
-				out.Streams["residuals"] += steps
-			}
-			if e.KeepOut {
-				trips("keep_out", "keep_run.keep", all, steps)
-			} else {
-				trips("keep_out", "keep_out.pass_on", 1, steps)
-			}
-			if !e.OnChip {
-				n, beats := l.runs(t, l.outWhole, false, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
-				trips("pack_out", "pack_out.steps", n, beats+steps)
-				trips("write_out", "write_out.beats", n, beats)
-				// answers are awaited when so many runs are outstanding
-				now["write_out"] = max(now["write_out"], n*latency/outstanding)
-				out.Streams["local"] += steps
-				out.Streams["packed"] += beats
-			}
 			it := &items[i][tile]
+			if l.gemm {
+				weights[it] = w.array(t, nch)
+			}
+			w.results(t, tile*l.tc, nch)
 			if l.outer || tile == 0 {
 				it.load = load
 			}
-			of := done()
+			of := w.done()
 			it.front = longest(of, "form_rows", "feed_weights", "multiply")
 			it.back = longest(of, "drain", "fetch_residual", "cut_residual", "finish", "keep_out", "pack_out", "write_out")
 			if !l.gemm { // its sums are streamed
@@ -356,64 +248,229 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			}
 		}
 	}
-	bias := int64(ceil(4*int(desc.BiasCount), l.beat))
-	trips("fetch_weights", "fetch_weights.biases", 1, bias)
-	if desc.AvgTable {
-		trips("finish", "finish.entries", 1, int64(desc.BiasCount))
-	} else {
-		words := 0
-		if !l.pool {
-			words = l.pair * int(desc.OutC) // in int8 a channel has two
-		}
-		trips("finish", "finish.take", 1, int64(ceil(4*words, l.beat)))
-	}
-	if desc.Residual && m.Design.Int8() {
-		trips("finish", "finish.operand", 1, abi.ResWords)
-	}
-	if desc.Curve {
-		trips("finish", "finish.segments", 1, abi.CurveWords)
-	}
-	out.Streams["biases"] = bias
-	if !l.pool {
-		wait("fetch_weights", 1)
-		fetches, replays := int64(1), int64(0) // of the weights of one C tile, or of all of them
-		if l.gemm {
-			fetches = int64(len(l.tiles))
-		}
-		once := out.Streams["weights"] / fetches
-		if l.replay {
-			fetches, replays = 1, fetches-1
-		}
-		trips("fetch_weights", "fetch_weights.beats", fetches*visits, fetches*once)
-		trips("fetch_weights", "fetch_weights.replayed", replays*visits, replays*once)
-		wait("fetch_weights", fetches*visits)
-		weightBeats = fetches * once
-	}
-	of := done()
+	w.once()
+	of := w.done()
 	items[0][0].back += of["finish"] // biases, before the first sums
 	for it, beats := range weights {
-		it.front = max(it.front, of["fetch_weights"]*beats/max(1, out.Streams["weights"]))
+		it.front = max(it.front, of["fetch_weights"]*beats/max(1, w.out.Streams["weights"]))
 	}
-	var order []item
-	if l.outer {
-		for tile := range l.channels {
-			for i := range l.tiles {
-				order = append(order, items[i][tile])
-			}
-		}
+	return w.total(schedule(l.order(items)))
+}
+
+// work is a layer as its stages' cycles are added up.
+type work struct {
+	*Model
+	*layer
+	visits          int64            // of each row tile's rows
+	now             map[string]int64 // cycles of the stages for this item
+	inBeats, wBeats int64            // of rows and of weights
+	out             Layer
+}
+
+// trips adds a loop that is entered a number of times, with a total number of trips.
+func (w *work) trips(stage, loop string, entries, n int64) {
+	s, ok := w.Loops[loop]
+	if !ok {
+		panic("estimate: the kernel has no pipelined loop " + loop) // TestLoops
+	}
+	if n > 0 {
+		w.now[stage] += n*int64(s.II) + entries*int64(s.Depth)
+	}
+}
+
+func (w *work) latency() int64 { return int64(w.Design.DRAM.LatencyCycles) }
+
+// wait adds the latency of runs: each is a burst, and the next one is requested when it has arrived.
+func (w *work) wait(stage string, runs int64) { w.now[stage] += runs * w.latency() }
+
+// done takes the cycles added so far, at the end of an item or of work that a layer does once.
+func (w *work) done() map[string]int64 {
+	was := w.now
+	for s, n := range was {
+		w.out.Stages[s] += n
+	}
+	w.now = map[string]int64{}
+	return was
+}
+
+func longest(of map[string]int64, stages ...string) (n int64) {
+	for _, s := range stages {
+		n = max(n, of[s])
+	}
+	return n
+}
+
+// pixels is how many outputs a row tile has of one sample; all counts both groups' samples.
+func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
+
+func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }
+
+// load is what a row tile's rows take, once.
+func (w *work) load(t tile) int64 {
+	d := w.d
+	if w.e.KeepIn {
+		w.trips("load_rows", "load_rows.kept_lines", w.visits, w.visits*int64(w.Design.ABufWords))
 	} else {
+		first := t.oh0*int(d.SH) - int(d.PadT)
+		end := first + (w.rows(t)-1)*int(d.SH) + int(d.KH)
+		n := int64(max(0, min(end, int(d.InH))-max(first, 0))) * w.all(t)
+		runs, elems := n, int(d.InRow)
+		if d.InPix != d.InC {
+			runs, elems = n*int64(d.InW), int(d.InC)
+		}
+		beats := w.visits * runs * int64(ceil(elems, w.words))
+		w.trips("load_rows", "load_run.beats", w.visits*runs, beats)
+		w.wait("load_rows", w.visits*runs)
+		w.inBeats += beats
+	}
+	return w.done()["load_rows"] / w.visits
+}
+
+// windows adds what the lanes do for a row tile of a pool or a depthwise layer. The first tile takes the weights: their beats.
+func (w *work) windows(t tile, first bool) int64 {
+	d := w.d
+	pixels := int64(w.pixels(t)) * int64(w.samples(t, 0))
+	windows := pixels * int64(ceil(int(d.InC), w.Design.NB()))
+	taps := windows * int64(d.KH) * int64(d.KW)
+	period, parts := w.period(w.layer)
+	w.trips("form_rows", "form_taps.tap", 1, taps)
+	w.out.Streams["rows"] += taps
+	w.trips("multiply", "tap_lanes.steps", 1, windows*int64(period))
+	if first {
+		w.now["multiply"] += int64(parts) * int64(w.Loops["tap_lanes.steps"].II) // the last window's
+	}
+	steps := pixels * int64(w.groups(int(d.OutC)))
+	w.trips("drain", "drain.pass_on", 1, steps)
+	w.out.Streams["pooled"] += steps
+	if w.pool || !first {
+		return 0
+	}
+	w.trips("multiply", "tap_lanes.hold", 1, int64(w.passes))
+	return w.feed(int64(w.passes))
+}
+
+// feed adds what passes vectors of weights on, and returns their beats.
+func (w *work) feed(vectors int64) int64 {
+	beats := w.weightBeats(int(vectors))
+	w.trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
+	w.out.Streams["vecs"] += vectors
+	w.out.Streams["weights"] += beats
+	return beats
+}
+
+// array adds what the array does for an item, and returns the beats of its weights.
+func (w *work) array(t tile, nch int) int64 {
+	passes, rows := int64(w.passes), int64(w.pixels(t))*int64(w.samples(t, 0))
+	w.trips("form_rows", "form_pass.row", passes, passes*rows)
+	w.out.Streams["rows"] += passes * rows
+	vectors := passes * int64(ceil(nch, w.pair))
+	w.trips("multiply", "multiply.hold", passes, vectors)
+	w.trips("multiply", "multiply.rows", passes, passes*rows)
+	w.trips("drain", "drain.steps", 2, int64(w.pixels(t))*w.all(t)*int64(w.groups(nch)))
+	return w.feed(vectors)
+}
+
+// results adds what is done with the results of an item, nch channels from c0.
+func (w *work) results(t tile, c0, nch int) {
+	d, s := w.d, w.out.Streams
+	all := int64(w.pixels(t)) * w.all(t)
+	steps := all * int64(w.groups(nch))
+	s["sums"] += steps
+	s["outs"] += steps
+	w.trips("finish", "finish.steps", 1, steps)
+	if d.Residual {
+		n, beats := w.runs(t, w.resWhole, w.resOnce, d.ResOffset, d.ResRowBytes, int(d.ResPix), c0, nch)
+		w.trips("fetch_residual", "fetch_residual.beats", n, beats)
+		w.wait("fetch_residual", n)
+		if w.resOnce {
+			first := n * int64(w.groups(nch))
+			w.trips("cut_residual", "cut_residual.steps", n, beats+first)
+			w.trips("cut_residual", "cut_residual.others", n, steps-first)
+		} else {
+			w.trips("cut_residual", "cut_residual.steps", n, beats+steps)
+		}
+		s["fetched"] += beats
+		s["residuals"] += steps
+	}
+	if w.e.KeepOut {
+		w.trips("keep_out", "keep_run.keep", all, steps)
+	} else {
+		w.trips("keep_out", "keep_out.pass_on", 1, steps)
+	}
+	if !w.e.OnChip {
+		n, beats := w.runs(t, w.outWhole, false, d.OutOffset, d.OutRowBytes, int(d.OutPix), c0, nch)
+		w.trips("pack_out", "pack_out.steps", n, beats+steps)
+		w.trips("write_out", "write_out.beats", n, beats)
+		// answers are awaited when so many runs are outstanding
+		w.now["write_out"] = max(w.now["write_out"], n*w.latency()/outstanding)
+		s["local"] += steps
+		s["packed"] += beats
+	}
+}
+
+// once adds what a layer does once: biases and its weights.
+func (w *work) once() {
+	d := w.d
+	bias := int64(ceil(4*int(d.BiasCount), w.beat))
+	w.out.Streams["biases"] = bias
+	w.trips("fetch_weights", "fetch_weights.biases", 1, bias)
+	if d.AvgTable {
+		w.trips("finish", "finish.entries", 1, int64(d.BiasCount))
+	} else {
+		words := 0
+		if !w.pool {
+			words = w.pair * int(d.OutC) // in int8 a channel has two
+		}
+		w.trips("finish", "finish.take", 1, int64(ceil(4*words, w.beat)))
+	}
+	if d.Residual && w.Design.Int8() {
+		w.trips("finish", "finish.operand", 1, abi.ResWords)
+	}
+	if d.Curve {
+		w.trips("finish", "finish.segments", 1, abi.CurveWords)
+	}
+	if w.pool {
+		return
+	}
+	w.wait("fetch_weights", 1)
+	fetches, replays := int64(1), int64(0) // of the weights of one C tile, or of all of them
+	if w.gemm {
+		fetches = int64(len(w.tiles))
+	}
+	once := w.out.Streams["weights"] / fetches
+	if w.replay {
+		fetches, replays = 1, fetches-1
+	}
+	w.trips("fetch_weights", "fetch_weights.beats", fetches*w.visits, fetches*once)
+	w.trips("fetch_weights", "fetch_weights.replayed", replays*w.visits, replays*once)
+	w.wait("fetch_weights", fetches*w.visits)
+	w.wBeats = fetches * once
+}
+
+// order is the items one after another.
+func (l *layer) order(items [][]item) (all []item) {
+	if !l.outer {
+		return slices.Concat(items...)
+	}
+	for tile := range l.channels {
 		for i := range l.tiles {
-			order = append(order, items[i]...)
+			all = append(all, items[i][tile])
 		}
 	}
+	return all
+}
+
+// total is the layer's estimate, from the cycles that its items take.
+func (w *work) total(busy int64) Layer {
+	out := &w.out
 	for _, s := range Stages {
 		if out.Bound == "" || out.Stages[s] > out.Stages[out.Bound] {
 			out.Bound = s
 		}
 	}
 	// the shell gives the ports a, w, r, o a memory port each, or they share one in turns; reads and writes overlap
-	beats := []int64{loadBeats, weightBeats + bias, out.Streams["fetched"]}
-	written, read := out.Streams["packed"], make([]int64, m.Design.NAXI)
+	beats := []int64{w.inBeats, w.wBeats + out.Streams["biases"], out.Streams["fetched"]}
+	written, read := out.Streams["packed"], make([]int64, w.Design.NAXI)
 	out.Port = written
 	all := written
 	for b, n := range beats {
@@ -421,8 +478,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 		out.Port = max(out.Port, read[b%len(read)])
 		all += n
 	}
-	out.DRAM = int64(math.Ceil(float64(all*int64(l.beat)) / m.Design.DRAM.BytesPerCycle))
-	busy := schedule(order)
+	out.DRAM = int64(math.Ceil(float64(all*int64(w.beat)) / w.Design.DRAM.BytesPerCycle))
 	if floor := max(out.DRAM, out.Port); floor >= busy {
 		busy = floor
 		out.Bound = BoundDRAM
@@ -431,12 +487,12 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 		}
 	}
 	// the descriptor is read before the layer, the last answer arrives after it
-	out.Cycles = latency + int64(abi.DescBytes/l.beat) + busy
-	if !e.OnChip {
-		out.Cycles += latency
+	out.Cycles = w.latency() + int64(abi.DescBytes/w.beat) + busy
+	if !w.e.OnChip {
+		out.Cycles += w.latency()
 	}
-	if e.KeepOut { // the input of the next layer is copied
-		out.Cycles += int64(m.Design.ABufWords)
+	if w.e.KeepOut { // the input of the next layer is copied
+		out.Cycles += int64(w.Design.ABufWords)
 	}
-	return out
+	return *out
 }

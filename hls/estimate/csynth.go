@@ -66,110 +66,139 @@ type reported struct {
 // FUNCTION_csynth.xml. A loop that the model knows gets its II and depth from the report. If several modules or
 // reports have a loop, the slowest one counts. Read returns the number of loops found, at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
-	at := func(line int, what string) error { return fmt.Errorf("%w: %s:%d: %s", ErrReport, file, line, what) }
-	dec := xml.NewDecoder(io.LimitReader(r, maxReport+1))
-	fail := func(what string) error {
-		line, _ := dec.InputPos()
-		return at(line, what)
+	c := &csynth{
+		dec: xml.NewDecoder(io.LimitReader(r, maxReport+1)), modules: []string{""}, found: map[string]*reported{}, of: Report{File: file},
 	}
-	var path []string
-	value := ""
-	modules := []string{""} // module names; the first is the report's own function
-	found := map[string]*reported{}
-	of := Report{File: file}
 	for {
-		t, err := dec.Token()
+		t, err := c.dec.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil {
+			err = c.token(t)
+		}
 		if err != nil {
-			return 0, fail(err.Error())
-		}
-		if dec.InputOffset() > maxReport {
-			return 0, fail(fmt.Sprintf("longer than %d bytes", maxReport))
-		}
-		switch t := t.(type) {
-		case xml.StartElement:
-			if path = append(path, t.Name.Local); len(path) > 64 {
-				return 0, fail("elements deeper than 64")
-			}
-			if len(path) == 1 && path[0] != "profile" {
-				return 0, fail("expected an element profile, found " + path[0])
-			}
-			if strings.Join(path, "/") == modulePath {
-				modules = append(modules, "")
-			}
-			value = ""
-		case xml.CharData:
-			value += string(t)
-		case xml.EndElement:
-			where := strings.Join(path, "/")
-			text := strings.TrimSpace(value)
-			value = ""
-			path = path[:len(path)-1]
-			switch where {
-			case "profile/UserAssignments/TopModelName":
-				modules[0] = text
-				continue
-			case "profile/UserAssignments/Part":
-				of.Part = text
-				continue
-			case "profile/UserAssignments/TargetClockPeriod":
-				if of.Target, err = nanoseconds(text); err != nil {
-					return 0, fail("TargetClockPeriod: " + err.Error())
-				}
-				continue
-			case "profile/" + clockPath, modulePath + "/" + clockPath:
-				ns, err := nanoseconds(text)
-				if err != nil {
-					return 0, fail("EstimatedClockPeriod: " + err.Error())
-				}
-				of.Estimated = max(of.Estimated, ns)
-				continue
-			case modulePath + "/Name":
-				modules[len(modules)-1] = text
-				continue
-			}
-			module := 0
-			rest, ok := strings.CutPrefix(where, "profile/"+loopsPath)
-			if !ok {
-				module = len(modules) - 1
-				if rest, ok = strings.CutPrefix(where, modulePath+"/"+loopsPath); !ok {
-					continue
-				}
-			}
-			loop, leaf, ok := cutLast(rest)
-			if !ok {
-				continue
-			}
-			key := fmt.Sprintf("%d/%s", module, loop)
-			l := found[key]
-			if l == nil {
-				_, label, nested := cutLast(loop)
-				if !nested {
-					label = loop
-				}
-				l = &reported{module: module, label: label}
-				found[key] = l
-			}
-			line, _ := dec.InputPos()
-			switch leaf {
-			case "PipelineII":
-				l.ii, l.lineOfII = text, line
-			case "PipelineDepth":
-				l.depth, l.lineDepth = text, line
-			case "Name":
-				l.name = text
-			}
+			line, _ := c.dec.InputPos()
+			return 0, c.at(line, err.Error())
 		}
 	}
-	if modules[0] == "" {
+	if c.modules[0] == "" {
 		return 0, fmt.Errorf("%w: %s: expected profile/UserAssignments/TopModelName", ErrReport, file)
 	}
-	// loops that the model does not know may have any value, `undef` for example
+	taken, err := m.taken(c)
+	if err != nil {
+		return 0, err
+	}
+	if len(taken) == 0 {
+		return 0, fmt.Errorf("%w: %s: of %s, with %d modules and %d loops, none of them a pipelined loop of the kernel; expected csynth.xml or a stage's FUNCTION_csynth.xml",
+			ErrReport, file, c.modules[0], len(c.modules)-1, len(c.found))
+	}
+	maps.Copy(m.Loops, taken)
+	c.of.Top = c.modules[0]
+	m.Reports = append(m.Reports, c.of)
+	return len(taken), nil
+}
+
+// csynth is a report as far as it has been read.
+type csynth struct {
+	dec     *xml.Decoder
+	path    []string // of elements
+	value   string
+	modules []string // module names; the first is the report's own function
+	found   map[string]*reported
+	of      Report
+}
+
+func (c *csynth) at(line int, what string) error {
+	return fmt.Errorf("%w: %s:%d: %s", ErrReport, c.of.File, line, what)
+}
+
+func (c *csynth) token(t xml.Token) error {
+	if c.dec.InputOffset() > maxReport {
+		return fmt.Errorf("longer than %d bytes", maxReport)
+	}
+	switch t := t.(type) {
+	case xml.StartElement:
+		if c.path = append(c.path, t.Name.Local); len(c.path) > 64 {
+			return errors.New("elements deeper than 64")
+		}
+		if len(c.path) == 1 && c.path[0] != "profile" {
+			return errors.New("expected an element profile, found " + c.path[0])
+		}
+		if strings.Join(c.path, "/") == modulePath {
+			c.modules = append(c.modules, "")
+		}
+		c.value = ""
+	case xml.CharData:
+		c.value += string(t)
+	case xml.EndElement:
+		where, text := strings.Join(c.path, "/"), strings.TrimSpace(c.value)
+		c.path, c.value = c.path[:len(c.path)-1], ""
+		return c.element(where, text)
+	}
+	return nil
+}
+
+// element takes an element's text.
+func (c *csynth) element(where, text string) (err error) {
+	switch where {
+	case "profile/UserAssignments/TopModelName":
+		c.modules[0] = text
+	case "profile/UserAssignments/Part":
+		c.of.Part = text
+	case "profile/UserAssignments/TargetClockPeriod":
+		if c.of.Target, err = nanoseconds(text); err != nil {
+			return fmt.Errorf("TargetClockPeriod: %w", err)
+		}
+	case "profile/" + clockPath, modulePath + "/" + clockPath:
+		ns, err := nanoseconds(text)
+		if err != nil {
+			return fmt.Errorf("EstimatedClockPeriod: %w", err)
+		}
+		c.of.Estimated = max(c.of.Estimated, ns)
+	case modulePath + "/Name":
+		c.modules[len(c.modules)-1] = text
+	default:
+		module := 0
+		rest, ok := strings.CutPrefix(where, "profile/"+loopsPath)
+		if !ok {
+			module = len(c.modules) - 1
+			rest, ok = strings.CutPrefix(where, modulePath+"/"+loopsPath)
+		}
+		if loop, leaf, inLoop := cutLast(rest); ok && inLoop {
+			c.loop(module, loop, leaf, text)
+		}
+	}
+	return nil
+}
+
+func (c *csynth) loop(module int, loop, leaf, text string) {
+	key := fmt.Sprintf("%d/%s", module, loop)
+	l := c.found[key]
+	if l == nil {
+		_, label, nested := cutLast(loop)
+		if !nested {
+			label = loop
+		}
+		l = &reported{module: module, label: label}
+		c.found[key] = l
+	}
+	line, _ := c.dec.InputPos()
+	switch leaf {
+	case "PipelineII":
+		l.ii, l.lineOfII = text, line
+	case "PipelineDepth":
+		l.depth, l.lineDepth = text, line
+	case "Name":
+		l.name = text
+	}
+}
+
+// taken is what the model takes from a report. Loops that it does not know may have any value, `undef` for example.
+func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		l := found[key]
+	for _, key := range slices.Sorted(maps.Keys(c.found)) {
+		l := c.found[key]
 		if l.lineOfII == 0 || l.lineDepth == 0 {
 			continue
 		}
@@ -177,16 +206,16 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 			l.label = l.name
 		}
 		for name := range m.Loops {
-			if !l.is(name, modules[l.module]) {
+			if !l.is(name, c.modules[l.module]) {
 				continue
 			}
 			ii, ok := number(l.ii)
 			if !ok {
-				return 0, at(l.lineOfII, fmt.Sprintf("PipelineII of %s: expected 1 or more, found %q", name, l.ii))
+				return nil, c.at(l.lineOfII, fmt.Sprintf("PipelineII of %s: expected 1 or more, found %q", name, l.ii))
 			}
 			depth, ok := number(l.depth)
 			if !ok {
-				return 0, at(l.lineDepth, fmt.Sprintf("PipelineDepth of %s: expected 1 or more, found %q", name, l.depth))
+				return nil, c.at(l.lineDepth, fmt.Sprintf("PipelineDepth of %s: expected 1 or more, found %q", name, l.depth))
 			}
 			took := Loop{II: ii, Depth: depth, Reported: true}
 			for _, before := range []Loop{taken[name], m.Loops[name]} {
@@ -197,14 +226,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 			taken[name] = took
 		}
 	}
-	if len(taken) == 0 {
-		return 0, fmt.Errorf("%w: %s: of %s, with %d modules and %d loops, none of them a pipelined loop of the kernel; expected csynth.xml or a stage's FUNCTION_csynth.xml",
-			ErrReport, file, modules[0], len(modules)-1, len(found))
-	}
-	maps.Copy(m.Loops, taken)
-	of.Top = modules[0]
-	m.Reports = append(m.Reports, of)
-	return len(taken), nil
+	return taken, nil
 }
 
 const (

@@ -3,12 +3,12 @@
 sluice_tool() { # PACKAGE ARGS...
   local package=$1
   shift
-  mkdir -p build/tools
+  mkdir -p build
   (
     flock 7
-    go build -o build/tools/ "$package"
-  ) 7>build/tools/lock || return
-  "build/tools/$(basename "$package")" "$@"
+    go build -o bin/ "$package"
+  ) 7>build/tools.lock || return
+  "bin/$(basename "$package")" "$@"
 }
 hwconfig() { sluice_tool ./hw/configs/cmd/hwconfig "$@"; }
 hlscheck() { sluice_tool ./hls/cmd/hlscheck "$@"; }

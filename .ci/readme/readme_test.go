@@ -23,7 +23,7 @@ import (
 // nightly runs the long commands too (make weekly: hours), and outputs (make nightly).
 var nightly = flag.Bool("nightly", false, "run the READMEs' long commands too")
 
-// TestMain builds both programs below the repository's root, where they find its builds.
+// TestMain builds both programs where make build does: below the repository's root, where they find its builds.
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 var (
@@ -38,15 +38,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if err := os.MkdirAll(filepath.Join(root, "build"), 0o777); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if bin, err = os.MkdirTemp(filepath.Join(root, "build"), "readme-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(bin)
+	bin = filepath.Join(root, "bin") // what make build has built is not linked again
 	build := exec.Command("go", "build", "-o", bin+"/", "./host/cmd/sluice", "./dse/cmd/dse")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {

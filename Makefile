@@ -149,7 +149,7 @@ test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
 # What the synthesis of small is made from; synth.sh looks at more, and synthesises anew where that has changed.
-SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.yaml hw/syn/synth.sh
+SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.yaml hw/syn/synth.sh hw/syn/pack.go
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv
 	@.ci/cache run "syn-small-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xc7 hw/syn/synth.sh small

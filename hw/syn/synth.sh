@@ -8,8 +8,8 @@
 # build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, netlist.json, stat.txt and yosys' log; its
 # path is printed. yosys does not run where a hash over the module's RTL, the parameters, this flow
 # and the version of yosys says that nothing has changed. --store puts the summary, without its
-# memories, into hw/syn/results too. For xcup the array is made of DSP48E2 cells (hw/xilinx) where the
-# module has the parameter DSP48E2; elsewhere yosys infers DSPs.
+# memories, into hw/syn/results too. The array, and for xcup folded banks, are made of cells (hw/xilinx) where the
+# module has the parameter CELLS; elsewhere yosys infers DSPs.
 #
 # Fails (status 1, each reason named) where yosys accepted what it does not understand, inferred a
 # latch, put a memory of more than 64 words into LUTs or registers, or used other DSPs than the
@@ -81,8 +81,7 @@ for f in "${rtl[@]}"; do if [[ $(basename "$f") == "$top.sv" ]]; then top_file=$
 [[ -n $top_file ]] || { echo "hw/syn/synth.sh: there is no module $top" >&2; exit 2; }
 
 flags=$(go run ./hw/configs/cmd/hwconfig -verilator "$config")
-# yosys finds the whole cell for series 7, for UltraScale+ its multiplier alone
-if [[ $family == xcup ]]; then flags+=" -GDSP48E2=1"; fi
+if [[ $family == xcup ]]; then flags+=" -GCELLS=2"; else flags+=" -GCELLS=1"; fi
 params=
 for p in $flags; do
   p=${p#-G}
@@ -97,7 +96,7 @@ if [[ $top != npu_top ]]; then dir+=-$top; fi
 mkdir -p "$dir"
 sources=$(go run ./hw/syn/cmd/synreport -hash -top "$top" "${ordered[@]}")
 hash=$( (printf '%s\n' "$tool" "$family" "$top" "$params" "$sources"
-  cat "$datadir/$bram_map" hw/syn/synth.sh) | sha256sum | cut -d' ' -f1)
+  cat "$datadir/$bram_map" hw/syn/synth.sh hw/syn/pack.go) | sha256sum | cut -d' ' -f1)
 report() {
   rm -f "$dir/summary.json"
   go run ./hw/syn/cmd/synreport -config "$config" -family "$family" -top "$top" -tool "$tool" \
@@ -135,7 +134,7 @@ done
 synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
 {
   # what the chains of cells need to be elaborated; synth_xilinx reads it once more
-  if [[ $family == xcup ]]; then echo "read_verilog -lib +/xilinx/cells_xtra.v"; fi
+  echo "read_verilog -lib +/xilinx/cells_sim.v +/xilinx/cells_xtra.v"
   # -noautowire: a name that is not declared is an error, not a wire of one bit
   for f in "${ordered[@]}"; do
     if [[ $f == "$top_file" ]]; then f=$dir/$top.sv; fi
@@ -164,11 +163,14 @@ synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
   echo "clean"
   echo "hierarchy -check"
   echo "check -noinit -assert"
-  echo "tee -q -o $dir/stat.txt stat -tech xilinx"
-  # for the timing estimate (hw/syn/timing): with the lines of the RTL that registers come from
+  # for the timing estimate (hw/syn/timing): with the lines of the RTL that registers come from. yosys knows no output registers
+  # of memories: they are packed there.
   echo "select $top"
   echo "json -o $dir/netlist.json"
-  echo "select -clear"
+  echo "exec -q -expect-return 0 -- go run ./hw/syn/cmd/synreport -pack $dir/netlist.json -top $top"
+  echo "design -reset"
+  echo "read_json $dir/netlist.json"
+  echo "tee -q -o $dir/stat.txt stat -tech xilinx"
   # one net a bit: a simulator then sees no loops through the parts of a vector
   echo "splitnets"
   echo "clean"

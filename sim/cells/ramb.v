@@ -1,9 +1,9 @@
 // Block RAM of series 7 (UG473) as yosys 0.23 uses it for memories with one write and one read
 // port: TDP with one port writing and the other reading, or SDP. The writing port is READ_FIRST, so
-// a read of the address being written in the same cycle gives the old word (one clock). Contents
-// and output latches begin with whatever --x-initial says. Everything else (two writers, unequal
-// widths, output registers, cascades, initial contents) is an elaboration error; a reset of the
-// output latch, which has no value to go to, ends the simulation.
+// a read of the address being written in the same cycle gives the old word (one clock). Contents,
+// output latches and registers begin with whatever --x-initial says. Everything else (two writers, unequal
+// widths, the register of a port that does not read, cascades, initial contents) is an elaboration error; a reset of an
+// output latch or register, which has no value to go to, ends the simulation.
 
 // The memory itself: words of W bits, written in lanes.
 module ramb_1r1w #(
@@ -33,10 +33,11 @@ endmodule
 module ramb_e1 #(
   parameter integer HALF = 16, PORT_A = 14, WEA_W = 2, WEB_W = 4,
   parameter integer READ_WIDTH_A = 0, READ_WIDTH_B = 0, WRITE_WIDTH_A = 0, WRITE_WIDTH_B = 0,
-  parameter RAM_MODE = "TDP", WRITE_MODE_A = "WRITE_FIRST", WRITE_MODE_B = "WRITE_FIRST"
+  parameter RAM_MODE = "TDP", WRITE_MODE_A = "WRITE_FIRST", WRITE_MODE_B = "WRITE_FIRST",
+  parameter integer DOA_REG = 0, DOB_REG = 0
 ) (
   input  [PORT_A-1:0] addr_a, addr_b,
-  input               clk_a, clk_b, en_a, en_b, rst_a, rst_b,
+  input               clk_a, clk_b, en_a, en_b, regce_a, regce_b, rst_a, rst_b,
   input  [WEA_W-1:0]  we_a,
   input  [WEB_W-1:0]  we_b,
   input  [HALF-1:0]   di_a, di_b,
@@ -62,6 +63,7 @@ module ramb_e1 #(
         || (W == 72 && SDP != 0 && HALF == 32))) begin
     $fatal(1, "RAMB: width");
   end
+  if (SDP != 0 ? DOA_REG != DOB_REG : (A_WRITES ? DOA_REG : DOB_REG) != 0) $fatal(1, "RAMB: output registers");
   if (SDP != 0 && (A_WRITES || W != 2 * PORT_MAX)) $fatal(1, "RAMB: SDP narrower than both ports");
   if (A_WRITES ? (WRITE_MODE_A != "READ_FIRST") : (WRITE_MODE_B != "READ_FIRST")) begin
     $fatal(1, "RAMB: a colliding read is undefined unless the writing port is READ_FIRST");
@@ -69,7 +71,7 @@ module ramb_e1 #(
 
   // all bits in and out, as lanes of a byte and its parity
   wire [2*PORT_MAX-1:0] wide_in, wide_out;
-  wire [W-1:0] word_in, word_out;
+  wire [W-1:0] word_in, word_out, word_read;
   wire [LANES-1:0] we;
   genvar i;
   for (i = 0; i < 2 * HALF / 8; i = i + 1) begin : gen_lane
@@ -100,8 +102,16 @@ module ramb_e1 #(
     .rclk (A_WRITES ? clk_b : clk_a),
     .ren  (A_WRITES ? en_b : en_a),
     .raddr(A_WRITES ? addr_b[PORT_A-1:SHIFT] : addr_a[PORT_A-1:SHIFT]),
-    .rdata(word_out)
+    .rdata(word_read)
   );
+  if ((A_WRITES ? DOB_REG : DOA_REG) != 0) begin : gen_reg
+    reg [W-1:0] word_q;
+    wire rclk = A_WRITES ? clk_b : clk_a;
+    always @(posedge rclk) if (A_WRITES ? regce_b : regce_a) word_q <= word_read;
+    assign word_out = word_q;
+  end else begin : gen_latch
+    assign word_out = word_read;
+  end
   assign wide_out = {{(2*PORT_MAX-W){1'b0}}, word_out};
   for (i = 0; i < HALF / 8; i = i + 1) begin : gen_out
     if (A_WRITES) begin : gen_b
@@ -113,7 +123,7 @@ module ramb_e1 #(
     end
   end
 
-  always @(posedge clk_a) if (rst_a || rst_b) $fatal(1, "RAMB: reset of an output latch");
+  always @(posedge clk_a) if (rst_a || rst_b) $fatal(1, "RAMB: reset of an output");
 endmodule
 
 module RAMB18E1 #(
@@ -142,7 +152,6 @@ module RAMB18E1 #(
   input  CLKARDCLK, CLKBWRCLK, ENARDEN, ENBWREN, REGCEAREGCE, REGCEB,
   input  RSTRAMARSTRAM, RSTRAMB, RSTREGARSTREG, RSTREGB
 );
-  if (DOA_REG != 0 || DOB_REG != 0) $fatal(1, "RAMB18E1: output registers");
   if ({
     INIT_00, INIT_01, INIT_02, INIT_03, INIT_04, INIT_05, INIT_06, INIT_07,
     INIT_08, INIT_09, INIT_0A, INIT_0B, INIT_0C, INIT_0D, INIT_0E, INIT_0F,
@@ -157,10 +166,12 @@ module RAMB18E1 #(
   ramb_e1 #(
     .HALF(16), .PORT_A(14), .WEA_W(2), .WEB_W(4), .READ_WIDTH_A(READ_WIDTH_A),
     .READ_WIDTH_B(READ_WIDTH_B), .WRITE_WIDTH_A(WRITE_WIDTH_A), .WRITE_WIDTH_B(WRITE_WIDTH_B),
-    .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B)
+    .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B),
+    .DOA_REG(DOA_REG), .DOB_REG(DOB_REG)
   ) u_ramb (
     .addr_a(ADDRARDADDR[13:0]), .addr_b(ADDRBWRADDR[13:0]), .clk_a(CLKARDCLK), .clk_b(CLKBWRCLK),
-    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB), .we_a(WEA), .we_b(WEBWE),
+    .en_a(ENARDEN), .en_b(ENBWREN), .regce_a(REGCEAREGCE), .regce_b(REGCEB),
+    .rst_a(RSTRAMARSTRAM || RSTREGARSTREG), .rst_b(RSTRAMB || RSTREGB), .we_a(WEA), .we_b(WEBWE),
     .di_a(DIADI), .di_b(DIBDI), .dip_a(DIPADIP), .dip_b(DIPBDIP),
     .do_a(DOADO), .do_b(DOBDO), .dop_a(DOPADOP), .dop_b(DOPBDOP)
   );
@@ -202,7 +213,6 @@ module RAMB36E1 #(
   input  CLKARDCLK, CLKBWRCLK, ENARDEN, ENBWREN, REGCEAREGCE, REGCEB,
   input  RSTRAMARSTRAM, RSTRAMB, RSTREGARSTREG, RSTREGB
 );
-  if (DOA_REG != 0 || DOB_REG != 0) $fatal(1, "RAMB36E1: output registers");
   if (RAM_EXTENSION_A != "NONE" || RAM_EXTENSION_B != "NONE") $fatal(1, "RAMB36E1: cascade");
   if ({
     INIT_00, INIT_01, INIT_02, INIT_03, INIT_04, INIT_05, INIT_06, INIT_07,
@@ -228,10 +238,12 @@ module RAMB36E1 #(
   ramb_e1 #(
     .HALF(32), .PORT_A(15), .WEA_W(4), .WEB_W(8), .READ_WIDTH_A(READ_WIDTH_A),
     .READ_WIDTH_B(READ_WIDTH_B), .WRITE_WIDTH_A(WRITE_WIDTH_A), .WRITE_WIDTH_B(WRITE_WIDTH_B),
-    .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B)
+    .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B),
+    .DOA_REG(DOA_REG), .DOB_REG(DOB_REG)
   ) u_ramb (
     .addr_a(ADDRARDADDR[14:0]), .addr_b(ADDRBWRADDR[14:0]), .clk_a(CLKARDCLK), .clk_b(CLKBWRCLK),
-    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB), .we_a(WEA), .we_b(WEBWE),
+    .en_a(ENARDEN), .en_b(ENBWREN), .regce_a(REGCEAREGCE), .regce_b(REGCEB),
+    .rst_a(RSTRAMARSTRAM || RSTREGARSTREG), .rst_b(RSTRAMB || RSTREGB), .we_a(WEA), .we_b(WEBWE),
     .di_a(DIADI), .di_b(DIBDI), .dip_a(DIPADIP), .dip_b(DIPBDIP),
     .do_a(DOADO), .do_b(DOBDO), .dop_a(DOPADOP), .dop_b(DOPBDOP)
   );

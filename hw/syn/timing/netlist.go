@@ -212,13 +212,16 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// params returns the numeric parameters, which yosys writes as binary digits.
+// params returns the numeric parameters, which yosys writes as binary digits; TRUE is 1.
 func params(all map[string]json.RawMessage) map[string]int {
 	var p map[string]int
 	for k, raw := range all {
 		s := strings.Trim(string(raw), `"`)
 		if strings.HasPrefix(k, "INIT") || len(s) > 32 {
 			continue
+		}
+		if s == "TRUE" {
+			s = "1"
 		}
 		v, err := strconv.ParseInt(s, 2, 64)
 		if err != nil {

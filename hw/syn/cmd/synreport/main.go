@@ -1,9 +1,10 @@
 // Command synreport reads the files of one yosys run (hw/syn/synth.sh), checks them and writes
 // summary.json beside them; with -store also into a folder of results, without the memories. -hash
-// prints the hash over those of the files that the top is made of.
+// prints the hash over those of the files that the top is made of. -pack puts registers behind memories into these, in a netlist.
 //
 //	synreport -config small -family xc7 -top npu_top -tool "$(yosys -V)" -sources HASH -dir build/syn/small-xc7
 //	synreport -hash -top pe_array hw/rtl/*.sv hw/xilinx/*.sv
+//	synreport -pack build/syn/small-xc7/netlist.json -top npu_top
 //
 // Exit codes: 0 ok, 1 the netlist is refused, 2 usage, 3 a file is missing or not understood.
 package main
@@ -38,6 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	dir := t.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
 	store := t.String("store", "", "`folder` of results to store the summary in")
 	hash := t.Bool("hash", false, "print the hash of the sources of -top among the files given")
+	pack := t.String("pack", "", "yosys' JSON `file` in which registers behind memories become these' output registers")
 	return t.Main(args, func() error {
 		if *hash {
 			_, sum, err := syn.Sources(t.Args(), r.Top)
@@ -46,11 +48,31 @@ func run(args []string, stdout, stderr io.Writer) int {
 			}
 			return err
 		}
+		if *pack != "" && t.NArg() == 0 {
+			return packed(*pack, r.Top, stdout)
+		}
 		if t.NArg() != 0 || r.Config == "" || r.Tool == "" || r.Sources == "" || *dir == "" {
 			return cli.Told(cli.Usage)
 		}
 		return report(r, *dir, *store, stdout, stderr)
 	})
+}
+
+// packed rewrites a netlist.
+func packed(path, top string, stdout io.Writer) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("pack: %w", err)
+	}
+	text, n, err := syn.PackOutputs(text, top)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", path, err)
+	}
+	_, err = fmt.Fprintf(stdout, "%d outputs of memories have their register\n", n)
+	return err
 }
 
 // report checks a run and writes its summary.

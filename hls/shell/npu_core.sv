@@ -33,7 +33,7 @@ module npu_core #(
   parameter int unsigned FLUID       = 1,
   parameter int unsigned POST        = 0,
   parameter int unsigned DEPTHWISE   = 0,
-  parameter int unsigned DSP48E2     = 0,
+  parameter int unsigned CELLS       = 0,
   parameter int unsigned FOLD        = 0,
   parameter int unsigned SPLIT       = 1024,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
@@ -585,5 +585,5 @@ module npu_core #(
   logic unused;
   assign unused = ^{m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
                     T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, POST, DEPTHWISE,
-                    DSP48E2, FOLD, SPLIT};
+                    CELLS, FOLD, SPLIT};
 endmodule

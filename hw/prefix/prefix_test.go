@@ -66,7 +66,7 @@ func TestBesideOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	files, err := Files("acme_", map[string][]byte{"user.v": []byte("module user; npu_top #(.DSP48E2(1)) u_npu (); endmodule\n")})
+	files, err := Files("acme_", map[string][]byte{"user.v": []byte("module user; npu_top #(.CELLS(2)) u_npu (); endmodule\n")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ module act_buffer #(
   parameter int unsigned Y_LANES    = 8,
   parameter int unsigned FOLD       = 0,
   parameter int unsigned SPLIT      = 1024,
+  parameter int unsigned CELLS      = 0,     // as npu_core has it
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned WA = $clog2(ABUF_WORDS),
   localparam int unsigned EW = LB + WA
@@ -74,7 +75,7 @@ module act_buffer #(
       assign we = hit && (wr_half_i == 1'(h));
       assign re = rd_valid_i && (rd_two_i || rd_half_i == 1'(h));
       if (FOLD != 0) begin : gen_fold
-        ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS), .OUT_REG(1)) u_ram (
+        ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS), .OUT_REG(1), .CELLS(CELLS)) u_ram (
           .clk_i,
           .we_i   (we),
           .waddr_i(waddr),

@@ -2,13 +2,14 @@
 // head): the shape that maps one cell to one DSP48. Lane j is skewed by j cycles: a_i[j] and
 // swap_i[j] arrive j cycles after lane 0's. Weights are double-buffered: load_i writes the shadow
 // weights of all lanes, swap_i[j] makes lane j's shadow its weight for the operand that comes with it.
-// DSP48E2: the same in cells of UltraScale+ (hw/xilinx), where yosys infers the multiplier alone.
+// CELLS: the same in cells (hw/xilinx), 1 of series 7, 2 of UltraScale+; 0 leaves it to the tool. yosys would lead a link over the
+// fabric, and of UltraScale+'s cells infer the multiplier alone.
 // Latency: c_i is taken two cycles after lane 0's operand, p_o leaves LEN + 2 cycles after it.
 module mac_chain #(
   parameter int unsigned LEN     = 4,
   parameter int unsigned ACC     = 36,
   parameter bit          STUB    = 1'b0,
-  parameter bit          DSP48E2 = 1'b0
+  parameter int unsigned CELLS   = 0
 ) (
   input  logic              clk_i,
   input  logic [LEN*16-1:0] a_i,
@@ -23,7 +24,11 @@ module mac_chain #(
     logic unused;
     assign unused = ^{clk_i, a_i, swap_i, load_i, w_i, c_i};
     assign p_o = '0;
-  end else if (DSP48E2) begin : gen_cells
+  end else if (CELLS == 1) begin : gen_series7
+    mac_chain_dsp48e1 #(.LEN(LEN), .ACC(ACC)) u_cells (
+      .clk_i, .a_i, .swap_i, .load_i, .w_i, .c_i, .p_o
+    );
+  end else if (CELLS == 2) begin : gen_ultrascale
     mac_chain_dsp48e2 #(.LEN(LEN), .ACC(ACC)) u_cells (
       .clk_i, .a_i, .swap_i, .load_i, .w_i, .c_i, .p_o
     );

@@ -24,7 +24,7 @@ module npu_core #(
   parameter int unsigned POST        = 0,        // curves and products (post), a residual of one pixel
   parameter int unsigned FOLD        = 0,        // banks of the activation buffer folded (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
-  parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
+  parameter int unsigned CELLS       = 0,        // chains and folded banks in the vendor's cells: 1 of series 7, 2 of UltraScale+
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -314,7 +314,7 @@ module npu_core #(
   // drained, and a depthwise layer, which drains while rows come, keeps its output only where its input is kept.
   assign kw = kw_mask[0];  // the valid lanes are the lowest ones
   act_buffer #(
-    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT)
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT), .CELLS(CELLS)
   ) u_abuf (
     .clk_i,
     .rst_ni     (unit_rst_n),
@@ -509,7 +509,7 @@ module npu_core #(
 
   pe_array #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0), .STACK(STACK != 0),
-    .FLUID(FLUID != 0), .DSP48E2(DSP48E2 != 0)
+    .FLUID(FLUID != 0), .CELLS(CELLS)
   ) u_array (
     .clk_i,
     .rst_ni   (unit_rst_n),

@@ -17,7 +17,7 @@ module npu_top #(
   parameter int unsigned FLUID       = 1,
   parameter int unsigned DEPTHWISE   = 0,        // the depthwise unit
   parameter int unsigned POST        = 0,        // curves and products behind the shift, a residual of one pixel
-  parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
+  parameter int unsigned CELLS       = 0,        // chains and folded banks in the vendor's cells: 1 of series 7, 2 of UltraScale+
   parameter int unsigned FOLD        = 0,        // the activation buffer's banks folded, for UltraScale+ URAMs (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
   parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,  // of an address that the driver may give, 32..40
@@ -152,7 +152,7 @@ module npu_top #(
   npu_core #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
     .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB),
-    .STACK(STACK), .FLUID(FLUID), .POST(POST), .DEPTHWISE(DEPTHWISE), .DSP48E2(DSP48E2), .FOLD(FOLD), .SPLIT(SPLIT)
+    .STACK(STACK), .FLUID(FLUID), .POST(POST), .DEPTHWISE(DEPTHWISE), .CELLS(CELLS), .FOLD(FOLD), .SPLIT(SPLIT)
   ) u_core (
     .clk_i,
     .rst_ni,

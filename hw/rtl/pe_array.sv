@@ -30,7 +30,7 @@ module pe_array #(
   parameter bit          STUB   = 1'b0,
   parameter bit          STACK  = 1'b1,     // k = 1/2 and 2 are built
   parameter bit          FLUID  = 1'b1,     // s = 2 is built
-  parameter bit          DSP48E2 = 1'b0,    // chains of UltraScale+ cells, as mac_chain has it
+  parameter int unsigned CELLS = 0,         // chains of the vendor's cells, as mac_chain has it
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
@@ -218,7 +218,7 @@ module pe_array #(
       assign pe_load[i] = load_q[(p+i)/W_LOAD];
     end
     pe_group #(
-      .N(N), .T_R(T_R), .T_P(T_P), .W_LOAD(W_LOAD), .SLOT(p % W_LOAD), .STUB(STUB), .STACK(STACK), .DSP48E2(DSP48E2)
+      .N(N), .T_R(T_R), .T_P(T_P), .W_LOAD(W_LOAD), .SLOT(p % W_LOAD), .STUB(STUB), .STACK(STACK), .CELLS(CELLS)
     ) u_pes (
       .clk_i,
       .half_i  (tokens_q[TOKENS-1]),

@@ -12,7 +12,7 @@ module pe_group #(
   parameter int unsigned SLOT   = 0,        // of w_i, whose weights are the first PE's
   parameter bit          STUB   = 1'b0,
   parameter bit          STACK  = 1'b1,
-  parameter bit          DSP48E2 = 1'b0,
+  parameter int unsigned CELLS = 0,
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned FH = T_P / 2,            // first half chain
   localparam int unsigned CH = T_P - FH,           // second half chain
@@ -86,7 +86,7 @@ module pe_group #(
         assign head1 = tail0;
       end
 
-      mac_chain #(.LEN(FH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_first (
+      mac_chain #(.LEN(FH), .ACC(ACC), .STUB(STUB), .CELLS(CELLS)) u_first (
         .clk_i,
         .a_i   (a[o*T_P*16+:FH*16]),
         .swap_i(swap[o*T_P+:FH]),
@@ -95,7 +95,7 @@ module pe_group #(
         .c_i   (head0),
         .p_o   (tail0)
       );
-      mac_chain #(.LEN(CH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_second (
+      mac_chain #(.LEN(CH), .ACC(ACC), .STUB(STUB), .CELLS(CELLS)) u_second (
         .clk_i,
         .a_i   (a[(o*T_P+FH)*16+:CH*16]),
         .swap_i(swap[o*T_P+FH+:CH]),

@@ -45,7 +45,7 @@ var cells = map[string]Resources{
 	"DSP48E1": {DSP: 1}, "DSP48E2": {DSP: 1},
 	"RAMB18E1": {BRAM18: 1}, "RAMB18E2": {BRAM18: 1},
 	"RAMB36E1": {BRAM36: 1}, "RAMB36E2": {BRAM36: 1},
-	"URAM288": {URAM: 1},
+	"URAM288": {URAM: 1}, "URAM288_BASE": {URAM: 1},
 	"LUT1":    {LUT: 1}, "LUT2": {LUT: 1}, "LUT3": {LUT: 1}, "LUT4": {LUT: 1}, "LUT5": {LUT: 1}, "LUT6": {LUT: 1},
 	"INV":  {LUT: 1},
 	"FDRE": {FF: 1}, "FDSE": {FF: 1}, "FDCE": {FF: 1}, "FDPE": {FF: 1},
@@ -351,7 +351,7 @@ func (r Run) Check() error {
 			errs = append(errs, fmt.Errorf("%d DSPs, expected %d (%d of the array, %d others)", r.Resources.DSP, want, e.Array, e.Other))
 		}
 		// for UltraScale+ yosys packs neither adder nor register: the array instantiates DSP cells (parameter
-		// DSP48E2) if the top has it
+		// CELLS) if the top has it
 		packed := e.Array
 		if r.Family == "xc7" {
 			packed += e.Sums

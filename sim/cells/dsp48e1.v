@@ -1,7 +1,11 @@
-// DSP48E1 (UG479) as yosys 0.23 uses it: A (25 bits) times B (18 bits), signed, plus C, PCIN or
+// DSP48E1 (UG479) as the array's chains and yosys 0.23 use it: A (25 bits) times B (18 bits), signed, plus C, PCIN or
 // P, with any of the A, B, C, M and P registers. Control inputs that yosys ties off (ALUMODE,
 // INMODE, CARRYIN and the registers before them) must stay so; anything else is an elaboration
 // error where it is a parameter and ends the simulation where it is an input.
+/* verilator lint_off UNUSED */
+/* verilator lint_off UNDRIVEN */
+/* verilator lint_off DECLFILENAME */
+/* verilator lint_off WIDTH */
 module DSP48E1 #(
   parameter integer ACASCREG = 1, ADREG = 1, ALUMODEREG = 1, AREG = 1, BCASCREG = 1, BREG = 1,
   parameter integer CARRYINREG = 1, CARRYINSELREG = 1, CREG = 1, DREG = 1, INMODEREG = 1,
@@ -10,7 +14,10 @@ module DSP48E1 #(
   parameter USE_SIMD = "ONE48", AUTORESET_PATDET = "NO_RESET", USE_PATTERN_DETECT = "NO_PATDET"
 ) (
   output [47:0] P, PCOUT,
+  output [29:0] ACOUT,
   output [17:0] BCOUT,
+  output [3:0]  CARRYOUT,
+  output        CARRYCASCOUT, MULTSIGNOUT, OVERFLOW, UNDERFLOW, PATTERNDETECT, PATTERNBDETECT,
   input  [29:0] A, ACIN,
   input  [17:0] B, BCIN,
   input  [47:0] C, PCIN,
@@ -19,9 +26,10 @@ module DSP48E1 #(
   input  [4:0]  INMODE,
   input  [3:0]  ALUMODE,
   input  [2:0]  CARRYINSEL,
-  input         CARRYIN, CLK,
-  input         CEA1, CEA2, CEB1, CEB2, CEC, CEM, CEP,
-  input         RSTA, RSTB, RSTC, RSTM, RSTP
+  input         CARRYIN, CARRYCASCIN, MULTSIGNIN, CLK,
+  input         CEA1, CEA2, CEAD, CEALUMODE, CEB1, CEB2, CEC, CECARRYIN, CECTRL, CED, CEINMODE,
+  input         CEM, CEP,
+  input         RSTA, RSTALLCARRYIN, RSTALUMODE, RSTB, RSTC, RSTCTRL, RSTD, RSTINMODE, RSTM, RSTP
 );
   if (A_INPUT != "DIRECT" || USE_DPORT != "FALSE" || USE_MULT != "MULTIPLY"
       || USE_SIMD != "ONE48" || USE_PATTERN_DETECT != "NO_PATDET") begin

@@ -65,7 +65,7 @@ sluice_tool ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --m
 } >"$out/npu_bench.v"
 
 mapfile -t sources < <(grep '^hw/' hw/rtl/files.f)
-sources+=(hw/xilinx/mac_chain_dsp48e2.sv sim/cells/dsp48e2.v "$out/ip/$top.v" "$out/npu_bench.v")
+sources+=(hw/xilinx/*.sv sim/cells/{dsp48e1,dsp48e2,uram288}.v "$out/ip/$top.v" "$out/npu_bench.v")
 share=$(config-of --share) libs=$(config-of --lib-dir)
 printf '`verilator_config\npublic_flat_rw -module "npu_bench" -var "*"\n' >"$out/public.vlt"
 hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)

@@ -48,7 +48,7 @@ func kindOf(t string) *kind {
 		return &kind{bram, "xc7"}
 	case "RAMB18E2", "RAMB36E2":
 		return &kind{bram, "xcup"}
-	case "URAM288":
+	case "URAM288", "URAM288_BASE":
 		return &kind{uram, "xcup"}
 	case "DSP48E1":
 		return &kind{dsp, "xc7"}

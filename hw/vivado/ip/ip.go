@@ -96,7 +96,6 @@ type view struct {
 	Associated                          string
 	PeriodNs                            string
 	Taxonomy, Families                  string
-	Cells                               bool // hw/xilinx is needed
 }
 
 // Generate writes the files. RTL paths are relative to the repository's root, which the Tcl takes as its first
@@ -114,7 +113,6 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 		N:          d.NAXI, Bytes: d.AXIBytes, Bits: 8 * d.AXIBytes, Size: int(math.Log2(float64(d.AXIBytes))),
 		AddrBits: b.Ports.AddrBits, LenBits: 8, LockBits: 1, Protocol: "AXI4",
 		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock of hw/vivado/block
-		Cells:    b.Family == boards.UltraScalePlus,
 	}
 	if b.Ports.AXI == boards.AXI3 {
 		v.AXI3, v.LenBits, v.LockBits, v.Protocol = true, 4, 2, "AXI3"
@@ -131,9 +129,7 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 		name, value, _ := strings.Cut(strings.TrimPrefix(p, "-G"), "=")
 		v.Parameters = append(v.Parameters, [2]string{name, value})
 	}
-	if v.Cells {
-		v.Parameters = append(v.Parameters, [2]string{"DSP48E2", "1"})
-	}
+	v.Parameters = append(v.Parameters, [2]string{"CELLS", map[string]string{boards.Series7: "1", boards.UltraScalePlus: "2"}[b.Family]})
 	if b.Folds(d.ABufWords) {
 		v.Parameters = append(v.Parameters, [2]string{"FOLD", "1"})
 	}

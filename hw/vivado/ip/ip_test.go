@@ -212,6 +212,14 @@ func TestStandIn(t *testing.T) {
 
 // The top is plain Verilog, and it elaborates with the RTL without warnings.
 func TestTop(t *testing.T) {
+	cells := []string{"sim/cells/dsp48e1.v", "sim/cells/dsp48e2.v", "sim/cells/uram288.v"}
+	wrapped, err := filepath.Glob(filepath.Join(root, "hw/xilinx/*.sv"))
+	if err != nil || len(wrapped) == 0 {
+		t.Fatalf("hw/xilinx: %v, %d files", err, len(wrapped))
+	}
+	for _, f := range wrapped {
+		cells = append(cells, "hw/xilinx/"+filepath.Base(f))
+	}
 	for _, c := range [][2]string{{"zc706", "tiny"}, {"zcu104", "tiny"}, {"zc706", "v5"}} {
 		b, d, dir := generate(t, c[0], c[1])
 		top := filepath.Join(dir, ip.TopFile(b, d))
@@ -219,9 +227,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("%v as Verilog: %v: %s", c, err, out)
 		}
 		args := []string{"--lint-only", "-Wall", "--top-module", ip.Module(b, d), "-f", "hw/rtl/files.f", top}
-		if b.Family == boards.UltraScalePlus {
-			args = append(args, "hw/xilinx/mac_chain_dsp48e2.sv", "sim/cells/dsp48e2.v")
-		}
+		args = append(args, cells...)
 		if out, err := tool(t, "verilator", "verilator", args...); err != nil || out != "" {
 			t.Errorf("%v: %v: %s", c, err, out)
 		}

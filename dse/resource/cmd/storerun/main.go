@@ -158,7 +158,7 @@ type cell struct {
 }
 
 var (
-	cellBegins = regexp.MustCompile(`^  (FD[RSCP]E|LUT[1-6]|INV|SRL\w+|RAM\w+|CARRY\d|MUXF\d|DSP48E\d|URAM288) `)
+	cellBegins = regexp.MustCompile(`^  (FD[RSCP]E|LUT[1-6]|INV|SRL\w+|RAM\w+|CARRY\d|MUXF\d|DSP48E\d|URAM288\w*) `)
 	pin        = regexp.MustCompile(`^    \.(\w+)\((.*)\),?$`)
 	output     = regexp.MustCompile(`^(O|Q|Q15|Q31|CO|P|PCOUT|D[A-H]?O|DPO|SPO|DO[A-H]|DO[AB]DO|DOP[AB]DOP|DOUT\w*)$`)
 	instance   = regexp.MustCompile(`(\S+) +\($`)

@@ -46,7 +46,7 @@ var cells = map[string]Resources{
 	"RAMB18E1": {BRAM18: 1}, "RAMB18E2": {BRAM18: 1},
 	"RAMB36E1": {BRAM36: 1}, "RAMB36E2": {BRAM36: 1},
 	"URAM288": {URAM: 1}, "URAM288_BASE": {URAM: 1},
-	"LUT1":    {LUT: 1}, "LUT2": {LUT: 1}, "LUT3": {LUT: 1}, "LUT4": {LUT: 1}, "LUT5": {LUT: 1}, "LUT6": {LUT: 1},
+	"LUT1": {LUT: 1}, "LUT2": {LUT: 1}, "LUT3": {LUT: 1}, "LUT4": {LUT: 1}, "LUT5": {LUT: 1}, "LUT6": {LUT: 1},
 	"INV":  {LUT: 1},
 	"FDRE": {FF: 1}, "FDSE": {FF: 1}, "FDCE": {FF: 1}, "FDPE": {FF: 1},
 	"FDRE_1": {FF: 1}, "FDSE_1": {FF: 1}, "FDCE_1": {FF: 1}, "FDPE_1": {FF: 1},

@@ -88,6 +88,7 @@ const (
 	depthwiseEnd = 7    // the same of the depthwise unit: three stages of products and sums more
 	drainRead    = 5    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
 	postCycles   = 3    // more of the post stage's, where products and curves are built
+	poolStages   = 2    // of the pool unit, which has six, more than stage C and post's three
 	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
 	curveCycles  = 5    // behind that, where curves are built
 	segment      = 4    // DSPs of a segment of int8 (mac_packed)
@@ -294,10 +295,12 @@ func readPath(d configs.Design) int64 { return readLatency + dealing(d) }
 func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing(*d) + posting(d, g) }
 
 // posting is the cycles of a word beside stage B, C and post's three: from the accumulators, the stages for products and curves
-// where they are built, and of int8 those of requant, which a pool's words pass too.
+// where they are built, of a pool the unit's own, and of int8 those of requant, which a pool's words pass too.
 func posting(d *configs.Design, g *Geom) (n int64) {
 	if g.Drained() {
 		n = drainRead
+	} else if !d.Int8() {
+		n = poolStages
 	}
 	curves := d.Post && g.Drained()
 	switch {

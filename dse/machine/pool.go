@@ -35,7 +35,7 @@ const (
 	tapToResult  = 6 // read address, buffer (3), sum, queue
 	tapToSums    = 9 // the same, and weights, products and choice
 	tapToRelease = 4
-	givingStages = 3 // behind the first; of int8 requant's
+	givingStages = 5 // behind the first; of int8 requant's
 )
 
 func (x *pool) walk(m *machine) {

@@ -158,27 +158,30 @@ module pool #(
   );
   assign mul = table_i ? table_mul : mul_i;
 
-  // ---- multiply, round, saturate, clamp: four stages under one enable
-  logic [OUT*SUM-1:0] s0_q, s1_q;
-  logic [MULS*43-1:0] p1_q;
-  logic [OUT*48-1:0]  s2_q;
-  logic [OUT*16-1:0]  s3_q;
-  logic [CW-1:0]      c0_q, c1_q, c2_q, c3_q;
-  logic               v0_q, v1_q, v2_q, v3_q;
+  // ---- multiply, round, saturate, clamp: six stages under one enable. Of these 1 to 3 are a DSP's: operands, product, its output.
+  // A maximum, of 16 bits, goes beside it.
+  localparam int unsigned STAGES = 5;             // behind the first
+  logic [OUT*SUM-1:0]  s0_q;
+  logic [3*OUT*16-1:0] max_q;
+  logic [MULS*43-1:0]  p_q;
+  logic [OUT*48-1:0]   s4_q;
+  logic [OUT*16-1:0]   s5_q;
+  logic [(STAGES+1)*CW-1:0] c_q;
+  logic [STAGES:0]     v_q;
   logic signed [47:0] half;
   logic [5:0]         sh;
   logic signed [48:0] low, high;
   assign half = 48'sd1 <<< (shift_i - 6'd1);
-  assign en = ready_i || !v3_q;
+  assign en = ready_i || !v_q[STAGES];
   // the shift and bounds of a layer are stable long before its first result
   assign sh = avg_i ? shift_i : 6'd0;
   clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 
   for (genvar m = 0; m < MULS; m++) begin : gen_mul
     // word m, or the lower or upper part of word m / 2
-    logic signed [24:0] narrow, part, x;
-    logic signed [17:0] factor;
-    logic signed [42:0] product;
+    logic signed [24:0] narrow, part, x, x_q;
+    logic signed [17:0] factor_q;
+    logic signed [42:0] m_q;
     if (m < NARROW) begin : gen_word
       assign narrow = s0_q[m*SUM+:25];
     end else begin : gen_none
@@ -190,22 +193,25 @@ module pool #(
       assign part = 25'($signed(s0_q[(m/2)*SUM+LOW+:SUM-LOW]));
     end
     assign x = wide_i ? part : narrow;
-    assign factor = {1'b0, mul};
-    assign product = 43'(x) * 43'(factor);
     always_ff @(posedge clk_i) begin
-      if (en) p1_q[m*43+:43] <= product;
+      if (en) begin
+        x_q <= x;
+        factor_q <= {1'b0, mul};
+        m_q <= 43'(x_q) * 43'(factor_q);
+        p_q[m*43+:43] <= m_q;
+      end
     end
   end
 
   for (genvar i = 0; i < OUT; i++) begin : gen_post
     logic signed [47:0] word, full;
     logic signed [15:0] y;
-    assign word = 48'($signed(s1_q[i*SUM+:SUM]));
+    assign word = 48'($signed(max_q[(2*OUT+i)*16+:16]));
     if (i < NARROW) begin : gen_avg
       logic signed [47:0] one, two;
-      assign one = 48'($signed(p1_q[i*43+:43]));
+      assign one = 48'($signed(p_q[i*43+:43]));
       if (i < WIDE) begin : gen_two
-        assign two = 48'($signed(p1_q[(2*i)*43+:43])) + (48'($signed(p1_q[(2*i+1)*43+:43])) <<< LOW);
+        assign two = 48'($signed(p_q[(2*i)*43+:43])) + (48'($signed(p_q[(2*i+1)*43+:43])) <<< LOW);
       end else begin : gen_one
         assign two = '0;
       end
@@ -214,41 +220,30 @@ module pool #(
       assign full = word;
     end
     shift_clamp #(.W(48)) u_clamp (
-      .x_i(s2_q[i*48+:48]), .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
+      .x_i(s4_q[i*48+:48]), .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
     );
     always_ff @(posedge clk_i) begin
       if (en) begin
-        s2_q[i*48+:48] <= full;
-        s3_q[i*16+:16] <= y;
+        max_q[i*16+:16] <= s0_q[i*SUM+:16];
+        s4_q[i*48+:48] <= full;
+        s5_q[i*16+:16] <= y;
       end
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      v0_q <= 1'b0;
-      v1_q <= 1'b0;
-      v2_q <= 1'b0;
-      v3_q <= 1'b0;
-    end else if (en) begin
-      v0_q <= res_valid;
-      v1_q <= v0_q;
-      v2_q <= v1_q;
-      v3_q <= v2_q;
-    end
+    if (!rst_ni) v_q <= '0;
+    else if (en) v_q <= {v_q[STAGES-1:0], res_valid};
     if (en) begin
       s0_q <= view[OUT*SUM-1:0];
-      s1_q <= s0_q;
-      c0_q <= CW'(count);
-      c1_q <= c0_q;
-      c2_q <= c1_q;
-      c3_q <= c2_q;
+      max_q[3*OUT*16-1:OUT*16] <= max_q[2*OUT*16-1:0];
+      c_q <= {c_q[STAGES*CW-1:0], CW'(count)};
     end
   end
-  assign valid_o = v3_q;
-  assign data_o = s3_q;
-  assign cnt_o = c3_q;
+  assign valid_o = v_q[STAGES];
+  assign data_o = s5_q;
+  assign cnt_o = c_q[STAGES*CW+:CW];
 
   logic unused;
-  assign unused = ^{room_unused, view[PAD*SUM-1:OUT*SUM]};
+  assign unused = ^{room_unused, s0_q, view[PAD*SUM-1:OUT*SUM]};
 endmodule

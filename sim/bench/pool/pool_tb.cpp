@@ -162,7 +162,7 @@ class Bench {
     }
     check_.that(room == P_ROOM, "a result has not left");
     if (fast) {
-      check_.that(now_ - begin <= groups + 12, "%" PRIu64 " cycles for %" PRIu64 " groups",
+      check_.that(now_ - begin <= groups + 14, "%" PRIu64 " cycles for %" PRIu64 " groups",
                   now_ - begin, groups);
     }
     for (int i = 0; i < 6; i++) {

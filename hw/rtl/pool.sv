@@ -179,7 +179,7 @@ module pool #(
 
   for (genvar m = 0; m < MULS; m++) begin : gen_mul
     // word m, or the lower or upper part of word m / 2
-    logic signed [24:0] narrow, part, x, x_q;
+    logic signed [24:0] narrow, x, x_q;
     logic signed [17:0] factor_q;
     logic signed [42:0] m_q;
     if (m < NARROW) begin : gen_word
@@ -188,11 +188,11 @@ module pool #(
       assign narrow = '0;
     end
     if (m % 2 == 0) begin : gen_lower
-      assign part = {8'b0, s0_q[(m/2)*SUM+:LOW]};
+      // no multiplexer with zeros, of which yosys makes a reset that these bits alone have
+      assign x = {narrow[24:LOW] & {(25 - LOW){!wide_i}}, wide_i ? s0_q[(m/2)*SUM+:LOW] : narrow[LOW-1:0]};
     end else begin : gen_upper
-      assign part = 25'($signed(s0_q[(m/2)*SUM+LOW+:SUM-LOW]));
+      assign x = wide_i ? 25'($signed(s0_q[(m/2)*SUM+LOW+:SUM-LOW])) : narrow;
     end
-    assign x = wide_i ? part : narrow;
     always_ff @(posedge clk_i) begin
       if (en) begin
         x_q <= x;

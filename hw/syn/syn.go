@@ -282,7 +282,6 @@ func BadLines(log string) []error {
 type Expect struct {
 	Array int // the array's, one for each MAC, of int8 for two
 	Other int
-	Sums  int // of Other: multipliers that add up, the depthwise unit's
 	Known bool
 }
 
@@ -295,9 +294,9 @@ func ExpectFor(d configs.Design, top string) Expect {
 	switch top {
 	case "npu_top", "npu_core":
 		if d.Depthwise {
-			e.Sums = d.DepthwiseMuls()
+			e.Other = d.DepthwiseMuls()
 		}
-		e.Other = e.Sums + d.PoolDSPs()
+		e.Other += d.PoolDSPs()
 	case "pe_array", "pe_array_int8":
 	default:
 		return Expect{}
@@ -354,10 +353,10 @@ func (r Run) Check() error {
 		// CELLS) if the top has it
 		packed := e.Array
 		if r.Family == "xc7" {
-			packed += e.Sums
+			packed += e.Other
 		}
 		if (r.Family == "xc7" || strings.HasPrefix(r.Top, "pe_array") || r.PackedDSP != 0) && r.PackedDSP != packed {
-			errs = append(errs, fmt.Errorf("%d DSPs hold their accumulation, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
+			errs = append(errs, fmt.Errorf("%d DSPs hold the register of their output, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
 		}
 	}
 	if d, ok := DeviceOf(r.Design.Board); ok && d.Family == r.Family {

@@ -155,7 +155,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := Run{Design: d, Family: "xc7", Top: "npu_top", Resources: Resources{DSP: 36}, PackedDSP: 32, Memories: []Memory{
+	good := Run{Design: d, Family: "xc7", Top: "npu_top", Resources: Resources{DSP: 36}, PackedDSP: 36, Memories: []Memory{
 		{Name: "ring", Words: 512, Width: 65, In: InBRAM}, {Name: "fifo", Words: 64, Width: 8, In: InLUTRAM},
 	}}
 	if err := good.Check(); err != nil {

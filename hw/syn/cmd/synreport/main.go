@@ -139,7 +139,7 @@ func read(dir string, r *syn.Run) (string, error) {
 func print(w io.Writer, r syn.Run) {
 	u := r.Resources
 	fmt.Fprintf(w, "%s %s %s: synthesised, %s\n", r.Config, r.Family, r.Top, strings.Join(strings.Fields(r.Tool)[:min(2, len(strings.Fields(r.Tool)))], " "))
-	fmt.Fprintf(w, "  DSP %d (accumulating %d), BRAM36 %g (%d x 36K, %d x 18K), URAM %d\n", u.DSP, r.PackedDSP, u.BRAM(), u.BRAM36, u.BRAM18, u.URAM)
+	fmt.Fprintf(w, "  DSP %d (with PREG %d), BRAM36 %g (%d x 36K, %d x 18K), URAM %d\n", u.DSP, r.PackedDSP, u.BRAM(), u.BRAM36, u.BRAM18, u.URAM)
 	fmt.Fprintf(w, "  LUT %d (estimated LCs %d; logic %d, memory %d, shift registers %d), FF %d, carry %d, mux %d\n", u.LUTs(), r.LC, u.LUT, u.LUTRAM, u.SRL, u.FF, u.Carry, u.MuxF)
 	fmt.Fprintf(w, "  yosys took %.0f s of CPU, %.0f MB\n", r.CPUSeconds, r.PeakMB)
 }

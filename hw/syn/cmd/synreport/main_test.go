@@ -20,7 +20,7 @@ func folder(t *testing.T, change map[string]string) string {
 		"stat.txt":   "=== npu_top ===\n   Number of cells:      38\n     DSP48E1    36\n     FDRE     2\n",
 		"mem.txt":    "  cell $mem_v2 \\u.mem\n    parameter \\SIZE 512\n    parameter \\WIDTH 16\n",
 		"words.txt":  "npu_top/u.q[0]\nnpu_top/u.q[1]\n",
-		"packed.txt": "32\n",
+		"packed.txt": "36\n",
 		"log":        "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nCPU: user 1.50s system 0.25s\n",
 	}
 	for name, text := range change {
@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"good":        {code: 0, want: "DSP 36 (accumulating 32)"},
+		"good":        {code: 0, want: "DSP 36 (with PREG 36)"},
 		"latch":       {change: map[string]string{"log": "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nLatch inferred for signal `\\x'\n"}, code: 1, want: "a latch"},
 		"unpacked":    {change: map[string]string{"packed.txt": "0\n"}, code: 1, want: "adders went to LUTs"},
 		"large in FF": {change: map[string]string{"log": "using FF mapping for memory npu_top.u.mem\n"}, code: 1, want: "512 words"},
@@ -121,5 +121,31 @@ func TestStoreAndHash(t *testing.T) {
 	}
 	if code := run([]string{"-hash", "-top", "nosuch", f}, &out, &out); code != 3 {
 		t.Errorf("code %d for a module that does not exist", code)
+	}
+}
+
+// A register behind a memory is the memory's own.
+func TestPack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "netlist.json")
+	const cells = `{"creator": "yosys", "modules": {"t": {"ports": {"q": {"bits": [5]}}, "cells": {
+		"r": {"type": "URAM288", "parameters": {}, "connections": {"CLK": [2], "DOUT_A": [4]}},
+		"f": {"type": "FDRE", "parameters": {}, "connections": {"C": [2], "CE": ["1"], "R": ["0"], "D": [4], "Q": [5]}}}}}}`
+	if err := os.WriteFile(path, []byte(cells), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-pack", path, "-top", "t"}, 0, "1 outputs of memories have their register\n"},
+		{[]string{"-pack", path, "-top", "t"}, 0, "0 outputs of memories have their register\n"},
+		{[]string{"-pack", path, "-top", "u"}, 3, "module u"},
+		{[]string{"-pack", path + "x", "-top", "t"}, 3, "netlist.jsonx"},
+	} {
+		var out bytes.Buffer
+		if code := run(c.args, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%v: code %d, expected %d and %q:\n%s", c.args, code, c.code, c.want, &out)
+		}
 	}
 }

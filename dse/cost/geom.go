@@ -42,8 +42,8 @@ func Tree(d configs.Design, k K) (tp, tc int) {
 	return d.TP, d.TC
 }
 
-// Geom is what a layer's time depends on: the numbers of a descriptor, as ints, and what stands around the
-// layer in its start (InStart).
+// Geom is what a layer's time depends on: the numbers of a descriptor, as ints, and whether the layer is the
+// first of its start (InStart).
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
@@ -60,24 +60,13 @@ type Geom struct {
 	InOffset, OutOffset int64
 	ResOffset           int64
 
-	First bool   `json:",omitzero"` // of its start
-	Next  Behind `json:",omitzero"` // the layer behind it
+	First bool `json:",omitzero"` // of its start
 }
 
-// Behind is the weights of a layer that come while the one before it runs; a pool has none.
-type Behind struct {
-	KH, KWC, OutC    int
-	Depthwise, Curve bool `json:",omitzero"`
-}
-
-// InStart says of the layers of a start what stands around each.
+// InStart says of the layers of a start which is the first.
 func InStart(layers []Geom) {
 	for i := range layers {
-		layers[i].First, layers[i].Next = i == 0, Behind{}
-		if i+1 < len(layers) && layers[i+1].Drained() {
-			n := &layers[i+1]
-			layers[i].Next = Behind{n.KH, n.KWC(), n.OutC, !n.GEMM(), n.Curve}
-		}
+		layers[i].First = i == 0
 	}
 }
 

@@ -1,11 +1,11 @@
 // Package cost holds the one law of cycles: how long a layer takes on a design, from its
 // descriptor's geometry, the batch and its FBCB entry, and the sums over segments that make the
-// latency table. Search, mapping, compiler, soft device and reports all call it; the counters of
-// the RTL hold it to account (`dse validate`).
+// latency table. Search, mapping, compiler, soft device and reports all call it; counters of the RTL say
+// how far off it is (`dse validate`).
 //
 // # The model
 //
-// A start is its layers one after the other (Walk), each with what stands around it (InStart). Its units meet at the
+// A start is its layers one after the other (Walk), and knows which is the first (InStart). Its units meet at the
 // layer barrier: a layer begins when the last write of the one before is answered. Three things run ahead of that: the
 // next descriptor is fetched and checked (Fetch) when all units have taken the one before, weights come as soon as their
 // layer is offered and the ring has room, and a tensor that is kept is there at once (KEEP_IN). With E the end of a layer, O
@@ -24,41 +24,37 @@
 // P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
 //	pass = max(rows, D_k, load)                              D_k = T_P' + chainDepth
-//	L_1  = (A_1 + W') / r                                    L: all rows are there
-//	L_v  = max(L_v-1 + (A_v + W' + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O'_v-2 + O'_v-1) / r)
+//	L_1  = (A_1 + W' + R') / r                               L: all rows are there
+//	L_v  = max(L_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + A_v / r)
 //	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends, which late rows do not hold up
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain,
-//	       the last kernel row's for L_v + OUT_W, and the last pass of each for its weights
+//	       the last kernel row's for L_v + OUT_W, and the last pass of the first and last for its weights
 //	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
 // load is the cycles from one swap of weights to the next that loading them takes: the swap runs down the chain, then
 // W_LOAD PEs a cycle get theirs, from a ring that gives a wide beat a cycle.
-// Late rows are those that only kernel rows behind the first one need. W' are weights that come before
-// rows: in a start's first layer its own until the ring has so many beside those of a pass; else the next
-// layer's, as far as this one's are fewer, before the rows that are not asked for when that is offered. A half of the
-// buffer is free when the visit
-// before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
-// of the visit before the last one what is left when the first row comes, of the last one what leaves
-// before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
-// The other way round, rows that begin to come while results drain, and weights of later C tiles that find
-// room in the ring meanwhile, or of the next layer, take turns with these on the DRAM, and the banks are free later by as
-// much. Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
-// it, or the one before, drains. A pool's results leave beside its rows.
+// Late rows are those that only kernel rows behind the first one need. W' are a start's first layer's weights, until the ring
+// has so many beside those of a pass; R' the residuals of its first item, as many as their queue holds. A half of the
+// buffer is free when the visit before the last one has ended. Results of the last item that leave behind the rows do not
+// hold them up. A pool's results leave beside its rows.
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
 // over the DRAM, over the ports in one direction, and bursts at maxBursts a port under way, each for a
 // latency (what short rows wait for). Where the queues of several ports have room for fewer bytes than come in a round trip, what is
 // read takes a round trip for each of these; so do weights where the ring holds fewer, which come in chunks, each asked for when passes
-// have taken one: weights that come again for each row tile then hold up its last pass, whatever the DRAM's rate. A run of results whose ends lie within a wide beat takes a cycle more to
-// pack for each. Residuals of the first item come beside its activations, as many as their queue holds.
+// have taken one: weights that come again for each row tile then hold up its last pass, whatever the DRAM's rate. A run of results whose
+// ends lie within a wide beat takes a cycle more to pack for each.
 //
 // A tensor that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool
 // takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
-// (Geom.ByColumns). Of a depthwise layer in int8, where counters showed each of these to count, no result leaves before all biases are
-// in their memory, which takes a word of them a cycle; no tap comes before its visit's half of the buffer is free and filled that
-// far; its weights all come before rows; and one pixel's residuals, where they are all there are, come from one port. Residuals of
-// any depthwise layer come in chunks of which 16 are under way.
+// (Geom.ByColumns). Residuals of a depthwise layer come in chunks of which 16 are under way.
+//
+// # What it is for
+//
+// The law ranks mappings and designs. What two transfers that take turns do to each other it leaves out: of networks mapped by
+// it the cycles moved by 0.1 % on average when that was left out. What a start takes to the cycle dse/machine says; beside an
+// answer of the law stands its band (dse/counted).
 package cost
 
 import (
@@ -99,15 +95,10 @@ const (
 	poolDelay    = 7    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
-	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports, at most
-	queueBeat    = 6    // that for each beat of a burst but two (fitted)
 	stripeBeats  = 16   // of a burst at most
 	readQueue    = 64   // wide beats that there is room for in the queue of one of several ports (read_ports, DEPTH)
 	readStripes  = 8    // and stripes
 	ringPath     = 6    // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q
-	queueBeats   = 16   // wide beats of results in the queue of one of several ports
-	memoryBeats  = 16   // of them that the memory takes from a port ahead of itself
-	pageBytes    = 4096 // that no burst leaves
 	chunkBytes   = 256  // of a chunk in which residuals and weights are asked for (CHUNK), at most 16 beats
 	resRuns      = 16   // of these under way
 	resTaken     = 2    // from one's last beat to another's request
@@ -179,6 +170,39 @@ func Depth(d configs.Design, k K) int {
 	return tp + chainDepth
 }
 
+// DrainStep is the words drained a cycle for s sample groups.
+func DrainStep(d configs.Design, k K, s int) int {
+	if k == K2 || s == 2 && k == K1 {
+		return d.Drain / 2 // every second PE holds channels of a group
+	}
+	return d.Drain
+}
+
+// Load is the cycles from one swap to the next that loading the weights of nch channels takes for s
+// sample groups: W_LOAD PEs a cycle after the swap has run down the chain, from a ring that gives a
+// wide beat a cycle.
+func Load(d configs.Design, k K, s, nch int) int64 {
+	tp, _ := Tree(d, k)
+	if d.Int8() { // a pair of channels is to weight_feed what a channel is in int16
+		nch = ceil(nch, 2)
+	}
+	vectors, at := nch, d.WLoad
+	switch k {
+	case K2:
+		vectors = 2 * nch
+	case KHalf:
+		vectors, tp = ceil(nch, 2), d.TP-d.TP/2
+	}
+	if s == 2 {
+		at /= 2
+	}
+	// While the swap runs down, no more than the gearbox in front of the array is filled.
+	words, _ := Tree(d, k)
+	wide := d.WideBytes() / wordBytes
+	ahead := min(tp, max(8, d.WLoad*d.TP)/wide)
+	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
+}
+
 // toSums is the cycles from a row to done_o, when the drain may read its sums: of int16 by the chain; the segments of int8
 // run side by side (T0, T1 and T2 of pe_array_int8).
 func toSums(d configs.Design, k K) int {
@@ -224,69 +248,51 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	m := &walk
 	m.entry(bact, e)
 	d, g, b := &m.d, &m.g, &m.b
-	latency := int64(d.DRAM.LatencyCycles)
-	if g.First { // its descriptor comes, is checked and taken
-		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
-	}
 	b.Fill = layerStart + 2*int64(g.PadT) + m.there
-	b.Answer = latency + writePath(d, g)
-	first := m.early()
-	if g.First { // nothing is in the ring
-		m.prefetched = first
+	b.Answer = m.latency + writePath(d, g)
+	m.weights, m.prefetched = m.biases, m.low
+	if g.First { // its descriptor comes, is checked and taken, and nothing is in the ring
+		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
+		first := m.biases + m.low
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
 		queue := biasQueue * m.wide / biasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.Drained() {
 			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+stripeBeats/2)/queue
-			first = queue * biasBytes // rows come meanwhile
-			m.prefetched = int64(g.BiasCount) * biasBytes
-		} else if m.ports > 1 && g.GEMM() && m.oneStripe() {
-			// it comes between biases and weights, of which the first pass has to wait for its own
-			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())
-			m.prefetched = first
+			first, m.prefetched = queue*biasBytes, 0 // rows come meanwhile
 		}
 		b.Fill += m.offered + cycles(first, m.rate)
-		if d.Int8() && !g.GEMM() && g.Drained() {
-			m.biased = m.offered - offerRows - int64(g.PadT) + m.there + int64(g.BiasCount) + offerPasses
-		}
 	} else {
-		m.prefetched = min(m.weightsOnce, m.ring, max(first, int64(float64(b.Answer+drainDelay)*m.rate)))
-		m.came = m.prefetched
+		ahead := min(m.ring, max(m.biases+m.low, int64(float64(b.Answer+drainDelay)*m.rate))) - m.biases
+		m.prefetched = max(0, min(m.weightBytes, ahead))
+		m.streamed = -int64(float64(m.prefetched+m.biases) * m.perWeight)
 	}
-	m.streamed = m.offered - int64(float64(m.came)*m.perWeight)
 	if m.keepIn {
 		b.Fill = keptStart
 	}
 	if m.onChip {
 		b.Answer = keptEnd + posting(d, g)
 	}
-	if m.note != nil && g.First {
-		m.event("descriptor offered to the units", m.offered-offerRows-int64(g.PadT))
-	}
-	if m.note != nil && !m.keepIn {
+	there := m.biases + m.prefetched
+	if m.note != nil {
 		m.event("rows begin to come", b.Fill)
 	}
 	m.run()
 	if m.note != nil {
+		m.event("last word drained, %d bytes of results in all", m.drained[1], m.moved.written)
 		m.event("answered, or on chip: the layer is written", b.Total)
 	}
 
 	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
-	b.BytesRead = m.acts + m.residual + m.weights + descBytes
-	b.BytesWritten = m.results
+	b.BytesRead = m.acts + m.weights + descBytes
+	b.BytesWritten = m.moved.written
 	b.Weights = cycles(m.weights, m.bpc)
-	b.Activations = cycles(m.acts+m.residual, m.bpc)
-	b.Write = cycles(m.results, m.bpc)
-	b.DRAM = cycles(b.BytesRead+b.BytesWritten-m.prefetched, m.bpc)
-	b.Ports = max(cycles(b.BytesRead-m.prefetched, m.port), cycles(b.BytesWritten, m.port))
+	b.Activations = cycles(m.acts, m.bpc)
+	b.Write = cycles(b.BytesWritten, m.bpc)
+	b.DRAM = cycles(b.BytesRead+b.BytesWritten-there, m.bpc)
+	b.Ports = max(cycles(b.BytesRead-there, m.port), cycles(b.BytesWritten, m.port))
 	b.Bound = b.bound(m)
 	return *b
-}
-
-// early is the bytes that come before the activations: the biases, and weights until so many are there
-// beside those of a pass.
-func (m *model) early() int64 {
-	return min(m.weightsOnce, int64(m.g.BiasCount)*biasBytes+m.low)
 }
 
 // readPath and writePath are the cycles of a read and a layer's write beside the DRAM.

@@ -40,7 +40,7 @@ func TestLayerByHand(t *testing.T) {
 		l1     = start + tile/8
 		s1     = l1 + 16 - 2*row/8 // the first kernel row does without two rows; an output row's pixels follow its input
 		e1     = s1 + (passes-1)*rows
-		l2     = l1 + (tile+weights+bias-there+2048+32*8*2)/8 // with the first ones of the second tile; the first tile's results leave behind it
+		l2     = l1 + (tile+weights+bias-there)/8 // the first tile's results leave behind it
 		s2     = e1 + visitCycles + rows
 		e2     = s2 + (passes-1)*rows
 		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
@@ -219,10 +219,10 @@ func TestSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.DRAM.LatencyCycles = 300
-		for _, pix := range []int{8, 24, 64, 128} {
+		for _, pix := range []int{12, 24, 64, 128} {
 			g := Geom{
-				Op: abi.OpGEMM, InH: 16, InW: 16, InC: 8, InPix: pix, OutH: 16, OutW: 16, OutC: 8, OutPix: pix, Residual: true, ResPix: pix,
-				KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 8,
+				Op: abi.OpGEMM, InH: 16, InW: 16, InC: 8, InPix: pix, OutH: 16, OutW: 16, OutC: 12, OutPix: pix, Residual: true, ResPix: pix,
+				KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 12,
 			}
 			e := abi.FBCB{BR: 1, TileB: 1, TileRows: 1}
 			at := map[int64]int64{} // by place in a word

@@ -2,26 +2,21 @@ package cost
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // memory is the DRAM and the ports to it.
 type memory struct {
-	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
-	perByte, perPort float64 // cycles a byte
-	perRead          float64 // cycles a byte that is read, which needs room in the queue of one of several ports
-	perWeight        float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
+	bpc, port, rate float64 // bytes a cycle: DRAM, ports in one direction, the smaller
+	perRead         float64 // cycles a byte that is read, which needs room in the queue of one of several ports
+	perWeight       float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
 
 	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
 	chunk              int64 // of a request for residuals or weights
 	ports, under       int64 // bursts under way on all of them at most
-	perUnder           float64
-	beatBits           int   // its logarithm: a beat is a power of two
 	latency, there     int64 // of the DRAM; of a read on all its way
 	again              int64 // half of the buffer free to a row in it
-	buffered           int64 // cycles that the DRAM takes for results that have left the accumulators
 }
 
 func memoryOf(d *configs.Design) memory {
@@ -32,23 +27,15 @@ func memoryOf(d *configs.Design) memory {
 	}
 	m.chunk = m.wide * min(stripeBeats, max(1, chunkBytes/m.wide))
 	m.rate = min(m.bpc, m.port)
-	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
-	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.there = m.latency + readPath(*d)
-	m.perRead = m.perPort
+	m.again = m.there + turnDelay
+	m.perRead = 1 / m.port
 	if m.ports > 1 {
-		room := m.ports * min(readQueue*m.wide, readStripes*m.stripe)
-		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(room))
+		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(m.ports*min(readQueue*m.wide, readStripes*m.stripe)))
 	}
 	if trip, ring := float64(m.there+ringPath), float64(d.WRingBeats*d.AXIBytes); trip*float64(m.wide) > ring {
 		m.perWeight = trip / ring
 	}
-	m.again = m.there + turnDelay
-	queued := m.ports * memoryBeats * m.beat
-	if m.ports > 1 {
-		queued += m.ports * queueBeats * m.wide
-	}
-	m.buffered = cycles(queued, m.bpc)
 	return m
 }
 
@@ -56,10 +43,11 @@ func memoryOf(d *configs.Design) memory {
 const almostOne = 1 - 1e-6
 
 // time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction (with room for what is under way), and
-// the bursts that may be under way at a time, each for a latency.
+// the bursts that may be under way at a time, each for a latency and its own beats.
 func (m *memory) time(t traffic) int64 {
-	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
-	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queued(t)))
+	most := max(float64(t.read+t.written)/m.bpc, float64(t.written)/m.port, float64(t.read)*m.perRead)
+	life := m.latency + burstCycles + 1
+	return max(int64(most+almostOne), (t.reads*life+t.read/m.beat)/m.under, (t.writes*life+t.written/m.beat)/m.under)
 }
 
 // fresh is how long it takes where nothing is under way: the first bursts wait for nothing but the DRAM.
@@ -70,64 +58,26 @@ func (m *memory) fresh(t traffic) int64 {
 	return m.time(t)
 }
 
-// waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
-// and no more than maxBursts a port are under way.
-func (m *memory) waiting(n, bytes, more int64) int64 {
-	if n == 0 {
-		return 0
-	}
-	return int64(float64(n*(m.latency+burstCycles+1+more)+bytes/m.beat) * m.perUnder)
-}
-
-// queued is how long a write waits for its data behind those of others where stripes are dealt to several
-// ports.
-func (m *memory) queued(t traffic) int64 {
-	if m.ports == 1 || t.writes == 0 {
-		return 0
-	}
-	return max(0, min(queueCycles, queueBeat*((t.written>>m.beatBits)/t.writes-2)))
-}
-
-// sparing is the cycles by which writes with nothing behind them have left earlier than time says: the last
-// round of bursts under way does not wait for its answers.
-func (m *memory) sparing(t traffic, atLeast int64) int64 {
-	if t.writes == 0 {
-		return 0
-	}
-	rest := t
-	rest.reads, rest.writes = 0, 0
-	beats := (t.written>>m.beatBits)/t.writes + 1
-	rounds, last := (t.writes-1)/m.under, (t.writes-1)%m.under+1
-	left := rounds*(m.latency+burstCycles+beats) + last*beats/m.ports
-	return max(0, m.time(t)-max(atLeast, m.time(rest), left))
-}
-
 // runOf is the cost of runs of n bytes, the first at offset, the others pitch bytes behind each other. Several
-// ports get stripes; one has bursts as long as they may be that stay in a page.
+// ports get stripes; one has bursts as long as they may be.
 func (m *memory) runOf(n, pitch, offset int64) run {
 	r := run{
 		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
+		bursts: float64((n + m.stripe - 1) / m.stripe),
 		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
 	}
-	r.long = n >= 2*m.stripe
 	r.chunks = math.Ceil(r.bytes / float64(m.chunk))
 	if m.ports > 1 {
 		r.bursts = touched(m.stripe, n, pitch, offset)
-	} else {
-		r.bursts = float64((n+m.stripe-1)/m.stripe) + touched(pageBytes, n, pitch, offset) - 1
 	}
 	return r
 }
 
 // Seen is a geometry with its offsets as far as the law sees them on a design: runs that lie a pitch apart begin at the
-// same places in beats, stripes and pages wherever an offset is the same modulo what pitch and these have in common.
+// same places in beats and stripes wherever an offset is the same modulo what pitch and these have in common.
 func Seen(d configs.Design, g Geom) Geom {
 	m := memoryOf(&d)
-	unit := int64(pageBytes)
-	if m.ports > 1 {
-		unit = m.stripe
-	}
-	unit *= m.wide / gcd(unit, m.wide)
+	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)
 	place := func(offset int64, c, pix, w int) int64 {
 		if c == pix { // a run a row
 			pix *= w

@@ -27,7 +27,6 @@ func TestConstantsAreTheRTLs(t *testing.T) {
 		{"maxBursts", "write_ports", `\blocalparam int unsigned MAX_OUT = (\d+);`, maxBursts, 1},
 		{"resBeats", "res_loader", `\bparameter int unsigned BEATS\s+= (\d+),`, resBeats, 1},
 		{"biasQueue", "weight_fetch", `\bBFIFO\s+= (\d+);`, biasQueue, 1},
-		{"queueBeats", "write_ports", `fifo #\(\.WIDTH\(WW \+ WW / 8\), \.DEPTH\((\d+)\)\) u_queue`, queueBeats, 1},
 		{"latentBytes", "weight_fetch", `\bLATENT = \((\d+) / AXI_BYTES`, latentBytes, 1},
 		{"fetchStates", "layer_fetch", `step_q == 4'd(\d+)\) begin\s+state_q <= StOffer`, (fetchStates-3)/2 - 1, 1}, // the last step
 		{"startCycles", "layer_fetch", `if \(bit_q == 3'd(\d+)\) begin`, (startCycles-4)/abi.BMax - 1, 1},           // the last bit of a slot

@@ -4,9 +4,39 @@ package cost
 // banks make two.
 const period = 2
 
+// times are where a walk stands, in cycles since the barrier.
+type times struct {
+	end      int64 // E of the visit before
+	loaded   int64 // L of the visit before
+	before   int64 // E of the visit before that: when a half of the buffer became free
+	leaves   int64 // the last item's drain begins
+	streamed int64 // when all weights of the item before had come, where perWeight counts
+	drained  [2]int64
+}
+
+// later are times so many cycles later.
+func (t times) later(n int64) times {
+	return times{t.end + n, t.loaded + n, t.before + n, t.leaves + n, t.streamed + n, [2]int64{t.drained[0] + n, t.drained[1] + n}}
+}
+
+// left is what is still to be moved.
+type left struct {
+	owed       traffic // W + R + O of the visit before
+	late       traffic // of these, the last item's
+	prefetched int64   // weights that are there
+	first      bool
+}
+
+// sums are bytes and cycles so far.
+type sums struct {
+	acts, weights, array, compute, drain int64
+	moved                                traffic // but for rows
+}
+
 // moment is a walk's state and sums behind a step.
 type moment struct {
-	state
+	times
+	left
 	sums
 }
 
@@ -17,67 +47,34 @@ var everyStep bool
 // state is what it was a few steps ago but for the time that went by, the steps since then can only
 // repeat, and as many of them as are left are counted instead of walked: the times are the same.
 func (m *model) steady(n int, step func()) {
-	if n <= period || m.note != nil { // nothing to leave out
-		for range n {
-			step()
-		}
-		return
-	}
 	var past [period]moment
 	for i := 0; i < n; i++ {
 		step()
-		if everyStep || n-i <= period {
-			continue // nothing to leave out
+		if everyStep || n <= period || m.note != nil {
+			continue
 		}
 		for p := 1; p <= min(period, i); p++ {
 			then := &past[(i-p)%period]
-			if again := (n - 1 - i) / p; again > 0 && m.as(&then.state) {
-				m.skip(then, int64(again))
-				i += again * p
+			d := m.end - then.end
+			if m.left == then.left && m.times == then.times.later(d) {
+				again := int64((n - 1 - i) / p)
+				m.times = m.times.later(again * d)
+				m.sums.more(&then.sums, again)
+				i += int(again) * p
 				break
 			}
 		}
-		past[i%period] = moment{m.state, m.sums}
+		past[i%period] = m.moment
 	}
-}
-
-// as tells whether the state is s but for the time that went by.
-func (m *model) as(s *state) bool {
-	d := m.end - s.end
-	if m.biased > 0 || m.loaded-s.loaded != d || m.drained[0]-s.drained[0] != d || m.drained[1]-s.drained[1] != d {
-		return false
-	}
-	if m.perWeight > 0 && m.streamed-s.streamed != d {
-		return false
-	}
-	if (m.before == 0) != (s.before == 0) || m.before != 0 && m.before-s.before != d {
-		return false
-	}
-	return m.drains == s.drains && m.last == s.last && m.owed == s.owed && m.ahead == s.ahead && m.prefetched == s.prefetched && m.behind == s.behind &&
-		m.spared == s.spared && m.first == s.first && m.bias == s.bias
-}
-
-// skip takes the steps since then n times more.
-func (m *model) skip(then *moment, n int64) {
-	d := n * (m.end - then.end)
-	m.end += d
-	m.loaded += d
-	m.streamed += d
-	m.drained[0] += d
-	m.drained[1] += d
-	if m.before != 0 {
-		m.before += d
-	}
-	m.sums.more(&then.sums, n)
 }
 
 // more counts what has come since then n times more.
 func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
-	s.residual += n * (s.residual - then.residual)
 	s.weights += n * (s.weights - then.weights)
-	s.results += n * (s.results - then.results)
 	s.array += n * (s.array - then.array)
 	s.compute += n * (s.compute - then.compute)
 	s.drain += n * (s.drain - then.drain)
+	since := s.moved.less(then.moved)
+	s.moved.add(traffic{n * since.read, n * since.written, n * since.reads, n * since.writes})
 }

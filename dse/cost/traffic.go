@@ -10,59 +10,30 @@ func (t *traffic) add(o traffic) {
 	t.writes += o.writes
 }
 
-func (t *traffic) sub(o traffic) {
-	t.add(traffic{-o.read, -o.written, -o.reads, -o.writes})
+func (t traffic) less(o traffic) traffic {
+	return traffic{t.read - o.read, t.written - o.written, t.reads - o.reads, t.writes - o.writes}
 }
 
-// late is what an item's drain moves and how long it takes: results, and residuals but for those that come
-// before rows do.
-type late struct {
-	moved   traffic
-	drain   int64
-	starves bool // as fast as the DRAM, with long runs of residuals, which come before rows do
-}
-
-// lateOf is an item's, of whose residuals so many bytes lie ready.
-func lateOf(i *item, ready int64) late {
-	l := late{moved: i.out, drain: i.drain}
-	if i.res.read > ready {
-		l.moved.read = i.res.read - ready
-		l.moved.reads = i.res.reads * l.moved.read / i.res.read
-	}
-	return l
-}
-
-// after is what is left so many cycles after the drain began.
-func (l late) after(n int64) traffic {
-	if n >= l.drain || l.drain == 0 {
-		return traffic{}
-	}
-	left := float64(l.drain-max(0, n)) / float64(l.drain)
-	part := func(n int64) int64 { return int64(float64(n) * left) }
-	return traffic{part(l.moved.read), part(l.moved.written), part(l.moved.reads), part(l.moved.writes)}
+// over is the n-th part.
+func (t traffic) over(n int64) traffic {
+	return traffic{t.read / n, t.written / n, t.reads / n, t.writes / n}
 }
 
 // run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, bursts, and
-// ends that lie within a wide beat (of which packing results takes a cycle each). long says that it has
-// several bursts. chunks are the pieces in which residuals are asked for.
-type run struct {
-	bytes, bursts, ragged, chunks float64
-	long                          bool
+// ends that lie within a wide beat (of which packing results takes a cycle each). chunks are the pieces in which residuals
+// are asked for.
+type run struct{ bytes, bursts, ragged, chunks float64 }
+
+// times is so many runs, or a part of one.
+func (r run) times(n float64) run { return run{n * r.bytes, n * r.bursts, n * r.ragged, n * r.chunks} }
+
+// read and written are the traffic of so many runs.
+func (r run) read(n int64) traffic {
+	return traffic{read: int64(float64(n) * r.bytes), reads: int64(float64(n) * r.bursts)}
 }
 
-// pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
-// pixel, or where that is all of them a run a row.
-func (m *model) pixel(size, pix int, offset int64) run {
-	pitch, w := int64(pix*m.d.ElemBytes()), int64(m.g.OutW)
-	if size == m.g.OutC && pix == size {
-		r := m.runOf(w*pitch, w*pitch, offset)
-		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w), r.chunks / float64(w), r.long}
-	}
-	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
-}
-
-func (r run) times(n int64) (bytes, bursts int64) {
-	return int64(float64(n) * r.bytes), int64(float64(n) * r.bursts)
+func (r run) written(n int64) traffic {
+	return traffic{written: int64(float64(n) * r.bytes), writes: int64(float64(n) * r.bursts)}
 }
 
 // touched is how many aligned blocks of unit bytes (a power of two) a run of n bytes touches on average,

@@ -53,22 +53,19 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	m := &p.model
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(&d, &g)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
-	t := traffic{read: m.weightsOnce + descBytes}
+	t := traffic{read: m.biases + m.weightBytes + descBytes}
 	if !in {
 		t.add(m.input(g.inRows(0, g.OutH), bact))
-		s.late = offerRows + int64(g.PadT) + cycles(m.early(), m.rate)
+		s.late = offerRows + int64(g.PadT) + cycles(m.biases+m.low, m.rate)
 	} else if s.late = offerRows; g.Drained() {
-		s.late += m.there + cycles(descBytes+int64(g.BiasCount)*biasBytes+m.passBytes(), m.rate) + offerPasses - offerRows
+		s.late += m.there + cycles(descBytes+m.biases+m.pass, m.rate) + offerPasses - offerRows
 	}
 	if out {
 		s.tail = keptEnd + posting(&d, &g)
 	} else {
-		t.written, _ = m.full.out.times(pixels * int64(g.OutC/m.full.size))
+		t.add(m.full.out.written(pixels * int64(g.OutC/m.full.size)))
 	}
-	if g.Residual {
-		n, _ := m.full.res.times(pixels * int64(g.OutC/m.full.size))
-		t.read += n
-	}
+	t.add(m.full.res.read(pixels * int64(g.OutC/m.full.size)))
 	if g.GEMM() {
 		s.tail += drainDelay + m.toSums
 	}

@@ -108,7 +108,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// The RTL's cycles of whole segments.
+// The RTL's cycles of whole segments; and of each network what the law is meant to reach and does not.
 func TestStarts(t *testing.T) {
 	for _, file := range []struct {
 		name  string
@@ -130,19 +130,26 @@ func starts(t *testing.T, name string, other int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, exact, worst := 0, 0, int64(0)
+	n, exact, worst, by := 0, 0, int64(0), map[string][]counted.Layer{}
 	for i := range all {
 		l := &all[i]
 		if !*full && l.Cycles > 60_000 {
 			continue
 		}
-		d := step(t, l).Cycles - l.Cycles
+		l.Law = step(t, l).Cycles
+		by[l.Network] = append(by[l.Network], *l)
+		d := l.Law - l.Cycles
 		if n++; d == 0 {
 			exact++
 		}
 		worst = max(worst, d, -d)
 		if max(d, -d) > max(most, l.Cycles/10_000) {
 			t.Errorf("%s on %s/%g, %s, B = %d: %+d of %d", l.Network, l.Config, l.Bandwidth, l.Layer, l.Batch, d, l.Cycles)
+		}
+	}
+	for network, some := range by {
+		if s := counted.Summarise(some); s.Mean > counted.MeanShare || s.Beyond > 0 {
+			t.Errorf("%s: mean %.2f %%, worst %.2f %%, expected at most %g and %g %% or %d cycles", network, 100*s.Mean, 100*s.Worst, 100*counted.MeanShare, 100*counted.WorstShare, counted.WorstCycles)
 		}
 	}
 	t.Logf("%d of %d starts to the cycle, the others at most %d off", exact, n, worst)

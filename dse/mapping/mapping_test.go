@@ -58,9 +58,6 @@ func TestChooseAgainstFullSearch(t *testing.T) {
 			rapid.IntRange(1, 100).Draw(t, "cin"), rapid.IntRange(1, 100).Draw(t, "cout"),
 			rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "k"), rapid.IntRange(1, 2).Draw(t, "s"))
 		g.First = rapid.Bool().Draw(t, "first")
-		if rapid.Bool().Draw(t, "next") {
-			g.Next = cost.Behind{KH: 3, KWC: 3 * rapid.IntRange(1, 100).Draw(t, "next_c"), OutC: rapid.IntRange(1, 100).Draw(t, "next_out_c")}
-		}
 		bact := rapid.IntRange(1, abi.BMax).Draw(t, "bact")
 		o := Basic()
 		if rapid.Bool().Draw(t, "all") {

@@ -92,9 +92,7 @@ func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 	if g.Int8 = d.Int8(); g.Int8 && g.Drained() {
 		g.BiasCount = abi.Post8Words(&abi.Desc{OutC: uint16(g.OutC), Residual: g.Residual, Curve: g.Curve})
 	}
-	if g.First = rapid.Bool().Draw(t, "first"); rapid.Bool().Draw(t, "next") {
-		g.Next = cost.Behind{KH: rapid.IntRange(1, 7).Draw(t, "next_kh"), KWC: rapid.IntRange(1, 2000).Draw(t, "next_kwc"), OutC: rapid.IntRange(1, 700).Draw(t, "next_c")}
-	}
+	g.First = rapid.Bool().Draw(t, "first")
 	gap := func(name string, c int) (int, int64) {
 		if rapid.Bool().Draw(t, name) {
 			return c, 512 * int64(d.ElemBytes()) * rapid.Int64Range(0, 15).Draw(t, name+"_at")

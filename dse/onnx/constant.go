@@ -50,21 +50,8 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 		c.dims = append(c.dims, int(d))
 		c.elems *= int(d)
 	}
-	width, listed := 0, 0
-	switch c.kind {
-	case typeFloat:
-		width, listed = 4, len(t.GetFloatData())
-	case typeFloat16, typeBFloat16:
-		width, listed = 2, len(t.GetInt32Data())
-	case typeDouble:
-		width, listed = 8, len(t.GetDoubleData())
-	case typeInt64:
-		width, listed = 8, len(t.GetInt64Data())
-	case typeInt32:
-		width, listed = 4, len(t.GetInt32Data())
-	case typeInt8, typeUint8, typeBool:
-		width, listed = 1, len(t.GetInt32Data())
-	default:
+	width, listed := stored(t)
+	if width == 0 {
 		return c, nil // of a type that nothing reads, which is an error where something would
 	}
 	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
@@ -92,18 +79,41 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 			name, ErrData, listed, c.dims, c.elems)
 	}
 	if whole(c.kind) {
-		c.ints = make([]int64, c.elems)
-		copy(c.ints, t.GetInt64Data())
-		for i, v := range t.GetInt32Data() {
-			c.ints[i] = cut(c.kind, int64(v))
-		}
-		for i := range raw / width {
-			var b [8]byte
-			copy(b[:], t.GetRawData()[width*i:width*(i+1)])
-			c.ints[i] = cut(c.kind, int64(binary.LittleEndian.Uint64(b[:])))
-		}
+		c.readInts(t, width)
 	}
 	return c, nil
+}
+
+// stored is the width of an element in raw data, in bytes, and how many elements are listed; 0 for a type that nothing reads.
+func stored(t *onnxpb.TensorProto) (width, listed int) {
+	switch t.GetDataType() {
+	case typeFloat:
+		return 4, len(t.GetFloatData())
+	case typeFloat16, typeBFloat16:
+		return 2, len(t.GetInt32Data())
+	case typeDouble:
+		return 8, len(t.GetDoubleData())
+	case typeInt64:
+		return 8, len(t.GetInt64Data())
+	case typeInt32:
+		return 4, len(t.GetInt32Data())
+	case typeInt8, typeUint8, typeBool:
+		return 1, len(t.GetInt32Data())
+	}
+	return 0, 0
+}
+
+func (c *constant) readInts(t *onnxpb.TensorProto, width int) {
+	c.ints = make([]int64, c.elems)
+	copy(c.ints, t.GetInt64Data())
+	for i, v := range t.GetInt32Data() {
+		c.ints[i] = cut(c.kind, int64(v))
+	}
+	for i := range len(t.GetRawData()) / width {
+		var b [8]byte
+		copy(b[:], t.GetRawData()[width*i:width*(i+1)])
+		c.ints[i] = cut(c.kind, int64(binary.LittleEndian.Uint64(b[:])))
+	}
 }
 
 // readable tells whether the numbers can be read.

@@ -228,21 +228,7 @@ func (f *fused) fuse(exits []int, o Options) error {
 
 // foldPicks takes channels where they are made, or where they are read, or by a 1 x 1 convolution: what multiplies least.
 func (f *fused) foldPicks() {
-	readers := map[int][]*layer{}
-	whole := map[int]bool{} // read otherwise than by picks
-	for _, l := range f.layers {
-		if l.gone {
-			continue
-		}
-		for _, t := range l.in {
-			readers[t] = append(readers[t], l)
-			whole[t] = whole[t] || l.kind != pick
-		}
-		if l.residual >= 0 {
-			whole[l.residual] = true
-			readers[l.residual] = append(readers[l.residual], nil)
-		}
-	}
+	readers, whole := f.pickReaders()
 	made := map[*layer]int{} // weights that picks have made anew of a convolution's
 	for _, l := range f.layers {
 		if l.kind != pick || l.gone {
@@ -259,17 +245,7 @@ func (f *fused) foldPicks() {
 			}
 			whole[t] = true
 		}
-		once := slices.Clone(l.channels)
-		slices.Sort(once)
-		extra, folds := 0, !f.exits[l.out] && len(slices.Compact(once)) == len(l.channels)
-		for _, r := range readers[l.out] {
-			if r == nil || r.kind != conv || r.groups != 1 || r.gone {
-				folds = false
-				break
-			}
-			extra += len(r.weights) / len(l.channels) * (all - len(l.channels))
-		}
-		if folds && extra <= all*len(l.channels) {
+		if f.readable(l, readers[l.out], all) {
 			for _, r := range readers[l.out] {
 				f.readOnly(l, r)
 			}
@@ -289,6 +265,43 @@ func (f *fused) foldPicks() {
 			l.gone = true
 		}
 	}
+}
+
+// pickReaders are the layers that read each tensor, nil where one adds it; whole tells which are read otherwise than by picks.
+func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
+	readers, whole = map[int][]*layer{}, map[int]bool{}
+	for _, l := range f.layers {
+		if l.gone {
+			continue
+		}
+		for _, t := range l.in {
+			readers[t] = append(readers[t], l)
+			whole[t] = whole[t] || l.kind != pick
+		}
+		if l.residual >= 0 {
+			whole[l.residual] = true
+			readers[l.residual] = append(readers[l.residual], nil)
+		}
+	}
+	return readers, whole
+}
+
+// readable tells whether all that read a pick of all channels are convolutions that can take the channels themselves, and
+// multiply no more for it than the pick would.
+func (f *fused) readable(l *layer, readers []*layer, all int) bool {
+	once := slices.Clone(l.channels)
+	slices.Sort(once)
+	if f.exits[l.out] || len(slices.Compact(once)) != len(l.channels) {
+		return false
+	}
+	extra := 0
+	for _, r := range readers {
+		if r == nil || r.kind != conv || r.groups != 1 || r.gone {
+			return false
+		}
+		extra += len(r.weights) / len(l.channels) * (all - len(l.channels))
+	}
+	return extra <= all*len(l.channels)
 }
 
 // makeOnly lets a pick make the channels itself that it takes of a convolution's.

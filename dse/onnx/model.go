@@ -149,25 +149,33 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// readInput reads the input's shape; side, where not zero, replaces its height and width.
-func (im *importer) readInput(side Side) error {
+// input finds the network's one input.
+func (im *importer) input() (input *onnxpb.ValueInfoProto, err error) {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
 	}
-	var input *onnxpb.ValueInfoProto
 	for _, v := range im.graph.GetInput() {
 		// Before IR version 4 every initializer is listed as an input too.
 		if isWeight[v.GetName()] {
 			continue
 		}
 		if input != nil {
-			return fmt.Errorf("%w: inputs %q and %q, a network has one", ErrUnsupported, input.GetName(), v.GetName())
+			return nil, fmt.Errorf("%w: inputs %q and %q, a network has one", ErrUnsupported, input.GetName(), v.GetName())
 		}
 		input = v
 	}
 	if input == nil || input.GetName() == "" {
-		return fmt.Errorf("%w: the graph has no input", ErrMissing)
+		return nil, fmt.Errorf("%w: the graph has no input", ErrMissing)
+	}
+	return input, nil
+}
+
+// readInput reads the input's shape; side, where not zero, replaces its height and width.
+func (im *importer) readInput(side Side) error {
+	input, err := im.input()
+	if err != nil {
+		return err
 	}
 	name := input.GetName()
 	tensor := input.GetType().GetTensorType()
@@ -199,17 +207,7 @@ func (im *importer) readInput(side Side) error {
 		}
 		_, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue)
 		if v == 0 && !(number && axes[i] == 0) { // a name in place of a number, or neither
-			called := ""
-			if number {
-				called = " (0)" // as some write a side that is open
-			}
-			if d.GetDimParam() != "" {
-				called = fmt.Sprintf(" (%q)", d.GetDimParam())
-			}
-			if axes[i] > 0 {
-				return fmt.Errorf("input %q: %w: dimension %d is %w%s; --input-side says how many pixels high and wide the input is", name, ErrShape, i+1, ErrOpenSide, called)
-			}
-			return fmt.Errorf("input %q: %w: dimension %d is open%s", name, ErrShape, i+1, called)
+			return open(name, d.GetDimParam(), i+1, number, axes[i] > 0)
 		}
 		if v < 1 || v > maxDim {
 			return fmt.Errorf("input %q: %w: dimension %d is %d, expected a number from 1 to %d", name, ErrShape, i+1, v, maxDim)
@@ -225,6 +223,20 @@ func (im *importer) readInput(side Side) error {
 	}
 	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil
+}
+
+// open is the error of a dimension that has no number, or 0 as some write a side that is open.
+func open(name, called string, dim int, number, side bool) error {
+	switch {
+	case called != "":
+		called = fmt.Sprintf(" (%q)", called)
+	case number:
+		called = " (0)"
+	}
+	if side {
+		return fmt.Errorf("input %q: %w: dimension %d is %w%s; --input-side says how many pixels high and wide the input is", name, ErrShape, dim, ErrOpenSide, called)
+	}
+	return fmt.Errorf("input %q: %w: dimension %d is open%s", name, ErrShape, dim, called)
 }
 
 // live gives the nodes that exits need, in topological order.

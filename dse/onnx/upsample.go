@@ -312,6 +312,18 @@ func (c *call) spaceToDepth() error {
 	return c.emit(l, v, t.h/size, t.w/size, n, t.nonNegative)
 }
 
+// undilated fails where attributes ask for dilations, or for pads that are not given.
+func (c *call) undilated() {
+	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
+		if d != 1 {
+			c.attr.fail("attribute \"dilations\": %w: %d, only 1 is supported", ErrAttribute, d)
+		}
+	}
+	if auto := c.attr.string("auto_pad", "NOTSET"); auto != "NOTSET" && auto != "" {
+		c.attr.fail("attribute \"auto_pad\": %w: %q, only pads are supported", ErrAttribute, auto)
+	}
+}
+
 // convTranspose makes a convolution for every phase of the output: pixel s q + d sums the taps that are d + pad modulo
 // the stride s.
 func (c *call) convTranspose() error {
@@ -326,14 +338,7 @@ func (c *call) convTranspose() error {
 	groups := int(c.attr.int("group", 1))
 	strides, pads := c.attr.sizes("strides", 2, 1, 1), c.attr.sizes("pads", 4, 0, 0)
 	more := c.attr.sizes("output_padding", 2, 0, 0)
-	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
-		if d != 1 {
-			c.attr.fail("attribute \"dilations\": %w: %d, only 1 is supported", ErrAttribute, d)
-		}
-	}
-	if auto := c.attr.string("auto_pad", "NOTSET"); auto != "NOTSET" && auto != "" {
-		c.attr.fail("attribute \"auto_pad\": %w: %q, only pads are supported", ErrAttribute, auto)
-	}
+	c.undilated()
 	want := c.attr.ints("kernel_shape")
 	if err := c.attr.done(); err != nil {
 		return err

@@ -1,10 +1,41 @@
 package cost
 
+import "github.com/sluice-npu/sluice/hw/configs"
+
 // Lower bounds for the law, from properties of the hardware that no calibration changes. A row takes one cycle per
 // pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once
 // (perhaps a whole ring of them before the layer begins), every input row and every result. A layer begins when its
 // first row has arrived; its first pass ends when the rows of the first tile that the first kernel row needs have
 // arrived; and after its last pass it drains. dse/search compares the bounds with the law (TestBoundIsBelowTheLaw).
+
+// Waits are cycles of a layer whose tensors are in DRAM that nothing gets ahead of.
+type Waits struct {
+	Ends   int64 // barrier to its first input row (whose way over the DRAM is not in it), and last write to answer
+	Drain  int64 // last pass of a GEMM under k to its last drain
+	Shared int64 // of a last burst, that DRAM and answer may share
+	Turn   int64 // end of a visit to the first row that takes its place (as Ends)
+}
+
+// WaitsOf says how long they are.
+func WaitsOf(d configs.Design, g Geom, k K) Waits {
+	latency := int64(d.DRAM.LatencyCycles)
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
+	if g.GEMM() {
+		w.Drain = drainDelay + int64(toSums(d, k))
+	}
+	return w
+}
+
+// moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
+// for a row, the others for a pixel.
+func (p *Prepared) moved() (row, out, res float64) {
+	n := float64(p.g.OutC / p.full.size)
+	out, res = n*p.full.out.bytes, n*p.full.res.bytes
+	if p.g.OutC%p.full.size != 0 {
+		out, res = out+p.rest.out.bytes, res+p.rest.res.bytes
+	}
+	return p.in.bytes, out, res
+}
 
 // tiles is a number of equal C tiles, with the minimum cycles of a pass of one.
 type tiles struct{ n, floor int64 }

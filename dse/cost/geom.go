@@ -215,6 +215,67 @@ func (g Geom) RowsAhead(tileRows int) int {
 	return max(0, min(g.InH, (min(tileRows, g.OutH)-1)*g.SH-g.PadT+1))
 }
 
+// Groups is s = ceil(B_act / B_R) of an entry.
+func Groups(e abi.FBCB, bact int) int {
+	if e.BR == 0 {
+		return 0
+	}
+	return ceil(bact, int(e.BR))
+}
+
+// CTile is the output channels of a full C tile: T_C' for one sample group, half of it for two.
+func CTile(d configs.Design, k K, s int) int {
+	_, tc := Tree(d, k)
+	return tc / s
+}
+
+// DrainStep is the words drained a cycle for s sample groups.
+func DrainStep(d configs.Design, k K, s int) int {
+	if k == K2 || s == 2 && k == K1 {
+		return d.Drain / 2 // every second PE holds channels of a group
+	}
+	return d.Drain
+}
+
+// Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
+// output rows, so that with the C tiles outermost they are loaded once for all of them.
+func Stays(br, outH, tileB, tileRows int) bool {
+	return tileB >= br && 2*tileRows >= outH || tileRows >= outH && 2*tileB >= br
+}
+
+// RingKeeps is the bytes that the weights ring can keep for replay.
+func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
+
+// Passes is the passes of one C tile: P in chunks of T_P', none across kernel rows.
+func Passes(d configs.Design, g Geom, k K) int {
+	tp, _ := Tree(d, k)
+	return g.KH * ceil(g.KWC(), tp)
+}
+
+// WeightBytes is W_BYTES and W_TILE of a layer packed for k.
+func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
+	if g.Op == abi.OpDepthwise {
+		all = round(int64(g.DepthwiseWords(d))*int64(d.NB()*d.ElemBytes()), abi.WeightAlign)
+		return all, all
+	}
+	tp, tc := Tree(d, k)
+	perChannel := int64(Passes(d, g, k)) * int64(tp)
+	tile = round(packed(d, tc, perChannel), abi.WeightAlign)
+	all = int64(g.OutC/tc) * tile
+	if rest := g.OutC % tc; rest != 0 {
+		all += round(packed(d, rest, perChannel), abi.WeightAlign)
+	}
+	return all, tile
+}
+
+// packed is the bytes of so many elements of each of n channels: of int8 two channels share words.
+func packed(d configs.Design, n int, elements int64) int64 {
+	if d.Int8() {
+		n = ceil(n, 2)
+	}
+	return elements * wordBytes * int64(n)
+}
+
 // ErrGeom is wrapped by errors about impossible geometry.
 var ErrGeom = errors.New("impossible layer geometry")
 

@@ -110,97 +110,26 @@ const (
 	biasBytes    = 4
 )
 
-// Bound names what a layer's steady state waits for.
-type Bound string
-
-// What binds a layer.
-const (
-	BoundCompute     Bound = "compute"     // rows through the array
-	BoundDepth       Bound = "depth"       // passes shorter than the chain
-	BoundLoad        Bound = "load"        // weights into the PEs
-	BoundDrain       Bound = "drain"       // accumulators out
-	BoundWeights     Bound = "weights"     // DRAM, weights the largest part
-	BoundActivations Bound = "activations" // DRAM, activations (or residuals) the largest part
-	BoundWrite       Bound = "write"       // DRAM, results the largest part
-	BoundPool        Bound = "pool"        // the pool unit
-	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
-)
-
-// Breakdown is the time of one layer and what it is made of, in cycles and bytes.
-type Breakdown struct {
-	Total int64 `json:"cycles"`
-
-	Wait   int64 `json:"wait"`   // for its descriptor, and for the DRAM to have brought the weights that come ahead
-	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
-	Array  int64 `json:"array"`  // array or pool unit, where nothing else binds
-	DRAM   int64 `json:"dram"`   // DRAM in the steady state
-	Ports  int64 `json:"ports"`  // the busier direction of the AXI ports in the steady state
-	Tail   int64 `json:"tail"`   // last drain
-	Answer int64 `json:"answer"` // last write to its answer
-
-	Compute     int64 `json:"compute"`     // passes at a row a cycle
-	Drain       int64 `json:"drain"`       // all drains
-	Weights     int64 `json:"weights"`     // DRAM cycles of weights and biases
-	Activations int64 `json:"activations"` // DRAM cycles of activations and residuals
-	Write       int64 `json:"write"`       // DRAM cycles of results
-
-	BytesRead    int64 `json:"bytes_read"`
-	BytesWritten int64 `json:"bytes_written"`
-	MACs         int64 `json:"macs"`
-	Bound        Bound `json:"bound"`
-}
-
-// Groups is s = ceil(B_act / B_R) of an entry.
-func Groups(e abi.FBCB, bact int) int {
-	if e.BR == 0 {
-		return 0
-	}
-	return ceil(bact, int(e.BR))
-}
-
-// CTile is the output channels of a full C tile: T_C' for one sample group, half of it for two.
-func CTile(d configs.Design, k K, s int) int {
-	_, tc := Tree(d, k)
-	return tc / s
-}
-
 // Depth is D_k, the cycles a pass takes at least.
 func Depth(d configs.Design, k K) int {
 	tp, _ := Tree(d, k)
 	return tp + chainDepth
 }
 
-// DrainStep is the words drained a cycle for s sample groups.
-func DrainStep(d configs.Design, k K, s int) int {
-	if k == K2 || s == 2 && k == K1 {
-		return d.Drain / 2 // every second PE holds channels of a group
-	}
-	return d.Drain
-}
-
 // Load is the cycles from one swap to the next that loading the weights of nch channels takes for s
 // sample groups: W_LOAD PEs a cycle after the swap has run down the chain, from a ring that gives a
 // wide beat a cycle.
 func Load(d configs.Design, k K, s, nch int) int64 {
-	tp, _ := Tree(d, k)
 	if d.Int8() { // a pair of channels is to weight_feed what a channel is in int16
 		nch = ceil(nch, 2)
 	}
-	vectors, at := nch, d.WLoad
-	switch k {
-	case K2:
-		vectors = 2 * nch
-	case KHalf:
-		vectors, tp = ceil(nch, 2), d.TP-d.TP/2
-	}
-	if s == 2 {
-		at /= 2
-	}
+	chain := [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
+	vectors := ceil(nch*[...]int{K1: 2, KHalf: 1, K2: 4}[k], 2)
 	// While the swap runs down, no more than the gearbox in front of the array is filled.
 	words, _ := Tree(d, k)
 	wide := d.WideBytes() / wordBytes
-	ahead := min(tp, max(8, d.WLoad*d.TP)/wide)
-	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
+	ahead := min(chain, max(8, d.WLoad*d.TP)/wide)
+	return int64(chain + swapTail + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
 }
 
 // toSums is the cycles from a row to done_o, when the drain may read its sums: of int16 by the chain; the segments of int8
@@ -211,14 +140,7 @@ func toSums(d configs.Design, k K) int {
 		return tp + chainTail
 	}
 	half := d.TP - d.TP/2
-	t0 := min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4
-	switch k {
-	case K1:
-		return t0 + 2
-	case K2:
-		return t0 + 6
-	}
-	return t0
+	return min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4 + [...]int{K1: 2, KHalf: 0, K2: 6}[k]
 }
 
 // Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check). In the
@@ -321,122 +243,11 @@ func posting(d *configs.Design, g *Geom) (n int64) {
 }
 
 // dealing is what dealing stripes to several ports adds to either.
-func dealing(d configs.Design) int64 {
-	if d.NAXI > 1 {
-		return stripeCycles
-	}
-	return 0
-}
-
-// Waits are cycles of a layer whose tensors are in DRAM that nothing gets ahead of.
-type Waits struct {
-	Ends   int64 // barrier to its first input row (whose way over the DRAM is not in it), and last write to answer
-	Drain  int64 // last pass of a GEMM under k to its last drain
-	Shared int64 // of a last burst, that DRAM and answer may share
-	Turn   int64 // end of a visit to the first row that takes its place (as Ends)
-}
-
-// WaitsOf says how long they are.
-func WaitsOf(d configs.Design, g Geom, k K) Waits {
-	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
-	if g.GEMM() {
-		w.Drain = drainDelay + int64(toSums(d, k))
-	}
-	return w
-}
-
-// moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
-// for a row, the others for a pixel.
-func (p *Prepared) moved() (row, out, res float64) {
-	n := float64(p.g.OutC / p.full.size)
-	out, res = n*p.full.out.bytes, n*p.full.res.bytes
-	if p.g.OutC%p.full.size != 0 {
-		out, res = out+p.rest.out.bytes, res+p.rest.res.bytes
-	}
-	return p.in.bytes, out, res
-}
+func dealing(d configs.Design) int64 { return stripeCycles * int64(min(1, d.NAXI-1)) }
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
 func Start(configs.Design) int64 { return startCycles }
-
-// Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
-// output rows, so that with the C tiles outermost they are loaded once for all of them.
-func Stays(br, outH, tileB, tileRows int) bool {
-	return tileB >= br && 2*tileRows >= outH || tileRows >= outH && 2*tileB >= br
-}
-
-// RingKeeps is the bytes that the weights ring can keep for replay.
-func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
-
-// Passes is the passes of one C tile: P in chunks of T_P', none across kernel rows.
-func Passes(d configs.Design, g Geom, k K) int {
-	tp, _ := Tree(d, k)
-	return g.KH * ceil(g.KWC(), tp)
-}
-
-// WeightBytes is W_BYTES and W_TILE of a layer packed for k.
-func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
-	if g.Op == abi.OpDepthwise {
-		all = round(int64(g.DepthwiseWords(d))*int64(d.NB()*d.ElemBytes()), abi.WeightAlign)
-		return all, all
-	}
-	tp, tc := Tree(d, k)
-	perChannel := int64(Passes(d, g, k)) * int64(tp)
-	tile = round(packed(d, tc, perChannel), abi.WeightAlign)
-	all = int64(g.OutC/tc) * tile
-	if rest := g.OutC % tc; rest != 0 {
-		all += round(packed(d, rest, perChannel), abi.WeightAlign)
-	}
-	return all, tile
-}
-
-// packed is the bytes of so many elements of each of n channels: of int8 two channels share words.
-func packed(d configs.Design, n int, elements int64) int64 {
-	if d.Int8() {
-		n = ceil(n, 2)
-	}
-	return elements * wordBytes * int64(n)
-}
-
-func (b *Breakdown) bound(m *model) Bound {
-	if max(b.DRAM, b.Ports) > b.Array {
-		switch max(b.Weights, b.Activations, b.Write) {
-		case b.Weights:
-			return BoundWeights
-		case b.Activations:
-			return BoundActivations
-		}
-		return BoundWrite
-	}
-	switch {
-	case m.g.GEMM():
-	case m.g.Drained():
-		return BoundDepthwise
-	default:
-		return BoundPool
-	}
-	if b.Drain > b.Compute && b.Drain*2 > b.Array {
-		return BoundDrain
-	}
-	r := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
-	switch l := m.full.load; {
-	case l > r && l > m.depth:
-		return BoundLoad
-	case m.depth > r:
-		return BoundDepth
-	}
-	return BoundCompute
-}
-
-// Utilisation is the share of the design's MACs at work: 0..1.
-func (b Breakdown) Utilisation(d configs.Design) float64 {
-	if b.Total == 0 {
-		return 0
-	}
-	return float64(b.MACs) / (float64(b.Total) * float64(d.TP) * float64(d.TC))
-}
 
 // Segment is the law for the layers first..last as one start.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {
@@ -473,8 +284,5 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 func round(a, b int64) int64 { return (a + b - 1) / b * b }
 
 func cycles(bytes int64, perCycle float64) int64 {
-	if bytes <= 0 {
-		return 0
-	}
-	return int64(math.Ceil(float64(bytes) / perCycle))
+	return int64(math.Ceil(float64(max(0, bytes)) / perCycle))
 }

@@ -29,7 +29,7 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 
 // pool is a visit of the pool unit, or of the depthwise unit, which walks the same taps: output rows follow the input rows, and
 // the last one's results leave behind them.
-func (m *model) pool(v *visit, begin, own int64) {
+func (m *model) pool(v *visit, begin int64) {
 	g, words, end := &m.g, m.d.Drain, int64(poolEnd)
 	if g.Drained() {
 		end = depthwiseEnd
@@ -41,9 +41,8 @@ func (m *model) pool(v *visit, begin, own int64) {
 	// of residuals resRuns chunks are under way
 	work := max(n*row, int64(float64(v.rows)*m.full.res.chunks*float64(m.there+resTaken)/resRuns))
 	if m.array == 0 {
-		if own > 0 { // the first window's last row has come, and the taps of the ones before are done
-			begin = max(begin, begin+cycles(int64(float64(max(0, g.inRows(0, 1)-1))*m.in.bytes), m.rate)-first)
-		}
+		// the first window's last row has come, and the taps of the ones before are done
+		begin += max(0, cycles(int64(float64(min(v.inRows, g.inRows(0, 1))-1)*m.in.bytes), m.rate)-first)
 		if left := m.weightBytes - m.prefetched; left > 0 { // they come behind the rows, and no tap before
 			begin = max(begin, m.loaded+m.time(traffic{read: left}))
 			m.moved.read += left

@@ -110,7 +110,7 @@ func (m *model) visit(v visit) {
 		m.loaded, m.before = then.loaded, then.before
 		m.array += m.end - begin
 	} else {
-		m.pool(&v, begin, own)
+		m.pool(&v, begin)
 	}
 	m.owed = m.moved.less(v.from)
 	if m.note != nil {
@@ -189,17 +189,14 @@ func (m *model) item(tile *channels, v *visit, first, last bool) {
 	each := max(v.rows, m.depth, tile.load)
 	work := m.passes * each
 	m.compute += m.passes * v.rows
-	drain := tile.drain
-	if first {
-		drain = max(tile.least, m.time(tile.moved.less(v.ahead)))
-	}
-	m.drain += drain
 	m.acts += tile.moved.read
 	before := m.moved.less(v.from) // of the visit, on the DRAM before its weights
 	m.moved.add(tile.moved)
 	start := max(m.end, m.drained[0]) // of the bank used two items before
+	drain := tile.drain
 	m.end = start + work
 	if first {
+		drain = max(tile.least, m.time(tile.moved.less(v.ahead)))
 		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
 		// the first kernel row do not wait for the rows of later ones
 		whole := v.here + int64(m.g.OutW) - each
@@ -225,5 +222,6 @@ func (m *model) item(tile *channels, v *visit, first, last bool) {
 	}
 	m.late = tile.late
 	m.leaves = max(m.end-each+v.rows+drainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or the chain
+	m.drain += drain
 	m.drained[0], m.drained[1] = m.drained[1], m.leaves+drain
 }

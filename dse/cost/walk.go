@@ -21,11 +21,10 @@ const (
 // Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are products, a
 // bit of one factor a cycle: here of a layer whose row tile is all of it.
 func Fetch(d configs.Design, g Geom, bact int) int64 {
-	res := 0
+	sum, res := 0, 0
 	if g.Residual {
 		res = g.OutW
 	}
-	sum := 0
 	for _, n := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, g.InRowsOnChip(g.OutH), bact, g.OutH, bact, g.KW} {
 		sum += bits.Len(uint(n))
 	}

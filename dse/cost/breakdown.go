@@ -1,0 +1,74 @@
+package cost
+
+import (
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Bound names what a layer's steady state waits for.
+type Bound string
+
+// What binds a layer.
+const (
+	BoundCompute     Bound = "compute"     // rows through the array
+	BoundDepth       Bound = "depth"       // passes shorter than the chain
+	BoundLoad        Bound = "load"        // weights into the PEs
+	BoundDrain       Bound = "drain"       // accumulators out
+	BoundWeights     Bound = "weights"     // DRAM, weights the largest part
+	BoundActivations Bound = "activations" // DRAM, activations (or residuals) the largest part
+	BoundWrite       Bound = "write"       // DRAM, results the largest part
+	BoundPool        Bound = "pool"        // the pool unit
+	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
+)
+
+// Breakdown is the time of one layer and what it is made of, in cycles and bytes.
+type Breakdown struct {
+	Total int64 `json:"cycles"`
+
+	Wait   int64 `json:"wait"`   // for its descriptor, and for the DRAM to have brought the weights that come ahead
+	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
+	Array  int64 `json:"array"`  // array or pool unit, where nothing else binds
+	DRAM   int64 `json:"dram"`   // DRAM in the steady state
+	Ports  int64 `json:"ports"`  // the busier direction of the AXI ports in the steady state
+	Tail   int64 `json:"tail"`   // last drain
+	Answer int64 `json:"answer"` // last write to its answer
+
+	Compute     int64 `json:"compute"`     // passes at a row a cycle
+	Drain       int64 `json:"drain"`       // all drains
+	Weights     int64 `json:"weights"`     // DRAM cycles of weights and biases
+	Activations int64 `json:"activations"` // DRAM cycles of activations and residuals
+	Write       int64 `json:"write"`       // DRAM cycles of results
+
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
+	MACs         int64 `json:"macs"`
+	Bound        Bound `json:"bound"`
+}
+
+func (b *Breakdown) bound(m *model) Bound {
+	rows := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
+	switch dram := max(b.DRAM, b.Ports) > b.Array; {
+	case dram && b.Weights >= max(b.Activations, b.Write):
+		return BoundWeights
+	case dram && b.Activations >= b.Write:
+		return BoundActivations
+	case dram:
+		return BoundWrite
+	case m.g.Op == abi.OpDepthwise:
+		return BoundDepthwise
+	case !m.g.GEMM():
+		return BoundPool
+	case b.Drain > max(b.Compute, b.Array/2):
+		return BoundDrain
+	case m.full.load > max(rows, m.depth):
+		return BoundLoad
+	case m.depth > rows:
+		return BoundDepth
+	}
+	return BoundCompute
+}
+
+// Utilisation is the share of the design's MACs at work: 0..1.
+func (b Breakdown) Utilisation(d configs.Design) float64 {
+	return float64(b.MACs) / (float64(max(1, b.Total)) * float64(d.TP) * float64(d.TC))
+}

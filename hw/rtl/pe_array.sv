@@ -213,10 +213,7 @@ module pe_array #(
 
   for (genvar p = 0; p < T_C; p += PES) begin : gen_group
     localparam int unsigned N = (T_C - p < PES) ? T_C - p : PES;
-    logic [N-1:0] pe_load;
-    for (genvar i = 0; i < N; i++) begin : gen_pe
-      assign pe_load[i] = load_q[(p+i)/W_LOAD];
-    end
+    localparam int unsigned LOADS = (p % W_LOAD + N + W_LOAD - 1) / W_LOAD;
     pe_group #(
       .N(N), .T_R(T_R), .T_P(T_P), .W_LOAD(W_LOAD), .SLOT(p % W_LOAD), .STUB(STUB), .STACK(STACK), .CELLS(CELLS)
     ) u_pes (
@@ -229,7 +226,7 @@ module pe_array #(
       .dr_i    (tokens_q[0+:AW+2]),
       .a_i     (a_q),
       .swap_i  (s_q),
-      .load_i  (pe_load),
+      .load_i  (load_q[p/W_LOAD+:LOADS]),
       .w_i     (w_q),
       .dr_acc_o(dr_acc_o[2*p*ACC+:2*N*ACC])
     );

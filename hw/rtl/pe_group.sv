@@ -16,6 +16,7 @@ module pe_group #(
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned FH = T_P / 2,            // first half chain
   localparam int unsigned CH = T_P - FH,           // second half chain
+  localparam int unsigned LOADS = (SLOT + N + W_LOAD - 1) / W_LOAD,
   localparam int unsigned AW = $clog2(T_R) - 1
 ) (
   input  logic                     clk_i,
@@ -23,7 +24,7 @@ module pe_group #(
   // operands and swaps: odd PEs, even PEs; of each the second half chain, the first
   input  logic [2*T_P*16-1:0]      a_i,
   input  logic [2*T_P-1:0]         swap_i,
-  input  logic [N-1:0]             load_i,
+  input  logic [LOADS-1:0]         load_i,    // of W_LOAD PEs each, the first one of W_LOAD - SLOT
   input  logic [W_LOAD*T_P*16-1:0] w_i,
   input  logic [AW+1:0]            rd_i,      // {enable, bank, row}
   input  logic [6:0]               head_i,    // {first, row_sel, pick of odd PEs, of even PEs}
@@ -36,14 +37,14 @@ module pe_group #(
 
   logic [2*T_P*16-1:0]      a;
   logic [2*T_P-1:0]         swap;
-  logic [N-1:0]             load;
+  logic [LOADS-1:0]         load;
   logic [W_LOAD*T_P*16-1:0] w;
   logic                     half, first, rd_en, rd_bank, wr_a, bank_a, wr_b, bank_b, dr_en, dr_bank;
   logic [1:0]               row_sel, pick_odd, pick_even;
   logic [AW-1:0]            rd_row, row_a, row_b, dr_row;
   level #(.WIDTH(2 * T_P * 16)) u_operands (.clk_i, .d_i(a_i), .q_o(a));
   level #(.WIDTH(2 * T_P)) u_swaps (.clk_i, .d_i(swap_i), .q_o(swap));
-  level #(.WIDTH(N + W_LOAD * T_P * 16)) u_weights (.clk_i, .d_i({load_i, w_i}), .q_o({load, w}));
+  level #(.WIDTH(LOADS + W_LOAD * T_P * 16)) u_weights (.clk_i, .d_i({load_i, w_i}), .q_o({load, w}));
   level #(.WIDTH(TOKENS)) u_tokens (
     .clk_i,
     .d_i({half_i, rd_i, head_i, wr_a_i, wr_b_i, dr_i}),
@@ -90,7 +91,7 @@ module pe_group #(
         .clk_i,
         .a_i   (a[o*T_P*16+:FH*16]),
         .swap_i(swap[o*T_P+:FH]),
-        .load_i(load[P]),
+        .load_i(load[(SLOT+P)/W_LOAD]),
         .w_i   (w0),
         .c_i   (head0),
         .p_o   (tail0)
@@ -99,7 +100,7 @@ module pe_group #(
         .clk_i,
         .a_i   (a[(o*T_P+FH)*16+:CH*16]),
         .swap_i(swap[o*T_P+FH+:CH]),
-        .load_i(load[P]),
+        .load_i(load[(SLOT+P)/W_LOAD]),
         .w_i   (w1),
         .c_i   (head1),
         .p_o   (tail1)

@@ -4,6 +4,7 @@ hw/rtl/int8/mac_packed.sv
 hw/rtl/int8/mac_segment.sv
 hw/rtl/int8/mul_lut.sv
 hw/rtl/int8/pe_array_int8.sv
+hw/rtl/int8/pe_group_int8.sv
 hw/rtl/int8/ram_pair.sv
 hw/rtl/int8/requant.sv
 hw/rtl/int8/round_even.sv

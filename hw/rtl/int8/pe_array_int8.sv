@@ -5,6 +5,8 @@
 // k = 2 the odd chain's two and four cycles after that; a row may use an accumulator again after 5, 7, 11 cycles (k = 1/2, 1,
 // 2), which is no more than gemm_seq waits where T_P is 4 or more.
 // Weights are packed in a cycle on their way to the shadow weights, so they may come as early after a swap as in pe_array.
+// What all chains read passes two levels of registers, as there: everything behind them is two cycles later than said here, and so
+// is what the drain reads, whose words leave dr_acc_o four cycles behind dr_row_i.
 module pe_array_int8 #(
   parameter int unsigned T_R    = 256,
   parameter int unsigned T_P    = 8,
@@ -148,16 +150,17 @@ module pe_array_int8 #(
   assign s_even1 = half ? CH'(half_swap) : even_swap[T_P-1:FH];
   assign s_odd1 = half ? CH'(half_swap) : odd_swap[T_P-1:FH];
 
-  // ---- packed weights, for all chains
+  // ---- packed weights, in the cycle before the first level
   logic                    load_q;
   logic [GW-1:0]           group_q;
-  logic [W_LOAD*T_P*W-1:0] packed_w, packed_q;
-  weight_pack #(.WORDS(W_LOAD * T_P), .DSP48E2(DSP48E2)) u_pack (.w_i, .w_o(packed_w));
+  logic [W_LOAD*T_P*16-1:0] w_q;
+  logic [W_LOAD*T_P*W-1:0] packed_w;
   always_ff @(posedge clk_i) begin
     load_q <= rst_ni && load_i;
     group_q <= group_i;
-    packed_q <= packed_w;
+    w_q <= w_i;
   end
+  weight_pack #(.WORDS(W_LOAD * T_P), .DSP48E2(DSP48E2)) u_pack (.w_i(w_q), .w_o(packed_w));
 
   // ---- when sums are written: of the first halves (k = 1/2 only), of the second ones
   logic          v1, b1;
@@ -167,102 +170,51 @@ module pe_array_int8 #(
   assign r1 = half ? row_q[T0-1] : (pair ? row_q[TAIL-1] : row_q[T1-1]);
   assign done_o = half ? last_q[T0-1] : (pair ? last_q[TAIL-1] : last_q[T1-1]);
 
-  // accumulators of a head, in the cycle in which it takes them, and the drain's row
-  logic          rd_en, upper, first, dr_en_q, dr_bank_q;
-  logic [RW-2:0] dr_row_q;
-  logic [RW:0]   dr_q;
-  always_ff @(posedge clk_i) begin
-    dr_q <= {dr_en_i, dr_bank_i, dr_row_i};
-    {dr_en_q, dr_bank_q, dr_row_q} <= dr_q;
+  // ---- tokens of a row and of the drain: accumulators are read two cycles before a head takes them, first half's are its own
+  // sums' for k = 1/2, the lower rows' otherwise
+  localparam int unsigned TOKENS = 3 * (AW + 2) + 5;
+  logic [AW+1:0]     rd, dr;
+  logic [AW+2:0]     wr;
+  logic [TOKENS-1:0] tokens_q;
+  assign rd = {valid_q[C0-3], bank_q[C0-3], row_q[C0-3][AW-1:0]};
+  assign wr = {v1 && (half || !r1[RW-1]), v1 && (half || r1[RW-1]), b1, r1[AW-1:0]};
+  assign dr = {dr_en_i, dr_bank_i, dr_row_i};
+
+  // ---- the first level, and groups with the second
+  localparam int unsigned CHAINS = 8;              // of a group
+  logic [GROUPS-1:0]       load, loads_q;
+  logic [W_LOAD*T_P*W-1:0] packed_q;
+  logic [2*T_P*8-1:0]      a_q;
+  logic [2*T_P-1:0]        s_q;
+  for (genvar g = 0; g < GROUPS; g++) begin : gen_load
+    assign load[g] = load_q && group_q == GW'(g);
   end
-  assign rd_en = valid_q[C0-3];
-  assign upper = row_q[C0-1][RW-1];
-  assign first = first_q[C0-1];
+  level #(.WIDTH(2 * T_P * 8)) u_operands (.clk_i, .d_i({a_odd1, odd[FH*8-1:0], a_even1, even[FH*8-1:0]}), .q_o(a_q));
+  level #(.WIDTH(2 * T_P)) u_swaps (.clk_i, .d_i({s_odd1, odd_swap[FH-1:0], s_even1, even_swap[FH-1:0]}), .q_o(s_q));
+  level #(.WIDTH(GROUPS + W_LOAD * T_P * W)) u_weights (.clk_i, .d_i({load, packed_w}), .q_o({loads_q, packed_q}));
+  level #(.WIDTH(TOKENS)) u_tokens (
+    .clk_i,
+    .d_i({half, pair, first_q[C0-1], row_q[C0-1][RW-1] && !half, rd, wr, dr}),
+    .q_o(tokens_q)
+  );
 
-  for (genvar c = 0; c < NC; c += 2) begin : gen_pair
-    logic [2*ACC-1:0] odd_acc, even_tail;
-    for (genvar o = 0; o < 2; o++) begin : gen_chain
-      localparam int unsigned P = c + o;
-      logic [2*ACC-1:0]  acc_a, acc_b, own, head0, head1, tail0, tail1;
-      logic [4*ACC-1:0]  unused_a, unused_b;
-      logic              load, wr_a, wr_b, unused;
-      logic [FH*W-1:0]   w0;
-      logic [CH*W-1:0]   w1;
-      assign unused = ^{unused_a, unused_b};
-      assign load = load_q && group_q == GW'(P / W_LOAD);
-      assign {w1, w0} = packed_q[(P%W_LOAD)*T_P*W+:T_P*W];
-
-      assign own = upper && !half ? acc_b : acc_a;
-      if (o == 0) begin : gen_even
-        assign even_tail = tail1;
-        assign head0 = first ? '0 : (pair ? odd_acc : own);
-      end else begin : gen_odd
-        assign odd_acc = own;
-        assign head0 = pair ? even_tail : (first ? '0 : own);
-      end
-      assign head1 = half ? (first ? '0 : acc_b) : tail0;
-
-      if (STUB) begin : gen_stub
-        assign tail0 = '0;
-        assign tail1 = '0;
-        logic unused_stub;
-        assign unused_stub = ^{head0, head1, w0, w1, load, even, odd, a_even1, a_odd1, even_swap, odd_swap, s_even1, s_odd1};
-      end else begin : gen_mac
-        mac_packed #(.LEN(FH), .ACC(ACC), .DSP48E2(DSP48E2)) u_first (
-          .clk_i,
-          .a_i   (o == 0 ? even[FH*8-1:0] : odd[FH*8-1:0]),
-          .swap_i(o == 0 ? even_swap[FH-1:0] : odd_swap[FH-1:0]),
-          .load_i(load),
-          .w_i   (w0),
-          .c_i   (head0),
-          .p_o   (tail0)
-        );
-        mac_packed #(.LEN(CH), .ACC(ACC), .DSP48E2(DSP48E2)) u_second (
-          .clk_i,
-          .a_i   (o == 0 ? a_even1 : a_odd1),
-          .swap_i(o == 0 ? s_even1 : s_odd1),
-          .load_i(load),
-          .w_i   (w1),
-          .c_i   (head1),
-          .p_o   (tail1)
-        );
-      end
-
-      // first half's accumulators: its own sums for k = 1/2, the lower rows otherwise
-      assign wr_a = v1 && (half || !r1[RW-1]);
-      assign wr_b = v1 && (half || r1[RW-1]);
-      acc_half #(.DEPTH(T_R / 2), .ACC(2 * ACC)) u_acc_a (
-        .clk_i,
-        .rd_bank_i(bank_q[C0-3]),
-        .rd_en_i  (rd_en),
-        .rd_row_i (row_q[C0-3][AW-1:0]),
-        .rd_acc_o (acc_a),
-        .rd_both_o(unused_a),
-        .wr_bank_i(b1),
-        .wr_en_i  (wr_a),
-        .wr_row_i (r1[AW-1:0]),
-        .wr_acc_i (half ? tail0 : tail1),
-        .dr_bank_i(dr_bank_q),
-        .dr_en_i  (dr_en_q),
-        .dr_row_i (dr_row_q),
-        .dr_acc_o (dr_acc_o[4*P*ACC+:2*ACC])
-      );
-      acc_half #(.DEPTH(T_R / 2), .ACC(2 * ACC)) u_acc_b (
-        .clk_i,
-        .rd_bank_i(bank_q[C0-3]),
-        .rd_en_i  (rd_en),
-        .rd_row_i (row_q[C0-3][AW-1:0]),
-        .rd_acc_o (acc_b),
-        .rd_both_o(unused_b),
-        .wr_bank_i(b1),
-        .wr_en_i  (wr_b),
-        .wr_row_i (r1[AW-1:0]),
-        .wr_acc_i (tail1),
-        .dr_bank_i(dr_bank_q),
-        .dr_en_i  (dr_en_q),
-        .dr_row_i (dr_row_q),
-        .dr_acc_o (dr_acc_o[(4*P+2)*ACC+:2*ACC])
-      );
+  for (genvar p = 0; p < NC; p += CHAINS) begin : gen_group
+    localparam int unsigned N = (NC - p < CHAINS) ? NC - p : CHAINS;
+    logic [N-1:0] chain_load;
+    for (genvar i = 0; i < N; i++) begin : gen_chain
+      assign chain_load[i] = loads_q[(p+i)/W_LOAD];
     end
+    pe_group_int8 #(.N(N), .T_R(T_R), .T_P(T_P), .W_LOAD(W_LOAD), .SLOT(p % W_LOAD), .STUB(STUB), .DSP48E2(DSP48E2)) u_chains (
+      .clk_i,
+      .tokens_i(tokens_q),
+      .a_i     (a_q),
+      .swap_i  (s_q),
+      .load_i  (chain_load),
+      .w_i     (packed_q),
+      .dr_acc_o(dr_acc_o[4*p*ACC+:4*N*ACC])
+    );
   end
+
+  logic unused;
+  assign unused = ^{even, odd, even_swap, odd_swap};
 endmodule

@@ -224,81 +224,140 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 	if f.merged == nil {
 		return 0, false, nil
 	}
-	whole := func(t int) bool { return f.tensors[t].h == h && f.tensors[t].w == w && f.tensors[t].c == c } // a factor may be one pixel
+	r := &rewriting{fused: f, l: l, name: name, h: h, w: w, c: c}
 	switch l.kind {
 	case affine:
 		scale, shift, alike := l.uniform()
 		return l.in[0], alike && scale == 1 && shift == 0 && !f.apart[name], nil
-	case curve: // Reciprocal(Sqrt(x)) is Pow(x, -0.5)
-		if p := f.producer[l.in[0]]; p != nil && p.kind == curve && f.tensors[p.in[0]].nonNegative {
-			a, b := exponent(p.function), exponent(l.function)
-			if a*b != 0 {
-				l.in, l.function = p.in, &graph.Function{Name: "Pow", Alpha: a * b}
-			}
-		}
+	case curve:
+		f.power(l)
 		return 0, false, nil
-	case mul: // what is alike in all channels comes second
-		if f.tensors[l.in[0]].alike && !f.tensors[l.in[1]].alike && whole(l.in[1]) {
-			l.in = []int{l.in[1], l.in[0]}
-		}
-		if p := f.producer[l.in[0]]; l.in[0] == l.in[1] && p != nil && p.kind == curve && p.function.Name == "LeakyRelu" && p.function.Alpha == -1 {
-			l.in = []int{p.in[0], p.in[0]} // |x| * |x|
-		}
+	case mul:
+		r.inOrder()
 	case add:
 	default:
 		return 0, false, nil
 	}
-	then := func(k kind, what string, with layer, in ...int) int {
-		// Once: names of what is made of what was made would grow without end.
-		if with.kind, with.name, with.in, ok = k, strings.TrimSuffix(l.name, what)+what, in, true; err == nil {
-			t, err = f.add(with, strings.TrimSuffix(name, what)+what, h, w, c)
-		}
-		return t
-	}
-	turned := layer{scale: slices.Repeat([]float64{-1}, c), shift: make([]float64, c)}
 	parts := [2]part{f.partOf(l.in[0]), f.partOf(l.in[1])}
 	for i, p := range parts {
 		q := parts[1-i]
-		one := part{of: q.of}
 		switch {
-		case l.kind == mul && (p.scale == nil || p.shifted()):
-		case l.kind == mul && l.in[0] == l.in[1]:
-			if p.turns(one, c) { // (-x) * (-x)
-				l.in = []int{p.of, p.of}
-			}
-			return 0, false, nil
-		case l.kind == mul && (f.tensors[p.of].alike && !f.tensors[l.in[i]].alike || f.tensors[q.of].alike && (p.turns(one, c) || f.norms(l.in[1-i], p.of))): // (s * r) * x, (s * x) * r
-			in := slices.Clone(l.in)
-			in[i] = p.of
-			then(affine, "", layer{scale: p.scale, shift: make([]float64, c)}, then(mul, " (unscaled)", layer{}, in...))
-			return
-		case l.kind == mul || !p.turns(q, c):
-		case f.isMean(p.of) && p.scale == nil && !p.shifted() && !q.shifted(): // mean(x * x) - mean(x) * mean(x)
-			mean, x, m := f.producer[p.of], f.squared(f.producer[p.of].in[0]), f.squared(q.of)
-			if x < 0 || m < 0 || !f.isMean(m) || f.producer[m].in[0] != x || !whole(x) {
-				continue
-			}
-			d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
-			squares := then(mul, " (squares)", layer{}, d, d)
-			then(conv, "", layer{groups: 1, window: mean.window, weights: mean.weights}, squares)
-			if err == nil {
-				f.tensors[squares].nonNegative, f.tensors[t].nonNegative, f.tensors[t].alike = true, true, true
-			}
-			return
-		case f.producer[p.of] != nil && f.producer[q.of] != nil && f.producer[p.of].kind == mul && f.producer[q.of].kind == mul: // x * r + (b - mean * r)
-			a, b := f.producer[p.of].in, f.producer[q.of].in
-			for k := range 4 {
-				x, r, m := a[k/2], a[1-k/2], b[k%2]
-				if r != b[1-k%2] || f.tensors[x].alike || !f.tensors[m].alike || !whole(x) || !whole(m) {
-					continue
-				}
-				d := then(add, " (difference)", layer{}, x, then(affine, " (turned)", turned, m))
-				then(affine, "", layer{scale: p.scale, shift: plus(p.shift, q.shift)}, then(mul, " (unscaled)", layer{}, d, r))
-				return
-			}
+		case l.kind == mul:
+			r.product(i, p, q)
+		case p.turns(q, c) && !r.variance(p, q):
+			r.difference(p, q)
+		}
+		if r.made {
+			return r.t, true, r.err
 		}
 	}
 	return 0, false, nil
+}
+
+// power makes Pow(x, -0.5) of Reciprocal(Sqrt(x)), and the like.
+func (f *fused) power(l *layer) {
+	if p := f.producer[l.in[0]]; p != nil && p.kind == curve && f.tensors[p.in[0]].nonNegative {
+		a, b := exponent(p.function), exponent(l.function)
+		if a*b != 0 {
+			l.in, l.function = p.in, &graph.Function{Name: "Pow", Alpha: a * b}
+		}
+	}
+}
+
+// rewriting is of a layer that makes h x w x c.
+type rewriting struct {
+	*fused
+	l       *layer
+	name    string
+	h, w, c int
+
+	made bool
+	t    int // the last layer's
+	err  error
+}
+
+// then adds a layer.
+func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
+	// Once: names of what is made of what was made would grow without end.
+	with.kind, with.name, with.in, r.made = k, strings.TrimSuffix(r.l.name, what)+what, in, true
+	if r.err == nil {
+		r.t, r.err = r.add(with, strings.TrimSuffix(r.name, what)+what, r.h, r.w, r.c)
+	}
+	return r.t
+}
+
+// less is x - m.
+func (r *rewriting) less(x, m int) int {
+	turned := layer{scale: slices.Repeat([]float64{-1}, r.c), shift: make([]float64, r.c)}
+	return r.then(add, " (difference)", layer{}, x, r.then(affine, " (turned)", turned, m))
+}
+
+// whole tells that a tensor has the size of the result: a factor may be one pixel.
+func (r *rewriting) whole(t int) bool {
+	return r.tensors[t].h == r.h && r.tensors[t].w == r.w && r.tensors[t].c == r.c
+}
+
+// inOrder has what is alike in all channels come second, and x * x for |x| * |x|.
+func (r *rewriting) inOrder() {
+	in := r.l.in
+	if r.tensors[in[0]].alike && !r.tensors[in[1]].alike && r.whole(in[1]) {
+		in = []int{in[1], in[0]}
+	}
+	if p := r.producer[in[0]]; in[0] == in[1] && p != nil && p.kind == curve && p.function.Name == "LeakyRelu" && p.function.Alpha == -1 {
+		in = []int{p.in[0], p.in[0]}
+	}
+	r.l.in = in
+}
+
+// product scales what is made of p without its scale: (s * r) * x, (s * x) * r. (-x) * (-x) is x * x.
+func (r *rewriting) product(i int, p, q part) {
+	one := part{of: q.of}
+	switch {
+	case p.scale == nil || p.shifted():
+	case r.l.in[0] == r.l.in[1]:
+		if p.turns(one, r.c) {
+			r.l.in = []int{p.of, p.of}
+		}
+	case r.tensors[p.of].alike && !r.tensors[r.l.in[i]].alike || r.tensors[q.of].alike && (p.turns(one, r.c) || r.norms(r.l.in[1-i], p.of)):
+		in := slices.Clone(r.l.in)
+		in[i] = p.of
+		r.then(affine, "", layer{scale: p.scale, shift: make([]float64, r.c)}, r.then(mul, " (unscaled)", layer{}, in...))
+	}
+}
+
+// variance makes mean((x - mean(x))^2) of mean(x * x) - mean(x) * mean(x); false where p is no mean.
+func (r *rewriting) variance(p, q part) bool {
+	if !r.isMean(p.of) || p.scale != nil || p.shifted() || q.shifted() {
+		return false
+	}
+	mean, x, m := r.producer[p.of], r.squared(r.producer[p.of].in[0]), r.squared(q.of)
+	if x < 0 || m < 0 || !r.isMean(m) || r.producer[m].in[0] != x || !r.whole(x) {
+		return true
+	}
+	d := r.less(x, m)
+	squares := r.then(mul, " (squares)", layer{}, d, d)
+	r.then(conv, "", layer{groups: 1, window: mean.window, weights: mean.weights}, squares)
+	if r.err == nil {
+		r.tensors[squares].nonNegative, r.tensors[r.t].nonNegative, r.tensors[r.t].alike = true, true, true
+	}
+	return true
+}
+
+// difference makes (x - mean) * r + b of x * r + (b - mean * r).
+func (r *rewriting) difference(p, q part) {
+	if a, b := r.producer[p.of], r.producer[q.of]; a == nil || b == nil || a.kind != mul || b.kind != mul {
+		return
+	}
+	a, b := r.producer[p.of].in, r.producer[q.of].in
+	for k := range 4 {
+		x, by, m := a[k/2], a[1-k/2], b[k%2]
+		if by != b[1-k%2] || r.tensors[x].alike || !r.tensors[m].alike || !r.whole(x) || !r.whole(m) {
+			continue
+		}
+		d := r.less(x, m)
+		r.then(affine, "", layer{scale: p.scale, shift: plus(p.shift, q.shift)}, r.then(mul, " (unscaled)", layer{}, d, by))
+		return
+	}
 }
 
 // layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted: the nodes that exporters write for it.

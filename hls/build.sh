@@ -62,7 +62,7 @@ if [[ $sanitize == -sanitize ]]; then
   hlscheck -src "$src" -trips "$kernel_src"
   flags+=(-include hls/csim/trips.hpp)
 fi
-include=(-I"$kernel_src" -Ihls/include -Ihls/csim -I"$out" -Isim -Isim/include)
+include=(-Ihls/include -Ihls/csim -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
   # theirs is before 2020.2: no depth in the type; and not written for these warnings
@@ -73,6 +73,8 @@ else
   include+=(-Ihls/standin -Ihls/standin/blocks)
 fi
 flags+=(-DSLUICE_THREADS)
+# what lies there is in the key, not where: the same kernel in another folder is not compiled again
+found=(-I"$kernel_src" -I"$out" "${include[@]}")
 
 hwconfig -cpp "$config" >"$out/sluice_design.hpp.new"
 cmp -s "$out/sluice_design.hpp.new" "$out/sluice_design.hpp" || mv "$out/sluice_design.hpp.new" "$out/sluice_design.hpp"
@@ -97,10 +99,10 @@ fi
 (
   set -e
   if [[ ! -f $out/npu.o || ! -f $out/npu.hash || $(cat "$out/npu.hash") != "$kernel" ]]; then
-    "$cxx" -std=c++14 "${flags[@]}" "${include[@]}" -c "$kernel_src/npu.cpp" -o "$out/npu.o" &
+    "$cxx" -std=c++14 "${flags[@]}" "${found[@]}" -c "$kernel_src/npu.cpp" -o "$out/npu.o" &
     first=$!
   fi
-  "$cxx" -std=c++17 "${flags[@]}" "${include[@]}" -Dmake_rtl_kernel=make_hls_kernel -c hls/csim/hls_kernel.cpp -o "$out/kernel.o"
+  "$cxx" -std=c++17 "${flags[@]}" "${found[@]}" -Dmake_rtl_kernel=make_hls_kernel -c hls/csim/hls_kernel.cpp -o "$out/kernel.o"
   shared=build/cosim/hls-process-$cxx$sanitize
   mkdir -p "$shared"
   exec 8>"$shared/lock"

@@ -24,14 +24,13 @@ while (($#)); do
 done
 [[ -n $config ]] || usage
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
-core=("$root"/hls/shell/npu_core.sv)
-core+=("$root"/hls/shell/axi_offers_checker.sv)
+core=(hls/shell/npu_core.sv hls/shell/axi_offers_checker.sv)
 . hls/tools.sh
 files=$(grep '^hw/' hw/rtl/files.f)
 if [[ $(hwconfig -verilator "$config") == *-GINT8=* ]]; then
   files=$(hw/rtl/int8/files.sh "build/hls/shell/rtl-$(basename "$config" .yaml)")
 fi
-for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/$(grep "/$f\.sv$" <<<"$files")"); done
+for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$(grep "/$f\.sv$" <<<"$files")"); done
 if [[ -n $rtl ]]; then
   [[ $rtl == /* ]] || rtl=$here/$rtl
   shopt -s nullglob
@@ -60,13 +59,19 @@ if [[ -n $rtl ]]; then
   fi
 else
   hls/build.sh "$config" >/dev/null
-  out=$root/build/cosim/$(basename "$config" .yaml)-hls
-  g++ -std=c++14 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -Wno-unused-label -Ihls/src -Ihls/include -Ihls/standin \
-    -Ihls/standin/blocks -Ihls/csim -I"$out" -Isim/include -c hls/csim/shell.cpp -o "$out/standin.o"
+  out=build/cosim/$(basename "$config" .yaml)-hls
+  keep=standin-$(cat "$out/npu.hash" hls/csim/* hls/shell/build.sh | sha256sum | cut -d' ' -f1) # npu.hash: of all else that is included
+  .ci/cache get "$keep" "$out" || {
+    g++ -std=c++14 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -Wno-unused-label -Ihls/src -Ihls/include -Ihls/standin \
+      -Ihls/standin/blocks -Ihls/csim -I"$out" -Isim/include -c hls/csim/shell.cpp -o "$out/standin.o"
+    .ci/cache put "$keep" "$out/standin.o" || true
+  }
   bytes=$(sed -n 's/^constexpr int AXI_BYTES = \([0-9]*\);$/\1/p' "$out/sluice_design.hpp")
   burst=$(sed -n 's/^constexpr int MAX_BURST = \([0-9]*\);$/\1/p' "$out/sluice_design.hpp")
   # an exported kernel has no parameters
   sed "s/AXI_BYTES = 8,/AXI_BYTES = $bytes,/; s/BURST     = 4,/BURST     = $burst,/" hls/shell/sluice_npu.sv >"$out/sluice_npu.sv"
   core+=("$out/sluice_npu.sv" "$out/npu.o" "$out/standin.o")
 fi
-SLUICE_KIND=shell SLUICE_RTL="${core[*]}" sim/build.sh "$config"
+build=sim/build.sh
+if [[ -z $rtl ]]; then build=sim/kept.sh; fi
+SLUICE_KIND=shell SLUICE_RTL="${core[*]}" $build "$config"

@@ -30,7 +30,7 @@ func build(t *testing.T, config string, args ...string) string {
 	if _, err := exec.LookPath("verilator"); err != nil {
 		t.Fatalf("%v: install the package verilator", err)
 	}
-	cmd := exec.Command("sim/build.sh", append([]string{config}, args...)...)
+	cmd := exec.Command("sim/kept.sh", append([]string{config}, args...)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "SLUICE_CHECK=1",
 		"SLUICE_RTL=hw/rtl/abi_pkg.sv hw/rtl/spill.sv hw/rtl/fairest.sv hw/rtl/axi_read.sv hw/rtl/axi_write.sv sim/bench/cosim/standin.sv")
@@ -38,7 +38,7 @@ func build(t *testing.T, config string, args ...string) string {
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("sim/build.sh %s: %v\n%s", config, err, errs.String())
+		t.Fatalf("sim/kept.sh %s: %v\n%s", config, err, errs.String())
 	}
 	path, err := filepath.Abs(filepath.Join(root, strings.TrimSpace(string(out))))
 	if err != nil {

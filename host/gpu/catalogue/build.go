@@ -422,7 +422,12 @@ func (b *builder) place(share float64, r *Rule) {
 	for _, t := range b.last {
 		last[t] = len(b.ops)
 	}
-	inRow, rest := int(math.Round(r.InRow)), int(math.Round(r.Rest))
+	b.overwrite(last, share, int(math.Round(r.InRow)))
+	b.fit(last, int(math.Round(r.Rest)))
+}
+
+// overwrite chooses the share of kernels that overwrite an input, chains of inRow at most.
+func (b *builder) overwrite(last []int, share float64, inRow int) {
 	depth := make([]int, len(b.tensors))
 	can := 0
 	for i := range b.ops {
@@ -450,7 +455,10 @@ func (b *builder) place(share float64, r *Rule) {
 			}
 		}
 	}
+}
 
+// fit gives each tensor that overwrites none the first bytes that are free, rest kernels after their last reader.
+func (b *builder) fit(last []int, rest int) {
 	type live struct {
 		span kernel.Span
 		last int

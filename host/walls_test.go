@@ -82,6 +82,7 @@ var rules = map[string][]string{
 	"sim/verify":                 {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // in host/npu: only the bus (TestVerifyHasNoDriver)
 	"host/serve":                 {"host/engine", "host/sched", "host/device", "dse/bundle"},                                                      // functions that open devices are passed in
 	"host/serve/oip":             {},
+	"host/work":                  {}, // what runs a shard is passed in
 	"host/serve/drive":           {"host/serve/oip"},
 	"host/experiments/frame":     {},
 	"host/experiments/fluid":     {"host/experiments", "host/experiments/frame", "host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},

@@ -21,16 +21,16 @@ const inputFolder = "input"
 
 var reference = regexp.MustCompile(`input:([0-9a-f]{64})/([^/\\,=]+)`)
 
-// beside is what an ONNX file's weights are called where they lie beside it.
-const beside = ".data"
+// Beside is what an ONNX file's weights are called where they lie beside it.
+const Beside = ".data"
 
 // Input names a file by its content, and that of the weights beside it. With a folder, copies are kept there for merge
 // and for other machines.
 func Input(dir, path string) (ref string, err error) {
 	h := sha256.New()
 	paths := []string{path}
-	if _, err := os.Stat(path + beside); err == nil {
-		paths = append(paths, path+beside)
+	if _, err := os.Stat(path + Beside); err == nil {
+		paths = append(paths, path+Beside)
 	}
 	for _, p := range paths {
 		if err := copyTo(h, p); err != nil {

@@ -30,7 +30,7 @@ var (
 	ErrMissing  = errors.New("missing results")
 )
 
-// Range is shards First to Last of N, counted from 1.
+// Range is shards First to Last of N, counted from 1; 0 to 0 is none, which makes a folder one of the question.
 type Range struct{ First, Last, N int }
 
 // ParseRange reads I/N or I-J/N.
@@ -45,7 +45,7 @@ func ParseRange(text string) (Range, error) {
 	r.First, errs[0] = strconv.Atoi(first)
 	r.Last, errs[1] = strconv.Atoi(last)
 	r.N, errs[2] = strconv.Atoi(of)
-	if errors.Join(errs[:]...) != nil || r.First < 1 || r.Last < r.First || r.N < r.Last || r.N > Most {
+	if errors.Join(errs[:]...) != nil || r.First < min(r.Last, 1) || r.Last < r.First || r.N < r.Last || r.N > Most {
 		return Range{}, fmt.Errorf("%w, not %q", ErrRange, text)
 	}
 	return r, nil
@@ -129,7 +129,7 @@ type merged struct {
 // whose result is there are left out; done says that all are.
 func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 	run = &Run{Question: q, dir: dir, mine: map[int]*Result{}}
-	for i := r.First; i <= r.Last; i++ {
+	for i := max(r.First, 1); i <= r.Last; i++ {
 		run.mine[i] = &Result{Question: q, Shard: i, Made: map[string]string{}}
 	}
 	if dir == "" {
@@ -138,7 +138,7 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 		}
 		return run, false, nil
 	}
-	if err := settle(dir, q); err != nil {
+	if err := Settle(dir, q); err != nil {
 		return nil, false, err
 	}
 	names, err := list(dir)
@@ -167,8 +167,8 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 // questionFile says what a folder is about.
 const questionFile = "question.json"
 
-// settle makes a folder one of a question, or fails if it is another's.
-func settle(dir string, q Question) error {
+// Settle makes a folder one of a question, or fails if it is another's.
+func Settle(dir string, q Question) error {
 	have, err := Asked(dir)
 	if err == nil {
 		if err := q.Other(have); err != nil {
@@ -341,4 +341,42 @@ func unit[T any](r *Run, of *Result, key Key, one func(int) (T, error)) (out T, 
 // NewQuestion is a question of a program, still without what is asked.
 func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
+}
+
+// Lacks is the set of shards of a question that have no valid result in a folder.
+func Lacks(dir string, q *Question) (map[int]bool, error) {
+	names, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]bool, q.Shards)
+	for i := range q.Shards {
+		out[i+1] = true
+	}
+	for _, name := range names {
+		if r, err := Read(dir, name, q); err == nil {
+			delete(out, r.Shard)
+		}
+	}
+	return out, nil
+}
+
+// Find returns the name and content of a shard's valid result in a folder.
+func Find(dir string, q *Question, i int) (name string, text []byte, err error) {
+	names, err := list(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, name := range names {
+		if k, _, err := shardOf(name); err != nil || k != i {
+			continue
+		}
+		text, err := readAll(filepath.Join(dir, name), MaxResult)
+		if err != nil {
+			return "", nil, err
+		}
+		_, err = Decode(name, text, q)
+		return name, text, err
+	}
+	return "", nil, fmt.Errorf("%s: %w of shard %d", dir, ErrMissing, i)
 }

@@ -201,8 +201,8 @@ func other(t *testing.T, dir string, change func(*Result)) string {
 
 func TestRange(t *testing.T) {
 	for text, want := range map[string]Range{
-		"1/1": {1, 1, 1}, "2-5/9": {2, 5, 9}, "100000/100000": {Most, Most, Most},
-		"": {}, "0/1": {}, "2/1": {}, "3-2/5": {}, "1/100001": {}, "1": {}, "a/b": {}, "1-/3": {}, "1/2/3": {},
+		"1/1": {1, 1, 1}, "2-5/9": {2, 5, 9}, "100000/100000": {Most, Most, Most}, "0/7": {0, 0, 7},
+		"": {}, "0-1/1": {}, "-1/1": {}, "0/0": {}, "2/1": {}, "3-2/5": {}, "1/100001": {}, "1": {}, "a/b": {}, "1-/3": {}, "1/2/3": {},
 	} {
 		if got, err := ParseRange(text); got != want || (err == nil) != (want != Range{}) {
 			t.Errorf("%q: %v, %v; expected %v", text, got, err, want)

@@ -31,6 +31,7 @@ type commands struct {
 	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
 	Faults    faultsCmd    `cmd:"" help:"Inject random faults: each must end as specified, and the next start must be correct."`
 	Merge     cli.MergeCmd `cmd:"" help:"Put the results of shards together (--shard of verify and faults)."`
+	Work      workCmd      `cmd:"" help:"Do the shards of a command on many machines."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`

@@ -1,0 +1,272 @@
+//go:build !static
+
+// sluice work: shards of a command on many machines.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/shard"
+	"github.com/sluice-npu/sluice/host/work"
+)
+
+type workCmd struct {
+	Hub    workHubCmd    `cmd:"" help:"Give a command's shards to workers, and collect their results."`
+	Join   workJoinCmd   `cmd:"" help:"Do shards for a hub."`
+	Script workScriptCmd `cmd:"" help:"Write an array job of Slurm or an indexed Job of Kubernetes that does a command's shards."`
+}
+
+// asked is the command whose shards are done.
+type asked struct {
+	Resume  string   `required:"" placeholder:"DIR" help:"Folder of the results: what is there is not done again."`
+	Shards  int      `required:"" placeholder:"N" help:"Number of shards."`
+	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify or sluice faults."`
+}
+
+// command is what is asked, without the dashes before it.
+func (a *asked) command() ([]string, error) {
+	c := a.Command
+	if len(c) > 0 && c[0] == "--" {
+		c = c[1:]
+	}
+	if len(c) < 2 || c[0] != "dse" && c[0] != "sluice" {
+		return nil, cli.Errorf(cli.Usage, "%q: expected dse or sluice and a command", c)
+	}
+	if a.Shards < 1 || a.Shards > shard.Most {
+		return nil, cli.Errorf(cli.Usage, "--shards %d: expected 1..%d", a.Shards, shard.Most)
+	}
+	return c, nil
+}
+
+// connection are NATS's own ways to say who one is.
+type connection struct {
+	Token string `env:"SLUICE_WORK_TOKEN" help:"What hub and workers know; needed where the hub listens beyond this machine."`
+	Creds string `placeholder:"FILE" help:"NATS credentials."`
+	CA    string `name:"tls-ca" placeholder:"FILE.pem" help:"Certificate that signed the server's."`
+}
+
+func (c *connection) options() (o []nats.Option) {
+	if c.Token != "" {
+		o = append(o, nats.Token(c.Token))
+	}
+	if c.Creds != "" {
+		o = append(o, nats.UserCredentials(c.Creds))
+	}
+	if c.CA != "" {
+		o = append(o, nats.RootCAs(c.CA))
+	}
+	return o
+}
+
+type workHubCmd struct {
+	Listen string `default:"127.0.0.1:4222" help:"Where the hub's own NATS server listens."`
+	URL    string `placeholder:"nats://HOST:PORT" help:"Somebody's NATS servers with JetStream, in place of the hub's own."`
+	connection
+	Needs   []string      `placeholder:"TOOL" help:"What workers need to have: simulator, yosys, board, gpu, or any other word that join --has gives."`
+	Cores   int           `help:"Processors that workers need."`
+	Memory  int           `placeholder:"GIB" help:"Memory that workers need."`
+	Retries int           `default:"3" help:"How often a shard is given out before it has failed."`
+	Ack     time.Duration `default:"30s" help:"A worker that is not heard of for so long has lost its shard."`
+	asked
+}
+
+func (*workHubCmd) Help() string {
+	return `Gives the shards of a command to workers (sluice work join) until each has a result in the folder of
+--resume; then merge puts them together. Results are kept there and shards that have one are not given
+out again, so that a hub may be stopped, killed and started again. A shard that fails --retries times is
+listed with the reason.
+
+Example:
+  sluice work hub --resume shards --shards 64 -- dse sweep --network resnet50 --board zc706
+  sluice work join nats://127.0.0.1:4222        # in other shells, on other machines with --listen and --token
+  dse merge shards --out best.json`
+}
+
+func (c *workHubCmd) Run(e *cli.Env) error {
+	command, err := c.command()
+	if err != nil {
+		return err
+	}
+	if c.Retries < 1 || c.Ack < time.Second {
+		return cli.Errorf(cli.Usage, "--retries %d, --ack %v: expected 1 or more, and 1s or more", c.Retries, c.Ack)
+	}
+	if err := runProgram(e.Ctx, command[0], append(command[1:], "--shard", fmt.Sprintf("0/%d", c.Shards), "--resume", c.Resume)); err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	url, o := c.URL, c.options()
+	if url == "" {
+		s, err := work.Serve(c.Listen, c.Token, filepath.Join(c.Resume, ".hub"))
+		if err != nil {
+			return cli.Coded(cli.Usage, err)
+		}
+		defer func() { s.Shutdown(); s.WaitForShutdown() }()
+		url, o = s.ClientURL(), append(o, nats.InProcessServer(s))
+		fmt.Fprintf(e.Stderr, "workers: sluice work join %s\n", s.ClientURL())
+	}
+	nc, err := work.Connect(url, "hub", o...)
+	if err != nil {
+		return cli.Coded(cli.Device, err)
+	}
+	defer nc.Close()
+	set, done := e.Progress("shards", c.Shards)
+	h := work.Hub{Dir: c.Resume, Needs: work.Needs{Tools: c.Needs, Cores: c.Cores, Memory: c.Memory}, Retries: c.Retries, Ack: c.Ack, Log: e.Log, Progress: set}
+	err = h.Run(e.Ctx, nc)
+	done()
+	if err != nil {
+		return cli.Coded(cli.Check, err)
+	}
+	_, err = fmt.Fprintf(e.Stdout, "%d shards are done; %s merge %s\n", c.Shards, command[0], c.Resume)
+	return err
+}
+
+type workJoinCmd struct {
+	URL string `arg:"" help:"The hub's NATS server."`
+	connection
+	Has    []string      `placeholder:"TOOL" help:"What this machine has: simulator, yosys, board, gpu, or any other word that hub --needs gives."`
+	Cores  int           `help:"Processors (default: all)."`
+	Memory int           `placeholder:"GIB" help:"Memory."`
+	Dir    string        `default:"out/work" help:"Folder for questions, their inputs and results."`
+	Idle   time.Duration `help:"Leave after so long without work; 0: never."`
+}
+
+func (*workJoinCmd) Help() string {
+	return `Does shards for a hub, one at a time, until it is interrupted; it waits for a hub that is away. The program
+(and dse beside it) has to be of the hub's version and RTL, otherwise the question is left to others. It
+runs sluice and dse alone, and only questions of --shard.
+
+Example:
+  sluice work join nats://lab7:4222 --token-... --has simulator --memory 16`
+}
+
+func (c *workJoinCmd) Run(e *cli.Env) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	name = fmt.Sprintf("%s/%d", name, os.Getpid())
+	nc, err := work.Connect(c.URL, name, c.options()...)
+	if err != nil {
+		return cli.Coded(cli.Device, err)
+	}
+	defer nc.Close()
+	w := work.Worker{
+		Name: name, Dir: c.Dir, Has: work.Needs{Tools: c.Has, Cores: c.Cores, Memory: c.Memory}, Idle: c.Idle, Log: e.Log, Run: runShard,
+	}
+	if w.Has.Cores == 0 {
+		w.Has.Cores = runtime.NumCPU()
+	}
+	return w.Join(e.Ctx, nc)
+}
+
+// runShard does a shard in a process of its own.
+func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
+	var args []string
+	for _, a := range q.Args {
+		args = append(args, shard.At(dir, a))
+	}
+	err := runProgram(ctx, q.Program, append(args, "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
+	if cli.CodeOf(err) == cli.Tool && err != nil {
+		return fmt.Errorf("%w: %w", work.ErrUnable, err)
+	}
+	return err
+}
+
+// runProgram runs this program, or dse beside it or in PATH. The error has the end of what it said.
+func runProgram(ctx context.Context, name string, args []string) error {
+	path, err := os.Executable()
+	switch {
+	case name != "sluice" && name != "dse":
+		return fmt.Errorf("%w: the program %q", work.ErrUnable, name)
+	case err != nil:
+		return err
+	case name == "dse":
+		path = filepath.Join(filepath.Dir(path), "dse"+filepath.Ext(path))
+		if _, err := os.Stat(path); err != nil {
+			if path, err = exec.LookPath("dse"); err != nil {
+				return cli.Coded(cli.Tool, err)
+			}
+		}
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = io.Discard, &said
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		text := strings.TrimSpace(said.String())
+		return cli.Errorf(exit.ExitCode(), "%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+	}
+	return err
+}
+
+type workScriptCmd struct {
+	Slurm      bool   `xor:"engine" required:"" help:"An array job of Slurm, for sbatch."`
+	Kubernetes bool   `xor:"engine" required:"" help:"An indexed Job, for kubectl create."`
+	Cores      int    `default:"1" help:"Processors of a shard."`
+	Memory     int    `default:"4" placeholder:"GIB" help:"Memory of a shard."`
+	Retries    int    `default:"3" help:"How often a shard is tried."`
+	Image      string `default:"sluice" help:"With --kubernetes: image that has dse and sluice, and what they need, in its PATH."`
+	Claim      string `default:"sluice" help:"With --kubernetes: claim of the volume that is mounted at the folder of --resume."`
+	asked
+}
+
+func (*workScriptCmd) Help() string {
+	return `Prints a job that does each shard of a command in a folder that all nodes see by the path of --resume.
+The files on the command line are copied there. A job that is submitted again does what has no result
+yet; merge then puts the results together.
+
+Example:
+  sluice work script --slurm --resume /shared/shards --shards 64 -- dse sweep --network resnet50 --board zc706 | sbatch`
+}
+
+func (c *workScriptCmd) Run(e *cli.Env) error {
+	command, err := c.command()
+	if err != nil {
+		return err
+	}
+	if c.Cores < 1 || c.Memory < 1 || c.Retries < 1 {
+		return cli.Errorf(cli.Usage, "--cores, --memory and --retries: expected 1 or more")
+	}
+	if c.Resume, err = filepath.Abs(c.Resume); err != nil {
+		return err
+	}
+	if err := runProgram(e.Ctx, command[0], append(command[1:], "--shard", fmt.Sprintf("0/%d", c.Shards), "--resume", c.Resume)); err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	q, err := shard.Asked(c.Resume)
+	if err != nil {
+		return err
+	}
+	s := work.Script{Question: q, Dir: c.Resume, Program: command[0], Cores: c.Cores, Memory: c.Memory, Retries: c.Retries, Image: c.Image, Claim: c.Claim}
+	var text string
+	if c.Kubernetes {
+		text, err = s.Kubernetes()
+	} else {
+		if path, err := exec.LookPath(command[0]); err == nil {
+			s.Program = path
+		} else if path, err := os.Executable(); err == nil {
+			s.Program = filepath.Join(filepath.Dir(path), command[0])
+		}
+		text = s.Slurm()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(e.Stdout, text)
+	return err
+}

@@ -1,0 +1,225 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-npu/sluice/dse/files"
+	"github.com/sluice-npu/sluice/host/shard"
+)
+
+// Worker does shards.
+type Worker struct {
+	Name string
+	Dir  string // a folder for each question
+	Has  Needs
+	Idle time.Duration // it leaves after so long without work; 0: never
+	Log  *slog.Logger
+	// Run does a shard of a folder's question and leaves the result there. Shard 0 only says whether it could.
+	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
+
+	queue  *queue
+	unable map[string]bool // questions, by consumer
+}
+
+// ErrUnable is wrapped if a worker can do no shard of a question.
+var ErrUnable = errors.New("this worker cannot do it")
+
+// Join does shards until the context ends.
+func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
+	w.unable = map[string]bool{}
+	worked := time.Now()
+	for ctx.Err() == nil {
+		some, err := w.round(ctx, nc)
+		if err != nil && ctx.Err() == nil {
+			w.Log.Debug("no work", "error", err)
+		}
+		switch {
+		case some:
+			worked = time.Now()
+		case w.Idle > 0 && time.Since(worked) > w.Idle:
+			return nil
+		case err != nil: // the hub is away
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// round does a shard of each question that it can do.
+func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error) {
+	if w.queue == nil {
+		if w.queue, err = open(ctx, nc, false); err != nil {
+			w.queue = nil
+			return false, err
+		}
+	}
+	all := w.queue.stream.ListConsumers(ctx)
+	for info := range all.Info() {
+		if w.unable[info.Name] {
+			continue
+		}
+		c, err := campaignOf(info.Config.Metadata)
+		if err == nil {
+			err = w.able(ctx, &c)
+		}
+		if errors.Is(err, ErrUnable) {
+			w.unable[info.Name] = true
+			w.Log.Warn("question left to others", "question", info.Name, "why", err)
+		}
+		if err != nil {
+			continue
+		}
+		did, err := w.one(ctx, info, &c)
+		some = some || did
+		if err != nil {
+			w.Log.Warn("shard not done", "question", info.Name, "error", err)
+		}
+	}
+	return some, all.Err()
+}
+
+// dir is the folder of a question.
+func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
+
+// able prepares a question's folder, once.
+func (w *Worker) able(ctx context.Context, c *campaign) error {
+	if !w.Has.Meets(c.Needs) {
+		return fmt.Errorf("%w: it needs %+v, this worker has %+v", ErrUnable, c.Needs, w.Has)
+	}
+	dir := w.dir(&c.Question)
+	if _, err := os.Stat(filepath.Join(dir, ".able")); err == nil {
+		return nil
+	}
+	for _, ref := range c.Question.Inputs() {
+		if err := w.fetch(ctx, dir, ref); err != nil {
+			return err
+		}
+	}
+	if err := shard.Settle(dir, c.Question); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnable, err)
+	}
+	if err := w.Run(ctx, dir, &c.Question, 0); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnable, err)
+	}
+	return files.Write(filepath.Join(dir, ".able"), nil)
+}
+
+// fetch fetches an input and the weights beside it.
+func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
+	path := shard.At(dir, ref)
+	if path == ref {
+		return fmt.Errorf("%w: the input %q", ErrUnable, ref)
+	}
+	name := strings.TrimPrefix(ref, "input:")
+	text, _, err := get(ctx, w.queue.inputs, name, shard.MaxInput)
+	if err != nil {
+		return err
+	}
+	beside, _, err := get(ctx, w.queue.inputs, name+shard.Beside, shard.MaxInput)
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return err
+	}
+	if h := hash(text, beside); !strings.HasPrefix(name, h+"/") {
+		return fmt.Errorf("%w: the input %s has the hash %s", ErrUnable, ref, h)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	if beside != nil {
+		if err := files.Write(path+shard.Beside, beside); err != nil {
+			return err
+		}
+	}
+	return files.Write(path, text)
+}
+
+// one does a shard of a question, if there is one.
+func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campaign) (some bool, err error) {
+	consumer, err := w.queue.stream.Consumer(ctx, info.Name)
+	if err != nil {
+		return false, err
+	}
+	batch, err := consumer.Fetch(1, jetstream.FetchMaxWait(time.Second))
+	if err != nil {
+		return false, err
+	}
+	for m := range batch.Messages() {
+		some = true
+		err = w.do(ctx, m, c, info.Config.AckWait)
+	}
+	return some, errors.Join(err, batch.Error())
+}
+
+// do does the shard of a message and puts its result into the store. The message is acknowledged after that: until then
+// somebody else does the shard if this worker is not heard of.
+func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time.Duration) error {
+	i, err := shardOf(m.Subject(), c.Question.Shards)
+	if err != nil {
+		return errors.Join(err, m.TermWithReason(err.Error()))
+	}
+	if _, err := w.queue.results.GetInfo(ctx, object(&c.Question, i)); err == nil {
+		return m.DoubleAck(ctx) // done by somebody who was thought lost
+	}
+	living, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for {
+			select {
+			case <-living.Done():
+				return
+			case <-time.After(wait / 3):
+				_ = m.InProgress() // it is told again
+			}
+		}
+	}()
+	w.Log.Info("shard", "question", short(&c.Question), "shard", i)
+	err = w.Run(ctx, w.dir(&c.Question), &c.Question, i)
+	if err == nil {
+		err = w.put(ctx, &c.Question, i)
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), m.Nak()) // another worker may begin at once
+	}
+	if err != nil {
+		if errors.Is(err, ErrUnable) {
+			w.unable[short(&c.Question)] = true
+		}
+		text, _ := json.Marshal(report{w.Name, err.Error()}) // two strings
+		_, told := w.queue.reports.Put(ctx, short(&c.Question)+"."+strconv.Itoa(i), text)
+		return errors.Join(err, told, m.NakWithDelay(time.Second))
+	}
+	return m.DoubleAck(ctx)
+}
+
+// put puts a shard's result into the store; while the hub is away it tries again.
+func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
+	name, text, err := shard.Find(w.dir(q), q, i)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		once, stop := context.WithTimeout(ctx, 10*time.Second)
+		_, err = w.queue.results.Put(once, jetstream.ObjectMeta{Name: object(q, i), Metadata: map[string]string{nameKey: name}}, bytes.NewReader(text))
+		stop()
+		if err == nil || ctx.Err() != nil || try == 30 {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}

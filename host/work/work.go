@@ -1,0 +1,149 @@
+// Package work gives shards (host/shard) to workers on many machines, over NATS JetStream. A hub publishes a question's
+// shards and collects their results; workers pull shards that they can do. The README has the protocol.
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-npu/sluice/host/shard"
+)
+
+// Names in JetStream.
+const (
+	streamName = "SHARDS"
+	subject    = "shard." // shard.QUESTION.I
+	resultsIn  = "results"
+	inputsIn   = "inputs"
+	reportsIn  = "reports"
+	nameKey    = "name" // of an object: the result's name
+)
+
+// short names a question where a name may not be long.
+func short(q *shard.Question) string { return q.ID()[:16] }
+
+// Needs is what a shard needs, and what a worker has.
+type Needs struct {
+	Tools  []string // "simulator", "yosys", "board", "gpu" and whatever else both sides call by one name
+	Cores  int
+	Memory int // GiB
+}
+
+// Meets reports whether a worker with these can do what needs them.
+func (has Needs) Meets(n Needs) bool {
+	for _, t := range n.Tools {
+		if !slices.Contains(has.Tools, t) {
+			return false
+		}
+	}
+	return has.Cores >= n.Cores && has.Memory >= n.Memory
+}
+
+// campaign is the metadata of a question's consumer.
+type campaign struct {
+	Question shard.Question
+	Needs    Needs
+}
+
+func (c *campaign) metadata() (map[string]string, error) {
+	text, err := json.Marshal(c)
+	return map[string]string{"campaign": string(text)}, err
+}
+
+func campaignOf(m map[string]string) (c campaign, err error) {
+	if err := json.Unmarshal([]byte(m["campaign"]), &c); err != nil {
+		return c, fmt.Errorf("a consumer without a question: %w", err)
+	}
+	return c, nil
+}
+
+// report says why a worker could not do a shard.
+type report struct {
+	Worker string `json:"worker"`
+	Why    string `json:"why"`
+}
+
+// queue is the part of JetStream that both sides use.
+type queue struct {
+	js      jetstream.JetStream
+	stream  jetstream.Stream
+	results jetstream.ObjectStore
+	inputs  jetstream.ObjectStore
+	reports jetstream.KeyValue
+}
+
+// open connects to the queue; the hub makes it.
+func open(ctx context.Context, nc *nats.Conn, hub bool) (*queue, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{js: js}
+	var errs [4]error
+	if hub {
+		q.stream, errs[0] = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: streamName, Subjects: []string{subject + ">"}, Retention: jetstream.WorkQueuePolicy,
+		})
+		q.results, errs[1] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: resultsIn})
+		q.inputs, errs[2] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: inputsIn})
+		q.reports, errs[3] = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: reportsIn})
+	} else {
+		q.stream, errs[0] = js.Stream(ctx, streamName)
+		q.results, errs[1] = js.ObjectStore(ctx, resultsIn)
+		q.inputs, errs[2] = js.ObjectStore(ctx, inputsIn)
+		q.reports, errs[3] = js.KeyValue(ctx, reportsIn)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("JetStream of the hub: %w", err)
+	}
+	return q, nil
+}
+
+// Connect connects to a hub, and again whenever the connection is lost.
+func Connect(url, name string, o ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(url, append([]nats.Option{nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second), nats.RetryOnFailedConnect(true)}, o...)...)
+}
+
+// shardOf reads a message's subject.
+func shardOf(subj string, shards int) (int, error) {
+	i, err := strconv.Atoi(subj[strings.LastIndexByte(subj, '.')+1:])
+	if err != nil || i < 1 || i > shards {
+		return 0, fmt.Errorf("%w: a message about %.100q of %d shards", shard.ErrResult, subj, shards)
+	}
+	return i, nil
+}
+
+// object is where a shard's result is.
+func object(q *shard.Question, i int) string { return fmt.Sprintf("%s/%d", short(q), i) }
+
+// get reads an object of bounded size.
+func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {
+	info, err := from.GetInfo(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size > most {
+		return nil, info, fmt.Errorf("%s: %w: %d bytes, at most %d", name, shard.ErrResult, info.Size, most)
+	}
+	text, err := from.GetBytes(ctx, name)
+	return text, info, err
+}
+
+func hash(texts ...[]byte) string {
+	h := sha256.New()
+	for _, t := range texts {
+		h.Write(t)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

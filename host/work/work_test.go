@@ -1,0 +1,334 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-npu/sluice/host/shard"
+)
+
+const shards = 64
+
+func asked() shard.Question {
+	q := shard.NewQuestion("test", "1")
+	q.Args, q.Shards = []string{"run"}, shards
+	return q
+}
+
+// square is a shard's work: one unit.
+func square(_ context.Context, dir string, q *shard.Question, i int) error {
+	if i == 0 {
+		return nil
+	}
+	time.Sleep(20 * time.Millisecond)
+	text, err := json.Marshal(i * i)
+	if err != nil {
+		return err
+	}
+	r := shard.Result{Question: *q, Shard: i, Made: map[string]string{}, Units: []shard.Unit{{Key: shard.Key{Stage: "square", Unit: i - 1}, Result: text}}}
+	_, err = r.Write(dir)
+	return err
+}
+
+// TestMain is also the hub and the workers that tests kill.
+func TestMain(m *testing.M) {
+	role, addr, dir := os.Getenv("WORK_ROLE"), os.Getenv("WORK_ADDR"), os.Getenv("WORK_DIR")
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx := context.Background()
+	var err error
+	switch role {
+	case "":
+		os.Exit(m.Run())
+	case "hub":
+		err = hub(ctx, addr, dir, log)
+	case "worker":
+		var nc *nats.Conn
+		if nc, err = Connect("nats://"+addr, "w"); err == nil {
+			err = (&Worker{Name: "w", Dir: dir, Log: log, Run: square}).Join(ctx, nc)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, role, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func hub(ctx context.Context, addr, dir string, log *slog.Logger) error {
+	s, err := Serve(addr, "", filepath.Join(dir, ".hub"))
+	if err != nil {
+		return err
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	nc, err := Connect(s.ClientURL(), "hub", nats.InProcessServer(s))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return (&Hub{Dir: dir, Retries: 3, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}).Run(ctx, nc)
+}
+
+// free is a port that nobody listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func start(t *testing.T, role, addr, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "WORK_ROLE="+role, "WORK_ADDR="+addr, "WORK_DIR="+dir)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+// have waits until a folder has n results.
+func have(t *testing.T, dir string, n int) {
+	t.Helper()
+	q := asked()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		missing, err := shard.Lacks(dir, &q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shards-len(missing) >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d shards are missing", len(missing), shards)
+		}
+	}
+}
+
+// whole checks that a folder merges to what one process finds.
+func whole(t *testing.T, dir string) {
+	t.Helper()
+	r, err := shard.Merge(dir, asked())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for v, err := range shard.Units(r, "square", shards, func(int) (int, error) { return 0, errors.New("not from the folder") }) {
+		if i++; err != nil || v != i*i {
+			t.Fatalf("unit %d: %d, %v", i, v, err)
+		}
+	}
+}
+
+// A worker is killed, then the hub, which is started again: all shards have their results.
+func TestKilled(t *testing.T) {
+	dir, addr := t.TempDir(), free(t)
+	if err := shard.Settle(dir, asked()); err != nil {
+		t.Fatal(err)
+	}
+	first := start(t, "hub", addr, dir)
+	one := start(t, "worker", addr, t.TempDir())
+	start(t, "worker", addr, t.TempDir())
+	have(t, dir, 5)
+	if err := one.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	have(t, dir, 15)
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // the error says that it was killed
+	if missing, err := shard.Lacks(dir, ptr(asked())); err != nil || len(missing) == 0 {
+		t.Fatalf("%d shards are missing, %v: the hub was killed too late", len(missing), err)
+	}
+	again := start(t, "hub", addr, dir)
+	have(t, dir, shards)
+	if err := again.Wait(); err != nil {
+		t.Error(err)
+	}
+	whole(t, dir)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// served is a hub's server in this process, and a connection.
+func served(t *testing.T) (*nats.Conn, *queue) {
+	t.Helper()
+	s, err := Serve("127.0.0.1:0", "", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	nc, err := Connect(s.ClientURL(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	q, err := open(t.Context(), nc, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nc, q
+}
+
+// Messages and results are lost, results are truncated or a stranger's: each such shard is done again.
+func TestLost(t *testing.T) {
+	nc, in := served(t)
+	dir, q, ctx := t.TempDir(), asked(), t.Context()
+	if err := shard.Settle(dir, q); err != nil {
+		t.Fatal(err)
+	}
+	put := func(i int, name string, text []byte) {
+		if _, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: object(&q, i), Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := shard.Result{Question: q, Shard: 3, Units: []shard.Unit{{Key: shard.Key{Stage: "square", Unit: 2}, Result: []byte("0")}}}
+	name, text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(3, name, text[:len(text)/2])
+	put(4, name, text) // of shard 3
+	put(5, "../../00005-of-00064."+strings.Repeat("0", 64), text)
+	r.Question.RTL, r.Shard = "other", 6
+	if name, text, err = r.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	put(6, name, text)
+	var said strings.Builder
+	var mu sync.Mutex
+	log := slog.New(slog.NewTextHandler(locked{&mu, &said}, nil))
+	done := make(chan error)
+	h := &Hub{Dir: dir, Retries: 3, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}
+	go func() { done <- h.Run(ctx, nc) }()
+	for { // until all are published
+		info, err := in.stream.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Msgs == shards {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := in.stream.Purge(ctx, jetstream.WithPurgeSubject(subject+short(&q)+".9")); err != nil {
+		t.Fatal(err)
+	}
+	live, stop := context.WithCancel(ctx)
+	defer stop()
+	runs := map[int]int{}
+	w := &Worker{Name: "w", Dir: t.TempDir(), Log: log, Run: func(ctx context.Context, dir string, q *shard.Question, i int) error {
+		runs[i]++
+		return square(ctx, dir, q, i)
+	}}
+	left := make(chan error)
+	go func() { left <- w.Join(live, nc) }()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	whole(t, dir)
+	for i := range shards {
+		if runs[i+1] != 1 {
+			t.Errorf("shard %d was done %d times", i+1, runs[i+1])
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{"truncated or altered", "it is of shard 3", "expected IIIII-of-NNNNN.SHA256", `RTL \"other\"`} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q was not said:\n%s", want, said.String())
+		}
+	}
+}
+
+type locked struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// A shard that always fails is given out so often, and listed with its reason; a worker that lacks something leaves all
+// to others.
+func TestFails(t *testing.T) {
+	nc, _ := served(t)
+	dir := t.TempDir()
+	if err := shard.Settle(dir, asked()); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	live, stop := context.WithCancel(t.Context())
+	defer stop()
+	var left sync.WaitGroup
+	join := func(name string, has Needs, run func(context.Context, string, *shard.Question, int) error) {
+		left.Go(func() {
+			if err := (&Worker{Name: name, Dir: t.TempDir(), Has: has, Log: log, Run: run}).Join(live, nc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	yosys := Needs{Tools: []string{"yosys"}, Cores: 2}
+	join("plain", Needs{Cores: 8}, func(context.Context, string, *shard.Question, int) error {
+		t.Error("a worker without yosys has a shard")
+		return nil
+	})
+	join("other version", yosys, func(_ context.Context, _ string, _ *shard.Question, i int) error {
+		if i > 0 {
+			t.Errorf("a worker of another version has shard %d", i)
+		}
+		return shard.ErrQuestion
+	})
+	tries := 0
+	join("good", Needs{Tools: []string{"simulator", "yosys"}, Cores: 2}, func(ctx context.Context, dir string, q *shard.Question, i int) error {
+		if i == 7 {
+			tries++
+			return errors.New("no more memory")
+		}
+		return square(ctx, dir, q, i)
+	})
+	h := &Hub{Dir: dir, Needs: yosys, Retries: 2, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}
+	err := h.Run(t.Context(), nc)
+	if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "1 of 64:\n  shard 7: given out 2 times; good: no more memory") {
+		t.Errorf("%v", err)
+	}
+	stop()
+	left.Wait()
+	if tries != 2 {
+		t.Errorf("the shard was tried %d times", tries)
+	}
+}
+
+// A server that others reach wants a token.
+func TestLoopback(t *testing.T) {
+	if _, err := Serve("0.0.0.0:0", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected a loopback address, or a token") {
+		t.Errorf("%v", err)
+	}
+}

@@ -252,11 +252,16 @@ func Start(configs.Design) int64 { return startCycles }
 // Segment is the law for the layers first..last as one start.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {
 	times, err := Times(d, layers, fbcb, first, last, bact)
+	return Sum(d, times), err
+}
+
+// Sum is a start of layers that take so long.
+func Sum(d configs.Design, times []Breakdown) int64 {
 	total := Start(d)
 	for i := range times {
 		total += times[i].Total
 	}
-	return total, err
+	return total
 }
 
 // Times is what each of them takes in it: beside Start these are all its cycles.

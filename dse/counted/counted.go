@@ -40,17 +40,17 @@ var ErrFile = errors.New("no counted layers")
 
 // Layer is one, law against counter.
 type Layer struct {
-	Config    string  `json:"config"`
-	Bandwidth float64 `json:"bytes_per_cycle"`
-	Latency   int     `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
-	Network   string  `json:"network"`                 // "random SEED" for a random layer
-	Layer     string  `json:"layer"`
-	Batch     int     `json:"batch"`
-	Entry     string  `json:"entry"`
-	Law       int64   `json:"law_cycles"`
-	Cycles    int64   `json:"cycles"`
-	Stalls    Stalls  `json:"stalls"`
-	Chain     []Step  `json:"chain"`
+	Config    string         `json:"config"`
+	Bandwidth float64        `json:"bytes_per_cycle"`
+	Latency   int            `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
+	Network   string         `json:"network"`                 // "random SEED" for a random layer
+	Layer     string         `json:"layer"`
+	Batch     int            `json:"batch"`
+	Entry     string         `json:"entry"`
+	Law       int64          `json:"law_cycles"`
+	Cycles    int64          `json:"cycles"`
+	Stalls    machine.Stalls `json:"stalls"`
+	Chain     []Step         `json:"chain"`
 
 	Stepped *machine.Spent `json:"machine,omitempty"` // what the machine says, where that was asked
 
@@ -77,36 +77,6 @@ func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	return s
 }
 
-// Stalls are cycles in which the array waited, by cause.
-type Stalls struct {
-	Weights     uint64 `json:"weights"`
-	Activations uint64 `json:"activations"`
-	Drain       uint64 `json:"drain"`
-	Depth       uint64 `json:"depth"`
-	Read        uint64 `json:"read,omitempty"`  // not of the array: a read address waited for its port
-	Write       uint64 `json:"write,omitempty"` // write data did
-}
-
-// Add adds those of another start.
-func (s *Stalls) Add(x Stalls) {
-	s.Weights += x.Weights
-	s.Activations += x.Activations
-	s.Drain += x.Drain
-	s.Depth += x.Depth
-	s.Read += x.Read
-	s.Write += x.Write
-}
-
-// StallsBy are those of the machine.
-func StallsBy(x machine.Stalls) Stalls {
-	return Stalls{uint64(x.Weights), uint64(x.Activations), uint64(x.Drain), uint64(x.Depth), uint64(x.Read), uint64(x.Write)}
-}
-
-// StallsOf are those of an NPU's counters.
-func StallsOf(n *[abi.CntCount]uint64) Stalls {
-	return Stalls{n[abi.CntStallWeights], n[abi.CntStallActivations], n[abi.CntStallDrain], n[abi.CntStallDepth], n[abi.CntStallRead], n[abi.CntStallWrite]}
-}
-
 // Law is the cycles of a start of these layers.
 func Law(d configs.Design, chain []Step, batch int) int64 {
 	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
@@ -114,11 +84,7 @@ func Law(d configs.Design, chain []Step, batch int) int64 {
 		layers[i], entries[i] = s.Geom, s.Entry
 	}
 	cost.InStart(layers)
-	total := cost.Start(d)
-	for _, t := range cost.Walked(d, layers, batch, entries) {
-		total += t.Total
-	}
-	return total
+	return cost.Sum(d, cost.Walked(d, layers, batch, entries))
 }
 
 // Share is by how much the law is off, of what was counted.
@@ -365,9 +331,8 @@ func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
 // Waits tells whether the machine's stalls are those counted, as far as they were stored: files without a latency hold those
 // of the array at most.
 func (l *Layer) Waits(s machine.Stalls) bool {
-	have := StallsBy(s)
 	if l.Latency == 0 {
-		have.Read, have.Write = 0, 0
+		s.Read, s.Write = 0, 0
 	}
-	return have == l.Stalls || l.Latency == 0 && l.Stalls == Stalls{}
+	return s == l.Stalls || l.Latency == 0 && l.Stalls == machine.Stalls{}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -22,17 +23,17 @@ type Starts struct {
 
 // Start is one of them.
 type Start struct {
-	Network   string   `json:"network"` // with its input's side, if it is not the file's
-	Config    string   `json:"config"`
-	Bandwidth float64  `json:"bytes_per_cycle"`
-	Latency   int      `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
-	Batch     int      `json:"batch"`
-	First     int      `json:"first"` // layer of the network
-	Cycles    int64    `json:"cycles"`
-	Stalls    Stalls   `json:"stalls,omitzero"`     // missing in files from before they were written
-	Layers    []int    `json:"layers"`              // indices of geometries
-	Entries   []uint32 `json:"entries"`             // their FBCB words
-	RowBytes  []int    `json:"row_bytes,omitempty"` // of each, 0 where rows follow each other; missing in files from before it was written
+	Network   string         `json:"network"` // with its input's side, if it is not the file's
+	Config    string         `json:"config"`
+	Bandwidth float64        `json:"bytes_per_cycle"`
+	Latency   int            `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
+	Batch     int            `json:"batch"`
+	First     int            `json:"first"` // layer of the network
+	Cycles    int64          `json:"cycles"`
+	Stalls    machine.Stalls `json:"stalls,omitzero"`     // missing in files from before they were written
+	Layers    []int          `json:"layers"`              // indices of geometries
+	Entries   []uint32       `json:"entries"`             // their FBCB words
+	RowBytes  []int          `json:"row_bytes,omitempty"` // of each, 0 where rows follow each other; missing in files from before it was written
 }
 
 // Add appends a start whose layers are chain.

@@ -45,29 +45,44 @@ type Layer struct {
 	RowBytes int // from an input row in DRAM to the next; 0: IN_W * IN_PIX elements
 }
 
-// Of are layers first..last of a bundle, for a batch.
-func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, error) {
+// Segment steps through layers first..last of a bundle as one start, for a batch.
+func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (Result, error) {
 	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
-		return nil, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
+		return Result{}, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
 	}
-	var out []Layer
+	var of []Layer
 	for i := first; i <= last; i++ {
 		if bact < 1 || bact > len(fbcb[i]) {
-			return nil, fmt.Errorf("machine: layer %d has no FBCB entry for a batch of %d", i, bact)
+			return Result{}, fmt.Errorf("machine: layer %d has no FBCB entry for a batch of %d", i, bact)
 		}
-		out = append(out, Layer{cost.GeomOf(&layers[i]), fbcb[i][bact-1], int(layers[i].InRowBytes)})
+		of = append(of, Layer{cost.GeomOf(&layers[i]), fbcb[i][bact-1], int(layers[i].InRowBytes)})
 	}
-	return out, nil
+	return Run(ctx, d, of, bact)
 }
 
 // Stalls are cycles in which somebody waited, as the RTL counts them (npu_counters): the array, and the ports.
 type Stalls struct {
-	Weights     int64 `json:"weights"`
-	Activations int64 `json:"activations"`
-	Drain       int64 `json:"drain"`
-	Depth       int64 `json:"depth"`
-	Read        int64 `json:"read"`
-	Write       int64 `json:"write"`
+	Weights     uint64 `json:"weights"`
+	Activations uint64 `json:"activations"`
+	Drain       uint64 `json:"drain"`
+	Depth       uint64 `json:"depth"`
+	Read        uint64 `json:"read"`  // not of the array: a read address waited for its port
+	Write       uint64 `json:"write"` // write data did
+}
+
+// StallsOf are those of an NPU's counters.
+func StallsOf(n *[abi.CntCount]uint64) Stalls {
+	return Stalls{n[abi.CntStallWeights], n[abi.CntStallActivations], n[abi.CntStallDrain], n[abi.CntStallDepth], n[abi.CntStallRead], n[abi.CntStallWrite]}
+}
+
+// Add adds those of another start.
+func (s *Stalls) Add(x Stalls) {
+	s.Weights += x.Weights
+	s.Activations += x.Activations
+	s.Drain += x.Drain
+	s.Depth += x.Depth
+	s.Read += x.Read
+	s.Write += x.Write
 }
 
 // Spent is what a layer takes: from the end of the layer before, or the start's beginning, to its own.

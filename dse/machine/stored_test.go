@@ -95,12 +95,8 @@ func TestRandom(t *testing.T) {
 		same(t, l, &r)
 		sum := machine.Spent{Cycles: 1} // done_o
 		for _, x := range r.Layers {
-			s, y := &sum.Stalls, x.Stalls
 			sum.Cycles += x.Cycles
-			*s = machine.Stalls{
-				Weights: s.Weights + y.Weights, Activations: s.Activations + y.Activations, Drain: s.Drain + y.Drain, Depth: s.Depth + y.Depth,
-				Read: s.Read + y.Read, Write: s.Write + y.Write,
-			}
+			sum.Stalls.Add(x.Stalls)
 		}
 		if len(r.Layers) != len(l.Chain) || sum != (machine.Spent{Cycles: r.Cycles, Stalls: r.Stalls}) {
 			t.Errorf("%s on %s: %d layers with %+v, the start %+v", l.Network, l.Config, len(r.Layers), sum, r)

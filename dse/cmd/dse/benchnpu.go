@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
-	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
@@ -71,7 +70,7 @@ type npuRow struct {
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
 	Frames    float64        `json:"frames_per_s"`
 	Util      float64        `json:"mac_util,omitempty"`
-	Stalls    counted.Stalls `json:"stalls,omitzero"`
+	Stalls    machine.Stalls `json:"stalls,omitzero"`
 	BytesRead uint64         `json:"bytes_read,omitempty"`
 	Written   uint64         `json:"bytes_written,omitempty"`
 
@@ -328,7 +327,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 		}
 		r.Cycles += int64(n[abi.CntCyclesBusy])
 		macs += n[abi.CntMACs]
-		r.Stalls.Add(counted.StallsOf(&n))
+		r.Stalls.Add(machine.StallsOf(&n))
 		r.BytesRead += n[abi.CntBytesRead]
 		r.Written += n[abi.CntBytesWritten]
 	}
@@ -343,13 +342,9 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 
 // step adds a span by the machine.
 func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, span [2]int) error {
-	layers, err := machine.Of(b.Layers, b.FBCB, span[0], span[1], r.Batch)
-	if err != nil {
-		return err
-	}
-	x, err := machine.Run(ctx, d, layers, r.Batch)
+	x, err := machine.Segment(ctx, d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
 	r.Machine += x.Cycles
-	r.Stalls.Add(counted.StallsBy(x.Stalls))
+	r.Stalls.Add(x.Stalls)
 	return err
 }
 

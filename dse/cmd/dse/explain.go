@@ -280,11 +280,7 @@ func (doc *explainDoc) step(b *bundle.Bundle) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for _, x := range b.Network.Exits {
-		layers, err := machine.Of(b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
-		if err != nil {
-			return err
-		}
-		r, err := machine.Run(ctx, b.Design, layers, doc.Batch)
+		r, err := machine.Segment(ctx, b.Design, b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
 		if err != nil {
 			return err
 		}

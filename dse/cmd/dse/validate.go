@@ -291,7 +291,7 @@ func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.D
 			}
 			start := counted.Start{
 				Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Latency: d.DRAM.LatencyCycles, Batch: batch, First: x.First,
-				Cycles: int64(n[abi.CntCyclesBusy]), Stalls: counted.StallsOf(&n),
+				Cycles: int64(n[abi.CntCyclesBusy]), Stalls: machine.StallsOf(&n),
 			}
 			if err := out.Add(start, chain); err != nil {
 				return err
@@ -570,8 +570,8 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		t.Layers = append(t.Layers, counted.Layer{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Latency: t.design.DRAM.LatencyCycles, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
-			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain,
-			Stalls: counted.StallsOf(&n),
+			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain, Design: t.design,
+			Stalls: machine.StallsOf(&n),
 		})
 	}
 	return nil

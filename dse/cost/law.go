@@ -154,7 +154,7 @@ func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 // start's first, since the request for its descriptor).
 func Trace(d configs.Design, g Geom, bact int, e abi.FBCB, note func(event string, at int64)) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	p.note = note
+	p.note, p.every = note, true
 	return p.Layer(bact, e)
 }
 
@@ -266,7 +266,7 @@ func Sum(d configs.Design, times []Breakdown) int64 {
 
 // Times is what each of them takes in it: beside Start these are all its cycles.
 func Times(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Breakdown, error) {
-	if first < 0 || last < first || last >= len(layers) || last >= len(fbcb) {
+	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
 		return nil, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))
 	}
 	entries := make([]abi.FBCB, last+1-first)

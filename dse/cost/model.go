@@ -35,7 +35,8 @@ type model struct {
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
 
-	note func(event string, at int64) // with it nothing is left out
+	note  func(event string, at int64)
+	every bool // no step is left out
 
 	moment
 }
@@ -55,7 +56,7 @@ const never = -1 << 60
 
 // newModel has all but what batch, loop order and row tile say.
 func newModel(d configs.Design, g Geom, k K, s int) model {
-	m := model{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
+	m := model{d: d, g: g, groups: s, k: k, every: everyStep, memory: memoryOf(&d)}
 	m.first, m.before = true, never
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.biases = int64(g.BiasCount) * biasBytes
@@ -69,15 +70,14 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 		m.pass = m.weightBytes
 	}
 	if m.tc = g.OutC; g.GEMM() {
+		tp, _ := Tree(d, k)
 		m.tc = CTile(d, k, s)
+		m.pass = packed(d, min(m.tc, g.OutC), int64(tp))
 		m.passes = int64(Passes(d, g, k))
 		m.depth, m.toSums = int64(Depth(d, k)), int64(toSums(d, k))
 	}
 	m.full = m.channels(min(m.tc, g.OutC))
 	m.rest = m.channels((g.OutC-1)%m.tc + 1)
-	if g.GEMM() {
-		m.pass = m.full.weights / m.passes
-	}
 	// until so many are on chip beside those of a pass they come before activations
 	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, latentBytes)))
 	return m
@@ -89,8 +89,8 @@ func (m *model) entry(bact int, e abi.FBCB) {
 	m.b.MACs = int64(bact) * m.g.MACs()
 	m.order, m.keepIn, m.onChip = e.Order, e.KeepIn, e.OnChip
 	m.tileB, m.tileRows = int(e.TileB), int(e.TileRows)
-	m.replay = m.order || m.weightBytes <= RingKeeps(m.d)
-	m.stay = m.order && Stays(m.br, m.g.OutH, m.tileB, m.tileRows)
+	m.replay = m.weightBytes <= RingKeeps(m.d)
+	m.stay = Stays(m.br, m.g.OutH, m.tileB, m.tileRows)
 }
 
 // channels is the costs of a C tile of n.

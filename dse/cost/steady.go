@@ -50,7 +50,7 @@ func (m *model) steady(n int, step func()) {
 	var past [period]moment
 	for i := 0; i < n; i++ {
 		step()
-		if everyStep || n <= period || m.note != nil {
+		if m.every || n <= period {
 			continue
 		}
 		for p := 1; p <= min(period, i); p++ {

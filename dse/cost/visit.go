@@ -30,7 +30,7 @@ func (m *model) run() {
 			if last {
 				m.full, m.pixels = m.rest, 0
 			}
-			m.rowTiles(1, first || !m.stay, true)
+			m.rowTiles(1, first || !m.stay, false)
 		})
 	} else {
 		m.rowTiles(tiles, true, !m.replay)
@@ -68,7 +68,7 @@ func (m *model) rowTiles(tiles int, load, again bool) {
 			if load && !m.keepIn {
 				v.inRows, v.late = m.g.inRows(at, v.nr), m.g.lateRows(at, v.nr)
 			}
-			v.weights = first && at == 0 || !m.order && again
+			v.weights = first && at == 0 || again
 			m.steady(n, func() { m.visit(v) })
 			at += n * m.tileRows
 		}

@@ -50,7 +50,7 @@ type Step struct {
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	p := Prepare(d, g, K1, 1)
 	m := &p.model
-	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), taken: takenPool, tail: m.latency + writePath(&d, &g)}
+	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
 	t := traffic{read: m.biases + m.weightBytes + descBytes}
 	if !in {
@@ -60,18 +60,17 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 		s.late += m.there + cycles(descBytes+m.biases+m.pass, m.rate) + offerPasses - offerRows
 	}
 	if out {
-		s.tail = keptEnd + posting(&d, &g)
+		s.tail, s.taken = keptEnd+posting(&d, &g), takenKept
 	} else {
 		t.add(m.full.out.written(pixels * int64(g.OutC/m.full.size)))
+		s.taken = m.latency + takenDRAM
+	}
+	if !g.Drained() {
+		s.taken = takenPool
 	}
 	t.add(m.full.res.read(pixels * int64(g.OutC/m.full.size)))
 	if g.GEMM() {
 		s.tail += drainDelay + m.toSums
-	}
-	if g.Drained() {
-		if s.taken = m.latency + takenDRAM; out {
-			s.taken = takenKept
-		}
 	}
 	s.moved = max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port))
 	return s
@@ -87,7 +86,7 @@ type Walk struct {
 
 // Before tells whether the walk is nowhere behind another.
 func (w *Walk) Before(o *Walk) bool {
-	return w.End <= o.End && w.dram <= o.dram && w.taken <= o.taken && w.ready <= o.ready
+	return max(w.End-o.End, w.dram-o.dram, w.taken-o.taken, w.ready-o.ready) <= 0
 }
 
 // Next is the walk behind one more layer that takes so many cycles where all its weights that the ring takes are there

@@ -190,14 +190,19 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		m.streamed = -int64(float64(m.prefetched+m.biases) * m.perWeight)
 	}
 	if m.keepIn {
-		b.Fill = keptStart
+		b.Fill, m.in = keptStart, run{}
 	}
 	if m.onChip {
 		b.Answer = keptEnd + posting(d, g)
 	}
 	there := m.biases + m.prefetched
 	if m.note != nil {
-		m.event("rows begin to come", b.Fill)
+		if g.First {
+			m.event("descriptor offered to the units", m.offered-offerRows-int64(g.PadT))
+		}
+		if !m.keepIn {
+			m.event("rows begin to come", b.Fill)
+		}
 	}
 	m.run()
 	if m.note != nil {

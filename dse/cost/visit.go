@@ -26,9 +26,11 @@ func (m *model) run() {
 	m.end = m.b.Fill
 	tiles := ceil(m.g.OutC, m.tc)
 	if m.order { // the first C tile may load rows that stay
+		rest := m.rest
+		m.rest = m.full
 		m.ends(tiles, func(first, last bool) {
 			if last {
-				m.full, m.pixels = m.rest, 0
+				m.full, m.rest, m.pixels = rest, rest, 0
 			}
 			m.rowTiles(1, first || !m.stay, false)
 		})
@@ -65,7 +67,7 @@ func (m *model) rowTiles(tiles int, load, again bool) {
 				n = m.g.alike(at, m.tileRows)
 			}
 			v.nr = min(m.tileRows, m.g.OutH-at)
-			if load && !m.keepIn {
+			if load {
 				v.inRows, v.late = m.g.inRows(at, v.nr), m.g.lateRows(at, v.nr)
 			}
 			v.weights = first && at == 0 || again
@@ -101,7 +103,7 @@ func (m *model) visit(v visit) {
 		then := m.times
 		m.ends(v.tiles, func(first, last bool) {
 			tile := &m.full
-			if last && !m.order {
+			if last {
 				tile = &m.rest
 			}
 			m.item(tile, &v, first, last)
@@ -115,7 +117,9 @@ func (m *model) visit(v visit) {
 	m.owed = m.moved.less(v.from)
 	if m.note != nil {
 		m.event("rows of a tile of %d x %d there, %d bytes", v.here, v.nb, v.nr, own)
-		m.event("its %d C tiles through the array: %d passes of %d rows, at least D_k = %d and load = %d each", m.end, v.tiles, m.passes, v.rows, m.depth, m.full.load)
+		if m.g.GEMM() {
+			m.event("its %d C tiles through the array: %d passes of %d rows, at least D_k = %d and load = %d each", m.end, v.tiles, m.passes, v.rows, m.depth, m.full.load)
+		}
 	}
 }
 

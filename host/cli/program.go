@@ -266,11 +266,9 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 		if err != nil {
 			return Coded(Usage, err)
 		}
-		asJSON := e.JSON
 		e.merged = m
 		e.begin(k, args)
 		p.Setup(e)
-		e.JSON = e.JSON || asJSON // a flag of the program, before or after merge
 		return k.Run(e)
 	}
 	if err := k.Run(e); err != nil {

@@ -185,8 +185,8 @@ func Simulator(binary string) string {
 
 // MergeCmd puts the results of shards together.
 type MergeCmd struct {
-	Dir  string   `arg:"" help:"Folder of --resume."`
-	Args []string `arg:"" optional:"" passthrough:"" help:"Flags of the command about its output, such as --out and --json."`
+	Dir string `arg:"" help:"Folder of --resume."`
+	Out string `placeholder:"PATH" help:"--out of the command."`
 }
 
 // Help is the help text with an example.
@@ -209,11 +209,17 @@ func (c *MergeCmd) Run(e *Env) error {
 		return Errorf(Input, "%s: %w: expected %s merge", c.Dir, shard.ErrQuestion, q.Program)
 	}
 	m := &merging{dir: c.Dir, asked: q}
-	args := make([]string, 0, len(q.Args)+len(c.Args))
+	var args []string
 	for _, a := range q.Args {
 		args = append(args, shard.At(c.Dir, a))
 	}
-	if err := e.again(append(args, c.Args...), m); err != nil {
+	if c.Out != "" {
+		args = append(args, "--out", c.Out)
+	}
+	if e.JSON {
+		args = append(args, "--json")
+	}
+	if err := e.again(args, m); err != nil {
 		return err
 	}
 	if !m.opened {

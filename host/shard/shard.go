@@ -45,7 +45,7 @@ func ParseRange(text string) (Range, error) {
 	r.First, errs[0] = strconv.Atoi(first)
 	r.Last, errs[1] = strconv.Atoi(last)
 	r.N, errs[2] = strconv.Atoi(of)
-	if errors.Join(errs[:]...) != nil || r.First < min(r.Last, 1) || r.Last < r.First || r.N < r.Last || r.N > Most {
+	if errors.Join(errs[:]...) != nil || r.First < min(r.Last, 1) || r.Last < r.First || r.N < max(r.Last, 1) || r.N > Most {
 		return Range{}, fmt.Errorf("%w, not %q", ErrRange, text)
 	}
 	return r, nil

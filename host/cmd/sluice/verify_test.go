@@ -252,9 +252,6 @@ func TestShardsOfVerify(t *testing.T) {
 	if code, log := call(append(ask, "--shard", "1/64", "--resume", shards)...); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	if code, log := call("merge", shards, "--seed=4"); code != cli.Input || !strings.Contains(log, "--seed") {
-		t.Errorf("merge with another seed: exit code %d: %s", code, log)
-	}
 	if code, log := call(append(ask, "--theta", "0.5", "--shard", "1/64", "--resume", shards)...); code != cli.Input || !strings.Contains(log, "it lacks --theta=0.5") {
 		t.Errorf("another question in the folder: exit code %d: %s", code, log)
 	}

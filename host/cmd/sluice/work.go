@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ type asked struct {
 	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify or sluice faults."`
 }
 
-// command is what is asked, without the dashes before it.
-func (a *asked) command() ([]string, error) {
+// settle makes the folder one of the question and returns it: nil if the command's help was asked for.
+func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 	c := a.Command
 	if len(c) > 0 && c[0] == "--" {
 		c = c[1:]
@@ -46,10 +47,16 @@ func (a *asked) command() ([]string, error) {
 	if len(c) < 2 || c[0] != "dse" && c[0] != "sluice" {
 		return nil, cli.Errorf(cli.Usage, "%q: expected dse or sluice and a command", c)
 	}
+	if slices.Contains(c, "--help") {
+		return nil, runProgram(e.Ctx, e.Stdout, c[0], c[1:])
+	}
 	if a.Shards < 1 || a.Shards > shard.Most {
 		return nil, cli.Errorf(cli.Usage, "--shards %d: expected 1..%d", a.Shards, shard.Most)
 	}
-	return c, nil
+	if err := runProgram(e.Ctx, io.Discard, c[0], append(c[1:], "--shard", fmt.Sprintf("0/%d", a.Shards), "--resume", a.Resume)); err != nil {
+		return nil, err
+	}
+	return shard.Asked(a.Resume)
 }
 
 // connection are NATS's own ways to say who one is.
@@ -97,15 +104,12 @@ Example:
 }
 
 func (c *workHubCmd) Run(e *cli.Env) error {
-	command, err := c.command()
-	if err != nil {
-		return err
-	}
 	if c.Retries < 1 || c.Ack < time.Second {
 		return cli.Errorf(cli.Usage, "--retries %d, --ack %v: expected 1 or more, and 1s or more", c.Retries, c.Ack)
 	}
-	if err := runProgram(e.Ctx, command[0], append(command[1:], "--shard", fmt.Sprintf("0/%d", c.Shards), "--resume", c.Resume)); err != nil {
-		return cli.Coded(cli.Usage, err)
+	q, err := c.settle(e)
+	if err != nil || q == nil {
+		return err
 	}
 	url, o := c.URL, c.options()
 	if url == "" {
@@ -129,7 +133,7 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Check, err)
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%d shards are done; %s merge %s\n", c.Shards, command[0], c.Resume)
+	_, err = fmt.Fprintf(e.Stdout, "%d shards are done; %s merge %s\n", c.Shards, q.Program, c.Resume)
 	return err
 }
 
@@ -149,7 +153,7 @@ func (*workJoinCmd) Help() string {
 runs sluice and dse alone, and only questions of --shard.
 
 Example:
-  sluice work join nats://lab7:4222 --token-... --has simulator --memory 16`
+  sluice work join nats://lab7:4222 --token SECRET --has simulator --memory 16`
 }
 
 func (c *workJoinCmd) Run(e *cli.Env) error {
@@ -178,7 +182,7 @@ func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 	for _, a := range q.Args {
 		args = append(args, shard.At(dir, a))
 	}
-	err := runProgram(ctx, q.Program, append(args, "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
+	err := runProgram(ctx, io.Discard, q.Program, append(args, "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
 	if cli.CodeOf(err) == cli.Tool && err != nil {
 		return fmt.Errorf("%w: %w", work.ErrUnable, err)
 	}
@@ -186,7 +190,7 @@ func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 }
 
 // runProgram runs this program, or dse beside it or in PATH. The error has the end of what it said.
-func runProgram(ctx context.Context, name string, args []string) error {
+func runProgram(ctx context.Context, stdout io.Writer, name string, args []string) error {
 	path, err := os.Executable()
 	switch {
 	case name != "sluice" && name != "dse":
@@ -203,7 +207,7 @@ func runProgram(ctx context.Context, name string, args []string) error {
 	}
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdout, cmd.Stderr = io.Discard, &said
+	cmd.Stdout, cmd.Stderr = stdout, &said
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
 	var exit *exec.ExitError
@@ -235,32 +239,26 @@ Example:
 }
 
 func (c *workScriptCmd) Run(e *cli.Env) error {
-	command, err := c.command()
-	if err != nil {
-		return err
-	}
 	if c.Cores < 1 || c.Memory < 1 || c.Retries < 1 {
 		return cli.Errorf(cli.Usage, "--cores, --memory and --retries: expected 1 or more")
 	}
+	var err error
 	if c.Resume, err = filepath.Abs(c.Resume); err != nil {
 		return err
 	}
-	if err := runProgram(e.Ctx, command[0], append(command[1:], "--shard", fmt.Sprintf("0/%d", c.Shards), "--resume", c.Resume)); err != nil {
-		return cli.Coded(cli.Usage, err)
-	}
-	q, err := shard.Asked(c.Resume)
-	if err != nil {
+	q, err := c.settle(e)
+	if err != nil || q == nil {
 		return err
 	}
-	s := work.Script{Question: q, Dir: c.Resume, Program: command[0], Cores: c.Cores, Memory: c.Memory, Retries: c.Retries, Image: c.Image, Claim: c.Claim}
+	s := work.Script{Question: q, Dir: c.Resume, Program: q.Program, Cores: c.Cores, Memory: c.Memory, Retries: c.Retries, Image: c.Image, Claim: c.Claim}
 	var text string
 	if c.Kubernetes {
 		text, err = s.Kubernetes()
 	} else {
-		if path, err := exec.LookPath(command[0]); err == nil {
+		if path, err := exec.LookPath(q.Program); err == nil {
 			s.Program = path
 		} else if path, err := os.Executable(); err == nil {
-			s.Program = filepath.Join(filepath.Dir(path), command[0])
+			s.Program = filepath.Join(filepath.Dir(path), q.Program)
 		}
 		text = s.Slurm()
 	}

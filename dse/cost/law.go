@@ -150,14 +150,6 @@ func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	return p.Layer(bact, e)
 }
 
-// Trace calls note with the events of a layer that Layer adds up, in cycles since the layer before was written (of a
-// start's first, since the request for its descriptor).
-func Trace(d configs.Design, g Geom, bact int, e abi.FBCB, note func(event string, at int64)) Breakdown {
-	p := Prepare(d, g, K(e.K), Groups(e, bact))
-	p.note, p.every = note, true
-	return p.Layer(bact, e)
-}
-
 // Prepared is a layer on <k, s>: what all its entries there have in common.
 type Prepared struct{ model }
 
@@ -196,19 +188,7 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 		b.Answer = keptEnd + posting(d, g)
 	}
 	there := m.biases + m.prefetched
-	if m.note != nil {
-		if g.First {
-			m.event("descriptor offered to the units", m.offered-offerRows-int64(g.PadT))
-		}
-		if !m.keepIn {
-			m.event("rows begin to come", b.Fill)
-		}
-	}
 	m.run()
-	if m.note != nil {
-		m.event("last word drained, %d bytes of results in all", m.drained[1], m.moved.written)
-		m.event("answered, or on chip: the layer is written", b.Total)
-	}
 
 	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
 	b.BytesRead = m.acts + m.weights + descBytes

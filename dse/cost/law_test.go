@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -164,50 +163,6 @@ func TestTouched(t *testing.T) {
 			t.Fatalf("%v blocks of %d bytes, want %v", got, unit, want)
 		}
 	})
-}
-
-// ordered checks that a layer is written after its last word is drained.
-func ordered(t *testing.T) func(event string, at int64) {
-	drained := int64(0)
-	return func(event string, at int64) {
-		switch {
-		case strings.HasPrefix(event, "last word drained"):
-			drained = at
-		case strings.HasPrefix(event, "answered") && at < drained:
-			t.Errorf("written at %d, last word drained at %d", at, drained)
-		}
-	}
-}
-
-// What a trace adds up to is the layer's time, and its events are in order but for rows that come ahead.
-func TestTrace(t *testing.T) {
-	d := design()
-	thin := Geom{ // its results leave while its residual comes in many short bursts
-		Op: abi.OpGEMM, Residual: true, InH: 16, InW: 16, InC: 8, InPix: 24, OutH: 16, OutW: 16, OutC: 8, OutPix: 8, ResPix: 24,
-		KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 8,
-	}
-	Trace(d, thin, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 8, K: uint8(K1)}, ordered(t))
-	g := Geom{
-		Op: abi.OpGEMM, InH: 40, InW: 16, InC: 16, InPix: 16, OutH: 40, OutW: 16, OutC: 80, OutPix: 80,
-		KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 80,
-	}
-	for _, order := range []bool{false, true} {
-		for _, first := range []bool{false, true} {
-			g.First = first
-			e := abi.FBCB{BR: 4, TileB: 1, TileRows: 4, Order: order}
-			n, last, check := 0, int64(0), ordered(t)
-			got := Trace(d, g, 4, e, func(event string, at int64) {
-				n, last = n+1, at
-				check(event, at)
-			})
-			if want := Layer(d, g, 4, e); got != want || last != want.Total {
-				t.Errorf("order %t, first %t: %+v, the last event at %d, want %+v", order, first, got, last, want)
-			}
-			if n < 2*40 { // two for each of 4 x 10 row tiles
-				t.Errorf("%d events", n)
-			}
-		}
-	}
 }
 
 // The law sees no more of offsets than Seen leaves, and more than their place in a beat or a word of 64 bytes.

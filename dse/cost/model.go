@@ -35,7 +35,6 @@ type model struct {
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
 
-	note  func(event string, at int64)
 	every bool // no step is left out
 
 	moment

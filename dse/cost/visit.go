@@ -1,8 +1,6 @@
 package cost
 
 import (
-	"fmt"
-
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -115,16 +113,7 @@ func (m *model) visit(v visit) {
 		m.pool(&v, begin)
 	}
 	m.owed = m.moved.less(v.from)
-	if m.note != nil {
-		m.event("rows of a tile of %d x %d there, %d bytes", v.here, v.nb, v.nr, own)
-		if m.g.GEMM() {
-			m.event("its %d C tiles through the array: %d passes of %d rows, at least D_k = %d and load = %d each", m.end, v.tiles, m.passes, v.rows, m.depth, m.full.load)
-		}
-	}
 }
-
-// event notes one.
-func (m *model) event(format string, at int64, args ...any) { m.note(fmt.Sprintf(format, args...), at) }
 
 // input is what so many rows of n samples take.
 func (m *model) input(rows, n int) traffic {

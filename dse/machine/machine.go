@@ -45,17 +45,26 @@ type Layer struct {
 	RowBytes int // from an input row in DRAM to the next; 0: IN_W * IN_PIX elements
 }
 
-// Segment steps through layers first..last of a bundle as one start, for a batch.
-func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (Result, error) {
+// Of are layers first..last of a bundle, for a batch.
+func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, error) {
 	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
-		return Result{}, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
+		return nil, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
 	}
 	var of []Layer
 	for i := first; i <= last; i++ {
 		if bact < 1 || bact > len(fbcb[i]) {
-			return Result{}, fmt.Errorf("machine: layer %d has no FBCB entry for a batch of %d", i, bact)
+			return nil, fmt.Errorf("machine: layer %d has no FBCB entry for a batch of %d", i, bact)
 		}
 		of = append(of, Layer{cost.GeomOf(&layers[i]), fbcb[i][bact-1], int(layers[i].InRowBytes)})
+	}
+	return of, nil
+}
+
+// Segment steps through layers first..last of a bundle as one start, for a batch.
+func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (Result, error) {
+	of, err := Of(layers, fbcb, first, last, bact)
+	if err != nil {
+		return Result{}, err
 	}
 	return Run(ctx, d, of, bact)
 }
@@ -171,12 +180,19 @@ func Check(d configs.Design, layers []Layer, bact int) error {
 
 // Run steps through a start of these layers, until ctx ends.
 func Run(ctx context.Context, d configs.Design, layers []Layer, bact int) (Result, error) {
+	return watched(ctx, d, layers, bact, func(*machine) {})
+}
+
+// watched lets look see the registers behind each edge.
+func watched(ctx context.Context, d configs.Design, layers []Layer, bact int, look func(*machine)) (Result, error) {
 	if err := Check(d, layers, bact); err != nil {
 		return Result{}, fmt.Errorf("machine: %w", err)
 	}
 	m := newMachine(d, layers, bact)
 	for !m.done() {
-		if m.step(); m.now > most {
+		m.step()
+		look(m)
+		if m.now > most {
 			return m.Result, fmt.Errorf("%w: it stands in layer %d of the start", ErrEndless, m.ended)
 		}
 		if m.now%(1<<16) == 0 && ctx.Err() != nil {

@@ -31,7 +31,8 @@ type explainCmd struct {
 	source
 	Batch   int      `default:"1" help:"Samples of a start, 1 to 8."`
 	Layer   string   `placeholder:"NAME" help:"With --trace, the layer."`
-	Trace   bool     `help:"Print the events of one layer that the law adds up, rather than all layers."`
+	Trace   bool     `help:"Print what each unit of the RTL does in one layer by the machine (dse/machine), cycle by cycle, rather than all layers."`
+	Alone   bool     `help:"With --trace, in a start of its own, as dse validate counts layers."`
 	Machine bool     `help:"Also step through the RTL's registers (dse/machine): what each layer takes in its start and waits for. Some 0.3 s a million cycles."`
 	HLS     bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
 	Csynth  []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
@@ -210,32 +211,51 @@ func (c *explainCmd) check(e *cli.Env) error {
 	if c.Trace != (c.Layer != "") {
 		return usage("--trace and --layer go together")
 	}
+	if c.Alone && !c.Trace {
+		return usage("--alone is for --trace")
+	}
 	if c.Trace && (e.JSON || c.HLS || c.Machine || len(c.Csynth) > 0 || c.Out != "") {
 		return usage("--trace prints text alone: --json, --hls, --csynth, --machine and --out do not go with it")
 	}
 	return nil
 }
 
-// trace prints the events of one layer in its start.
+// trace prints the events of one layer, in its start or alone.
 func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	for _, x := range b.Network.Exits {
 		i := slices.Index(b.Names[x.First:x.Last+1], c.Layer)
 		if i < 0 {
 			continue
 		}
-		times, err := cost.Times(b.Design, b.Layers, b.FBCB, x.First, x.Last, c.Batch)
+		layers, err := machine.Of(b.Layers, b.FBCB, x.First, x.Last, c.Batch)
 		if err != nil {
 			return err
 		}
-		start := cost.Start(b.Design)
-		for _, t := range times[:i] {
-			start += t.Total
+		if c.Alone {
+			layers, i = layers[i:i+1], 0
+			layers[0].Entry = mapping.Stay(layers[0].Entry, false, mapping.Apart)
 		}
-		fmt.Fprintf(to, "%s, layer %d of its start, begins %d cycles behind it, waits for %d and takes %d\n", c.Layer, i, start, times[i].Wait, times[i].Total-times[i].Wait)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		events, r, err := machine.Trace(ctx, b.Design, layers, c.Batch, i)
+		if err != nil {
+			return err
+		}
+		where := "alone"
+		if !c.Alone {
+			begins := int64(0)
+			for _, spent := range r.Layers[:i] {
+				begins += spent.Cycles
+			}
+			where = fmt.Sprintf("layer %d of its start, begins %d cycles behind that", i, begins)
+		}
+		g, entry := layers[i].Geom, layers[i].Entry
+		fmt.Fprintf(to, "%s on %s, %s, takes %d cycles\n", c.Layer, b.Design.Name, where, r.Layers[i].Cycles)
+		fmt.Fprintf(to, "%s %dx%d/%d, padding %d x %d, %d x %d x %d to %d x %d x %d, %s\n", strings.ToLower(g.Op.String()), g.KH, g.KW, g.SH, g.PadT, g.PadL, g.InH, g.InW, g.InC, g.OutH, g.OutW, g.OutC, entryText(entry, c.Batch))
 		w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-		cost.Trace(b.Design, cost.GeomsOf(b.Layers[x.First : x.Last+1])[i], c.Batch, b.FBCB[x.First+i][c.Batch-1], func(event string, at int64) {
-			fmt.Fprintf(w, "%d\t%s\n", at, event)
-		})
+		for _, x := range events {
+			fmt.Fprintf(w, "%d\t%s\t%s\n", x.At, x.Unit, x.What)
+		}
 		return w.Flush()
 	}
 	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))

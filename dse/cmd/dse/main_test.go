@@ -52,6 +52,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--images", "2", "--trace"}, cli.Usage},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--images", "2", "--trace", "--layer", "none"}, cli.Usage},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--trace", "--layer", "none", "--json"}, cli.Usage},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--alone"}, cli.Usage},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--trace", "--layer", "none", "--out", small}, cli.Usage},
 		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, cli.Input},
 		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, cli.Input},

@@ -20,6 +20,7 @@ func TestConstantsAreTheRTLs(t *testing.T) {
 		{"chainDepth", "gemm_seq", `\bassign depth = half \? 6'\(T_P - FH \+ (\d+)\)`, chainDepth, 1},
 		{"chainDepth", "gemm_seq", `\bpair \? 6'\(2 \* T_P \+ (\d+)\)`, chainDepth, 1},
 		{"chainDepth", "gemm_seq", `\b6'\(T_P \+ (\d+)\)`, chainDepth, 1},
+		{"drainRead", "drain", `\bREAD = (\d+),`, drainRead - 1, 1},
 		{"PoolGroups", "npu_core", `\bPOOL_GROUPS = (\d+);`, PoolGroups, 1},
 		{"poolRoom", "npu_core", `\bPOOL_ROOM = (\d+);`, poolRoom, 1},
 		{"maxBursts", "axi_read", `\bparameter int MAX_OUT\s+= (\d+),`, maxBursts, 1},

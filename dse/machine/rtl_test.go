@@ -30,6 +30,8 @@ func TestConstantsAreTheRTLs(t *testing.T) {
 		{"res_loader", `\bparameter int unsigned BEATS\s+= (\d+),`, resBeats},
 		{"res_loader", `\bCHUNKS = (\d+);`, resChunks},
 		{"npu_core", `\bPOOL_ROOM = (\d+);`, poolRoom},
+		{"drain", `\bREAD = (\d+),`, readStages},
+		{"drain", `\bQUEUE = (\d+),`, readQueue},
 		{"gemm_seq", `\b6'\(T_P \+ (\d+)\)`, chainWait},
 		{"layer_fetch", `if \(bit_q == 3'd(\d+)\) begin`, (startStates-3)/8 - 1}, // the last bit of a slot
 	} {

@@ -36,7 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	t.StringVar(&r.Top, "top", "npu_top", "module that was synthesised")
 	t.StringVar(&r.Tool, "tool", "", "version of yosys")
 	t.StringVar(&r.Sources, "sources", "", "hash of the RTL")
-	dir := t.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
+	dir := t.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt, netlist.json and log")
 	store := t.String("store", "", "`folder` of results to store the summary in")
 	hash := t.Bool("hash", false, "print the hash of the sources of -top among the files given")
 	pack := t.String("pack", "", "yosys' JSON `file` in which registers behind memories become these' output registers")
@@ -85,7 +85,11 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
 		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
 	}
-	if err := errors.Join(append(syn.BadLines(log), r.Check())...); err != nil {
+	netlist, err := os.ReadFile(filepath.Join(dir, "netlist.json"))
+	if err != nil {
+		return fmt.Errorf("read the run: %w", err)
+	}
+	if err := errors.Join(append(syn.BadLines(log), r.Check(), syn.CheckLevels(r.Design, r.Top, netlist))...); err != nil {
 		return cli.Errorf(cli.Check, "the netlist of %s is refused:\n%w", r.Config, err)
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

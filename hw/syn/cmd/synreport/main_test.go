@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
@@ -16,12 +18,21 @@ import (
 func folder(t *testing.T, change map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
+	small, err := configs.Load("small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	levels := make([]string, syn.LevelBits(small))
+	for i := range levels {
+		levels[i] = fmt.Sprintf(`"%d":{"type":"FDRE","attributes":{"src":"hw/rtl/level.sv:14.13-14.46"}}`, i)
+	}
 	files := map[string]string{
-		"stat.txt":   "=== npu_top ===\n   Number of cells:      38\n     DSP48E1    36\n     FDRE     2\n",
-		"mem.txt":    "  cell $mem_v2 \\u.mem\n    parameter \\SIZE 512\n    parameter \\WIDTH 16\n",
-		"words.txt":  "npu_top/u.q[0]\nnpu_top/u.q[1]\n",
-		"packed.txt": "36\n",
-		"log":        "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nCPU: user 1.50s system 0.25s\n",
+		"netlist.json": `{"modules":{"npu_top":{"cells":{` + strings.Join(levels, ",") + `}}}}`,
+		"stat.txt":     "=== npu_top ===\n   Number of cells:      38\n     DSP48E1    36\n     FDRE     2\n",
+		"mem.txt":      "  cell $mem_v2 \\u.mem\n    parameter \\SIZE 512\n    parameter \\WIDTH 16\n",
+		"words.txt":    "npu_top/u.q[0]\nnpu_top/u.q[1]\n",
+		"packed.txt":   "36\n",
+		"log":          "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nCPU: user 1.50s system 0.25s\n",
 	}
 	for name, text := range change {
 		files[name] = text
@@ -47,6 +58,8 @@ func TestRun(t *testing.T) {
 		"good":        {code: 0, want: "DSP 36 (with PREG 36)"},
 		"latch":       {change: map[string]string{"log": "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nLatch inferred for signal `\\x'\n"}, code: 1, want: "a latch"},
 		"unpacked":    {change: map[string]string{"packed.txt": "0\n"}, code: 1, want: "adders went to LUTs"},
+		"merged":      {change: map[string]string{"netlist.json": `{"modules":{"npu_top":{"cells":{}}}}`}, code: 1, want: "0 flip-flops in the levels"},
+		"no netlist":  {change: map[string]string{"netlist.json": ""}, code: 3, want: "netlist.json"},
 		"large in FF": {change: map[string]string{"log": "using FF mapping for memory npu_top.u.mem\n"}, code: 1, want: "512 words"},
 		"no stat":     {change: map[string]string{"stat.txt": ""}, code: 3, want: "stat.txt"},
 		"cut stat":    {change: map[string]string{"stat.txt": "=== npu_top ===\n"}, code: 3, want: "no statistics"},

@@ -155,6 +155,8 @@ test-netlist: build $(BUILD)/.venv
 	@.ci/cache run "syn-small-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xc7 hw/syn/synth.sh small
 	@hw/syn/check.sh
 	@sim/cells/check.sh
+	@.ci/cache run "netlist-units-$$(cat $(SYN_INPUTS) sim/cells/* sim/netlist/units.sh sim/bench/{mac_chain,act_buffer,weight_ring}/*_tb.cpp | sha256sum | cut -d' ' -f1)" \
+	  $(BUILD)/netlist/units sim/netlist/units.sh --seed $(SEED)
 	@.ci/cache run "syn-pe_array-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xcup-pe_array \
 	  hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures

@@ -13,13 +13,13 @@ import (
 // ErrPack is wrapped by errors about a netlist whose registers are to be packed.
 var ErrPack = errors.New("netlist")
 
-// bits are nets and, below zero, constants: an index from the end of constants.
-type bits []int32
+// wires are nets and, below zero, constants: an index from the end of constants.
+type wires []int32
 
 const constants = `zx10`
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (b *bits) UnmarshalJSON(text []byte) error {
+func (b *wires) UnmarshalJSON(text []byte) error {
 	*b = (*b)[:0]
 	for f := range bytes.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("[], \n", r) }) {
 		if len(f) == 3 && f[0] == '"' && strings.IndexByte(constants, f[1]) >= 0 {
@@ -36,7 +36,7 @@ func (b *bits) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (b bits) MarshalJSON() ([]byte, error) {
+func (b wires) MarshalJSON() ([]byte, error) {
 	text := []byte{'['}
 	for i, n := range b {
 		if i > 0 {
@@ -61,7 +61,7 @@ type packCell struct {
 	Parameters  map[string]json.RawMessage `json:"parameters"`
 	Attributes  json.RawMessage            `json:"attributes"`
 	Directions  json.RawMessage            `json:"port_directions"`
-	Connections map[string]bits            `json:"connections"`
+	Connections map[string]wires           `json:"connections"`
 }
 
 // output is what one register of a memory stands behind.
@@ -112,7 +112,7 @@ func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	}
 	module := all.Modules[top]
 	var cells map[string]*packCell
-	var ports map[string]struct{ Bits bits }
+	var ports map[string]struct{ Bits wires }
 	if err := errors.Join(json.Unmarshal(module["cells"], &cells), json.Unmarshal(module["ports"], &ports)); err != nil {
 		return nil, 0, fmt.Errorf("%w: module %s: %w", ErrPack, top, err)
 	}

@@ -335,8 +335,11 @@ def markdown(result: dict) -> str:
 
 
 def write(result: dict, path: Path) -> None:
+    """The text below the tables is written by hand."""
     path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
-    path.with_suffix(".md").write_text(markdown(result))
+    md = path.with_suffix(".md")
+    text = "".join((md.read_text() if md.exists() else "").partition("\n## ")[1:])
+    md.write_text(markdown(result) + text)
 
 
 def main() -> int:

@@ -2,15 +2,19 @@ package cost
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // memory is the DRAM and the ports to it.
 type memory struct {
-	bpc, port, rate float64 // bytes a cycle: DRAM, ports in one direction, the smaller
-	perRead         float64 // cycles a byte that is read, which needs room in the queue of one of several ports
-	perWeight       float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
+	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
+	perByte, perPort float64 // cycles a byte
+	perUnder         float64 // of what each burst takes
+	beatBits         int     // logarithm of beat, a power of two
+	perRead          float64 // cycles a byte that is read, which needs room in the queue of one of several ports
+	perWeight        float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
 
 	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
 	chunk              int64 // of a request for residuals or weights
@@ -29,7 +33,9 @@ func memoryOf(d *configs.Design) memory {
 	m.rate = min(m.bpc, m.port)
 	m.there = m.latency + readPath(*d)
 	m.again = m.there + turnDelay
-	m.perRead = 1 / m.port
+	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
+	m.beatBits = bits.Len64(uint64(m.beat)) - 1
+	m.perRead = m.perPort
 	if m.ports > 1 {
 		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(m.ports*min(readQueue*m.wide, readStripes*m.stripe)))
 	}
@@ -45,9 +51,10 @@ const almostOne = 1 - 1e-6
 // time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction (with room for what is under way), and
 // the bursts that may be under way at a time, each for a latency and its own beats.
 func (m *memory) time(t traffic) int64 {
-	most := max(float64(t.read+t.written)/m.bpc, float64(t.written)/m.port, float64(t.read)*m.perRead)
+	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	life := m.latency + burstCycles + 1
-	return max(int64(most+almostOne), (t.reads*life+t.read/m.beat)/m.under, (t.writes*life+t.written/m.beat)/m.under)
+	wait := max(t.reads*life+t.read>>m.beatBits, t.writes*life+t.written>>m.beatBits)
+	return max(int64(most+almostOne), int64(float64(wait)*m.perUnder))
 }
 
 // fresh is how long it takes where nothing is under way: the first bursts wait for nothing but the DRAM.

@@ -35,7 +35,7 @@ type model struct {
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
 
-	every bool // no step is left out
+	walked int // so many steps one by one
 
 	moment
 }
@@ -55,7 +55,7 @@ const never = -1 << 60
 
 // newModel has all but what batch, loop order and row tile say.
 func newModel(d configs.Design, g Geom, k K, s int) model {
-	m := model{d: d, g: g, groups: s, k: k, every: everyStep, memory: memoryOf(&d)}
+	m := model{d: d, g: g, groups: s, k: k, walked: walked, memory: memoryOf(&d)}
 	m.first, m.before = true, never
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.biases = int64(g.BiasCount) * biasBytes

@@ -40,19 +40,22 @@ type moment struct {
 	sums
 }
 
-// everyStep makes steady walk all steps; a test compares.
-var everyStep bool
+// walked is the most steps that steady walks one by one; a test compares.
+var walked = period
 
 // steady takes n equal steps. A step depends on the state and moves all its times alike, so where the
 // state is what it was a few steps ago but for the time that went by, the steps since then can only
 // repeat, and as many of them as are left are counted instead of walked: the times are the same.
 func (m *model) steady(n int, step func()) {
+	if n <= m.walked {
+		for range n {
+			step()
+		}
+		return
+	}
 	var past [period]moment
 	for i := 0; i < n; i++ {
 		step()
-		if m.every || n <= period {
-			continue
-		}
 		for p := 1; p <= min(period, i); p++ {
 			then := &past[(i-p)%period]
 			d := m.end - then.end

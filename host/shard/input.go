@@ -96,4 +96,4 @@ func At(dir, arg string) string {
 }
 
 // Inputs are the inputs of a question, as they are referred to.
-func (q *Question) Inputs() []string { return reference.FindAllString(strings.Join(q.Args, "\n"), -1) }
+func (q *Question) Inputs() []string { return reference.FindAllString(strings.Join(q.Args, ","), -1) } // no name has a comma

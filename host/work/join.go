@@ -217,7 +217,10 @@ func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
 		once, stop := context.WithTimeout(ctx, 10*time.Second)
 		_, err = w.queue.results.Put(once, jetstream.ObjectMeta{Name: object(q, i), Metadata: map[string]string{nameKey: name}}, bytes.NewReader(text))
 		stop()
-		if err == nil || ctx.Err() != nil || try == 30 {
+		if err == nil {
+			return os.Remove(filepath.Join(w.dir(q), name))
+		}
+		if ctx.Err() != nil || try == 30 {
 			return err
 		}
 		time.Sleep(time.Second)

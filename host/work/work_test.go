@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -331,4 +332,50 @@ func TestLoopback(t *testing.T) {
 	if _, err := Serve("0.0.0.0:0", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected a loopback address, or a token") {
 		t.Errorf("%v", err)
 	}
+}
+
+// BenchmarkShards is the cost of a shard besides its work, with hub, server and worker in one process, and the heap that
+// is left after so many.
+func BenchmarkShards(b *testing.B) {
+	s, err := Serve("127.0.0.1:0", "", b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	nc, err := Connect(s.ClientURL(), "bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer nc.Close()
+	dir, q := b.TempDir(), asked()
+	q.Shards = b.N
+	if err := shard.Settle(dir, q); err != nil {
+		b.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	ctx, stop := context.WithCancel(b.Context())
+	var joined sync.WaitGroup
+	joined.Go(func() {
+		w := &Worker{Name: "w", Dir: b.TempDir(), Log: log, Run: func(_ context.Context, dir string, q *shard.Question, i int) error {
+			if i == 0 {
+				return nil
+			}
+			_, err := (&shard.Result{Question: *q, Shard: i}).Write(dir)
+			return err
+		}}
+		if err := w.Join(ctx, nc); err != nil {
+			b.Error(err)
+		}
+	})
+	b.ResetTimer()
+	if err := (&Hub{Dir: dir, Retries: 3, Ack: 30 * time.Second, Log: log, Progress: func(int) {}}).Run(ctx, nc); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	stop()
+	joined.Wait()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB-heap")
 }

@@ -66,23 +66,28 @@ sluice_tool ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --m
 
 mapfile -t sources < <(grep '^hw/' hw/rtl/files.f)
 sources+=(hw/xilinx/*.sv sim/cells/{dsp48e1,dsp48e2,uram288}.v "$out/ip/$top.v" "$out/npu_bench.v")
-share=$(config-of --share) libs=$(config-of --lib-dir)
+libs=$(config-of --lib-dir) # not in the process: it is kept for other clones
 printf '`verilator_config\npublic_flat_rw -module "npu_bench" -var "*"\n' >"$out/public.vlt"
-hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
+main=$(config-of --share)/lib/verilator/verilator.cpp
+hash=$( (verilator --version; g++ --version | head -1; config-of --version; echo "$quiet"; cat "${sources[@]}" "$main" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
 if [[ ! -x $out/sim/npu || ! -f $out/hash || $(<"$out/hash") != "$hash" ]]; then
   rm -rf "$out/sim" "$out/hash"
-  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module npu_bench --Mdir "$out/sim" -o npu -O3 -Wno-fatal -Werror-USERFATAL \
-      "-GQUIET=$quiet" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" "$out/public.vlt" "${sources[@]}" "$share/lib/verilator/verilator.cpp" \
-      -LDFLAGS "-Wl,-rpath,$libs -L$libs -lcocotbvpi_verilator" >"$out/build.log" 2>&1; then
-    tail -n 30 "$out/build.log" >&2
-    exit 1
+  mkdir "$out/sim"
+  if ! .ci/cache get "cocotb-$hash" "$out/sim"; then
+    if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module npu_bench --Mdir "$out/sim" -o npu -O3 -Wno-fatal -Werror-USERFATAL \
+        "-GQUIET=$quiet" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" "$out/public.vlt" "${sources[@]}" "$main" \
+        -LDFLAGS "-L$libs -lcocotbvpi_verilator" >"$out/build.log" 2>&1; then
+      tail -n 30 "$out/build.log" >&2
+      exit 1
+    fi
+    .ci/cache put "cocotb-$hash" "$out/sim/npu" || true
   fi
   echo "$hash" >"$out/hash"
 fi
 
 rm -f "$out/results.xml"
 (cd "$out" && env MODULE=npu_test TOPLEVEL=npu_bench TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
-  LIBPYTHON_LOC="$libpython" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
+  LIBPYTHON_LOC="$libpython" LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
   VECTORS="$out/vectors" QUIET="$quiet" sim/npu) >"$out/run.log" 2>&1 || true
 said=$(grep -oE 'cocotb: .*' "$out/run.log") || true  # there may be none
 if [[ -n $said ]]; then sed "s|^cocotb:|cocotb: $what:|" <<<"$said"; fi

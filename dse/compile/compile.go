@@ -3,6 +3,7 @@
 package compile
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/lower"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -373,17 +375,35 @@ func (c *compiler) describe() {
 	}
 }
 
-// latency fills in the table. The driver starts one segment at a time.
+// stepped is the cycles, by the law and of all batches together, up to which the machine makes the latency table: a third of a second.
+const stepped = 1 << 20
+
+// latency fills in the table. The driver starts one segment at a time. The cycles are the machine's where that is quick, else the law's.
 func (c *compiler) latency() error {
 	exits := c.b.Network.Exits
+	var law [abi.BMax + 1][]int64
+	all := int64(0)
 	for batch := 1; batch <= abi.BMax; batch++ {
-		segment := make([]int64, len(exits))
-		for i, e := range exits {
+		for _, e := range exits {
 			cycles, err := cost.Segment(c.d, c.b.Layers, c.b.FBCB, e.First, e.Last, batch)
 			if err != nil {
 				return fmt.Errorf("exit %q has no layers of its own: %w", e.Name, err)
 			}
-			segment[i] = cycles
+			law[batch] = append(law[batch], cycles)
+			all += cycles
+		}
+	}
+	for batch := 1; batch <= abi.BMax; batch++ {
+		segment := law[batch]
+		for i, e := range exits {
+			if all > stepped {
+				break
+			}
+			r, err := machine.Segment(context.Background(), c.d, c.b.Layers, c.b.FBCB, e.First, e.Last, batch)
+			if err != nil {
+				return err
+			}
+			segment[i] = r.Cycles
 		}
 		for first := range exits {
 			sum := int64(0)

@@ -483,6 +483,18 @@ func (c *Coverage) share() (hit, all int) {
 	return all - len(c.Missing()), all
 }
 
+// Empty is a table of the same bins without a hit.
+func (c *Coverage) Empty() *Coverage {
+	out := &Coverage{groups: c.groups, bins: c.bins, hits: Hits{}}
+	for group, bins := range c.hits {
+		out.hits[group] = map[string]uint64{}
+		for name := range bins {
+			out.hits[group][name] = 0
+		}
+	}
+	return out
+}
+
 // Hits are the hits of all bins.
 type Hits map[string]map[string]uint64
 

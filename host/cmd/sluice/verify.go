@@ -265,18 +265,29 @@ func (c *verifyCmd) something(designs []configs.Design) error {
 	return nil
 }
 
+// wholePart is what a check that is one unit found.
+type wholePart struct {
+	Found verifyDoc // without bins
+	Hits  verify.Hits
+}
+
 // whole runs a check as one unit: build is its simulator.
 func (c *verifyCmd) whole(shards *shard.Run, name, build string, doc *verifyDoc, check func(*verifyDoc) error) error {
-	for part, err := range shard.Units(shards, name, 1, func(int) (*verifyDoc, error) {
+	for got, err := range shard.Units(shards, name, 1, func(int) (*wholePart, error) {
 		if c.Device != "soft" {
 			made(shards, build, c.Config)
 		}
-		var part verifyDoc
-		return &part, check(&part)
+		var part wholePart
+		part.Found.Coverage.Bins = doc.Coverage.Bins.Empty()
+		err := check(&part.Found)
+		part.Hits, part.Found.Coverage.Bins = part.Found.Coverage.Bins.Hits(), nil
+		return &part, err
 	}) {
 		if err != nil {
 			return err
 		}
+		part := &got.Found
+		doc.Coverage.Bins.Add(got.Hits)
 		doc.Images += part.Images
 		doc.Mismatches += part.Mismatches
 		doc.ExitAgreement, doc.AccuracyDelta = cmp.Or(doc.ExitAgreement, part.ExitAgreement), cmp.Or(doc.AccuracyDelta, part.AccuracyDelta)

@@ -288,6 +288,7 @@ func (c *verifyCmd) whole(shards *shard.Run, name, build string, doc *verifyDoc,
 		}
 		part := &got.Found
 		doc.Coverage.Bins.Add(got.Hits)
+		doc.Layers += part.Layers
 		doc.Images += part.Images
 		doc.Mismatches += part.Mismatches
 		doc.ExitAgreement, doc.AccuracyDelta = cmp.Or(doc.ExitAgreement, part.ExitAgreement), cmp.Or(doc.AccuracyDelta, part.AccuracyDelta)

@@ -5,7 +5,7 @@ import "github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 // cleared is the value of each word after Clear.
 const cleared = 0xa5a5a5a5
 
-// Clear overwrites the free slots of a network, so that an earlier launch's result cannot pass for a new one. The
+// Clear overwrites the free slots of a network. So the result of an earlier launch cannot be taken for a new one. The
 // device must be idle.
 func (d *Device) Clear(network string) error {
 	return d.ask(func(l *launcher) error {

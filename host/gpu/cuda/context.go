@@ -1,4 +1,4 @@
-// The context and its contents: opening, rebuilding after a reset, release.
+// The context and what it contains: how it is opened, rebuilt after a reset, and released.
 
 package cuda
 
@@ -82,12 +82,12 @@ func (l *launcher) furnish() error {
 	if err = l.warm(); err != nil {
 		return err
 	}
-	if l.cfg.Mode.Hold { // made in advance, so that the first priority launch does not wait for a stream and its Control
+	if l.cfg.Mode.Hold { // the lane is made in advance, so that the first priority launch does not wait for it
 		n, err := l.lane(laneKey{high: true})
 		if err != nil {
 			return err
 		}
-		l.giveBack(n) // given back at once, so that close frees it whatever fails
+		l.giveBack(n) // given back at once, so that close frees it if a later call fails
 		if err := l.lib.Wait(n.stream); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (l *launcher) furnish() error {
 	if !l.cfg.Timed {
 		return nil
 	}
-	l.start, l.met = time.Now(), nil // times from before a reset cannot be compared
+	l.start, l.met = time.Now(), nil // times from before a reset cannot be compared with later ones
 	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func (l *launcher) close() (first error) {
 	}
 	streams := []driver.Stream{l.copies, l.signals}
 	for _, s := range streams {
-		if s != 0 && l.lost == nil { // after an error, warm-up or measurement kernels may still run
+		if s != 0 && l.lost == nil { // after an error, kernels of the warm-up or of a measurement may still run
 			note(l.lib.Wait(s))
 		}
 	}
 	for _, n := range l.nets {
-		if first != nil || l.lost != nil { // a stream that did not finish may still use them, so they are freed with the context
+		if first != nil || l.lost != nil { // a stream that did not finish may still use this memory, so the context frees it
 			break
 		}
 		for _, at := range []driver.Ptr{n.weights, n.slots} {
@@ -145,7 +145,7 @@ func (l *launcher) close() (first error) {
 	if l.parts != nil && !l.stuck {
 		note(l.parts.close())
 	}
-	if first == nil && l.lost == nil { // otherwise kernels may still run
+	if first == nil && l.lost == nil { // after an error, kernels may still run
 		note(l.unloadKernels())
 	}
 	if l.main != 0 {
@@ -196,7 +196,7 @@ func (l *launcher) reset() error {
 	}
 	l.lanes = nil
 	if l.parts != nil && !l.stuck {
-		_ = l.parts.close() // each partition holds the context
+		_ = l.parts.close() // each partition keeps the context alive
 	}
 	err := l.lib.Reset(l.dev)
 	if err == nil && l.lib.Contextless() {
@@ -240,7 +240,7 @@ func (l *launcher) reset() error {
 	for err == nil && l.lost == nil && len(l.staged) > 0 {
 		l.step()
 	}
-	if err == nil { // the copy of an input may have failed
+	if err == nil { // an input's copy may have failed
 		err = l.lost
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cuda is a GPU as a device of the runtime. NPU bundles run on it layer by layer, with golden's results bit
-// for bit. They can be confined to SMs, stopped inside a kernel, and resumed.
+// Package cuda is a GPU as a device of the runtime. NPU bundles run on it layer by layer, and give the same results as
+// package golden, bit for bit. A launch can be confined to SMs, stopped inside a kernel, and resumed.
 //
 //	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
 //	engine ◀── Passed, Aborted, Done, Failed ──┘
@@ -30,34 +30,35 @@ const MaxBatch = kernels.MaxBatch
 // Config configures a device. The zero value is the first GPU with a server's settings.
 type Config struct {
 	API      *driver.API // nil: driver.CUDA
-	Library  string      // driver file; "": the API's
+	Library  string      // file of the driver; "": the API's default
 	Kernels  []byte      // kernels for the API to load (kernels.Object); nil: the PTX
 	GPU      int
-	Slots    int // samples of each network; 0: 128
-	Places   int // concurrent launches; 0: 8; at most the number of hardware queues less two
+	Slots    int // number of samples of each network; 0: 128
+	Places   int // number of concurrent launches; 0: 8; at most the number of hardware queues minus two
 	Capacity int // kernels of a launch in its stream at a time; 0: 4
 	// NVML is the file of the monitoring library; "": the system's, or none on the fake.
 	NVML string
-	// Masks, if set, makes partitions with stream masks, which the driver does not document.
+	// If Masks is set, partitions are made with stream masks, which the driver's documentation does not describe.
 	Masks *Masks
 	// Drain: an aborted launch ends when its stream is empty; it is never killed.
 	Drain bool
-	// Mode says how priority launches treat others (gpu.ModeOf). Without a name it is "priority", which uses stream
-	// priorities alone.
+	// Mode says what priority launches do to other launches (gpu.ModeOf). A mode without a name means "priority", which
+	// uses only stream priorities.
 	Mode gpu.Mode
-	// Params of the GPU, for profiling kernels for padding; required if Mode pads.
+	// Params are the GPU's parameters, from which padding estimates the times of kernels. They are required if Mode
+	// pads.
 	Params *sim.Params
 	// Through: a launch continues past its exits.
 	Through bool
-	// Heard, if set, receives every order, on the launcher's thread.
+	// If Heard is set, the launcher's thread calls it with every order.
 	Heard func(gpu.Order)
-	// Spin: the launcher does not sleep while work is in progress, for latencies in microseconds.
+	// Spin: the launcher does not sleep while work is in progress. This shortens latencies by some microseconds.
 	Spin bool
-	// Timed: preemptions are also timed by the GPU's own clock, at the cost of one more copy at the exit of a
-	// preempting launch.
+	// Timed: preemptions are also timed with the GPU's own clock. This costs one more copy at the exit of a preempting
+	// launch.
 	Timed bool
-	// Deliberate faults, to show that a check of kills works. Boolean: the mark that kernels poll is cleared soon
-	// after it is set, as if it were a boolean. Short: a launch resumes one kernel too late.
+	// These are deliberate faults, which show that a check of kills can fail. Boolean: the mark that kernels poll is
+	// cleared soon after it is set, as if it were a boolean. Short: a launch resumes one kernel too late.
 	Boolean, Short bool
 }
 
@@ -80,17 +81,17 @@ type Device struct {
 	ctx  context.Context
 	all  sync.WaitGroup // goroutines that prepare inputs
 
-	// counters for Progress, by work
+	// progress has the counters for Progress, by work.
 	progress sync.Map
 }
 
 // order is a request to the launcher.
 type order struct {
 	work    *device.Work
-	came    time.Time // for a Run: time of Begin
+	came    time.Time // for a Run, the time of Begin
 	input   []int16   // for a Copy
 	net     *network  // for a Load
-	err     error     // error from preparing the input or the network
+	err     error     // error of the preparation of the input or the network
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
@@ -170,7 +171,7 @@ func Found(api *driver.API, library string) (titles []string, err error) {
 	return titles, nil
 }
 
-// FakeClock is the clock of a fake driver (driver.Lib.Clock); nil: the host's clock applies.
+// FakeClock is the clock of a fake driver (driver.Lib.Clock); If it is nil, the host's clock applies.
 func FakeClock(library string) (func() time.Time, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -241,7 +242,7 @@ func (d *Device) called() bool {
 	return len(d.orders) > 0
 }
 
-// refuse returns an error that fails only its launch.
+// refuse returns an error that ends only its launch.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: "+format, append([]any{device.ErrRequest}, a...)...)}
 }
@@ -276,7 +277,7 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			} else if o.err = b.Validate(); o.err == nil {
 				o.net, o.err = prepare(b)
 			}
-			if o.err == nil && d.cfg.Mode.Pad { // other batches are profiled at their first use
+			if o.err == nil && d.cfg.Mode.Pad { // a batch of one; other batches are profiled at their first use
 				_, o.err = o.net.profile(1, d.cfg.Params)
 			}
 			if o.err != nil {
@@ -313,8 +314,8 @@ func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
 // Release implements device.Device.
 func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
 
-// Progress implements device.Progressive. It counts the kernels that ended, of this work and of launches that it
-// waits for, so that waiting does not look like a hang.
+// Progress implements device.Progressive. It counts the kernels that have ended, both of this work and of the launches
+// that it waits for. So a wait does not look like a hang.
 func (d *Device) Progress(id device.WorkID) uint64 {
 	if n, ok := d.progress.Load(id); ok {
 		return n.(*atomic.Uint64).Load()

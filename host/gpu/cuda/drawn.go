@@ -1,4 +1,4 @@
-// Networks made of descriptors without a compiler, for benchmarks with networks that no NPU supports.
+// Networks that are made of descriptors, without a compiler. Benchmarks use them for networks that no NPU supports.
 
 package cuda
 
@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Drawn is a network of descriptors whose weights are drawn from a seed. Only layers, names, network and slot of its
-// bundle are used.
+// Drawn is a network of descriptors whose weights are random numbers from a seed. Of its bundle, only the layers, the
+// names, the network and the slot are used.
 type Drawn struct {
 	Bundle *bundle.Bundle
 	Seed   uint64
@@ -28,13 +28,13 @@ type Drawn struct {
 // NetworkName and Kind implement device.Artefact; this device loads drawn networks beside bundles.
 func (d *Drawn) NetworkName() string { return d.Bundle.Network.Name }
 
-// Kind is that of every drawn network.
+// Kind returns "drawn".
 func (*Drawn) Kind() string { return "drawn" }
 
 // ErrDrawn is wrapped by errors about a drawn network.
 var ErrDrawn = errors.New("program of descriptors")
 
-// prepare returns the network without addresses.
+// prepare returns the network, whose addresses are not set yet.
 func (d *Drawn) prepare() (*network, error) {
 	if d.once.Do(func() { d.made, d.err = d.draw() }); d.err != nil {
 		return nil, d.err
@@ -68,7 +68,7 @@ func (d *Drawn) draw() (*network, error) {
 	})
 }
 
-// check enforces what a compiler guarantees: kernels stay within the slot, and segments are contiguous.
+// check checks what a compiler guarantees: kernels access only the slot, and segments are contiguous.
 func (d *Drawn) check() error {
 	b := d.Bundle
 	if len(b.Layers) == 0 || len(b.Names) != len(b.Layers) || len(b.Network.Exits) == 0 || b.Slot.Stride < 2 || b.Slot.Stride%2 != 0 {

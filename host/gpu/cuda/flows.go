@@ -35,13 +35,13 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // its tiles that were launched beside other kernels; only for layers that can be repeated
+	begun  int   // tiles of layer next that were launched beside other kernels; not 0 only for layers that can be repeated
 	oldest int   // oldest layer that has not ended
-	flying int   // launches in flight that contain a part of it
+	flying int   // number of launches in flight that contain a part of this flow
 	in     *lane // the lane of those launches
 	state  state
 	killed bool
-	marked bool      // lane.signal was recorded after the epoch that killed it
+	marked bool      // lane.signal was recorded after the write of the epoch that killed this flow
 	came   time.Time // time of Begin, before any wait for the launcher
 	began  time.Time // start of its segment, or of its resumption
 	places []int     // position of each request in the launch
@@ -50,10 +50,10 @@ type flow struct {
 	aside    bool      // put aside for a priority launch
 	aborting bool      // an abort was requested
 	cleaning bool      // its Control is being reset to its epoch
-	patience time.Time // start of its time limit: when it, or what it waits for, last made progress
+	patience time.Time // start of the time limit: the last progress of this flow or of a launch that it waits for
 	moves    *atomic.Uint64
-	ticket   uint64   // driver order of its newest kernel, like fly.ticket
-	met      *meeting // the preemption that it causes, if others were on the GPU when it arrived
+	ticket   uint64   // position of its newest kernel in the order of launches, like fly.ticket
+	met      *meeting // the preemption that it causes, if other launches were on the GPU at its arrival
 	fled     *meeting // the preemption for which it is stopped
 }
 
@@ -100,7 +100,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	}
 	f.lane, f.in = ln, ln
 	// The lane's stream resets its Control, and the stream for signals writes its epoch. Their order is undefined, so
-	// an epoch that is written before the reset could be lost. With padding, kernels of other launches read it too.
+	// an epoch that is written before the reset could be lost. With padding, kernels of other launches read Control
+	// too.
 	if !ln.settled {
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.giveBack(ln)
@@ -114,8 +115,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	if f.rt {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
-			// Launched at once, before the others are told to leave: the launcher's next round would take longer than
-			// their leaving.
+			// The kernel is launched at once, before the others are told to leave. In the launcher's next round it
+			// would come too late: they would have left before.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {
@@ -129,7 +130,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	return nil
 }
 
-// leave stops a launch: at once if its kernels may be killed or none is on the GPU.
+// leave stops a launch. It is stopped at once if its kernels may be killed, or if none of them is on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
 	if f.state == running && f.flying == 0 && f.aborting {
 		if err := l.away(f, f.next); err != nil {
@@ -138,7 +139,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.flying == 0) {
-		return // it ends by itself as soon
+		return // it ends by itself just as soon
 	}
 	if !kill {
 		f.state = leaving
@@ -147,7 +148,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	for i := f.oldest; i < f.next; i++ {
 		if f.net.entries[i] == idem.Never {
 			if f.state == running {
-				f.state = leaving // not repeatable, so wait for its end
+				f.state = leaving // the kernel cannot be repeated, so its end is awaited
 			}
 			return
 		}
@@ -163,7 +164,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	if !l.cfg.Mode.Ahead { // in that mode the rest of the priority launch comes first
+	if !l.cfg.Mode.Ahead { // with Ahead, the rest of the priority launch comes first
 		if err := l.mark(f); err != nil {
 			l.fail(f, err)
 			return
@@ -185,14 +186,14 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
-// mark records the event after which a stopped launch's epoch is known to be written. The two streams are unordered,
-// so Control must not be reset before it.
+// mark records an event after the write of a stopped launch's epoch. The write and the reset of Control are on
+// different streams without an order, so Control must not be reset before this event.
 func (l *launcher) mark(f *flow) error {
 	f.marked = true
 	return l.lib.Record(f.lane.signal, l.signals)
 }
 
-// dismiss makes all kernels leave that still read their epoch, so that a reset destroys only those that hang.
+// dismiss makes all kernels leave that still read their epoch. So a reset destroys only kernels that hang.
 func (l *launcher) dismiss() {
 	for _, f := range l.flows {
 		f.lane.epoch++
@@ -213,9 +214,9 @@ func (l *launcher) fail(f *flow, err error) {
 	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
 }
 
-// end ends a launch once its stream is done, so that its slots are unused.
+// end ends a launch once its stream has finished. Only then are its slots unused.
 func (l *launcher) end(f *flow, ev device.Event) {
-	if f.in != f.lane && f.flying > 0 { // part of it runs in another launch
+	if f.in != f.lane && f.flying > 0 { // a part of it runs in another launch
 		if err := l.lib.Wait(f.in.stream); err != nil {
 			ev = device.Event{Kind: device.Failed, Err: scope(err)}
 			l.lost = err
@@ -232,7 +233,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 			defer l.failAll(ev.Err) // the other launches fail too
 		}
 	case f.killed:
-		f.lane.dirty = l.clean(f.lane) != nil // if this fails, the lane's next user cleans it
+		f.lane.dirty = l.clean(f.lane) != nil // if this fails, the next launch on the lane cleans it
 	}
 	l.land(f.lane) // its kernels have ended, or will leave by themselves
 	i := slices.Index(l.flows, f)
@@ -249,7 +250,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 // advance advances one launch as far as possible.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	late := l.late(f) // measured before the events are polled
+	late := l.late(f) // before the events are polled, which may change the result
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.dismiss()
@@ -273,7 +274,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 	return l.next(f, moved)
 }
 
-// next moves a launch on by its state.
+// next does the next step of a launch, which depends on its state.
 func (l *launcher) next(f *flow, moved bool) (bool, error) {
 	n := f.lane
 	switch f.state {
@@ -322,10 +323,11 @@ func (l *launcher) next(f *flow, moved bool) (bool, error) {
 	return moved, nil
 }
 
-// resume reads the kernel to resume at from a killed launch's Control, and counts the kill.
+// resume reads from a killed launch's Control at which kernel the launch resumes. If a kernel was stopped, resume
+// counts the kill.
 func (l *launcher) resume(f *flow) (kernel int, err error) {
 	control := f.lane.host
-	if f.fled != nil { // otherwise an earlier flag stopped it
+	if f.fled != nil { // nil: an earlier flag stopped it
 		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
 	}
 	word := binary.LittleEndian.Uint32(control[4:])
@@ -400,11 +402,11 @@ func (l *launcher) pass(f *flow) error {
 		}
 		rep.Results = append(rep.Results, r)
 	}
-	l.land(f.lane) // the copy came after them in the stream
+	l.land(f.lane) // its kernels have ended, since the copy came after them in the stream
 	f.lane.settled = true
 	if f.timed() {
 		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
-		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next launch
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // the next launch needs it reset
 	}
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {
@@ -417,7 +419,7 @@ func (l *launcher) pass(f *flow) error {
 	f.seg++
 	f.state, f.began = running, time.Now()
 	f.patience = f.began
-	if f.aborting { // the exit came before the abort
+	if f.aborting { // the exit was passed before the abort took effect
 		return l.away(f, f.next)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// A network whose kernels work in place, which no bundle's do. It exposes a stopped launch that resumes at the wrong
-// kernel.
+// A network with kernels that work in place, as no bundle has. If a stopped launch resumes at the wrong kernel, its
+// results are wrong, so tests notice it.
 
 package cuda
 
@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// InPlaceName is the network's name.
 const InPlaceName = "in-place"
 
 const (
@@ -21,7 +20,7 @@ const (
 	inPlaceGather   = 4 // each exit kernel reduces this many pixels a side to one
 )
 
-// Kinds of its kernels: those of a round, in order, then the exit's.
+// Kinds of the network's kernels: first those of a round, in order, then the exit's.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place
@@ -29,7 +28,7 @@ const (
 	InPlaceExit  = "exit"
 )
 
-// InPlaceKinds are all of them.
+// InPlaceKinds are all kinds of kernels of the network.
 var InPlaceKinds = []string{InPlaceMake, InPlaceAdd, InPlaceScale, InPlaceExit}
 
 // InPlaceKind returns the kind of a kernel, and whether it overwrites its input.
@@ -40,12 +39,12 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 	return InPlaceKinds[kernel%3], kernel%3 > 0
 }
 
-// InPlace is a network of rounds on an image of side x side pixels. A round computes one tensor from the other, then
-// adds to it and scales it in place. A launch stopped in either of the latter two must resume at the first kernel of
-// its round. A kernel that resumes elsewhere works on a half-finished tensor, and the next round overwrites the input
-// from which it could be computed again. Every element of the last tensor affects the exit. The exit reduces sixteen
-// pixels to one repeatedly; a single block that reads all of them would run longer than the rounds and take most of
-// the kills.
+// InPlace returns a network of several rounds on an image of side x side pixels. A round has three kernels. The first
+// computes one tensor from the other, the second adds to it in place, and the third scales it in place. A launch that
+// is stopped in the second or third must resume at the first kernel of its round. If it resumes elsewhere, it works on
+// a half-finished tensor. Its input is lost after the next round, which overwrites it. Every element of the last tensor
+// affects the exit. The exit reduces sixteen pixels to one repeatedly; a single block that reads all of them would run
+// longer than the rounds and take most of the kills.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

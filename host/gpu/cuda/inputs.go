@@ -1,4 +1,4 @@
-// Networks on the GPU and requests' inputs: slots, and copies into them.
+// Networks on the GPU, their slots, and the copies of requests' inputs into slots.
 
 package cuda
 
@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// sample is a request with its slot.
+// sample is a request that has a slot.
 type sample struct {
 	net   *network
 	slot  int
-	input []byte // kept to copy it again after a reset
+	input []byte // needed for another copy after a reset
 	in    bool   // the copy has ended
 }
 
@@ -24,7 +24,7 @@ type page struct {
 	event driver.Event
 }
 
-// staged is a copy from a page in progress.
+// staged is a copy in progress from a page to a slot.
 type staged struct {
 	work   *device.Work
 	sample *sample
@@ -46,7 +46,7 @@ func (l *launcher) load(name string, n *network) error {
 	return nil
 }
 
-// install copies a network's weights to the GPU and allocates its slots, with a page for each.
+// install copies a network's weights to the GPU and allocates its slots. Each slot gets a page.
 func (l *launcher) install(n *network) (err error) {
 	var weights, slots driver.Ptr
 	var host []byte
@@ -106,7 +106,7 @@ func (l *launcher) newPage(n *network) (p page, err error) {
 // freePages frees a network's pages, which must be unused.
 func (l *launcher) freePages(n *network) (first error) {
 	for _, p := range n.pages {
-		if l.lost != nil { // they are freed with the context
+		if l.lost != nil { // the pages are freed with the context
 			break
 		}
 		if err := l.lib.FreeEvent(p.event); first == nil {
@@ -179,7 +179,8 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	}()
 	if free := s.net.pages; len(free) > 0 {
 		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
-	} else if c.page, err = l.newPage(s.net); err != nil { // a released request's copy may still use the slot's page
+		// the slot's own page may still be in use by the copy of a released request
+	} else if c.page, err = l.newPage(s.net); err != nil {
 		return err
 	}
 	copy(c.host, s.input)
@@ -196,7 +197,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 
 // unstage returns the page of a finished copy.
 func (l *launcher) unstage(c *staged) {
-	if l.lost == nil { // otherwise it is freed with the context
+	if l.lost == nil { // otherwise the page is freed with the context
 		c.sample.net.pages = append(c.sample.net.pages, c.page)
 	}
 }

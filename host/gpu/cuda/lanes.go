@@ -21,9 +21,9 @@ type lane struct {
 	stream  driver.Stream
 	control driver.Ptr
 	dirty   bool // control could not be reset
-	settled bool // control is reset, so epochs may be written and kernels of other streams may read it
+	settled bool // control is reset, so an epoch may be written, and kernels of other streams may read Control
 	epoch   uint32
-	used    uint64 // ticket when it was given back
+	used    uint64 // ticket at the time of giveBack
 	ring    []driver.Event
 	given   int   // launches so far: ring[i] belongs to the last one, or an earlier one still in fly
 	fly     []fly // kernels in flight, in order
@@ -36,13 +36,13 @@ type lane struct {
 	signal  driver.Event   // event after the write of the epoch
 }
 
-// fly is a launch in flight: a kernel of one flow, with parts of other flows' kernels as further roles.
+// fly is a launch in flight. It has a kernel of one flow, and may have parts of other flows' kernels in further roles.
 type fly struct {
 	event  driver.Event
-	ticket uint64                  // driver order of launches
-	flows  [kernels.MaxRoles]*flow // by role; all except the first pad it
-	upTo   [kernels.MaxRoles]int   // by role: kernels of the flow that will have ended
-	begun  [kernels.MaxRoles]int   // by role: tiles of its next kernel that will have ended
+	ticket uint64                  // position in the order of launches
+	flows  [kernels.MaxRoles]*flow // by role; the first flow is the launch's own, the others pad it
+	upTo   [kernels.MaxRoles]int   // by role: kernels of the flow that have ended when this launch ends
+	begun  [kernels.MaxRoles]int   // by role: tiles of the flow's next kernel that have ended then
 }
 
 // giveBack makes a lane free again.
@@ -51,7 +51,7 @@ func (l *launcher) giveBack(n *lane) {
 	l.lanes[n.key] = append(l.lanes[n.key], n)
 }
 
-// lane returns a free lane on units.
+// lane returns a free lane whose stream is confined to the key's units.
 func (l *launcher) lane(key laneKey) (*lane, error) {
 	if free := l.lanes[key]; len(free) > 0 {
 		n := free[len(free)-1]
@@ -103,14 +103,14 @@ func (l *launcher) newEvents(n *lane) error {
 	return err
 }
 
-// newLane makes a lane without a stream and without its events.
+// newLane makes a lane without a stream and without the stream's events.
 func (l *launcher) newLane() (*lane, error) {
 	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	l.made++
 	n.args.Set(0, unsafe.Pointer(n.layer))
 	n.padded.Set(0, unsafe.Pointer(n.roles))
 	var err error
-	if n.signal, err = l.lib.NewEvent(false); err == nil { // belongs to the stream for signals
+	if n.signal, err = l.lib.NewEvent(false); err == nil { // recorded on the stream for signals, so made here
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
@@ -123,7 +123,7 @@ func (l *launcher) newLane() (*lane, error) {
 	return n, nil
 }
 
-// clean resets a lane's Control to its epoch, in stream order.
+// clean queues, on the lane's stream, a reset of the lane's Control to its epoch.
 func (l *launcher) clean(n *lane) error {
 	n.settled = false
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
@@ -135,8 +135,8 @@ func (l *launcher) clean(n *lane) error {
 	return l.lib.Fill(n.control+16, 0, 2, n.stream)
 }
 
-// loseStream destroys an idle lane's stream with its events and keeps its memory. If the stream may not be idle, the memory is left
-// to be freed with the context.
+// loseStream destroys an idle lane's stream with its events and keeps its memory. If the stream may still be busy, the
+// memory is freed later, with the context.
 func (l *launcher) loseStream(n *lane) (first error) {
 	if n.stream == 0 {
 		return nil
@@ -176,7 +176,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	l.made--
 	n.args.Free()
 	n.padded.Free()
-	if l.lost != nil { // all of it is freed with the context; copies may still be in progress
+	if l.lost != nil { // the context frees the memory; copies may still be in progress
 		if n.stream != 0 {
 			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // a stream must go before its partition
 		}
@@ -195,7 +195,8 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// halt makes all blocks of a lane leave and waits for its stream, and for that of the launch it pads.
+// halt makes all blocks of a lane leave. It then waits for the lane's stream, and for the stream of the launch that it
+// pads.
 func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// launcher is the thread that holds the context, with its state.
+// launcher is the state of the thread that holds the context.
 type launcher struct {
 	*Device
 	dev    driver.Device
@@ -31,7 +31,7 @@ type launcher struct {
 
 	copies  driver.Stream // stream for inputs and weights
 	signals driver.Stream // stream of greatest priority, for the epochs of stopped launches
-	copied  error         // why epochs must be copied; nil: the driver writes words in stream order
+	copied  error         // the reason why epochs are copied; nil: the driver writes words in stream order
 	staged  []staged      // copies in progress
 	lanes   map[laneKey][]*lane
 	made    int // number of lanes, including those in use
@@ -44,7 +44,7 @@ type launcher struct {
 	watch   watch
 	since   time.Time // start of the preemption in progress, or zero
 	meet    *meeting  // that preemption
-	inWay   []*flow   // launches still to be told to leave for it (Mode.Ahead)
+	inWay   []*flow   // launches that have yet to be told to leave for it (Mode.Ahead)
 	met     []*meeting
 	tickets uint64
 	marks   int       // number of marks that were cleared (Config.Boolean)
@@ -57,7 +57,7 @@ type launcher struct {
 	beds    []pad
 }
 
-// launcher opens the GPU, reports the result, and works until it is closed.
+// launcher opens the GPU and reports the result in opened. Then it handles orders until the device is closed.
 func (d *Device) launcher(opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -128,7 +128,7 @@ func (d *Device) launcher(opened chan<- error) {
 	}
 }
 
-// quiet waits for work in progress and drops it without reporting.
+// quiet waits for the end of the work in progress and reports no results.
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
@@ -218,7 +218,7 @@ func (l *launcher) obey(o *order) {
 	}
 }
 
-// check wraps a driver error in its scope. An error that makes the context unusable also ends all other work.
+// check adds the scope to a driver error. If the error makes the context unusable, all other work ends too.
 func (l *launcher) check(err error) error {
 	if (driver.Lost(err) || errors.Is(err, errAway)) && l.lost == nil {
 		l.lost = err
@@ -250,7 +250,7 @@ func (l *launcher) step() (moved bool) {
 		err = l.check(err)
 		if one.work != nil {
 			l.answer(one.work, err)
-		} else if err != nil && l.lost == nil { // a copy again after a reset failed: an input is missing
+		} else if err != nil && l.lost == nil { // an input is missing, since its copy after a reset failed
 			l.lost = err
 		}
 		if l.lost != nil {

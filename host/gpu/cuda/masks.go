@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Masks makes partitions by writing a mask into the driver's own structure of a stream. A wrong offset would corrupt
-// the driver's memory. So the driver's exact version must be known, and every TPC's mask bit is tested before
-// serving.
+// Masks configures partitions that are made with stream masks. A mask is written into the driver's internal data of a
+// stream. A wrong offset would corrupt the driver's memory. So the driver's exact version must be known, and every
+// TPC's mask bit is tested before serving.
 type Masks struct {
 	Offsets driver.Offsets
 	Driver  string // exact driver version, from NVML
@@ -25,8 +25,8 @@ type streamMasks struct {
 	bits          []int // mask bit of each unit, without the bits of TPCs disabled in manufacture
 }
 
-// newStreamMasks finds the mask bit of each TPC. It sets one bit at a time and probes which SMs run no more kernels.
-// Clearing one bit at a time would be faster, but hangs if the bit has no TPC.
+// newStreamMasks finds the mask bit of each TPC. It sets one bit at a time and probes which SMs run no kernels any
+// more. To clear one bit at a time would be faster, but it hangs if no TPC belongs to the bit.
 func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partitions, error) {
 	offset, ok := m.Offsets[m.Driver]
 	if !ok {
@@ -56,7 +56,7 @@ func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partition
 		}
 		gone := slices.DeleteFunc(slices.Clone(whole), func(sm int) bool { return slices.Contains(left, sm) })
 		if len(gone) == 0 {
-			continue // no TPC behind this bit
+			continue // no TPC belongs to this bit
 		}
 		for _, sm := range gone {
 			if other, ok := owner[sm]; ok {

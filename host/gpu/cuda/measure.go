@@ -26,13 +26,12 @@ type Facts struct {
 	ClockKHz   int            `json:"clock_khz"` // maximum SM clock
 	MemoryKHz  int            `json:"memory_khz"`
 	Memory     uint64         `json:"memory_bytes"`
-	Registers  map[string]int `json:"registers"` // per thread, by kernel
+	Registers  map[string]int `json:"registers"` // registers per thread, by kernel
 	Signals    string         `json:"signals"`   // how kernels are told to leave: SignalsWritten or SignalsCopied
 	// WhyCopied is the driver's error if it cannot write words in stream order.
 	WhyCopied string `json:"why_copied,omitempty"`
 }
 
-// Facts returns the facts about the GPU.
 func (d *Device) Facts() (f Facts, err error) {
 	err = d.ask(func(l *launcher) error {
 		f, err = l.facts()
@@ -89,7 +88,7 @@ func (d *Device) Health() (h *driver.Health, err error) {
 	return h, err
 }
 
-// health is NVML's report. On the fake driver only the tests' fake NVML is asked.
+// health is NVML's report. On the fake driver it asks only the fake NVML of tests.
 func (l *launcher) health(bus string) *driver.Health {
 	if l.cfg.NVML == "" && l.lib.Fake() {
 		return nil
@@ -101,8 +100,8 @@ func (l *launcher) health(bus string) *driver.Health {
 	return &h
 }
 
-// Timed is the time of a layer's kernel alone, between two events. Over single launches (Profile) it includes the
-// host's launch time, over many (Pace) it does not.
+// Timed is the time of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch and
+// includes the host's launch time. In Pace, it is of many launches and does not.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -122,8 +121,8 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 	return out, err
 }
 
-// Pace is Profile for a batch of one on the whole GPU, without the host's time. A run is the time of paceLaunches
-// launches, divided by their number. All are queued before the first begins.
+// Pace is Profile for a batch of one on the whole GPU, without the host's time. One time is that of paceLaunches
+// launches, divided by their number. All of them are queued before the first begins.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
 		return l.timed(network, 1, device.Units{}, true, timing(&out, n))
@@ -131,7 +130,7 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	return out, err
 }
 
-// timing makes a timer that times each kernel n times.
+// timing returns a timer that times each kernel n times and appends the times to out.
 func timing(out *[]Timed, n int) timer {
 	return func(i int, name string, k *kernels.Layer, run func() (int64, error)) error {
 		if n < 1 {
@@ -143,9 +142,9 @@ func timing(out *[]Timed, n int) timer {
 	}
 }
 
-// Learn times the kernels of a loaded network at a batch, alone, for padding: a launch without work, one with a tile
-// on each SM, and the whole kernel. The times are kept for the bundle. Without them, and on the fake, padding uses
-// estimates.
+// Learn times the kernels of a loaded network for padding, each one alone and at one batch. It times a launch without
+// work, a launch with a tile on each SM, and the whole kernel. The device keeps the times for the bundle. Without them,
+// and on the fake driver, padding uses estimates.
 func (d *Device) Learn(network string, batch int) error {
 	return d.ask(func(l *launcher) error {
 		net := l.nets[network]
@@ -182,7 +181,7 @@ func (d *Device) Learn(network string, batch int) error {
 
 const learnRuns = 3 // launches per time, of which the shortest counts
 
-// learn returns the profiles that Learn keeps. Blocks that share an SM are assumed to share its time.
+// learn measures and returns the profiles that Learn keeps. Blocks that share an SM are assumed to share its time.
 func (l *launcher) learn(network string, batch int, estimates []sched.Version) (out []sched.Version, err error) {
 	out = slices.Clone(estimates)
 	return out, l.timed(network, batch, device.Units{}, true, func(i int, _ string, k *kernels.Layer, run func() (int64, error)) error {
@@ -219,14 +218,14 @@ func times(n int, run func() (int64, error)) (all []int64, err error) {
 
 const (
 	paceLaunches = 4       // launches of a kernel in a row
-	paceNs       = 200_000 // time of a kernel before them that lets them queue up; longer than queueing takes
+	paceNs       = 200_000 // duration of a kernel before them, in which they are queued; queueing takes less
 )
 
 // timer times a kernel, or a part of it, with run.
 type timer func(i int, name string, k *kernels.Layer, run func() (ns int64, err error)) error
 
-// timed calls a timer for each kernel of a network. The timer may reduce the kernel to a part. paced times as Pace
-// does.
+// timed calls a timer for each kernel of a network. The timer may reduce the kernel to a part of its tiles. If paced is
+// set, it times as Pace does.
 func (l *launcher) timed(network string, batch int, u device.Units, paced bool, do timer) (err error) {
 	net := l.nets[network]
 	switch {
@@ -317,7 +316,8 @@ type Copied struct {
 	Up, Down []int64 // ns by run
 }
 
-// Copies times copies to the GPU and back, n times each. With beside, a kernel on all SMs uses the memory meanwhile.
+// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs uses the memory at the
+// same time.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -404,7 +404,7 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of copies that a stream of TwoCopies makes in a row, so that the streams overlap in most
+// eachStream is the number of copies that a stream of TwoCopies makes in a row, so that both streams copy during most
 // of a run.
 const eachStream = 2
 
@@ -436,7 +436,7 @@ func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
 	streams := [2]driver.Stream{l.copies, other.stream}
 	var to [2]driver.Ptr
 	var host [2][]byte
-	var at [3]driver.Event // the start of both, and each one's end
+	var at [3]driver.Event // the common start, and the end of each stream
 	defer func() { note(l.freeTimers(at[:])) }()
 	if err = l.makeTimers(at[:]); err != nil {
 		return c, err
@@ -525,7 +525,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	}
 	quiet = func() error {
 		err := l.write(at+driver.Ptr(bytes), 1, host)
-		if err != nil { // it must not run to its time limit
+		if err != nil { // the kernel must not run until its time limit
 			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
 		}
 		if e := l.lib.Wait(l.signals); err == nil {

@@ -19,19 +19,20 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// network is a bundle on the GPU, with the NPU's slots, descriptors and numbers. Weights are unpacked.
+// network is a bundle on the GPU. Slots, descriptors and number formats are those of the NPU. Weights are unpacked.
 type network struct {
-	b       *bundle.Bundle
-	layers  []kernels.Layer // one per kernel, without the fields that a launch sets
-	entries []int           // by layer: where a segment resumes that was stopped there; idem.Never: it must not be stopped
-	blob    []byte          // weights and biases, as on the GPU
-	at      []int           // by layer: offset of its weights in blob; its bias follows
+	b      *bundle.Bundle
+	layers []kernels.Layer // one per kernel, without the fields that a launch sets
+	// by layer: the layer at which a segment resumes if it was stopped here; idem.Never: it must not be stopped here
+	entries []int
+	blob    []byte // weights and biases, as on the GPU
+	at      []int  // by layer: offset of its weights in blob; its bias follows
 	weights driver.Ptr
 	slots   driver.Ptr
 	free    []int  // free slots; the last is taken first
 	pages   []page // for inputs being copied
 
-	profiles map[int][]sched.Version // by batch: the kernels' profiles for padding
+	profiles map[int][]sched.Version // by batch: the profiles of the kernels, for padding
 }
 
 // alignment of data in blob.
@@ -52,7 +53,7 @@ func prepare(b *bundle.Bundle) (*network, error) {
 	})
 }
 
-// prepareOf is prepare with weights and biases from elsewhere.
+// prepareOf is like prepare, but calls weights for the weights and biases.
 func prepareOf(b *bundle.Bundle, weights func(layer int) ([]int16, []int32, error)) (*network, error) {
 	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
 	for i := range b.Layers {
@@ -137,12 +138,12 @@ func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error
 	return v, nil
 }
 
-// profiled is the key of kernel profiles, which are kept for bundles that are loaded again.
+// profiled is the key of kernel profiles. They are kept, in case a bundle is loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
 	params sim.Params
-	learnt bool // by Learn, on the process's only kind of GPU
+	learnt bool // measured by Learn; a process has only one kind of GPU
 }
 
 var known = struct {
@@ -176,7 +177,7 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 	return out, p.Check()
 }
 
-// kernelOf is a layer for a batch, with a block for each tile.
+// kernelOf returns a layer's kernel for a batch. It has a block for each tile.
 func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	l.Grid(batch)
 	k := l.Kernel(name)
@@ -186,14 +187,14 @@ func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	return k
 }
 
-// Assumptions without a GPU: register counts that ptxas reports for sm_90.
+// Assumed values where no GPU can be asked: the numbers of registers that ptxas reports for sm_90.
 const (
 	registers = 80
 	clockGHz  = 1.5
 )
 
-// Simulated makes a bundle a network of the simulated GPU, with Program's kernels. exit gives requests' results at
-// exits.
+// Simulated returns a bundle as a network of the simulated GPU, with the kernels of Program. exit gives requests'
+// results at exits.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
@@ -239,7 +240,7 @@ func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	return l, nil
 }
 
-// image lays out an input as in a slot: rows of pixels, with zeros between the rows.
+// image returns an input in the layout of a slot: rows of pixels, with zeros between the rows.
 func (n *network) image(in []int16) ([]byte, error) {
 	w := &n.b.Network
 	if want := w.InH * w.InW * w.InC; len(in) != want {
@@ -262,8 +263,7 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// Layout of a lane's pinned memory: a Control, an epoch, and logits. Launches with more logits than usual reallocate
-// it.
+// Layout of a lane's pinned memory: a Control, an epoch, and logits. A launch with more logits reallocates it.
 const (
 	epochAt   = controlBytes
 	logitsAt  = epochAt + 8

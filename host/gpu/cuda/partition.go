@@ -15,7 +15,7 @@ type partitions struct {
 	each       int // SMs of a unit
 	last       int // SMs of the last one
 	total      int // SMs of the GPU
-	alike      int // SMs that a probe cannot tell apart
+	alike      int // number of SMs that a probe cannot distinguish (a pair of CUs counts as one)
 	neighbours bool
 	lib        *driver.Lib
 	way        way
@@ -25,7 +25,7 @@ type partitions struct {
 type way interface {
 	// stream makes a stream on a non-empty set of units.
 	stream(u device.Units, priority int) (driver.Stream, error)
-	// enter makes the context of units current, back the GPU's own.
+	// enter makes the context of units current. back makes the GPU's own context current again.
 	enter(u device.Units) error
 	back() error
 	// close frees the partitions. Their streams must be destroyed.
@@ -74,7 +74,7 @@ func (p *partitions) sms(u device.Units) int {
 	return n
 }
 
-// look returns the SMs on which a stream's kernels run.
+// look is a function that returns the SMs on which a stream's kernels run.
 type look func(s driver.Stream) ([]int, error)
 
 // stream makes a stream on units, or on the whole GPU. It leaves the thread's own context current.
@@ -117,9 +117,9 @@ func (p *partitions) close() error {
 	return p.way.close()
 }
 
-// greens are green contexts. A unit is a set of one split of the whole GPU; sets are disjoint. On an H100 or H200
-// there are fifteen of eight SMs and one with the remaining twelve. Several units make one partition if the driver
-// merges sets of a split. Otherwise neighbouring units are split off the GPU anew, and probed before use.
+// greens are green contexts. The whole GPU is split once into disjoint sets, and each set is a unit. On an H100 or H200
+// there are fifteen sets of eight SMs and one with the remaining twelve. Several units become one partition if the
+// driver can merge sets of a split. If it cannot, neighbouring units are split off the GPU again and probed before use.
 type greens struct {
 	*partitions
 	dev   driver.Device
@@ -159,7 +159,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
 	p.last = p.each
 	switch n := int(rest.SMs); {
-	case n >= p.each: // the rest is large enough for a unit of its own
+	case n >= p.each: // the rest is large enough for one more unit
 		g.sets = append(g.sets, []driver.Resource{rest})
 		p.last = n
 	case n > 0 && !p.neighbours:
@@ -217,8 +217,8 @@ func (p *greens) context(u device.Units) (driver.Green, error) {
 	return g, nil
 }
 
-// cut splits off neighbouring units in two steps: first the SMs before them, then theirs. A driver that rounds sizes
-// up is rejected.
+// cut splits off neighbouring units in two steps: first the SMs before them, then their own. If the driver rounds a
+// size up, cut returns an error.
 func (p *greens) cut(first, want int) (driver.Resource, error) {
 	of := p.all
 	if first > 0 {
@@ -244,8 +244,8 @@ func (p *greens) cut(first, want int) (driver.Resource, error) {
 	return of, err
 }
 
-// proven probes on which SMs a separately cut partition runs. It must be exactly its units' SMs, since the others may
-// be assigned elsewhere.
+// proven probes on which SMs a separately cut partition runs. These must be exactly the SMs of its units, since other
+// partitions may use the others.
 func (p *greens) proven(g driver.Green, u device.Units) error {
 	var want []int
 	for i := range p.units {
@@ -332,7 +332,7 @@ func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	return s, err
 }
 
-// errAway says that the thread's context could not be restored.
+// errAway is the error if the thread's own context could not be made current again.
 var errAway = errors.New("the launcher's context could not be made current again")
 
 func (p *greens) back() error {
@@ -357,8 +357,8 @@ func (p *greens) close() (err error) {
 	return err
 }
 
-// cuMasks makes streams with fixed CU masks. A unit is a CU, or several that must be set together; every set of units
-// is possible.
+// cuMasks makes streams with CU masks, which are fixed when the stream is made. A unit is one CU, or several CUs whose
+// bits must be set together. Every set of units is possible.
 type cuMasks struct {
 	*partitions
 	step int
@@ -374,7 +374,7 @@ func newCUMasks(lib *driver.Lib, dev driver.Device) (*partitions, error) {
 	return p, nil
 }
 
-// mask has the bits of units.
+// mask returns the mask with the bits of units.
 func (p *cuMasks) mask(u device.Units) []uint32 {
 	out := make([]uint32, (p.total+31)/32)
 	for cu := range p.total {
@@ -385,8 +385,7 @@ func (p *cuMasks) mask(u device.Units) []uint32 {
 	return out
 }
 
-// stream makes a stream with a mask. It has no priority, so partitions of this kind cannot prioritise launches in
-// hardware.
+// stream makes a stream with a mask. Such a stream has no priority, so the hardware cannot prefer launches on it.
 func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
 	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
 }

@@ -1,4 +1,5 @@
-// Detection of hangs: neither a launch nor any launch that it waits for has made progress within its time limit.
+// Detection of hangs. A launch hangs if neither it nor any launch that it waits for has made progress within its time
+// limit.
 
 package cuda
 
@@ -10,7 +11,8 @@ func (l *launcher) ticket() uint64 {
 	return l.tickets
 }
 
-// since returns the ticket of a flow's oldest kernel in flight. waits: it has none and waits for its turn.
+// since returns the ticket of a flow's oldest kernel in flight. waits is true if no kernel is in flight and the flow
+// waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning
@@ -25,8 +27,8 @@ func (f *flow) since() (ticket uint64, waits bool) {
 	return f.ticket, false
 }
 
-// inTheWay reports whether f must wait for g. f waits for its turn and g is on the GPU or has priority, or both are
-// on the GPU on common units and g came first or has priority.
+// inTheWay reports whether f must wait for g. That is so in two cases. First: f waits for its turn, and g is on the GPU
+// or has priority. Second: both are on the GPU on common units, and g was launched first or has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.flying > 0
 	mine, waits := f.since()
@@ -42,8 +44,8 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 	return its < mine || g.rt && !f.rt
 }
 
-// late reports whether a launch hangs. A launch that it waits for has its own limit, which detects that launch's hang
-// first.
+// late reports whether a launch hangs. The launches that it waits for count too: the longest of all their limits
+// applies, from the last progress of any of them.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

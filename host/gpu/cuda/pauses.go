@@ -2,12 +2,12 @@ package cuda
 
 import "time"
 
-// Pauses are times in which the launcher's thread did not poll running launches: something else had its processor, or
-// a driver call did not return. The delays that they cause are not the GPU's.
+// Pauses are times in which the launcher's thread did not poll although launches were running. Either another thread
+// had its processor, or a driver call did not return. The GPU does not cause these delays.
 type Pauses struct {
-	N       int // number of rounds longer than pause
+	N       int // number of rounds that took longer than pause
 	Longest time.Duration
-	CPU     time.Duration // the thread's processor time in the longest; near zero if it was not running
+	CPU     time.Duration // the thread's processor time in the longest pause; near zero if the thread was not running
 }
 
 const (
@@ -23,7 +23,7 @@ type watch struct {
 	cpu  time.Duration // processor time at the last reading
 }
 
-// round is called once per polling round. busy: launches are running.
+// round is called in each round of polling. busy says whether launches are running.
 func (w *watch) round(p *Pauses, busy bool) {
 	now := time.Now()
 	if gone := now.Sub(w.was); w.busy && busy && gone > pause {

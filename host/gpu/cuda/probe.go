@@ -15,12 +15,12 @@ import (
 // Where is the result of probing a partition.
 type Where struct {
 	Units device.Units
-	Want  int   // SMs that it should have; pairs of CUs if the GPU reports only pairs
+	Want  int   // number of SMs that the partition should have; if the GPU reports only pairs of CUs, of those
 	SMs   []int // SMs on which its blocks ran, sorted
 }
 
-// Probe runs many more blocks on units than there are SMs, and reports on which SMs they ran. So a partition is
-// measured independently of what the driver claims.
+// Probe runs many more blocks on units than there are SMs, and reports on which SMs they ran. So the size of a
+// partition is measured, whatever the driver claims.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)
@@ -32,14 +32,14 @@ func (d *Device) Probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// Costs are costs on the host, in time of the launcher's thread.
+// Costs are the host's costs: times of the launcher's thread.
 type Costs struct {
 	N         int
 	Launch    time.Duration // launching a kernel with its event
 	Query     time.Duration // polling an event
 	Signal    time.Duration // writing an epoch
 	Partition time.Duration // making a partition with a stream
-	Switch    time.Duration // launching a kernel on a stream of another partition than the last
+	Switch    time.Duration // launching a kernel when the previous one was launched on another partition
 }
 
 // Costs measures each cost over n calls.
@@ -51,7 +51,7 @@ func (d *Device) Costs(n int) (c Costs, err error) {
 	return c, err
 }
 
-// ask runs a function on the launcher and waits for it. The device must be idle.
+// ask runs a function on the launcher's thread and waits for its end. The device must be idle.
 func (d *Device) ask(f func(*launcher) error) error {
 	done := make(chan error, 1)
 	d.give(order{ask: func(l *launcher) {
@@ -79,11 +79,11 @@ const (
 	whereBytes  = 32
 )
 
-// whereArgs are the kernel's arguments.
+// whereArgs are the arguments of the kernel that reports where it runs.
 type whereArgs struct{ out, spin uint64 }
 
-// scratch allocates memory on both sides for a stream. free waits for the stream first; if that fails, the memory
-// stays until the context is freed.
+// scratch allocates device memory and pinned host memory for a stream. free waits for the stream and frees both. If the
+// wait fails, the memory stays until the context is freed.
 func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []byte, free func() error, err error) {
 	if at, err = l.lib.Alloc(bytes); err != nil {
 		return 0, nil, nil, err
@@ -146,7 +146,7 @@ type standing struct {
 	free func() error
 }
 
-// stands prepares such a launch.
+// stands prepares a launch of blocks that spin for ns each.
 func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, error) {
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, er
 	}, nil
 }
 
-// where runs blocks in a stream, each for spin ns of the GPU's clock.
+// where runs blocks in a stream and returns their reports. Each block runs for spin ns of the GPU's clock.
 func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
 	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		return c, err
 	}
 	back := func(n *lane) {
-		if err != nil { // kernels with another epoch may be running
+		if err != nil { // kernels that were launched with another epoch may still be running
 			n.dirty = l.halt(n) != nil
 		}
 		l.giveBack(n)

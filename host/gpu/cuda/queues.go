@@ -1,5 +1,5 @@
-// Streams and hardware queues. There are never more streams than queues: if streams shared a queue, an order to leave
-// would wait behind the very kernels that must leave.
+// Streams and hardware queues. There are never more streams than queues. If two streams shared a queue, an order to
+// leave could wait behind the kernels that must leave.
 
 package cuda
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// ownStreams is the number of streams besides the lanes': for copies and for signals.
+// ownStreams is the number of streams that belong to no lane: one for copies and one for signals.
 const ownStreams = 2
 
 // enoughQueues rejects a device whose launches would need more streams than there are queues.
@@ -26,9 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream, the
-// one reserved for priority launches last. The lane is returned for reuse with its memory, since allocating and
-// freeing memory blocks all streams. nil: there was room.
+// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream. The lane
+// that is reserved for priority launches is the last choice. room returns the lane that lost its stream. It keeps its
+// memory and is used again, since allocating or freeing memory blocks all streams. nil: there was room.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Seat is an attached device, on which networks are loaded and measured before it serves.
+// Seat is an attached device. Networks are loaded and measured on it before it serves.
 type Seat struct {
 	*Device
 	end  context.CancelFunc
@@ -37,7 +37,7 @@ func (s *Seat) to(post func(device.Event)) {
 	s.mu.Unlock()
 }
 
-// Do does some work before serving begins, and returns its time on the launcher's thread.
+// Do executes a piece of work before serving begins. It returns the time that the launcher's thread needed, in ns.
 func (s *Seat) Do(ctx context.Context, w *device.Work) (ns int64, err error) {
 	s.last++
 	w.ID = s.last

@@ -1,4 +1,4 @@
-// The order to leave: while kernels run, a new epoch is written to the GPU's memory.
+// How kernels are told to leave: a new epoch is written to the GPU's memory while they run.
 
 package cuda
 
@@ -17,8 +17,8 @@ const (
 	SignalsCopied  = "copied"  // by a copy of four bytes, which waits for other copies to the GPU: slower
 )
 
-// trySignals finds out which way works. Not every driver writes words in stream order, and the first launch that is
-// stopped needs one that does.
+// trySignals finds out which way works, before the first launch must be stopped. Not every driver can write words in
+// stream order.
 func (l *launcher) trySignals() (err error) {
 	at, host, free, err := l.scratch(8, l.signals)
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *launcher) signalling() string {
 	return SignalsWritten
 }
 
-// signal writes a lane's epoch. Its kernels with other epochs leave.
+// signal writes a lane's epoch. Kernels of the lane that were launched with other epochs leave.
 func (l *launcher) signal(n *lane) error { return l.write(n.control, n.epoch, n.host[epochAt:]) }
 
 // write writes a word that kernels poll. from is pinned memory for this word alone.
@@ -70,7 +70,7 @@ func (l *launcher) write(to driver.Ptr, v uint32, from []byte) error {
 	if l.copied == nil {
 		return l.lib.WriteWord(to, v, l.signals)
 	}
-	// An earlier write may still read it, and would then write the new word too, which does no harm.
+	// An earlier write may not have read from yet. It then writes the new word, which does no harm.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(from))), v)
 	return l.lib.CopyIn(to, from[:4], l.signals)
 }

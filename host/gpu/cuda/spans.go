@@ -1,4 +1,5 @@
-// Time spans of a preemption, by the host's clock and, if the device is Timed, by the GPU's.
+// Time spans of a preemption, measured with the host's clock. If Config.Timed is set, some are measured with the GPU's
+// clock.
 
 package cuda
 
@@ -13,18 +14,18 @@ import (
 
 // Preemption is a priority launch that found other launches on the GPU.
 type Preemption struct {
-	// Arrival is the call of Begin, so spans from it include the wait for the launcher's thread.
+	// In this type, arrival is the call of Begin. Spans that start there include the wait for the launcher's thread.
 
-	// Away is from arrival until the host knew that the GPU was free of others. For killed launches that means their
-	// Control was copied and read, for awaited ones that their events had happened.
+	// Away is from arrival until the host knew that no other launch was on the GPU. For killed launches, the host knows
+	// it once their Control is copied and read. For awaited launches, it knows it from their events.
 	Away time.Duration
 	// First is from arrival to the first priority block by the GPU's clock, for killed and awaited launches. Only
 	// Timed devices have it.
 	First time.Duration
-	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of others, Began at
-	// the first priority block, by the GPU's clock. Only Timed devices that kill have them. They are never too short;
-	// Clock says by how much they may be too long. Began is 0 if priority goes ahead and its block began before the
-	// flag.
+	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of the other
+	// launches. Began ends with the first priority block. Both ends are times of the GPU's clock. Only Timed devices
+	// that kill launches measure them. They are never too short; Clock says by how much they may be too long. Began is
+	// 0 if the priority launch was launched before the flag and its block began before the flag.
 	Gone, Began time.Duration
 	// Whole is from arrival to completion.
 	Whole time.Duration
@@ -32,17 +33,17 @@ type Preemption struct {
 
 // Special values of a span.
 const (
-	Unknown    = time.Duration(-1) // it was not observed
-	Impossible = time.Duration(-2) // it contradicts both clocks
+	Unknown    = time.Duration(-1) // the span was not observed
+	Impossible = time.Duration(-2) // the observed times contradict each other
 )
 
 // Clock is the accuracy of spans by the GPU's clock.
 type Clock struct {
 	Step time.Duration // least observed step of the GPU's timer
-	// Late is by how much a span may be too long: the width of the widest anchor plus two steps, since the timer
-	// rounds down both in the anchor and in the block.
+	// Late is the largest error of a span, which can only be too long: the width of the widest anchor plus two steps.
+	// Two, since the timer rounds down both in the anchor and in the block.
 	Late time.Duration
-	// Impossible counts impossible spans: a block began or left before the flag or the launch, or after the host saw
+	// Impossible counts impossible spans. A block began or left before the flag or the launch, or after the host saw
 	// it, or the clocks drifted too far apart.
 	Impossible int
 }
@@ -53,7 +54,7 @@ type meeting struct {
 	gone, began                  uint64 // GPU clock in ns
 	kernel                       int    // index of the timed priority kernel
 	timed                        bool
-	ahead                        bool // priority was launched before the flag, so its first block may begin before it
+	ahead                        bool // the priority launch came before the flag, so its first block may begin before the flag
 }
 
 // timed reports whether a flow's segment contains the timed kernel.
@@ -61,8 +62,8 @@ func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor relates the two clocks. The GPU's clock showed the value gpu no later than host, and no earlier than width
-// (plus one step of the timer) before host. The width is negative if the timer stepped during the run. gpu 0: no
+// anchor relates the two clocks. The GPU's clock showed the value gpu at a moment before host, at most width plus one
+// step of the timer earlier. The width is negative if the timer stepped during the run. If gpu is 0, there is no
 // anchor.
 type anchor struct {
 	host, width time.Duration // host: since launcher.start
@@ -75,8 +76,8 @@ type sighting struct {
 	gpu  uint64
 }
 
-// anchorOf derives an anchor from a run of the clock kernel, whose values were written after its launch and before
-// the host saw them. A run without values, or whose clock did not advance, gives none.
+// anchorOf derives an anchor from the clock values of one run of the clock kernel. The GPU wrote each value after the
+// launch and before the host saw the value. If there are no values, or the clock did not advance, it returns no anchor.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -101,9 +102,9 @@ func narrower(a, b anchor) anchor {
 }
 
 const (
-	anchorTries = 8      // runs for an anchor: in at least one the thread should keep its processor
+	anchorTries = 8      // runs for an anchor; in at least one of them the host's thread should not be interrupted
 	anchorNs    = 50_000 // length of each run
-	stepBlocks  = 8      // blocks that measure the timer's step
+	stepBlocks  = 8      // number of blocks that measure the timer's step
 )
 
 // anchored runs the kernel that writes the GPU's clock to host memory several times and returns the narrowest anchor.
@@ -134,14 +135,14 @@ func (l *launcher) anchored() (best anchor, err error) {
 			return best, err
 		}
 		best = narrower(best, anchorOf(launched, l.sightings(word)))
-		if err := l.lib.Wait(l.copies); err != nil { // otherwise a late write could be taken for the next run's
+		if err := l.lib.Wait(l.copies); err != nil { // otherwise a late write could look like a value of the next run
 			return best, err
 		}
 	}
 	return best, nil
 }
 
-// sightings reads the values that the clock kernel writes to a word until it ends.
+// sightings reads the clock values in a word until the clock kernel ends. The kernel writes them there.
 func (l *launcher) sightings(word *uint64) (all []sighting) {
 	last := uint64(0)
 	for began := time.Now(); time.Since(began) < time.Second; {
@@ -180,11 +181,11 @@ type clocks struct {
 	step          time.Duration
 }
 
-// late is by how much a converted time may be too late. The anchor's value was rounded down by less than a step.
-// moment takes a block's value, which was rounded down too, to be a step later.
+// late is the largest error of a converted time, which can only be too late. The anchor's value was rounded down by
+// less than a step. A block's value was rounded down too, and moment adds a step for it.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
-// apart is the largest plausible drift of the clocks in a time, a thousandth of it.
+// apart returns the largest plausible drift of the clocks within d: a thousandth of d.
 func apart(d time.Duration) time.Duration { return d / 1000 }
 
 // steady reports whether the drift between the anchors is plausible.
@@ -196,8 +197,8 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment is the latest time at which the GPU's clock can have shown a value, if the drift between the anchors is
-// even.
+// moment returns the latest time at which the GPU's clock can have shown a value. It assumes an even drift between the
+// anchors.
 func (c *clocks) moment(gpu uint64) time.Time {
 	rate := 1.0 // host ns per GPU ns
 	if d := c.after.gpu - c.before.gpu; d > 0 {
@@ -206,7 +207,8 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span is from a time of the host to a value of the GPU's clock. known is when the host had seen the value.
+// span returns the time from a host time to a value of the GPU's clock. known is the time at which the host had seen
+// the value.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -239,7 +241,8 @@ func (c *clocks) of(m *meeting) Preemption {
 	return p
 }
 
-// spans computes the spans observed since the last call, between the last anchor and a new one.
+// spans computes the spans of all preemptions since the last call. It takes a new anchor and uses it together with the
+// last one.
 func (l *launcher) spans() (err error) {
 	c := clocks{start: l.start, before: l.anchor, step: l.counts.Clock.Step}
 	if l.cfg.Timed {

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Sync is a GPU behind blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an
-// NPU, and take their real time. Only Device runs launches concurrently and stops them.
+// Sync is a GPU behind blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an NPU.
+// Each advances virtual time by the real time that it took. Launches that run concurrently or can be stopped need
+// Device.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc
@@ -77,10 +78,9 @@ func (s *Sync) Info() device.Info {
 	return info
 }
 
-// Units is the number of units that a launch can be confined to. Launches still run one after another.
+// Units returns the number of units to which a launch can be confined. Launches still run one after another.
 func (s *Sync) Units() int { return s.d.Info().Units }
 
-// Device returns the GPU.
 func (s *Sync) Device() *Device { return s.d }
 
 // Load implements device.Blocking.

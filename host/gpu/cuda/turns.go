@@ -1,4 +1,4 @@
-// The order of launches, by gpu.Mode's rules as on the simulated GPU, and padding by sched.Pad.
+// The order of launches, by the rules of gpu.Mode, as on the simulated GPU. sched.Pad decides on padding.
 
 package cuda
 
@@ -17,18 +17,19 @@ import (
 // Counts are counts of the launcher's work.
 type Counts struct {
 	Ran    int // ended kernels
-	Padded int // of these, those whose last tiles ran in a priority kernel's launch
-	Parts  int // parts of kernels that padded and left more tiles to do
+	Padded int // kernels (of the above) whose last tiles ran in a priority kernel's launch
+	Parts  int // parts of kernels that ran as padding, with tiles left to do
 	Roles  int // most kernels in one launch
 	Learnt int // calls of Learn, if the mode pads
-	// Proxies counts launches of several kernels, by registers per thread of the variant.
+	// Proxies counts launches of several kernels. The key is the number of registers per thread of the kernel's
+	// variant.
 	Proxies map[int]int
 	Kills   int // launches stopped inside a kernel
 	Stopped int // index of the kernel in which the last of them was stopped
 	Again   int // kernels repeated after a kill
 	// Preemptions lists priority launches that found others on the GPU.
 	Preemptions []Preemption
-	// Clock is the accuracy of their spans by the GPU's clock, on Timed devices.
+	// Clock is the accuracy of the spans that the GPU's clock measures, on Timed devices.
 	Clock  Clock
 	Pauses Pauses
 }
@@ -81,7 +82,7 @@ func (l *launcher) putAside(rt *flow) {
 		if l.since.IsZero() {
 			l.since = time.Now()
 			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed, ahead: m.Ahead}
-			if len(l.met) >= 1<<16 { // bounds the list if nobody reads it
+			if len(l.met) >= 1<<16 { // a limit for the list, in case nobody reads it
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}
 			rt.met, l.met = l.meet, append(l.met, l.meet)
@@ -91,15 +92,15 @@ func (l *launcher) putAside(rt *flow) {
 		case m.Ahead:
 			l.inWay = append(l.inWay, f)
 		default:
-			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // it failed and was removed
+			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // leave failed, and the flow was removed
 				i--
 			}
 		}
 	}
 }
 
-// dispel tells launches to leave for a priority launch that goes ahead of them. The priority launch's first kernel,
-// if it could be launched, is already with the driver: that call takes longer than the others take to leave.
+// dispel tells launches to leave for a priority launch that goes ahead of them. If the first kernel of the priority
+// launch could be launched, it was queued before. That call takes longer than the other launches take to leave.
 func (l *launcher) dispel() {
 	all := l.inWay
 	l.inWay = l.inWay[:0]
@@ -110,8 +111,8 @@ func (l *launcher) dispel() {
 	}
 }
 
-// settle notes when nothing that was put aside is on the GPU any more, and resumes it once no priority launch is
-// left.
+// settle notes the time when no launch that was put aside is on the GPU any more. Once no priority launch is left, it
+// resumes the launches that were put aside.
 func (l *launcher) settle() {
 	if !l.since.IsZero() {
 		away := true
@@ -123,7 +124,8 @@ func (l *launcher) settle() {
 			l.since, l.meet = time.Time{}, nil
 		}
 	}
-	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() { // where an evicted launch resumes is known only once it has left
+	// the kernel at which an evicted launch resumes is known only after it has left
+	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() {
 		return
 	}
 	for _, f := range l.flows {
@@ -136,8 +138,8 @@ func (l *launcher) settle() {
 	}
 }
 
-// away is called when nothing of a stopped launch is on the GPU. An aborted launch ends. Another resumes at a kernel
-// when it is its turn.
+// away is called when no kernel of a stopped launch is on the GPU any more. An aborted launch ends. Any other launch
+// resumes at kernel at when it is its turn.
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {
@@ -147,7 +149,7 @@ func (l *launcher) away(f *flow, at int) error {
 		l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
 		return nil
 	}
-	// Everything has run: the launch passes its exit.
+	// All kernels have run, so the launch passes its exit.
 	f.state, f.next, f.oldest = running, at, at
 	if !f.killed {
 		return nil
@@ -172,7 +174,7 @@ func (l *launcher) look(n *lane) (moved bool, err error) {
 	return moved, nil
 }
 
-// land records that all kernels of a lane have ended.
+// land updates the flows of a lane: all kernels of the lane have ended.
 func (l *launcher) land(n *lane) {
 	for len(n.fly) > 0 {
 		l.landed(n)
@@ -181,7 +183,7 @@ func (l *launcher) land(n *lane) {
 
 func (l *launcher) landed(n *lane) {
 	one, now := &n.fly[0], time.Now()
-	for _, o := range l.flows { // first, since inTheWay looks at the kernels in flight
+	for _, o := range l.flows { // before the update below, since inTheWay looks at the kernels in flight
 		for _, f := range one.flows {
 			if f != nil && (f == o || l.inTheWay(f, o)) {
 				o.patience = now
@@ -219,7 +221,7 @@ func (l *launcher) push(f *flow) error {
 		return nil
 	}
 	for first := true; f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring); first = false {
-		if !first && !f.rt && l.called() { // the order may be a priority launch; the rest of these kernels follows later
+		if !first && !f.rt && l.called() { // a waiting order may be a priority launch, so the other kernels are launched later
 			break
 		}
 		var beside []pad
@@ -236,7 +238,8 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets a layer to the rest of a flow's next kernel, or to some of its tiles, on at most a number of blocks.
+// args prepares a layer for a flow's next kernel. The layer covers all remaining tiles of the kernel, or only some of
+// them. blocks is the largest number of blocks.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -250,14 +253,14 @@ func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	k.Blocks = min(k.To-k.From, uint32(blocks))
 }
 
-// pad is a part of a kernel that runs in a priority kernel's launch.
+// pad is a part of a kernel. It runs in the launch of a priority kernel.
 type pad struct {
 	flow  *flow
 	tiles int
 	sms   int // SMs assigned to it
 }
 
-// add adds a flow's part to a launch, once args has set it.
+// add adds a flow's part to a launch. args must have prepared it.
 func (one *fly) add(role int, f *flow, k *kernels.Layer) {
 	whole := k.To == k.TilesP*k.TilesC*uint32(len(f.reqs))
 	one.flows[role], one.upTo[role], one.begun[role] = f, f.next, int(k.To)
@@ -282,7 +285,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	}
 	blocks := role.Blocks
 	for i, p := range beside {
-		// One block on each SM that it may use, which takes one tile after another.
+		// There is one block on each SM that the part may use. The block computes one tile after another.
 		p.flow.args(&n.roles[i+1], p.tiles, p.sms)
 		one.add(i+1, p.flow, &n.roles[i+1])
 		blocks += n.roles[i+1].Blocks
@@ -301,7 +304,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, args); err != nil {
 		return err
 	}
-	// From here on the kernel counts as in flight, whatever fails.
+	// From here on the kernel counts as in flight, even if a later call fails.
 	n.given++
 	n.fly = append(n.fly, one)
 	for i, f := range one.flows[:1+len(beside)] {
@@ -320,7 +323,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects best-effort kernels to pad a flow's next kernel, in the order of launches.
+// beside selects best-effort kernels to pad a flow's next kernel. It takes them in the order of their launches.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

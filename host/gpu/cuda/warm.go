@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// proxy is the kernel of several roles under a register limit.
+// proxy is the kernel of several roles, compiled with a limit on its registers.
 type proxy struct {
 	function  driver.Function
 	registers int // per thread
-	resident  int // blocks on an SM
+	resident  int // blocks that fit on an SM
 }
 
-// limits of registers per thread for the kernel of several roles; 0: none. Without a limit ptxas uses 84 to 96. The
-// single-layer kernel takes 80.
+// limits are the limits on registers per thread for the kernel of several roles; 0 is no limit. Without a limit, ptxas
+// uses 84 to 96 registers. The single-layer kernel takes 80.
 var limits = []int{0, 80, 64}
 
-// proxy returns the variant with the most registers of which enough blocks fit on an SM: as many as the launch has,
-// or as fit of the single-layer kernel.
+// proxy returns a variant of which enough blocks fit on an SM. If several have enough, it is the one with the most
+// registers. Enough are as many as the launch has, or as many as fit of the single-layer kernel, if these are fewer.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first
@@ -34,13 +34,14 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
-// held is the number of blocks on an SM of a kernel with so many registers per thread.
+// held returns how many blocks of a kernel with so many registers per thread fit on an SM.
 func (l *launcher) held(registers int) int {
 	return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 }
 
-// full is the number of blocks of the single-layer kernel that fit on a number of SMs. Since blocks take tiles in
-// turns, more of them would only have to be started, and to leave when the launch is stopped.
+// full returns how many blocks of the single-layer kernel fit on a number of SMs. Each block computes one tile after
+// another, so more blocks would not make it faster. They would only take time to start, and to leave when the launch is
+// stopped.
 func (l *launcher) full(sms int) int {
 	if l.resident == 0 {
 		return math.MaxInt32
@@ -48,7 +49,7 @@ func (l *launcher) full(sms int) int {
 	return l.resident * max(1, sms)
 }
 
-// warm runs every kernel once without work, since the driver may load a kernel only at its first launch.
+// warm runs every kernel once without work. Without that, the driver may load a kernel only at its first launch.
 func (l *launcher) warm() (err error) {
 	if l.cfg.Params != nil {
 		own, err := l.lib.Registers(l.layer, l.dev)
@@ -86,7 +87,7 @@ func (l *launcher) warm() (err error) {
 	if err := run(l.padded, unsafe.Pointer(roles)); err != nil {
 		return err
 	}
-	w := &[5]uint64{uint64(at), 0, 0, 0, 1} // no words, no time
+	w := &[5]uint64{uint64(at), 0, 0, 0, 1} // no words and no time: the kernel ends at once
 	w[2] = w[0] + 512
 	if err := l.once(kernels.EntryWhere, func(f driver.Function) error { return run(f, unsafe.Pointer(&w[0]), unsafe.Pointer(&w[1])) }); err != nil {
 		return err
@@ -109,8 +110,8 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 	return run(f)
 }
 
-// loadProxies loads the kernel of several roles under each limit that lets more blocks fit on an SM than the one
-// before.
+// loadProxies loads the kernel of several roles once per register limit. It skips a limit if no more blocks fit on an
+// SM than with the limit before.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	l.proxies = nil
 	if l.counts.Proxies == nil {

@@ -1,6 +1,7 @@
 // Package bench measures a GPU through package cuda: where partitions run, the times of networks, copies and host
 // calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is computed
-// from stored runs (Series), so it can be computed again. On the fake driver nothing is measured, and Rows say so.
+// from stored runs (Series), so it can be computed again later. On the fake driver nothing is measured, and the rows
+// say so.
 package bench
 
 import (
@@ -33,32 +34,33 @@ type Config struct {
 	Program  string      // the measuring program, with its version
 	Revision string      // of the program's sources
 	Networks []*bundle.Bundle
-	Params   *sim.Params // for profiling kernels for padding
-	N        int         // most runs of each thing
-	// For is the approximate time of a part, extended until each thing has ten runs; 0: until N runs. Budget is the
-	// time of all parts together. The time left is shared among the remaining parts; 0: no limit. Parts are the parts
-	// to run, in order; nil: all. Later names parts that the caller runs afterwards. Their share of the budget is
-	// reserved.
+	Params   *sim.Params // parameters from which padding estimates the times of kernels
+	N        int         // largest number of runs of each series
+	// For is the approximate time of a part; 0: until N runs. A part takes longer if a series does not have ten runs
+	// yet. Budget is the time of all parts together; 0: no limit. The time left is shared among the remaining parts.
+	// Parts are the parts to run, in order; nil: all. Later names parts that the caller runs afterwards. Their share of
+	// the budget is reserved.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// For preemption: the kernels in a stream, nil: Capacities; the modes, nil: Preempting.
+	// For preemption: Capacities are the numbers of kernels in a stream (nil: Capacities()), and Modes the modes (nil:
+	// Preempting()).
 	Capacities []int
 	Modes      []string
 	// Warm is how long launches keep the GPU busy before a measurement; 0: a second, or nothing on the fake, which
 	// has no clocks.
 	Warm  time.Duration
-	Clock Clock // of For and Budget
+	Clock Clock // the clock with which For and Budget are measured
 	Tell  func(part string)
-	// Keep, if set, receives all runs so far, after each run and each part. Runs from one call of the device (at most
-	// ten) and from one round of padding arrive together.
+	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one call of the device
+	// (at most ten) and from one round of padding arrive together.
 	Keep func(*Raw)
 }
 
-// Series is the runs of one thing.
+// Series is the list of runs of one quantity.
 type Series struct {
 	Part string
 	Key  string
@@ -85,9 +87,9 @@ type Made struct {
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // completed parts
-	// TookNs is the time by Config.Clock, from opening the GPU to the end of the last part.
+	// TookNs is the time from the opening of the GPU to the end of the last part, measured with Config.Clock.
 	TookNs int64 `json:"took_ns,omitempty"`
-	// If DISB ran: the divisor of the networks' sides, and the time of a run.
+	// If DISB ran: the number by which the sides of all tensors were divided, and the time of a run.
 	Shrink int   `json:"shrink,omitempty"`
 	DISBNs int64 `json:"disb_ns,omitempty"`
 }
@@ -98,7 +100,7 @@ type Network struct {
 	Bundle string `json:"bundle_hash"`
 }
 
-// made fills in what is known before the runs.
+// made returns the fields of Made that are known before the runs.
 func made(cfg *Config) (m Made, err error) {
 	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Round(0), N: cfg.N, Batches: cfg.Batches}
 	if cfg.For > 0 {
@@ -128,7 +130,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts, most valuable first; the parts that are hardest on a driver are last.
+// Parts. The most valuable ones come first, and those that are most likely to crash a driver come last.
 const (
 	Golden     = "golden"
 	Costs      = "costs"
@@ -152,18 +154,19 @@ func Parts() []string {
 	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
 
-// weights share the budget among the parts. They are roughly the times that the parts took on an H100.
+// weights are the parts' shares of the budget. They are roughly proportional to the parts' times on an H100.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
-// A part is stopped at overdraft times its share, or when it has used half of what is left to later parts. The last
-// fiftieth of a budget is for what cannot be stopped: a running launch, closing a device.
+// A part is stopped at overdraft times its share, or when it has used half of the time that is left for later parts.
+// The last fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or the closing of a
+// device.
 const (
 	overdraft = 2
 	spared    = 50
 )
 
-// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end, with
-// the runs, if the GPU could be opened.
+// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. The runs
+// are returned too, if the GPU could be opened.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -232,7 +235,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Spare is the end of a budget, in which nothing new is started.
+// Spare returns the time in the budget after which nothing new is started.
 func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
 
 // Share is the first part's share of the time that is left to all parts, and the time after which it is stopped.
@@ -245,7 +248,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the first of some parts. With a budget it gets its share of the remaining time.
+// part runs one part, the first of parts. If there is a budget, the part gets its share of the time left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -281,11 +284,11 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// Since returns the time since then.
+// Since returns the time that has passed since then.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// Until returns a context that ends with ErrBudget at a time. The host's clock is watched by a timer, another clock
-// whenever Err is called.
+// Until returns a context that ends with ErrBudget at a time. For the host's clock, a timer ends the context. Another
+// clock is read whenever Err is called.
 func (c Clock) Until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if c == nil {
 		return context.WithDeadlineCause(ctx, end, ErrBudget)
@@ -316,7 +319,7 @@ type bench struct {
 	busy  time.Time // when the GPU last had work
 }
 
-// add appends runs to a series. keep stores them later, so that related runs are stored together.
+// add appends runs to a series. A later call of keep passes them on, so that related runs arrive together.
 func (b *bench) add(part, key, unit string, runs ...int64) {
 	for i := range b.raw.Series {
 		if s := &b.raw.Series[i]; s.Part == part && s.Key == key {
@@ -338,14 +341,15 @@ func (b *bench) keep() {
 	b.Keep(&all)
 }
 
-// few is the least useful number of runs. A part that has used its time continues until it has them.
+// few is the smallest useful number of runs. A part that has used its time continues until it has so many runs.
 const few = 10
 
-// enough returns a function that reports whether one of the part's things has enough runs: N, or few once its share
-// of the part's time is over. The time counts from the call of enough.
+// enough returns a function that reports whether a series has enough runs. N runs are always enough. After its share of
+// the part's time, few are enough. The time counts from the call of enough, and the part is divided into so many equal
+// shares.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
-// after is enough with another least number of runs.
+// after is like enough, but with fewest in place of few.
 func (b *bench) after(fewest, things int) func(runs int) bool {
 	began, share := b.Clock.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
@@ -366,17 +370,18 @@ type rig struct {
 	waits map[device.WorkID]*waiting
 }
 
-// waiting is work in progress, then its outcome.
+// waiting is work in progress. After its end, it holds the outcome.
 type waiting struct {
 	over  chan struct{}
 	ev    device.Event
-	ns    int64           // time on the launcher's thread, without waking other threads
+	ns    int64           // time on the launcher's thread, without the time to wake other threads
 	shown map[int][]int16 // outputs of the first request, by exit
 }
 
 // open opens a device.
 func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
-	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake // spinning would take the processor that the fake needs
+	// spinning would use the processor, which the fake needs
+	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake
 	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks, cfg.Kernels = 2*samples, 8, b.NVML, b.Masks, b.Kernels
 	return cuda.New(cfg)
 }
@@ -413,7 +418,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	return do(r)
 }
 
-// with is attached, with networks loaded and the clock read before and after do.
+// with is like attached, but also loads the networks, and reads the clock before and after do.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) error {
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
@@ -501,7 +506,7 @@ func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, 
 	}
 }
 
-// took runs work that must not fail, and returns its time on the launcher's thread.
+// took runs work and returns its time on the launcher's thread, in ns. If the work fails, it returns an error.
 func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	c, err := r.run(ctx, w, nil)
 	if err != nil {
@@ -510,7 +515,7 @@ func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	return c.ns, nil
 }
 
-// work is a launch of a network to its last exit, for a range of samples.
+// work returns a launch of a network up to its last exit, for batch samples.
 func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
 	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
 	for range batch {
@@ -527,7 +532,7 @@ func sizes(units int) (out []int) {
 	return append(out, units)
 }
 
-// partitions covers the GPU with partitions of each size and probes where each runs.
+// partitions covers the GPU with partitions of each size and probes on which SMs each one runs.
 func (b *bench) partitions(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		units := r.d.Info().Units
@@ -552,8 +557,9 @@ func (b *bench) partitions(ctx context.Context) error {
 	})
 }
 
-// latency runs networks on partitions of each size, by batch, small batches first. A batch that by the smaller ones
-// cannot run a few times in the part's time is left out, with a note.
+// latency runs networks on partitions of each size, in batches of increasing size. From the smaller batches it
+// estimates the time of the next one. If that batch cannot run a few times in the part's time, it is left out, with a
+// note.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
 	began := b.Clock.Now()
@@ -582,10 +588,10 @@ func (b *bench) latency(ctx context.Context) error {
 	})
 }
 
-// least is the least number of runs of long measurements.
+// least is the smallest number of runs of a long measurement.
 const least = 3
 
-// latency times a network on units at a batch, as launches and kernel by kernel. It returns how much of the part's
+// latency times a network on units at a batch: whole launches, and each kernel alone. It returns how much of the part's
 // time a launch took.
 func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
 	u := device.UnitRange(0, n)
@@ -608,7 +614,7 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 		r.keep()
 	}
 	each := float64(r.Clock.Since(began)) / float64(runs+1)
-	// With events: kernels one by one, each with the host's launch time.
+	// Each kernel alone, between two events. The times include the host's launch time.
 	for i, enough := 0, r.after(fewest, things); !enough(i); i += fewest {
 		layers, err := r.d.Profile(net.Network.Name, batch, min(fewest, r.N-i), u)
 		if err != nil {
@@ -626,8 +632,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone, several launches in a row, so that the host's time does not count.
-// The keys contain the shape, so that other libraries can be measured on the same.
+// layers times each kernel of the networks alone, with several launches in a row, so that the times do not include the
+// host's. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {
@@ -652,7 +658,7 @@ func (b *bench) layers(ctx context.Context) error {
 	})
 }
 
-// costs measures the host's calls, and the decision on which kernels to pad.
+// costs measures the times of the host's calls, and of the choice of kernels that pad.
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
@@ -668,7 +674,7 @@ func (b *bench) costs(ctx context.Context) error {
 			b.add(Costs, "query", "ns", c.Query.Nanoseconds())
 			b.add(Costs, "signal", "ns", c.Signal.Nanoseconds())
 			b.add(Costs, "switch", "ns", c.Switch.Nanoseconds())
-			if i == 0 { // later the partition exists already
+			if i == 0 { // in later runs the partition exists already
 				b.add(Costs, "partition", "ns", c.Partition.Nanoseconds())
 			}
 			b.keep()
@@ -700,8 +706,8 @@ func (b *bench) costs(ctx context.Context) error {
 	return nil
 }
 
-// copies times copies of several sizes, alone and beside kernels on all SMs. Large ones also run on two streams
-// beside those kernels.
+// copies times copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
+// the same time, beside those kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}
@@ -736,11 +742,11 @@ func (b *bench) copies(ctx context.Context) error {
 // pair returns a best-effort network, which runs all the time, and a priority network.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// long is the least time of a best-effort launch alone. Then a random arrival nearly always finds a kernel on the
-// GPU, and the kernels have blocks for all SMs.
+// long is the least time that a best-effort launch takes alone. With it, a random arrival nearly always finds a kernel
+// on the GPU, and the kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill returns the batch, at most 32, at which a launch of a best-effort network takes long.
+// fill returns the batch, at most 32, at which a launch of a best-effort network takes at least the time long.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
@@ -800,7 +806,8 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 	return ended, err
 }
 
-// fruitless ends a loop without results: so many arrivals in a row that met no launch, or kills that came too late.
+// fruitless is the number of attempts in a row without a result after which a loop ends. Such an attempt is an arrival
+// that met no launch, or a kill that came too late.
 const fruitless = 200
 
 // slowdown runs two and four networks together and predicts each time with Strait's model, which learns from every
@@ -844,7 +851,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				var wait sync.WaitGroup
 				for i := range all {
 					wait.Go(func() {
-						w := r.work(all[i].net, i, 1, 0, device.Units{}) // each has its own slot
+						w := r.work(all[i].net, i, 1, 0, device.Units{}) // each network has its own slot
 						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
@@ -865,7 +872,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 	})
 }
 
-// run records the time of one of several launches, its predicted time and its time alone.
+// run records three times of one of several launches: the measured one, the predicted one, and the time alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
 	b.add(Slowdown, key+" took", "ns", took)
 	b.add(Slowdown, key+" learnt", "ns", learnt)

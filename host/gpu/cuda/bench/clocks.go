@@ -1,5 +1,5 @@
-// Checks that the GPU's clock is steady during a measurement: launches until their time is steady, and the same
-// kernels timed before and after.
+// Checks that the GPU's clock is steady during a measurement: before a measurement, launches run until their time is
+// steady, and the same kernels are timed before and after it.
 
 package bench
 
@@ -15,17 +15,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks names the series about clocks. Every part has them, so it is no part itself.
+// Clocks names the series about clocks. Every part has such series, so Clocks itself is no part.
 const Clocks = "clocks"
 
 const (
 	mostMoved = 0.05 // largest change of the same kernels' times within a part
 	settled   = 0.02 // largest difference between the medians of two groups of launches
 	group     = 5    // most launches in a group
-	groups    = 40   // groups after which waiting ends, if there was enough load
+	groups    = 40   // after this many groups with enough load, waiting ends
 )
 
-// paces are a part's readings, one for every device that it opened.
+// paces are the readings of a part: one for every device that the part opened.
 type paces struct {
 	steady        []int64 // launches until the time was steady
 	load          []int64 // ns of all those launches, steady or not
@@ -57,17 +57,17 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 
 // settling watches a GPU whose clocks rise under load.
 type settling struct {
-	enough, load int64 // ns of launches: required, and so far
+	enough, load int64 // sum of the launches' times in ns: required, and so far
 	was          float64
 	mhz          int // last SM clock; 0: unknown
 }
 
-// loaded reports whether there was enough load. Steady times are not enough, since a GPU that has just woken up is
+// loaded reports whether there was enough load. It is checked because the times of a GPU that has just woken up are
 // steady too.
 func (s *settling) loaded() bool { return s.load >= s.enough }
 
-// group adds the times of a group of launches and reports whether the GPU is steady: there was enough load, times
-// equal the previous group's, and the SM clock, if known, no longer rises.
+// group adds the times of a group of launches and reports whether the GPU is steady: three conditions hold. There was
+// enough load, the median is close to that of the previous group, and the SM clock, if known, no longer rises.
 func (s *settling) group(took []float64, clock func() (mhz int, known bool)) bool {
 	for _, ns := range took {
 		s.load += int64(ns)
@@ -87,11 +87,11 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 	return was > 0 && math.Abs(now/was-1) <= settled
 }
 
-// still is how long a GPU may have been idle and still counts as warm.
+// still: a GPU that has been idle for at most this time counts as warm.
 const still = 2 * time.Second
 
-// warmth is how long launches keep the GPU busy before a measurement: a second on a GPU with clocks, and a twentieth
-// of it if it was busy just now.
+// warmth is how long launches keep the GPU busy before a measurement: a second on a real GPU, and a twentieth of that
+// if the GPU is still warm.
 func (b *bench) warmth() int64 {
 	warm := b.Warm
 	if warm == 0 && !b.raw.Facts.Fake {
@@ -103,11 +103,11 @@ func (b *bench) warmth() int64 {
 	return warm.Nanoseconds()
 }
 
-// steady launches the best-effort network until the clocks are steady. Load is the sum of launch times.
+// steady launches the best-effort network until the clocks are steady. The load is the sum of the launches' times.
 func (r *rig) steady(ctx context.Context) error {
 	be, _ := r.pair()
 	s, began := settling{enough: r.warmth()}, r.Clock.Now()
-	launches, after := 0, 0 // groups once there was enough load
+	launches, after := 0, 0 // groups since there was enough load
 	for {
 		var took []float64
 		for range min(group, r.N) {
@@ -145,17 +145,18 @@ func clockOf(d *cuda.Device) (mhz int, known bool) {
 	return h.SMMHz, true
 }
 
-// paceRuns is how often a look times each kernel. On an H100 the same kernels differed by 0.3 % between looks.
+// paceRuns is how often one reading (look) times each kernel. On an H100, two readings of the same kernels differed by
+// 0.3 %.
 const paceRuns = 3
 
-// look times the best-effort network's kernels.
+// look takes a reading of the clock: it times the best-effort network's kernels.
 func (r *rig) look(to *[]int64) error {
 	be, _ := r.pair()
 	return look(r.d, be.Network.Name, min(paceRuns, r.N), to, &r.paces.mhz)
 }
 
-// look times a network's kernels one by one and reads the SM clock. Many launches lie between two events, so the
-// host's time does not count.
+// look times a network's kernels one by one and reads the SM clock. Many launches run between two events, so the times
+// do not include the host's time.
 func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	layers, err := d.Pace(network, runs)
 	if err != nil {
@@ -172,8 +173,8 @@ func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	return nil
 }
 
-// Looks are readings of the clock by a caller that opens the GPU without Run. They are kept by network, since only
-// the same kernels can be compared.
+// Looks are readings of the clock. A caller that opens the GPU without Run takes them. They are kept by network, since
+// only the same kernels can be compared.
 type Looks struct {
 	Runs int // runs of each kernel, at most paceRuns; 0: no readings
 	of   []string
@@ -201,7 +202,7 @@ func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
 	return look(d, network, min(paceRuns, l.Runs), to, &p.mhz)
 }
 
-// Series returns the readings by network, in the form of a part's.
+// Series returns the readings of each network as series of a part.
 func (l *Looks) Series(part string) []Series {
 	b := &bench{raw: &Raw{}}
 	for _, network := range l.of {
@@ -220,7 +221,7 @@ func (b *bench) addPaces(part string) {
 	}
 }
 
-// addReadings stores the series that only grow.
+// addReadings stores the readings to which later ones are only appended.
 func (b *bench) addReadings(part string, p *paces) {
 	if len(p.before) == 0 {
 		return
@@ -240,8 +241,8 @@ func (b *bench) addLooks(part string, p *paces) {
 	}
 }
 
-// Moved lists the parts within which the same kernels changed by more than 5 %, so that their figures mix several
-// clocks.
+// Moved lists the parts in which the times of the same kernels changed by more than 5 %. The figures of such a part
+// come from different clocks.
 func (r *Raw) Moved() (parts []string) {
 	for _, x := range r.moved() {
 		if x.Note != "" {
@@ -253,7 +254,7 @@ func (r *Raw) Moved() (parts []string) {
 
 const movedKey = " moved by"
 
-// moved returns each part's change over all readings.
+// moved returns, for each part, how much its readings changed.
 func (r *Raw) moved() (out []Row) {
 	for i := range r.Series {
 		s := &r.Series[i]

@@ -1,4 +1,4 @@
-// Are the results golden's, bit for bit?
+// Compares the GPU's results with those of package golden, bit for bit.
 
 package bench
 
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// drawnNets is the number of random networks, which cover what the zoo's networks do not have.
+// drawnNets is the number of random networks, which cover kinds of layers that the zoo's networks do not have.
 const drawnNets = 24
 
 const (
@@ -23,8 +23,8 @@ const (
 	differing  = " exits that differ"
 )
 
-// golden compares every exit of random networks and of the bench's own with golden's, on the whole GPU and on a
-// partition. A run is the number of exits that differ.
+// golden compares every exit of random networks and of the configured networks with the results of package golden. It
+// does so on the whole GPU and on a partition. The value of a run is the number of exits that differ.
 func (b *bench) golden(ctx context.Context) error {
 	design, err := configs.Load("tiny")
 	if err != nil {
@@ -60,7 +60,8 @@ func (b *bench) golden(ctx context.Context) error {
 	})
 }
 
-// differ runs a request on the whole GPU and on a partition, and counts the exits that differ from golden's.
+// differ runs a request on the whole GPU and on a partition, and counts the exits that differ from the results of
+// package golden.
 func (r *rig) differ(ctx context.Context, n *bundle.Bundle, id device.RequestID) (differ []int64, err error) {
 	name, in := n.Network.Name, randnet.Input(r.rng, n)
 	p, err := golden.New(n)
@@ -101,7 +102,7 @@ func (r *rig) differ(ctx context.Context, n *bundle.Bundle, id device.RequestID)
 	return differ, err
 }
 
-// Differ names the networks whose results differ from golden's.
+// Differ lists the networks whose results differ from those of package golden.
 func (r *Raw) Differ() (networks []string) {
 	for _, x := range r.Rows() {
 		if x.Part == Golden && x.Most > 0 {

@@ -1,5 +1,5 @@
-// Which kernels of the in-place network were stopped. Only kernels that work in place count, since the others can
-// always be repeated.
+// Which kernels of the in-place network were stopped. Stops inside other kernels do not count, since these can always
+// be repeated.
 
 package bench
 
@@ -15,7 +15,7 @@ func inPlaceKernel(kernel int64) bool {
 	return in
 }
 
-// hits counts the stops inside kernels that count.
+// hits counts the stops inside the kernels that restorer.counts selects.
 func (s *restorer) hits(at []int64) (n int) {
 	for _, k := range at {
 		if s.counts == nil || s.counts(k) {

@@ -1,4 +1,4 @@
-// Launches that are stopped and resumed, compared bit for bit with undisturbed ones.
+// Launches that are stopped and resumed. Their outputs are compared bit for bit with those of undisturbed launches.
 
 package bench
 
@@ -18,10 +18,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// How launches are stopped. killed: inside a kernel. drained: between two kernels, as a control without kills, whose
-// errors have another cause. reset-ahead: inside a kernel, by a priority launch that does not wait for it to leave.
-// killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). The last also runs with
-// two deliberate faults that must show: a boolean in place of the epoch, and groups that are one kernel too short.
+// How launches are stopped. killed: inside a kernel. drained: between two kernels. This is a control without kills, so
+// its errors have another cause. reset-ahead: inside a kernel, by a priority launch that does not wait until it has
+// left. killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). This one is
+// repeated with two deliberate faults, which must give wrong results: a boolean in place of the epoch, and groups that
+// are one kernel too short.
 const (
 	killed  = "killed"
 	drained = "drained"
@@ -37,7 +38,7 @@ const manners = 6
 // redrawn is how often the second input is drawn again if every exit gives the same output for both.
 const redrawn = 20
 
-// controlled is the number of launches within which a deliberate fault must show.
+// controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
 // Sides of the in-place network. The first has blocks for several times 132 SMs, so that a kill finds finished,
@@ -47,16 +48,16 @@ const (
 	sideFake = 8
 )
 
-// kills stops launches at random times, resumes them where the device says, and compares every exit bit for bit with
-// an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared each time, so that a
-// stale result is noticed.
+// kills stops launches at random times and resumes them at the kernel that the device returns. It compares every exit
+// bit for bit with an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared each
+// time, so that a stale result is noticed.
 func (b *bench) kills(ctx context.Context) error {
 	be, rt := b.pair()
 	in := [2][]int16{b.noise(be), b.noise(be)}
 	for _, how := range []string{killed, drained, ahead} {
 		cfg, stop := cuda.Config{}, (*restorer).abort
 		switch how {
-		case drained: // one kernel in the stream, so that most launches stop between two kernels
+		case drained: // only one kernel is in the stream at a time, so that most launches stop between two kernels
 			cfg = cuda.Config{Drain: true, Capacity: 1}
 		case ahead:
 			m, err := gpu.ModeOf(ahead)
@@ -75,7 +76,8 @@ func (b *bench) kills(ctx context.Context) error {
 	return b.controls(ctx)
 }
 
-// controls repeats this on the in-place network, then with each deliberate fault until it shows.
+// controls does the same on the in-place network. It then repeats it with each deliberate fault until a result is
+// wrong.
 func (b *bench) controls(ctx context.Context) error {
 	n := side
 	if b.raw.Facts.Fake {
@@ -92,7 +94,7 @@ func (b *bench) controls(ctx context.Context) error {
 			if _, err := r.do(ctx, load, nil); err != nil {
 				return err
 			}
-			r.ids[net.Bundle.Network.Name] = make([]device.RequestID, 1) // each launch has its own
+			r.ids[net.Bundle.Network.Name] = make([]device.RequestID, 1) // each launch has its own request
 			s := &restorer{rig: r, be: net.Bundle, in: in, stop: (*restorer).abort, id: 1 << 32, counts: inPlaceKernel}
 			if way.how != inPlace {
 				s.over = b.untilWrong(b.Clock.Now())
@@ -106,8 +108,8 @@ func (b *bench) controls(ctx context.Context) error {
 	return nil
 }
 
-// untilWrong ends a control at its first wrong launch, after controlled launches, or when its time is over and there
-// were a few hits.
+// untilWrong returns a function that ends a control. A control ends at its first wrong launch, or after controlled
+// launches, or when its time is over and there were a few hits.
 func (b *bench) untilWrong(began time.Time) func(launches, hits, wrong int) bool {
 	return func(launches, hits, wrong int) bool {
 		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && b.Clock.Since(began) > b.For/manners
@@ -125,18 +127,18 @@ type restorer struct {
 	known int // kills so far
 	// counts selects the kernels whose hits count; nil: all
 	counts func(kernel int64) bool
-	// over decides when to end, from the numbers of launches, of hits, and of launches that were hit and wrong; nil:
-	// at the required number of hits.
+	// over decides when to end. Its arguments are the numbers of launches, of hits, and of wrong launches that were
+	// hit. nil: it ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
-// abort stops a launch for good.
+// abort aborts a launch.
 func (s *restorer) abort(_ context.Context, id device.WorkID) (int, error) {
 	s.d.Abort(0, id, true)
 	return 1, nil
 }
 
-// preempter stops a launch by a series of priority launches. It resumes after each.
+// preempter stops a launch with a series of priority launches. After each of them, the launch resumes.
 type preempter struct {
 	rt   *bundle.Bundle
 	want map[int][]int16 // expected outputs of a priority launch
@@ -163,16 +165,16 @@ func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tri
 	return tries, nil
 }
 
-// restored is a launch that was stopped some times and resumed.
+// restored is a launch that was stopped several times and resumed.
 type restored struct {
 	shown map[int][]int16
 	tried int     // requested stops
-	at    []int64 // kernels that a block left early; if drained, the kernels at which the launch resumed
+	at    []int64 // kernels that were stopped inside; if drained, kernels at which the launch resumed
 	again []int64 // where it resumed
 	ns    int64   // time from its last resumption to its end
 }
 
-// run serves an input, stops it several times within ns, and returns its outputs.
+// run launches the network for input k, stops the launch several times within ns, and returns the outputs.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -191,7 +193,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		var stopped error
 		c, err := s.rig.run(ctx, w, func() {
 			if taken < stops {
-				if wait > 2*time.Millisecond { // a sleep can overshoot by a millisecond, which may be the whole launch
+				if wait > 2*time.Millisecond { // a sleep can be a millisecond too long, which may be longer than the whole launch
 					time.Sleep(wait - 3*time.Millisecond/2)
 				}
 				for time.Since(began) < wait {
@@ -215,7 +217,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 		}
 		if hit {
 			out.at = append(out.at, at)
-			if c.ev.Kind == device.Aborted { // otherwise only the device knows where it resumed
+			if c.ev.Kind == device.Aborted { // otherwise only the device knows at which kernel the launch resumed
 				out.again = append(out.again, again)
 			}
 		}
@@ -238,8 +240,8 @@ func (s *restorer) hit() (bool, int64, error) {
 	return hit, int64(c.Stopped), nil
 }
 
-// all stops launches until there are enough hits. Completed launches are kept even after an error. The result of an
-// interrupted one is unknown.
+// all stops launches until there are enough hits. After an error, the completed launches are kept. The result of an
+// interrupted launch is unknown.
 func (s *restorer) all(ctx context.Context, how string) error {
 	var want [2]map[int][]int16
 	var ns int64
@@ -251,7 +253,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		want[k%2], ns = one.shown, one.ns
 	}
 	apart := s.apart(want)
-	for n := 0; apart == 0 && n < redrawn; n++ { // inputs with equal outputs could be swapped unnoticed
+	for n := 0; apart == 0 && n < redrawn; n++ { // if both inputs gave equal outputs, a swap of them would not be noticed
 		s.in[1] = s.noise(s.be)
 		one, err := s.run(ctx, 1, 0, 0)
 		if err != nil {
@@ -311,7 +313,7 @@ func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	return n
 }
 
-// Series of stopped launches, one value a launch. Positions count from 1; 0 is none.
+// Series of stopped launches, with one value per launch. Positions count from 1; 0 means none.
 const (
 	triedKills  = "tried"
 	hitKills    = "hit"
@@ -320,7 +322,8 @@ const (
 	lastKernel  = "last stopped in"
 )
 
-// differs returns the first exit whose output differs, and that output, counted from 1; 0, 0: none.
+// differs returns the first exit whose output differs, and the position of the first wrong element in it. Both count
+// from 1. 0, 0 means that nothing differs.
 func differs(want, got map[int][]int16) (exit, output int64) {
 	for _, e := range slices.Sorted(maps.Keys(want)) {
 		w, g := want[e], got[e]
@@ -342,14 +345,14 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills for which Control names a kernel that a block left early, at the next look or a later one. On
-	// the in-place network only in-place kernels count: a launch stopped elsewhere computes everything again. If
-	// drained, it counts launches that stopped between two kernels.
+	// Hit counts kills for which Control names a kernel that a block left early, at the next poll or a later one. On
+	// the in-place network, only in-place kernels count, since a launch that is stopped in another kernel computes
+	// everything again. With drained, Hit counts launches that stopped between two kernels.
 	Hit      int    `json:"hit"`
-	Restored int    `json:"restored"`              // hits in launches whose every exit is correct
-	InWrong  int    `json:"in_wrong"`              // hits in other launches; it is unknown which hit did the damage
+	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
+	InWrong  int    `json:"in_wrong"`              // hits in other launches; which of the hits caused the error is unknown
 	Spoilt   int    `json:"wrong_launches"`        // launches with wrong outputs, with or without a hit
-	First    *Wrong `json:"first_wrong,omitempty"` // the first of them
+	First    *Wrong `json:"first_wrong,omitempty"` // the first of the wrong launches
 }
 
 // Wrong is a launch whose outputs differ from those of an undisturbed one.
@@ -385,7 +388,7 @@ func (r *Raw) Restores() []Restores { return r.restores(killed, drained, ahead, 
 // proves nothing.
 func (r *Raw) Controls() []Restores { return r.restores(boolean, short) }
 
-// Unseen reports a control that hit in-place kernels but gave no wrong launch.
+// Unseen reports whether a control has no hit in a wrong launch, so that its fault was not noticed.
 func (r *Restores) Unseen() bool { return r.InWrong == 0 }
 
 func (r *Raw) restores(hows ...string) (out []Restores) {
@@ -431,7 +434,7 @@ func (r *Restores) rows() (out []Row) {
 	return out
 }
 
-// perLaunch reports whether a series belongs to Restores.
+// perLaunch reports whether a series has one value per stopped launch, from which Restores is computed.
 func perLaunch(key string) bool {
 	_, what, _ := strings.Cut(key, " ")
 	return slices.Contains([]string{triedKills, hitKills, wrongExit, wrongOutput, lastKernel}, what)

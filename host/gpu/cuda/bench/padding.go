@@ -1,4 +1,4 @@
-// The cost of padding for the priority network, and the gain for best effort.
+// The cost of padding for the priority network, and its gain for best-effort work.
 
 package bench
 
@@ -19,10 +19,11 @@ import (
 // leastPadded is the least share of padded priority kernels for which a cost is given.
 const leastPadded = 0.1
 
-// rounds is how often each way runs. The ways alternate.
+// rounds is how often each of the ways to run (type way) is measured. The ways alternate.
 const rounds = 4
 
-// inTurn orders n things in rounds, alternately forward and backward, so that a drifting clock favours none of them.
+// inTurn orders n things in rounds, alternately forward and backward, so that a slow change of the GPU's clock affects
+// all of them equally.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -43,8 +44,8 @@ type way struct {
 	padded, beside, priority, ended, span []int64
 }
 
-// padding measures the priority network in all three ways, and the throughput of the best-effort work. The clock is
-// read before and after each.
+// padding measures the priority network in all three ways, and the throughput of the best-effort work. The GPU's clock
+// is read before and after each way.
 func (b *bench) padding(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -91,7 +92,7 @@ func (b *bench) padding(ctx context.Context) error {
 	return nil
 }
 
-// addWay stores a way's runs of a round, if there are any, and clears them.
+// addWay stores the runs of one round of a way, if there are any, and clears them in the way.
 func (b *bench) addWay(w *way) {
 	if len(w.ns) == 0 {
 		return
@@ -116,7 +117,7 @@ func (b *bench) addWay(w *way) {
 // looked names the readings of the clock before and after a way.
 const looked = " looks"
 
-// within counts the end times in a span.
+// within counts the end times between from and to.
 func within(ended []time.Time, from, to time.Time) (n int64) {
 	for _, at := range ended {
 		if at.After(from) && !at.After(to) {
@@ -126,8 +127,8 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the priority network in one way for its share of runs. It records the times and the best-effort
-// launches meanwhile.
+// beside runs the priority network in one way for its share of runs. It records the times, and the best-effort launches
+// that ended in that time.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
 	n := 0
@@ -171,9 +172,9 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 	return nil
 }
 
-// padding returns the figures. The cost is the time beside padding work over the time beside work that is put aside,
-// so that both interrupt best-effort work. The gain is the number of best-effort launches relative to their number
-// alone. It can be off by one launch, so a few launches give no figure.
+// padding returns the figures of padding. The cost is the time beside padding work, divided by the time beside work
+// that is put aside. In both, the priority network interrupts best-effort work. The gain is the number of best-effort
+// launches, divided by their number alone. It can be wrong by one launch, so there is no figure for few launches.
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""
@@ -208,11 +209,11 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf is the share of an effect above which a change of the clock gets a note.
+// partOf: a figure gets a note if the clock changed by more than this share of the effect.
 const partOf = 1. / 3
 
-// atOnePace corrects a ratio for the clocks on both sides. It adds a note if these changed by more than a share of
-// the remaining effect.
+// atOnePace corrects a ratio: the GPU's clock may have differed between its two sides. It adds a note if the clock
+// changed by more than the share partOf of the corrected effect.
 func atOnePace(x Row, looks, base []float64) Row {
 	all := slices.Concat(looks, base)
 	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {

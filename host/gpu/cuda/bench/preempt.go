@@ -1,4 +1,4 @@
-// Priority launches that find other launches on the GPU, which are killed or awaited.
+// Priority launches that find other launches on the GPU. The other launches are killed or awaited.
 
 package bench
 
@@ -14,14 +14,16 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Preempting are the modes that preemption compares. Other launches are killed and known to have left before priority
-// runs (reset), killed without waiting for that (reset-ahead), or awaited.
+// Preempting returns the modes that preemption compares. In reset, other launches are killed, and priority runs after
+// they are known to have left. In reset-ahead, they are killed and priority does not wait. In wait, priority waits for
+// their end.
 func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 
 // Capacities are the default lengths of a stream's queue for preemption.
 func Capacities() []int { return []int{1, 2, 4, 8, 16} }
 
-// preemption runs priority launches at random times during best-effort ones, for each mode and several queue lengths.
+// preemption runs priority launches at random times during best-effort launches. It does so for each mode and for
+// several queue lengths.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -58,11 +60,12 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong names the largest overestimate of a round's spans. The figure is the largest of all rounds.
+// tooLong is the key of the largest error by which spans of a round can be too long. The figure is the largest of all
+// rounds.
 const tooLong = "too long by at most"
 
-// meetings runs priority launches, each at most twice within ns after the last, until enough of them found other
-// launches on the GPU. After each round it passes those to met.
+// meetings runs priority launches until enough of them found other launches on the GPU. Between two launches it waits
+// for a random time of up to 2 x within ns. After each round, it calls met with the new preemptions.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
 	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
@@ -84,7 +87,7 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 			}
 			seen = len(c.Preemptions)
 		}
-		if broken != nil { // the error of the loop explains the other one
+		if broken != nil { // the error of behind is the cause of the other one
 			err = broken
 		}
 		if err != nil {
@@ -94,8 +97,8 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 	return nil
 }
 
-// pause sleeps for a time, or until the context ends. It checks often, since running kernels use up a context's
-// budget.
+// pause sleeps for a time, or until the context ends. It checks the context often: with a fake driver's clock, running
+// kernels use up the budget.
 func pause(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); ctx.Err() == nil && d > 0; d = time.Until(end) {
 		time.Sleep(min(d, time.Millisecond))
@@ -108,22 +111,22 @@ type span struct {
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans from the arrival, over all preemptions, to compare killing with waiting.
+// Spans from the arrival. They exist for all preemptions, so they show the difference between killing and waiting.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans from the flag, and from arrival to completion, over the preemptions whose flag a block saw.
+// Spans from the flag, and from arrival to completion, for preemptions in which a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are selects the preemptions for which all these spans meet a condition, so that the quantiles of several spans are
-// over the same preemptions.
+// are selects the preemptions for which all given spans meet a condition. So the quantiles of all these spans come from
+// the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {
@@ -138,9 +141,9 @@ func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span
 func known(d time.Duration) bool    { return d != cuda.Unknown }
 func possible(d time.Duration) bool { return d != cuda.Impossible }
 
-// addSpans stores the spans of preemptions, their number, and the number left out: for an impossible span, for an
-// unknown span, and, from the flag, because no block saw the flag (the kernels had ended before the host looked). The
-// numbers are per round.
+// addSpans stores the spans of preemptions and how many preemptions there were. It also stores how many were left out,
+// for one of three reasons. A span was impossible, a span was unknown, or no block saw the flag because the kernels had
+// ended before. The last reason applies only to spans from the flag. The numbers are per round.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

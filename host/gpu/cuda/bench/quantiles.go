@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	beyond  = 10    // least runs beyond a percentile, so that it is no outlier
-	outside = 0.025 // probability outside an interval, on either side
-	quarter = 4     // least runs for quartiles
+	beyond  = 10    // a percentile needs at least this many runs beyond it, so that it does not depend on an outlier
+	outside = 0.025 // probability outside an interval, on each side
+	quarter = 4     // quartiles need at least this many runs
 )
 
 // Interval is the 95 % confidence interval of a quantile, from order statistics; runs are assumed independent.
@@ -20,10 +20,11 @@ type Interval [2]float64
 // median is the middle of sorted runs, or the mean of both middle ones.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile is the smallest run that at least a share p of the sorted runs does not exceed.
+// quantile returns the quantile p of sorted runs: the smallest run for which at least a share p of the runs are not
+// larger.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
-// percentile is a quantile near the end; nil if too few runs are beyond it.
+// percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
 func percentile(v []float64, p float64) *float64 {
 	if (1-p)*float64(len(v)) < beyond-1e-9 {
 		return nil
@@ -41,10 +42,10 @@ func interval(v []float64, p float64) *Interval {
 	return &Interval{v[low-1], v[high-1]}
 }
 
-// ranks returns the narrowest pair of ranks, counted from 1, that contains the quantile with 95 %. The number of runs
-// below the quantile is binomial. A rank below 1 or above n means too few runs.
+// ranks returns the narrowest pair of ranks that contains the quantile with a probability of 95 %. Ranks count from 1.
+// The number of runs below the quantile is binomial. A rank below 1 or above n means too few runs.
 func ranks(n int, p float64) (low, high int) {
-	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // the tails beyond are negligible
+	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // the tails outside are negligible
 	below := 0.0
 	high = n + 1
 	for k := max(0, int(mean-wide)); k <= n; k++ {
@@ -59,13 +60,13 @@ func ranks(n int, p float64) (low, high int) {
 	return low, high
 }
 
-// binomial is the probability of k of n.
+// binomial returns the probability of k successes in n trials.
 func binomial(n, k int, p float64) float64 {
 	log := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
 	return math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log(1-p))
 }
 
-// row makes a figure from runs.
+// row computes a figure from runs.
 func row(part, key, unit string, v []float64) Row {
 	v = slices.Sorted(slices.Values(v))
 	r := Row{Part: part, Key: key, Unit: unit, N: len(v)}
@@ -84,8 +85,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio makes a figure from runs over the median of other runs. Its interval accounts for both medians. Its p99 has
-// no interval.
+// ratio computes a figure from runs divided by the median of other runs. Its interval covers the error of both medians.
+// Its p99 has no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))
@@ -100,8 +101,8 @@ func ratio(part, key string, v, of []float64) Row {
 // draws is the number of bootstrap samples for a ratio's interval.
 const draws = 1000
 
-// ratioIn is the 95 % interval of the ratio of two medians, by a bootstrap with a fixed seed. It is nil if a median
-// has too few runs for an interval.
+// ratioIn is the 95 % interval of the ratio of two medians, by a bootstrap with a fixed seed. It is nil if one of the
+// medians has too few runs for an interval.
 func ratioIn(v, of []float64) *Interval {
 	v, of = slices.Sorted(slices.Values(v)), slices.Sorted(slices.Values(of))
 	if interval(v, 0.5) == nil || interval(of, 0.5) == nil || of[0] <= 0 {
@@ -118,8 +119,7 @@ func ratioIn(v, of []float64) *Interval {
 	return &Interval{all[cut], all[draws-1-cut]}
 }
 
-// drawn returns the median of a bootstrap sample of sorted runs. times is scratch memory: how often each run was
-// drawn.
+// drawn returns the median of a bootstrap sample of sorted runs. times is memory for how often each run was drawn.
 func drawn(rng *rand.Rand, v []float64, times []int) float64 {
 	times = times[:len(v)]
 	clear(times)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// Row is a figure with its spread. Statistics for which there are too few runs are missing.
+// Row is a figure with its spread. A statistic is missing if there are too few runs for it.
 type Row struct {
 	Part     string    `json:"part"`
 	Key      string    `json:"key"`
@@ -44,7 +44,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 	}{r.Part, r.Key, r.Unit, r.N, r.Note})
 }
 
-// find returns the runs of one thing.
+// find returns the runs of the series with a part and a key.
 func (r *Raw) find(part, key string) []int64 {
 	for i := range r.Series {
 		if r.Series[i].Part == part && r.Series[i].Key == key {
@@ -145,7 +145,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 
 // partitions returns the figures about the SMs of partitions.
 func (r *Raw) partitions() (out []Row) {
-	seen := map[string]map[int64]int{} // by size and SM: number of partitions with it
+	seen := map[string]map[int64]int{} // by size and SM: number of partitions that contain the SM
 	var order []string
 	unit := map[int][]int64{} // SMs of each unit
 	wrong, others, cut := 0, 0, 0
@@ -191,7 +191,7 @@ func (r *Raw) partitions() (out []Row) {
 	return out
 }
 
-// sure describes a median's confidence.
+// sure describes the confidence interval of a median in words.
 func (r *Row) sure() (s string) {
 	if r.MedianIn != nil {
 		s += fmt.Sprintf(", 95 %% in %.4g to %.4g", r.MedianIn[0], r.MedianIn[1])
@@ -211,7 +211,7 @@ func sum(v []float64) (s float64) {
 
 func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
-// unionOf returns the SMs of up to n units from the first on.
+// unionOf returns the SMs of up to n units, which start at unit first.
 func unionOf(unit map[int][]int64, first, n int) (out []int64) {
 	for i := first; i < first+n; i++ {
 		out = append(out, unit[i]...)
@@ -227,10 +227,10 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params returns a GPU's parameter file with measured values in place of assumed ones, where there are ten runs. A
-// value from a part within which the clock moved gets a note. If base is another GPU's file, its values are assumed
-// for this one. The simulator's unit stays base's, a TPC: the driver's smallest partition is several TPCs, with more
-// in the last unit. Runs on the fake are no measurement.
+// Params returns a GPU's parameter file. If there are ten runs of a value, the measured value replaces the assumed one.
+// A value gets a note if the GPU's clock changed during its part. If base is the file of another GPU, its values are
+// assumed for this one. The simulator's unit stays that of base, a TPC: the driver's smallest partition is several
+// TPCs, and the last unit has more. Runs on the fake driver are not used.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)

@@ -1,5 +1,6 @@
-// The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement runs go
-// to a journal of the same form, in which later facts replace earlier ones and a series may have several lines.
+// The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs are
+// written to a journal of the same form. In a journal, later facts replace earlier ones, and a series may have several
+// lines.
 
 package bench
 
@@ -41,7 +42,7 @@ type head struct {
 	Made   Made       `json:"made"`
 }
 
-// units are the units of stored runs. A file with another unit is not from this program.
+// units are the units of stored runs. A file with any other unit was not written by this program.
 var units = []string{
 	"ns", "sm", "samples", "preemptions", "kills", "kernels", "kernel", "kernel from 0", "exit", "exits", "output",
 	"launches", "devices", "MHz", "ppm", "units",
@@ -59,16 +60,16 @@ func (r *Raw) Write(w io.Writer) error {
 	return nil
 }
 
-// Journal writes runs as they arrive, one write per call of Add, so that a killed process loses no run added before.
-// After a failed write it adds nothing more.
+// Journal writes runs as they arrive. Each call of Add writes once, so a process that is killed loses no earlier run.
+// After a failed write, nothing more is written.
 type Journal struct {
 	W       io.Writer
 	head    []byte
 	written map[[2]string]int // number of runs written, by part and key
-	failed  error             // a line after an incomplete one would be read as part of it
+	failed  error             // after an incomplete line nothing may be written, since it would be read as part of that line
 }
 
-// Add writes the runs that are new since the last call. Series only grow.
+// Add writes the runs that are new since the last call. Runs are only appended to a series, never removed.
 func (j *Journal) Add(r *Raw) error {
 	if j.failed != nil {
 		return j.failed
@@ -110,8 +111,8 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs; from is the name for errors. From a truncated file it reads the complete lines, and treats
-// every part as unfinished.
+// Read reads the runs; from names the file in errors. If the file is truncated, Read returns the runs of its complete
+// lines and treats every part as unfinished.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -197,13 +198,14 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	case line == 0:
 		return fail("no line is whole, facts are expected")
 	}
-	if tail.is { // the last runs may be missing from any part
+	if tail.is { // the last runs of any part may be missing
 		r.Torn, r.Made.Parts = true, nil
 	}
 	return r, nil
 }
 
-// torn ends without an error where compressed data is cut off, or where the last line is incomplete. is records that.
+// torn is a reader that ends without an error where compressed data is cut off, or before an incomplete last line. is
+// records that something is missing.
 type torn struct {
 	io.Reader
 	is bool
@@ -218,9 +220,9 @@ func (t *torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Holds reports whether r has all runs of o and both are from the same call: same program, same start, and each
-// series of o is a prefix of r's. If both have the same runs, r must also be complete if o is, and have as many
-// finished parts.
+// Holds reports whether r has all runs of o, and both are from the same call of Run. Both must have the same program
+// and the same start, and each series of o must be a prefix of the one in r. If both have the same number of runs,
+// there is one more condition: r must be complete if o is, and have as many finished parts.
 func (r *Raw) Holds(o *Raw) bool {
 	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
 		return false

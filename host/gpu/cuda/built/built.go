@@ -1,5 +1,5 @@
-// Package built builds files from sources once. Tests of several packages run at the same time and need the same
-// libraries, so concurrent calls are safe.
+// Package built builds a file from sources only once. Tests of several packages run at the same time and need the same
+// libraries. So concurrent calls are safe.
 package built
 
 import (
@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the absolute path of a file built from sources by a command, dir/name-HASH plus ext. The hash covers the
-// command's words and version, the sources' content and the processor, and an existing file is reused. The output
-// path is appended to the command. The file is also kept in .ci/cache's folder, for other clones.
+// Of returns the absolute path of a file that a command builds from sources. The path is dir/name-HASH plus ext. The
+// hash covers the words and the version of the command, the content of the sources, and the processor. A file that
+// exists is reused. The output path is appended to the command. The file is also kept in .ci/cache's folder, for other
+// clones.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,7 +29,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s ", runtime.GOARCH, version(command[0]))
 	for _, word := range command {
-		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // must not depend on where the repository is
+		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // the hash must not depend on where the repository is
 	}
 	for _, source := range sources {
 		data, err := os.ReadFile(source)
@@ -88,13 +89,13 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 		return "", fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
 	if kept != "" && os.MkdirAll(filepath.Dir(kept), 0o755) == nil {
-		_ = copied(tmp.Name(), kept) // on failure the next clone builds it again
+		_ = copied(tmp.Name(), kept) // if this fails, the next clone builds the file again
 	}
 	return out, os.Rename(tmp.Name(), out)
 }
 
-// version distinguishes versions of a tool without running it, by the file that its link leads to (g++-12) and its
-// size.
+// version identifies a tool's version without running the tool. It uses the name of the file to which the tool's link
+// leads (such as g++-12) and that file's size.
 func version(tool string) string {
 	path, err := exec.LookPath(tool)
 	if err == nil {
@@ -110,7 +111,7 @@ func version(tool string) string {
 	return fmt.Sprint(filepath.Base(path), info.Size())
 }
 
-// store is .ci/cache's folder; "": nothing is kept.
+// store returns .ci/cache's folder; "": nothing is kept.
 func store() string {
 	if at, set := os.LookupEnv("SLUICE_CACHE"); set {
 		return at

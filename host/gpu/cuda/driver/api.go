@@ -10,17 +10,17 @@ import (
 type API struct {
 	Name       string // of its devices
 	libraries  []string
-	what       string // description of the library
-	hides      string // variable that hides GPUs
-	source     string // where to get it
+	what       string // description of the library, for errors
+	hides      string // environment variable that hides GPUs
+	source     string // where to get the library
 	expected   string
 	names      [calls]string // "": not available
 	attributes map[int]int   // attributes whose numbers differ from CUDA's
-	named      bool          // the call that names an error returns the name itself
+	named      bool          // the call for an error's name returns the name itself, not an error code
 	version    func(int) string
 	// environment is set before the library is opened, unless the user has set it.
 	environment map[string]string
-	queues      string // variable with the number of hardware queues; "": none
+	queues      string // environment variable with the number of hardware queues; "": none
 }
 
 // missing is ErrMissing for this API.
@@ -38,15 +38,15 @@ func (a *API) Calls() []string {
 	return slices.DeleteFunc(slices.Clone(a.names[:]), func(s string) bool { return s == "" })
 }
 
-// optional calls are for partitions, which are unavailable without them.
+// optional reports whether a call is needed only for partitions. Without it there are no partitions.
 func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWithCUMask }
 
-// CUDA is NVIDIA's API, with the call versions of cuda.h 12.
+// CUDA is NVIDIA's API, with the versions of calls that cuda.h 12 declares.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
-	// By default there are 8 hardware queues. If there were more streams than queues, some would share one, and the
-	// order to leave would wait behind the very kernels that must leave. Lazy loading is off, so that the first
-	// launch does not load kernels.
+	// The default is 8 hardware queues. If there were more streams than queues, some streams would share a queue. Then
+	// an order to leave could wait behind the kernels that must leave. Lazy loading is off, so that kernels are not
+	// loaded at the first launch.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
 	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },

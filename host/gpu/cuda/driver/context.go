@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// ErrHeld says that a reset would destroy the work of other users of the GPU in this process.
+// ErrHeld is the error for a reset that would destroy the work of other users of the GPU in this process.
 var ErrHeld = errors.New("held by others of this process")
 
-// holds counts the users of a GPU. A process has one primary context per GPU (HIP: the GPU itself), so a reset
-// affects the whole process. Libraries that do not use this package are not counted: a program that uses one must not
-// reset.
+// holds counts the users of a GPU. A process has one primary context per GPU (HIP: the GPU itself), so a reset affects
+// the whole process. Only users of this package are counted. A program in which another library also uses the GPU must
+// not reset.
 type holds struct {
-	mu sync.Mutex // held during a reset too, so that nobody retains the GPU meanwhile
+	mu sync.Mutex // locked during a reset too, so that nobody retains the GPU at that time
 	by map[hold]map[*Lib]int
 }
 
@@ -25,7 +25,7 @@ type hold struct {
 
 var held = holds{by: map[hold]map[*Lib]int{}}
 
-// add adds n holds of a library, which may be negative, down to zero.
+// add changes the number of a library's holds by n, which may be negative. The number does not fall below zero.
 func (h *holds) add(l *Lib, d Device, n int) {
 	k := hold{l.handle, d}
 	if h.by[k] == nil {
@@ -47,8 +47,8 @@ func (h *holds) others(l *Lib, d Device) int {
 	return n
 }
 
-// Retain retains the GPU's primary context, and Release releases it. In an API without contexts the handle is the
-// GPU, which is reset at the last release.
+// Retain retains the GPU's primary context, and Release releases it. In an API without contexts, the handle is that of
+// the GPU, and the last release resets the GPU.
 func (l *Lib) Retain(d Device) (Context, error) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *Lib) Retain(d Device) (Context, error) {
 	return c, nil
 }
 
-// Release releases the primary context; the last release destroys its content. Even after an error the context counts
-// as released, since the caller uses it no more.
+// Release releases the primary context; the last release destroys its content. Even after an error, the context counts
+// as released, since the caller does not use it any more.
 func (l *Lib) Release(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *Lib) Release(d Device) error {
 	return l.reset(d)
 }
 
-// Reset destroys the content of the primary context. It fails with ErrHeld if others in the process hold it.
+// Reset destroys the content of the primary context. It fails with ErrHeld if other users in the process hold the GPU.
 func (l *Lib) Reset(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()

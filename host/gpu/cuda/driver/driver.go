@@ -1,7 +1,7 @@
-// Package driver calls NVIDIA's driver API, and AMD's, which is the same under other names (API), without cgo. It
-// opens libcuda or libamdhip64 at run time (purego), so that one binary serves machines with and without a GPU. (The
-// binary is linked to the C library, where purego finds dlopen.) It has only the calls that Sluice uses, under CUDA's
-// names, and no policy. A call adds 0.3 to 0.6 us to the driver's time. C never calls back.
+// Package driver calls NVIDIA's driver API and AMD's without cgo. AMD's API has the same calls under other names (type
+// API). It opens libcuda or libamdhip64 at run time (purego), so that one binary serves machines with and without a
+// GPU. (The binary is linked to the C library, where purego finds dlopen.) It has only the calls that Sluice uses,
+// under CUDA's names, and makes no decisions. A call adds 0.3 to 0.6 us to the driver's time. C never calls back.
 //
 // Contexts belong to threads. A caller that needs one must lock its goroutine to a thread (runtime.LockOSThread) and
 // make the context current.
@@ -20,7 +20,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ErrMissing says that there is no driver of either API, or that it lacks a required call.
+// ErrMissing is the error if no driver of either API exists, or if a required call is missing in it.
 var ErrMissing = errors.New("no GPU driver")
 
 // missing is ErrMissing with an API's name.
@@ -38,7 +38,7 @@ type (
 	Green    uintptr
 	Stream   uintptr
 	Event    uintptr
-	Module   uintptr // kernels: CUlibrary of no context, or hipModule_t
+	Module   uintptr // loaded kernels: a CUlibrary, which belongs to no context, or a hipModule_t
 	Function uintptr // CUkernel, or hipFunction_t
 	Ptr      uint64  // an address on the GPU
 )
@@ -72,9 +72,9 @@ const (
 	NotSupported   = 801
 )
 
-// Lost reports whether the context is unusable until the primary context is reset. These are the errors after which
-// the documentation guarantees nothing, and 999 (unknown). For most of them (700, 702, 710, 714 to 719) it asks for a
-// restart of the process, so a reset may not help.
+// Lost reports whether the context is unusable until the primary context is reset. So it is after 999 (unknown), and
+// after the errors for which the documentation guarantees nothing. For most of these (700, 702, 710, 714 to 719) the
+// documentation requires a restart of the process, so a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -87,7 +87,7 @@ func Lost(err error) bool {
 	return false
 }
 
-// CodeOf is the driver's code of an error, 0 for other errors.
+// CodeOf returns the driver's code of an error, or 0 if the error is not the driver's.
 func CodeOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -134,7 +134,7 @@ const (
 	getKernel
 	kernelAttribute
 	cuLaunchKernel
-	// HIP only: streams with CU masks, and substitutes for contexts
+	// HIP only: streams with CU masks, and calls that replace those for contexts
 	streamWithCUMask
 	setDevice
 	deviceReset
@@ -155,11 +155,12 @@ type Lib struct {
 	path   string
 	handle uintptr // shared by all who open the same file
 	fake   bool
-	now    uintptr // the fake's clock; 0: none
+	now    uintptr // the fake driver's clock; 0: none
 	fn     [calls]uintptr
 }
 
-// Open opens a driver: path, or the first of the API's libraries that exists. A library is never closed.
+// Open opens the driver at path. If path is empty, it opens the first of the API's libraries that exists. A library is
+// never closed.
 func Open(api *API, path string) (*Lib, error) {
 	paths := api.libraries
 	if path != "" {
@@ -202,7 +203,7 @@ func Open(api *API, path string) (*Lib, error) {
 	return l, nil
 }
 
-// ErrNone says that the driver finds no GPU.
+// ErrNone is the error if the driver finds no GPU.
 var ErrNone = errors.New("no GPU")
 
 // None is ErrNone with this driver's name.
@@ -216,11 +217,11 @@ func (l *Lib) API() *API { return l.api }
 // Path returns the library's file.
 func (l *Lib) Path() string { return l.path }
 
-// maxQueues is the most hardware queues of a context in CUDA.
+// maxQueues is the largest number of hardware queues of a context in CUDA.
 const maxQueues = 32
 
-// Queues returns the number of hardware queues for streams, and the variable that sets it; 0 if there is no such
-// variable.
+// Queues returns the number of hardware queues for streams, and the environment variable that sets it. The number is 0
+// if there is no such variable.
 func (l *Lib) Queues() (n int, name string, err error) {
 	if name = l.api.queues; name == "" {
 		return 0, "", nil
@@ -235,7 +236,7 @@ func (l *Lib) Queues() (n int, name string, err error) {
 	return n, name, nil
 }
 
-// Fake reports whether this is the fake driver, from which nothing is measured.
+// Fake reports whether this is the fake driver. Its times are no measurements.
 func (l *Lib) Fake() bool { return l.fake }
 
 // Clock is the fake's clock if it has one of its own; nil: the host's clock applies.
@@ -373,7 +374,7 @@ func (l *Lib) SetCurrent(c Context) error {
 	return l.do(setDevice, uintptr(c-1))
 }
 
-// Priorities returns the least and greatest stream priority. Greater priorities are smaller numbers.
+// Priorities returns the least and greatest stream priority. A greater priority is a smaller number.
 func (l *Lib) Priorities() (least, greatest int, err error) {
 	var a, b int32
 	err = l.do(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
@@ -424,7 +425,7 @@ func (l *Lib) WriteWord(to Ptr, v uint32, s Stream) error {
 	return l.do(cuStreamWriteValue32, uintptr(s), uintptr(to), uintptr(v), 0)
 }
 
-// NewStream makes a stream in the current context that does not synchronise with others.
+// NewStream makes a stream in the current context. It does not synchronise with other streams.
 func (l *Lib) NewStream(priority int) (Stream, error) {
 	var s Stream
 	err := l.do(cuStreamCreateWithPriority, uintptr(unsafe.Pointer(&s)), 1, uintptr(uint32(int32(priority))))
@@ -437,7 +438,7 @@ func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(
 // Wait waits for all work of a stream.
 func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
 
-// NewEvent makes an event; a timed one can be used with Elapsed.
+// NewEvent makes an event; Elapsed accepts only timed events.
 func (l *Lib) NewEvent(timed bool) (Event, error) {
 	var e Event
 	flags := uintptr(2)
@@ -451,7 +452,7 @@ func (l *Lib) NewEvent(timed bool) (Event, error) {
 // FreeEvent destroys an event.
 func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
 
-// Record signals the event once the stream's earlier work is done.
+// Record queues a signal of the event in the stream. It happens when the earlier work of the stream is done.
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
 // Happened reports whether the event was signalled.
@@ -473,12 +474,12 @@ func (l *Lib) Elapsed(a, b Event) (float32, error) {
 	return ms, err
 }
 
-// MaxRegisters is the JIT option that limits registers per thread.
+// maxRegisters is the number of the JIT option that limits registers per thread.
 const maxRegisters = 0
 
-// Load compiles PTX for the GPU, or loads a compiled object. registers limits the registers per thread; 0: no limit;
-// ignored for an object. CUDA's kernels belong to no context and run in that of their stream. AMD's belong to the
-// current one.
+// Load compiles PTX for the GPU, or loads a compiled object. registers is the limit of registers per thread; 0: no
+// limit. It is ignored for an object. CUDA's kernels belong to no context and run in the context of their stream. AMD's
+// kernels belong to the current context.
 func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
 	image := append(slices.Clone(kernels), 0)
@@ -512,20 +513,20 @@ func (l *Lib) Function(m Module, name string) (Function, error) {
 	return f, err
 }
 
-// Registers returns a kernel's registers per thread on a GPU.
+// Registers returns how many registers per thread a kernel uses on a GPU.
 func (l *Lib) Registers(f Function, d Device) (int, error) {
 	var v int32
 	err := l.do(kernelAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f), uintptr(d)) // HIP's call has no last argument
 	return int(v), err
 }
 
-// Args are the arguments of a launch, reusable once Launch has returned.
+// Args are the arguments of a launch, which can be reused when Launch has returned.
 type Args struct {
 	ptrs [5]unsafe.Pointer
 	pin  runtime.Pinner
 }
 
-// Set makes p the i-th argument. p is pinned.
+// Set makes p the i-th argument and pins it, so that it does not move.
 func (a *Args) Set(i int, p unsafe.Pointer) {
 	a.pin.Pin(p)
 	a.ptrs[i] = p

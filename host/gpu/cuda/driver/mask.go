@@ -1,4 +1,5 @@
-// Masks are written into the driver's own structure of a stream, at an undocumented offset, as libsmctrl does.
+// A stream's mask is written into the driver's internal data of the stream, at an undocumented offset, as libsmctrl
+// does.
 
 package driver
 
@@ -13,14 +14,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// ErrOffset says that this driver's streams cannot be masked, as the offset is unknown or wrong.
+// ErrOffset is the error if streams of this driver cannot have a mask, since the offset is unknown or wrong.
 var ErrOffset = errors.New("masks of streams")
 
 // Offsets gives the offset of a stream's mask by exact driver version.
 type Offsets map[string]int
 
 // KnownOffsets are the offsets for the x86-64 drivers on which J. Bakita tested libsmctrl (libsmctrl.c, comments at
-// CU_12_*_MASK_OFF). They have not been tried here.
+// CU_12_*_MASK_OFF). This project has not tried them.
 func KnownOffsets() Offsets {
 	return Offsets{
 		"525.147.05": 0x4cc, "535.129.03": 0x4e4, "545.29.06": 0x49c, "550.54.14": 0x4ac, "550.54.15": 0x4ac,
@@ -28,10 +29,10 @@ func KnownOffsets() Offsets {
 	}
 }
 
-// maxOffset limits offsets to the largest size of a stream's structure.
+// maxOffset is the largest offset that is accepted, the largest size of a stream's internal data.
 const maxOffset = 1 << 14
 
-// ReadOffsets reads lines such as "550.54.15: 0x4ac"; # starts a comment. from is the name for errors.
+// ReadOffsets reads lines such as "550.54.15: 0x4ac"; # starts a comment. from names the text in errors.
 func ReadOffsets(from, text string) (Offsets, error) {
 	clean, err := plaintext.Clean([]byte(text))
 	if err != nil {
@@ -65,8 +66,8 @@ func ReadOffsets(from, text string) (Offsets, error) {
 	return out, nil
 }
 
-// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525). Earlier ones have 64, too few for more
-// than 64 TPCs.
+// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525). Earlier drivers have 64 bits. If the GPU
+// has more than 64 TPCs, that is an error.
 func MaskBits(version string, tpcs int) (int, error) {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -83,14 +84,14 @@ func MaskBits(version string, tpcs int) (int, error) {
 	return bits, nil
 }
 
-// Mask has a bit for each TPC, numbered as if none were defective. A set bit disables.
+// Mask has a bit for each TPC, numbered as if no TPC were defective. A set bit disables its TPC.
 type Mask [4]uint32
 
 // Disable sets a bit.
 func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
 
-// SetMask writes a stream's mask of a number of bits. It first checks that the old value is zero, as in every new
-// stream. Otherwise the offset is wrong.
+// SetMask writes a mask of so many bits into a stream. It first checks that the old value is zero, as in every new
+// stream. If it is not zero, the offset is wrong.
 func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)

@@ -12,15 +12,15 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Library is the driver's file name.
+// Library is the file name of NVIDIA's driver.
 const Library = "libcuda.so.1"
 
-// hipLibraries are AMD's file names, newest first.
+// hipLibraries are the file names of AMD's driver, newest first.
 var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}
 
 const nvmlLibrary = "libnvidia-ml.so.1"
 
-// open opens a library on a locked thread, since dlerror is per thread.
+// open opens a library. It locks the goroutine to a thread, since each thread has its own dlerror.
 func open(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -31,7 +31,7 @@ func open(path string) (uintptr, error) {
 	return h, err
 }
 
-// symbol finds a function. Its errors come from dlerror too.
+// symbol returns the address of a function. It locks the thread as open does.
 func symbol(h uintptr, name string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// Library is the driver's file name.
+// Library is the file name of NVIDIA's driver.
 const Library = "nvcuda.dll"
 
-// hipLibraries are AMD's file names, newest first.
+// hipLibraries are the file names of AMD's driver, newest first.
 var hipLibraries = []string{"amdhip64_6.dll", "amdhip64.dll"}
 
 const nvmlLibrary = "nvml.dll"

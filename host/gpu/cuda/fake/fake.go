@@ -21,20 +21,22 @@ func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
-// BuildNVML builds libfakenvml.so. It exports fake_nvml(version, fails), which returns how often the library is open.
+// BuildNVML builds libfakenvml.so. It exports fake_nvml(version, fails), which returns how many times the library is
+// open at the moment.
 func BuildNVML(dir string) (string, error) {
 	return build(dir, "libfakenvml", "src/nvml.cpp")
 }
 
-// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does at an optimisation level, and returns its
-// path. The fakes never run it, and -O0 takes a third of the time.
+// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does, and returns its path. level is the
+// optimisation level. The fake drivers never run the object, so -O0 is enough: it takes a third of the time.
 func Kernels(dir, arch, level string) (string, error) {
 	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
 	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch, level)
 }
 
-// build makes a library from its sources and an object with the kernels, which both drivers share. Only the kernels
-// are optimised: they are slow to run, the rest is slow to compile. clang takes half of g++'s time.
+// build makes a library from its sources and from an object with the kernels, which both drivers share. Only the
+// kernels are optimised, since their run time matters. For the rest, the compile time matters more. clang takes half of
+// g++'s time.
 func build(dir, name string, sources ...string) (string, error) {
 	flags := []string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-fvisibility=hidden"}
 	of := in("src/kernels.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")
@@ -56,7 +58,7 @@ type Test interface {
 	Cleanup(f func())
 }
 
-// Rig loads the library that build builds and returns its handles. It clears earlier faults. At the end of the test
+// Rig loads the library that build builds and returns its handles. It clears the list of faults. At the end of the test
 // it removes injected errors and delays.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
@@ -72,7 +74,7 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in resolves paths relative to this package's folder. Tests run in their own package's folder, from which the
+// in resolves paths relative to this package's folder. Tests run in the folder of their own package. From there, the
 // repository's root is found.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
@@ -90,59 +92,61 @@ func in(paths ...string) []string {
 
 // Handles control an open library.
 type Handles struct {
-	// Inject makes a call fail with code, after a number of calls of that name. late: this call succeeds, and all
-	// later ones fail until the context is reset, as after a crashed kernel.
+	// Inject makes a call fail with code, after a number of calls of that name. If late is not 0, this call succeeds,
+	// and all later calls fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
-	// InjectEvery makes every n-th call of a name fail with code.
+	// InjectEvery makes every n-th call of this name fail with code (n is every).
 	InjectEvery func(call string, every int, code int)
-	// Waiting counts the injected errors still to come.
+	// Waiting returns the number of injected errors that have not happened yet.
 	Waiting func() int
-	// GPUs sets the number of GPUs and their SMs (1, 132; AMD: 60 CUs), Capability the compute capability (90 is
-	// 9.0).
+	// GPUs sets the number of GPUs and the number of SMs of each (default 1 and 132; AMD: 60 CUs). Capability sets the
+	// compute capability (90 is 9.0).
 	GPUs       func(n, sms int)
 	Capability func(c int)
 	// Version sets the CUDA version (default 12040). Env reads the library's environment.
 	Version func(v int)
 	Env     func(name string) string
-	// Splits sets how the driver divides the GPU. merges: it merges sets of a split (the default). coarse: it rounds
-	// sizes up to twice the least (1), or takes larger sets from the other end (2). undivided: it cannot divide.
+	// Splits sets how the driver divides the GPU. With merges it merges sets of a split (the default). With coarse 1 it
+	// rounds sizes up to twice the least size, with coarse 2 it takes larger sets from the other end. With undivided it
+	// cannot divide the GPU.
 	Splits func(merges, coarse, undivided int)
 	// Forget removes injected errors.
 	Forget func()
 	// Log starts or ends a log of calls.
 	Log   func(on int)
 	calls func(p *byte, n int) int
-	// Faults lists misuse that a real driver need not tolerate: a handle freed twice or used in another context,
-	// memory freed during a copy. Forgive clears the list.
+	// faults lists misuse that a real driver need not tolerate. Examples are a handle that is freed twice or used in
+	// another context, and memory that is freed during a copy. Forgive clears the list.
 	faults  func(p *byte, n int) int
 	Forgive func()
-	// Open counts objects that were not freed.
+	// Open returns the number of objects that were not freed.
 	Open func() int
 	// Clear frees everything.
 	Clear func()
-	// Hold stops all streams, including new ones, or lets them continue.
+	// Hold(1) stops all streams, including new ones. Hold(0) lets them continue.
 	Hold func(on int)
-	// HoldFills delays writes of words to device memory, or lets them happen.
+	// HoldFills(1) delays writes of words to device memory. HoldFills(0) lets them happen.
 	HoldFills func(on int)
-	// Loses makes stream-ordered writes of words succeed without any effect.
+	// After Loses(1), stream-ordered writes of words report success but write nothing.
 	Loses func(on int)
 	// Slow makes blocks wait whenever they read their epoch.
 	Slow func(ns int)
 	// Spoil corrupts the input of the kernel after every n-th kill; 0: never.
 	Spoil func(every int)
-	// Late delays writes of words to memory of other streams by up to ns.
+	// Late delays writes of words by up to ns, if the memory belongs to another stream.
 	Late func(ns int)
-	// Clock sets the step of the blocks' clock in ns (default 1) and its lead over the host's (default 0).
+	// Clock sets the blocks' clock: its step in ns (default 1), and by how many ns it is ahead of the host's clock
+	// (default 0).
 	Clock func(tick, ahead int)
-	// Pace makes events follow a clock that counts work in place of the host's time: a kernel takes ns, a copy CopyNs
-	// by its bytes. 0: the host's clock.
+	// Pace replaces the host's clock, by which events happen, with a clock that counts work. A kernel takes ns, and a
+	// copy takes CopyNs of its bytes. Pace(0) returns to the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
 	// Sizes with which the kernels were built.
 	LayerBytes, ControlBytes func() int
 }
 
-// Attach finds the handles of the library at path.
+// Attach returns the handles of the library at path.
 func Attach(path string) (*Handles, error) {
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW)
 	if err != nil {
@@ -162,7 +166,7 @@ func Attach(path string) (*Handles, error) {
 	return h, nil
 }
 
-// Calls returns the calls since Log(1), with arguments.
+// Calls returns all calls since Log(1) with their arguments.
 func (h *Handles) Calls() []string {
 	return strings.Fields(strings.ReplaceAll(lines(h.calls), " ", ""))
 }

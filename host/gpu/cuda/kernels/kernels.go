@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// PTX is what ptx.py made of the sources beside it.
+// PTX is the code that ptx.py generated from the sources in this folder.
 //
 //go:embed kernels.ptx
 var PTX string
@@ -35,7 +35,8 @@ func SourcesAMD() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object for AMD GPUs that amd.sh built from these sources, and checks that it has all kernels.
+// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources and that it has all
+// kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {
@@ -84,7 +85,6 @@ func checkObject(image []byte) error {
 	return nil
 }
 
-// Version is the PTX version.
 func Version() string {
 	_, rest, _ := strings.Cut(PTX, "\n.version ")
 	v, _, _ := strings.Cut(rest, "\n")
@@ -109,7 +109,7 @@ const (
 	EntryStream = "sluice_stream"
 )
 
-// Entries are all entries.
+// Entries are the names of all entries.
 var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
 // Sizes in kernels.hpp.
@@ -122,7 +122,7 @@ const (
 	Window   = 16 // elements of a pool's window that a thread reads between two polls
 	MaxBatch = 32
 	MaxRoles = 8         // layers in one launch
-	MaxDepth = 125 << 10 // products per output up to which the sum is exact
+	MaxDepth = 125 << 10 // up to so many products per output the sum is exact
 
 	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // shared memory of a block
 )
@@ -140,13 +140,13 @@ const NotStopped = ^uint32(0)
 type Control struct {
 	Epoch, Stopped uint32
 	Began          uint64 // GPU clock in ns; NotBegan: no timed kernel has begun
-	Gone           uint64 // GPU clock in ns when the last block left that was running when the epoch changed
+	Gone           uint64 // GPU clock in ns at which the last block that ran when the epoch changed has left
 }
 
 // NotBegan is the value of Control.Began if no timed kernel has begun.
 const NotBegan = ^uint64(0)
 
-// Roles are the layers of one launch. Unused ones have no blocks.
+// Roles are the layers of one launch. Unused entries have no blocks.
 type Roles [MaxRoles]Layer
 
 // Layer is the argument of a kernel, laid out as in kernels.hpp.
@@ -169,7 +169,7 @@ type Layer struct {
 	Sample                     [MaxBatch]uint32
 }
 
-// Grid sets the tiles of a batch, with a block for each.
+// Grid sets the fields of a layer for a batch: all its tiles, with a block for each.
 func (l *Layer) Grid(batch int) {
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
 	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels
@@ -179,7 +179,7 @@ func (l *Layer) Grid(batch int) {
 	l.Depth, l.StepY, l.StepX, l.StepC = l.KH*row, Depth/row, Depth%row/l.InC, Depth%row%l.InC
 }
 
-// Looks is how often a block polls its epoch during a tile.
+// Looks returns how often a block polls its epoch during a tile.
 func (l *Layer) Looks() int64 {
 	if l.Op != GEMM {
 		return (l.taps() + Window - 1) / Window

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. Writes are exact. Reads
-// may be too large, which can only lengthen a repeatable group.
+// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. The
+// reads may be too large. That can only make a group of kernels that are repeated together longer.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
@@ -14,9 +14,9 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Instructions per thread, rounded up, as sass.py counts them for sm_90. They are given for a tile apart from its
-// steps, for a step of a product (whose elements are loaded eight at a time, or one by one in a narrow layer), and
-// for eight neighbours of a pool's window.
+// Instructions per thread, rounded up, as sass.py counts them for sm_90. The constants are for three things. A tile,
+// without its steps. A step of a product, whose elements are loaded eight at a time, or one by one in a narrow layer.
+// Eight neighbours in a pool's window.
 const (
 	TileCost   = 500
 	StepCost   = 170
@@ -26,8 +26,8 @@ const (
 
 const wide = 8 // elements in one wide load
 
-// taps is the number of elements of a pool's window that a thread reads. In a layer with few pixels several threads
-// share a window.
+// taps is the number of elements of a pool's window that a thread reads. In a layer with few pixels, several threads
+// share one window.
 func (l *Layer) taps() int64 {
 	parts := int64(Threads / (Channels / wide))
 	for n := int32(1); n < Pixels && n < l.OutH*l.OutW; n *= 2 {
@@ -42,21 +42,21 @@ func (l *Layer) Narrow() bool {
 	return l.InC%wide != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
 }
 
-// Steps is the least number of clocks of a tile whose block has an SM to itself. An SM then issues as many
-// instructions per clock as the block has warps.
+// Steps returns the least number of clocks of a tile if no other block is on the SM. It assumes that the SM issues as
+// many instructions per clock as the block has warps.
 func (l *Layer) Steps() int64 {
 	cost := int64(StepCost)
 	switch {
 	case l.Op != GEMM:
-		return TileCost + TapCost*((l.taps()+3)/4*4) // four at a time
+		return TileCost + TapCost*((l.taps()+3)/4*4) // rounded up, since taps are read four at a time
 	case l.Narrow():
 		cost = NarrowCost
 	}
 	return TileCost + cost*steps(l)
 }
 
-// Interval is the largest number of clocks between two polls of a block that has an SM to itself. A product acts on a
-// poll one step after it.
+// Interval returns the largest number of clocks between two polls of a block, if no other block is on the SM. A product
+// reacts to a poll one step later.
 func (l *Layer) Interval() int64 {
 	if l.Op != GEMM {
 		return TileCost + TapCost*min(Window, (l.taps()+3)/4*4)
@@ -70,7 +70,7 @@ func (l *Layer) Interval() int64 {
 	return most
 }
 
-// TileBytes is the memory traffic of a tile.
+// TileBytes returns how many bytes a tile reads and writes.
 func (l *Layer) TileBytes() int64 {
 	const out = 2 * Pixels * Channels
 	if l.Op != GEMM {
@@ -79,12 +79,12 @@ func (l *Layer) TileBytes() int64 {
 	return out + steps(l)*2*Depth*(Pixels+Channels)
 }
 
-// steps of a product's inner loop.
+// steps returns the number of steps of a product's inner loop.
 func steps(l *Layer) int64 {
 	return (int64(l.KH)*int64(l.KW)*int64(l.InC) + Depth - 1) / Depth
 }
 
-// tensor adds the bytes of h x w pixels of c elements.
+// tensor appends the bytes of a tensor of h x w pixels with c elements each.
 func tensor(to []kernel.Span, at uint32, h, w, c, pix int32, row uint32) []kernel.Span {
 	for y := range int64(h) {
 		from := int64(at) + y*int64(row)

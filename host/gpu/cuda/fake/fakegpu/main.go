@@ -1,8 +1,9 @@
-// fakegpu builds the drivers without a GPU, NVIDIA's and AMD's, and says how sluice is told of them:
+// fakegpu builds the fake drivers for NVIDIA and AMD, which need no GPU. It prints the settings with which sluice uses
+// them:
 //
 //	go run ./host/gpu/cuda/fake/fakegpu build/fakegpu
 //
-// What runs on them is labelled simulated, whatever it takes.
+// Everything that runs on them is labelled simulated.
 package main
 
 import (

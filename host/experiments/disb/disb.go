@@ -6,8 +6,8 @@
 // weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
-// beside the measurements. They use costs (launch, link, kill) that were measured on an H100. The rows reef and
-// reef-dkp of A to C were predicted again when an H200 had been measured, D and E after D had been measured.
+// beside the measurements. They use costs (launch, link, kill) that were measured on an H100. Some rows were predicted
+// again later: reef and reef-dkp of A to C after an H200 had been measured, D and E after D had been measured.
 package disb
 
 import (
@@ -34,18 +34,18 @@ type Config struct {
 	GPU       int
 	Params    *params.File // of the simulated GPU; they decide which kernels are padded
 	Shrink    int          // divisor of every tensor side
-	Ns        int64        // length of a run; 0: by Alones
+	Ns        int64        // length of a run; 0: Alones gives it
 	Alones    int64        // length of a run as a multiple of the longest time alone
 	Seed      uint64
 	Workloads []string // nil: all
-	Systems   []string // nil: all that a GPU can follow
+	Systems   []string // nil: all that a real GPU supports
 	Spin      bool     // the launcher never sleeps
 	Looks     int      // how often a kernel runs before and after each run to measure the GPU's speed, at most ten; 0: never
 	Tell      func(what string)
-	Keep      func([]bench.Series) // if set, receives all runs so far after each run
+	Keep      func([]bench.Series) // if set, it is called with all runs so far after each run
 }
 
-// Names are the workloads', in order.
+// Names returns the names of the workloads, in order.
 func Names() (out []string) {
 	for _, w := range reef.Workloads() {
 		out = append(out, w.Name)
@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	return append(all, looks.Series(bench.DISB)...), err
 }
 
-// workloads are the selected ones.
+// workloads returns the selected workloads.
 func (c *Config) workloads() ([]reef.Workload, error) {
 	all := reef.Workloads()
 	if c.Workloads == nil {
@@ -93,7 +93,7 @@ func (c *Config) workloads() ([]reef.Workload, error) {
 	return out, nil
 }
 
-// networks are the stand-ins of the networks that the workloads name.
+// networks returns the stand-ins of all networks in the workloads.
 func (c *Config) networks() ([]*bundle.Bundle, error) {
 	all, err := c.workloads()
 	if err != nil {
@@ -125,14 +125,14 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 	return out, nil
 }
 
-// Units of series that count millionths, so that runs are whole numbers.
+// ppm is the factor of series that count in millionths, so that their values are whole numbers.
 const ppm = 1e6
 
-// away names the preemption time of a real GPU, until the host knows of it. A copy and a poll later than on the
-// simulated GPU, so it is another metric.
+// away is the metric of preemption times on a real GPU. They end when the host knows of the preemption. That is a copy
+// and a poll later than on the simulated GPU, so the metric has another name.
 const away = "away"
 
-// series runs each workload under each system; gone names the metric of preemptions.
+// series runs each workload under each system. gone is the name of the metric of preemption times.
 func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {
 	all, err := c.workloads()
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
-			if err == nil { // an aborted run has no such metric
+			if err == nil { // an aborted run does not have this metric
 				err = ctx.Err()
 			}
 			if err != nil {
@@ -196,7 +196,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	return out, nil
 }
 
-// slots of each network: for requests in flight and some that wait
+// number of slots of each network: for requests in flight, and for some that wait
 const slots = 32
 
 // open opens the GPU with networks loaded.
@@ -227,7 +227,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			in[k] = int16(rng.IntN(2001) - 1000)
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
-		if m.Pad { // only padding needs the profiles
+		if m.Pad { // only padding needs the times of kernels
 			if err := d.Learn(name, 1); err != nil {
 				return nil, err
 			}
@@ -236,7 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Every system of a workload loads the first network, so the looks are comparable.
+	// Every system of a workload loads the first network, so the readings of the clock (looks) can be compared.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

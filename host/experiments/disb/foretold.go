@@ -20,10 +20,10 @@ var foretold []byte
 // ErrForetold is the error of an invalid file of predictions.
 var ErrForetold = errors.New("foretold.csv")
 
-// Conditions of the predictions.
+// foretoldSeed is the seed of the predicted runs.
 const foretoldSeed = 1
 
-// asked lists, for each shrink, the workloads and the run length that were predicted.
+// asked lists the workloads and the run length that were predicted, for each shrink.
 var asked = []struct {
 	shrink    int
 	ns        int64
@@ -32,7 +32,7 @@ var asked = []struct {
 
 var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "seed", "label"}
 
-// Told is a set of predictions.
+// Told is a set of predictions with their conditions.
 type Told struct {
 	GPU    string             `json:"gpu"`
 	Ns     int64              `json:"ns"` // length of a DISB run; 0: no predictions for this shrink
@@ -40,8 +40,8 @@ type Told struct {
 	Values map[string]float64 `json:"values"` // by part and key
 }
 
-// Foretold returns the predictions for stand-ins with this shrink, and for measurements without stand-ins. name is
-// the driver's name of the GPU. nil: there are none for it.
+// Foretold returns the predictions for stand-ins with this shrink, and for measurements without stand-ins. name is the
+// GPU's name from the driver. It returns nil if there are no predictions for this GPU.
 func Foretold(name string, shrink int) (*Told, error) {
 	f, err := params.Find(name)
 	if err != nil || f == nil {

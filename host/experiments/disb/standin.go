@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// StandIn makes a network of the catalogue from the device's own kernels. Each kernel of the catalogue becomes a
+// StandIn imitates a network of the catalogue with the device's own kernels. Each kernel of the catalogue becomes a
 // layer with the same tensors (place and size), window and number of multiplications, in 16 bits in place of 32. A
 // product of two computed tensors (attention) becomes a product with weights. A pass over several tensors reads only
-// the first. So times and memory traffic are those of the network, and results are meaningless. shrink divides every
-// side.
+// the first. So times and memory traffic are like those of the network, but results are meaningless. shrink is the
+// divisor of every tensor side.
 func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	s, err := catalogue.Shapes(catalogue.Spec{Network: network}, shrink)
 	if err != nil {
@@ -41,7 +41,7 @@ func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// descriptor is a kernel as a layer.
+// descriptor returns the layer that stands for a kernel.
 func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	in, out := k.In, k.Out
 	if !k.Product && k.KH == 0 { // a pass over all elements, in their order, 32 side by side
@@ -74,7 +74,7 @@ func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 		return d, nil
 	}
 	d.Op, d.InC = abi.OpGEMM, uint16(k.K)
-	// Weights are random in -128..127, so results are about as large as inputs.
+	// Weights are random in -128..127. With this shift, results are about as large as inputs.
 	d.Shift = uint8(6 + bits.Len(uint(d.KH)*uint(d.KW)*uint(k.K))/2)
 	if r := k.Add; r != nil {
 		d.Residual, d.ResOffset, d.ResPix, d.ResRowBytes, d.ResShift = true, uint32(2*r.At), uint16(r.C), uint32(2*r.W*r.C), d.Shift
@@ -82,8 +82,8 @@ func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	return d, nil
 }
 
-// flat views two tensors as rows of pixels of 32 elements. The last pixel may extend beyond its tensor, but not beyond
-// the start of the next one.
+// flat treats two tensors as rows of pixels of 32 elements. The last pixel may extend beyond its tensor, but not into
+// the next one.
 func flat(in, out catalogue.Place) (from, to catalogue.Place) {
 	const side = 32
 	pixels := func(p *catalogue.Place) int { return int((p.Elements() + side - 1) / side) }

@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// Measures are the numbers that a publication's runs give. A key is a measure's usage: its name and arguments, such
-// as "latency SYSTEM LOAD". Arguments in small letters are numbers.
+// Measures are the numbers that a publication's runs give. A key is the usage of a measure: its name and arguments,
+// such as "latency SYSTEM LOAD". If an argument is written in small letters, it is a number.
 //
 // A claim's number (Claim.Ours) is an expression of numbers and measures, with over(A, B), minus(A, B), times(A, B),
-// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. In
-// these, a set's name in brackets stands for one argument per member: lowest(latency([system], pai)).
+// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. As
+// their argument, a set's name in brackets stands for one argument per member of the set: lowest(latency([system],
+// pai)).
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.
 type Args []string
 
-// Float is an argument that is a number.
+// Float returns an argument as a number.
 func (a Args) Float(i int) float64 {
-	x, _ := strconv.ParseFloat(a[i], 64) // measure has checked it
+	x, _ := strconv.ParseFloat(a[i], 64) // no error: measure has checked it
 	return x
 }
 
-// Int is an argument that is a whole number.
+// Int returns an argument as a whole number.
 func (a Args) Int(i int) int { return int(a.Float(i)) }
 
 // AddMetrics adds the metrics of a run as measures. usage is appended to each name.
@@ -41,7 +42,7 @@ func AddMetrics[L, O any](to Measures[L], usage string, run func(l L, of Args) (
 	}
 }
 
-// folds are the formulas that combine numbers two by two.
+// folds are the formulas that combine two numbers at a time.
 var folds = map[string]func(a, b float64) float64{
 	"over":  func(a, b float64) float64 { return a / b },
 	"minus": func(a, b float64) float64 { return a - b },
@@ -50,8 +51,9 @@ var folds = map[string]func(a, b float64) float64{
 	"sum":   plus, "mean": plus, "geomean": plus,
 }
 
-// unit is an expression's unit by its measures': of two by one another a multiple (x), of a comparison none, of a difference of
-// percentages points; of a difference by what was taken off a share.
+// unit returns the unit of an expression, from the units of its measures. A quotient is a multiple (x), and a
+// comparison has no unit. A difference of percentages is in points. A difference divided by its second number is a
+// share.
 func unit(text string, of map[string]string) string {
 	name, args, _ := call(text)
 	switch _, is := takes[name]; {
@@ -84,7 +86,7 @@ func plus(a, b float64) float64 { return a + b }
 // takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine applies a formula to samples; nil if it does not accept an extreme of several samples.
+// combine applies a formula to samples. It returns nil if the formula does not accept the extreme of several samples.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])
@@ -119,7 +121,7 @@ func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	return Fold(folds[name], p...)
 }
 
-// Sampler reads an expression.
+// Sampler parses an expression.
 func (m Measures[L]) Sampler(text string, sets map[string][]string) (Sampler[L], error) {
 	name, args, err := call(text)
 	if err != nil {
@@ -193,7 +195,8 @@ func spread(args []string, sets map[string][]string) (out []string) {
 	return out
 }
 
-// call splits NAME(A, B) at its outermost commas; args is nil without parentheses.
+// call splits NAME(A, B) into the name and the arguments, at the outermost commas. args is nil if there are no
+// parentheses.
 func call(text string) (name string, args []string, err error) {
 	text = strings.TrimSpace(text)
 	name, rest, is := strings.Cut(text, "(")

@@ -1,15 +1,15 @@
-// Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed,
-// and compares. A claim holds if the 95 % interval of our values lies within its bounds. It fails if the interval
-// lies beyond them, and is undecided otherwise. Exact values are judged without an interval.
+// Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed, and
+// compares. A claim holds if the 95 % interval of our values lies within its bounds. It fails if the whole interval
+// lies outside them. Otherwise it is undecided. Exact values are judged without an interval.
 //
-// Special cases: a sample without an interval is decided by a sign test (bySign). A claim about every baseline or
-// setting is judged by the one with the extreme mean (Lowest, Highest), with an interval that allows for all of them
-// (family.ends). Where some values are only known to lie below a limit, a claim fails only if it also fails at the
-// limit (Given). Every verdict comes from Claim.judge.
+// There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
+// baseline or setting is judged by the sample with the extreme mean (Lowest, Highest), with an interval that takes all
+// samples into account (family.ends). Of some values, only an upper limit is known: then a claim fails only if it also
+// fails at the limit (Given). Every verdict comes from Claim.judge.
 //
-// Each publication is a package: claims.yaml has the claims with their bounds and the expression of our number.
-// measures.go has the measures in these expressions and the rows beside the claims (Number). study.go has the lab,
-// which makes the runs of a seed, and the parameters that can be changed in it (Knobs). Study runs them.
+// Each publication has a package. Its claims.yaml has the claims, with their bounds and the expression of our number.
+// measures.go has the measures that these expressions use, and the rows beside the claims (Number). study.go has the
+// lab, which makes the runs of one seed, and the parameters that can be changed in it (Knobs). Study runs them.
 package frame
 
 import (
@@ -33,13 +33,12 @@ import (
 // Verdicts of a statement.
 const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
-	Fails     = "fails"     // the interval is beyond the bounds
-	Undecided = "undecided" // it is partly within and partly beyond them
-	NotTried  = "not-tried" // the cause says why
+	Fails     = "fails"     // the whole interval is outside the bounds
+	Undecided = "undecided" // a part of the interval is within the bounds
+	NotTried  = "not-tried" // the field Cause says why
 	OneSeed   = "one-seed"  // one seed has no interval, so there is no verdict
 )
 
-// Row is one number of a bench.
 type Row struct {
 	Bench     string   `json:"bench,omitempty"`
 	Setting   string   `json:"setting"`
@@ -48,14 +47,14 @@ type Row struct {
 	Ours      float64  `json:"ours"`      // mean over the seeds
 	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
 	Published *float64 `json:"published"` // null: the publication has no such number
-	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting; false: something was, or nobody can say
+	HeldOut   bool     `json:"held_out"`  // no parameter was tuned on this setting; false: one was, or it is not known
 }
 
-// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer
-// than two values. Values that differ by rounding alone are equal: the half width is zero.
+// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer than two
+// values. Values that differ only by rounding count as equal: the half width is zero.
 func Interval(v []float64) (float64, *float64) { return interval(v, tail) }
 
-// tail is the probability beyond one end of an interval of 95 %.
+// tail is the probability outside a 95 % interval, on one side.
 const tail = 0.025
 
 // interval is Interval with another tail.
@@ -78,26 +77,26 @@ type Statement struct {
 	Source    string   `json:"source"` // section, table or figure
 	Text      string   `json:"text"`
 	Published *float64 `json:"published"` // null: no number is given there
-	// PublishedTo: a range is published, from Published to here.
+	// PublishedTo is set if a range is published: it is the end, and Published the start.
 	PublishedTo *float64 `json:"published_to,omitempty"`
 
-	Unit     string   `json:"unit,omitempty"` // of ours and of what is published; x: a multiple
+	Unit     string   `json:"unit,omitempty"` // unit of our value and of the published one; x: a multiple
 	Ours     *float64 `json:"ours"`           // mean over the seeds; null: the event did not occur
 	CI95     *float64 `json:"ci95"`           // half width
-	Least    *float64 `json:"least"`          // it holds from here; null: from anywhere
+	Least    *float64 `json:"least"`          // lower bound; null: none
 	Most     *float64 `json:"most"`           // to here
 	Verdict  string   `json:"verdict"`
-	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so that it holds proves nothing
-	Cause    string   `json:"cause"`  // why ours differs, if it fails; why there is no verdict
+	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so the verdict "holds" proves nothing
+	Cause    string   `json:"cause"`  // if the claim fails, why our value differs; if there is no verdict, why
 	Evidence string   `json:"evidence,omitempty"`
-	// Changed has the verdicts that change when an assumed parameter is halved or doubled. With one seed there is no
-	// verdict, and the side of the bounds (Side) is compared.
+	// Changed has the new verdict for each change of an assumed parameter (half or double) that changes the verdict.
+	// With one seed there is no verdict, so Side is compared instead.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"` // parameters were varied
 }
 
 // Judge compares a sample of ours, one value a seed, with the claim. NaN means that the event did not occur with that
-// seed; there is no verdict then.
+// seed. Then there is no verdict.
 func (c *Claim) Judge(v []float64) *Statement { return c.judge(family{all: [][]float64{v}}) }
 
 func (c *Claim) judge(f family) *Statement {
@@ -125,7 +124,7 @@ func (c *Claim) judge(f family) *Statement {
 	if count(v, math.IsNaN)+count(v, isInf) == 0 {
 		s.Ours, s.CI95 = &mean, ci
 	}
-	if s.Verdict != Fails { // only what fails differs from the publication; the other verdicts explain themselves
+	if s.Verdict != Fails { // the file's cause explains only a failure
 		s.Cause, s.Evidence = cmp.Or(why, map[string]string{
 			Undecided: "not decided: a bound lies within the interval",
 			OneSeed:   "one seed has no interval",
@@ -151,7 +150,7 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. Where the sample itself allows no verdict, why is the cause.
+// verdict judges a sample by its mean and its interval. If the sample allows no verdict, why is the reason.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {
@@ -183,11 +182,11 @@ func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why
 	return Undecided, ""
 }
 
-// times reports whether a sample is judged by the logarithms of its values.
+// times reports whether the logarithms of a sample's values are judged.
 func (c *Claim) times(v []float64) bool { return c.Times && slices.Min(v) > 0 && count(v, isInf) == 0 }
 
-// ends returns the mean and the ends of the interval. For multiples (Times) it is the geometric mean with the
-// interval of the logarithms.
+// ends returns the mean and the ends of the interval. For multiples (Times), the mean is the geometric mean, and the
+// interval is computed from the logarithms.
 func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	of, back := v, func(x float64) float64 { return x }
 	if c.times(v) {
@@ -201,12 +200,12 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the least number of values, all on one side, for which a two-sided sign test is significant at 95 %: 2 /
-// 2^6 is 3 %.
+// signs is the least number of values for which a two-sided sign test can be significant at 95 %. With six values on
+// one side, the probability is 2 / 2^6, or 3 %.
 const signs = 6
 
-// bySign decides samples without an interval: equal values have no spread, and a ratio to zero has no mean. The
-// verdict is about the median.
+// bySign decides samples without an interval. There are two kinds: equal values, which have no spread, and ratios to
+// zero, which have no mean. The verdict is about the median.
 func (c *Claim) bySign(v []float64) string {
 	if len(v) < signs {
 		return Undecided
@@ -228,7 +227,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// Side says whether the mean is within the bounds. With a single run there is nothing else to compare.
+// Side says whether the mean is within the bounds. With a single run, nothing else can be compared.
 func (s *Statement) Side() string {
 	switch {
 	case s.Ours == nil:
@@ -239,7 +238,8 @@ func (s *Statement) Side() string {
 	return "beyond the bounds"
 }
 
-// Change is a parameter times a factor (a whole number in place of it, Knobs.Whole), or a switch, whose By is 0.
+// Change is a parameter that is multiplied by a factor, or set to a whole number (Knobs.Whole). It can also be a
+// switch, whose By is 0.
 type Change struct {
 	Key string
 	By  float64
@@ -248,7 +248,7 @@ type Change struct {
 // String names the change as a key of Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
-// given is the change as ChangeOf reads it.
+// given returns the change in the form that ChangeOf reads.
 func (c *Change) given() string {
 	if c.By == 0 {
 		return c.Key
@@ -256,7 +256,7 @@ func (c *Change) given() string {
 	return fmt.Sprintf("%s=%v", c.Key, c.By)
 }
 
-// Of is the factor of a parameter: 1 if the change is another's, or there is none.
+// Of returns the factor of a parameter. It is 1 if the change is of another parameter, or nil.
 func (c *Change) Of(key string) float64 {
 	if c.Is(key) {
 		return c.By
@@ -264,10 +264,10 @@ func (c *Change) Of(key string) float64 {
 	return 1
 }
 
-// Is reports whether it is a switch's, or a parameter's.
+// Is reports whether the change is of this switch or parameter.
 func (c *Change) Is(key string) bool { return c != nil && c.Key == key }
 
-// ChangeOf reads KEY=FACTOR or KEY=NUMBER, or KEY for a switch; nothing is nil.
+// ChangeOf reads KEY=FACTOR or KEY=NUMBER, or KEY for a switch. For an empty text it returns nil.
 func ChangeOf(text string) (*Change, error) {
 	if text == "" {
 		return nil, nil
@@ -291,7 +291,7 @@ func Halves(keys ...string) (out []Change) {
 	return out
 }
 
-// vary records the statement under a changed parameter, if its verdict (with one seed, its side) differs.
+// vary records the verdict under a changed parameter, if it differs. With one seed, it compares and records the side.
 func (s *Statement) vary(what string, then *Statement) {
 	was, is := s.Verdict, then.Verdict
 	if was == OneSeed || is == OneSeed {
@@ -306,7 +306,7 @@ func (s *Statement) vary(what string, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Print prints claims and their count, a line each.
+// Print prints each claim on a line, and then how many hold.
 func Print(to io.Writer, all []Statement) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "claim\tours\t± 95 %\tpublished\tverdict\tnote\tcause")
@@ -317,7 +317,8 @@ func Print(to io.Writer, all []Statement) error {
 	return w.Flush()
 }
 
-// Cells are the columns of a claim: id, ours with its unit, half of the interval, published, verdict, note, cause.
+// Cells returns the columns of a claim: id, our value with its unit, half of the interval, published value, verdict,
+// note, cause.
 func (s *Statement) Cells() []string {
 	ours, half, published, note := "-", "", "", ""
 	if s.Ours != nil {
@@ -341,8 +342,8 @@ func (s *Statement) Cells() []string {
 	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
 }
 
-// Count says how many statements hold. Those that hold because parameters were fitted to them are counted separately,
-// and so are those with one seed.
+// Count says how many statements hold. Statements to which parameters were fitted are counted separately, and so are
+// statements with one seed.
 func Count(all []Statement) string {
 	n := map[string]int{}
 	fitted := 0
@@ -367,7 +368,7 @@ func Count(all []Statement) string {
 }
 
 // ErrQuiet is returned with the value of a comparison in which neither side had an event, such as a missed deadline.
-// The value counts if other seeds had events. If no seed had one, there is no sample.
+// The value is used if other seeds had events. If no seed had an event, there is no sample.
 var ErrQuiet = errors.New("nothing happened")
 
 // Sampler computes a claim's sample from the labs of all seeds: a Probe, or what Lowest, Highest and Given return.
@@ -380,11 +381,11 @@ type Sampler[L any] interface {
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // upper limits of values in all that are only known from below; nil: all are known
+	most []float64 // upper limits of the values in all of which only a lower limit is known; nil: all are known
 }
 
-// extreme is the sample with the extreme mean over all seeds. The extreme of each seed would be biased, the more so
-// the shorter the runs.
+// extreme is the sample with the extreme mean over all seeds. If the extreme of each seed were taken, the result would
+// be biased, and the more so the shorter the runs are.
 func (f family) extreme() (low []float64) {
 	least := math.Inf(1)
 	for _, v := range f.all {
@@ -395,9 +396,10 @@ func (f family) extreme() (low []float64) {
 	return low
 }
 
-// ends is the interval of the lowest mean. Its lower end is the least of the single lower ends: one of the samples is
-// the lowest, and its end has the full confidence. Its upper end is the least of the upper ends, which must all hold
-// at once, so each uses its part of the tail (Bonferroni). For the highest mean the ends swap roles.
+// ends is the interval of the lowest mean. Its lower end is the least of the samples' lower ends. One of the samples is
+// the lowest, so this end has the full confidence. Its upper end is the least of the samples' upper ends. All of these
+// must hold at once, so each uses only its part of the tail (Bonferroni). For the highest mean, the two ends are
+// exchanged.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)
@@ -448,10 +450,11 @@ func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Lowest is the least of several: a claim about every baseline is judged against the best.
+// Lowest returns the sampler of the lowest of several probes. With it, a claim about every baseline is judged against
+// the best baseline.
 func Lowest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{1, all} }
 
-// Highest is the largest of several.
+// Highest returns the sampler of the highest of several probes.
 func Highest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{-1, all} }
 
 type extreme[L any] struct {
@@ -474,9 +477,9 @@ func (x extreme[L]) sample(labs []L, workers int) (family, error) {
 	return f, nil
 }
 
-// Ratio is one sample over another, seed by seed. The lowest of several over the highest of several covers every
-// pair, and so does the highest over the lowest. The best over the best compares every numerator with the best
-// denominator.
+// Ratio divides one sample by another, seed by seed. The lowest of several divided by the highest of several covers
+// every pair, and so does the highest divided by the lowest. The lowest divided by the lowest (or highest by highest)
+// compares every numerator with the extreme denominator.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
@@ -503,27 +506,28 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given is a sample that needs no lab. most has upper limits of values that are known only from below; nil: all are
-// known.
+// Given returns a sampler whose values need no lab. If only lower limits of some values are known, most has the upper
+// limits. nil: all values are known.
 func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
 type given[L any] family
 
 func (g given[L]) sample([]L, int) (family, error) { return family(g), nil }
 
-// Sample computes a value for every lab; all NaN if all labs are quiet. For several samples it is the extreme one.
+// Sample computes a value for every lab; all values are NaN if every lab returns ErrQuiet. Of several samples, it
+// returns the extreme one.
 func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	f, err := of.sample(labs, 1)
 	return f.extreme(), err
 }
 
-// sample computes up to workers labs at a time.
+// sample computes a value for each lab. At most workers labs run at the same time.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err
 }
 
-// nothing replaces every value of a quiet sample by NaN.
+// nothing returns v. If quiet is set, all values are NaN.
 func nothing(v []float64, quiet bool) []float64 {
 	if quiet {
 		for i := range v {
@@ -533,7 +537,7 @@ func nothing(v []float64, quiet bool) []float64 {
 	return v
 }
 
-// each computes the values of all labs, and whether all are quiet.
+// each computes the values of all labs, and whether all of them returned ErrQuiet.
 func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	v := make([]float64, len(labs))
 	var quiet atomic.Int32
@@ -552,7 +556,7 @@ func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	return v, int(quiet.Load()) == len(labs), err
 }
 
-// Metric is a number that rows are made of.
+// Metric is a number of a run, for a row.
 type Metric[O any] struct {
 	Name string
 	Of   func(O) float64
@@ -569,8 +573,8 @@ func Fields[O any]() (out []Metric[*O]) {
 	return out
 }
 
-// Rows averages metrics over runs, one a seed, and takes the other fields from r. A metric that is missing in a run
-// is left out.
+// Rows averages metrics over runs, one per seed. The other fields of the rows come from r. A metric that is missing in
+// a run is left out.
 func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
 		var v []float64

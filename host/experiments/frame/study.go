@@ -17,10 +17,10 @@ import (
 // ErrBook is the error of an invalid file of claims.
 var ErrBook = errors.New("claims")
 
-// ErrOnly is a prefix that no claim has.
+// ErrOnly is the error if no claim's id has the prefix of Config.Only.
 var ErrOnly = errors.New("no claim")
 
-// ErrWith is a change that a study does not know.
+// ErrWith is the error if a study does not know a change.
 var ErrWith = errors.New("no such parameter or switch")
 
 // Claim is one claim of the data file: what the publication says, and the bounds of our value.
@@ -30,19 +30,19 @@ type Claim struct {
 	Text      string   `yaml:"text"`
 	On        string   `yaml:"on"` // the GPU, if a study has several
 	Published *float64 `yaml:"-"`
-	// PublishedTo: a range is published, and its ends give a bound each.
+	// PublishedTo is set if a range is published. Each end of the range gives one bound.
 	PublishedTo *float64 `yaml:"published_to"`
-	// Rule derives the bounds from the published number (rules); without one they are Least and Most.
+	// Rule derives the bounds from the published number (rules); without a rule, the bounds are Least and Most.
 	Rule   string   `yaml:"-"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"-"`
-	Cause  string   `yaml:"-"`     // a key of causes in the file
+	Cause  string   `yaml:"-"`     // a key of the file's causes
 	Long   bool     `yaml:"long"`  // not run again with varied parameters
 	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
 	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
-	Ours   string   `yaml:"-"`     // what our number is (Measures); "": what a probe of the study gives
-	Unit   string   `yaml:"-"`     // of our number, from those of the measures
+	Ours   string   `yaml:"-"`     // expression of our number (Measures); "": a probe of the study gives it
+	Unit   string   `yaml:"-"`     // unit of our number; it follows from the units of the measures
 
 	least, most float64
 	cause       Cause
@@ -55,18 +55,18 @@ const Unknown = "unknown"
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
-	// With are changes (Config.With) that show the cause. Their stored results (Study.Tried) are appended to the
-	// text.
+	// With lists changes (Config.With) that show the cause. The stored results of these changes (Study.Tried) are
+	// appended to the text.
 	With []string `yaml:"with"`
 }
 
-// Why is the claim's cause, if it fails.
+// Why returns the cause of the claim's failure.
 func (c *Claim) Why() Cause { return c.cause }
 
-// Tried is a claim's result with a change, and in the same runs without it.
+// Tried is a claim's result with a change, and the result of the same runs without the change.
 type Tried struct{ Key, ID, Ours, Without, Time, Seeds string }
 
-// String is the result as the text of a cause has it.
+// String returns the result as it appears in the text of a cause.
 func (t *Tried) String() string {
 	return fmt.Sprintf("with %s %s in place of %s", t.Key, t.Ours, t.Without)
 }
@@ -86,9 +86,9 @@ func TriedOf(text []byte) (out []Tried, err error) {
 	return out, nil
 }
 
-// line is an entry of the data file: a claim, or one claim for each name in Each. In id, text and ours the name
-// replaces {}, and its parts between slashes replace {1}, {2} and so on. In "on", the part before the first slash
-// does. Lists have one value for all names, or one for each.
+// line is an entry of the data file: a claim, or one claim for each name in Each. In id, text and ours, the name
+// replaces {}. The parts of the name between slashes replace {1}, {2} and so on. In "on", {} is replaced by the part
+// before the first slash. A list has one value for all names, or one value for each name.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
@@ -99,10 +99,11 @@ type line struct {
 	Ours      list[string]  `yaml:"ours"`
 }
 
-// list is a value, or several.
+// list is one value or several values.
 type list[T any] []T
 
-// at is the value for the i-th name. The last value serves all further names; an empty list gives zero.
+// at returns the value for the i-th name. All names after the end of the list get the last value. An empty list gives
+// zero.
 func (l list[T]) at(i int) (v T) {
 	if n := len(l); n > 0 {
 		v = l[min(i, n-1)]
@@ -119,7 +120,7 @@ func (l *list[T]) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode(&(*l)[0])
 }
 
-// claims expands an entry.
+// claims returns the claims of an entry.
 func (l *line) claims() ([]Claim, error) {
 	each := l.Each
 	if each == nil {
@@ -155,8 +156,9 @@ var rules = map[string]func(p float64) (least, most float64){
 	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
 	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
 	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
-	// For a multiple below two: half of its distance from one, either way. A quarter of the value would accept no
-	// gain at all. For larger multiples half of the distance would be wider than a quarter of the value.
+	// For a multiple below two: our value may differ by half of the multiple's distance from one. A quarter of the
+	// value would be too much: it would also accept no gain. For larger multiples, half of the distance would be more
+	// than a quarter of the value.
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
 	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
@@ -247,10 +249,10 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 type Config struct {
 	Seeds   []uint64
 	Ns      int64   // virtual time per run
-	Only    string  // only statements whose id begins with this, and no rows; "": all
+	Only    string  // if set, only statements whose id begins with this, and no rows
 	Vary    bool    // halve and double every assumed parameter
-	With    *Change // a suspected cause, changed in every run; nil: none
-	Workers int     // runs at the same time, if a study supports it
+	With    *Change // change of a suspected cause, made in every run; nil: none
+	Workers int     // number of runs at the same time, if the study supports it
 	Tell    func(what string)
 }
 
@@ -267,7 +269,7 @@ type Number struct {
 	On, Ours string
 }
 
-// Numbers returns one row per metric. Its value is the measure of that name with the arguments in of.
+// Numbers returns one row per metric. The value of a row is the measure with the metric's name and the arguments in of.
 func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	for _, m := range metrics {
 		r.Metric = m
@@ -279,12 +281,12 @@ func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 // Knobs are the parameters and switches that a study can change.
 type Knobs struct {
 	Switches []string
-	Keys     []string // of parameters that take a factor
-	Whole    []string // of parameters that take a whole number in place of one
+	Keys     []string // parameters that take a factor
+	Whole    []string // parameters that take a whole number in place of a factor
 	Vary     []Change // changes that Config.Vary runs; nil: half and double of every key
 }
 
-// knows returns ErrWith for a change that is unknown, or has a value that its kind does not take.
+// knows returns ErrWith if a change is unknown, or if its kind does not accept its value.
 func (k *Knobs) knows(x *Change) error {
 	whole := slices.Contains(k.Whole, x.Key) && x.By >= 1 && x.By <= 1<<20 && x.By == math.Trunc(x.By)
 	if whole || slices.Contains(k.Keys, x.Key) && x.By > 0 || slices.Contains(k.Switches, x.Key) && x.By == 0 {
@@ -304,19 +306,19 @@ func (k *Knobs) knows(x *Change) error {
 type Study[L any] struct {
 	Book  []byte
 	Tried []byte // stored results of changes (TriedOf)
-	// Measures give the numbers of claims with an expression, Probes those of the other claims, by id.
+	// Measures give the numbers of claims that have an expression. Probes give the numbers of the other claims, by id.
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
 	// Labs makes a lab for each seed on one GPU (Claim.On), with a change; nil: unchanged.
 	Labs  func(on string, x *Change) ([]L, error)
-	Knobs func(on string) (*Knobs, error) // nil: nothing can be changed
-	// Apart: labs share no state, so several can run at the same time (Config.Workers).
+	Knobs func(on string) (*Knobs, error) // what can be changed; nil: nothing
+	// Apart says that labs share no state, so that several can run at the same time (Config.Workers).
 	Apart   bool
 	Numbers []Number // further rows of the same labs
 }
 
-// Samplers returns the expression or probe of every claim that was tried, by id.
+// Samplers returns the sampler of every claim that was tried, by id. It is an expression or a probe.
 func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	all, sets, err := read(s.Book)
 	if err != nil {
@@ -347,7 +349,7 @@ func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	return out, nil
 }
 
-// Result is the outcome of a study.
+// Result has the claims with their verdicts, and the rows.
 type Result struct {
 	Rows       []Row
 	Statements []Statement

@@ -11,21 +11,21 @@ import (
 type listener struct {
 	device *gpu.Device
 	pads   bool       // the mode pads, so kernels have profiles
-	window sched.Time // end of the workload; 0: it has ended
+	window sched.Time // end of the workload; 0: it is already over
 
-	progress map[class]float64 // share of each class's launches in flight that was done at the window's end, summed
-	usage    float64           // share of multiprocessors with a block on them, until the window's end
+	progress map[class]float64 // of the launches in flight at the window's end: sum of their finished shares, for each class
+	usage    float64           // share of multiprocessors with a block on them, mean until the window's end
 
-	took   map[device.WorkID][]sched.Time // last run time of each kernel of a best-effort launch, all its parts together
-	killed map[device.WorkID]sched.Time   // how long the killed kernel had run
+	took   map[device.WorkID][]sched.Time // last run time of each kernel of a best-effort launch, summed over the kernel's parts
+	killed map[device.WorkID]sched.Time   // time for which the killed kernel had run
 	redone []float64                      // us of repeated work, for each resumed launch
 
-	// Real-time kernels: those eligible for padding, those no slower than alone, and those less than 9 us slower
-	// (figure 27 of REEF).
+	// Numbers of real-time kernels (figure 27 of REEF): those that may be padded, of these the ones that are not slower
+	// than alone, and the ones that are less than 9 us slower.
 	padable, notSlowed, below9 int
 }
 
-// class is all launches of one network with one priority.
+// class identifies the launches of one network with one priority.
 type class struct {
 	network  string
 	realTime bool
@@ -88,8 +88,8 @@ func (l *listener) Resumed(launch device.WorkID, from, ended int) {
 	l.redone = append(l.redone, float64(redone)/1e3)
 }
 
-// part is the finished share of a client's requests that were in flight at the end. Clients of one network and
-// priority cannot be told apart, and share equally.
+// part returns the finished share of a client's requests that were in flight at the end. Clients with the same network
+// and priority cannot be distinguished, so each gets an equal part.
 func (l *listener) part(all []Client, c *Client) float64 {
 	like := 0
 	for i := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// uniformProgram has n kernels, each of which occupies the whole GPU for us microseconds.
+// uniformProgram returns a program of n kernels. Each kernel occupies the whole GPU for us microseconds.
 func uniformProgram(units, n int, us float64) *kernel.Program {
 	p := &kernel.Program{Name: fmt.Sprintf("uniform%dx%g", n, us), Memory: 1 << 20, Exits: []int{n - 1}}
 	for i := range n {
@@ -24,7 +24,7 @@ func uniformProgram(units, n int, us float64) *kernel.Program {
 	return p
 }
 
-// uniform is the mean preemption time, in us, of a best-effort client that runs such a program.
+// uniform returns the mean preemption time, in us, of a best-effort client that runs a uniformProgram.
 func (l *lab) uniform(system string, n int, us float64) (float64, error) {
 	b := l.bed("tvm")
 	p := uniformProgram(int(math.Round(l.file.Values["sms"].Value)), n, us)
@@ -41,7 +41,7 @@ func (l *lab) uniform(system string, n int, us float64) (float64, error) {
 	return stopped(o, o.Preempt), nil
 }
 
-// occupancy is the mean share of the SMs that a network's kernels occupy, weighted by time.
+// occupancy returns the mean share of the SMs that a network's kernels occupy, weighted by the kernels' times.
 func (l *lab) occupancy(network string) (float64, error) {
 	m := l.file.Machine()
 	p, err := catalogue.Program(l.bed("tvm").spec(network), m)
@@ -61,9 +61,9 @@ func (l *lab) occupancy(network string) (float64, error) {
 	return sum / time, nil
 }
 
-// starving is the number of figure 23's pairs in which best-effort clients starve: they get less than a thousandth of
-// a GPU in the second half of a run of twice the length. The first half does not count, as their first kernels may
-// still run then.
+// starving returns in how many pairs of figure 23 the best-effort clients starve. They starve if they get less than a
+// thousandth of a GPU in the second half of a run of twice the length. In the first half, their first kernels may still
+// run, so it does not count.
 func (l *lab) starving(system string) (n float64, err error) {
 	for _, rt := range five() {
 		for _, be := range five() {
@@ -84,8 +84,8 @@ func (l *lab) starving(system string) (n float64, err error) {
 	return n, nil
 }
 
-// linear compares two slopes of the preemption time over the size of the device queue: between 16 and 64 places,
-// relative to between 4 and 16.
+// linear compares two slopes of the preemption time over the size of the device queue. It returns the slope between 16
+// and 64 places divided by the slope between 4 and 16.
 func (l *lab) linear() (float64, error) {
 	w, err := workloadOf("resnet152+1")
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *lab) linear() (float64, error) {
 	return (us[2] - us[1]) / 48 / ((us[1] - us[0]) / 12), nil
 }
 
-// aloneMs is a network's time alone with a device queue of the given size, in ms.
+// aloneMs returns the time of a network alone, in ms, with a device queue of the given number of places.
 func (l *lab) aloneMs(style, network string, places float64) (float64, error) {
 	b := NewBed(l.file.With("device_queue", places/l.file.Values["device_queue"].Value), style)
 	b.with = l.with
@@ -115,7 +115,7 @@ func (l *lab) aloneMs(style, network string, places float64) (float64, error) {
 	return float64(ns) / 1e6, err
 }
 
-// kernels is how many kernels a network has.
+// kernels returns the number of a network's kernels.
 func (l *lab) kernels(style, network string) (float64, error) {
 	p, err := l.bed(style).network(network).Program(1)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *lab) kernels(style, network string) (float64, error) {
 	return float64(n), nil
 }
 
-// longest is the largest number of kernels that one restart repeats in REEF's five networks.
+// longest returns the largest number of kernels that one restart can repeat in REEF's five networks.
 func (l *lab) longest(style string) (float64, error) {
 	n := 0
 	for _, network := range five() {
@@ -145,7 +145,7 @@ func (l *lab) longest(style string) (float64, error) {
 	return float64(n), nil
 }
 
-// stopped is a statistic of preemptions; NaN without any.
+// stopped returns what, a statistic of preemptions. It is NaN if there was no preemption.
 func stopped(o *Outcome, what float64) float64 {
 	if o.Preemptions == 0 {
 		return math.NaN()
@@ -190,7 +190,7 @@ func measures() frame.Measures[*lab] {
 	return out
 }
 
-// numbers are every system on every workload of DISB.
+// numbers returns rows of every system on every workload of DISB.
 func numbers() (out []frame.Number) {
 	for _, g := range GPUs() {
 		for _, w := range DISB() {

@@ -1,4 +1,4 @@
-// A user's workload and kernels on a simulated GPU.
+// Runs a user's workload and kernels on a simulated GPU.
 
 package reef
 
@@ -23,8 +23,9 @@ type Own struct {
 	w   Workload
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns. A client is best effort
-// if its priority number is above zero, or if it is a closed loop whose id does not end in _rt (as in DISB's files).
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns to them. In two cases a
+// client is best effort: its priority number is above zero, or it is a closed loop whose id does not end in _rt (as in
+// DISB's files).
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// Requests is the number of requests with an arrival time.
+// Requests returns the number of requests that have an arrival time.
 func (o *Own) Requests() (n int) {
 	for i := range o.w.Clients {
 		n += len(o.w.Clients[i].Times)
@@ -65,13 +66,13 @@ func (o *Own) Requests() (n int) {
 	return n
 }
 
-// Duration is the length of the workload in ns.
+// Duration returns the length of the workload in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
-// Cut limits the workload to ns.
+// Cut limits the workload to its first ns.
 func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
 
-// Alone is a network's time alone on the GPU.
+// Alone returns the time of a network alone on the GPU, in ns.
 func (o *Own) Alone(network string) (int64, error) { return o.bed.Alone(network) }
 
 // Run serves the workload under a system.

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// publicList has REEF's own kernels (its header says from where), with the times that its authors measured.
+// publicList has the kernels that REEF's authors published, with the times that they measured. Its header gives the
+// source.
 //
 //go:embed testdata/reef-kernels.csv
 var publicList string
@@ -21,10 +22,10 @@ type publicKernel struct {
 	network, name           string
 	blocks, threads, shared int
 	us                      int   // time of the whole kernel alone
-	per                     []int // us of a block, with one, two, ... blocks on a unit
+	per                     []int // us of a block, if one, two, ... blocks are on a unit
 }
 
-// publicKernels are the lines.
+// publicKernels returns the lines of the list.
 var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	r := csv.NewReader(strings.NewReader(publicList))
 	r.Comment = '#'
@@ -43,8 +44,8 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the list's programs by network. A block's share of a unit follows from the largest number of blocks
-// with a time. The list has neither registers nor bytes.
+// public returns the list's programs by network. The share of a unit that a block takes follows from the largest number
+// of blocks for which the list has a time. The list has no registers and no bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {
@@ -69,9 +70,9 @@ func public() map[string]*kernel.Program {
 	return out
 }
 
-// split returns a program with more kernels, as TVM has them in the public list of DistilBERT: a norm is five, a
-// softmax four, and sums and activations behind a product are one of their own. None takes less than 12 us, the
-// lists' shortest kernel.
+// split returns a program with more kernels, like those of TVM in the public list of DistilBERT. A norm becomes five
+// kernels and a softmax four. The sums and activations after a product become a kernel of their own. No kernel takes
+// less than 12 us, the time of the shortest kernel in the lists.
 func split(p *kernel.Program) *kernel.Program {
 	q := *p
 	q.Kernels, q.Exits = nil, nil

@@ -1,4 +1,4 @@
-// The same workloads under the same systems on a GPU that runs in real time.
+// Runs the same workloads under the same systems on a real GPU, in real time.
 
 package reef
 
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Real opens a GPU under a launching mode, with networks loaded.
+// Real is a function that opens a GPU in a launching mode and loads networks.
 type Real func(ctx context.Context, m gpu.Mode, networks []string) (*Opened, error)
 
 // Opened is an open GPU.
@@ -28,12 +28,12 @@ type Opened struct {
 
 // Report is what a GPU counted.
 type Report struct {
-	Gone               []float64 // us of each preemption, until the GPU was free of other work
+	Gone               []float64 // us of each preemption, until no other work was on the GPU
 	Ran, Padded, Again int       // kernels
 	Pauses             []int64   // ns: the launcher's longest pause, and how much of it its thread was running
 }
 
-// On makes a bed of a user's networks, on the simulated GPU, or on a real one if real is not nil.
+// On makes a bed of a user's networks. It is on a real GPU if real is not nil, and on the simulated GPU otherwise.
 func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	b := NewBed(f, "")
 	b.real = real
@@ -43,18 +43,19 @@ func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	return b
 }
 
-// RealSystems are the systems that a real GPU supports. On it wait and drain are the same. reset-ahead is reset that
-// lets real-time work start before the killed work has left; REEF has no such system.
+// RealSystems are the systems that a real GPU supports. On it wait and drain are the same. reset-ahead is like reset,
+// but real-time work may start before the killed work has left. REEF has no such system.
 func RealSystems() []string {
 	all := slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
 	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")
 }
 
-// Workloads are those of DISB, and the drive in place of REEF's trace.
+// Workloads returns those of DISB and Drive, which replaces REEF's trace.
 func Workloads() []Workload { return append(DISB(), Drive()) }
 
-// Published has REEF's figures 15 and 16 for a GPU, by workload, system and metric. rt is the latency of real-time
-// requests relative to a run without best-effort ones; throughput is the sum over clients.
+// Published returns the values of REEF's figures 15 and 16 for a GPU, by workload, system and metric. The metric rt is
+// the latency of real-time requests relative to a run without best-effort requests. The metric throughput is the sum
+// over all clients.
 func Published(gpu string) map[[3]string]float64 {
 	out := map[[3]string]float64{}
 	claims, _ := frame.Book(book) // no error: the file is embedded, and every test reads it
@@ -73,7 +74,7 @@ func Published(gpu string) map[[3]string]float64 {
 	return out
 }
 
-// served runs on the GPU and closes it.
+// served opens the GPU, serves the requests and closes the GPU.
 func (b *Bed) served(ctx context.Context, m gpu.Mode, names []string, cfg engine.Config) (_ *Report, _ *engine.Result, err error) {
 	o, err := b.real(ctx, m, names)
 	if err != nil {

@@ -25,23 +25,23 @@ import (
 // Client sends requests for one network.
 type Client struct {
 	Network string
-	// Share of the network's throughput alone at which a real-time client sends; 0: the client is best effort and
-	// sends its next request when the last has ended.
+	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0: the client is best
+	// effort, and sends its next request when the last one has ended.
 	Share   float64
-	Poisson bool // otherwise at equal intervals
+	Poisson bool // random (Poisson) arrivals; otherwise at equal intervals
 
 	Name       string
-	Times      []int64 // arrival times, in place of a share
-	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of a share; 0: by the share
-	BestEffort bool    // best effort although it is no closed loop
-	Urgent     bool    // real time although it is a closed loop
-	Deadline   int64   // of a real-time request, from its arrival; 0: the bed's default
+	Times      []int64 // arrival times in ns, in place of Share
+	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of Share; 0: Share counts
+	BestEffort bool    // best effort, although the client is no closed loop
+	Urgent     bool    // real time, although the client is a closed loop
+	Deadline   int64   // ns from the arrival of a real-time request; 0: the bed's default
 }
 
-// closed reports whether the client is a closed loop: it sends its next request when the last has ended.
+// closed reports whether the client is a closed loop: it sends its next request when the last one has ended.
 func (c *Client) closed() bool { return c.Share == 0 && c.Every == 0 && c.Times == nil }
 
-// RealTime reports whether its requests have priority.
+// RealTime reports whether the client's requests have priority.
 func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
 
 // Workload is a set of clients.
@@ -50,10 +50,10 @@ type Workload struct {
 	Clients []Client
 }
 
-// five are REEF's networks (table 1).
+// five returns the names of REEF's five networks (table 1).
 func five() []string { return []string{"resnet152", "vgg19", "yolov3", "bert-base", "gpt2"} }
 
-// DISB are the workloads of table 2.
+// DISB returns the workloads of table 2.
 func DISB() []Workload {
 	var be []Client
 	for _, n := range five() {
@@ -74,9 +74,9 @@ func DISB() []Workload {
 	}
 }
 
-// Drive replaces REEF's trace of an autonomous car (figures 15 and 16) if none is given: five cameras and sensors,
-// beside the best-effort clients of DISB C. They send at the mean intervals of DISB's published trace, with up to 10
-// % variation.
+// Drive is the workload that replaces REEF's trace of an autonomous car (figures 15 and 16), if no trace is given. It
+// has five cameras and sensors, beside the best-effort clients of DISB C. They send at the mean intervals of DISB's
+// published trace, with up to 10 % variation.
 func Drive() Workload {
 	var all []Client
 	for _, c := range []struct {
@@ -91,25 +91,25 @@ func Drive() Workload {
 	return Workload{"drive", all}
 }
 
-// Systems are the compared systems: each is a policy and a launching mode.
+// Systems returns the names of the compared systems. Each is a policy with a launching mode.
 func Systems() []string {
 	return []string{"rt-only", "seq", "streams", "priority", "wait", "drain", "xsched1", "orion", "reset", "reef-dkp", "reef"}
 }
 
-// Outcome is the result of one run. Latencies are multiples of the network's time alone. Throughputs are sums over
-// clients of requests a second times that time. A request in flight at the end counts by the share of its time alone
-// that has passed; otherwise short runs would favour short requests.
+// Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
+// requests per second times that time, and the throughputs here are sums over clients. A request in flight at the end
+// counts in part, by its finished share. Otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`
 	Throughput               float64 `json:"throughput"`
 	RTThroughput, PreemptP99 float64
-	Preempt                  float64 `json:"preempt_us"` // until best-effort work has left the device; 0: no preemption
-	Host                     float64 // mean us of Preempt until the host queues were empty
+	Preempt                  float64 `json:"preempt_us"` // mean us until best-effort work has left the device; 0: no preemption
+	Host                     float64 // mean us, the part of Preempt until the host queues were empty
 	BestEffort               float64 `json:"best_effort"` // throughput of best-effort clients
 	Usage                    float64 `json:"usage"`       // share of SMs with a block on them
 	Preemptions              int
-	Padded                   float64 // share of all kernels that ran beside a real-time one
+	Padded                   float64 // share of all kernels that ran beside a real-time kernel
 	Again                    float64 // share of all kernels that were run again after a kill
 	Redone                   float64 // mean us of work repeated after a kill; 0: no kill
 	NotSlowed                float64 `json:"not_slowed"` // share of real-time kernels no slower than alone; 0: the mode does not pad
@@ -118,20 +118,20 @@ type Outcome struct {
 	Served                   []Client  // clients in the order of Clients
 	Seen                     []float64 // latencies of real-time requests as multiples of alone, ascending
 	Gone                     []float64 // us of each preemption
-	Pauses                   []int64   // of a real GPU's launcher (Report.Pauses)
+	Pauses                   []int64   // pauses of a real GPU's launcher (Report.Pauses)
 }
 
 // ClientOutcome is one client's part of an Outcome.
 type ClientOutcome struct {
-	Requests, Ended int     // sent; answered by the workload's end
-	Throughput      float64 // as a share of its throughput alone
+	Requests, Ended int     // number of requests sent, and of those answered before the workload's end
+	Throughput      float64 // as a share of the client's throughput alone
 	Latency         engine.Latencies
 }
 
-// ErrWorkload is a workload that cannot be served.
+// ErrWorkload is the error for a workload that cannot be served.
 var ErrWorkload = errors.New("workload")
 
-// Bed is a GPU, with the networks' times alone on it.
+// Bed is a GPU with the time of each network alone on it.
 type Bed struct {
 	file  *params.File
 	style string
@@ -140,16 +140,16 @@ type Bed struct {
 	own   map[string]*kernel.Program // kernels of a user's list, by network
 	with  string                     // one of switches
 	keep  engine.Keep
-	slo   func(alone int64) int64 // of real-time requests; nil: none
+	slo   func(alone int64) int64 // deadline of real-time requests, in ns; nil: none
 	real  Real                    // opens a real GPU in place of the simulated one; nil: simulated
 }
 
-// NewBed makes a bed; style is the framework whose kernels run (catalogue.StyleOf).
+// NewBed makes a bed; style is the framework whose kernels are used (catalogue.StyleOf).
 func NewBed(f *params.File, style string) *Bed {
 	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}, keep: engine.Counts}
 }
 
-// network is a network's kernels on the bed's GPU, made once.
+// network returns a network with its kernels on the bed's GPU. Each is made once.
 func (b *Bed) network(name string) *gpu.Network {
 	if n := b.nets[name]; n != nil {
 		return n
@@ -186,7 +186,7 @@ func (b *Bed) network(name string) *gpu.Network {
 	return n
 }
 
-// spec is the catalogue's network of that name.
+// spec returns the catalogue's network with this name.
 func (b *Bed) spec(name string) catalogue.Spec {
 	s := catalogue.Spec{Network: name, Style: b.style}
 	switch {
@@ -198,10 +198,10 @@ func (b *Bed) spec(name string) catalogue.Spec {
 	return s
 }
 
-// patient is a watchdog that never fires, as a simulated GPU cannot hang.
+// patient returns a watchdog that never fires, since a simulated GPU cannot hang.
 func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
 
-// Alone is a network's time alone on the GPU, launch to result, in ns.
+// Alone returns the time of a network alone on the GPU, from launch to result, in ns.
 func (b *Bed) Alone(name string) (ns int64, err error) {
 	if ns := b.alone[name]; ns > 0 {
 		return ns, nil
@@ -253,8 +253,9 @@ func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
 	}, mode, networks, func(i int) *gpu.Network { return b.network(networks[i]) })
 }
 
-// tables are the networks' latency tables. A segment's time is the time alone times its share of the kernels. The
-// engine requires a table, but these policies do not use it, and times come from the device.
+// tables returns the networks with latency tables. The time of a segment is the network's time alone times the
+// segment's share of the kernels. The engine requires tables, but these policies do not use them: all times come from
+// the device.
 func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
 		p, err := b.network(n).Program(1)
@@ -348,7 +349,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	return o, res, nil
 }
 
-// once sends requests for one network, one after the other.
+// once returns a client that sends requests for one network, one after the other.
 func once(network string, requests int) *load.Clients {
 	return &load.Clients{
 		Due: []load.Due{{}}, End: 1 << 60, Most: requests, Closed: func(int) bool { return true },
@@ -372,7 +373,7 @@ func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, erro
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		if c.closed() {
 			at := int64(0)
-			if seed > 0 && !c.RealTime() { // otherwise all would begin at once
+			if seed > 0 && !c.RealTime() { // otherwise all clients would begin at the same time
 				at = int64(rng.Float64() * float64(alone))
 			}
 			src.Due = append(src.Due, load.Due{At: at, Client: i})
@@ -452,8 +453,8 @@ func (b *Bed) simulate(ctx context.Context, m gpu.Mode, names []string, ns int64
 	return o, l, res, nil
 }
 
-// sum adds the clients' results to the outcome. part is the finished share of a client's requests that were in flight
-// at the end.
+// sum adds the clients' results to the outcome. part returns the finished share of a client's requests that were in
+// flight at the end.
 func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
 	for i, c := range o.Served {
 		share := (float64(seen.done[i]) + part(i)) * float64(b.alone[c.Network]) / float64(seen.end)
@@ -499,10 +500,10 @@ type latencies struct {
 	clients []Client
 	end     int64
 	rt      [][]float64
-	done    []int // answered by the end
+	done    []int // number of requests answered before the end
 	sent    []int
 	all     [][]int64 // latencies
-	part    []float64 // of those answered after the end: the share of their time that lies before it
+	part    []float64 // of requests answered after the end: the share of their time that lies before the end
 }
 
 func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {

@@ -20,14 +20,14 @@ var tried []byte
 // Config says what is run.
 type Config struct {
 	frame.Config
-	Files map[string]*params.File // parameters of GPUs, in place of the project's
-	Real  *load.Trace             // trace in place of the drive, as a workload of DISB; nil: none
+	Files map[string]*params.File // parameters of GPUs, which replace the project's own
+	Real  *load.Trace             // a trace that replaces the workload Drive; nil: none
 }
 
 // GPUs are the GPUs of the evaluation.
 func GPUs() []string { return []string{"mi50", "gv100"} }
 
-// lab makes each run once and keeps it.
+// lab makes runs. It makes each run once and keeps its outcome.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -38,19 +38,20 @@ type lab struct {
 	real []Client // clients of Config.Real, in place of those of Drive; nil: none
 	with string   // one of switches; "": none
 
-	twice *lab // a lab of runs of twice the length
+	twice *lab // a lab whose runs take twice the time
 }
 
-// switches are suspected causes that can be tried. vgg19 becomes a ResNet-50, which is what the public kernel list of
-// that name holds. The public kernels of both networks run, with their times measured on an MI50. Images have 64 x 64
-// pixels, for which those lists were made. Layers are split into as many kernels as in the public list of DistilBERT, none shorter
-// than the lists' shortest. Real-time clients pause for a tenth of their time. Wait-based preemption does not
-// clear its device queue, which has eight places.
+// switches are suspected causes that can be tried. resnet50-for-vgg19: a ResNet-50 replaces vgg19, since the public
+// kernel list with that name has the kernels of a ResNet-50. public-kernels: the networks in the public lists run with
+// these kernels, whose times were measured on an MI50. images-64: images have 64 x 64 pixels, as in those lists.
+// split-kernels: layers are split into as many kernels as in the public list of DistilBERT, none shorter than the
+// shortest kernel of the lists. pauses: real-time clients pause for a tenth of their time. drain-8: wait-based
+// preemption does not clear its device queue, which has eight places.
 func switches() []string {
 	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "pauses", "drain-8"}
 }
 
-// longer is a lab whose runs take twice the time.
+// longer returns a lab whose runs take twice the time.
 func (l *lab) longer() *lab {
 	if l.twice == nil {
 		l.twice = newLab(l.ctx, l.file, 2*l.ns, l.seed)
@@ -73,7 +74,7 @@ func (l *lab) bed(style string) *Bed {
 	return b
 }
 
-// run serves a workload under a system, with a style's kernels.
+// run serves a workload under a system, with the kernels of a style (framework).
 func (l *lab) run(of frame.Args) (*Outcome, error) {
 	style, system, workload, key := of[0], of[1], of[2], strings.Join(of, " ")
 	if o := l.runs[key]; o != nil {
@@ -103,9 +104,9 @@ func (l *lab) run(of frame.Args) (*Outcome, error) {
 	return o, nil
 }
 
-// workloadOf is a workload by name. Besides DISB's there are NETWORK+n, one real-time client of the short mobilenetv2
-// at a tenth of its throughput beside n best-effort clients of the network, and RT/BE, two clients that send at their
-// full rate.
+// workloadOf returns a workload by name: one of DISB's, NETWORK+n, or RT/BE. NETWORK+n is one real-time client of
+// mobilenetv2, which is short, at a tenth of its throughput, beside n best-effort clients of NETWORK. RT/BE is two
+// clients that send at their full rate.
 func workloadOf(name string) (Workload, error) {
 	for _, w := range append(DISB(), Drive()) {
 		if w.Name == name {
@@ -127,7 +128,7 @@ func workloadOf(name string) (Workload, error) {
 	return w, nil
 }
 
-// study is REEF's claims under a configuration.
+// study returns the study of REEF's claims under a configuration.
 func (c *Config) study(ctx context.Context) frame.Study[*lab] {
 	return frame.Study[*lab]{
 		Book: book, Tried: tried, Measures: measures(), Numbers: numbers(), Apart: true,
@@ -171,7 +172,7 @@ func (c *Config) labs(ctx context.Context, f *params.File, with string) (out []*
 	return out, nil
 }
 
-// file is the parameters of a GPU.
+// file returns the parameters of a GPU.
 func (c *Config) file(gpu string) (*params.File, error) {
 	if f := c.Files[gpu]; f != nil {
 		return f, nil

@@ -1,7 +1,7 @@
-// SEEB-GPU's setting: four applications with early exits on an RTX 3090, whose tasks are many images each. Open has
-// the values that the publication does not state, each with its reason. Confidences and classes are synthetic, and
-// the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy a
-// if d < a. Its confidence there is
+// SEEB-GPU's setting: four applications with early exits on an RTX 3090, whose tasks are many images each. Open has the
+// values that the publication does not state, each with its reason. Confidences and classes are computed, not measured,
+// and the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy
+// a if d < a. Its confidence there is
 //
 //	floor + (1 - floor) / (1 + exp(-steep (a - d + noise)))
 //
@@ -42,10 +42,10 @@ func DefaultOpen() Open {
 		"exits":      8,    // number of exits of the networks besides MobileNetV2, which has ten
 		"first":      0.40, // accuracy at the first exit, fitted to figure 10: 40 % "for most tasks at the earliest exit"
 		"floor":      0.25, // lowest confidence, that of a softmax over few classes
-		"steep":      4,    // slope of the confidence over the margin a - d
+		"steep":      4,    // slope of the confidence as a function of the margin a - d
 		"noise":      0.1,  // standard deviation of the margin
 		"branchynet": 0.58, // BranchyNet's threshold, fitted to its accuracy in table 3
-		"launch_ns":  12e3, // launch of a kernel under PyTorch, fitted to Batch's latency relative to SEEB's (table 3)
+		"launch_ns":  12e3, // time to launch a kernel under PyTorch, fitted to Batch's latency relative to SEEB's (table 3)
 		"batch":      2,    // batch of the system Batch, "as small as possible": the smallest that is used elsewhere (section 5.5, configuration 3)
 		"lambda1":    10,   // per second; lambda2 is 1
 		"slack":      5e6,  // tau, ns
@@ -54,14 +54,14 @@ func DefaultOpen() Open {
 	}
 }
 
-// with returns a copy with one value scaled.
+// with returns a copy in which one value is multiplied by factor.
 func (o Open) with(key string, factor float64) Open {
 	c := maps.Clone(o)
 	c[key] *= factor
 	return c
 }
 
-// whole is a value that counts something, rounded.
+// whole returns a value that must be a whole number, rounded.
 func (o Open) whole(key string) (int, error) {
 	n := int(math.Round(o[key]))
 	if n < 1 {
@@ -76,7 +76,7 @@ const (
 	pixels       = 3 * 224 * 224 * 4
 )
 
-// edgeNetworks are the networks of table 2.
+// edgeNetworks returns the networks of table 2.
 func edgeNetworks() []string { return []string{"resnet50", "shufflenet", "mobilenetv2", "resnet34"} }
 
 // Edge is the GPU with profiles of the four networks.
@@ -87,7 +87,7 @@ type Edge struct {
 	Fits   map[string]*Fit
 	models map[string]sched.LatencyModel
 	runs   map[string]*EdgeOutcome
-	rate   float64                         // factor on every load's rate, with as many tasks; 0: 1
+	rate   float64                         // factor on every load's rate; the number of tasks stays the same; 0: 1
 	wrap   func(sched.Policy) sched.Policy // wraps the policy in tests, if set
 }
 
@@ -98,7 +98,7 @@ type edgeNet struct {
 	table    *sched.Table
 }
 
-// Thetas are the thresholds of algorithm 2.
+// Thetas returns the thresholds of algorithm 2.
 func Thetas() (out []float32) {
 	for i := 1; i <= 9; i++ {
 		out = append(out, float32(i)/10)
@@ -106,7 +106,7 @@ func Thetas() (out []float32) {
 	return out
 }
 
-// NewEdge makes one and profiles its networks.
+// NewEdge makes an Edge and profiles its networks.
 func NewEdge(f *params.File, o Open) (*Edge, error) {
 	if _, ok := f.Values["launch_ns"]; ok {
 		f = f.With("launch_ns", o["launch_ns"]/f.Values["launch_ns"].Value)
@@ -187,7 +187,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 			if d < n.accuracy[segment] {
 				x.Class = 1
 			}
-			// the sum of four uniform numbers is close to normal, and the same on every machine
+			// the sum of four uniform numbers is close to a normal distribution, and exactly equal on every machine
 			z := -2.0
 			for i := range uint64(4) {
 				z += uniform(uint64(id), 8*uint64(segment)+i+1)
@@ -200,7 +200,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 	return n, nil
 }
 
-// uniform is a hash of a sample and a place, in [0, 1).
+// uniform returns a hash of a sample and a place (which number of the sample it is), in [0, 1).
 func uniform(id, place uint64) float64 {
 	h := (id + 0x9e3779b97f4a7c15*(place+1)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -214,7 +214,7 @@ func (e *Edge) device() (*gpu.Device, error) {
 	}, "streams", edgeNetworks(), func(i int) *gpu.Network { return &e.nets[edgeNetworks()[i]].Network })
 }
 
-// profiler runs launches alone on a device.
+// profiler runs launches on an otherwise idle device.
 type profiler struct {
 	d    *gpu.Device
 	now  int64
@@ -228,7 +228,7 @@ func (p *profiler) run(network string, batch int, theta float32, units device.Un
 	return int64(ns), err
 }
 
-// pair is the mean time of two batches of one that begin at the same time.
+// pair returns the mean time of two launches of one image each that begin at the same time.
 func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
 	return p.together(network, 1, 2, a, b)
 }
@@ -286,12 +286,12 @@ func (p *profiler) together(network string, batch int, theta float32, sets ...de
 	return sum / float64(len(sets)), nil
 }
 
-// alone is the time of a number of images at full depth on an otherwise idle GPU.
+// alone returns the time of a number of images at full depth on an otherwise idle GPU, in ns.
 func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole is the time of a number of images, in batches that are powers of two and at most most.
+// Whole returns the time of a number of images, in ns. The batches are powers of two, and at most most.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -302,20 +302,20 @@ func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	return ns
 }
 
-// EdgeSystems are the compared systems, seeb first.
+// EdgeSystems returns the compared systems; seeb is the first.
 func EdgeSystems() []string {
 	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
 }
 
-// atOnce is configuration 3 without a collection window.
+// atOnce is the system of figure 10's configuration 3 without a collection window.
 const atOnce = "seeb:3 at once"
 
 // Window is the time in ns for which every system collects requests.
 const Window int64 = 100e6
 
 // System makes a system by name, with the networks' latency models. seeb:1 to seeb:6 are the ablations.
-// seeb:LAMBDA1:LAMBDA2 sets other weights. batch:8 sets a baseline's batch; for baselines that take all waiting requests
-// it is the largest batch.
+// seeb:LAMBDA1:LAMBDA2 sets other weights. batch:8 sets the batch of a baseline to 8. For baselines that take all
+// waiting requests, 8 is the largest batch.
 func System(system string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
 	name, size, sized := strings.Cut(system, ":")
 	c := &sched.Collect{Label: system, Window: Window}
@@ -371,7 +371,7 @@ func System(system string, models map[string]sched.LatencyModel, open Open) (sch
 	return seeb, nil
 }
 
-// EdgeOutcome is the result of one run; times are in seconds, means over tasks.
+// EdgeOutcome is the result of one run; times are means over tasks, in seconds.
 type EdgeOutcome struct {
 	Latency    float64 `json:"latency_s"`           // dispatch of a task's first image to the end of its last
 	Waiting    float64 `json:"waiting_s"`           // release to dispatch
@@ -384,10 +384,10 @@ type EdgeOutcome struct {
 }
 
 // added is the suffix of a load whose deadlines include the 100 ms in which every system collects requests. The
-// publication says 120 % of the expected time, which can be read either way.
+// publication's "120 % of the expected time" does not say whether these 100 ms are included.
 const added = "+window"
 
-// deadline is relative to the task's release.
+// deadline returns a task's deadline in ns after its release.
 func (e *Edge) deadline(network string, images int, load string) int64 {
 	d := int64(1.2 * float64(e.alone(network, images)))
 	if strings.HasSuffix(load, added) {
@@ -396,15 +396,16 @@ func (e *Edge) deadline(network string, images int, load string) int64 {
 	return d
 }
 
-// EdgeLoads are the names of loads: pai, poisson:RATE and gamma:CV, each also with +window.
+// EdgeLoads returns the names of loads: pai, poisson:RATE and gamma:CV. Each can also have the suffix +window.
 func EdgeLoads() []string {
 	return []string{"pai", "poisson:10", "poisson:15", "poisson:20", "poisson:25", "gamma:0.5", "gamma:1", "gamma:2"}
 }
 
-// paiRate is the throughput in table 3, nearly the same for all systems.
+// paiRate is the throughput of the load pai in table 3, in tasks per second. It is nearly the same for all systems.
 const paiRate = 1.097
 
-// tasks draws the tasks of a load. pai are the arrivals of a trace; nil: bursts from a Markov chain with two rates.
+// tasks draws the tasks of a load. pai are the arrival times of a trace. If it is nil, a Markov chain with two rates
+// makes bursts.
 func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
 	name := strings.TrimSuffix(full, added)
 	var p load.Process

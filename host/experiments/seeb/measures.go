@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, whose rate is ten times higher.
+// shorter divides the length of the Poisson runs, since their rate is ten times higher.
 const shorter = 10
 
 // served is a system's run on a load.
@@ -55,7 +55,7 @@ func measures() frame.Measures[*lab] {
 	return out
 }
 
-// numbers are every system on every load, the ablations and the sweep of lambda.
+// numbers returns rows of every system on every load, of the ablations, and of the sweep of lambda.
 func numbers() (out []frame.Number) {
 	var metrics []string
 	for _, m := range frame.Fields[EdgeOutcome]() {
@@ -67,14 +67,15 @@ func numbers() (out []frame.Number) {
 		}
 	}
 	for _, n := range EdgeLoads() {
-		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...) // skipped, as it serves one image at a time
+		// seeb-literal is skipped: it serves one image at a time, which takes long
+		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...)
 	}
 	add("pai", "seeb:1", "seeb:2", "seeb:3", "seeb:4", "seeb:5", "seeb:6",
 		"seeb:0:1", "seeb:1:1", "seeb:5:1", "seeb:10:1", "seeb:20:1", "seeb:50:1", "seeb:1:0")
 	return out
 }
 
-// accuracy is the share of correct samples at a threshold.
+// accuracy returns the share of samples that are classified correctly at a threshold.
 func (e *Edge) accuracy(network string, theta float32) float64 {
 	const n = 20_000
 	net, right := e.nets[network], 0
@@ -89,7 +90,7 @@ func (e *Edge) accuracy(network string, theta float32) float64 {
 	return float64(right) / n
 }
 
-// early is the time of a batch of 32 at a threshold, relative to full depth.
+// early returns the time of a batch of 32 at a threshold, relative to the time at full depth.
 func (e *Edge) early(network string, theta float32) (float64, error) {
 	d, err := e.device()
 	if err != nil {
@@ -100,7 +101,7 @@ func (e *Edge) early(network string, theta float32) (float64, error) {
 	return float64(ns) / float64(e.nets[network].alone[31]), err
 }
 
-// micro is a device that runs one program, without exits.
+// micro returns a profiler of a device that runs one program without exits.
 func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	n := &gpu.Network{
 		Name: name, Program: func(int) (*kernel.Program, error) { return program, nil },
@@ -110,13 +111,13 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	return &profiler{d: d}, err
 }
 
-// partitions is the time of two equal convolutions that run together, relative to one alone (table 1). Each runs on
-// eleven TPCs, the first from TPC a on, the second from b on. The kernel is ResNet-34's convolution whose time is closest
-// to the published 0.068 ms.
+// partitions returns the time of two equal convolutions that run together, relative to one that runs alone (table 1).
+// Each runs on eleven TPCs: the first starts at TPC a, the second at TPC b. The kernel is ResNet-34's convolution whose
+// time is closest to the published 0.068 ms.
 func (l *lab) partitions(a, b int) (float64, error) {
 	spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
 	if l.with.Is("dram-bound") {
-		spec.Batch = 8 // of one image none takes so long
+		spec.Batch = 8 // for one image, no convolution takes so long
 	}
 	p, err := catalogue.Program(spec, l.file.Machine())
 	if err != nil {
@@ -148,7 +149,7 @@ func (l *lab) partitions(a, b int) (float64, error) {
 
 func abs(x int64) int64 { return max(x, -x) }
 
-// saturation is the ratio of a network's times on a and b TPCs for one image of 128 x 128.
+// saturation returns the ratio of a network's times on a and on b TPCs, for one image of 128 x 128 pixels.
 func (l *lab) saturation(network string, a, b int) (float64, error) {
 	p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "pytorch", Side: 128}, l.file.Machine())
 	if err != nil {

@@ -26,18 +26,18 @@ const GPU = "rtx3090"
 type Config struct {
 	frame.Config
 	File *params.File // parameters of the GPU; nil: the project's
-	PAI  []int64      // arrivals of a trace, in place of random bursts; nil: none
+	PAI  []int64      // arrival times of a trace, in ns, in place of random bursts; nil: none
 }
 
-// Bench is the result.
+// Bench is the result of the evaluation.
 type Bench struct {
 	frame.Result
 	Fits map[string]*Fit // latency models, by network
 	Open Open            // values that the publication does not state
 }
 
-// Parameters beside Open and the GPU's. rate is a factor on every load's rate, with as many tasks. most is the largest batch
-// of DeepRT and GSLICE, for which the publication gives no number.
+// Parameters that are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
+// tasks stays the same. most is the largest batch of DeepRT and GSLICE, for which the publication gives no number.
 const rate, most = "rate", "most"
 
 // lab makes the runs of one seed.
@@ -51,8 +51,9 @@ type lab struct {
 	with *frame.Change // nil: none
 }
 
-// switches are suspected causes that can be tried: latencies from a task's release; figure 10's configuration 3 without a
-// window; a DRAM-bound kernel for table 1's convolution.
+// switches are suspected causes that can be tried. from-release: latencies count from a task's release. at-once: figure
+// 10's configuration 3 has no collection window. dram-bound: a kernel that is bound by DRAM replaces table 1's
+// convolution.
 func switches() []string { return []string{"from-release", "at-once", "dram-bound"} }
 
 // Run checks SEEB's claims and runs every system on every load.

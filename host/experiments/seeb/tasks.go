@@ -1,4 +1,4 @@
-// The tasks of a run, their source, and how they ended. Used on the simulated GPU and on a real one (package real).
+// The tasks of a run, their source, and how they ended. Both the simulated GPU and a real one (package real) use them.
 
 package seeb
 
@@ -38,7 +38,7 @@ type Span struct {
 type Spans struct {
 	engine.NopObserver
 	Tasks         []Span // by task
-	Images, Right int    // images answered; those with the right class
+	Images, Right int    // number of images answered, and of those with the right class
 }
 
 // Ended implements engine.Observer.

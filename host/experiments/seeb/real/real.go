@@ -1,6 +1,6 @@
 // Package real runs SEEB-GPU's policy, unchanged, and its baselines on a GPU in real time. Bundles with exits run on
-// the partitions that the driver offers, and the latency models are fitted to launches on that GPU. The input is
-// noise, so thresholds and accuracies mean nothing. Times and partitions do.
+// the partitions that the driver offers, and the latency models are fitted to launches on that GPU. The input is noise,
+// so thresholds and accuracies mean nothing. Times and partitions are meaningful.
 package real
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config is what is run.
+// Config says what is run.
 type Config struct {
 	GPU      cuda.Config // library, GPU and masks; the package sets the rest
 	Networks []*bundle.Bundle
 	Ns       int64 // length of a run
-	Task     int64 // mean ns of a task alone in the largest batches; 0: 10 ms, since SEEB-GPU's tasks take 10 to 100
+	Task     int64 // mean ns of a task alone in the largest batches; 0: 10 ms, since SEEB-GPU's tasks take 10 to 100 ms
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
-	Keep     func([]bench.Series) // if set, receives all runs so far after each run
+	Keep     func([]bench.Series) // if set, it is called with all runs so far after each run
 }
 
 // Systems are the compared systems.
@@ -38,7 +38,7 @@ const (
 	usual = 10e6    // default ns of a task
 	plain = "batch" // the system whose times set load and deadlines
 	tries = 2       // tasks of each network that run alone under it
-	share = 0.5     // load: time of the tasks alone under it, as a share of all time
+	share = 0.5     // load: sum of the tasks' times alone under plain, as a share of the run's time
 	slack = 2       // a deadline is this multiple of a task's time alone, plus the collection window
 	base  = 8       // batch at which threshold and units are varied
 	runs  = 3       // runs of each profile, of which the median counts
@@ -57,7 +57,7 @@ type served struct {
 type run struct {
 	cfg    Config
 	nets   []*served
-	each   map[string]float64 // ns per image of a task alone, through the whole runtime
+	each   map[string]float64 // ns per image of a task alone, including the runtime's own time
 	models map[string]sched.LatencyModel
 	inputs map[string][]device.Tensor
 	out    []bench.Series
@@ -158,7 +158,7 @@ func (r *run) profile(ctx context.Context) (err error) {
 				if err != nil {
 					return 0, err
 				}
-				if i > 0 { // not the first, which includes making the partition
+				if i > 0 { // not the first, in which the partition is made
 					took = append(took, ns)
 				}
 			}
@@ -192,16 +192,17 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// images is the number of images that take ns alone in the largest batches.
+// images returns the number of images that take ns together, alone on the GPU in the largest batches.
 func (n *served) images(ns float64) int {
 	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
 }
 
-// mean is the ns of a task alone in the largest batches.
+// mean returns the mean ns of a task alone in the largest batches.
 func (c *Config) mean() float64 { return float64(cmp.Or(c.Task, usual)) }
 
-// pace measures the time per image of tasks that run one by one under the plainest system, from dispatch to end:
-// kernels, copies and the host's work. Load and deadlines follow from it, so that they can be met.
+// pace measures the time per image of tasks that run one by one under the simplest system (plain). The time is from
+// dispatch to end: kernels, copies and the host's work. Load and deadlines are computed from it, so that the deadlines
+// can be met.
 func (r *run) pace(ctx context.Context) error {
 	var tasks []seeb.Task
 	at := int64(0)
@@ -232,9 +233,9 @@ func (r *run) pace(ctx context.Context) error {
 	return nil
 }
 
-// tasks are Poisson arrivals of tasks with several images of one network each. Their mean size is what takes Task
-// alone in the largest batches. By pace's times they need half of the GPU's time. A deadline is twice a task's own
-// time, plus the collection window.
+// tasks returns random tasks with Poisson arrivals. Each has several images of one network. A task of mean size takes
+// Config.Task alone in the largest batches. By the times that pace measured, all tasks need half of the GPU's time. A
+// deadline is twice a task's own time, plus the collection window.
 func (r *run) tasks() (out []seeb.Task) {
 	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {
@@ -251,7 +252,7 @@ func (r *run) tasks() (out []seeb.Task) {
 	}
 }
 
-// play serves tasks under a system.
+// play serves tasks under a system and returns how they ended.
 func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb.Spans, *watched, error) {
 	policy, err := seeb.System(system, r.models, seeb.DefaultOpen())
 	if err != nil {
@@ -308,7 +309,7 @@ func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error
 	return nil
 }
 
-// watched records on how many units a policy launches; 0: on all.
+// watched wraps a policy and records on how many units it launches; 0: on all.
 type watched struct {
 	sched.Policy
 	units []int64

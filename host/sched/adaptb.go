@@ -10,7 +10,7 @@ package sched
 type AdaptB struct {
 	BMax    int    // largest batch; 0: whatever the device and its table allow
 	SLO     Time   // 0: each request's own, from arrival to deadline
-	Percent int64  // T_timeout as a share of the SLO
+	Percent int64  // T_timeout in percent of the SLO
 	Label   string // its name
 }
 
@@ -45,15 +45,15 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// patientBatches limits the wait of a request for company where the request's own deadline sets the timeout: at most
-// this many times the duration of a full batch. A far deadline means that there is no hurry, not that a device should
-// be idle until then: in that time it could serve a hundred full batches, while waiting saves less than one. The
-// settings of the publication (an SLO of about five times one request alone) are far below this limit. An explicit
-// timeout (SLO) is not limited.
+// patientBatches limits how long a request waits for others when its own deadline sets the timeout: at most this many times
+// the duration of a full batch. A far deadline means that there is no hurry. It does not mean that a device should be idle
+// until then: in that time it could serve a hundred full batches, while waiting saves less than one. The settings of the
+// publication (an SLO of about five times one request alone) are far below this limit. An explicit timeout (SLO) is not
+// limited.
 const patientBatches = 100
 
-// due returns when T_timeout ends: the earliest over all levels, for the oldest request of each level among the n
-// requests from a place on.
+// due returns the time at which the first T_timeout ends. It examines the n requests from the given place on, and of these
+// the oldest of each level.
 func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
 	due := Never
 	for i := from; i < from+n; i = q.Level(i) {
@@ -66,7 +66,7 @@ func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
 func (a AdaptB) timeout(r *Request, full Time) Time {
 	slo, most := a.SLO, Never
 	if slo == 0 {
-		if !r.HasDeadline() { // no time to take a share of, and no reason to wait
+		if !r.HasDeadline() { // without a deadline there is no SLO: do not wait
 			return 0
 		}
 		slo = max(0, r.Deadline-r.Arrived)

@@ -5,7 +5,7 @@ package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// bMax is the largest batch that a policy's parameter (0: no limit), the device and its table allow.
+// bMax is the largest batch that the policy's parameter (0: no limit), the device and its table all allow.
 func bMax(param int, d *DeviceView, t *Table) int {
 	b := min(d.MaxBatch, t.MaxBatch())
 	if param > 0 {
@@ -14,8 +14,8 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// Head returns how many consecutive requests in a queue are for the same network, from the skip-th oldest on, at most
-// limit. A launch serves one network, so it can take that many.
+// Head returns how many consecutive requests of a queue are for the same network, counted from the skip-th oldest, at most
+// limit. A launch runs one network, so it can take that many.
 func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {

@@ -1,4 +1,4 @@
-// Tables of devices with units, quantiles besides the median, and data for predictors.
+// Latency tables that also have times per number of units, the quantiles P95 and P99, and data for predictors.
 
 package sched
 
@@ -81,8 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device): the one with the most units that does
-// not exceed it, or the one with the fewest units if all exceed it.
+// On returns the table for a launch on a number of units (0: the whole device). Of the tables that need at most this many
+// units it is the one with the most; if there is none, the one with the fewest units.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t

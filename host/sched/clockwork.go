@@ -16,7 +16,7 @@ type Clockwork struct {
 	BMax int // largest batch; 0: whatever the device and its table allow
 
 	pick picks
-	fit  []int // requests of a batch, as indices into the order of deadlines
+	fit  []int // a batch's requests: indices into the order of deadlines
 }
 
 func (*Clockwork) Name() string { return "clockwork" }

@@ -43,8 +43,8 @@ type slice struct {
 	arrived int64   // images so far
 	units   device.Units
 	batch   int
-	began   Time // the batch on the device
-	bound   Time // the least time allowed to a request in the batch; 0: there is no batch
+	began   Time // when the batch on the device was launched
+	bound   Time // shortest time that a request of this batch had from arrival to deadline; 0: no batch
 }
 
 func (p *Collect) Name() string { return p.Label }

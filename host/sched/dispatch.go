@@ -1,4 +1,5 @@
-// Dispatch models servers that leave the order to the device: GPU streams, or one request at a time.
+// Dispatch imitates servers that do not schedule. A request is launched as soon as the device has a free place (as with GPU
+// streams) or, with One, as soon as nothing else runs on it.
 
 package sched
 
@@ -20,14 +21,14 @@ func (p *Dispatch) Name() string {
 	return "dispatch"
 }
 
-// Decide fills the places that are free.
+// Decide fills the free places of every device.
 func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	q := &s.Queue
 	p.ids = p.ids[:0]
 	for i := range q.Len() {
 		p.ids = append(p.ids, q.At(i).ID)
 	}
-	taken := uint64(0) // a bit for each of the first 64 requests of the queue
+	taken := uint64(0) // bit i is set if this answer has launched request i of the queue, i < 64
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down {
@@ -41,7 +42,7 @@ func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 			}
 		}
 		for ; free > 0; free-- {
-			first := 0 // the first request that is not taken and that the device can serve
+			first := 0 // the first request that is not launched yet and that the device can serve
 			for first < min(q.Len(), 64) && (taken>>first&1 != 0 || d.Table(q.At(first).Network) == nil) {
 				first++
 			}

@@ -31,7 +31,7 @@ func (f Fluid) Largest() int { return f.BMax }
 
 // Decide looks at every device; it costs O(devices * B_max).
 func (f Fluid) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
-	taken := 0 // requests at the queue's head that this answer has already used
+	taken := 0 // requests at the queue's head that this answer has already launched
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down {
@@ -71,7 +71,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	base, rem, slack, level := top, len(top.Requests), top.Slack(now), top.Level()
 	n := 0
 	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
-		if top.Reached < top.Last { // no nested preemption, except by a higher level
+		if top.Reached < top.Last { // no nested preemption, except for a higher level
 			buf, n = interrupt(s, dev, top, level, taken, f.BMax, buf)
 			if n == 0 && top.Phase == Halted {
 				buf = resume(buf, top.ID, top.Last)

@@ -1,4 +1,4 @@
-// Lanes: the queue split by network and priority, as a server with one queue per model sees it.
+// Lanes: the queue split into one lane per network and priority, for policies of servers that have a queue per model.
 
 package sched
 
@@ -15,7 +15,7 @@ type lane struct {
 	priority int
 	ids      []device.RequestID
 	came     []Time
-	deadline []Time // [i]: the earliest deadline of the first i+1 requests
+	deadline []Time // deadline[i]: the earliest deadline of the first i+1 requests
 }
 
 // skip removes the first n requests.
@@ -23,8 +23,8 @@ func (l *lane) skip(n int) {
 	l.ids, l.came, l.deadline = l.ids[n:], l.came[n:], l.deadline[n:]
 }
 
-// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given
-// share of its time. Otherwise it returns when that will be the case.
+// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given share of
+// the time from its arrival to its deadline. Otherwise it also returns when that will be so.
 func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	if len(l.ids) == 0 {
 		return false, 0
@@ -38,15 +38,16 @@ type lanes struct {
 	all   []lane
 	n     int
 	order []*lane
-	ids   []device.RequestID // of all lanes together
+	ids   []device.RequestID // ids of the requests of all lanes
 	came  []Time
 	until []Time
 	count []int
-	of    []int // by place in the queue: the lane; -1: none
+	of    []int // index of each request's lane, by place in the queue; -1: none
 }
 
-// sort fills the lanes with the requests for which keep is true. Higher priorities go first, and within a priority
-// the lane with the oldest request (FCFS); or FCFS over all.
+// sort fills the lanes with the requests for which keep is true and returns them in the order of service. Lanes of higher
+// priority go first, and within a priority the lane with the oldest request. With fcfs only the oldest request of each lane
+// decides.
 func (l *lanes) sort(q *Queue, fcfs bool, keep func(*Request) bool) []*lane {
 	n := q.Len()
 	l.n, l.of, l.count = 0, l.of[:0], l.count[:0]

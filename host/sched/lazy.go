@@ -70,7 +70,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 // never is a deadline that is always met.
 const never = Time(1<<63 - 1)
 
-// boundary handles a device whose top sub-batch stands at a boundary.
+// boundary decides what a device does when its top sub-batch is at a boundary.
 func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	k := len(d.Launches) - 1 // index of the sub-batch that goes on
@@ -109,7 +109,7 @@ func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	top := d.Launches[k]
 	rem := len(top.Requests)
 	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
-		if rem += len(d.Launches[k-1].Requests); rem > most { // one of them was interrupted
+		if rem += len(d.Launches[k-1].Requests); rem > most { // too large: one of the two was interrupted for a higher level
 			break
 		}
 		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
@@ -135,8 +135,8 @@ func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
 	return places, deadline, rest, level
 }
 
-// newcomers returns how many waiting requests may start beside members, given the members' earliest deadline and the
-// sum of their remaining times.
+// newcomers returns how many waiting requests may start besides the members of the stack, given the members' earliest
+// deadline and the sum of their remaining times.
 func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken, level int) int {
 	n := 0
 	for m := atLeast(&s.Queue, network, taken, room, level); n < m; n++ {

@@ -1,5 +1,5 @@
-// The ledger records the running batches, for policies that watch deadlines on shared devices. It combines what the
-// engine shows of a launch (LaunchView) with what was expected of it.
+// The ledger records the running batches, for policies that watch deadlines on shared devices. It combines what the engine
+// shows of a launch (LaunchView) with what the policy expected of it.
 
 package sched
 
@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// underway is a batch under way.
+// underway is a launched batch that has not ended.
 type underway struct {
-	id       device.LaunchID // 0: not yet shown by the engine
+	id       device.LaunchID // 0: the engine has not shown the launch yet
 	device   int
 	network  string
 	priority int
 	ids      []device.RequestID
-	n        int  // requests still in it
-	deadline Time // the earliest deadline of these
+	n        int  // number of requests still in the batch
+	deadline Time // earliest deadline of these requests
 
 	sent, copied Time // time of launch; expected end of the transfer of its inputs
 	copies       Time // duration of that transfer if nothing else is transferred
@@ -31,7 +31,7 @@ type underway struct {
 
 	use      predict.Use
 	seen     predict.Exposure
-	beside   predict.Use // what ran on the device at the launch
+	beside   predict.Use // resource use of what ran on the device at the launch
 	expected Time        // expected end at the launch
 	arrived  Time        // arrival of its oldest request
 	batch    int         // size at the launch
@@ -40,7 +40,7 @@ type underway struct {
 // ledger lists batches in the order of launching.
 type ledger struct {
 	all   []underway
-	fresh []int // batches that began since the last event, in order
+	fresh []int // indices of batches that began since the last event, in order
 	sent  []transfer
 	there []bool
 }
@@ -55,7 +55,7 @@ type transfer struct {
 type change struct {
 	passed bool // it has passed a segment
 	ended  bool // it has ended completely
-	late   bool // some request of it was late by then
+	late   bool // the event came after the earliest deadline in the batch
 	batch  underway
 }
 
@@ -78,7 +78,7 @@ func (l *ledger) add(r *underway, ids []device.RequestID) {
 	e.n, e.batch = len(ids), len(ids)
 }
 
-// spare returns the memory of an ended batch: it is kept after the end of the list.
+// spare returns the memory of an ended batch, which was kept after the end of the list.
 func (l *ledger) spare() []device.RequestID {
 	if n := len(l.all); n < cap(l.all) {
 		return l.all[:n+1][n].ids[:0]
@@ -86,7 +86,7 @@ func (l *ledger) spare() []device.RequestID {
 	return nil
 }
 
-// remove removes a batch; its memory is kept after the end of the list.
+// remove removes a batch. Its memory is kept after the end of the list (spare).
 func (l *ledger) remove(i int) {
 	gone := l.all[i]
 	copy(l.all[i:], l.all[i+1:])
@@ -109,7 +109,7 @@ func (l *ledger) find(v *LaunchView) int {
 	return -1
 }
 
-// follow updates the ledger from what the engine shows and returns what the event changed.
+// follow updates the ledger from what the engine shows, and returns what the event changed.
 func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	l.look(s)
 	at := -1
@@ -177,7 +177,7 @@ func (l *ledger) look(s *State) {
 	}
 }
 
-// shrink records that batches need not wait for requests that have left.
+// shrink updates the batches from which requests have left: their remaining deadlines count.
 func (l *ledger) shrink(now Time, s *State) {
 	for d := range s.Devices {
 		for _, v := range s.Devices[d].Launches {
@@ -188,8 +188,8 @@ func (l *ledger) shrink(now Time, s *State) {
 	}
 }
 
-// named returns the batch whose segment has ended. It is found by id, or is the one batch on the device that the
-// engine has not shown: at most one launch ends between two events.
+// named returns the batch whose segment has ended. It finds the batch by launch id. If no id fits, it is the only batch on
+// the device that the engine has not shown: at most one launch ends between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {
@@ -205,7 +205,7 @@ func (l *ledger) named(ev *Event) int {
 	return -1
 }
 
-// join records that a batch has begun; from then on the others on its device run beside it.
+// join records that a batch has begun. From now on it runs beside the other batches on its device.
 func (l *ledger) join(i int) {
 	b := &l.all[i]
 	var others predict.Use
@@ -231,8 +231,8 @@ func (l *ledger) leave(now Time, i int) {
 	}
 }
 
-// pressure is the sum of the resource use of a device's batches, including those whose inputs are being transferred.
-// It leaves one batch out (-1: none) and counts one priority (-1: all).
+// pressure is the sum of the resource use of a device's batches, including those whose inputs are still being transferred.
+// Batch but is left out (-1: none). Only one priority counts (-1: all).
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

@@ -14,7 +14,7 @@ type Nested struct {
 	event Event // the event as the inner policy sees it
 }
 
-// Name combines both names.
+// Name joins the names of both policies.
 func (n *Nested) Name() string {
 	if len(n.Inner) == 0 {
 		return n.Outer.Name()
@@ -22,7 +22,7 @@ func (n *Nested) Name() string {
 	return n.Outer.Name() + "/" + n.Inner[0].Name()
 }
 
-// Decide asks the outer policy, then the inner ones that the event may concern. After an Assign the engine asks again
+// Decide asks the outer policy, then those inner policies that the event may concern. After an Assign the engine asks again
 // (Fault without a device, or Copied), and the inner policy then sees its new requests.
 func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	for len(n.views) < len(n.Inner) {

@@ -7,26 +7,26 @@ import "slices"
 type Version struct {
 	Name      string
 	KernelNs  int64 // all blocks
-	BlockNs   int64 // one block that has its unit to itself, while all others run on other units
-	FullNs    int64 // one block on a unit that holds Occupancy of them
+	BlockNs   int64 // time of a block that has its unit to itself, while all others run on other units
+	FullNs    int64 // time of a block on a unit that holds Occupancy of them
 	Blocks    int
 	Threads   int // per block
 	Regs      int // per thread
 	Shared    int // bytes per block
 	Occupancy int // blocks that one unit can hold at once
-	Done      int // blocks taken by earlier launches: the next launch begins after them
+	Done      int // blocks that earlier launches have computed: the next launch begins after them
 }
 
-// Units is the number of units on which all blocks of the kernel can run at once, with occupancy blocks on each.
+// Units is the number of units that hold all blocks of the kernel at once, with occupancy blocks on each.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
-// At is the time of a block if a unit holds per of them and they share its issue slots.
+// At is the time of a block, in ns, if its unit holds per blocks at once and they share its issue slots.
 func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
 
-// densest returns the largest number of blocks on a unit, among the possible ones, with which a block ends in time; 0
-// if there is none.
+// densest returns how many blocks a unit can hold, at most most, so that each block takes less than before ns. It returns 0
+// if even a block alone takes longer.
 func (v *Version) densest(most int, before int64) int {
 	switch {
 	case v.BlockNs >= before:
@@ -39,28 +39,27 @@ func (v *Version) densest(most int, before int64) int {
 
 // Padding is a range of blocks of one kernel that runs beside a real-time kernel.
 type Padding struct {
-	Queue   int // best-effort queue whose head it is
+	Queue   int // index of the best-effort queue that has the kernel at its head
 	Version int
 	Units   int
 	From    int // its first block
 	Blocks  int
 }
 
-// Waves is the number of blocks of a real-time kernel on each unit, if it has all n units.
+// Waves is the number of blocks of a real-time kernel on each unit, if the kernel has all n units.
 func (v *Version) Waves(n int) int {
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
-// Reserve is how many of n units a real-time kernel keeps: the number with which it ends in as many waves as on all
-// n.
+// Reserve is how many of n units a real-time kernel keeps: the fewest on which it has no more blocks per unit than on all n.
 func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }
 
-// Pad selects blocks to run beside a real-time kernel, on those of n units that it leaves free (REEF, section 5.2).
-// heads has, for each best-effort queue in the order of selection, the versions of the kernel at its head; none if
-// the queue is empty. If some blocks of a kernel are done, only the version that did them may be given. A version may
-// be selected if there is a free unit and
+// Pad selects blocks to run beside a real-time kernel, on those of n units that it leaves free (REEF, section 5.2). heads
+// has, for each best-effort queue in the order of selection, the versions of the kernel at its head; none if the queue is
+// empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
+// is a free unit and
 //
 //  1. one of its blocks, with as many beside it as Pad puts on its unit, takes less time than the
 //     real-time kernel (the padded kernel lasts as long as its slowest block), and
@@ -68,14 +67,15 @@ func (v *Version) Reserve(n int) int {
 //     versions selected before, and gets no more than any of these could have (the occupancy of the
 //     padded kernel is the minimum over its parts).
 //
-// Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as
-// many of its blocks as there is room and time for, one after the other on a unit; the rest run later. Each kernel gets the fewest units that its blocks need, so that units remain
-// for the next. Units that nobody takes go to the selected kernels, in their order, up to one unit per block.
+// Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as many of
+// its blocks as there is room and time for, one after the other on a unit; the rest run later. Each kernel gets the fewest
+// units that its blocks need, so that units remain for the next. Units that nobody takes go to the selected kernels, in their
+// order, up to one unit per block.
 //
 // The result is appended to buf; nothing is allocated if it has room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	free := n - rt.Reserve(n)
-	least, most := rt.Waves(n), max(1, rt.Occupancy) // blocks on a unit: already used, and possible
+	least, most := rt.Waves(n), max(1, rt.Occupancy) // blocks on a unit: that must be held at least, and that may be held at most
 	from := len(buf)
 	for q := range heads {
 		if free <= 0 {
@@ -112,7 +112,7 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	return buf
 }
 
-// Prune removes every version that another one dominates: one that is no better in anything that padding or a unit
+// Prune removes every version that another one dominates. A dominated version is better in nothing that padding or a unit
 // depends on, and worse in something (section 5.3).
 func Prune(all []Version) []Version {
 	var out []Version

@@ -1,17 +1,18 @@
-// The order of service in fluid+: by arrival, except for requests that will be late anyway. To serve these costs
-// other requests their deadlines; to leave them costs the 99th percentile. So there are two kinds of them.
+// The order of service in fluid+: by arrival, except for requests that will be late anyway. Serving them first makes other
+// requests miss their deadlines. Serving them last raises the 99th percentile. So such requests are treated in one of two
+// ways.
 //
 //   - A few may be let go: they are served when no other request waits. They have waited longer than
 //     99 of 100 requests would in the order of arrival (Traffic.Tail), so they are beyond the 99th
 //     percentile in any case. If few requests are late, this resolves a jam as it begins; if many
 //     are, it shortens the worst jams.
-//   - All others stand back until they have waited that long. Then they go first again, so in a jam
-//     that does not end, requests are served in the order of arrival.
+//   - All others stand back: other requests go before them until they have waited that long. Then
+//     they go first again, so in a jam that does not end, requests are served in the order of arrival.
 //
-// Requests that stand back add up, and too many can be due at once. So two numbers are compared: how many requests
-// begin beyond the tail, and how many would in the order of arrival. (The times at which some request begins are
-// taken as given; they hardly depend on the order.) The more the first number exceeds the second, the sooner a
-// request that stands back is due.
+// Requests that stand back add up, and too many can be due at once. So two numbers are compared: how many requests begin
+// beyond the tail, and how many would in the order of arrival. (The times at which some request begins are taken as given;
+// they hardly depend on the order.) The more the first number exceeds the second, the sooner a request that stands back is
+// due.
 
 package sched
 
@@ -29,7 +30,7 @@ const (
 
 // patience records which requests were let go.
 type patience struct {
-	off []letOff // still waiting, as far as known; in the queue's order
+	off []letOff // requests that may still wait, in the queue's order
 }
 
 // letOff is a request that was let go.
@@ -46,10 +47,10 @@ func (w *patience) has(id device.RequestID) bool {
 	return slices.ContainsFunc(w.off, func(o letOff) bool { return o.id == id })
 }
 
-// takes is the time that a request which begins now is expected to take. The batch is chosen later, so its size is
-// assumed to be two fifths of the waiting requests. If the time of one request alone were assumed, too many requests
-// would begin that are late in the end and delay others. If a batch of all waiting requests were assumed, requests
-// would be given up that a smaller batch could still serve in time.
+// takes is the expected time, in ns, of a request that begins now. The batch is chosen later, so its size is assumed to be
+// two fifths of the waiting requests. With the time of one request alone, too many requests would begin that end late and
+// delay others. With the time of a batch of all waiting requests, requests would be given up that a smaller batch could still
+// serve in time.
 func (q *plan) takes(waiting int) Time {
 	return Time(q.rest[q.cell(0, min(q.b, max(1, 2*waiting/5)))])
 }
@@ -63,7 +64,7 @@ func (q *plan) hold(seen *Traffic) {
 	q.back = mul(q.tail, 1-q.over/overLimit)
 }
 
-// standsBack reports whether a request that will be late lets others pass. Without a plan it does not, except under
+// standsBack reports whether a request that will be late lets others go first. Without a plan it does not, except under
 // fluid+last.
 func (p *Plus) standsBack(now Time, q *plan, r *Request) bool {
 	if p.Last {
@@ -72,7 +73,8 @@ func (p *Plus) standsBack(now Time, q *plan, r *Request) bool {
 	return q != nil && float64(now-r.Arrived) <= q.back
 }
 
-// canWait reports whether a request that was let go can wait longer.
+// canWait reports whether a late request may wait longer: it has waited less than endurance times the time from its
+// arrival to its deadline.
 func canWait(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
 
 // next returns the request to serve next; nil if this answer has already used all that wait.
@@ -80,7 +82,7 @@ func (p *Plus) next(now Time, s *State) *Request {
 	first, to := (*Request)(nil), 0
 	for i := 0; i < s.Queue.Len(); i++ {
 		if i >= to {
-			if first != nil { // a request stands back only within its level
+			if first != nil { // a request stands back only behind requests of its own level
 				break
 			}
 			to = s.Queue.Level(i)
@@ -100,8 +102,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's
-// level. It returns i near the head, where requests are examined one by one, and if the queue is not ordered.
+// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's level. Near
+// the head requests are examined one by one, and so are those of a queue that is not ordered: there it returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i
@@ -117,9 +119,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends at most limit requests for the plan's network to p.given, in the order of service, of level least and
-// above. It stops at the first request for another network. It returns the index of the first request that it appended.
-// It may let requests go, or give them up (Refuse).
+// pick appends requests for the plan's network to p.given, in the order of service: at most limit, of level least and above.
+// It stops at the first request for another network. It returns the index of the first request that it appended. It may let
+// requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never
@@ -134,22 +136,22 @@ func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action)
 // picking is the state of one pick.
 type picking struct {
 	*Plus
-	now, begun Time // begun: when requests that begin now are expected to end
+	now, begun Time // now, and when requests that begin now are expected to end
 	s          *State
 	q          *plan
 	limit      int
-	from       int // where those that are picked begin in given
+	from       int // index in given of the first request of this pick
 	buf        []Action
 
-	// Of one level: the place of the first one that stands back (-1: none), and the first of those that were let go that
-	// has not been met.
+	// Of one level: first is the place of the first request that stands back (-1: none), at the index of the first request
+	// let go that the search has not met yet.
 	first, at int
 }
 
-// full reports whether as many are picked as may be.
+// full reports whether the limit of the pick is reached.
 func (x *picking) full() bool { return len(x.given)-x.from >= x.limit }
 
-// taken reports whether this answer has used or given up a request before.
+// taken reports whether this answer has already used or given up a request.
 func (x *picking) taken(r *Request) bool {
 	return x.from > 0 && slices.Contains(x.given[:x.from], r.ID)
 }
@@ -167,13 +169,13 @@ func (x *picking) level(lo, hi int) (more bool) {
 	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
 		x.thoseLetGo(lo, hi)
 	}
-	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // a request of another network stands back here
+	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits for requests of other networks that stand back
 		more = slices.Contains(x.given, x.s.Queue.At(i).ID)
 	}
 	return more
 }
 
-// thoseBack picks from those that stand back.
+// thoseBack picks from the requests that stand back.
 func (x *picking) thoseBack(lo, hi int) {
 	for i := lo; i < hi && !x.full(); i++ {
 		r := x.s.Queue.At(i)
@@ -184,7 +186,7 @@ func (x *picking) thoseBack(lo, hi int) {
 	}
 }
 
-// thoseLetGo picks from those that were let go.
+// thoseLetGo picks from the requests that were let go.
 func (x *picking) thoseLetGo(lo, hi int) {
 	for i := lo; i < hi && !x.full() && len(x.wait.off) > 0; i++ {
 		if r := x.s.Queue.At(i); r.Network == x.q.network && x.wait.has(r.ID) && !slices.Contains(x.given, r.ID) {
@@ -193,8 +195,8 @@ func (x *picking) thoseLetGo(lo, hi int) {
 	}
 }
 
-// inOrder picks in the order of arrival, except for requests that it lets go, gives up, or finds standing back. more: no
-// request of another network is next.
+// inOrder picks in the order of arrival. It skips requests that it lets go, gives up, or that stand back. more reports that
+// it did not stop at a request for another network.
 func (x *picking) inOrder(lo, hi int) (more bool) {
 	x.first, x.at = -1, 0
 	if lo > 0 {
@@ -233,7 +235,7 @@ func (x *picking) inOrder(lo, hi int) (more bool) {
 func (x *picking) meet(r *Request) bool {
 	for x.at < len(x.wait.off) && x.wait.off[x.at].compare(r) < 0 {
 		if x.first >= 0 {
-			x.at++ // it may be one of the requests that were skipped
+			x.at++ // the search has skipped this request
 			continue
 		}
 		x.wait.off = slices.Delete(x.wait.off, x.at, x.at+1) // served or gone
@@ -241,7 +243,7 @@ func (x *picking) meet(r *Request) bool {
 	return x.at < len(x.wait.off) && x.wait.off[x.at].id == r.ID
 }
 
-// again picks a request that was let go if its patience has ended.
+// again picks a request that was let go if it cannot wait longer.
 func (x *picking) again(r *Request) {
 	if r.Network != x.q.network || canWait(x.now, r) {
 		x.at++
@@ -251,7 +253,7 @@ func (x *picking) again(r *Request) {
 	x.give(r, x.begun)
 }
 
-// missed decides on a request at place i that will be late. It returns the place after which to go on.
+// missed decides what to do with the request at place i, which will be late. It returns the place after which to go on.
 func (x *picking) missed(r *Request, i, hi int) int {
 	switch {
 	case x.Refuse:
@@ -270,8 +272,8 @@ func (x *picking) missed(r *Request, i, hi int) int {
 	return i
 }
 
-// back notes that the request at place i stands back, and with it those behind it whose deadlines are before a time. It
-// returns the last one's place.
+// back notes that the request at place i stands back, and also those behind it whose deadlines are before the given time. It
+// returns the place of the last one.
 func (x *picking) back(i, hi int, before Time) int {
 	if x.first < 0 {
 		x.first = i
@@ -279,7 +281,7 @@ func (x *picking) back(i, hi int, before Time) int {
 	return x.s.Queue.skip(i, hi, before)
 }
 
-// behind is the number of requests of the given level and above that were let go.
+// behind is the number of requests that were let go, of the given level and above.
 func (w *patience) behind(level int) int {
 	n := 0
 	for n < len(w.off) && w.off[n].level >= level {
@@ -294,7 +296,7 @@ func (p *Plus) mayLetGo(now Time, q *plan, r *Request) bool {
 		len(p.wait.off) < maxLetGo && float64(p.letGone(r.Network)) < mul(letGo, float64(q.arrived))
 }
 
-// letGone is the number of a network's requests ever let go, on all devices.
+// letGone is the number of a network's requests that were ever let go, on all devices.
 func (p *Plus) letGone(network string) (n int64) {
 	for _, q := range p.plans {
 		if q.network == network {
@@ -307,7 +309,7 @@ func (p *Plus) letGone(network string) (n int64) {
 func (p *Plus) give(r *Request, begun Time) {
 	due := r.Deadline
 	if due < begun {
-		due = never // missed in any case, so it does not matter
+		due = never // missed in any case, so later requests need not hurry for it
 	}
 	p.given, p.due, p.soonest = append(p.given, r.ID), append(p.due, due), min(p.soonest, due)
 }

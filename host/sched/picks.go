@@ -13,15 +13,15 @@ type place struct {
 	level    int
 	deadline Time
 	at       int
-	taken    bool // used by this answer
+	taken    bool // this answer has used the request
 }
 
-// picks holds the queue's requests in this order, as far as an answer needs them, and marks those that it uses. The
+// picks holds the queue's requests in this order, as far as an answer needs them. It marks those that the answer uses. The
 // buffers are kept between answers.
 type picks struct {
 	q      *Queue
 	sorted []place
-	heap   []place // the remaining requests, if the queue is in another order; built when the second request is needed
+	heap   []place // the other requests, if the queue is in another order; built when the second request is needed
 	ids    []device.RequestID
 }
 
@@ -72,7 +72,7 @@ func (p *picks) least() place {
 	return first
 }
 
-// sink moves the i-th element of the heap below those that go before it.
+// sink moves the i-th element of the heap down until no element below it goes before it.
 func (p *picks) sink(i int) {
 	for {
 		down := 2*i + 1

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	states      = 48  // of the process; above these, V is extended as a parabola
+	states      = 48  // number of states of the process; above them V is extended as a parabola
 	warmUp      = 40  // rounds of value iteration over all states at the start
 	stepG       = 0.2 // step of the average cost towards lambda V(1), per round
 	fullLoad    = 0.97
 	ratesWeight = 100 // number of requests that a given exit rate counts as
-	unseen      = 4   // requests assumed not to have left before any was seen
+	unseen      = 4   // number of requests that are assumed to have come to each exit without leaving
 )
 
 // mul is a product that is rounded before it is used.
@@ -40,19 +40,19 @@ type plan struct {
 	arrived            int64   // requests so far
 	letGo              int64   // requests let go by this plan
 	tail               float64 // Traffic.Tail
-	back               float64 // how long a request that will be late stands back, in ns
+	back               float64 // time for which a request that will be late stands back, in ns
 	over               float64 // how many more requests began beyond the tail than allowed, 0 to overLimit
-	inOrder, beyond    int64   // values of Traffic that over already includes
+	inOrder, beyond    int64   // values of Traffic.InOrder and Traffic.Beyond that over already includes
 	weight             float64 // W in ns
-	nextRates, restart int64   // numbers of arrivals at which to update the rates, and to restart V
+	nextRates, restart int64   // numbers of arrivals at which the rates are updated, and at which V is restarted
 
 	// By cell(segments run before, batch):
 	rest, held     []float64 // from there to the end: duration, and sum of durations over the members
 	fill, fillHeld []float64 // the same from the start to there
 	stay           []float64 // by number of segments run: share of requests that are left
 
-	pace       float64 // ns per request at the highest rate of batches that are not filled up
-	lambda     float64 // requests/ns, at most fullLoad of that rate
+	pace       float64 // ns per request with the best batch size, if batches are not filled up
+	lambda     float64 // requests per ns, at most fullLoad of the rate that pace allows
 	p0, lo, hi []float64
 	v          [states + 1]float64
 	g          float64
@@ -80,7 +80,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 		if seen.Arrived >= q.restart || q.g == 0 {
 			q.restart = 2 + 4*seen.Arrived
 			if seen.Arrived > 1000 {
-				q.restart = math.MaxInt64 // from here on V is only improved step by step
+				q.restart = math.MaxInt64 // from now on V is only improved step by step
 			}
 			q.begin()
 		}
@@ -104,7 +104,7 @@ func (q *plan) at(s int, b float64) float64 {
 func (q *plan) learn(seen *Traffic, prior []float64) {
 	n := q.table.Segments()
 	q.stay[0] = 1
-	left := 1.0 // 1 minus the prior shares of the exits so far
+	left := 1.0 // share of requests left, by the prior shares of the exits so far
 	for i := range n {
 		passed, leave := float64(seen.Passed[i]+unseen), float64(seen.Left[i])
 		if len(prior) == n && left > 0 {
@@ -141,7 +141,7 @@ func (q *plan) ahead(s, b int) {
 		}
 		alive := mul(float64(b), share)
 		t := q.at(i, alive)
-		if alive < 1 { // the segment only runs if a request is left
+		if alive < 1 { // the segment only runs if at least one request is left
 			none := 1.0
 			for range b {
 				none = mul(none, 1-share)
@@ -209,8 +209,8 @@ func (q *plan) begin() {
 	}
 }
 
-// arrivals models the arrivals while a batch of k runs: none with probability p0, else one of two numbers with the
-// same mean and variance as a Poisson number that is not 0.
+// arrivals models the arrivals while a batch of k runs: none with probability p0, else one of two numbers. Given that
+// requests arrive, these two have the mean and the variance of the Poisson number.
 func (q *plan) arrivals() {
 	for k := 1; k <= q.b; k++ {
 		a := mul(q.lambda, q.rest[q.cell(0, k)])
@@ -259,8 +259,8 @@ func (q *plan) value(m float64) float64 {
 	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
 }
 
-// behind is the cost of leaving a number of requests waiting for a time: their waiting time, that of requests that
-// arrive meanwhile, and the value of the state when the device is free again.
+// behind is the cost of leaving a number of requests waiting for a time. It consists of their waiting time, that of requests
+// that arrive meanwhile, and the value of the state when the device is free again.
 func (q *plan) behind(left, time float64) float64 {
 	come := mul(q.lambda, time)
 	m := left + come

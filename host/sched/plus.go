@@ -33,12 +33,12 @@ import (
 const (
 	guardBatches = 2     // limit of N_Q for the guard, in B_max
 	letGo        = 0.008 // share of a network's requests that may be let go
-	endurance    = 20    // a request that was let go waits up to this many times its own time
+	endurance    = 20    // a late request waits at most this many times the time from its arrival to its deadline
 	tailKept     = 0.7   // share of the requests beyond the tail in the order of arrival that may begin beyond it
-	overLimit    = 30    // at this many more, no request stands back
+	overLimit    = 30    // if this many more requests began beyond the tail than allowed, no request stands back
 	missWeight   = 3.0   // W in units of one request alone through the whole network
 	lateUpTo     = 0.9   // a deadline closer than this share of the expected time counts as missed
-	lateFrom     = 1.2   // one further away than this share counts as met; between both it may be met
+	lateFrom     = 1.2   // a deadline beyond this share of the expected time counts as met; between both it may be met
 )
 
 // Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. It keeps plans, buffers and
@@ -49,8 +49,8 @@ type Plus struct {
 	// Refuse gives up requests that can no longer meet their deadline, instead of serving them late. That is another
 	// admission rule, so the policy has another name.
 	Refuse bool
-	// Last serves requests that can no longer meet their deadline after all others, until patience ends: fewer
-	// violations, but a longer tail.
+	// Last makes requests that can no longer meet their deadline stand back until canWait is false (patience.go).
+	// There are fewer violations, but the tail is longer.
 	Last bool
 	// Theta makes it fluid+theta (theta.go): Levels are exit thresholds that it may lower while many requests wait,
 	// and Loss is the accuracy that this may cost on average over all results. Without levels it is fluid+.
@@ -61,7 +61,7 @@ type Plus struct {
 	eased []easing
 	plans []*plan
 	wait  patience
-	given []device.RequestID // used by this answer, for all devices
+	given []device.RequestID // requests that this answer has used, for all devices
 	due   []Time             // deadline of each given or considered request; never if it is missed in any case
 	// soonest is the earliest of the deadlines that were considered last.
 	soonest Time
@@ -81,7 +81,7 @@ func (p *Plus) Name() string {
 
 func (p *Plus) Largest() int { return p.BMax }
 
-// Decide looks at every device.
+// Decide decides for every device in turn.
 func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if ev.Kind == Loaded {
 		p.forget(s)
@@ -101,8 +101,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches up to limit of the requests to be served next, of the given level and above, through the whole
-// network, and reports whether it did.
+// dispatch launches the requests to be served next, at most limit and of level least and above, through the whole network. It
+// also reports whether it launched any.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)
@@ -119,7 +119,7 @@ func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action)
 	buf, from := p.pick(now, s, q, 2*q.b, least, buf)
 	m := len(p.given) - from
 	switch {
-	case m == 0 && from > before: // all of them were given up, but others may wait
+	case m == 0 && from > before: // all requests picked were given up, but others may wait
 		return p.dispatch(now, s, dev, limit, least, buf)
 	case m == 0:
 		return buf, false
@@ -127,7 +127,7 @@ func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action)
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)
 	best, n := math.Inf(1), 1
-	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest, which wins a tie
+	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest batch, which wins if costs are equal
 		time, left := q.rest[q.cell(0, c)], wait-float64(c)
 		cost := time - mul(float64(c), q.pace)
 		if !guard {
@@ -151,7 +151,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	last := t.Segments() - 1
 	base, rem, level := top, len(top.Requests), top.Level()
 	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
-		if top.Reached < top.Last { // no nested preemption, except by a higher level
+		if top.Reached < top.Last { // no nested preemption, except for a higher level
 			return p.interrupt(now, s, dev, top, level, top.Last, buf)
 		}
 		if below := d.Launches[len(d.Launches)-2]; fills(top, below, bMax(p.BMax, d, t)) {
@@ -197,7 +197,7 @@ func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last
 	return buf
 }
 
-// incr is B_incr: how many of the given requests, from an index on, should run to the exit that base has reached; 0
+// incr is B_incr: how many of the given requests, from index from on, should run to the exit that base has reached. It is 0
 // if the batch should go on unchanged.
 func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, room, from int) int {
 	i := base.Reached + 1
@@ -218,7 +218,7 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
 		}
 		if s.ByTable && c > 0 && time > float64(min(base.Slack(now), top.Slack(now))) {
-			break // equation 4: requests in the batch would be given up at an exit, and their work would be lost
+			break // equation 4 fails: the engine would give up requests of the batch at an exit, and their work would be lost
 		}
 		if cost < best {
 			best, n = cost, c
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late is the expected number of the given requests, from an index on, that miss their deadline if the first c take
-// the given time and the others follow at the pace of one batch.
+// late is the expected number of the given requests, from index from on, that miss their deadline. The first c take the given
+// time, and the others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]
@@ -247,8 +247,8 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	return n
 }
 
-// misses is the probability that a duration exceeds the slack. Only its expectation is known, because exits are
-// unknown; the probability is a ramp.
+// misses is the probability that a duration exceeds the slack. Exits are unknown, so only the expected duration is known; the
+// probability is a ramp over slack / time.
 func misses(slack Time, time float64) float64 {
 	x := float64(slack)
 	switch {
@@ -271,7 +271,7 @@ func missed(l *LaunchView, now Time, time float64) float64 {
 	return n
 }
 
-// keep undoes the requests that were considered but not taken.
+// keep keeps the first n requests of given and removes those that were only considered.
 func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
 
 // plan finds or makes the plan for a network on a device: devices with the same table and the same B_max
@@ -297,7 +297,7 @@ func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 	return q
 }
 
-// forget drops what was learned about networks that are gone: one that returns starts anew.
+// forget deletes what was learned about networks that are gone. A network that returns starts anew.
 func (p *Plus) forget(s *State) {
 	gone := func(network string) bool {
 		return !slices.ContainsFunc(s.Traffic, func(t Traffic) bool { return t.Network == network })

@@ -87,7 +87,7 @@ type entry struct {
 	make          func(Options) Policy
 }
 
-// entries returns the entries in the order of printed tables. It is a function because there is no global state.
+// entries returns the entries in the order of printed tables. It is a function because the package has no global state.
 func entries() []entry {
 	adapt := func(name, mapping string, percent int64) entry {
 		return entry{name, mapping, func(o Options) Policy {
@@ -95,7 +95,7 @@ func entries() []entry {
 		}}
 	}
 	return []entry{
-		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // at B = 1 the best entry of each layer
+		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // the best entry of each layer for B = 1
 		adapt("fc-adaptb-s", MappingFC, 5),
 		adapt("fc-adaptb-m", MappingFC, 45),
 		adapt("fc-adaptb-l", MappingFC, 95),

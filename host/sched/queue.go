@@ -15,7 +15,7 @@ import (
 // ringSize is the capacity of a ring; a power of two.
 const ringSize = 32
 
-// ring is a part of the queue. Place p of the queue is its place p - first.
+// ring is a part of the queue. Place p of the queue is element p - first of the ring.
 type ring struct {
 	r     *[ringSize]Request
 	head  int
@@ -27,11 +27,11 @@ func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
 
 // Queue holds the waiting requests. The zero value is empty. Only the engine changes it.
 type Queue struct {
-	rings []ring // none is empty, except if nobody waits
+	rings []ring // no ring is empty, unless the queue is
 	spare []*[ringSize]Request
 	base  int // place of the oldest: a queue's places may begin at any number
 	n     int
-	hint  int // the ring used last: often the next access is there too
+	hint  int // ring used last, which the next access often uses too
 	turn  int // number of neighbours in one level of which the older one has the later deadline
 }
 
@@ -63,7 +63,7 @@ func (q *Queue) find(i int) (k, at int) {
 // Ordered reports whether within each level the order of arrival is the order of deadlines.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
 
-// turns is 1 if requests i and i+1 both wait in one level and the first has the later deadline.
+// turns is 1 if requests i and i+1 are waiting in one level and the first has the later deadline, else 0.
 func (q *Queue) turns(i int) int {
 	if i < 0 || i+1 >= q.n || !inverted(q.At(i), q.At(i+1)) {
 		return 0
@@ -79,7 +79,7 @@ func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
 // below returns the place of the first request with a lower priority.
 func (q *Queue) below(priority int) int {
 	last := len(q.rings) - 1
-	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // nearly always, as there is only one level
+	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // usually there is only one level
 		return q.n
 	}
 	k := sort.Search(last, func(k int) bool { return q.rings[k].at(q.rings[k].n-1).Priority < priority })
@@ -131,7 +131,7 @@ func (q *Queue) Insert(r *Request) {
 func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)
-	if q.rings[k].n == ringSize { // its second half becomes a separate ring
+	if q.rings[k].n == ringSize { // the ring is full: its second half becomes a ring of its own
 		q.add(k+1, q.rings[k].first+ringSize/2)
 		g, next := &q.rings[k], &q.rings[k+1]
 		for j := range ringSize / 2 {
@@ -205,7 +205,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 		*g.at(at) = *g.at(at + 1)
 	}
 	*g.at(at) = Request{}
-	if k < len(q.rings)/2 { // move the rings before it, or those after it, whichever are fewer
+	if k < len(q.rings)/2 { // move the rings before this one, or those after it, whichever are fewer
 		for j := range k + 1 {
 			q.rings[j].first++
 		}

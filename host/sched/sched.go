@@ -28,7 +28,7 @@ type Task struct {
 	Created  Time
 	Arrived  Time
 	Deadline Time      // absolute; 0: none
-	Priority int       // its level: higher ones go first (levels.go)
+	Priority int       // level: higher ones go first (levels.go)
 	Theta    float32   // exit threshold, the same at every exit; 0: all requests leave at the first exit
 	Thetas   []float32 // by exit; replaces Theta unless nil
 	Samples  int
@@ -45,14 +45,14 @@ type Request struct {
 	Network  string
 	Arrived  Time
 	Deadline Time // absolute; Never: none (HasDeadline)
-	Priority int  // its level: higher ones go first (levels.go)
+	Priority int  // level: higher ones go first (levels.go)
 	Theta    float32
 	Thetas   []float32 // shared with the task; read only
 	Link     float64   // the task's
 }
 
-// HasDeadline reports whether the request has a deadline. Without one, Deadline is Never, which compares as later
-// than everything else; but then a share of the remaining time has no meaning.
+// HasDeadline reports whether the request has a deadline. Without one, Deadline is Never, which compares as later than
+// everything else. A share of the remaining time is then not defined.
 func (r *Request) HasDeadline() bool { return r.Deadline != Never }
 
 // ThetaAt is the threshold at an exit.
@@ -70,11 +70,11 @@ const (
 	Arrival     EventKind = iota // Request has been queued
 	SegmentDone                  // Launch has passed exit Segment; Exited have left it
 	Cancel                       // the client has cancelled Request
-	Timer                        // the time a Wait asked for has come
+	Timer                        // the time that a Wait asked for has come
 	Loaded                       // a network was added, is now servable or is gone, or a device is back after a reset
 	Fault                        // Launch failed; its requests are back in the queue or have ended
-	Copied                       // Request is now on Device, to which it was assigned; Took
-	Aborted                      // Launch was stopped and is Halted; Took
+	Copied                       // Request has been copied to Device, to which it was assigned; see Took
+	Aborted                      // Launch was stopped and is Halted; see Took
 	Planned                      // a Plan has returned a result: State.Found
 )
 
@@ -83,7 +83,7 @@ func (k EventKind) String() string {
 	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault", "copied", "aborted", "planned")
 }
 
-// Event is what a policy is told, after State was updated.
+// Event is what the engine tells a policy, after it has updated State.
 type Event struct {
 	Kind    EventKind
 	Device  int
@@ -91,7 +91,7 @@ type Event struct {
 	Launch  device.LaunchID  // SegmentDone, Fault
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
-	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
+	Took    Time             // SegmentDone, Copied, Aborted: measured duration
 }
 
 // ActionKind is the kind of an action.
@@ -100,15 +100,15 @@ type ActionKind uint8
 const (
 	Launch      ActionKind = iota // take Count requests from the queue's head (or Requests) and run First..Last
 	Preempt                       // halt Launch at the exit it has reached
-	Resume                        // go on with the halted Launch, to Last
+	Resume                        // let the halted Launch run to Last
 	Merge                         // put the requests of Launch into the halted launch Into
 	LoadNetwork                   // make Network servable on Device
-	Unload                        // free what Network takes on Device
+	Unload                        // free the memory of Network on Device
 	Drop                          // give up Request
-	Wait                          // call again at Until
+	Wait                          // call the policy again at Until
 	SetTheta                      // from now on, segments of Network begin with thresholds of at most Thetas
 	Assign                        // send Requests to Device, for the member Network of their family: begins their copies
-	Abort                         // stop the running Launch at once: what ran since its resume point is lost
+	Abort                         // stop the running Launch at once: what it computed since its resume point is lost
 	MakePlan                      // start computing Plan outside the engine; Planned follows
 	Advise                        // recommend to a client how to send its next inputs
 )
@@ -157,7 +157,7 @@ type Action struct {
 	Assigned    bool               // Launch: from the queue of Device, not from State.Queue
 	Request     device.RequestID   // Drop
 	Until       Time               // Wait
-	Units       device.Units       // Launch: the units it may use; zero: the whole device. Resume: the same, but zero: unchanged
+	Units       device.Units       // Launch: the allowed units; zero: the whole device. Resume: the same, but zero: unchanged
 	Exclusive   bool               // Launch, and Resume with Units: no other launch runs on these units
 	Priority    int                // Launch, and Resume with Units
 	Thetas      []float32          // SetTheta: by exit; nil: those of the requests
@@ -172,7 +172,7 @@ const (
 	Running  Phase = iota // a segment is being computed
 	AtExit                // an exit has just been passed and the policy is asked what to do
 	Halted                // preempted; its samples keep their slots
-	Stopping              // running, but halts at the next place where the device can stop
+	Stopping              // running, but halts at the next point where the device can stop
 )
 
 // LaunchView is a launch as a policy sees it.
@@ -187,17 +187,17 @@ type LaunchView struct {
 	First   int
 	Last    int
 	Reached int // the last exit passed; First-1 before any
-	Kernel  int // if it was stopped inside a segment: the first kernel of that segment that still has to run
+	Kernel  int // if it was stopped inside a segment: the first kernel of that segment that it still has to run
 	Phase   Phase
-	Since   Time // when it began to run, or reached the place where it waits
-	Copying int  // inputs that it waits for before it runs
+	Since   Time // when it began to run, or reached the point where it waits
+	Copying int  // number of inputs that must be copied before it runs
 
 	Units     device.Units // the units it may use; zero: the whole device
 	Exclusive bool
 	Priority  int
 
-	Began    int       // places taken: requests that it was launched with or that were merged into it, including those that have left
-	Requests []Request // still in the batch, in the order they were put there
+	Began    int       // slots taken: requests launched with it or merged into it, also those that have left
+	Requests []Request // the requests still in the batch, in the order in which they joined
 }
 
 // Slack is the time to the earliest deadline in the batch; negative if it has passed.
@@ -234,11 +234,11 @@ type DeviceView struct {
 	Lost     device.Units // partitions that are being reset
 	Hosted   []Hosted
 	Launches []*LaunchView // in order of their start; the last one runs or ran last
-	Queue    Queue         // requests assigned to it that wait, copied or not
+	Queue    Queue         // waiting requests that are assigned to it, copied or not
 }
 
-// Free returns the units that no launch holds. A launch holds its units if it runs, or is at an exit and goes on
-// unless this answer preempts it.
+// Free returns the units that no launch holds. A launch holds its units while it runs. It also holds them at an exit, unless
+// this answer preempts it.
 func (d *DeviceView) Free() device.Units {
 	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
@@ -253,8 +253,8 @@ func (d *DeviceView) Free() device.Units {
 	return u
 }
 
-// Table is the latency table of a network on this device; nil if it cannot be served. For a family it is that of the
-// first member, which a launch of the family runs.
+// Table is the latency table of a network on this device; nil if the device cannot serve it. For a family it is the table of
+// the first member, which a launch of the family runs.
 func (d *DeviceView) Table(network string) *Table {
 	if h := d.Member(network); h != nil {
 		return h.Table
@@ -287,7 +287,7 @@ type State struct {
 	Queue   Queue
 	Devices []DeviceView
 	Traffic []Traffic // by network: statistics of its requests
-	Found   any       // at Planned: Plan.Find's answer
+	Found   any       // at Planned: the result of Plan.Find
 	// ByTable: requests that cannot meet their deadline by the latency tables are not served to the end.
 	ByTable bool
 }

@@ -25,12 +25,12 @@ type LatencyModel struct {
 	Least float64 // minimum time of a batch, whatever the model says
 }
 
-// At is the model's latency in ns.
+// At is the latency that the model gives, in ns.
 func (m LatencyModel) At(batch int, theta float64, units int) float64 {
 	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
-// Split is algorithm 1, lines 1 to 11: the number of units for each group of images, at least one as long as there
+// Split is algorithm 1, lines 1 to 11. It returns the number of units for each group of images, at least one as long as there
 // are units. The result is appended to buf.
 func Split(images []int, units int, buf []int) []int {
 	total, used := 0, 0
@@ -51,32 +51,32 @@ func Split(images []int, units int, buf []int) []int {
 // SEEB is the policy.
 type SEEB struct {
 	Literal bool
-	Period  Time    // between two groupings; 0: 100 ms
+	Period  Time    // time between two groupings; 0: 100 ms
 	Lambda1 float64 // weight of latency, per second; 0: 1
 	Lambda2 float64 // weight of confidence; 0: 1
 	Thetas  []float32
 	Slack   Time // tau
 	Models  map[string]LatencyModel
 
-	// For the ablation (table 5): parts that are switched off.
+	// For the ablation (table 5). FixedBatch replaces the choice of the batch size unless it is 0; the others are switches.
 	FixedBatch int
 	FixedTheta float32
 	NoUnits    bool // no choice of units: every group runs on all of them
 
-	done     Time // end of the last period that was grouped
+	done     Time // end of the last period whose requests were grouped
 	groups   []group
 	last     int                      // number of the newest group
-	of       map[device.RequestID]int // group number of each waiting or running request
+	of       map[device.RequestID]int // number of the group of each waiting or running request
 	buckets  []bucket
 	images   []int
 	units    []int
 	ids      []device.RequestID
 	begun    []int // number of launches, by device
 	spare    [][]device.RequestID
-	constant map[float32][]float32 // arrays with the same threshold for every exit, by threshold
+	constant map[float32][]float32 // by threshold: an array with this threshold for every exit
 }
 
-// group is a set of images of one application that got units. It ends when none of them waits or runs.
+// group is a set of images of one application that got units. It ends when none of its images waits or runs.
 type group struct {
 	number  int
 	device  int
@@ -107,8 +107,8 @@ func (s *SEEB) period() Time {
 	return 100_000_000
 }
 
-// Choose is algorithm 2 for one group: the batch size and threshold with the least cost that end in time, and whether
-// there are any.
+// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost that end in time, and
+// whether there are any.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]
 	l1, l2 := s.Lambda1, s.Lambda2
@@ -146,7 +146,7 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, ok
 }
 
-// soonest is for a group that cannot end in time. The listing has no batch size for it; the largest one empties the
+// soonest chooses for a group that cannot end in time. The listing has no batch size for it; the largest batch empties the
 // group soonest.
 func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	theta = s.FixedTheta
@@ -160,8 +160,8 @@ func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	return batch, theta
 }
 
-// Decide groups the requests that arrived by the end of a period, and continues every group whose last batch has
-// ended.
+// Decide groups the requests that arrived by the end of a period. It also launches the next batch of every group whose last
+// batch has ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
 		s.of, s.constant = map[device.RequestID]int{}, map[float32][]float32{}
@@ -215,7 +215,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	n := s.collect(st, d)
 	free := s.free(dev, d)
 	if s.Literal && free.Empty() {
-		return // wait until units become available
+		return // wait until a unit is free
 	}
 	s.images = s.images[:0]
 	for i := range n {
@@ -300,7 +300,7 @@ func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	return free
 }
 
-// run returns the first run of consecutive units in a set, on a device with n units.
+// run returns the units of the first run of consecutive units in a set, on a device with n units.
 func run(u device.Units, n int) device.Units {
 	first := 0
 	for first < n && !u.Has(first) {
@@ -327,7 +327,7 @@ func lowest(u device.Units, n int) (out device.Units) {
 	return out
 }
 
-// advance launches the next batch of a group; false if there is none.
+// advance launches the next batch of a group. It returns false if there is none.
 func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 	from, n := len(s.ids), 0
 	if len(buf) == 0 {

@@ -16,17 +16,17 @@ const (
 type Sharing struct {
 	Label     string
 	BMax      int     // largest batch; 0: whatever the device and its table allow
-	Limit     int     // batches on a device at once; 0: its places
+	Limit     int     // batches on a device at once; 0: as many as the device has places
 	Lows      int     // limit for batches of low priority among these; 0: none
 	Instances int     // batches of one network on a device at once; 0: no limit
-	Reactive  bool    // if high priority is late, low priority loses a place for the rest of 200 ms
-	Form      float64 // share of its time that a request may wait for its batch to fill; 0: it does not wait
+	Reactive  bool    // if high priority is late, low priority may have one batch less for the rest of 200 ms
+	Form      float64 // share of the time to its deadline that a request may wait for its batch to fill; 0: it does not wait
 	Keep      bool    // no request is given up
 
 	ledger  ledger
 	lanes   lanes
-	allowed int  // allowed batches of low priority on a device
-	reset   Time // when this limit is reset
+	allowed int  // number of batches of low priority that a device may have now
+	reset   Time // when allowed is set to its initial value again
 }
 
 // Name implements Policy.
@@ -69,11 +69,11 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// oneLess takes a place from low priority.
+// oneLess reduces the number of batches that low priority may have by one.
 func (p *Sharing) oneLess() { p.allowed = max(reactiveLow, p.allowed-1) }
 
-// serve launches batches of a lane while there is room, and returns the time at which the next one stops waiting to
-// fill.
+// serve launches batches of a lane while a device may take one. It also returns the time at which the lane's next batch need
+// not wait to fill any more.
 func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Time) {
 	for len(l.ids) > 0 {
 		dev, most := p.place(s, l)
@@ -109,7 +109,7 @@ func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 	return dev, most
 }
 
-// room returns a device's number of batches, and whether it may have one more of the lane.
+// room returns the number of batches on a device, and whether it may have one more of the lane.
 func (p *Sharing) room(i int, d *DeviceView, l *lane) (n int, room bool) {
 	same, instances := 0, 0
 	for j := range p.ledger.all {

@@ -17,7 +17,7 @@ const (
 	Dropped                 // the policy gave it up after it was queued
 	Refused                 // never admitted
 	Cancelled               // by its client
-	Errored                 // the device failed it, and a retry failed too or would have been too late
+	Errored                 // the device failed, and a retry failed too or would have been too late
 )
 
 var endings = [...]string{"pending", "on_time", "late", "dropped", "refused", "cancelled", "error"}
@@ -47,12 +47,12 @@ type Item struct {
 
 // Source is where tasks come from.
 type Source interface {
-	// Next returns the next item, in order of time, that does not depend on other tasks; false if there is none
-	// (left). The task is copied, so a source may reuse its memory. The engine asks for an item when the time of the
+	// Next returns the next item in order of time, among those that do not depend on the endings of tasks; false if there is
+	// none (left). The task is copied, so a source may reuse its memory. The engine asks for an item when the time of the
 	// previous one has come.
 	Next() (Item, bool)
-	// Ended reports that a task has ended, with the worst ending of its samples, and returns the items that follow
-	// from it (closed loops). The source may only read the task, and only until it returns.
+	// Ended reports that a task has ended, with the worst ending of its samples. It returns the items that follow from this
+	// (closed loops). The source may only read the task, and only until it returns.
 	Ended(now Time, t *Task, how Ending) []Item
 }
 

@@ -1,13 +1,13 @@
-// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches of two
-// priorities share devices. It launches the largest batch that is expected to end in time (meet) and that makes no
-// request of the same or a higher priority late (violate), on the device where it is expected to end first. Expected
-// times come from host/predict, which learns from every batch that ends.
+// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches of two priorities share
+// devices. It launches the largest batch that is expected to end in time (meet) and that makes no request of the same or a
+// higher priority late (violate). The device is the one where the batch is expected to end first. Expected times come from
+// host/predict, which learns from every batch that ends.
 //
-// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case
-// does not prevent others. The cap does not apply to a batch of low priority that would be the only one of its kind
-// on a device: otherwise one that exceeds the cap would never run. A request of high priority that is given up counts
-// as a violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as a batch is full or
-// its oldest request has waited for the share Form of its time.
+// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case does not
+// prevent others. The cap does not apply to a batch of low priority that would be the only one of its priority on a device:
+// otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up counts as a
+// violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as a batch is full or its oldest
+// request has waited for the share Form of its time.
 
 package sched
 
@@ -39,10 +39,10 @@ type Finished struct {
 	Others   predict.Use // time-weighted average of what ran beside it
 	AtLaunch predict.Use // what ran on the device at the launch
 	Own      predict.Use
-	// Predicted is the slowdown predicted from what ran beside the batch, before the model learned from this batch;
-	// Actual is the measured one.
+	// Predicted is the slowdown that the model predicts from what ran beside the batch, before it has learned from this
+	// batch. Actual is the measured slowdown.
 	Predicted, Actual float64
-	Alone             Time // duration of its kernels alone
+	Alone             Time // time of its kernels when they run alone
 	// Expected is the time from the oldest request's arrival to the batch's end, as expected at the launch. Explained
 	// is the same time, computed from what really ran beside it, and Latency is the measured time.
 	Expected, Explained, Latency Time
@@ -52,14 +52,14 @@ type Finished struct {
 type Strait struct {
 	BMax   int     // largest batch; 0: whatever the device and its table allow
 	Places int     // batches on a device at once; 0: the device's places
-	Form   float64 // share of its time that a request may wait for its batch to fill; 0: it does not wait
+	Form   float64 // share of the time to its deadline that a request may wait for its batch to fill; 0: it does not wait
 	Low    float64 // initial cap; 0: CapLow
-	Beside float64 // share of the device's work that a new batch is expected to run beside; 0: half
+	Beside float64 // share of the device's current work that is expected to run beside a new batch; 0: half
 	// Model predicts; nil: a new model. Frozen: it does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits: a batch is expected to shrink as requests leave at exits, by the shares seen so far, and to end when the
-	// last one leaves; otherwise it is assumed to keep its size.
+	// Exits makes Strait expect that a batch shrinks as requests leave at exits, by the shares seen so far, and ends when the
+	// last one leaves. Otherwise a batch is assumed to keep its size.
 	Exits bool
 
 	// For the ablation (appendix A.3): parts that are switched off.
@@ -131,8 +131,8 @@ func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// recheck is the time after which a postponed batch is tried again if no event occurs: the running batches are then
-// closer to their end and have less that can be slowed down.
+// recheck is the time, in ns, after which a postponed batch is tried again if no event occurs. By then the running batches
+// are closer to their end and can be slowed down less.
 const recheck = Time(500_000)
 
 // learn updates the policy from the event.
@@ -177,7 +177,7 @@ func (p *Strait) most(s *State, network string) (n int) {
 	return max(1, n)
 }
 
-// alone is the time of the segments from first on, for a batch of n that has the device to itself.
+// alone is the time of the segments from first on, for a batch of n that runs alone on the device.
 func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	last := t.Segments() - 1
 	if first > last {
@@ -262,7 +262,7 @@ func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
 	return dev, n
 }
 
-// fits reports whether k requests of a lane can be launched on a device, and when they are expected to end.
+// fits reports whether a device can launch k requests of a lane. It returns their expected end first.
 func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) {
 	d := &s.Devices[dev]
 	t := d.Table(l.network)
@@ -291,16 +291,16 @@ func (p *Strait) coming(dev int) (n int) {
 	return n
 }
 
-// end is equation 1 as a time: when a batch that is launched now is expected to end, if half of the device's current
-// work runs beside it (meet).
+// end is equation 1 as a time: when a batch that is launched now is expected to end, if the share Beside of the device's
+// current work runs beside it (meet).
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)
 	return now + link.Delay(now) + link.Takes(copies(t, k)) + Time(slow*float64(p.alone(s, l.network, t, 0, k)))
 }
 
-// Violate reports whether a batch of the given priority and resource use must not be launched on a device: low
-// priority would exceed the cap, or it would make a request of the same or a higher priority late.
+// Violate reports whether a batch of the given priority and resource use must not be launched on a device. There are two
+// reasons: low priority would exceed the cap, or a request of the same or a higher priority would become late.
 func (p *Strait) Violate(now Time, s *State, dev, priority int, own predict.Use) bool {
 	if priority == 0 {
 		if low := p.ledger.pressure(dev, -1, 0); low != (predict.Use{}) && low.Plus(own).Peak() > p.cap(now) {
@@ -328,8 +328,8 @@ func (p *Strait) cap(now Time) float64 {
 	return Cap(now-p.missed, low)
 }
 
-// ends is when a running batch is expected to end, if it runs beside the given use from now on. Its progress follows
-// from the elapsed time and from what it has run beside.
+// ends is the time at which a running batch is expected to end, if others is the resource use beside it from now on. Its
+// progress follows from the elapsed time and from what has run beside it.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)
 	if t == nil {

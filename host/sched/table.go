@@ -93,14 +93,14 @@ func (t *Table) Segments() int { return t.segments }
 // MaxBatch is the largest batch the table knows.
 func (t *Table) MaxBatch() int { return t.maxBatch }
 
-// At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments,
-// 1 <= batch <= MaxBatch.
+// At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments, 1 <= batch <= MaxBatch.
 func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
 
-// Alone is the time of one request alone through the whole network: the service time of serial if no exit is taken.
+// Alone is the time of one request alone through the whole network, in ns. It is the service time under serial if the request
+// takes no early exit.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
-// Uniform returns a table in which every segment takes ns for any batch size, and a span takes the sum.
+// Uniform returns a table in which every segment takes ns for any batch size. A span takes the sum of its segments.
 func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for first := range segments {

@@ -6,23 +6,23 @@ import "slices"
 
 // Level is a set of exit thresholds and its cost.
 type Level struct {
-	Thetas []float32 // by exit; a request's own threshold is used if it is lower
+	Thetas []float32 // by exit; for a request whose own threshold is lower, that one is used
 	Loss   []float64 // by exit: average accuracy lost by a request that passes it
 }
 
-// bankRequests limits what is saved in calm times, in units of a request's budget.
+// bankRequests limits what a network saves while few requests wait. The unit is the accuracy budget of one request.
 const bankRequests = 1000
 
 // easing is the state of the thresholds of one network.
 type easing struct {
 	network     string
-	level, high int // the current level, and the highest with which a running segment may have begun
+	level, high int // current level, and the highest level with which a running segment may have begun
 	passed      []int64
 	ended       int64
 	bank        float64 // accuracy that may still be lost, summed over requests
 }
 
-// settle brings a network's bank up to date.
+// settle adds the budgets of new results to a network's bank, and subtracts the losses of passed exits.
 func (p *Plus) settle(e *easing, t *Traffic) {
 	e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
 	e.ended = t.Ended
@@ -34,8 +34,8 @@ func (p *Plus) settle(e *easing, t *Traffic) {
 	}
 }
 
-// ease selects the thresholds that fit the queue: the lowest from B_max waiting requests on, proportionally less
-// below. Every result adds the budget to the bank, and every passed exit subtracts the loss of its level. A level
+// ease selects the thresholds that fit the length of the queue: the lowest from B_max waiting requests on, proportionally
+// higher with fewer. Every result adds the budget to the bank, and every passed exit subtracts the loss of its level. A level
 // with which one batch could overdraw the bank is not used.
 func (p *Plus) ease(s *State, buf []Action) []Action {
 	if len(p.Levels) == 0 {

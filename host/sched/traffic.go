@@ -8,21 +8,21 @@ import "slices"
 type Traffic struct {
 	Network string
 	Arrived int64   // requests so far
-	Latest  Time    // arrival of the last one
+	Latest  Time    // arrival of the last request
 	Gap     float64 // recent mean time between requests, in ns: a moving average over about gapMemory of them; 0 before the second
 	Passed  []int64 // by exit: requests that came to it
 	Left    []int64 // by exit: requests that left there
 	Ended   int64   // results
-	// Tail is the recent 99th percentile, in ns, of the waiting time before a request begins, if requests began at
-	// the same times but in the order of arrival. InOrder counts requests that would have waited longer than the Tail
-	// of that moment, Beyond those that really did.
+	// Tail is the recent 99th percentile, in ns, of the time that requests wait before they begin. It holds for an order of
+	// arrival: requests begin at the same times, but the oldest first. InOrder counts requests that would have waited longer
+	// than the Tail of that moment in that order; Beyond counts those that really did.
 	Tail            float64
 	InOrder, Beyond int64
 	// Thetas are upper limits for the thresholds of segments that begin now, by exit; nil: those of the requests
 	// (SetTheta).
 	Thetas []float32
 
-	// came[head:] are the arrival times of requests that would not have begun yet in that order.
+	// came[head:] are the arrival times of requests that would not have begun yet in the order of arrival.
 	came []Time
 	head int
 }
@@ -52,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun, so one place in the order is not needed any more: its own,
-// or the first one if another request has already taken its own.
+// Gone records that a request ended without having begun. One place in the order of arrival is then not needed any more: the
+// request's own, or the first one if another request has already taken its own.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -71,7 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first place. The rest moves to the front only when at least as many places have been removed.
+// pop removes the first place. It moves the rest to the front only when at least as many places have been removed.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])

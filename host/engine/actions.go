@@ -59,7 +59,7 @@ func (c *core) wait(until Time) error {
 	if until <= c.now {
 		return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, until)
 	}
-	if !slices.Contains(c.waits, until) { // a policy may ask for the same time at every call
+	if !slices.Contains(c.waits, until) { // a policy may ask for the same time in every answer
 		c.waits = append(c.waits, until)
 		c.schedule(Item{At: until})
 	}
@@ -89,7 +89,7 @@ func (c *core) advise(a *sched.Action) error {
 	return nil
 }
 
-// place rejects a launch if the device has no free place, or if other launches hold its units.
+// place returns an error if the device has no free place, or if other launches hold the units.
 func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
@@ -135,7 +135,7 @@ func units(u device.Units) string {
 	return "units " + u.String()
 }
 
-// some reports whether a set of units is not empty, without copying it.
+// some reports whether a set of units is not empty. It does not copy the set.
 func some(u *device.Units) bool {
 	return u[0]|u[1]|u[2]|u[3]|u[4] != 0
 }
@@ -144,12 +144,12 @@ func some(u *device.Units) bool {
 func (l *launch) confine(a *sched.Action) {
 	j := &l.work.Launch
 	l.Exclusive, l.Priority, j.Exclusive, j.Priority = a.Exclusive, a.Priority, a.Exclusive, a.Priority
-	if l.width > 0 || some(&a.Units) { // otherwise they are already empty, which is the usual case
+	if l.width > 0 || some(&a.Units) { // otherwise both are empty, which is the usual case
 		l.Units, j.Units, l.width = a.Units, a.Units, a.Units.Count()
 	}
 }
 
-// launch begins a launch of waiting requests.
+// launch starts a launch of waiting requests.
 func (c *core) launch(a *sched.Action) error {
 	h, n, err := c.mayLaunch(a)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *core) launch(a *sched.Action) error {
 	return nil
 }
 
-// source returns the queue from which a launch takes its requests.
+// source returns the queue from which a launch takes its requests: the device's or the common one.
 func (c *core) source(a *sched.Action) *sched.Queue {
 	if a.Assigned {
 		return &c.st.Devices[a.Device].Queue
@@ -230,8 +230,8 @@ func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	return l
 }
 
-// waiting removes the i-th request of a launch from its queue: the one at the head, or the one that is named. nil: it
-// does not wait, for example because it is named twice.
+// waiting removes a request of a launch from its queue: the request at the head, or the i-th of those named. It returns nil
+// if that request does not wait, for example because it is named twice.
 func (c *core) waiting(a *sched.Action, i int) *request {
 	q := c.source(a)
 	if q.Len() == 0 {
@@ -249,12 +249,12 @@ func (c *core) waiting(a *sched.Action, i int) *request {
 	return c.reqs.get(uint64(one.ID))
 }
 
-// join puts a request into a launch, after it has left its queue, and begins to copy its input unless it was
-// assigned. If the copy is rejected, the request ends.
+// join puts a request into a launch, after the request has left its queue. It begins to copy the request's input, unless the
+// request was assigned. If the device rejects the copy, the request ends.
 func (c *core) join(l *launch, r *request, assigned bool) {
 	if assigned {
 		r.waits = false
-		if !r.copying { // otherwise when it has been copied
+		if !r.copying { // during the copy its network must not change: copied sets it
 			r.Network = l.Network
 		}
 	} else if err := c.copy(l.Device, r, l.Network); err != nil {
@@ -284,7 +284,7 @@ func (c *core) join(l *launch, r *request, assigned bool) {
 	}
 }
 
-// hold takes a place on the device for a launch.
+// hold makes a launch take a place on the device.
 func (l *launch) hold() {
 	if !l.holds {
 		l.holds = true
@@ -299,7 +299,7 @@ func (l *launch) unhold() {
 	}
 }
 
-// stops reports whether a running launch can be stopped: once, and a second time to kill it.
+// stops reports whether a running launch can be stopped: once, and once more with kill.
 func (l *launch) stops(kill bool) bool {
 	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
 }
@@ -326,7 +326,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case inside && l.Copying > 0:
 		l.Phase = sched.Stopping // it halts once its inputs have been copied
 	case l.refused():
-		return nil // the policy will see that next
+		return nil // the event at this exit follows
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -353,7 +353,7 @@ func (c *core) merge(a *sched.Action) error {
 	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
-	c.spare.give(from) // its fields stay valid until the next launch
+	c.spare.give(from) // its fields stay valid until the memory is used for the next launch
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
@@ -361,7 +361,7 @@ func (c *core) merge(a *sched.Action) error {
 	return nil
 }
 
-// mayMerge rejects merging launches that are not at the same place or too large together.
+// mayMerge rejects a merge of launches that are at different places, or that are too large together.
 func (c *core) mayMerge(from, into *launch) error {
 	switch {
 	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
@@ -379,7 +379,7 @@ func (c *core) resume(a *sched.Action) error {
 	if l == nil || l.Phase == sched.Running || l.Phase == sched.Stopping {
 		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
 	}
-	if some(&a.Units) { // it may resume on other units of its device
+	if some(&a.Units) { // it may resume on other units of the same device
 		l.confine(a)
 	}
 	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
@@ -418,7 +418,7 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.assignOne(a, r, h.Network)
-		c.again = true // the policy of the device's own queue must be asked
+		c.again = true // the policy must be asked once more, for the device's own queue
 	}
 	return nil
 }
@@ -428,7 +428,7 @@ func (r *request) isFor(h *sched.Hosted) bool {
 	return r.Network == h.Network || r.home != nil && r.home.name == h.Family
 }
 
-// assignOne moves a request to a device's queue. If its copy is rejected, the request ends.
+// assignOne moves a request to a device's queue. If the device rejects the copy, the request ends.
 func (c *core) assignOne(a *sched.Action, r *request, network string) {
 	c.st.Queue.Remove(r.ID)
 	if err := c.copy(a.Device, r, network); err != nil {
@@ -446,8 +446,8 @@ func (c *core) assignOne(a *sched.Action, r *request, network string) {
 	}
 }
 
-// copy begins to copy a request's input to a device, for a network there. From then on the device's goroutine may
-// read the request, to make its input.
+// copy begins to copy a request's input to a device, for a network there. From now on the device's goroutine may read the
+// request, to make its input.
 func (c *core) copy(i int, r *request, network string) error {
 	d := &c.devs[i]
 	j := c.spareJobs.take()
@@ -476,7 +476,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	}
 	j.req = r
 	c.enter(j, i)
-	if ill { // other losses are reported after this answer has been carried out
+	if ill { // a failure that loses more is reported after this answer has been carried out
 		c.push(c.now).x = &extra{job: j, err: err}
 		return nil
 	}
@@ -485,22 +485,22 @@ func (c *core) copy(i int, r *request, network string) error {
 	return nil
 }
 
-// enter registers a job.
+// enter adds a job to the jobs in progress.
 func (c *core) enter(j *job, dev int) {
 	j.dev, j.began, j.limit, j.seen = dev, c.now, c.now+c.cfg.other()+j.work.Expect, false
 	c.jobs = append(c.jobs, j)
 	d := &c.devs[dev]
 	if d.info.InOrder && j.queues() && slices.ContainsFunc(c.jobs[:len(c.jobs)-1], func(o *job) bool { return o.dev == dev && o.queues() }) {
-		j.limit = never // no limit until it is its turn
+		j.limit = never // no limit until the jobs before it have ended
 	}
 	d.watch, d.stale = min(d.watch, j.limit), true
 }
 
-// queues reports whether a device that works in order runs a job after those before it.
+// queues reports whether a device that works in order (Info.InOrder) runs this job only after earlier ones.
 func (j *job) queues() bool { return j.work.Kind == device.Copy || j.work.Kind == device.Unload }
 
-// leaveJob unregisters the i-th job. The limit of the job that waited for it on its device begins now. If the job
-// hung, this holds for all waiting jobs, since they may hang too.
+// leaveJob removes the i-th job. The limit of the next job in order on its device begins now. If the job hung, the limits of
+// all jobs that wait begin now, since they may hang too.
 func (c *core) leaveJob(i int, hung bool) {
 	was := c.jobs[i]
 	c.jobs = slices.Delete(c.jobs, i, i+1)
@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network, for a change or, if of is nil, for the policy.
+// host begins to load or unload a network: for a change, or for the policy if of is nil.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -561,7 +561,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 	}
 	done, err := d.begin(c.ctx, c.now, w)
 	c.enter(j, a.Device)
-	if done || err != nil { // its end is reported after this answer has been carried out
+	if done || err != nil { // the end is reported after this answer has been carried out
 		e := c.push(c.now)
 		e.x = &extra{job: j, err: err}
 		return nil

@@ -1,6 +1,6 @@
-// Admission by the latency tables. A request that cannot meet its deadline any more is rejected on arrival, dropped
-// from the queue, or stopped at its next exit, so that device time goes to those that can. Requests without a
-// deadline are not affected.
+// Admission by the latency tables. A request that can no longer meet its deadline is rejected on arrival, dropped from the
+// queue, or stopped at its next exit. Device time then goes to requests that can. Requests without a deadline are not
+// affected.
 
 package engine
 
@@ -14,28 +14,29 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// tooLate is the reason with which such a request ends.
+// tooLate is the reason that is given when a request is dropped or stopped.
 const tooLate = "the deadline cannot be met, by the latency table"
 
-// admission computes expected times by the tables from what policies see. It does not end requests itself.
+// admission computes expected times from the tables and from what policies see. It does not end requests itself.
 type admission struct {
 	on       bool
 	st       *sched.State
-	preempts bool // the policy preempts for higher levels
+	preempts bool // the policy preempts for requests of higher levels
 	// look is the earliest time at which a waiting request can be too late. The queue is not searched before.
 	look Time
 	// batch is the largest batch that the policy has launched.
 	batch int
-	// pace is the recent ratio of segments' times to the table's, at least 1.
+	// pace is the recent ratio of measured segment times to the table's, at least 1.
 	pace float64
-	// copy is how long devices recently waited for a sample's input; 0 if copies run beside launches.
+	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run beside launches.
 	copy  float64
 	ahead []aheadOf // buffer of waitFirst
 }
 
-// service is the expected time of a batch of b, from its launch to its last result, on the fastest device. It follows
-// from the tables, recent copy times, and the exits taken so far. devices is the number of devices that now serve the
-// network. The batch is reduced until it takes at most limit. never: no device serves it.
+// service is the expected time of a batch of b, from its launch to its last result, on the fastest device. It follows from
+// the tables, recent copy times, and the exits taken so far. If the batch takes longer than limit, it is reduced until it
+// does not; batch is its size then. devices is the number of devices that can serve the network now. takes is never if there
+// is none.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)
@@ -64,8 +65,8 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 	return takes, batch, devices
 }
 
-// last is the expected time from a launch to the last result of a number of samples, which run in successive batches
-// up to a size, the last one filled up with other samples. most is the time of the largest batch.
+// last is the expected time from a launch to the last result of a number of samples. They run in successive batches up to a
+// size, and other samples fill up the last one. most is the same time if that last batch has the largest size.
 func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
 	full, batch, devices := a.service(network, batch, never)
 	if full == never {
@@ -77,9 +78,9 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 	return takes + Time(before)*full, most + Time(before)*full
 }
 
-// room is the slack that a task of several samples needs beyond the tables' times, if first samples go before it or
-// others run. Others fill up its batches, exits cut them, and a single late sample wastes the work on all. On arrival
-// half as much is added, so that few accepted tasks are dropped before they begin.
+// room is the slack that a task of several samples needs beyond the tables' times, if first samples go before it or others
+// run. The reasons: other samples fill up its batches, exits reduce them, and a single late sample wastes the work on all. On
+// arrival half as much is added, so that few accepted tasks are dropped before they begin.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -89,7 +90,7 @@ func (a *admission) room(network string, samples, first int) Time {
 	return full
 }
 
-// remain is the expected number of n samples that are left in segment s, if all begin segment first; at least one.
+// remain is the expected number of samples that are left in segment s, if n begin segment first; at least one.
 func remain(seen *sched.Traffic, first, s, n int) int {
 	if s == first || seen.Passed[first] == 0 {
 		return n
@@ -97,7 +98,7 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
-// paced scales a time by the table to the current pace.
+// paced multiplies a time from the table by the current pace.
 func (a *admission) paced(t Time) Time {
 	if t == never {
 		return never
@@ -105,20 +106,20 @@ func (a *admission) paced(t Time) Time {
 	return Time(float64(t) * a.pace)
 }
 
-// ran records a segment's time and its time by the table.
+// ran records the measured time of a segment and its time in the table.
 func (a *admission) ran(took, table Time) {
 	if table > 0 {
 		a.pace = max(1, a.pace+(min(8, float64(took)/float64(table))-a.pace)/32)
 	}
 }
 
-// copied records how long a device waited for the inputs of n samples. It weighs n times.
+// copied records how long a device waited for the inputs of n samples. It counts as n values in the average.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }
 
-// busyFor is the time, by the table, for which the device that becomes free first for a task is still busy. If the
-// policy preempts, only launches of the same or a higher level count.
+// busyFor is the time, by the table, until the first device becomes free for a task. If the policy preempts, only launches of
+// the same or a higher level count.
 func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	first := never
 	for i := range a.st.Devices {
@@ -139,13 +140,13 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 			case l.Phase == sched.Running:
 				took = now - l.Since
 			}
-			if a.preempts && l.Level() < in.Priority { // the task preempts it at its next exit
+			if a.preempts && l.Level() < in.Priority { // the task preempts this launch at its next exit
 				if last = from; l.Phase == sched.Halted {
 					continue
 				}
 			}
 			t := h.Table
-			for s := from; s <= min(last, l.Last); s++ { // none if it waits to be merged
+			for s := from; s <= min(last, l.Last); s++ { // no segment is left if the launch waits to be merged
 				n := min(remain(trafficOf(a.st, l.Network), from, s, len(l.Requests)), t.MaxBatch())
 				left += t.At(s, s, n)
 			}
@@ -159,16 +160,16 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	return first
 }
 
-// aheadOf is the number of a network's requests that go before a task.
+// aheadOf is the number of requests of a network that go before a task.
 type aheadOf struct {
 	network string
 	n       int
 }
 
-// waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same
-// priority with an earlier or equal deadline. A policy that serves in order of arrival also serves others first, so
-// this may be too few. A task that is accepted by mistake is dropped from the queue later and costs no device time.
-// Networks that no device of the task has do not count.
+// waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same priority
+// with an earlier or equal deadline. A policy that serves in order of arrival also serves others first, so the count may be
+// too low. A task that is accepted by mistake is dropped from the queue later and costs no device time. Networks that none of
+// the task's devices serves do not count.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]
@@ -184,11 +185,11 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	}
 	for i := range q.Len() {
 		r := q.At(i)
-		if r.Priority < in.Priority { // so do all that follow
+		if r.Priority < in.Priority { // all that follow have a lower priority too
 			break
 		}
 		if r.Priority == in.Priority && r.Deadline > in.Deadline {
-			if q.Ordered() { // so do all others of this level
+			if q.Ordered() { // all others of this level have later deadlines too
 				break
 			}
 			continue
@@ -211,8 +212,8 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	return a.ahead, n
 }
 
-// hopeless returns why a task is rejected. Its deadline cannot be met after the requests that go first, even in
-// batches as large as the deadline allows.
+// hopeless returns why a task is rejected, or nil. It is rejected if it cannot meet its deadline after the requests that go
+// first, even in batches as large as the deadline allows.
 func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if !a.on || in.Deadline == 0 {
 		return nil
@@ -224,7 +225,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // accepted, as a device may come back
 		return nil
 	}
-	if a.idle(in.Network) { // on an idle device it delays nobody, and its time updates pace and copy
+	if a.idle(in.Network) { // on an idle device it delays no request, and its time updates pace and copy
 		of := *a
 		of.copy = 0
 		if takes, _ := of.last(in.Network, samples, samples, samples); takes <= limit {
@@ -232,7 +233,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		}
 	}
 	list, n := a.waitFirst(in)
-	before := samples - 1 // samples of its own that go first
+	before := samples - 1 // number of samples that go first, beginning with the task's own
 	ready := now + a.busyFor(now, in)
 	for _, w := range list {
 		if w.network == in.Network {
@@ -255,14 +256,14 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	return nil
 }
 
-// idle reports whether a device of a network is idle and no request waits.
+// idle reports whether a device that serves the network is idle and no request waits.
 func (a *admission) idle(network string) bool {
 	return a.st.Queue.Len() == 0 && slices.ContainsFunc(a.st.Devices, func(v sched.DeviceView) bool {
 		return !v.Down && len(v.Launches) == 0 && v.Queue.Len() == 0 && v.Member(network) != nil
 	})
 }
 
-// giveUp drops waiting requests that cannot meet their deadline any more.
+// giveUp drops waiting requests that can no longer meet their deadline.
 func (c *core) giveUp() {
 	a := &c.admission
 	if !a.on {
@@ -290,7 +291,7 @@ func (c *core) giveUp() {
 	}
 }
 
-// giveUpIn drops from a queue the tasks whose samples cannot all meet their deadline any more. All their samples end,
+// giveUpIn drops from a queue the tasks whose samples can no longer all meet their deadline. All samples of such a task end,
 // since part of a task's results is useless.
 func (c *core) giveUpIn(q *sched.Queue) {
 	a := &c.admission
@@ -312,7 +313,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if asked := (question{r.Network, n, q.Len()}); asked != known {
 			known = asked
-			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // larger batches than so far are possible
+			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // batches larger than all so far are possible
 			takes, most = a.paced(takes), a.paced(most)
 		}
 		room := Time(0)
@@ -330,7 +331,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		default:
 			left := q.Len() - n
 			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate)
-			if q.Len() < left { // samples of dropped tasks waited elsewhere; the rest is searched next time
+			if q.Len() < left { // the task had samples elsewhere in the queue, which have gone too; the rest is searched next time
 				a.look = 0
 			}
 		}
@@ -340,7 +341,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 // giveUpOne drops a waiting request.
 func (c *core) giveUpOne(r *request, why string) {
 	c.unqueue(r)
-	if r.copying { // its slot is freed at the end of the copy
+	if r.copying { // the slot is freed at the end of the copy
 		r.inFlight = true
 		r.task.flying++
 	} else {
@@ -349,8 +350,8 @@ func (c *core) giveUpOne(r *request, why string) {
 	c.end(r, Dropped, why, nil)
 }
 
-// stopLate ends the tasks in a launch at an exit that cannot pass the next exit in time. Every removal makes the
-// launch faster. So the earliest deadline is examined first, and the others again after each removal.
+// stopLate ends the tasks of a launch at an exit that cannot pass the next exit in time. Every removal makes the launch
+// faster. So the task with the earliest deadline is examined first, and the others again after each removal.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.admission.on || s >= l.table.Segments() {

@@ -1,4 +1,4 @@
-// Devices' events, and beginning work on devices.
+// Begins work on devices, and handles the events of devices.
 
 package engine
 
@@ -18,7 +18,7 @@ func (c *core) begin(l *launch) {
 	s := l.Reached + 1
 	if s == l.First && l.Phase != sched.Halted {
 		waited := Time(0)
-		if l.Phase == sched.Running && d.running == 0 { // the device was idle while its inputs were copied
+		if l.Phase == sched.Running && d.running == 0 { // the device was idle while the inputs were copied
 			waited = c.now - max(l.Since, d.freed)
 		}
 		c.admission.copied(waited, len(l.reqs))
@@ -59,8 +59,8 @@ func (c *core) begin(l *launch) {
 	d.watch = min(d.watch, l.limit)
 }
 
-// list fills in a launch's requests and their thresholds. The list stays valid for further segments until a request
-// joins or leaves, if no threshold depends on the exit.
+// list fills in the requests of a launch and their thresholds. If no threshold depends on the exit, the list stays valid for
+// further segments until a request joins or leaves.
 func (l *launch) list() {
 	j, most := &l.work.Launch, l.seen.Thetas
 	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
@@ -78,7 +78,7 @@ func (l *launch) list() {
 	}
 }
 
-// halt records that a launch's work has ended.
+// halt records that the work of a launch has ended.
 func (c *core) halt(l *launch) {
 	if !l.busy {
 		l.unhold()
@@ -87,7 +87,7 @@ func (c *core) halt(l *launch) {
 	d := l.on
 	l.busy = false
 	l.unhold()
-	d.stale = true // its limit is gone
+	d.stale = true // the limit of this work does not count any more
 	if d.running--; d.running == 0 {
 		d.watch = never
 		if len(c.jobs) > 0 {
@@ -100,7 +100,7 @@ func (c *core) halt(l *launch) {
 	c.rewatch(l.Device)
 }
 
-// answer handles an event of a device. Events of abandoned work are ignored.
+// answer handles an event of a device. It ignores events of abandoned work.
 func (c *core) answer(d *dev, ev *device.Event) error {
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, l := range list {
@@ -125,7 +125,7 @@ func (c *core) answer(d *dev, ev *device.Event) error {
 	return nil
 }
 
-// progress handles an event of a launch's work.
+// progress handles an event of the work of a launch.
 func (c *core) progress(l *launch, ev *device.Event) error {
 	s := l.Reached + 1
 	if ev.Kind != device.Passed {
@@ -145,7 +145,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	case ev.Over:
 		return c.landLaunch(l)
 	default:
-		return nil // its results are lost in any case
+		return nil // the results are lost in any case
 	}
 	c.admission.ran(took, l.table.At(s, s, len(l.reqs)))
 	c.res.Cycles += ev.Report.Cycles
@@ -261,13 +261,13 @@ func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
 	switch {
 	case l.doomed != nil:
 		return c.landLaunch(l)
-	case ev.Kind == device.Passed && !ev.Over: // the work continues without a use
+	case ev.Kind == device.Passed && !ev.Over: // the work still runs, but its results are useless
 		c.devs[l.Device].abort(c.now, l.work.ID, true)
 	}
 	return c.fault(l, err)
 }
 
-// pass counts a request at an exit.
+// pass counts a request that came to an exit, and whether it left there.
 func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	l.seen.Pass(exit, left)
 	if r.home != nil {
@@ -282,7 +282,7 @@ func (c *core) aborted(l *launch, ev *device.Event) error {
 	return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID, Took: ev.Took})
 }
 
-// freeFlown frees the requests of a launch that ended while it ran.
+// freeFlown frees the requests of a launch that ended while the launch ran.
 func (c *core) freeFlown(l *launch) {
 	kept := 0
 	for i, r := range l.reqs {
@@ -299,7 +299,7 @@ func (c *core) freeFlown(l *launch) {
 	c.left = c.left || kept == 0
 }
 
-// contract checks a report against the launch.
+// contract checks that a device's report fits the launch.
 func (c *core) contract(l *launch, ev *device.Event, s int) error {
 	rep := ev.Report
 	if rep == nil {
@@ -412,7 +412,7 @@ func (c *core) copied(r *request, err error, took Time) error {
 	return c.ready(l)
 }
 
-// logCopy logs a driver's panic. That of an input function was logged before.
+// logCopy logs the panic of a driver. The panic of an input function was logged before.
 func (c *core) logCopy(err error) {
 	if _, bad := errors.AsType[*inputError](err); !bad {
 		c.cfg.logPanic("a copy", err)
@@ -426,7 +426,7 @@ func (c *core) ready(l *launch) error {
 		l.unhold()
 		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
-	case l.Phase == sched.Stopping: // preempted before it ran
+	case l.Phase == sched.Stopping: // preempted before it began to run
 		l.unhold()
 		l.Phase, l.Since = sched.Halted, c.now
 		return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID})

@@ -21,31 +21,31 @@ type request struct {
 	sched.Request
 	task     *task
 	launch   *launch
-	seen     *sched.Traffic // traffic of the network that its task named
-	dev      int            // device with a slot for it, or with a copy to one in progress; -1: none
+	seen     *sched.Traffic // traffic of the network that the request's task named
+	dev      int            // device that has a slot for it, or to which it is being copied; -1: none
 	home     *family        // the family that its task named; nil if it named a network
-	waits    bool           // in the queue of its device
+	waits    bool           // it is in the queue of its device
 	copying  bool           // its input is being copied
 	retried  bool
 	ended    bool
-	shown    int  // exits that its ticket has received
-	inFlight bool // it ended while its segment or copy runs, after which its slot is freed
+	shown    int  // number of exits that its ticket has received
+	inFlight bool // it has ended, but its segment or copy still runs; its slot is freed after that
 	rec      Record
 
 	input func() ([]device.Tensor, error)
 }
 
-// family is a family that requests wait for, in place of a particular member.
+// family is a family that a request's task named, in place of a member.
 type family struct{ name string }
 
 type task struct {
 	sched.Task
 	left   int
-	flying int // ended requests in a running segment
+	flying int // number of ended requests whose segment or copy still runs
 	worst  Ending
-	over   bool // all its samples end together now
+	over   bool // all its samples are being ended together
 	reqs   []*request
-	ticket *Ticket // of the caller that opened it; nil: none
+	ticket *Ticket // ticket of the caller that opened it; nil: none
 
 	older, newer *task // neighbours in the list of tasks that have not ended
 }
@@ -56,38 +56,38 @@ type launch struct {
 	table  *sched.Table
 	seen   *sched.Traffic // traffic of its network
 	on     *dev
-	width  int         // number of units to which it is confined
+	width  int         // number of units in Units; 0: the whole device
 	began  Time        // start of the running segment
-	work   device.Work // its slices are reused
+	work   device.Work // memory of its slices is reused
 	busy   bool        // it has work in progress
-	holds  bool        // it holds a place
-	doomed error       // its device or partition has failed: its requests start again when its work has ended
-	limit  Time        // when the watchdog checks it
-	second bool        // in real time: it was checked once at this limit
+	holds  bool        // it holds a place of its device
+	doomed error       // if not nil: its device or partition has failed, and its requests start again when its work has ended
+	limit  Time        // time at which the watchdog checks it
+	second bool        // in real time: the watchdog has checked it once at this limit
 	seenAt uint64      // its progress at the last check
 	killed bool
-	lost   bool // abandoned: its memory is not reused
+	lost   bool // abandoned: the device may still read its memory, which is not reused
 	listed bool // work.Launch lists its requests and thresholds
 }
 
 type dev struct {
 	device.Device
-	v         device.Virtual // the device, in virtual time
+	v         device.Virtual // the device's interface in virtual time
 	info      device.Info
 	undivided bool // every launch uses the whole device
 	at        int  // its index
 	slots     int
 	held      int    // places in use
-	running   int    // launches with work in progress
-	since     Time   // when the first of these began
-	freed     Time   // when the last of these ended
+	running   int    // number of launches with work in progress
+	since     Time   // when the first of the running launches began
+	freed     Time   // when the last running launch ended
 	seq       uint64 // sequence number of the work begun last
-	watch     Time   // earliest limit of its work
+	watch     Time   // earliest limit of the work on it
 	stale     bool   // the fields below must be computed again
 	hangs     bool   // next is a limit of the watchdog
-	next      Time   // time of its next event, or of the watchdog's check
+	next      Time   // time of the device's next event, or of the watchdog's check
 	dead      bool
-	idle      int // number of times in a row that an event was due and none came
+	idle      int // how many times in a row an event was due but none came
 	outages   []*outage
 }
 
@@ -102,7 +102,7 @@ func (d *dev) abort(now Time, id device.WorkID, kill bool) {
 	d.Abort(now, id, kill)
 }
 
-// outage is a failed part of a device: some units, or the whole device if there are none.
+// outage is a failed part of a device: its units, or the whole device if units is empty.
 type outage struct {
 	units     device.Units
 	tries     int
@@ -110,26 +110,26 @@ type outage struct {
 	began     Time
 }
 
-// job is work other than a launch's.
+// job is a copy, load, unload or reset.
 type job struct {
 	work  device.Work
 	dev   int
 	req   *request // Copy
 	net   *Network // Load, Unload
 	out   *outage  // Reset
-	of    *change  // Load, Unload: the change that waits for it
-	cut   bool     // Load, Unload: the device has failed since
+	of    *change  // Load, Unload: the change that waits for its end
+	cut   bool     // Load, Unload: the device has failed since it began
 	began Time
 	limit Time
 	seen  bool // in real time: the watchdog has checked it once at this limit
 }
 
-// core is the state of a run, in parts with one purpose each.
+// core is the state of a run. Each embedded part has one purpose.
 type core struct {
-	ctx  context.Context // context of the devices' work
+	ctx  context.Context // context for the work of devices
 	cfg  *Config
 	real bool               // in real time
-	plan func(p sched.Plan) // starts a plan, whose result comes back through planned
+	plan func(p sched.Plan) // starts a plan; planned receives its result
 	st   sched.State
 	nets []*Network // Config.Networks, and those added since
 
@@ -150,7 +150,7 @@ type core struct {
 // clocks has the time and the future events.
 type clocks struct {
 	now   Time
-	waits []Time // times at which the policy asked to be called
+	waits []Time // times at which the policy wants to be called
 	events
 }
 
@@ -158,13 +158,13 @@ type clocks struct {
 type tasks struct {
 	reqs       index[request] // requests that have not ended or are still in a running segment
 	byID       index[task]
-	oldest     *task // ends of the list of tasks, in order of arrival
+	oldest     *task // first of the list of tasks, which is in order of arrival
 	newest     *task
 	last       device.RequestID
 	given      uint64 // number of ids given to tickets
 	spareReqs  pool[request]
 	spareTasks pool[task]
-	spoiled    []spoiled // under admission by the tables: tasks to end
+	spoiled    []spoiled // with admission by the tables: tasks that must end
 }
 
 // spoiled is a task with a sample that has ended without a result.
@@ -174,17 +174,17 @@ type spoiled struct {
 	why  string
 }
 
-// launches has the launches with requests or with work in progress.
+// launches has all launches that have requests or work in progress.
 type launches struct {
 	live   []*launch // visible to the policy; always few
-	doom   []*launch // without requests, and with work in progress; not visible
+	doom   []*launch // no longer shown to the policy, but with work in progress
 	next   device.LaunchID
 	left   bool    // a launch may have no requests left
 	atExit *launch // a launch that has just reached an exit with requests left; at most one, as the policy is asked after each
 	spare  pool[launch]
 }
 
-// health has the devices with their work, which may fail or hang.
+// health has the devices and their work, which may fail or hang.
 type health struct {
 	devs      []dev
 	jobs      []*job
@@ -198,7 +198,7 @@ type health struct {
 type asking struct {
 	ev       sched.Event // the event that it is asked about
 	buf      []sched.Action
-	again    bool // something has ended without an event, so ask it once more
+	again    bool // something has ended without an event, so ask the policy once more
 	planning int  // plans in progress
 }
 
@@ -207,7 +207,7 @@ type results struct {
 	res    Result
 	keep   recorder
 	ended  int
-	traced bool // steps and spans are recorded or observed
+	traced bool // steps and spans are recorded or given to an observer
 	latest reported
 }
 
@@ -235,7 +235,7 @@ func newCore(cfg *Config) (*core, error) {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, undivided: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
-		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission expects no larger ones
+		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission expects no batches above the policy's largest
 			most = min(most, p.Largest())
 		}
 		v := sched.DeviceView{
@@ -299,7 +299,7 @@ func (c *core) tell(ev sched.Event) error {
 	return c.ask()
 }
 
-// ask is tell for the event in c.ev, which the policy reads in place.
+// ask is like tell, for the event in c.ev, which the policy reads in place.
 func (c *core) ask() error {
 	for !c.shut {
 		c.giveUp()
@@ -313,7 +313,7 @@ func (c *core) ask() error {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		if l := c.atExit; l != nil { // not preempted, so its next segment begins
+		if l := c.atExit; l != nil { // the policy did not preempt it, so its next segment begins
 			c.atExit = nil
 			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
@@ -393,7 +393,7 @@ func (c *core) unlist(l *launch) {
 	}
 }
 
-// forget ends a launch without work in progress.
+// forget removes a launch that has no work in progress.
 func (c *core) forget(l *launch) {
 	c.unlist(l)
 	if i := slices.Index(c.live, l); i >= 0 {
@@ -433,8 +433,8 @@ func (c *health) allDead() bool {
 	return true
 }
 
-// idle reports whether no device works and no event will come by itself. Timers and cancels do not count, as they
-// only matter while there are tasks.
+// idle reports whether no device works and no event will come by itself. Timers and cancels do not count: they only matter
+// while there are tasks.
 func (c *core) idle() bool {
 	if c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
@@ -461,7 +461,7 @@ func (c *core) stopSource() {
 	})
 }
 
-// close ends a run without events left.
+// close ends a run in which no event is left.
 func (c *core) close() error {
 	if slices.ContainsFunc(c.devs, func(d dev) bool { return d.dead }) {
 		c.drain("no device is left that serves the network")
@@ -472,11 +472,11 @@ func (c *core) close() error {
 	return nil
 }
 
-// stop ends everything that has not ended, when a run cannot continue. Devices are told to stop; their remaining
-// answers free the slots.
+// stop ends all requests that have not ended, when a run cannot continue. It tells the devices to stop. Their remaining
+// events free the slots.
 func (c *core) stop(why error) {
 	c.shut = true
-	c.st.Queue = sched.Queue{} // all at once: hundreds of thousands may wait, and the policy is not asked any more
+	c.st.Queue = sched.Queue{} // remove all at once, as hundreds of thousands may wait; the policy is not asked any more
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}

@@ -1,8 +1,8 @@
-// Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices,
-// handles their events, and records everything. Its state changes only at events (of devices, clients and timers),
-// with the same code in virtual and in real time. Run is a discrete-event simulation in virtual time: events are
-// handled in the order of (time, sequence), so equal configurations give byte-identical results on any machine.
-// Server accepts tasks from any goroutine in real time; Serve is a Server with a load source.
+// Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices, handles
+// their events, and records everything. Its state changes only at events (of devices, clients and timers), with the same code
+// in virtual and in real time. Run is a discrete-event simulation in virtual time. It handles events in the order of (time,
+// sequence), so equal configurations give byte-identical results on any machine. Server accepts tasks from any goroutine in
+// real time. Serve is a Server with a load source.
 package engine
 
 import (
@@ -20,12 +20,12 @@ import (
 // Time is ns since the run began.
 type Time = sched.Time
 
-// Clock is the source of segments' durations in virtual time.
+// Clock says where the durations of segments come from in virtual time.
 type Clock int
 
 const (
 	Table    Clock = iota // the bundle's latency table: T[segment][segment][batch]
-	Measured              // the device's reports: Report.Ns, or its cycles at its clock
+	Measured              // the device's reports: Report.Ns, or Report.Cycles at the device's clock
 )
 
 // String names a clock.
@@ -45,7 +45,7 @@ var (
 	ErrDevice = device.ErrContract
 )
 
-// Reasons for rejecting a task. Only the task ends, and the error goes to its caller.
+// Reasons for rejecting a task. Only that task ends, and its caller gets the error.
 var (
 	ErrNetwork  = errors.New("the network is not served")
 	ErrTaken    = errors.New("the task's id is zero or taken")
@@ -54,34 +54,34 @@ var (
 	ErrAdmitted = errors.New("not admitted")
 	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
-	// ErrInside is returned by a call that would wait for its own caller.
+	// ErrInside is returned by a call that would wait for the goroutine that makes it.
 	ErrInside = errors.New("the server waits for the caller of this: call it from another goroutine, or return tasks from Source.Ended")
 )
 
 // Network is a network to serve.
 type Network struct {
 	Name string // name, or name@version
-	// Family, if set, is a name that tasks may use in place of the network's. Its members answer the same question,
-	// with larger and smaller networks. A launch or an assignment chooses one.
+	// Family, if set, is a name that tasks may use in place of the network's. All members of a family answer the same
+	// question, with larger and smaller networks. A launch or an assignment chooses a member.
 	Family string
-	Tables []*sched.Table // by device; nil for a device that cannot serve it
-	// Artefacts, by device, are what LoadNetwork loads. Load is the time that this takes in virtual time. Cold: it is
-	// initially on no device, and must be loaded.
+	Tables []*sched.Table // by device; nil for a device that cannot serve the network
+	// Artefacts, by device, are what LoadNetwork loads. Load is the time of loading in virtual time. A Cold network is on no
+	// device at the start, and must be loaded.
 	Artefacts []device.Artefact
 	Load      []Time
 	Cold      bool
 }
 
-// Watchdog defines when work counts as hung, on the device's own clock.
+// Watchdog defines how long work may take, on the device's own clock, before it counts as hung.
 type Watchdog struct {
 	Times int64 // limit of a launch as a multiple of its time in the table; 0: 10
-	Least Time  // added to that, in ns; 0: 50 ms
-	Fixed Time  // replaces both, if positive
+	Least Time  // added to this multiple, in ns; 0: 50 ms
+	Fixed Time  // replaces Times and Least, if positive
 	// Other is the time allowed for a copy, load or reset in addition to its Expect; 0: 10 s.
 	Other Time
 }
 
-// Limit is the time allowed for work with an expected time.
+// Limit is the time, in ns, after which work with an expected time counts as hung.
 func (w *Watchdog) Limit(expect Time) Time {
 	if w.Fixed > 0 {
 		return w.Fixed
@@ -117,27 +117,27 @@ type Config struct {
 	// Requests that no longer can are dropped from the queue or at their next exit.
 	ByTable bool
 
-	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count
-	// of cycles. Any goroutine may call it. Devices that need this machine's clock (device.Pace, which is used for
-	// all that only know virtual time) are rejected.
+	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count of
+	// cycles. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include all that only
+	// know virtual time, since NewServer wraps them with device.Pace.
 	Now func() Time
 
 	Watchdog Watchdog
-	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. Resets is the number of resets that may fail in a row
-	// before a device is given up; 0: 6. The interval doubles after each.
+	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. Resets is the number of resets that may fail in a row before
+	// the device is given up; 0: 6. The interval between them doubles each time.
 	ResetCost Time
 	Resets    int
 	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.
 	Grace time.Duration
 
-	// Log receives panics, with their stack, of functions that are called for a request. They end only that request.
-	// nil: slog.Default.
+	// Log receives the panics, with their stack, of functions that are called for a request. Such a panic ends only that
+	// request. nil: slog.Default.
 	Log      *slog.Logger
 	Observer Observer // nil: none
 	Keep     Keep     // what Result keeps
 }
 
-// Item and Source are sched's, so that load sources do not depend on the engine.
+// Item and Source are types of sched, so that load sources do not depend on the engine.
 type (
 	Item   = sched.Item
 	Source = sched.Source
@@ -228,7 +228,7 @@ func (c *Config) logPanic(what string, err error) {
 	log.Error("panic", "in", what, "value", p.Value, "stack", string(p.Stack))
 }
 
-// other is the time limit of work without a table.
+// other is the time limit, in ns, of work that has no time in a table.
 func (c *Config) other() Time { return cmp.Or(c.Watchdog.Other, 10_000_000_000) }
 
 // WordInputs makes Config.Inputs for inputs of one int16 tensor.
@@ -242,5 +242,5 @@ func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request)
 	}
 }
 
-// NoInputs is Config.Inputs for devices that ignore inputs.
+// NoInputs is an Inputs function for devices that ignore inputs.
 func NoInputs(*sched.Request) ([]device.Tensor, error) { return nil, nil }

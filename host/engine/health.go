@@ -23,9 +23,9 @@ func (c *core) countFault(f *Fault) {
 	}
 }
 
-// fault records that a launch has failed, and what is lost with it: the launch alone, or a partition or the whole
-// device, which must then be reset. Other launches there are stopped; their requests start again when they have
-// ended, and then the reset begins. A reset preserves only inputs, so halted requests start again too.
+// fault records that a launch has failed, and what is lost with it: only the launch, or a partition or the whole device,
+// which must then be reset. Other launches there are stopped. When they have ended, their requests start again, and then the
+// reset begins. A reset keeps only inputs, so the requests of halted launches start again too.
 func (c *core) fault(l *launch, cause error) error {
 	if c.cut(cause) && !c.shut { // the run's context has ended; the device has not failed
 		c.halt(l)
@@ -50,7 +50,7 @@ func (c *core) fault(l *launch, cause error) error {
 // endLaunch ends a launch without work in progress.
 func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	for _, r := range l.reqs {
-		if r.copying { // it ends after its copy
+		if r.copying { // it ends now, and its slot is freed after the copy
 			r.launch = nil
 			if !r.inFlight {
 				r.inFlight = true
@@ -81,7 +81,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.find(view.ID) // nil: not visible any more, so it is already marked
+		o := c.find(view.ID) // nil: it is marked already, and in doom
 		if o == nil {
 			continue
 		}
@@ -116,10 +116,10 @@ func (c *core) landLaunch(l *launch) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
 
-// recover begins a device's resets for parts on which nothing runs any more.
+// recover begins the resets of those parts of a device on which nothing runs any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
-	if c.shut { // the run ends, so no device is needed
+	if c.shut { // the run ends, so the device is not needed
 		return
 	}
 	for _, o := range dev.outages {
@@ -152,8 +152,8 @@ func (c *core) recover(d int) {
 	}
 }
 
-// recovered handles the end of a reset. A failed one is repeated, with doubled intervals. A device that cannot be
-// reset is given up.
+// recovered handles the end of a reset. If it failed, it is tried again, each time after twice the interval. A device that
+// cannot be reset is given up.
 func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
 	o.resetting = false
@@ -168,14 +168,14 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})
 	}
 	if o.tries++; o.tries < c.cfg.resets() && !c.shut {
-		o.resetting = true // so that recover does not begin it too
+		o.resetting = true // recover must not begin it too
 		e := c.push(c.now + c.cfg.resetCost()<<o.tries)
 		e.x = &extra{again: o}
 		e.dev = int32(d)
 		return nil
 	}
 	dev.dead, v.Down = true, true
-	for v.Queue.Len() > 0 { // other devices may serve them
+	for v.Queue.Len() > 0 { // other devices may serve these requests
 		q, _ := v.Queue.Pop()
 		r := c.reqs.get(uint64(q.ID))
 		r.waits = false
@@ -205,11 +205,11 @@ func (c *health) nextWatch() Time {
 	return t
 }
 
-// watch looks for work beyond its time limit. If launches share units, one that has made progress since the last
-// check gets the same time again, even if it runs alone by now. A launch that can be stopped is stopped; if it does
-// not end then, its device is lost. In real time the end of work may be on its way, or this machine may have been
-// suspended. So pending events are posted first, and the work gets extra time, by as much as nobody was watching
-// (away), before it counts as hung.
+// watch handles work at its time limit, in these steps. First, in real time, it posts pending events, since the end of the
+// work may be on its way. It extends the limit once, by the time without a check (away), since this machine may have been
+// suspended. Second, if launches share units, a launch that has made progress since the last check gets the same time again,
+// even if it runs alone by now. Third, a launch that can be stopped is stopped. What still runs at its limit after these
+// steps hangs, and its device is lost.
 func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy && l.limit <= c.now && c.overdue(l, away) {
@@ -259,7 +259,8 @@ func (c *core) overdue(l *launch, away Time) bool {
 	return true
 }
 
-// looksAgain posts pending events in real time, and extends a limit that was reached for the first time.
+// looksAgain does the first step of watch: in real time it posts pending events, and extends a limit that was reached for the
+// first time. It reports whether it extended the limit.
 func (c *core) looksAgain(d *dev, looked *bool, limit *Time, away, most Time) bool {
 	if !c.real || *looked {
 		return false
@@ -277,8 +278,8 @@ func (c *core) late(l *launch) error {
 		c.devs[l.Device].info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
 }
 
-// killed is the error of a launch that the watchdog has stopped. If its device stopped as it should, only the launch
-// is lost. Otherwise err says what is lost.
+// killed is the error of a launch that the watchdog has stopped. If its device stopped as it should (err is nil), only the
+// launch is lost. Otherwise err says what is lost.
 func (c *core) killed(l *launch, err error) error {
 	if err == nil {
 		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
@@ -286,8 +287,8 @@ func (c *core) killed(l *launch, err error) error {
 	return fmt.Errorf("%w: %w", c.late(l), err)
 }
 
-// ill reports whether a copy's error means that its device has failed. Errors of the function that makes the input do
-// not.
+// ill reports whether the error of a copy means that its device has failed. Errors of the function that makes the input do
+// not mean this.
 func (c *core) ill(err error) bool {
 	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
 		return false
@@ -296,7 +297,7 @@ func (c *core) ill(err error) bool {
 	return says || device.IsHang(err) || errors.Is(err, device.ErrReset)
 }
 
-// cut reports whether an error is only the end of the run's context.
+// cut reports whether the only reason for an error is that the run's context has ended.
 func (c *core) cut(err error) bool {
 	return c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) && !errors.Is(err, device.ErrHang)
 }
@@ -306,7 +307,7 @@ func (c *core) illCopy(r *request, cause error) error {
 	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
 	v, ready := &c.st.Devices[d], c.now
 	f := Fault{At: c.now, Device: d, Scope: scope, Err: cause}
-	var units device.Units // the partition of its launch, or else the whole device
+	var units device.Units // the units of its launch, or else the whole device
 	switch {
 	case l != nil:
 		f.Launch = l.ID
@@ -336,8 +337,8 @@ func (c *core) illCopy(r *request, cause error) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: f.Launch})
 }
 
-// lostCopy abandons a copy that does not end, and its device. The memory of the job and the request is not reused,
-// since the device may still read it.
+// lostCopy abandons a copy that does not end, and its device. The device may still read the memory of the job and the
+// request, so it is not reused.
 func (c *core) lostCopy(j *job, cause error) error {
 	r, d := j.req, j.dev
 	r.task.flying++ // never decremented, so the task's memory is not reused
@@ -371,14 +372,14 @@ func (c *core) lostCopy(j *job, cause error) error {
 func (c *core) hung(l *launch, cause error) error {
 	c.halt(l)
 	c.ran(l, l.Reached+1, inFailure)
-	l.lost = true // the device may still read it, so its memory is not reused
+	l.lost = true // the device may still read its memory, which is not reused
 	if l.doomed != nil {
 		return c.landLaunch(l)
 	}
 	return c.fault(l, cause)
 }
 
-// rewatch computes a device's earliest limit again.
+// rewatch computes the earliest limit of the work on a device again.
 func (c *core) rewatch(dev int) {
 	d := &c.devs[dev]
 	d.watch, d.stale = never, true

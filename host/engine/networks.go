@@ -19,7 +19,7 @@ type change struct {
 	net    *Network
 	name   string
 	leaves bool
-	users  int   // requests for the network that have not ended; the change begins at 0
+	users  int   // number of requests for the network that have not ended; the change begins when there are none
 	begun  bool  // its loads or unloads have begun
 	todo   []int // devices on which they have not begun
 	left   int   // loads or unloads in progress
@@ -27,15 +27,15 @@ type change struct {
 	done   chan error
 }
 
-// failed records why a device has not loaded or unloaded the network.
+// failed records why a device could not load or unload the network.
 func (h *change) failed(device string, err error) {
 	h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
 }
 
-// AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
-// network can be served, or with an error, after which it is on no device. A device that is being reset loads it
-// afterwards. If warm, an input of one sample, is given, it runs once first. ctx limits only the wait; the change
-// continues.
+// AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the network
+// can be served. After an error in loading, the network is on no device. A device that is being reset loads it afterwards.
+// warm, if not nil, is the input of one sample, which runs once before AddNetwork returns. ctx limits only the wait; the
+// change continues.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 	return nil
 }
 
-// neverSure is a threshold that no confidence reaches.
+// neverSure is a threshold above every confidence.
 const neverSure = 2
 
 // RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
@@ -78,13 +78,13 @@ func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	return nil
 }
 
-// change posts a change and waits for its end. Neither ErrInside nor the end of ctx cancels it.
+// change posts a change and waits for its end. Neither ErrInside nor the end of ctx cancels the change.
 func (s *Server) change(ctx context.Context, h *change) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-s.ended: // nothing would read the post any more
+	case <-s.ended: // the server has ended and reads no post any more
 		return ErrClosed
 	default:
 	}
@@ -99,7 +99,7 @@ func (s *Server) change(ctx context.Context, h *change) error {
 			return err
 		case <-s.ended:
 			select {
-			case err := <-h.done: // posted before the end
+			case err := <-h.done: // the server has posted it before its own end
 				return err
 			default:
 				return ErrClosed
@@ -131,7 +131,7 @@ func (c *core) change(h *change) {
 		h.net = c.nets[i]
 		for _, r := range c.reqs.vals {
 			if r != nil && r.Network == h.name {
-				h.users++ // new tasks for it are rejected from now on
+				h.users++ // from now on, new tasks for the network are rejected
 			}
 		}
 		return
@@ -170,7 +170,7 @@ func grown[T any](list []T, n int) []T {
 	return append(list, make([]T, max(0, n-len(list)))...)
 }
 
-// seeAgain updates all pointers into the list of traffic, which has been reallocated.
+// seeAgain updates all pointers into the list of traffic, after the list has been reallocated.
 func (c *core) seeAgain() {
 	for _, r := range c.reqs.vals {
 		if r != nil {
@@ -192,7 +192,7 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins loads and unloads that need not wait any more, for a reset or for the policy's own.
+// carryOn begins those loads and unloads that wait no longer for a reset or for the policy's own load or unload.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {
@@ -200,7 +200,7 @@ func (c *core) carryOn(h *change) {
 		if len(h.errs) == 0 && !c.anyAlive(h.net) {
 			h.errs = append(h.errs, fmt.Errorf("%w: every device with a table for it is given up, since no reset has helped", ErrDevice))
 		}
-		if len(h.errs) > 0 { // a load failed, so it is unloaded again
+		if len(h.errs) > 0 { // a load failed, so unload the network from all devices again
 			h.todo = nil
 		}
 	}
@@ -246,7 +246,7 @@ func (c *core) anyAlive(n *Network) bool {
 	return false
 }
 
-// settle continues the changes: a removal proceeds when the network is not in use any more.
+// settle continues the changes. A removal continues when the network is not in use any more.
 func (c *core) settle() error {
 	for _, h := range slices.Clone(c.changes) {
 		for again := true; again; {
@@ -258,7 +258,7 @@ func (c *core) settle() error {
 				if err := c.settled(h); err != nil {
 					return err
 				}
-			default: // after a failed load the other devices unload it again
+			default: // a load failed: the other devices unload the network again
 				h.leaves, again = true, true
 				c.carry(h)
 			}
@@ -286,12 +286,12 @@ func (c *core) settled(h *change) error {
 	return nil
 }
 
-// uses reports whether a network that is being removed has requests that have not ended, or launches.
+// uses reports whether a network that is being removed still has launches, or requests that have not ended.
 func (c *core) uses(h *change) bool {
 	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
 }
 
-// dropRequest removes a request from the counts of changes.
+// dropRequest forgets a request. A removal of its network no longer waits for it.
 func (c *core) dropRequest(r *request) {
 	if !c.reqs.drop(uint64(r.ID)) {
 		return

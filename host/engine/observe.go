@@ -1,4 +1,4 @@
-// Observers receive endings with their results, steps, spans and faults.
+// Observers are told about endings with their results, steps, spans and faults.
 
 package engine
 
@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Observer is called once for everything, on the server's goroutine, and must not block. Its arguments are valid only
-// during the call.
+// Observer is told about everything. Its methods are called on the server's goroutine and must not block. Their arguments are
+// valid only during the call.
 type Observer interface {
 	// Ended: a request has ended. result is its result at the exit taken; nil: none.
 	Ended(r *Record, result *device.ExitResult)
@@ -57,7 +57,7 @@ func (p *progress) Ended(*Record, *device.ExitResult) {
 	p.tell(p.ended)
 }
 
-// Tell is an Observer that calls f after every ending with the number of endings so far; nil if f is nil.
+// Tell returns an Observer that calls f after every ending, with the number of endings so far. It returns nil if f is nil.
 func Tell(f func(ended int)) Observer {
 	if f == nil {
 		return nil
@@ -65,15 +65,15 @@ func Tell(f func(ended int)) Observer {
 	return &progress{tell: f}
 }
 
-// Keep is what a Result keeps of a run in addition to its counts.
+// Keep says what a Result keeps of a run in addition to its counts.
 type Keep int
 
 // Values of Keep.
 const (
-	AsUsual    Keep = iota // everything for Run and Serve, counts for a Server, which has no end
+	AsUsual    Keep = iota // Everything for Run and Serve, Counts for a Server, which may run for ever
 	Everything             // records, steps and spans
 	Records                // records
-	Counts                 // counts and a histogram, so that memory does not grow with the run
+	Counts                 // only counts and a histogram, so that memory does not grow with the run
 )
 
 // recorder keeps records, steps and spans in a result.
@@ -151,7 +151,7 @@ func (c *core) idsOf(reqs []*request) []device.RequestID {
 	return c.latest.ids
 }
 
-// reported holds the arguments of the last calls of the observer, so that their storage is reused.
+// reported holds the observer's last arguments, so that their memory is reused.
 type reported struct {
 	step Step
 	span Span

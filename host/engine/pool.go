@@ -11,7 +11,7 @@ type index[T any] struct {
 }
 
 func (x *index[T]) slot(key uint64) int {
-	// Fibonacci hashing keeps neighbours apart whatever the stride of the numbers.
+	// Fibonacci hashing gives neighbouring keys different places, whatever the distance between them.
 	return int((key * 0x9e3779b97f4a7c15) >> 32 & uint64(len(x.keys)-1))
 }
 
@@ -59,7 +59,7 @@ func (x *index[T]) drop(key uint64) bool {
 		i = (i + 1) & mask
 	}
 	x.n--
-	// Close the gap: later entries move up, unless they are already at their first choice.
+	// Close the gap: later entries move up, unless they are already at the place that their key hashes to.
 	for j := (i + 1) & mask; x.keys[j] != 0; j = (j + 1) & mask {
 		if home := x.slot(x.keys[j]); (j-home)&mask >= (j-i)&mask {
 			x.keys[i], x.vals[i] = x.keys[j], x.vals[j]
@@ -70,7 +70,7 @@ func (x *index[T]) drop(key uint64) bool {
 	return true
 }
 
-// pool hands out values that were given back, or new ones.
+// pool returns values that were given back, or new ones.
 type pool[T any] struct{ free []*T }
 
 func (p *pool[T]) take() *T {
@@ -84,11 +84,11 @@ func (p *pool[T]) take() *T {
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
-// without removes the i-th pointer from a list in place. The slot behind the new end is not cleared, since the value
-// that it points to is reused anyway.
+// without removes the i-th pointer from a list in place. It does not clear the slot behind the new end, since the value that
+// it points to is reused anyway.
 func without[T any](list []*T, i int) []*T {
 	last := len(list) - 1
-	if i < last { // it is usually the last, and nothing moves
+	if i < last { // the pointer is usually the last one, and nothing moves
 		copy(list[i:], list[i+1:])
 	}
 	return list[:last]

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// posted is a message from a device, a plan or a change. Their number is limited by the work in progress.
+// posted is a message from a device, a plan or a change. The work in progress limits the number of messages.
 type posted struct {
 	kind   postKind
 	dev    int
@@ -42,22 +42,22 @@ type asked struct {
 	at     Time
 	cancel uint64
 	reply  *reply // of a task
-	room   bool   // it holds a place in Server.room; cancelling a ticket does not, as it must never wait
+	room   bool   // it holds a place in Server.room; the cancellation of a ticket does not, as it must never wait
 }
 
-// reply is where a client waits for its task.
+// reply is what a client waits on until its task is accepted or rejected.
 type reply struct {
 	refused chan error // receives the error of a rejected task, or nil if the task was accepted
 	state   atomic.Int32
 	timer   *time.Timer
 }
 
-// States of a reply. Whoever changes it first from waiting, the server or the client, decides whether the task is
-// served.
+// States of a reply. The server and the client each try to change it from waiting, and the first to do so decides whether the
+// task is served.
 const (
 	waiting   int32 = iota
-	looked          // the server has it, and will answer
-	withdrawn       // the client does not wait any more, so the task is not served
+	looked          // the server has read the request, and will answer
+	withdrawn       // the client no longer waits, so the task is not served
 )
 
 // Server serves in real time. Any goroutine may submit tasks.
@@ -67,15 +67,15 @@ type Server struct {
 	other   func() Time // Config.Now, shifted to start at 0; nil: this machine's clock
 	wake    chan struct{}
 	plans   sync.WaitGroup
-	posters []device.Poster // devices whose events must be requested
+	posters []device.Poster // devices that post some events only when the engine calls Post
 
-	room  chan struct{} // one entry per unprocessed request of a client, which limits their number
+	room  chan struct{} // one entry per unprocessed request of a client; its capacity limits their number
 	gone  chan struct{} // closed when no more tasks are accepted
 	ended chan struct{} // closed when messages are not read any more
 	ran   atomic.Bool
-	busy  atomic.Bool   // the server's goroutine is working, not waiting
-	turns atomic.Uint64 // counts everything that it has read
-	frame uintptr       // frame of Run on the stack; set before busy
+	busy  atomic.Bool   // the server's goroutine works; it is not waiting for a message
+	turns atomic.Uint64 // number of messages read
+	frame uintptr       // address of Run's frame on the stack; set before busy
 
 	mu     sync.Mutex
 	in     []posted
@@ -83,13 +83,13 @@ type Server struct {
 	closed error // why no more tasks are accepted
 	over   bool
 
-	// Of the loop alone.
-	again    []posted // alternates with in's memory
-	open     []asked  // alternates with asks's memory; those before next have been processed
+	// Only for the loop's goroutine.
+	again    []posted // memory that take swaps with in
+	open     []asked  // memory that is swapped with asks; the requests before next have been processed
 	next     int
 	draining bool
-	looks    Time // time until which the watchdog has been watching
-	alarm    Time // time for which the loop's timer is set; never: not set
+	looks    Time // time until which the watchdog has kept watch
+	alarm    Time // time for which the loop's timer is set; never: it is not set
 	replies  sync.Pool
 }
 
@@ -147,10 +147,10 @@ func newServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// maxAsked limits the unprocessed requests of clients. Further ones wait.
+// maxAsked limits the unprocessed requests of clients. Further requests wait.
 const maxAsked = 4096
 
-// stuck is how long a call waits before it checks whether the server is waiting for this very goroutine.
+// stuck is how long a call waits before it checks whether the server is waiting for the calling goroutine.
 const stuck = 10 * time.Millisecond
 
 // ask posts a client's request when there is room.
@@ -194,8 +194,8 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	return nil
 }
 
-// cancelTicket requests the end of a ticket's task. It never waits. Each ticket does so only once, so the number of
-// tasks limits these requests.
+// cancelTicket asks the server to end a ticket's task. It never waits. Each ticket asks only once, so the number of tasks
+// limits the number of these requests.
 func (s *Server) cancelTicket(t *Ticket) {
 	s.mu.Lock()
 	if !s.over {
@@ -205,7 +205,7 @@ func (s *Server) cancelTicket(t *Ticket) {
 	s.stir()
 }
 
-// leaveRoom frees the places of processed requests.
+// leaveRoom frees the entries in room of processed requests.
 func (s *Server) leaveRoom(asks []asked) {
 	for i := range asks {
 		if asks[i].room {
@@ -229,7 +229,7 @@ func (s *Server) stir() {
 	}
 }
 
-// Now is the time on the server's clock, which starts at NewServer. Deadlines use it.
+// Now is the time on the server's clock, in ns; the clock starts at NewServer. Deadlines are times on this clock.
 func (s *Server) Now() Time {
 	if s.other != nil {
 		return s.other()
@@ -237,15 +237,15 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the
-// callers. If this server makes no progress for that long, a callback of another server is rejected too.
+// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the caller's
+// callers. If this server makes no progress for so long, a callback of another server that calls it is rejected too.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
 	}
 	pcs := make([]uintptr, 128)
 	n := runtime.Callers(3, pcs)
-	for n == len(pcs) { // deep stacks are rare, and not all of them are callbacks
+	for n == len(pcs) { // deep stacks are rare, and not all of them belong to callbacks
 		pcs = make([]uintptr, 2*len(pcs))
 		n = runtime.Callers(3, pcs)
 	}
@@ -257,7 +257,7 @@ func (s *Server) inside(turn uint64) bool {
 	return false
 }
 
-// look is the polling interval of a clock that is not this machine's, as its speed is unknown.
+// look is the polling interval if the clock is not this machine's, as the speed of that clock is unknown.
 const look = 10 * time.Millisecond
 
 // Submit submits a task, from any goroutine. It returns an error if the task is rejected (ErrNetwork, ErrTaken,
@@ -275,7 +275,7 @@ func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	return s.submit(ctx, &asked{task: *t})
 }
 
-// submit submits a task, and waits until it is accepted, or, with a ticket of Do, until it has ended.
+// submit submits a task. It waits until the task is accepted or, with a ticket of Do, until it has ended.
 func (s *Server) submit(ctx context.Context, q *asked) error {
 	id := q.task.ID
 	if ctx.Err() != nil {
@@ -293,7 +293,7 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		return fmt.Errorf("task %d: %w", id, err)
 	}
 	select {
-	case err := <-r.refused: // usually it is there already
+	case err := <-r.refused: // usually the answer is there already
 		s.replies.Put(r)
 		return err
 	default:
@@ -307,10 +307,10 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		case err = <-r.refused:
 		case <-ended:
 		case <-ctx.Done():
-			if r.state.CompareAndSwap(waiting, withdrawn) { // not processed yet: the server will drop it
+			if r.state.CompareAndSwap(waiting, withdrawn) { // not processed yet, so the server will skip it
 				return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
 			}
-			ctx = context.WithoutCancel(ctx) // already being processed, so the answer will come
+			ctx = context.WithoutCancel(ctx) // the server is processing it, so the answer will come
 			if ended != nil {
 				q.ticket.Cancel()
 			}
@@ -327,9 +327,9 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 	}
 }
 
-// Cancel cancels a task, also after Drain. Unknown and ended tasks are ignored. It waits, as long as ctx allows, only
-// if thousands of other calls are unprocessed. Otherwise it works even if ctx has ended. After Run has ended there is
-// nothing to cancel (ErrClosed).
+// Cancel cancels a task, also after Drain. It ignores unknown and ended tasks. It waits, as long as ctx allows, only if
+// thousands of other calls are unprocessed. Otherwise it works even if ctx has ended. After the end of Run there is nothing
+// to cancel (ErrClosed).
 func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	if id == 0 {
 		return nil
@@ -340,8 +340,8 @@ func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// Drain stops accepting tasks from clients and the source; items of the source that are not due yet are dropped. Run
-// returns when the remaining tasks have ended.
+// Drain makes the server accept no more tasks from clients or the source. Items of the source that are not due yet are
+// dropped. Run returns when the remaining tasks have ended.
 func (s *Server) Drain() {
 	s.close(ErrClosed)
 	s.post(&posted{kind: drainNow})
@@ -360,7 +360,7 @@ func (s *Server) close(why error) {
 	}
 }
 
-// Serve serves a source in real time until it has no tasks left and every request has ended. Config.Clock has no
+// Serve serves a source in real time until the source has no tasks left and every request has ended. Config.Clock has no
 // effect.
 func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Source == nil {
@@ -374,9 +374,9 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	return s.Run(ctx)
 }
 
-// Run serves until Drain has been called and every request has ended. If ctx ends first, all remaining requests end
-// as errors, work on devices is abandoned, and the error wraps ctx's. A device or plan that does not stop is awaited
-// for Config.Grace, and named in the error. A server runs only once.
+// Run serves until Drain has been called and every request has ended. If ctx ends first, all remaining requests end as
+// errors, work on devices is abandoned, and the error wraps ctx's. Run waits at most Config.Grace for devices and plans that
+// do not stop, and names them in the error. A server runs only once.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
 	if s.ran.Swap(true) {
 		return nil, fmt.Errorf("%w: this server has run, or runs", ErrClosed)
@@ -416,7 +416,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	defer late.Stop()
 	s.land(late)
 	stop()
-	late.Reset(max(letGo, time.Until(until))) // one that was slow may still stop at once
+	late.Reset(max(letGo, time.Until(until))) // a plan or device that was slow may still stop at once
 	found := make(chan struct{})
 	go func() {
 		defer close(found)
@@ -427,10 +427,10 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 		case <-ch:
 			return true
 		case <-late.C:
-			late.Reset(0) // checks the next one
+			late.Reset(0) // the time is over for the next one too
 		}
 		select {
-		case <-ch: // it stopped in time, though it was checked second
+		case <-ch: // both cases were ready: it stopped in time
 			return true
 		default:
 			return false
@@ -447,15 +447,14 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	return &c.res, err
 }
 
-// letGo is the least time that goroutines of devices and plans have to end after their context, even on a loaded
-// machine.
+// letGo is the shortest time that goroutines of devices and plans get to end after their context, even on a loaded machine.
 const letGo = time.Second
 
 // clock updates the engine's time.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
-// Limits of a turn of the loop: the number of clients' requests, and the time after which it processes no further
-// one. Between turns devices, timers, the watchdog and the context are served, whatever clients do.
+// Limits of a turn of the loop: the number of clients' requests, and the time after which it processes no further request.
+// Between turns the loop serves devices, timers, the watchdog and the context, whatever clients do.
 const (
 	perTurn = 64
 	aTurn   = Time(time.Millisecond)
@@ -497,7 +496,7 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	case s.other == nil:
 		s.alarm = next
 		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
-	case next <= c.now: // more was due than fits in a turn
+	case next <= c.now: // more was due than one turn handles
 		return
 	default:
 		timer.Reset(look)
@@ -511,11 +510,11 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 	s.busy.Store(true)
 	if s.other == nil {
-		s.looks = max(s.looks, min(s.Now(), next)) // the watchdog was watching while it waited for something due
+		s.looks = max(s.looks, min(s.Now(), next)) // the wait counts as watched, up to the time at which something was due
 	}
 }
 
-// nextPost is the next time at which a device must be asked to post.
+// nextPost is the earliest time at which a device must be asked to post.
 func (s *Server) nextPost() Time {
 	next := never
 	for _, p := range s.posters {
@@ -536,13 +535,13 @@ func (s *Server) empty() bool {
 	return len(s.in) == 0 && len(s.asks) == 0
 }
 
-// took counts the messages read, with the time of reading.
+// took counts the messages read, and records the time.
 func (s *Server) took() {
 	s.turns.Add(1)
 	s.clock()
 }
 
-// take returns the posted messages, and those that are due. They are valid until the next call.
+// take returns the messages that were posted and those whose time has come. They are valid until the next call.
 func (s *Server) take() []posted {
 	for _, p := range s.posters {
 		if due, ok := p.Next(); ok && due <= s.c.now {
@@ -550,7 +549,7 @@ func (s *Server) take() []posted {
 		}
 	}
 	select {
-	case <-s.wake: // signals messages that are read below
+	case <-s.wake: // the signal is for messages that are read below
 	default:
 	}
 	s.mu.Lock()
@@ -567,7 +566,7 @@ func (s *Server) events() error {
 	for i := range msgs {
 		s.took()
 		if err := s.event(&msgs[i]); err != nil {
-			s.mu.Lock() // land reads the rest
+			s.mu.Lock() // land reads the remaining messages
 			defer s.mu.Unlock()
 			s.in = append(slices.Clone(msgs[i+1:]), s.in...)
 			return err
@@ -592,7 +591,7 @@ func (s *Server) event(m *posted) error {
 	return c.answer(&c.devs[m.dev], &m.event)
 }
 
-// due handles what is due in the heap.
+// due handles the items and events of the heap whose time has come.
 func (s *Server) due() error {
 	c := s.c
 	s.clock()
@@ -643,7 +642,7 @@ func (s *Server) client(q *asked) error {
 	c := s.c
 	switch {
 	case q.reply == nil && q.ticket != nil:
-		if t := c.byID.get(q.ticket.id); t != nil && t.ticket == q.ticket { // nil: the task has ended
+		if t := c.byID.get(q.ticket.id); t != nil && t.ticket == q.ticket { // nil: the ticket's task has ended
 			return c.cancel(q.ticket.id)
 		}
 		return nil
@@ -655,7 +654,7 @@ func (s *Server) client(q *asked) error {
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
 	whole := q.ticket.toEnd() != nil
 	switch failed := err != nil && refused == nil; {
-	case failed && whole && !q.ticket.over: // a Do learns it at the task's end, which is now
+	case failed && whole && !q.ticket.over: // a Do learns this at the end of its task, which is now
 		q.ticket.closed = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	case failed && !whole:
 		q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
@@ -665,7 +664,7 @@ func (s *Server) client(q *asked) error {
 	return err
 }
 
-// outside handles what is due in the heap.
+// outside handles the first event of the heap.
 func (s *Server) outside() error {
 	c := s.c
 	e := *c.pop()
@@ -695,11 +694,11 @@ func (s *Server) refuseAll() {
 	s.asks, s.open, s.next = nil, nil, 0
 }
 
-// land handles the devices' last answers, which free slots.
+// land handles the last answers of devices, which free slots.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
 	c.shut = true
-	for i := range c.heap { // jobs that ended as they began, reported later
+	for i := range c.heap { // jobs that ended as they began, and wait to be reported
 		if x := c.heap[i].x; x != nil && x.job != nil {
 			c.jobs = slices.DeleteFunc(c.jobs, func(j *job) bool { return j == x.job })
 		}
@@ -709,7 +708,7 @@ func (s *Server) land(late *time.Timer) {
 		msgs := s.take()
 		for i := range msgs {
 			if msgs[i].kind == fromDevice {
-				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the error goes nowhere, as the policy is not asked any more
+				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the error is not reported, as the policy is not asked any more
 			}
 		}
 		if !c.flying() && s.empty() {
@@ -737,7 +736,7 @@ func (s *Server) pull() error {
 	if err := checkItem(it, 0); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that a source can reuse a task
+	if it.Task != nil { // copied, so that the source can reuse the task's memory
 		t := *it.Task
 		it.Task = &t
 	}

@@ -24,8 +24,8 @@ const (
 	Errored   = sched.Errored
 )
 
-// Record is the outcome of one request. Times are in ns since the start of the run. Started is -1 if it never began
-// on a device, Exit and Class are -1 without a result.
+// Record is the outcome of one request. Times are in ns since the start of the run. Started is -1 if the request never began
+// on a device. Exit and Class are -1 if there is no result.
 type Record struct {
 	ID         device.RequestID `json:"id"`
 	Task       uint64           `json:"task"`
@@ -37,13 +37,13 @@ type Record struct {
 	Exit       int              `json:"exit"`
 	Class      int              `json:"class"`
 	Confidence float32          `json:"confidence"`
-	Logits     string           `json:"logits_sha256"` // of the raw little-endian int16 at the exit taken
+	Logits     string           `json:"logits_sha256"` // hash of the raw logits, as little-endian int16, at the exit taken
 	Ending     Ending           `json:"ending"`
 	Retried    bool             `json:"retried,omitempty"`
-	Why        string           `json:"why,omitempty"` // why it ended as an error or was rejected
+	Why        string           `json:"why,omitempty"` // reason for an error or a rejection
 }
 
-// Latency is arrival to end in ns.
+// Latency is the time from arrival to end, in ns.
 func (r *Record) Latency() Time { return r.Ended - r.Arrived }
 
 // Step is one action that was carried out. Two runs did the same if their steps are equal except for At.
@@ -91,7 +91,7 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is a segment on a device or, with Segment -1, a reset, or a copy, load or unload (What).
+// Span is a time interval in which a device ran a segment. With Segment -1 it is a reset, copy, load or unload (What).
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
@@ -113,9 +113,9 @@ type Result struct {
 	Steps   []Step   `json:"steps,omitempty"`
 	Spans   []Span   `json:"spans,omitempty"`
 
-	End         Time   `json:"end_ns"`  // the last request's end
+	End         Time   `json:"end_ns"`  // time at which the last request ended
 	Busy        []Time `json:"busy_ns"` // by device: time spent in segments, including failed ones
-	Calls       int64  `json:"calls"`   // calls of the policy
+	Calls       int64  `json:"calls"`   // number of calls of the policy
 	Launches    int64  `json:"launches"`
 	Segments    int64  `json:"segments"`
 	Preemptions int64  `json:"preemptions"`
@@ -123,22 +123,22 @@ type Result struct {
 	Faults      int64  `json:"faults"` // failed segments, including hangs
 	Hangs       int64  `json:"hangs"`
 	Resets      int64  `json:"resets"`
-	Retries     int64  `json:"retries"` // requests that were queued again
+	Retries     int64  `json:"retries"` // number of requests that were queued again
 
-	Cycles uint64       `json:"cycles"` // of all segments, as the devices report them
+	Cycles uint64       `json:"cycles"` // sum over all segments, as the devices report them
 	Stats  device.Stats `json:"stats"`  // summed over all segments
-	// Samples counts, by segment, the samples that ran it, whatever the batch.
+	// Samples counts, by segment, the samples that ran it, summed over all batches.
 	Samples []int64 `json:"samples"`
 }
 
-// Latencies are from arrival to end, in ns, of on_time and late requests; -1 without any.
+// Latencies has statistics of the time from arrival to end, in ns, over on_time and late requests; -1 if there are none.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary is a run in numbers. Scripts read its keys.
+// Summary has the numbers of a run. Scripts read its keys.
 type Summary struct {
 	Policy      string    `json:"policy"`
 	Requests    int64     `json:"requests"`
@@ -148,11 +148,11 @@ type Summary struct {
 	Refused     int64     `json:"refused"`
 	Cancelled   int64     `json:"cancelled"`
 	Errors      int64     `json:"errors"`
-	Violations  int64     `json:"violations"` // all but on_time and cancelled
-	Exits       []int64   `json:"exits"`      // requests that left at exit i
+	Violations  int64     `json:"violations"` // all endings but on_time and cancelled
+	Exits       []int64   `json:"exits"`      // number of requests that left at exit i
 	Latency     Latencies `json:"latency"`
-	Goodput     float64   `json:"goodput"` // on_time per second, from time 0 to the last end
-	Busy        float64   `json:"busy"`    // share of the time in which devices ran segments, mean over devices
+	Goodput     float64   `json:"goodput"` // on_time requests per second, from time 0 to the last end
+	Busy        float64   `json:"busy"`    // share of time in which a device ran segments, averaged over devices
 	Calls       int64     `json:"calls"`
 	Launches    int64     `json:"launches"`
 	Preemptions int64     `json:"preemptions"`
@@ -164,10 +164,10 @@ type Summary struct {
 	Cycles      uint64    `json:"cycles"`
 	Bytes       uint64    `json:"bytes"` // of DRAM traffic
 	End         Time      `json:"end_ns"`
-	MeanBatch   float64   `json:"mean_batch"` // samples per segment run
+	MeanBatch   float64   `json:"mean_batch"` // average number of samples per segment run
 }
 
-// Summary computes the numbers. Without records p50 and p99 are exact to 0.1 % (Histogram).
+// Summary computes the numbers. If the result has no records, p50 and p99 are exact to 0.1 % (Histogram).
 func (r *Result) Summary() Summary {
 	s := Summary{
 		Policy: r.Policy, Requests: int64(len(r.Records)), Calls: r.Calls, Launches: r.Launches,
@@ -229,15 +229,15 @@ func (r *Result) Latencies() []int64 {
 	return l
 }
 
-// Quantile is the smallest value that at least a share q of the sorted values do not exceed.
+// Quantile is the smallest of the sorted values that at least a share q of the values do not exceed.
 func Quantile[T int64 | float64](sorted []T, q float64) T {
 	return sorted[rank(q, int64(len(sorted)))-1]
 }
 
-// rank is the rank, 1..n, of quantile q among n values.
+// rank is the rank, 1..n, of the quantile q among n values.
 func rank(q float64, n int64) int64 { return min(max(int64(math.Ceil(q*float64(n))), 1), n) }
 
-// Check verifies the result: every request has ended once, the counts add up, and no time runs backwards.
+// Check returns an error unless every request has ended once, the counts add up, and no time goes backwards.
 func (r *Result) Check() error {
 	s := r.Summary()
 	if n := s.OnTime + s.Late + s.Dropped + s.Refused + s.Cancelled + s.Errors; n != s.Requests {
@@ -260,8 +260,8 @@ func (r *Result) Check() error {
 	return nil
 }
 
-// DiffResults counts the requests, by id, whose exit, class or logits differ between two runs, and those that are in
-// only one of them.
+// DiffResults counts the requests, by id, whose exit, class or logits differ between two runs. Requests that are in only one
+// of the runs count too.
 func DiffResults(a, b *Result) int {
 	n := max(len(a.Records), len(b.Records)) - min(len(a.Records), len(b.Records))
 	for i := range min(len(a.Records), len(b.Records)) {

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// fine is the number of buckets between two powers of two.
+// fine is the number of buckets from one power of two to the next.
 const fine = 1 << 10
 
-// Stream has the statistics of requests that are kept in every run, in constant memory.
+// Stream has those statistics of requests that every run keeps. Its memory is constant.
 type Stream struct {
 	Requests int64                    `json:"requests"`
 	Endings  [sched.Errored + 1]int64 `json:"endings"` // by Ending
@@ -59,7 +59,7 @@ func bucket(ns int64) int {
 	return shift*fine + int(v>>shift)
 }
 
-// highest is the largest value of a bucket.
+// highest is the largest value that belongs to bucket i.
 func highest(i int) int64 {
 	if i < 2*fine {
 		return int64(i)
@@ -68,7 +68,7 @@ func highest(i int) int64 {
 	return int64((uint64(i%fine+fine)+1)<<shift - 1)
 }
 
-// Quantile is at most 0.1 % above the smallest value that at least a share q of the values do not exceed; -1 without
+// Quantile is at most 0.1 % above the smallest counted value that at least a share q of the values do not exceed; -1 without
 // values.
 func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {

@@ -13,7 +13,7 @@ import (
 // maxSamples limits the samples of a task.
 const maxSamples = 1 << 20
 
-// item handles an item of the source. due is its time, which may have passed some time ago.
+// item handles an item of the source. due is the item's time, which may be in the past.
 func (c *core) item(it Item) error {
 	switch {
 	case it.Task != nil:
@@ -26,7 +26,7 @@ func (c *core) item(it Item) error {
 	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
-// check returns why a task is rejected. seen is the traffic of its network.
+// check returns why a task is rejected, or nil. seen is the traffic of the task's network.
 func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:
@@ -56,7 +56,7 @@ func (c *core) refuse(in *sched.Task, due Time, why error) {
 	c.taskEnded(&t, Refused)
 }
 
-// arrive accepts a task or rejects it. A ticket's task without an id gets a free one.
+// arrive accepts a task or rejects it. A ticket's task without an id gets a free id.
 func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err error) {
 	if ticket != nil {
 		in.ID = ticket.number(c, in.ID)
@@ -76,8 +76,8 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	*e = sched.Event{}
 	e.Request = c.last + device.RequestID(samples)
 	t := c.spareTasks.take()
-	// By field, here and below. A literal is built on the stack and then copied, and processors stall when they copy
-	// what was just written in smaller pieces.
+	// Assign field by field, here and below. A literal is built on the stack and then copied, and processors stall when they
+	// copy what was just written in smaller pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
 	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], nil
@@ -94,7 +94,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	for s := range samples {
 		c.newRequest(t, s, deadline, seen, home)
 	}
-	reqs := t.reqs // the last ending clears the task
+	reqs := t.reqs // kept here, since the last ending clears the task
 	how, why := Refused, ""
 	switch {
 	case !admitted:
@@ -102,7 +102,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	case c.allDead():
 		how, why = Errored, "no device is left"
 		refused = fmt.Errorf("task %d: %w: %s", in.ID, device.ErrGone, why)
-	case ticket != nil: // it learns nothing of a rejected task
+	case ticket != nil: // the ticket is told nothing about a rejected task
 		t.ticket = ticket
 		ticket.admit(samples, len(seen.Passed))
 	}
@@ -142,7 +142,7 @@ func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, ho
 	t.reqs = append(t.reqs, r)
 }
 
-// enlist adds an accepted task to the list.
+// enlist adds an accepted task to the list of tasks that have not ended.
 func (c *tasks) enlist(t *task) {
 	c.byID.put(t.ID, t)
 	t.older, t.newer = c.newest, nil
@@ -170,7 +170,7 @@ func (c *tasks) delist(t *task) {
 	t.older, t.newer = nil, nil
 }
 
-// input makes a request's input, on the goroutine of the copy.
+// input makes the input of a request, on the goroutine that copies it.
 func (c *core) input(r *request) (in []device.Tensor, err error) {
 	defer func() {
 		if err != nil {
@@ -197,15 +197,15 @@ func (e *inputError) Unwrap() error { return e.err }
 func (c *core) cancel(id uint64) error {
 	t := c.byID.get(id)
 	if t == nil {
-		return nil // it has ended, so nothing can be cancelled
+		return nil // the task has ended, so there is nothing to cancel
 	}
 	last := c.takeBack(t, Cancelled, "")
 	return c.tell(sched.Event{Kind: sched.Cancel, Request: last})
 }
 
-// takeBack ends all requests of a task, wherever they are, and returns the last one.
+// takeBack ends all requests of a task, wherever they are. It returns the id of the last one.
 func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID) {
-	reqs := t.reqs // the last ending clears the task
+	reqs := t.reqs // kept here, since the last ending clears the task
 	t.over = true
 	for _, r := range reqs {
 		if r.ended {
@@ -243,7 +243,7 @@ func (c *core) unqueue(r *request) {
 	}
 }
 
-// requeue returns a request to the queue, in its original place.
+// requeue puts a request back in the queue, at its original place.
 func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
@@ -252,7 +252,7 @@ func (c *core) requeue(r *request) {
 	c.st.Queue.Insert(&r.Request)
 }
 
-// giveBack handles a request in a launch that has failed. It starts again once, if it can be in time when its device
+// giveBack handles a request of a launch that has failed. The request starts again once, if it can be in time when its device
 // is ready.
 func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error) {
 	r.launch = nil
@@ -318,7 +318,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	t := r.task
 	t.worst = max(t.worst, how)
 	if t.left--; t.left > 0 {
-		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // its other samples are useless now
+		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // without this one the task's other samples are useless
 			t.over = true
 			c.spoiled, c.again = append(c.spoiled, spoiled{t.ID, how, why}), true
 		}
@@ -332,7 +332,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	c.recycle(t)
 }
 
-// hear records an ending.
+// hear records the ending of a request and reports it to the observer.
 func (c *core) hear(rec *Record, result *device.ExitResult) {
 	c.res.End = max(c.res.End, c.now)
 	c.res.Stream.take(rec)
@@ -360,22 +360,22 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended while its segment or copy was running, when that has ended too.
+// landed removes a request that ended while its segment or copy was running, when the segment or copy has ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--
 	c.recycle(r.task)
 }
 
-// recycle keeps the memory of a task and its requests for later tasks, once nothing refers to them. The fields stay
-// unchanged until the next arrival, which is another event.
+// recycle keeps the memory of a task and its requests for later tasks, once nothing refers to it. The fields keep their
+// values until the next arrival, which is another event.
 func (c *core) recycle(t *task) {
-	if t.left > 0 || t.flying > 0 || c.shut { // after shut no more tasks come
+	if t.left > 0 || t.flying > 0 || c.shut { // after shut no more tasks arrive
 		return
 	}
 	for _, r := range t.reqs {
 		c.spareReqs.give(r)
 	}
-	t.ticket = nil // so that the pool does not keep the ticket alive
+	t.ticket = nil // otherwise the pool would keep the ticket alive
 	c.spareTasks.give(t)
 }

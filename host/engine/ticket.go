@@ -14,20 +14,20 @@ import (
 // MaxOpen limits the samples of a Call, since memory for all their exits is allocated at once.
 const MaxOpen = 1 << 14
 
-// firstGiven is the first id that Open assigns. Clients' ids are smaller, and JSON numbers can hold both exactly.
+// firstGiven is the first id that Open assigns. Ids from clients are smaller. JSON numbers can represent both exactly.
 const firstGiven = 1 << 52
 
-// Call is one task with its own inputs.
+// Call is a task that brings its own inputs.
 type Call struct {
-	Task sched.Task // ID 0: the server assigns a free one, from 1<<52 on
-	// Inputs are the inputs by sample; nil: Config.Inputs is used. They must not be changed any more.
+	Task sched.Task // if ID is 0, the server assigns a free one, from 1<<52 on
+	// Inputs are the inputs by sample; nil: Config.Inputs is used. The caller must not change them any more.
 	Inputs [][]device.Tensor
-	// Taken, if set, is called on the server's goroutine when the task has been accepted and has not ended at once.
+	// Taken, if set, is called on the server's goroutine when the task has been accepted, unless the task has ended at once.
 	// It must not block.
 	Taken func()
 }
 
-// Exit is an exit that a sample has passed. The receiver owns it.
+// Exit is an exit that a sample has passed. The receiver may keep and change it.
 type Exit struct {
 	Sample, Exit int
 	Result       device.ExitResult
@@ -46,20 +46,20 @@ type Ticket struct {
 	id        uint64
 	inputs    [][]device.Tensor
 	exits     chan Exit
-	whole     bool  // of Do, which only waits for the end
-	over      bool  // the task has ended; for the server's goroutine only
-	closed    error // of Do: the server ended before it accepted the task
+	whole     bool  // made by Do, which only waits for the end
+	over      bool  // the task has ended; only the server's goroutine uses this
+	closed    error // for Do: the server ended before it accepted the task
 	taken     func()
 	done      chan struct{}
 	outcomes  []Outcome
 	cancelled atomic.Bool
 }
 
-// Open is Submit for a task with its own inputs. It returns when the task is accepted or rejected. Then the end of
-// ctx has no effect (context.AfterFunc(ctx, ticket.Cancel) makes it cancel the task).
+// Open is like Submit, for a task with its own inputs. It returns when the task is accepted or rejected. After that the end
+// of ctx has no effect (context.AfterFunc(ctx, ticket.Cancel) makes it cancel the task).
 func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) { return s.ticket(ctx, c, false) }
 
-// Do opens a task and waits for its end, for callers that do not need exits; their goroutine wakes only once. If ctx
+// Do opens a task and waits for its end. It is for callers that do not need exits; their goroutine wakes only once. If ctx
 // ends after the task has been accepted, the task is cancelled, and its outcomes say so.
 func (s *Server) Do(ctx context.Context, c *Call) ([]Outcome, error) {
 	t, err := s.ticket(ctx, c, true)
@@ -85,17 +85,17 @@ func (s *Server) ticket(ctx context.Context, c *Call, whole bool) (*Ticket, erro
 	return t, nil
 }
 
-// ID is the task's.
+// ID is the id of the task.
 func (t *Ticket) ID() uint64 { return t.id }
 
-// Exits delivers every exit that a sample passes, once and immediately. The channel has room for all of them, so the
-// server never waits for the reader. It is closed when the task has ended.
+// Exits delivers every exit that a sample passes, once and immediately. The channel has room for all of them, so the server
+// never waits for the reader. The channel is closed when the task has ended.
 func (t *Ticket) Exits() <-chan Exit { return t.exits }
 
-// Done is closed when the task has ended.
+// Done returns a channel that is closed when the task has ended.
 func (t *Ticket) Done() <-chan struct{} { return t.done }
 
-// Outcomes returns how the samples have ended, by sample. Call it after Done.
+// Outcomes returns how each sample has ended. Call it after Done.
 func (t *Ticket) Outcomes() []Outcome { return t.outcomes }
 
 // Cancel ends the task; a running sample ends at its next exit. It never waits, and may be called at any time.
@@ -105,7 +105,7 @@ func (t *Ticket) Cancel() {
 	}
 }
 
-// toEnd is closed when the task of a Do has ended; nil if submit should not wait for that.
+// toEnd returns the channel that is closed when the task of a Do has ended; nil if submit need not wait for that.
 func (t *Ticket) toEnd() <-chan struct{} {
 	if t == nil || !t.whole {
 		return nil
@@ -113,7 +113,7 @@ func (t *Ticket) toEnd() <-chan struct{} {
 	return t.done
 }
 
-// number returns the task's id: its own, or a free one.
+// number returns the id of the task: its own, or a free one.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
 		if c.given++; c.byID.get(firstGiven+c.given) == nil {
@@ -124,7 +124,7 @@ func (t *Ticket) number(c *core, id uint64) uint64 {
 	return id
 }
 
-// admit allocates memory for everything that will be reported.
+// admit allocates memory for all exits and outcomes that will be reported.
 func (t *Ticket) admit(samples, exits int) {
 	t.outcomes = make([]Outcome, samples)
 	if !t.whole {
@@ -132,7 +132,7 @@ func (t *Ticket) admit(samples, exits int) {
 	}
 }
 
-// passed reports an exit once. A request that starts again passes the same exits again.
+// passed reports an exit, unless it was reported before. A request that starts again passes the same exits again.
 func (t *Ticket) passed(r *request, exit int, exits []device.ExitResult, now Time) {
 	if t.whole {
 		return

@@ -1,4 +1,4 @@
-// Run in virtual time: devices say when their next event is due, and the earliest event is handled next.
+// Run in virtual time: each device says when its next event is due, and the engine handles the earliest event next.
 
 package engine
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// event is an item of the source, or an internal event. It is small, since the heap moves it.
+// event is an item of the source, or an internal event. It is small, since the heap moves events.
 type event struct {
 	at     Time
 	seq    uint64
@@ -20,22 +20,22 @@ type event struct {
 	cancel uint64
 	x      *extra
 	dev    int32
-	fresh  bool // an item from Source.Next, after which the next one is requested
+	fresh  bool // the item came from Source.Next; the next item is requested after it
 }
 
-// extra has the rarer contents of events.
+// extra has those fields of an event that few events need.
 type extra struct {
 	job   *job // a job that ended as it began, with err
 	err   error
-	again *outage // a reset to be tried again
+	again *outage // a reset to try again
 	plan  any
-	is    bool // is: result is that of a plan
+	is    bool // the event is the end of a plan; plan is its result
 }
 
 func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.cancel} }
 
-// events is a binary heap ordered by (time, sequence): at equal times, the event that was requested first is handled
-// first.
+// events is a binary heap ordered by (time, sequence): of two events at the same time, the one that was requested first is
+// handled first.
 type events struct {
 	heap []event
 	seq  uint64
@@ -45,8 +45,8 @@ func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.
 
 func (h *events) less(i, j int) bool { return h.heap[i].before(&h.heap[j]) }
 
-// push makes an event at a time. The caller fills it in before the next push or pop; passing a complete event would
-// copy it twice.
+// push adds an event at a time and returns it. The caller sets its fields before the next push or pop; passing a complete
+// event would copy it twice.
 func (h *events) push(at Time) *event {
 	h.seq++
 	i := len(h.heap)
@@ -66,7 +66,7 @@ func (h *events) schedule(it Item) {
 	e.task, e.cancel = it.Task, it.Cancel
 }
 
-// pop removes the first event, which is valid until the next push.
+// pop removes and returns the first event, which is valid until the next push.
 func (h *events) pop() *event {
 	last := len(h.heap) - 1
 	if last < 0 {
@@ -76,7 +76,7 @@ func (h *events) pop() *event {
 	if last > 0 {
 		*top, h.heap[0] = h.heap[0], *top
 	}
-	h.heap = h.heap[:last] // the slot behind the end keeps little alive, as launches and tasks are reused
+	h.heap = h.heap[:last] // no need to clear the slot behind the end, as launches and tasks are reused
 	for i := 0; last > 1; {
 		down := 2*i + 1
 		if down >= last {
@@ -99,13 +99,12 @@ type virtual struct {
 	// The source's next item is kept beside the heap, so about a third of all events bypass it.
 	fresh event
 	due   bool
-	ahead [2]sched.Task // tasks from the source: the one being accepted, and the next
+	ahead [2]sched.Task // copies of two tasks from the source: the one being accepted, and the next
 	turn  int
 }
 
-// Run serves until the source has no tasks left and every request has ended. Its result depends only on the
-// configuration. If ctx ends first, the remaining requests end as errors, which the result shows, and the error wraps
-// ctx's.
+// Run serves until the source has no tasks left and every request has ended. Its result depends only on the configuration. If
+// ctx ends first, the remaining requests end as errors. The result shows this, and the error wraps ctx's.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	c, err := newCore(&cfg)
 	if err != nil {
@@ -145,7 +144,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := uint(0); ; n++ {
-		if n%64 == 0 || c.res.Faults > 0 { // with faults at every event, since devices fail when the context ends
+		if n%64 == 0 || c.res.Faults > 0 { // after faults at every event, since devices fail when the context ends
 			if ctx.Err() != nil {
 				return c.over()
 			}
@@ -167,8 +166,8 @@ func (v *virtual) run(ctx context.Context) error {
 	}
 }
 
-// first is the time of the next event, and the device that has it or hangs; nil: soonest has it. never: there is
-// none.
+// first returns the time of the next event, and the device that has the event or hangs. If from is nil, the event is soonest.
+// If at is never, there is no event.
 func (v *virtual) first() (at Time, from *dev) {
 	at, seq := never, uint64(math.MaxUint64)
 	if e := v.soonest(); e != nil {
@@ -189,7 +188,7 @@ func (v *virtual) first() (at Time, from *dev) {
 	return at, from
 }
 
-// soonest is the next event of the heap and the source; nil if there is none.
+// soonest is the earliest event of the heap and the source; nil if there is none.
 func (v *virtual) soonest() *event {
 	switch heap := v.c.heap; {
 	case v.due && (len(heap) == 0 || v.fresh.before(&heap[0])):
@@ -200,7 +199,7 @@ func (v *virtual) soonest() *event {
 	return nil
 }
 
-// take handles a device's next event, or its hang.
+// take handles the next event of a device, or its hang.
 func (c *core) take(d *dev, at Time) error {
 	if d.hangs {
 		c.now = at
@@ -223,18 +222,18 @@ func (c *core) found(ctx context.Context, p sched.Plan) (found any) {
 	return p.Find(ctx)
 }
 
-// over ends a run whose context has ended.
+// over returns the error of a run whose context has ended.
 func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is how often in a row a device may announce an event for the current time and then have none.
+// maxIdle is how many times in a row a device may announce an event for the current time that does not come.
 const maxIdle = 1000
 
-// nothing records that a device had no event when one was due.
+// nothing records that an event was due but the device had none.
 func (d *dev) nothing(now Time) error {
 	if next, ok := d.v.Next(); !ok || next > now {
-		d.idle = 0 // something happened inside the device without an event
+		d.idle = 0 // the device's state changed without an event
 		return nil
 	}
 	if d.idle++; d.idle > maxIdle {
@@ -243,7 +242,7 @@ func (d *dev) nothing(now Time) error {
 	return nil
 }
 
-// look computes when a device must be examined next.
+// look computes when the device must be examined next.
 func (d *dev) look() {
 	d.stale = false
 	due, ok := d.v.Next()
@@ -296,7 +295,7 @@ func (c *core) own(e *event) error {
 	return c.jobDone(x.job, x.err, 0)
 }
 
-// land lets devices end their work, which frees slots.
+// land lets devices end their work, so that slots become free.
 func (v *virtual) land() {
 	c := v.c
 	for c.flying() {
@@ -325,7 +324,7 @@ func (v *virtual) pull() error {
 	if err := checkItem(it, v.c.now); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that a source can reuse a task
+	if it.Task != nil { // copied, so that the source can reuse the task's memory
 		v.turn ^= 1
 		v.ahead[v.turn] = *it.Task
 		it.Task = &v.ahead[v.turn]
@@ -337,7 +336,7 @@ func (v *virtual) pull() error {
 	return nil
 }
 
-// checkItem rejects items that a source must not return after a time.
+// checkItem rejects an item that is empty or before the given time.
 func checkItem(it Item, after Time) error {
 	if it.At < after || it.Task == nil && it.Cancel == 0 {
 		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)

@@ -169,7 +169,7 @@ func (x *picking) level(lo, hi int) (more bool) {
 	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
 		x.thoseLetGo(lo, hi)
 	}
-	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits for requests of other networks that stand back
+	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits for requests that stand back
 		more = slices.Contains(x.given, x.s.Queue.At(i).ID)
 	}
 	return more

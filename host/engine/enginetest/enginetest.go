@@ -1,4 +1,4 @@
-// Package enginetest has devices for tests: one whose inputs say at which exit they leave, and one that fails and
+// Package enginetest has devices for tests. Fake takes from each input the exit at which it leaves, and Faulty fails and
 // hangs on demand.
 package enginetest
 
@@ -18,12 +18,12 @@ import (
 // Network is the name of the network that a Fake serves.
 const Network = "fake"
 
-// Fake is a device with inputs {exit, class}: the exit at which a sample becomes confident (0.99 in place of 0.1) and
-// its class. Segments take their time in T.
+// Fake is a device with inputs {exit, class}: the exit at which a sample becomes confident (0.99 instead of 0.1), and its
+// class. Segments take their time in T.
 type Fake struct {
 	T     *sched.Table
 	B     int                                // B_max; 0: 8
-	Delay func(context.Context, int64) error // in real time: called with the ns of each segment
+	Delay func(context.Context, int64) error // in real time: called with the duration of each segment in ns
 
 	mu     sync.Mutex
 	slots  map[device.RequestID][]int16
@@ -126,8 +126,8 @@ func (*Fake) Close() error { return nil }
 // ErrInjected is the error of injected failures.
 var ErrInjected = errors.New("injected failure")
 
-// Faulty wraps a device and injects faults. Both functions receive the number of the call of Run, from 0; nil means
-// never.
+// Faulty wraps a device and injects faults. Both functions receive the number of the call of Run, counted from 0. A nil
+// function injects nothing.
 type Faulty struct {
 	device.Blocking
 	Fail, Hang func(run int) bool

@@ -27,7 +27,7 @@ func TestBands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, most := range []Band{{Mean: 0.0125, Worst: 0.0523}, {Mean: 0.0196, Worst: 0.202}, {Mean: 0.0121, Worst: 0.0711}, {Mean: 0.0278, Worst: 0.206}} {
+	for i, most := range []Band{{Mean: 0.0164, Worst: 0.080}, {Mean: 0.0178, Worst: 0.154}, {Mean: 0.0194, Worst: 0.113}, {Mean: 0.0238, Worst: 0.139}} {
 		k := &kinds[i]
 		got := fmt.Sprintf("%s: mean %.2f %%, worst %.2f %%, here stand %.2f and %.2f",
 			k.What, 100*k.Band.Mean, 100*k.Band.Worst, 100*most.Mean, 100*most.Worst)
@@ -110,21 +110,9 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rtl != want && sameCycles[rtl] != want {
+	if rtl != want {
 		t.Errorf("%s was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", name, rtl, want)
 	}
-}
-
-// sameCycles leads from RTL on which was counted to RTL that has its cycles. The depthwise unit and the post stage came behind
-// the first, as options: of 1,165 layers that were counted before and after none differs by a cycle, nor does one of 28 starts of
-// networks.json. Behind the second a register of npu_regs is written in another form, which no start waits for, and layer_fetch
-// takes depthwise layers with KEEP_OUT, which it refused. Of int8, npu_core takes chains of up to 30: Verilator makes the same C++ of
-// the designs that were counted. Then drain chooses its sums between two selects at constant places: every output and next state is
-// as before (yosys' sat over both, T_C 8, four lanes).
-var sameCycles = map[string]string{
-	"23ad40aa325ecd23f04fb4a17f72fb58a5be9d4b853e0b2587d95c60c160a15b": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
-	"199aaee7c22d1f7902270b33ee7a42d46b852345fb126a64e8f809a7c3735855": "c1543db3249e0cdf3fbdbd60cfb1771625dcac91fc02a85c8b5f43d5041805d0",
-	"93cc42820f62f2061f73f5dbe013eb503aa2d3a5afb472e6273194876ab75aab": "e59ed20ce9d8aa3c623d5b60ed8106b9b1740d3bc2e548c98479cfdc85cd4987",
 }
 
 // What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that
@@ -142,9 +130,9 @@ func TestNetworks(t *testing.T) {
 		}
 	}
 	most := map[string]Band{
-		"fashion": {0.0202, 0.129}, "tiny": {0.0226, 0.124}, "resnet50 at 32": {0.0048, 0.022}, "mobilenetv2 at 32": {0.0121, 0.0414},
-		"fashion in int8": {0.0122, 0.0361}, "tiny in int8": {0.0218, 0.0534},
-		"chain k1c8h1n12": {0.0162, 0}, "chain mlp16x6": {0.0054, 0}, "chain ds16h4": {0.0081, 0}, "chain k3c8h8n12": {0.0415, 0.101},
+		"fashion": {0.0225, 0.158}, "tiny": {0.0254, 0.124}, "resnet50 at 32": {0.0047, 0.0230}, "mobilenetv2 at 32": {0.0130, 0.0444},
+		"fashion in int8": {0.0134, 0.0360}, "tiny in int8": {0.0220, 0.0529},
+		"chain k1c8h1n12": {0.0094, 0}, "chain mlp16x6": {0.0160, 0}, "chain ds16h4": {0.0039, 0}, "chain k3c8h8n12": {0.0401, 0.0983},
 	}
 	for name, all := range by {
 		s, m := Summarise(all), most[name]

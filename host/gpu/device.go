@@ -1,6 +1,7 @@
-// Package gpu is a simulated GPU as a device. It runs several launches at a time, confines them to units, stops them
-// between kernels or at once, and resumes them. A launching thread decides, whenever a kernel ends, which kernels are
-// launched next and what pads them (Mode). It alone knows about priorities. Package sim simulates the hardware.
+// Package gpu is a simulated GPU as a device. It runs several launches at a time and can confine them to units. It can
+// stop a launch, between kernels or at once, and resume it. Whenever a kernel ends, a launching thread decides which
+// kernels are launched next and which kernels pad them (Mode). Only this thread knows about priorities. Package sim
+// simulates the hardware.
 //
 //	Begin ─▶ flow ─kernels─▶ launching thread ─▶ streams ─▶ sim ─▶ events: Passed, Aborted, Done
 //	         a launch,       Mode: hold, evict,             SMs, DRAM, link
@@ -18,26 +19,27 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config is a device.
+// Config describes a device.
 type Config struct {
 	Name     string
 	Params   sim.Params
 	Mode     Mode
 	MaxBatch int // 0 means 32
 	Places   int // 0 means 16
-	Slots    int // 0 means 4 MaxBatch Places
+	Slots    int // largest number of requests with data on the device; 0 means 4 * MaxBatch * Places
 	SyncNs   int64
 	// Neighbours: a partition must consist of neighbouring units, as with real drivers.
 	Neighbours bool
-	// Slow is a factor on the times of a launch's kernels, by its first request; nil: 1.
+	// Slow returns a factor on the times of a launch's kernels. Its argument is the launch's first request. nil: the
+	// factor is 1.
 	Slow func(first device.RequestID) float64
 }
 
 // Preemption is an interruption of best-effort work for a real-time launch.
 type Preemption struct {
-	At, Gone sim.Time // when the request came, and when the device was free of best-effort work
+	At, Gone sim.Time // when the real-time launch came, and when no best-effort work was on the device any more
 	Streams  int      // number of best-effort launches that were put aside
-	Host     sim.Time // time until the host queues were empty, of the slowest of those launches
+	Host     sim.Time // time until the host queues were empty; the longest of those launches
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -50,7 +52,7 @@ type Device struct {
 	slots    map[device.RequestID]bool
 	halted   map[device.LaunchID]*held
 
-	flows    []*flow // launches in the order of their start
+	flows    []*flow // launches in progress in the order of their start
 	streams  []int   // free streams
 	copies   int     // stream of inputs
 	jobs     []*job
@@ -70,15 +72,16 @@ type Device struct {
 
 	// Preemptions lists all preemptions so far.
 	Preemptions []Preemption
-	// Padded counts best-effort kernels whose last block ran in a real-time kernel's launch, Ran all kernels.
+	// Padded counts the best-effort kernels whose last block ran in a real-time kernel's launch. Ran counts all
+	// kernels.
 	Padded, Ran int
-	// Again counts kernels that were repeated after a kill, Kills the kernels that were stopped.
+	// Again counts the kernels that were repeated after a kill. Kills counts the kernels that were stopped.
 	Again, Kills int
-	// Sums, if not nil, receives the checksum of each launch's memory at its end.
+	// If Sums is not nil, the checksum of each launch's memory is stored in it at the launch's end.
 	Sums map[device.LaunchID]uint64
-	// Heard, if set, receives every order of the launching thread.
+	// If Heard is set, it is called with every order of the launching thread.
 	Heard func(Order)
-	// Probe, if set, observes the device.
+	// If Probe is set, it observes the device.
 	Probe Probe
 }
 
@@ -98,29 +101,29 @@ type flow struct {
 	seg    int
 	next   int     // next kernel to launch
 	done   int     // ended kernels
-	inGPU  int     // kernels launched but not ended
+	inGPU  int     // number of kernels that are launched but have not ended
 	begun  partial // blocks of kernel next that were launched in real-time kernels' launches
 	ended  partial // blocks of kernel done that have ended already
 
-	syncAt   sim.Time // when the host has the segment's result; 0: not yet
-	killed   bool     // a kernel of it was stopped
+	syncAt   sim.Time // when the host has the segment's result; 0: the segment has not ended
+	killed   bool     // one of its kernels was stopped
 	evicting bool     // its stream is being cleared
 	lost     bool     // a real-time kernel that it padded was killed, so it waits until all its kernels have left the device
 	aside    bool     // put aside for a real-time launch
-	again    bool     // it had kernels on the device, so it must resume
+	again    bool     // it had kernels on the device, so it must be resumed
 	stopping bool     // an abort was requested
 	gone     bool     // its last event was sent
 	ready    sim.Time // earliest start
 	began    sim.Time // start of its segment
 }
 
-// partial is how many of a kernel's blocks are done, and their version, which the others must use too.
+// partial says how many blocks of a kernel are done, and in which version. The other blocks must use the same version.
 type partial struct {
 	blocks  int
 	version int
 }
 
-// partial returns the progress after a part whose blocks end before upTo.
+// partial returns the progress after a part of a kernel whose last block is the one before upTo.
 func (b *batched) partial(p *sim.Part, upTo int) partial {
 	v := 0
 	for p.As != &b.as[p.Kernel][v] {
@@ -129,7 +132,7 @@ func (b *batched) partial(p *sim.Part, upTo int) partial {
 	return partial{upTo, v}
 }
 
-// job is an item on the GPU, with the flows that its kernels belong to.
+// job is an item on the GPU with the flows to which its kernels belong.
 type job struct {
 	sim.Item
 	flows []*flow
@@ -285,7 +288,7 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	return nil
 }
 
-// realTime is the number of real-time launches in progress.
+// realTime returns the number of real-time launches in progress.
 func (d *Device) realTime() (n int) {
 	for _, f := range d.flows {
 		if f.rt {
@@ -295,7 +298,7 @@ func (d *Device) realTime() (n int) {
 	return n
 }
 
-// putAside stops best-effort launches for a real-time launch.
+// putAside puts all best-effort launches aside for a real-time launch.
 func (d *Device) putAside(now sim.Time) {
 	m := &d.cfg.Mode
 	if !m.Hold {
@@ -340,7 +343,7 @@ func (d *Device) evict(f *flow) {
 	d.take()
 }
 
-// away reports whether nothing of the launch is on the device.
+// away reports whether no kernel of the launch is on the device.
 func (d *Device) away(f *flow) bool {
 	if d.cfg.Mode.Evict || f.stopping {
 		return !f.evicting
@@ -348,7 +351,7 @@ func (d *Device) away(f *flow) bool {
 	return f.inGPU == 0 || d.gpu.Drained(f.stream)
 }
 
-// settle notes when everything that was put aside has left the device.
+// settle records a preemption when all launches that were put aside have left the device.
 func (d *Device) settle(now sim.Time) {
 	if d.since < 0 {
 		return
@@ -366,7 +369,8 @@ func (d *Device) settle(now sim.Time) {
 func (d *Device) launch(now sim.Time) {
 	m := &d.cfg.Mode
 	rt := d.realTime()
-	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) { // where an evicted launch resumes is known only once it has left
+	// the kernel at which an evicted launch resumes is known only after it has left
+	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) {
 		for _, f := range d.flows {
 			if f.aside {
 				f.aside = false
@@ -380,7 +384,7 @@ func (d *Device) launch(now sim.Time) {
 			}
 		}
 	}
-	ahead := false // a real-time launch comes first
+	ahead := false // a real-time launch is earlier in the list
 	for _, f := range d.flows {
 		first := !ahead
 		ahead = ahead || f.rt
@@ -404,10 +408,10 @@ func (d *Device) launch(now sim.Time) {
 	}
 }
 
-// end is the index after the last kernel of the flow's segment.
+// end returns the index after the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part is the whole next kernel of the flow.
+// part returns the flow's whole next kernel.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++
@@ -498,8 +502,8 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head returns the versions that a best-effort launch offers for padding: all of its next kernel, or only the one of
-// which some blocks are done.
+// head returns the versions of its next kernel that a best-effort launch offers for padding. If some blocks are done,
+// it is only the version of those blocks.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]
 	if b := f.begun; b.blocks > 0 {
@@ -511,8 +515,9 @@ func (d *Device) head(f *flow) []sched.Version {
 	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
-// beside is Orion's rule: a best-effort kernel may run next to a real-time kernel if exactly one of the two is
-// memory-bound and the best-effort kernel is shorter and uses not all SMs. Copies use no SM and always may.
+// beside reports whether a flow's next kernel may run beside the real-time kernels, by Orion's rule. It may if three
+// conditions hold: exactly one of the two kernels is memory-bound, the best-effort kernel is not longer, and it does
+// not use all SMs. Copies use no SM, so they always may.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
 	if k.Kind != kernel.Compute {
@@ -534,7 +539,7 @@ func (d *Device) beside(f *flow) bool {
 	return true
 }
 
-// bound reports whether a kernel running alone uses more than half of the DRAM bandwidth.
+// bound reports whether a kernel is memory-bound: alone, it uses more than half of the DRAM bandwidth.
 func (d *Device) bound(k *kernel.Kernel) bool {
 	waves := float64((k.Blocks + d.p.SMs - 1) / d.p.SMs)
 	return float64(k.Bytes) > 0.5*d.p.Bandwidth*k.BlockNs*max(1, waves*k.Issue)

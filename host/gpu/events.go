@@ -29,7 +29,7 @@ func (d *Device) Next() (sim.Time, bool) {
 	return t, t != sim.Never
 }
 
-// due is the time of the next internal event.
+// due returns the time of the next internal event.
 func (d *Device) due() sim.Time {
 	t := d.gpu.Next()
 	for _, f := range d.flows {
@@ -58,7 +58,7 @@ func (d *Device) Take(now sim.Time) *device.Event {
 	}
 }
 
-// advance processes everything until now.
+// advance processes all events until now.
 func (d *Device) advance(now sim.Time) {
 	for t := d.due(); t <= now; t = d.due() {
 		d.step(t)
@@ -88,7 +88,7 @@ func (d *Device) step(t sim.Time) {
 	d.launch(now)
 }
 
-// take handles the GPU's events.
+// take handles the events that the GPU has reported.
 func (d *Device) take() {
 	for i := 0; i < len(d.events); i++ {
 		e := d.events[i]
@@ -131,7 +131,7 @@ func (d *Device) take() {
 					d.Probe.Killed(f.work.ID, e.At-e.Item.Began)
 				}
 			}
-			// Evicting its own stream does not stop its kernels in other streams.
+			// An eviction of its own stream does not stop kernels that run in other streams as padding.
 			f.lost = f.lost || p > 0 && e.Kind != sim.Done
 			if f.lost && f.inGPU == 0 && !f.evicting {
 				f.lost = false
@@ -144,7 +144,7 @@ func (d *Device) take() {
 	d.events = d.events[:0]
 }
 
-// ended reports a kernel to the probe.
+// ended reports the end of a kernel to the probe.
 func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 	if d.Probe == nil {
 		return
@@ -160,7 +160,9 @@ func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 // evicted is called when a flow's stream has been cleared.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	if f.inGPU == 0 || d.cfg.Mode.Boolean { // otherwise some of its kernels still pad another flow's; with a boolean mark the host wrongly assumes that all have left
+	// if inGPU > 0, some of its kernels still pad another flow's; with a boolean mark, the host wrongly assumes that
+	// all have left
+	if f.inGPU == 0 || d.cfg.Mode.Boolean {
 		f.lost = false
 		d.back(f)
 	}
@@ -168,7 +170,7 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 	d.stopped(now, f)
 }
 
-// back is called when nothing of the flow is on the device, and its next kernel is known.
+// back is called when no kernel of the flow is on the device. Now it is known at which kernel the flow continues.
 func (d *Device) back(f *flow) {
 	from := f.done
 	// An aborted launch must not keep a kernel of which only some blocks are done.
@@ -189,7 +191,7 @@ func (d *Device) back(f *flow) {
 	}
 }
 
-// passed ends a segment: confident requests leave.
+// passed ends a segment. Confident requests leave at its exit.
 func (d *Device) passed(now sim.Time, f *flow) {
 	f.syncAt = 0
 	l := &f.work.Launch

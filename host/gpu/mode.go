@@ -7,43 +7,43 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Mode is how the launching thread treats priority (real-time) launches beside best-effort ones. All published
-// schemes are combinations of these options; none has code of its own.
+// Mode says how the launching thread treats priority (real-time) launches beside best-effort launches. Every published
+// scheme is a combination of these options. No scheme has code of its own.
 type Mode struct {
 	Name     string
 	Priority bool // real-time streams have the GPU's stream priority
-	// Hold: while there is a real-time launch, no best-effort kernel is launched alone. A real-time launch starts
+	// Hold: while a real-time launch is in progress, no best-effort kernel is launched alone. A real-time launch starts
 	// when no best-effort kernel is on the device.
 	Hold  bool
-	Evict bool // queued best-effort kernels are removed at once, in place of being awaited
-	// Together: real-time launches start at once and run concurrently, in place of one after another when no
-	// best-effort kernel is on the device.
+	Evict bool // queued best-effort kernels are removed at once; otherwise they are awaited
+	// Together: real-time launches start at once and run concurrently. Otherwise they run one after another, and the
+	// first waits until no best-effort kernel is on the device.
 	Together bool
-	// Ahead: a real-time launch does not wait until best-effort kernels have left. Its stream's priority puts it
+	// Ahead: a real-time launch does not wait until best-effort kernels have left. The priority of its stream puts it
 	// before queued kernels. Real-time launches still run one after another.
 	Ahead   bool
 	Kill    bool // running blocks are stopped too
-	Reclaim bool // host queues are cleared one kernel at a time
-	Fence   bool // copies and memsets are launched only to an empty device queue, so that they run only once (REEF, section 4.6)
+	Reclaim bool // a host queue is cleared one kernel at a time, and the host waits for it
+	Fence   bool // copies and memsets enter only an empty device queue, so that they run only once (REEF, section 4.6)
 	Queue   int  // capacity of a device queue in kernels; 0: the GPU's own
 	// Pad: best-effort kernels run inside a real-time kernel's launch, on SMs that it does not use.
 	Pad      bool
 	Versions int // number of versions of a kernel to choose from; 0: 1
-	// Beside: a best-effort kernel is launched next to real-time ones if their profiles differ and it is short and
-	// small (after Orion, EuroSys 2024). One such kernel runs at a time, even without real-time launches. With a
-	// queue of one, real-time kernels also run one at a time, as REEF's section 6.6 says.
+	// Beside: a best-effort kernel is launched beside real-time kernels if it is short and small and their profiles
+	// differ (after Orion, EuroSys 2024). One such kernel runs at a time, even without real-time launches. With a queue
+	// of one, real-time kernels also run one at a time, as REEF's section 6.6 says.
 	Beside bool
 	// Deliberate faults, for tests that show why a mechanism is needed.
-	Boolean bool // queued kernels look at a boolean, not an epoch
+	Boolean bool // queued kernels read a boolean in place of an epoch
 	Alone   bool // every kernel is repeated by itself, even if that is wrong
 }
 
-// Standing is the state of a launch when the launching thread decides about it.
+// Standing is the state of a launch at the time when the launching thread decides about it.
 type Standing struct {
 	RealTime   bool // it has priority
 	First      bool // no earlier priority launch is waiting
 	Others     int  // priority launches on the device, including this one
-	Preempting bool // best-effort work is leaving the device
+	Preempting bool // best-effort work that was told to leave is still on the device
 }
 
 // Turn is a decision about a launch.
@@ -51,12 +51,12 @@ type Turn uint8
 
 const (
 	Waits   Turn = iota
-	Submits      // launch its kernels without others beside them
-	Pads         // launch its kernels, each with kernels beside it
+	Submits      // launch its kernels, without kernels that pad them
+	Pads         // launch its kernels, each with kernels that pad it
 	Besides      // launch one of its kernels, if the real-time kernels allow it
 )
 
-// Turn applies the mode's rule. Real and simulated devices both use it.
+// Turn decides about a launch by the mode's rule. Real and simulated devices both use it.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):
@@ -94,10 +94,10 @@ type Did uint8
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp // only if it has kernels left; otherwise the host merely sees its exit later
+	TakenUp // only if the launch has kernels left; otherwise the host only notices its exit later
 )
 
-// modes are the modes of the publications.
+// modes returns the modes of the publications.
 func modes() []Mode {
 	return []Mode{
 		{Name: "streams"},
@@ -116,7 +116,7 @@ func modes() []Mode {
 	}
 }
 
-// ModeOf finds a mode by name.
+// ModeOf returns the mode with a name.
 func ModeOf(name string) (Mode, error) {
 	all := modes()
 	i := slices.IndexFunc(all, func(m Mode) bool { return m.Name == name })
@@ -126,7 +126,7 @@ func ModeOf(name string) (Mode, error) {
 	return all[i], nil
 }
 
-// ModeNames lists the modes.
+// ModeNames returns the names of all modes.
 func ModeNames() (names []string) {
 	for _, m := range modes() {
 		names = append(names, m.Name)

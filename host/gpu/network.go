@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Network is what a simulated GPU serves: kernels by batch size, and the exits of requests.
+// Network is a network that a simulated GPU serves. It has the kernels for each batch size, and the exits of requests.
 type Network struct {
 	Name string
 	// Program returns the program for a batch. All batches have the same kernels, with different grids.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions returns versions of each kernel for padding; nil: only the program's own.
+	// Versions returns versions of each kernel, from which padding chooses; nil: only the program's own kernels.
 	Versions func(batch int) ([][]kernel.Kernel, error)
 	// Exit is the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
@@ -33,17 +33,17 @@ func (*Network) Kind() string { return "module" }
 type loaded struct {
 	*Network
 	max     int
-	pads    bool       // profile its kernels for padding
-	batches []*batched // by batch - 1, made on first use
+	pads    bool       // its kernels are profiled for padding
+	batches []*batched // by batch - 1; each is made at its first use
 	entries []int      // idem.Entries
 }
 
 type batched struct {
 	*sim.Program
-	heads []sched.Version   // by kernel: versions with their profiles, as padding needs them
+	heads []sched.Version   // by kernel: profile of the program's own version, for padding
 	all   [][]sched.Version // all versions; the kernels themselves are in kernels
 	as    [][]kernel.Kernel
-	until []float64 // ns alone until the end of each kernel; nil: not computed yet
+	until []float64 // ns from the start to the end of each kernel in a run alone; nil: not computed yet
 }
 
 func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {
@@ -111,7 +111,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 // restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part is the first n kernels' share of the program's time alone.
+// part returns the share of the first n kernels in the program's time alone.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -126,7 +126,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took is the time of a kernel or copy alone, from the command processor on.
+// took returns the time of a kernel or copy that runs alone, in ns, without the time before the command processor.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {
@@ -143,7 +143,7 @@ func took(k *kernel.Kernel, p *sim.Params) float64 {
 	return max(1, ns)
 }
 
-// fits rejects a kernel whose blocks fit on no SM, as it would wait for ever.
+// fits returns an error if a kernel's blocks fit on no SM, since such a kernel would wait for ever.
 func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 	if k.Kind != kernel.Compute || p.SM.Of(k) > 0 {
 		return nil
@@ -170,7 +170,7 @@ func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles
 	return kernels, profiles
 }
 
-// Profile computes what an offline profiler would measure of a kernel that runs alone.
+// Profile computes what a profiler would measure of a kernel that runs alone.
 func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {

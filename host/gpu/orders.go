@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// refuse returns an error that fails only its launch.
+// refuse returns an error that ends only its launch.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %s", device.ErrRequest, fmt.Sprintf(format, a...))}
 }
@@ -43,7 +43,7 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping, f.gone = true, true // its last kernel must cause no further event
+			f.stopping, f.gone = true, true // the end of its last kernel must cause no event
 			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
 			d.take()
 			d.remove(f)
@@ -62,14 +62,14 @@ func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
 	}
 	f := d.flows[i]
 	f.stopping = true
-	_ = kill // the GPU decides: between kernels, or at once if it can
+	_ = kill // the GPU decides: it stops between kernels, or at once if it can
 	if f.inGPU > 0 && !f.evicting {
 		d.evict(f)
 	}
 	d.stopped(now, f)
 }
 
-// stopped ends an aborted launch that has left the device.
+// stopped ends an aborted launch, if it has left the device.
 func (d *Device) stopped(now sim.Time, f *flow) {
 	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
 		return
@@ -100,21 +100,21 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 	d.remove(f)
 }
 
-// remove drops a flow and frees its stream.
+// remove removes a flow from the list and frees its stream.
 func (d *Device) remove(f *flow) {
 	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
-	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
+	d.gpu.Pause(f.stream, false) // the flow may have ended while it was put aside
 	d.streams = append(d.streams, f.stream)
 	d.launch(d.gpu.Now())
 }
 
-// held is the state of an aborted launch that stays on the device.
+// held is the state of an aborted launch that stays on the device until the launch resumes.
 type held struct {
 	mem *sim.Memory
 	n   int // batch that it was built for
 }
 
-// Segments is the number of segments of a loaded network.
+// Segments returns the number of segments of a loaded network.
 func (d *Device) Segments(network string) (int, error) {
 	net := d.networks[network]
 	if net == nil {

@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
-// works, and may only call Progress and Usage.
+// Probe observes a device. It serves for figures that the device itself does not need. Its methods are called while the
+// device works, and may only call Progress and Usage.
 type Probe interface {
-	// Advancing is called before time advances. Until then Progress and Usage are constant.
+	// Advancing is called before time advances to until. Progress and Usage still return the state before that.
 	Advancing(until sim.Time)
 	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)
 	// Killed is called when a kernel is stopped, with the time since its start.
 	Killed(launch device.WorkID, after sim.Time)
-	// Resumed is called when a launch resumes at kernel from after a kill. ended is the number of kernels that had
-	// ended.
+	// Resumed is called when a launch resumes after a kill. It resumes at the kernel from; ended is the number of
+	// kernels that had ended.
 	Resumed(launch device.WorkID, from, ended int)
 }
 
@@ -36,7 +36,7 @@ type KernelEnd struct {
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // time of the ended kernels alone, as a share of the whole launch's
+	Share    float64 // time of the ended kernels alone, as a share of the whole launch's time alone
 }
 
 // Progress returns the launches in progress, in the order of their start.
@@ -48,5 +48,5 @@ func (d *Device) Progress() []Progress {
 	return all
 }
 
-// Usage is the average share of SMs with a block on them, since the start.
+// Usage returns the average share of SMs with a block on them since the start.
 func (d *Device) Usage() float64 { return d.gpu.Usage() }

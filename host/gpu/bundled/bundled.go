@@ -1,5 +1,5 @@
-// Package bundled runs bundles on a simulated GPU. A launch takes the simulated time of the kernels that
-// host/gpu/cuda would launch. The results are computed by other means, and equal the hardware's bit for bit.
+// Package bundled runs bundles on a simulated GPU. A launch takes the simulated time of the kernels that host/gpu/cuda
+// would launch. The results are computed by a function (Answers) and are equal to the hardware's, bit for bit.
 package bundled
 
 import (
@@ -41,8 +41,9 @@ func New(f *params.File, answers Answers) (d *Device, err error) {
 	return d, err
 }
 
-// Latency is the bundle's table on the GPU: sums of the segments' times in one launch of all of them. A launch of
-// some segments takes slightly longer, as its first kernels wait for the host.
+// Latency returns the bundle's latency table on the GPU. All segments are timed in one launch, and a table entry is the
+// sum of its segments' times. A launch of only some segments takes slightly longer, since its first kernels wait for
+// the host.
 func (d *Device) Latency(ctx context.Context, b *bundle.Bundle) (table []bundle.LatencyEntry, err error) {
 	n := cuda.Simulated(b, &d.cfg.Params, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
 	for batch := 1; batch <= d.cfg.MaxBatch; batch++ {
@@ -91,7 +92,7 @@ func (d *Device) Prepare(_ context.Context, w *device.Work, in []device.Tensor) 
 	return nil
 }
 
-// load takes no time: no request waits for a network to load.
+// load loads a network. It takes no time in this simulation, so no request waits for it.
 func (d *Device) load(w *device.Work) error {
 	b, err := device.ArtefactOf[*bundle.Bundle](w.Artefact, d.cfg.Name)
 	if err != nil {
@@ -121,7 +122,7 @@ func (d *Device) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 		d.mu.Lock()
 		prepared := d.found[w.Request] != nil
 		d.mu.Unlock()
-		if !prepared { // in virtual time nobody calls Prepare
+		if !prepared { // in virtual time, Prepare is not called
 			in, err := w.Input()
 			if err == nil {
 				err = d.Prepare(ctx, w, in)

@@ -1,18 +1,18 @@
-// Package catalogue makes kernel programs of well-known networks from their layer shapes, by one stated rule, for
-// simulated GPUs. The programs are synthetic; nothing in them was measured. Rule holds the rule's numbers. Usual and
-// Fill were set to match the compute units in use in REEF's figures 3(b) and 24, InRow and Rest to match the group
-// lengths in its section 6.4, so reproducing those figures proves nothing. A bench halves and doubles the numbers to
-// show how much other results depend on them.
+// Package catalogue makes kernel programs of well-known networks from their layer shapes, by one rule, for simulated
+// GPUs. The programs are synthetic; nothing in them was measured. The type Rule holds the numbers of the rule. Usual
+// and Fill were chosen to match the numbers of compute units in use in REEF's figures 3(b) and 24. InRow and Rest were
+// chosen to match the group lengths in its section 6.4. So a match with those figures proves nothing. A bench halves
+// and doubles the numbers to show how much other results depend on them.
 //
 // The rule: a convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N, one block each,
-// which does T_M T_N K MACs. A thread computes 8 x 8 results if tiles are 64 wide or more, else 4 x 4 or 2 x 4. A
-// block's speed is the share of an SM that its threads can keep busy, times the tile's efficiency. 256 threads keep
-// an SM busy: a wave of 64 on each of four schedulers. The efficiency is tile / (tile + 16), with the harmonic mean
-// of both sides, and models operand reuse.
+// which does T_M T_N K MACs. A thread computes 8 x 8 results if tiles are at least 64 wide, and 4 x 4 or 2 x 4
+// otherwise. A block's speed is the share of an SM that its threads can keep busy, multiplied by the tile's efficiency.
+// 256 threads keep an SM busy: a wave of 64 on each of four schedulers. The efficiency is tile / (tile + 16), where
+// tile is the harmonic mean of both sides. It models the reuse of operands.
 //
-// All other kernels (pools, sums, activations, norms, softmax) are memory-bound: 1,024 elements for a block of 256
-// threads, at an SM's share of the DRAM bandwidth. A kernel moves its input, weights and output once. Tensors are
-// placed in an arena by first fit while they are alive, so buffers are reused as by a real allocator.
+// All other kernels (pools, sums, activations, norms, softmax) are memory-bound: a block of 256 threads computes 1,024
+// elements at an SM's share of the DRAM bandwidth. A kernel moves its input, its weights and its output once. Each
+// tensor has a place in an arena, by first fit, as long as it is used. So buffers are reused as with a real allocator.
 package catalogue
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Machine is the GPU as far as the rule needs it.
+// Machine has the properties of a GPU that the rule needs.
 type Machine struct {
 	MACs      float64 // of one SM, MACs/ns
 	Bandwidth float64 // DRAM, bytes/ns
@@ -34,19 +34,19 @@ type Machine struct {
 
 // Rule holds the numbers of the catalogue's rule. None was measured.
 type Rule struct {
-	// Usual is how many of the tiles a framework chooses among, largest first. Compilers favour large tiles: in
-	// REEF's figures 3(b) and 24 kernels leave many of 60 compute units idle at batch 1, which the best of all tiles
-	// would not. The smaller tiles serve as versions for padding. (It was set before it was known that REEF's
-	// ResNet-152 and VGG-19 use images of 64 x 64.)
+	// Usual is the number of tiles from which a framework chooses; these are the largest tiles. Compilers favour large
+	// tiles: in REEF's figures 3(b) and 24, kernels leave many of 60 compute units idle at batch 1. With the best of
+	// all tiles they would not. The smaller tiles serve as versions for padding. (Usual was set before it was known
+	// that REEF's ResNet-152 and VGG-19 use images of 64 x 64.)
 	Usual    float64
-	Fill     float64 // threads that keep an SM busy
+	Fill     float64 // number of threads that keep an SM busy
 	Reuse    float64 // a tile of this size reaches half of the peak
 	Prologue float64 // ns of a block for indices and the first loads
 	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
-	// Limits on the reuse of buffers. Without them a whole network could become one group, but section 6.4 of REEF
-	// reports at most nine kernels and mostly one to three.
-	InRow float64 // kernels in a row that may overwrite one buffer
-	Rest  float64 // kernels for which freed bytes are not reused
+	// Limits on the reuse of buffers. Without them, a whole network could become one group. Section 6.4 of REEF reports
+	// at most nine kernels in a group, and mostly one to three.
+	InRow float64 // number of kernels in a row that may overwrite one buffer
+	Rest  float64 // number of kernels for which freed bytes are not reused
 }
 
 // DefaultRule is the rule with its default numbers.
@@ -54,7 +54,7 @@ func DefaultRule() Rule {
 	return Rule{Usual: 4, Fill: 256, Reuse: 16, Prologue: 500, Draw: 2, InRow: 2, Rest: 24}
 }
 
-// rule is the machine's rule or the default.
+// rule returns the machine's rule, or the default rule.
 func (m *Machine) rule() *Rule {
 	if m.Rule == (Rule{}) {
 		m.Rule = DefaultRule()
@@ -81,13 +81,13 @@ func (r Rule) With(key string, factor float64) Rule {
 	return r
 }
 
-// Style is how an inference framework turns layers into kernels.
+// Style says how an inference framework turns layers into kernels.
 type Style struct {
 	Name string
-	// Fused: bias, activation and sum are part of the preceding kernel; otherwise they are kernels of their own.
+	// Fused: bias, activation and sum are part of the preceding kernel. Otherwise they are separate kernels.
 	Fused bool
-	// InPlace is the share of a network's kernels that overwrite their input and so cannot be repeated. It is from
-	// REEF's table 1, or the mean of its rows for other networks.
+	// InPlace is the share of a network's kernels that overwrite their input and so cannot be repeated. The values come
+	// from REEF's table 1. Networks that are not in the table have the mean of its rows.
 	InPlace map[string]float64
 }
 
@@ -121,7 +121,7 @@ func (s Style) inPlace(network string) float64 {
 // Tile is one implementation of a matrix product.
 type Tile struct{ M, N, Threads, Regs int }
 
-// Tiles, from most reuse to shortest blocks.
+// Tiles are all tiles. The first has the most reuse, the last the shortest blocks.
 var Tiles = []Tile{{128, 128, 256, 128}, {128, 64, 128, 128}, {64, 64, 64, 128}, {64, 32, 128, 64}, {32, 32, 64, 64}, {32, 16, 64, 40}, {16, 16, 32, 40}}
 
 func (t Tile) efficiency(r *Rule) float64 {
@@ -129,7 +129,8 @@ func (t Tile) efficiency(r *Rule) float64 {
 	return side / (side + r.Reuse)
 }
 
-// words is the number of words read from shared memory per MAC. The 32 threads of a warp, as 8 x 4, share each read.
+// words returns the number of words read from shared memory per MAC. The 32 threads of a warp form 8 x 4 threads, which
+// share each read.
 func (t Tile) words() float64 {
 	a, b := 8., 8.
 	switch t.M * t.N / t.Threads {
@@ -152,15 +153,15 @@ type op struct {
 	name      string
 	in        []int // tensors; -1: weights only
 	out       int
-	m, n, k   int     // size of the matrix product; m = 0: it is none
-	macs      float64 // if it is not a matrix product
+	m, n, k   int     // size of the matrix product; m = 0: the op is none
+	macs      float64 // number of MACs if the op is not a matrix product
 	weights   int64
-	elements  int64  // elements written, if memory-bound
-	reads     int64  // elements read, if memory-bound
+	elements  int64  // number of elements written, if memory-bound
+	reads     int64  // number of elements read, if memory-bound
 	over      int    // index in `in` of the input that it overwrites; -1: none
-	overFrom  int    // first input that it could overwrite: it reads each element before it writes it
+	overFrom  int    // first input that the op could overwrite, since it reads each element before it writes it
 	heads     int    // parallel matrix products of this shape
-	fuse      bool   // part of the preceding kernel if the style fuses
+	fuse      bool   // it becomes part of the preceding kernel if the style is Fused
 	window    [3]int // height, width, stride; zero if it has none
 	exitsHere bool
 }
@@ -171,9 +172,9 @@ type builder struct {
 	batch   int
 	ops     []op
 	tensors []tensor
-	last    []int // tensors to keep to the end, besides the last layer's
+	last    []int // tensors that are kept to the end, besides the last layer's
 
-	valid bool // windows are not padded
+	valid bool // windows are not padded ("valid" in frameworks)
 
 	exits, blocksInAll, blockAt int
 }
@@ -193,7 +194,7 @@ func (b *builder) size(t int) int64 {
 	return int64(b.batch) * int64(x.c) * int64(x.h) * int64(x.w)
 }
 
-// side is the size of an output: input / stride, or less without padding.
+// side returns the side of an output: input / stride, or less without padding.
 func (b *builder) side(in, k, stride int) int {
 	if b.valid {
 		return (in-k)/stride + 1
@@ -208,7 +209,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	y := b.tensor(out, h, w)
 	name := fmt.Sprintf("conv%dx%d", kh, kw)
 	if groups > 1 && groups == x.c {
-		// a depthwise convolution has no reuse across channels
+		// a depthwise convolution does not reuse inputs for several channels
 		b.ops = append(b.ops, op{name: "dw" + name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
 	} else {
 		b.ops = append(b.ops, op{
@@ -237,7 +238,7 @@ func (b *builder) pointwise(name string, in int, more ...int) int {
 	return y
 }
 
-// over adds a memory-bound kernel that is never fused or in place: softmax, norms, pools, reshapes.
+// over adds a memory-bound kernel that is never fused and never works in place: a softmax, norm, pool or reshape.
 func (b *builder) over(name string, in, c, h, w, taps int) int {
 	y := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{in}, out: y, elements: b.size(y), reads: max(b.size(in), b.size(y)*int64(taps))})
@@ -265,7 +266,7 @@ func (b *builder) global(in int) int {
 
 func (b *builder) add(x, y int) int { return b.pointwise("add", x, y) }
 
-// concat joins channels by copying all inputs.
+// concat joins the channels of its inputs. It copies all inputs.
 func (b *builder) concat(in ...int) int {
 	x := b.tensors[in[0]]
 	c := 0
@@ -277,14 +278,14 @@ func (b *builder) concat(in ...int) int {
 	return y
 }
 
-// product adds matrix products of two activations, one per head.
+// product adds matrix products of two computed tensors, one product per head.
 func (b *builder) product(name string, x, y, heads, m, n, k, c, h, w int) int {
 	out := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{x, y}, out: out, m: b.batch * m, n: n, k: k, heads: heads})
 	return out
 }
 
-// exit ends a segment with a classifier, whose result is kept.
+// exit ends a segment with a classifier. The classifier's result is kept.
 func (b *builder) exit(in, classes int) {
 	b.dense(b.global(in), classes)
 	b.ops[len(b.ops)-1].exitsHere = true
@@ -335,16 +336,16 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 	return p, p.Check()
 }
 
-// wordBytes: all networks here run in float32.
+// wordBytes is the size of an element: all networks here use float32.
 const wordBytes = 4
 
-// kernel returns the op's kernel on a machine; with tile nil, the tile with the shortest time.
+// kernel returns the op's kernel on a machine; if tile is nil, with the tile that takes the shortest time.
 func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	if o.m == 0 {
 		const perBlock = 1024
 		blocks := int((o.elements + perBlock - 1) / perBlock)
 		bytes := float64(o.elements+o.reads) * wordBytes / float64(blocks)
-		// a block alone on its SM is limited by that SM's memory bandwidth
+		// the memory bandwidth of its SM limits a block that is alone on the SM
 		return kernel.Kernel{
 			Name: o.name, Blocks: blocks, Threads: 256, Regs: 24, Issue: 0.25,
 			BlockNs: m.rule().Prologue + bytes/(m.rule().Draw*m.Bandwidth/float64(m.SMs)),
@@ -375,7 +376,7 @@ func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	}
 }
 
-// waves estimates the kernel's time alone, with its blocks spread evenly over the SMs.
+// waves estimates the time of a kernel alone, if its blocks are spread evenly over the SMs.
 func waves(m Machine, k kernel.Kernel) float64 {
 	per := (k.Blocks + m.SMs - 1) / m.SMs
 	return k.BlockNs * max(1, float64(per)*k.Issue)
@@ -404,8 +405,9 @@ func (b *builder) fuse() {
 	b.ops = kept
 }
 
-// place assigns each tensor its bytes, by first fit while it is alive. A kernel may overwrite an input that no later
-// kernel reads. The given share of kernels does so, spread evenly over those that may.
+// place assigns bytes to each tensor, by first fit, for the time in which the tensor is used. A kernel may overwrite an
+// input that no later kernel reads. The given share of all kernels does so. They are spread evenly over the kernels
+// that may.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -417,7 +419,7 @@ func (b *builder) place(share float64, r *Rule) {
 			b.last = append(b.last, b.ops[i].out)
 		}
 	}
-	// results are kept, and so is the input, for a retry
+	// the results are kept, and also the input, so that the program can be repeated
 	last[0] = len(b.ops)
 	for _, t := range b.last {
 		last[t] = len(b.ops)
@@ -426,7 +428,7 @@ func (b *builder) place(share float64, r *Rule) {
 	b.fit(last, int(math.Round(r.Rest)))
 }
 
-// overwrite chooses the share of kernels that overwrite an input, chains of inRow at most.
+// overwrite chooses which kernels overwrite an input: the given share of all kernels, and at most inRow in a row.
 func (b *builder) overwrite(last []int, share float64, inRow int) {
 	depth := make([]int, len(b.tensors))
 	can := 0
@@ -457,7 +459,8 @@ func (b *builder) overwrite(last []int, share float64, inRow int) {
 	}
 }
 
-// fit gives each tensor that overwrites none the first bytes that are free, rest kernels after their last reader.
+// fit gives each tensor that does not overwrite another the first bytes that are free. Bytes are free again rest
+// kernels after the last kernel that reads them.
 func (b *builder) fit(last []int, rest int) {
 	type live struct {
 		span kernel.Span

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Spec selects a program.
+// Spec says which program to make.
 type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments, each with a classifier, at equal distances in blocks; 0: one.
+	// Exits is the number of segments, which have equal numbers of blocks. Each ends with a classifier; 0: one segment.
 	Exits int
 	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). For a transformer the number of tokens; 0: 128.
 }
@@ -34,7 +34,7 @@ func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	return b.program(m, style)
 }
 
-// ByBatch are a network's programs by batch, each made once.
+// ByBatch returns a function that returns a network's program for a batch. Each program is made once.
 func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	programs := map[int]*kernel.Program{}
 	return func(batch int) (*kernel.Program, error) {
@@ -48,7 +48,7 @@ func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	}
 }
 
-// MACs of one inference of a network, including depthwise layers.
+// MACs returns the number of multiply-accumulate operations in one inference of a network, with depthwise layers.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})
 	if err != nil {
@@ -73,7 +73,7 @@ func layers(spec Spec) (*builder, error) {
 		side = spec.Side
 	}
 	least := 64
-	if spec.Network == "inceptionv3" { // Inception-v3's windows are not padded
+	if spec.Network == "inceptionv3" { // the windows of Inception-v3 are not padded
 		least = 75
 	}
 	if batch > 4096 || spec.Side < 0 || n.tokens > 0 && spec.Side > 4096 || n.tokens == 0 && (side < least || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
@@ -104,7 +104,7 @@ type network struct {
 	make                   func(b *builder, in int)
 }
 
-// networks, with the shapes in their publications
+// networks have the shapes that their publications give
 var networks = map[string]network{
 	"resnet34":    {3, 224, 0, 16, resnet(false, 3, 4, 6, 3)},
 	"resnet50":    {3, 224, 0, 16, resnet(true, 3, 4, 6, 3)},
@@ -183,7 +183,7 @@ func vgg(b *builder, x int) {
 
 func inception(b *builder, x int) {
 	c := func(x, out, kh, kw, stride int) int { return b.conv(x, out, kh, kw, stride, 1) }
-	// v is c without padding
+	// v is like c, but without padding
 	v := func(x, out, kh, kw, stride int) int {
 		b.valid = true
 		defer func() { b.valid = false }()
@@ -254,7 +254,7 @@ func mobilenet(b *builder, x int) {
 	b.exit(b.conv(x, 1280, 1, 1, 1, 1), 1000)
 }
 
-// shufflenet is version 2, x1.
+// shufflenet is ShuffleNet version 2, x1.
 func shufflenet(b *builder, x int) {
 	x = b.pool(b.conv(x, 24, 3, 3, 2, 1), 3, 2)
 	for stage, n := range []int{4, 8, 4} {
@@ -309,8 +309,8 @@ func yolo(b *builder, x int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// yoloV8 is version 8 without post-processing. c is the number of channels after the first layer, depth the number of
-// bottlenecks in a block; the middle blocks have twice as many.
+// yoloV8 is YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is the
+// number of bottlenecks in a block; the middle blocks have twice as many.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
@@ -356,7 +356,7 @@ func yoloV8(c, depth int) func(*builder, int) {
 	}
 }
 
-// encoder is a transformer of equal layers; head is the size of its output layer.
+// encoder is a transformer with equal layers. head is the size of its output layer.
 func encoder(layers, width, heads, inner, head int) func(*builder, int) {
 	return func(b *builder, x int) {
 		tokens := b.tensors[x].h
@@ -399,7 +399,7 @@ func convnext(b *builder, x int) {
 	b.exit(x, 1000)
 }
 
-// Versions returns other implementations of a program's kernels, by kernel: a matrix product with every other tile.
+// Versions returns other implementations of each kernel of a program. A matrix product has one for each other tile.
 // Memory-bound kernels have none.
 func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))

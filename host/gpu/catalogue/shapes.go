@@ -1,4 +1,4 @@
-// The networks' kernels as operations on tensors, for a GPU that runs them.
+// The networks' kernels as operations on tensors, for a real GPU.
 
 package catalogue
 
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Place is a tensor in a program's memory: H x W pixels of C elements, starting at an element.
+// Place is a tensor in a program's memory. It has H x W pixels of C elements and starts at the element At.
 type Place struct {
 	At      int64
 	H, W, C int
@@ -18,18 +18,19 @@ func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
 
 // Shape is the operation of a kernel.
 type Shape struct {
-	Name    string
-	Product bool // a matrix product or convolution; otherwise the mean over a window, or an elementwise pass if it has no window
+	Name string
+	// a matrix product or convolution; otherwise the mean over a window or, without a window, an elementwise operation
+	Product bool
 	In, Out Place
 	Add     *Place // tensor that is added to the product
 	K       int    // elements of a pixel that the product reads
-	// Size and stride of the window; 0 without one.
+	// Size and stride of the window; 0: there is no window.
 	KH, KW, Stride int
 	Pad            bool // the window extends beyond the tensor
 	Exit           bool // a segment ends here
 }
 
-// Shaped is a program of shapes.
+// Shaped is a program whose kernels are described by shapes.
 type Shaped struct {
 	Name    string
 	In      Place
@@ -37,7 +38,7 @@ type Shaped struct {
 	Memory  int64 // elements
 }
 
-// Shapes returns a network's kernels in Program's order, with each side of the tensors divided by shrink. Buffers are
+// Shapes returns a network's kernels in Program's order, with all sides of the tensors divided by shrink. Buffers are
 // shared as in the full-size program. A convolution's work shrinks by the fourth power of shrink.
 func Shapes(spec Spec, shrink int) (*Shaped, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
@@ -70,7 +71,7 @@ func Shapes(spec Spec, shrink int) (*Shaped, error) {
 			s.K = min(s.In.C, less(o.k))
 		case s.Product:
 			s.K = s.In.C
-		case s.In.C != s.Out.C: // the mean over a window would mix channels
+		case s.In.C != s.Out.C: // a mean over a window cannot mix channels
 			o.window = [3]int{}
 		}
 		if o.window[0] > 0 {

@@ -1,8 +1,8 @@
-// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at that kernel
-// if it can be repeated, or else at the first kernel of the smallest repeatable group that ends with it. A group of
-// consecutive kernels can be repeated, wherever it was stopped, if it never overwrites a byte that it read from
-// outside the group. A kernel's blocks run in no defined order, so a byte that a kernel both reads and writes counts
-// as read first.
+// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at that kernel if
+// it can be repeated, or else at the first kernel of the smallest repeatable group that ends with it. A group of
+// consecutive kernels can be repeated if it never overwrites a byte that it read from outside the group. Then it does
+// not matter where it was stopped. A kernel's blocks run in no defined order, so a byte that a kernel both reads and
+// writes counts as read first.
 package idem
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Never marks a kernel that must not be stopped: not even the whole program can be repeated after it, since its input
+// Never marks a kernel that must not be stopped: even the whole program could not be repeated after it, since its input
 // has been overwritten.
 const Never = -1
 
@@ -24,9 +24,10 @@ func Entries(p *kernel.Program) []int {
 	return out
 }
 
-// entry goes back from kernel i, until the group of kernels can be repeated.
+// entry returns where the program resumes if kernel i is killed. It goes back from kernel i until the group of kernels
+// can be repeated.
 func entry(ks []kernel.Kernel, i int) int {
-	var needs, writes spans // bytes read before the group writes them, and bytes written by it
+	var needs, writes spans // bytes that the group reads before it writes them, and bytes that it writes
 	for first := i; first >= 0; first-- {
 		k := &ks[first]
 		w := union(nil, k.Writes)
@@ -49,10 +50,10 @@ func Idempotent(p *kernel.Program) (n int) {
 	return n
 }
 
-// spans are disjoint and sorted.
+// spans is a list of disjoint, sorted byte ranges.
 type spans []kernel.Span
 
-// union is all bytes of a and b. Spans of b may overlap and be unsorted.
+// union returns all bytes of a and b. Spans of b may overlap and be unsorted.
 func union(a spans, b []kernel.Span) spans {
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, func(x, y kernel.Span) int {
@@ -75,7 +76,7 @@ func union(a spans, b []kernel.Span) spans {
 	return out
 }
 
-// subtract is the bytes of a that are not in b.
+// subtract returns the bytes of a that are not in b.
 func subtract(a, b spans) spans {
 	var out spans
 	j := 0

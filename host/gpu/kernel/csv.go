@@ -1,12 +1,12 @@
-// Kernel lists as CSV, one operation a line:
+// Kernel lists as CSV, with one operation per line:
 //
 //	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
 //
-// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after it are for kernels only: threads of a
-// block, registers of a thread, shared memory of a block in bytes, issue as a share of an SM's issue slots, and
-// block_ns for a block that has an SM to itself. reads and writes are spans of the network's memory, such as 0-4096
-// 4096-8192, or empty. exit is 1 where a segment ends; a network's last line always ends one. The lines of a network
-// must be adjacent.
+// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after it are for kernels only: threads of a block,
+// registers of a thread, shared memory of a block in bytes, issue as a share of an SM's issue slots, and block_ns, the
+// time of a block that is alone on an SM. reads and writes are spans of the network's memory, such as 0-4096 4096-8192,
+// or empty. exit is 1 if a segment ends with this line. The last line of a network always ends a segment. The lines of
+// a network must be adjacent.
 
 package kernel
 
@@ -28,9 +28,9 @@ const (
 	maxFile    = 64 << 20 // bytes
 	maxKernels = 100_000
 	maxBytes   = 1 << 50
-	maxGrid    = 1 << 24 // of a block, on all GPUs
-	maxThreads = 1024    // of a block, on every GPU
-	maxRegs    = 256     // of a thread: 255 on NVIDIA's GPUs, 256 on AMD's
+	maxGrid    = 1 << 24 // blocks of a kernel
+	maxThreads = 1024    // threads of a block, on every GPU
+	maxRegs    = 256     // registers of a thread: 255 on NVIDIA's GPUs, 256 on AMD's
 	maxShared  = 1 << 20
 )
 
@@ -40,7 +40,7 @@ func columns() []string {
 
 func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
 
-// ReadCSV reads networks in order; name is the file's, for errors.
+// ReadCSV reads networks in order; name names the file in errors.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	c := csv.NewReader(plaintext.NewReader(limited))

@@ -1,6 +1,6 @@
-// Package kernel describes what a GPU runs. A kernel is a grid of blocks. It has the resources that a block takes of
-// a streaming multiprocessor (SM; AMD: compute unit), the DRAM traffic, and the bytes read and written. A program is
-// a network's kernels in stream order.
+// Package kernel describes what a GPU runs. A kernel is a grid of blocks. It says what a block needs of a streaming
+// multiprocessor (SM; AMD: compute unit), how much DRAM traffic the kernel has, and which bytes it reads and writes. A
+// program is a network's kernels in stream order.
 package kernel
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// ErrProgram says that a program cannot run on any GPU.
+// ErrProgram is the error for a program that cannot run on any GPU.
 var ErrProgram = errors.New("kernel program")
 
 // Kind is the type of an operation.
@@ -28,16 +28,16 @@ type Span struct{ From, To int64 }
 type Kernel struct {
 	Name    string
 	Kind    Kind
-	Blocks  int     // number of blocks; this and the next five fields are for Compute only
+	Blocks  int     // number of blocks; this field and the next five are only for Compute
 	Threads int     // of a block
 	Regs    int     // per thread, 32 bits each
 	Shared  int     // shared memory per block in bytes
 	Issue   float64 // share in (0, 1] of an SM's issue slots that a block uses when alone on the SM
-	BlockNs float64 // ns of a block that has an SM and the DRAM to itself
+	BlockNs float64 // time in ns of a block that is alone on an SM and alone uses the DRAM
 	Bytes   int64   // DRAM traffic of the whole kernel, or bytes copied
-	L2      int64   // bytes that the whole kernel requests from the L2; 0: unknown, as if nothing were read twice
-	L1      int64   // bytes that it requests from the L1 and the shared memory; 0: unknown
-	Reads   []Span  // bytes whose previous value it uses
+	L2      int64   // bytes that the whole kernel requests from the L2; 0: unknown, and no byte is assumed to be read twice
+	L1      int64   // bytes that the whole kernel requests from the L1 and the shared memory; 0: unknown
+	Reads   []Span  // bytes whose earlier values the kernel uses
 	Writes  []Span
 }
 
@@ -46,7 +46,7 @@ type Program struct {
 	Name    string
 	Memory  int64 // bytes that spans may address
 	Kernels []Kernel
-	Exits   []int // last kernel of each segment, ascending, up to the program's last kernel
+	Exits   []int // index of the last kernel of each segment, ascending; the last one is the program's last kernel
 }
 
 // Check returns an error if the program cannot run.
@@ -95,7 +95,7 @@ type Occupancy struct {
 	RegUnit                       int // granularity of a block's registers; 0: 1
 }
 
-// Of is the number of blocks of k that fit on an SM at a time.
+// Of returns how many blocks of k fit on an SM at the same time.
 func (o Occupancy) Of(k *Kernel) int {
 	n := min(o.Blocks, o.Threads/k.Threads)
 	if r := o.BlockRegs(k); r > 0 {
@@ -107,7 +107,7 @@ func (o Occupancy) Of(k *Kernel) int {
 	return n
 }
 
-// BlockRegs is the number of registers that a block takes.
+// BlockRegs returns the number of registers that a block takes.
 func (o Occupancy) BlockRegs(k *Kernel) int {
 	r := k.Regs * k.Threads
 	if o.RegUnit > 1 {

@@ -1,7 +1,8 @@
 // Package params holds the parameters of GPUs, one file each. Every value has a source: a publication; "measured", on
 // that GPU by stated means; "assumed"; or "fitted", derived from a published result, so that reproducing this result
-// proves nothing. A value published for one GPU is only assumed for others. Assumptions were made once, here, before
-// any comparison with a publication. Comparisons say which results remain when an assumed value is halved or doubled.
+// proves nothing. A value published for one GPU is only assumed for others. Values were assumed once, in these files,
+// before any comparison with a publication. The comparisons report which results stay the same when an assumed value is
+// halved or doubled.
 package params
 
 import (
@@ -43,7 +44,7 @@ func (v Value) Assumed() bool { return strings.HasPrefix(v.Source, "assumed") }
 type File struct {
 	Name   string           `yaml:"name"`
 	Values map[string]Value `yaml:"values"`
-	// Rule is the catalogue's rule for programs on this GPU.
+	// Rule is the catalogue's rule that makes programs for this GPU.
 	Rule catalogue.Rule `yaml:"-"`
 }
 
@@ -93,12 +94,12 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
-// Is reports whether a driver's GPU name means this GPU: it contains the words of the file's name.
+// Is reports whether a driver's name of a GPU means this GPU. It does if it contains the words of the file's name.
 func (f *File) Is(gpu string) bool {
 	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
 }
 
-// Find returns the file for a driver's GPU name; nil if there is none.
+// Find returns the file for a GPU's name from the driver. It returns nil if there is no such file.
 func Find(gpu string) (*File, error) {
 	for _, name := range Names() {
 		if f, err := Of(name); err != nil || f.Is(gpu) {
@@ -108,7 +109,7 @@ func Find(gpu string) (*File, error) {
 	return nil, nil
 }
 
-// Read reads a file; from is the name for errors.
+// Read reads a file; from names the file in errors.
 func Read(from string, raw []byte) (*File, error) {
 	fail := func(format string, a ...any) (*File, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrFile, from, fmt.Sprintf(format, a...))
@@ -178,7 +179,7 @@ func (f *File) Assumed() (out []string) {
 // programs is the prefix of keys for the catalogue's numbers.
 const programs = "programs/"
 
-// Uncertain lists the assumed values, of the GPU and of the programs.
+// Uncertain lists the keys of assumed values, both the GPU's and the catalogue's.
 func (f *File) Uncertain() []string {
 	out := f.Assumed()
 	for _, k := range f.Rule.Keys() {
@@ -235,10 +236,10 @@ func (f *File) Params() sim.Params {
 	}
 }
 
-// SyncNs is the time until the host has a segment's result.
+// SyncNs returns the time from the end of a segment until the host has its result, in ns.
 func (f *File) SyncNs() int64 { return int64(math.Round(f.Values["sync_ns"].Value)) }
 
-// Machine returns what the catalogue's rule needs.
+// Machine returns the parameters that the catalogue's rule needs.
 func (f *File) Machine() catalogue.Machine {
 	v := func(k string) float64 { return f.Values[k].Value }
 	return catalogue.Machine{MACs: v("lanes_per_sm") * v("clock_ghz"), Bandwidth: v("dram_bytes_per_ns"), SMs: int(math.Round(v("sms"))), Rule: f.Rule}

@@ -1,12 +1,12 @@
-// Package sim is a GPU in virtual time. It has streams with host and device queues, a command processor that begins
-// kernels in stream order, a scheduler that places blocks on multiprocessors within their occupancy, shared DRAM
-// bandwidth, a host link, eviction, and kills.
+// Package sim simulates a GPU in virtual time. Streams have host and device queues. A command processor begins kernels
+// in stream order. A scheduler places blocks on multiprocessors as far as their resources allow. DRAM bandwidth is
+// shared, and there is a link to the host. Streams can be evicted, and kernels killed.
 //
-// Contention has no formula. It arises because blocks on one SM share its issue slots, kernels share the DRAM by
-// max-min fairness, and a block without room waits. All figures come from Params or from the kernel.
+// There is no formula for contention. Blocks on one SM share its issue slots, kernels share the DRAM by max-min
+// fairness, and a block that does not fit waits. All numbers come from Params or from the kernel.
 //
-// SMs with equal content are kept as one class, so an event costs time by the number of different SMs. Equal calls
-// give equal results on every machine.
+// SMs with equal content are stored as one class, so the computing time of an event depends on the number of different
+// SMs. The same calls give the same results on every machine.
 package sim
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Part is a kernel in a launch.
+// Part is a kernel, or some of its blocks, in a launch.
 type Part struct {
 	Program *Program
 	Kernel  int
 	Memory  *Memory
 	As      *kernel.Kernel // another version or batch of the kernel; nil: the program's own
 	On      Set            // SMs that its blocks may use, within the stream's mask; empty: all
-	// From is its first block, Blocks the number of blocks; 0: all the rest. A kernel's parts run in block order,
-	// each after the one before.
+	// From is its first block, and Blocks the number of blocks; 0: all remaining ones. The parts of a kernel run in
+	// block order, one after another.
 	From, Blocks int
-	Slow         float64 // factor on its blocks' time; 0: 1
+	Slow         float64 // factor on the time of its blocks; 0: 1
 }
 
 // UpTo returns the index after the part's last block, and whether that is the end of the kernel.
@@ -39,8 +39,8 @@ func (p *Part) UpTo() (block int, last bool) {
 	return p.From + p.Blocks, false
 }
 
-// Item is one launch in a stream: a kernel, a copy, or a padded kernel, whose parts begin and end together. The GPU
-// owns it from Launch until its event, the caller otherwise.
+// Item is one launch in a stream: a kernel, a copy, or a padded kernel. The parts of a padded kernel begin and end
+// together. The GPU owns an item from Launch until its event. At other times the caller owns it.
 type Item struct {
 	Parts []Part
 	Tag   uint64 // for the caller's use
@@ -49,7 +49,7 @@ type Item struct {
 
 	epoch uint64
 	ready Time
-	turn  uint64 // its place in a hardware queue
+	turn  uint64 // its position in a hardware queue
 }
 
 // kernel returns the kernel that the part runs.
@@ -67,7 +67,7 @@ const (
 	Done    EventKind = iota // the item has ended and its writes are in memory
 	Killed                   // the item was stopped; if a block had begun, its output is corrupt
 	Dropped                  // the item was removed before it began
-	Evicted                  // everything that was in the stream at the call of Evict is gone
+	Evicted                  // all items that were in the stream at the call of Evict are gone
 )
 
 // Event is an event that Advance reports.
@@ -83,7 +83,7 @@ type GPU struct {
 	p       Params
 	now     Time
 	streams []stream
-	active  []*run // runs with blocks to place or running, in placing order
+	active  []*run // runs that have running blocks, or blocks to place, in the order of placing
 	classes []*class
 	links   [2]link
 	sets    []*set  // memsets in progress
@@ -96,10 +96,10 @@ type GPU struct {
 	spareClasses []*class
 	spareSets    []*set
 	nextBlock    Time // end of the next block, or Never
-	next         Time // time of the next event, if known
+	next         Time // time of the next event, if it is known
 	known        bool // next is valid
 	parts        []*part
-	busy         float64 // integral over time of SMs with a block on them
+	busy         float64 // number of SMs with a block on them, integrated over time
 	apart        bool    // for tests: never merge SMs into classes
 }
 
@@ -107,7 +107,7 @@ type headState uint8
 
 const (
 	idle    headState = iota
-	fetched           // the command processor has the head, which begins at `at`
+	fetched           // the command processor has the stream's head, which begins at the time `at`
 	running           // the head is on the SMs or on a link
 )
 
@@ -119,7 +119,7 @@ type stream struct {
 	epoch    uint64
 	host     fifo // launched items
 	device   fifo // items that are visible to the command processor
-	moving   Time // when the head of host arrives in device, or Never
+	moving   Time // when the head of the host queue arrives in the device queue, or Never
 	hostFree Time // when the launching thread is free
 	state    headState
 	at       Time // when the fetched head begins
@@ -128,8 +128,8 @@ type stream struct {
 	asleep   bool // the transfer thread sleeps, since the device queue was full
 	paused   bool // no transfers from host to device queue
 	evicting bool // until the evicted items are gone
-	quietAt  Time // earliest time of the Evicted event
-	stale    int  // items that the command processor has dropped in a row
+	quietAt  Time // earliest possible time of the Evicted event
+	stale    int  // number of items in a row that the command processor has dropped
 }
 
 // run is an item on the SMs.
@@ -139,9 +139,9 @@ type run struct {
 	priority int
 	seq      uint64
 	parts    []part
-	live     int // blocks running or still to be placed
+	live     int // number of blocks that run or must still be placed
 	begun    bool
-	regs     int // resources of a block: the largest over the parts
+	regs     int // resources of a block: the largest of all parts
 	shared   int
 }
 
@@ -149,7 +149,7 @@ type part struct {
 	run    *run
 	k      *kernel.Kernel
 	on     Set
-	left   int     // blocks still to be placed
+	left   int     // number of blocks that must still be placed
 	slow   float64 // factor on BlockNs
 	sum    uint64  // checksum of its input
 	stream float64 // DRAM rate of a block at full speed, bytes/ns
@@ -161,13 +161,13 @@ type part struct {
 type class struct {
 	sms                   Set
 	n                     int
-	threads, regs, shared int // used on each SM
+	threads, regs, shared int // numbers in use on each SM
 	blocks                int
 	residents             []resident
 	changed               bool // changed since the last merge
 }
 
-// resident is a number of blocks of a part that began together, on each SM of a class.
+// resident is a group of blocks of a part that began together: per blocks on each SM of a class.
 type resident struct {
 	p    *part
 	per  int
@@ -175,7 +175,7 @@ type resident struct {
 	rate float64
 }
 
-// set is a memset. It uses its share of the DRAM bandwidth and no SM.
+// set is a memset. It uses no SM, only its share of the DRAM bandwidth.
 type set struct {
 	part
 	item   *Item
@@ -212,10 +212,11 @@ func New(p Params) (*GPU, error) {
 // Params returns the parameters.
 func (g *GPU) Params() Params { return g.p }
 
-// Now is the time that Advance has reached.
+// Now returns the time that Advance has reached.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream adds a stream, assigned to the hardware queues in turn. Blocks of higher priority are placed first.
+// Stream adds a stream. Streams are assigned to the hardware queues in turn. Blocks of higher priority are placed
+// first.
 func (g *GPU) Stream(priority int) int {
 	s := g.CopyStream()
 	g.streams[s].priority = priority
@@ -227,7 +228,7 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies, with a copy engine's queue to itself.
+// CopyStream adds a stream for copies. It has the queue of a copy engine for itself.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
@@ -278,16 +279,18 @@ func (g *GPU) Queued(s int) (host, device int) {
 	return st.host.len(), st.device.len()
 }
 
-// Eviction says how a stream is cleared.
+// Eviction says how a stream is evicted.
 type Eviction struct {
 	Kill    bool // stop the running kernel if the GPU can; otherwise wait for it
 	Reclaim bool // the host waits until the memory of dropped items is freed
-	Forgive bool // a deliberate fault: the kernels' mark is cleared at once, so kernels in the device queue still run
+	// a deliberate fault: the mark that tells kernels to leave is cleared at once, so kernels in the device queue still
+	// run
+	Forgive bool
 }
 
-// Evict clears the stream of everything launched so far. Items in the host queue are dropped here and appended to
-// buf. Kernels in the device queue leave when they are fetched. The running kernel is killed or awaited. The last
-// event is Evicted. Items launched later wait behind them.
+// Evict removes all items that were launched so far from the stream. Items in the host queue are dropped here and
+// appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed or awaited.
+// The last event is Evicted. Items launched later wait behind them.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	g.known = false
 	st := &g.streams[s]
@@ -306,7 +309,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
 	st.hostFree = max(st.hostFree, g.now) + cost
 	if st.state == fetched && !how.Forgive {
-		// already fetched, so it leaves by itself
+		// the head is already fetched, so it leaves by itself
 		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
 	}
 	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
@@ -315,7 +318,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	return g.settle(s, buf)
 }
 
-// Next is the time of the next event, or Never.
+// Next returns the time of the next event, or Never.
 func (g *GPU) Next() Time {
 	if g.known {
 		return g.next
@@ -348,8 +351,8 @@ func (st *stream) empty() bool {
 	return st.device.len() == 0 || st.device.head().epoch == st.epoch
 }
 
-// Advance advances to a time and appends the events until then. It stops after the first time with an event, so that
-// the caller can react at that time. Call it until Now is to.
+// Advance advances to the time to and appends the events until then. It stops at the first time with an event, so that
+// the caller can react at that time. Call it again until Now is to.
 func (g *GPU) Advance(to Time, buf []Event) []Event {
 	had := len(buf)
 	for len(buf) == had {
@@ -364,7 +367,7 @@ func (g *GPU) Advance(to Time, buf []Event) []Event {
 	return buf
 }
 
-// pass advances time, during which nothing ends.
+// pass advances the time to t. Nothing may end before t.
 func (g *GPU) pass(t Time) {
 	if dt := float64(t - g.now); dt > 0 {
 		for _, c := range g.classes {
@@ -382,7 +385,7 @@ func (g *GPU) pass(t Time) {
 	}
 }
 
-// step handles what is due now.
+// step handles all events that are due now.
 func (g *GPU) step(buf []Event) []Event {
 	changed := false
 	g.known = false
@@ -431,7 +434,7 @@ func (g *GPU) step(buf []Event) []Event {
 	return buf
 }
 
-// settle reports the end of an eviction.
+// settle reports the end of an eviction, if all its items are gone.
 func (g *GPU) settle(s int, buf []Event) []Event {
 	st := &g.streams[s]
 	if st.evicting && st.empty() && st.quietAt <= g.now {
@@ -441,8 +444,8 @@ func (g *GPU) settle(s int, buf []Event) []Event {
 	return buf
 }
 
-// move starts the transfer of the host queue's head to the device queue, if that has room. The running head still
-// takes a place there.
+// move starts the transfer of the host queue's head to the device queue, if the device queue has room. The head that is
+// running still takes a place in it.
 func (g *GPU) move(st *stream) {
 	taken := st.device.len()
 	if st.state == running {
@@ -452,7 +455,7 @@ func (g *GPU) move(st *stream) {
 		return
 	}
 	if taken > 0 && g.p.Fence && st.host.head().Parts[0].kernel().Kind != kernel.Compute {
-		return // a copy or memset behind an evicted kernel would run twice
+		return // a copy or memset after an evicted kernel would run twice
 	}
 	if taken >= g.p.Queue {
 		st.asleep = true
@@ -465,8 +468,8 @@ func (g *GPU) move(st *stream) {
 	}
 }
 
-// fetch passes the device queue's head to the command processor. Streams that share a hardware queue take turns in
-// order of launch, each after the item before has ended.
+// fetch passes the device queue's head to the command processor. In a hardware queue that streams share, items are
+// fetched in the order of their launches, each after the end of the item before.
 func (g *GPU) fetch(st *stream) {
 	if st.hardware >= 0 {
 		st = g.front(st.hardware)
@@ -502,7 +505,7 @@ func (g *GPU) front(hardware int) (first *stream) {
 	return first
 }
 
-// begin begins the fetched head: it leaves if it was evicted, or else its blocks may be placed.
+// begin begins the fetched head. If it was evicted, it leaves. Otherwise its blocks may be placed.
 func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st := &g.streams[s]
 	it := st.device.pop()
@@ -574,7 +577,7 @@ func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	l.items = append(l.items, copying{it, s, l.freeAt, p.Memory.read(p.Kernel)})
 }
 
-// headDone ends the stream's head and fetches the next.
+// headDone ends the stream's head and fetches the next item.
 func (g *GPU) headDone(s int, it *Item, how EventKind, buf []Event) []Event {
 	st := &g.streams[s]
 	st.state, st.run, st.killAt = idle, nil, Never
@@ -604,7 +607,7 @@ func (g *GPU) kill(s int, buf []Event) []Event {
 
 // endBlocks removes finished blocks, and ends runs that have no blocks left.
 func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
-	const none = 1e-6 // less work than this, in ns, is a rounding error
+	const none = 1e-6 // if less work than this is left, in ns, it is a rounding error
 	ended := false
 	for _, c := range g.classes {
 		c.drop(func(re *resident) bool {
@@ -652,8 +655,9 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 	return buf, true
 }
 
-// place puts blocks on SMs: by priority, then in the order in which kernels began, one per SM at a time, on the
-// emptiest SMs first. A kernel with unplaced blocks keeps later kernels off the SMs that it may use.
+// place puts blocks on SMs. Kernels of higher priority come first, then those that began earlier. A kernel's blocks go
+// one per SM at a time, to the emptiest SMs first. If a kernel still has blocks to place, later kernels get no place on
+// the SMs that it may use.
 func (g *GPU) place() {
 	var held Set
 	for _, r := range g.active {
@@ -674,7 +678,7 @@ func (g *GPU) place() {
 	}
 }
 
-// layer puts one block of p on each of the emptiest SMs with room. It reports whether there was one.
+// layer puts one block of p on each of the emptiest SMs with room. It reports whether there was such an SM.
 func (g *GPU) layer(r *run, p *part, on *Set) bool {
 	least := math.MaxInt
 	var to Set
@@ -709,7 +713,7 @@ func (g *GPU) fits(c *class, r *run, k *kernel.Kernel) bool {
 	return c.blocks < o.Blocks && c.threads+k.Threads <= o.Threads && c.regs+r.regs <= o.Regs && c.shared+r.shared <= o.Shared
 }
 
-// put gives every SM of the class one block.
+// put places one block on each SM of the class.
 func (g *GPU) put(c *class, p *part) {
 	r := p.run
 	p.left -= c.n
@@ -748,7 +752,7 @@ func (g *GPU) merge() {
 	if g.apart {
 		return
 	}
-	// Unchanged classes are still different from each other.
+	// Classes that have not changed still differ from each other.
 	g.fresh = g.fresh[:0]
 	for i, c := range g.classes {
 		if c.changed {
@@ -869,7 +873,7 @@ func (g *GPU) rates() {
 	}
 }
 
-// Busy is the share of SMs with a block on them, and the share of threads in use.
+// Busy returns the share of SMs with a block on them, and the share of threads in use.
 func (g *GPU) Busy() (sms, threads float64) {
 	for _, c := range g.classes {
 		if len(c.residents) > 0 {
@@ -880,7 +884,7 @@ func (g *GPU) Busy() (sms, threads float64) {
 	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
 }
 
-// Usage is the average share of SMs with a block on them since the start.
+// Usage returns the average share of SMs with a block on them since the start.
 func (g *GPU) Usage() float64 { return g.busy / float64(max(1, g.now)) / float64(g.p.SMs) }
 
 func (g *GPU) newRun() *run {
@@ -892,7 +896,7 @@ func (g *GPU) newRun() *run {
 	return &run{}
 }
 
-// retire frees a run's memory.
+// retire keeps a run's memory for later runs.
 func (g *GPU) retire(r *run) {
 	i := slices.Index(g.active, r)
 	g.active = slices.Delete(g.active, i, i+1)

@@ -6,17 +6,18 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Memory is the DRAM of one run, with a checksum for every byte range that no span of the program divides. A kernel
-// that ends writes a checksum of itself and its input. A killed kernel writes a unique value. So equal checksums mean
-// that every byte was computed as in an undisturbed run.
+// Memory is the DRAM of one run. It keeps a checksum in place of the bytes, one for every byte range that no span of
+// the program divides. A kernel that ends writes a checksum of itself and of its input. A killed kernel writes a value
+// that occurs only once. So if the checksums are equal to those of an undisturbed run, every byte was computed in the
+// same way.
 type Memory struct {
 	layout *layout
 	cells  []uint64
-	spoilt uint64 // number of corrupt writes, which makes each value unique
+	spoilt uint64 // number of corrupt writes; it makes each written value unique
 	opened uint64 // input checksum of a kernel of which only the first blocks have run
 }
 
-// layout has the byte ranges (cells) that each kernel reads and writes.
+// layout has the byte ranges (cells) that each kernel of a program reads and writes.
 type layout struct {
 	cells         int
 	reads, writes [][]int32 // by kernel
@@ -53,13 +54,13 @@ func newLayout(p *kernel.Program) *layout {
 	return l
 }
 
-// Program is a kernel program prepared for runs.
+// Program is a kernel program that is prepared for runs.
 type Program struct {
 	*kernel.Program
 	layout *layout
 }
 
-// Load prepares a program. It rejects one that cannot run.
+// Load prepares a program. It returns an error if the program cannot run.
 func Load(p *kernel.Program) (*Program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (m *Memory) Fill(input uint64) {
 	}
 }
 
-// Sum is a checksum of the whole memory.
+// Sum returns a checksum of the whole memory.
 func (m *Memory) Sum() (sum uint64) {
 	for _, c := range m.cells {
 		sum = mix(sum, c)
@@ -89,7 +90,7 @@ func (m *Memory) Sum() (sum uint64) {
 	return sum
 }
 
-// Undisturbed is the checksum after the first n kernels have each run once.
+// Undisturbed returns the memory's checksum after each of the first n kernels has run once.
 func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	m := p.Memory(input)
 	for k := range n {
@@ -107,7 +108,7 @@ func (m *Memory) read(k int) uint64 {
 	return sum
 }
 
-// write writes the output of kernel k, whose input checksum was sum.
+// write writes the output of kernel k. sum is the checksum of the kernel's input.
 func (m *Memory) write(k int, sum uint64) {
 	for _, c := range m.layout.writes[k] {
 		m.cells[c] = mix(sum, uint64(c))
@@ -122,7 +123,7 @@ func (m *Memory) spoil(k int, sum uint64) {
 	}
 }
 
-// begin is read for a part of a kernel. Later parts use the first part's input.
+// begin is like read, for a part of a kernel. Later parts use the input of the first part.
 func (m *Memory) begin(k int, rest bool) uint64 {
 	if rest {
 		return m.opened
@@ -130,7 +131,7 @@ func (m *Memory) begin(k int, rest bool) uint64 {
 	return m.read(k)
 }
 
-// end is write for a part of a kernel. The output is valid only when the last block has ended.
+// end is like write, for a part of a kernel. The output is valid only when the last block has ended.
 func (m *Memory) end(k int, sum uint64, last bool) {
 	if last {
 		m.write(k, sum)
@@ -140,7 +141,7 @@ func (m *Memory) end(k int, sum uint64, last bool) {
 	m.spoil(k, sum)
 }
 
-// mix adds a value to a checksum that depends on order.
+// mix adds a value to a checksum. The result depends on the order of the values.
 func mix(a, b uint64) uint64 {
 	h := (a ^ (b + 0x9e3779b97f4a7c15 + a<<6 + a>>2)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

@@ -15,31 +15,31 @@ type Time = int64
 // Never is later than any time.
 const Never Time = math.MaxInt64
 
-// ErrParams says that no GPU can have these parameters.
+// ErrParams is the error for parameters that no GPU can have.
 var ErrParams = errors.New("GPU parameters")
 
-// Params are the parameters of a GPU. Each is the cost or size of one mechanism.
+// Params are the parameters of a GPU. Each is the cost or the size of one mechanism.
 type Params struct {
 	SMs       int // multiprocessors (AMD: compute units)
 	Unit      int // SMs per unit of a mask (a TPC has 2; AMD: 1)
 	SM        kernel.Occupancy
 	Bandwidth float64 // DRAM, bytes/ns
-	Up, Down  float64 // link to and from the host, bytes/ns
+	Up, Down  float64 // rate of the link from the host, and to the host, in bytes/ns
 	LinkNs    int64   // fixed time of a copy
 
 	LaunchNs   int64 // host time between two launches in a stream
 	TransferNs int64 // transfer of a kernel from host queue to device queue
-	WakeNs     int64 // time until the transfer thread notices room in a full device queue
-	DispatchNs int64 // command processor: from fetching a kernel to its first block
+	WakeNs     int64 // time until the transfer thread notices that a full device queue has room again
+	DispatchNs int64 // time of the command processor from the fetch of a kernel to its first block
 	Queue      int   // capacity of a device queue in kernels
-	Fence      bool  // copies and memsets stay in the host queue until the device queue is empty
-	Hardware   int   // hardware queues that streams share; 0: each stream has its own
+	Fence      bool  // copies and memsets wait in the host queue until the device queue is empty
+	Hardware   int   // number of hardware queues that streams share; 0: each stream has its own
 
-	ResetNs   int64   // clearing a host queue
-	ReclaimNs int64   // freeing one kernel's memory in a host queue, if that is awaited
-	EvictNs   int64   // removing the first kernel from a device queue
-	EvictEach int64   // removing each further kernel
-	KillNs    int64   // stopping running blocks; 0: impossible
+	ResetNs   int64   // time to clear a host queue
+	ReclaimNs int64   // time to free the memory of one kernel in a host queue, if the host waits for that
+	EvictNs   int64   // time to remove the first kernel from a device queue
+	EvictEach int64   // time to remove each further kernel
+	KillNs    int64   // time to stop running blocks; 0: the GPU cannot stop them
 	RestartNs int64   // host time before the first kernel of a resumed program
 	PadShare  float64 // share of a padded kernel's time that the padding code takes
 }
@@ -73,7 +73,7 @@ const MaxUnits = 320
 // Set is a set of SMs.
 type Set [MaxUnits / 64]uint64
 
-// All is the first n SMs.
+// All returns the set of the first n SMs.
 func All(n int) (s Set) {
 	for i := range n {
 		s[i/64] |= 1 << (i % 64)
@@ -98,7 +98,7 @@ func (s *Set) meets(o *Set) bool {
 	return false
 }
 
-// add adds the SMs that a and b have in common.
+// add adds to s the SMs that a and b have in common.
 func (s *Set) add(a, b *Set) {
 	for i := range s {
 		s[i] |= a[i] & b[i]
@@ -120,7 +120,7 @@ func (s Set) Without(o Set) Set {
 	return s
 }
 
-// Len is the number of SMs in the set.
+// Len returns the number of SMs in the set.
 func (s Set) Len() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -128,7 +128,7 @@ func (s Set) Len() (n int) {
 	return n
 }
 
-// First is the lowest n SMs of the set.
+// First returns the n lowest SMs of the set.
 func (s Set) First(n int) (out Set) {
 	for i, w := range s {
 		if k := bits.OnesCount64(w); k <= n {

@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// Adapter is a Blocking as a Device. In virtual time Begin makes the call, and its end is an event, after the time
-// that the work states (Fixed) or the driver reports. In real time each call has its own goroutine, except for
-// copies, unloads and releases, which one goroutine makes in order.
+// Adapter is a Blocking as a Device. In virtual time Begin makes the call. The end of the call is an event, after the time
+// that the work states (Fixed) or that the driver reports. In real time each call has its own goroutine, except for copies,
+// unloads and releases, which one goroutine makes in order.
 //
-// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A
-// reset covers the whole driver and runs beside no launch, so what loses a partition loses the device.
+// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A reset
+// covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.
 type Adapter struct {
 	b    Blocking
 	info Info
 
-	// In virtual time: results, by the time at which the call ends.
+	// In virtual time: calls that have been made and whose ends are still to come, by time.
 	ends []end
 	ev   Event
 
@@ -29,7 +29,7 @@ type Adapter struct {
 	mu    sync.Mutex
 	runs  int        // launches under way
 	reset bool       // a reset is running
-	calm  *sync.Cond // on mu: a launch or reset has returned, or a context has ended
+	calm  *sync.Cond // uses mu; signals that a launch or reset has returned, or that a context has ended
 	kills map[WorkID]context.CancelFunc
 	slots []slotWork // copies, unloads and releases, in order
 	turn  chan struct{}
@@ -50,7 +50,7 @@ type end struct {
 	err  error
 }
 
-// Adapt makes a device. From here on it owns the driver.
+// Adapt makes a device of a driver. From now on only the Adapter uses the driver.
 func Adapt(b Blocking) *Adapter {
 	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
 	a.info.InOrder = true
@@ -61,7 +61,7 @@ func Adapt(b Blocking) *Adapter {
 // Blocking returns the driver.
 func (a *Adapter) Blocking() Blocking { return a.b }
 
-// Estimates reports whether the driver is an Estimator, which must be paced in real time (Pace).
+// Estimates reports whether the driver is an Estimator. In real time such a driver must be paced (Pace).
 func (a *Adapter) Estimates() bool {
 	_, ok := a.b.(Estimator)
 	return ok
@@ -142,7 +142,8 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	return false, nil
 }
 
-// run runs a launch. With several places the report is copied, since the next Run may overwrite it before it is read.
+// run makes the call for a launch. If the device has several places, the report is copied, since the next Run may overwrite
+// it before the engine reads it.
 func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	defer Recover(&err)
 	rep, err = a.b.Run(ctx, &w.Launch)
@@ -173,7 +174,7 @@ func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 	return ns, nil
 }
 
-// do makes the call for all work but launches and resets.
+// do makes the call for all work except launches and resets.
 func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 	defer Recover(&err)
 	switch w.Kind {
@@ -192,12 +193,13 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		if u, ok := a.b.(Unloader); ok {
 			return u.Unload(ctx, w.Network)
 		}
-		return nil // the network stays loaded, and is never used
+		return nil // the network stays loaded, but is not used any more
 	}
 	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
 }
 
-// insert adds an end in order of time. At equal times, what began first ends first.
+// insert adds the end of a call to a list in order of time. Of two ends at the same time, that of the call that began first
+// stays first.
 func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err error) []end {
 	n := len(ends)
 	if n < cap(ends) {
@@ -205,7 +207,7 @@ func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err erro
 	} else {
 		ends = append(ends, end{})
 	}
-	e := &ends[n] // by field, as a literal would be built elsewhere and then copied
+	e := &ends[n] // by field, since a literal would be built elsewhere and then copied
 	e.due, e.kind, e.work, e.rep, e.err = due, kind, w, rep, err
 	for i := n; i > 0 && ends[i].due < ends[i-1].due; i-- {
 		ends[i], ends[i-1] = ends[i-1], ends[i]
@@ -277,7 +279,7 @@ func (a *Adapter) queue(s slotWork) {
 	}
 }
 
-// memory makes queued calls in order until the context ends. After that it only makes the remaining releases.
+// memory makes the queued calls in order until the context ends. After that it only makes the releases that remain.
 func (a *Adapter) memory() {
 	var list []slotWork
 	for over := false; !over; {
@@ -342,7 +344,7 @@ func (a *Adapter) killable(id WorkID) context.Context {
 	return ctx
 }
 
-// tell posts the end of work. The work must not be read afterwards.
+// tell posts the end of work. After that nobody may read the work.
 func (a *Adapter) tell(ev Event) {
 	if ev.Err != nil {
 		ev.Kind = Failed
@@ -355,7 +357,7 @@ func (a *Adapter) tell(ev Event) {
 	a.post(ev)
 }
 
-// recover resets the driver once its abandoned launches, or its abandoned reset, have returned.
+// recover resets the driver. It first waits until abandoned launches and an abandoned reset have returned.
 func (a *Adapter) recover(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		a.mu.Lock()

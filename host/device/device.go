@@ -12,7 +12,7 @@ type Time = int64
 // RequestID identifies a request for its whole life.
 type RequestID uint64
 
-// LaunchID identifies a launch for its whole life, over all its work.
+// LaunchID identifies a launch for its whole life, in all work for it.
 type LaunchID uint64
 
 // WorkID identifies a piece of work, from Begin to its last event. It is never reused.
@@ -39,34 +39,33 @@ type Info struct {
 	// Units is the number of units (TPCs, CUs) to which launches can be confined; 0: launches always have the whole
 	// device. A set of units must consist of whole groups of UnitAlign (0: 1) neighbours.
 	Units, UnitAlign int
-	// Neighbours: the units of a launch must be adjacent.
+	// the units of a launch must be adjacent
 	Neighbours bool
-	Priorities int // priority levels, of which the highest number goes first; 0: none
+	Priorities int // number of priority levels, of which the highest number goes first; 0: none
 	Preempt    Granularity
-	// Through: a launch continues past its exits by itself, with an event at each. Otherwise every segment is begun
-	// separately, and the policy decides in between.
+	// Through: a launch continues past its exits by itself, with an event at each exit. Otherwise the engine begins every
+	// segment separately, and the policy decides between segments.
 	Through bool
-	// InOrder: copies and unloads run one after another, in the order in which they were begun. The time limit of
-	// each counts from the end of the one before.
+	// InOrder: copies and unloads run one after another, in the order in which they were begun. The time limit of each counts
+	// from the end of the previous one.
 	InOrder bool
 	ClockHz int64
 }
 
-// Device does work. All calls come from one goroutine. They return at once and never wait, neither for the hardware
-// nor for a lock that is held while waiting. A device is Virtual, Real or both, and is used in one of the two ways
-// for its whole life.
+// Device does work. All calls come from one goroutine. They return at once: they wait neither for hardware nor for a lock
+// that is held during a wait. A device is Virtual, Real or both, and is used in one of the two ways for its whole life.
 type Device interface {
 	Info() Info
-	// Begin begins work. After an error nothing has begun, and no event follows; a Failure says what is lost. done
-	// means that the work took no time and has ended, without an event, which only a Copy, Load or Unload may do.
-	// Otherwise events follow, the last of them with Over set. The device may read the work until then. A simulator
-	// may compute inside Begin in virtual time; it stops when ctx, the run's context, ends.
+	// Begin begins work. After an error nothing has begun, and no event follows; a Failure says what is lost. done means that
+	// the work took no time and has ended without an event. Only a Copy, Load or Unload may do this. Otherwise events follow,
+	// the last of them with Over set. The device may read the work until then. A simulator may compute inside Begin in
+	// virtual time; it stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
-	// Abort asks a launch's running work to stop at the next place where the device can stop. With kill it stops at
-	// once, and what ran since the last such place is lost. The work ends with Aborted, or as usual if it ended
-	// earlier. Abort ignores other work, and work that has ended.
+	// Abort asks the running work of a launch to stop at the next place where the device can stop. With kill it stops at
+	// once, and what ran since the last such place is lost. The work ends with Aborted, or as usual if it ended earlier.
+	// Abort ignores work of other kinds, and work that has ended.
 	Abort(now Time, id WorkID, kill bool)
-	// Release frees a request's slot, which no work uses any more. A request without a slot is ignored.
+	// Release frees the slot of a request, when no work uses it any more. It ignores a request without a slot.
 	Release(id RequestID)
 	Close() error
 }
@@ -74,11 +73,11 @@ type Device interface {
 // Virtual is a device in virtual time.
 type Virtual interface {
 	Device
-	// Next is the time of the next event if nothing is begun or aborted before; after each Begin and Abort the answer
-	// may change. It may be too early, if something happens inside the device without an event. Then Take returns
-	// nil, and Next has moved on. false: there will be no event. If work is in progress, the device hangs.
+	// Next is the time of the next event, if the engine begins and aborts nothing before. After each Begin and Abort the
+	// answer may change. The time may be too early, if something happens inside the device without an event. Then Take
+	// returns nil, and Next returns a later time. false: there will be no event. If work is in progress, the device hangs.
 	Next() (Time, bool)
-	// Take returns the next event that is due by now, in order of time, or nil. The event and all that it points to
+	// Take returns the next event that is due by now, in order of time, or nil. The event and everything that it points to
 	// are valid until the next call of any method.
 	Take(now Time) *Event
 }
@@ -86,34 +85,34 @@ type Virtual interface {
 // Real is a device in real time.
 type Real interface {
 	Device
-	// Attach is called once, before any work. Until ctx ends, the device posts its events from goroutines of its own,
-	// or from Post (Poster). Then it abandons its work, and closes the channel when its goroutines have ended. post
-	// never blocks. The engine owns what an event points to.
+	// Attach is called once, before any work. Until ctx ends, the device posts its events from its own goroutines, or from
+	// Post (Poster). When ctx ends, it abandons its work, and closes the channel when its goroutines have ended. post never
+	// blocks. What an event points to belongs to the engine.
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device with slow preparations for a copy or a load that are not part of the device's time.
-// Pace makes them concurrently with the engine.
+// Preparer is a Virtual device that prepares copies or loads slowly, in time that is not the device's. Pace makes these
+// preparations concurrently with the engine.
 type Preparer interface {
-	// Prepare prepares work; in is the input of a copy. It makes a load completely, so Begin is not called for loads.
+	// Prepare prepares work; in is the input of a copy. For a load it does everything, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error
 }
 
-// Progressive is a device that reports the progress of work. If launches share units, a table says little about when
-// one ends, so a watchdog checks whether this number grows.
+// Progressive is a device that reports the progress of work. If launches share units, the table says little about when a
+// launch ends. So a watchdog checks whether this number grows.
 type Progressive interface {
 	Progress(id WorkID) uint64
 }
 
 // Poster is a Real device that does not post all events by itself. Post posts those that are due.
 type Poster interface {
-	// Next is the time of the next event that only Post posts; false: none. If that time changes by itself, without a
-	// call from the engine, the device posts an event without work.
+	// Next is the time of the next event that only Post posts; false: none. If that time changes without a call from the
+	// engine, the device posts an event without work.
 	Next() (Time, bool)
 	Post(now Time)
 }
 
-// Advised is a device that receives the engine's advice to clients (Advise), for example to prepare for another input
+// Advised is a device that receives the engine's advice to clients (Advise), for example to prepare for inputs of another
 // shape.
 type Advised interface {
 	Advise(network string, batch int)

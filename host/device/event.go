@@ -13,8 +13,8 @@ import (
 // EventKind is the kind of an event.
 type EventKind uint8
 
-// Kinds of events. A Run passes exits and ends with the last of them, Aborted or Failed. Other work ends with Done or
-// Failed.
+// Kinds of events. A Run has a Passed event at each exit. It ends with the last of these, or with Aborted or Failed. Other
+// work ends with Done or Failed.
 const (
 	Passed  EventKind = iota // the launch has passed the exit of Segment, with a Report
 	Done                     // the copy, load, unload or reset has ended
@@ -36,27 +36,27 @@ type Event struct {
 	Work    WorkID
 	Over    bool        // the work's last event
 	Segment int         // Passed
-	Report  *Report     // Passed: counts since the previous event, for the requests that were in the batch
+	Report  *Report     // Passed: the results and counts since the previous event, for the requests that were in the batch
 	Resume  ResumePoint // Aborted
-	Took    Time        // ns by the device's own measurement; 0: unknown
-	Err     error       // Failed; a Failure says what is lost, any other error loses the device
+	Took    Time        // duration in ns, as measured by the device; 0: unknown
+	Err     error       // Failed: a Failure says what is lost; after any other error the device is lost
 }
 
-// ResumePoint is where an aborted launch resumes. Everything from there on is computed again, as later data may be
-// partial.
+// ResumePoint is where an aborted launch resumes. The device computes everything from there on again, as later data may be
+// incomplete.
 type ResumePoint struct {
 	Segment int // the first segment whose exit has not been passed
-	Kernel  int // the first kernel of it that must run again, at the start of an idempotent group
+	Kernel  int // the first kernel of this segment that must run again, at the start of an idempotent group
 }
 
 // ExitResult is a request's result at an exit.
 type ExitResult struct {
 	Exit       int
-	Class      int       // -1: the exit is no classifier
+	Class      int       // -1: the exit does not classify
 	Confidence float32   // bundle.ConfidenceAt
-	Logits     []float32 // if the exit is a classifier
-	Raw        []int16   // logits as in hardware, on devices that compute in int16
-	Tensors    []Tensor  // further outputs, or all of them if the exit is no classifier
+	Logits     []float32 // if the exit classifies
+	Raw        []int16   // logits as the hardware computes them, on devices that compute in int16
+	Tensors    []Tensor  // further outputs, or all outputs if the exit does not classify
 }
 
 // Outputs returns the exit's results as tensors.
@@ -71,7 +71,7 @@ func (e *ExitResult) Outputs() []Tensor {
 	return out
 }
 
-// Clone returns a copy that shares only tensors with the device. These never change.
+// Clone returns a copy that shares only tensors with the device. Tensors never change.
 func (e *ExitResult) Clone() ExitResult {
 	c := *e
 	c.Logits, c.Raw, c.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
@@ -82,7 +82,7 @@ func (e *ExitResult) Clone() ExitResult {
 type Result struct {
 	Request RequestID
 	Exits   []ExitResult // the exits passed, in order
-	Taken   int          // exit taken; -1: still in the batch
+	Taken   int          // exit at which it left; -1: it is still in the batch
 }
 
 // Stats are hardware counts of one launch; zero if a device has none.
@@ -90,11 +90,11 @@ type Stats struct {
 	Cycles, MACCycles, MACs, BytesRead, BytesWritten, Starts uint64
 }
 
-// Report is the result of a launch.
+// Report has the results of a launch.
 type Report struct {
 	Results []Result // in the order of requests
-	Cycles  uint64   // on the device's clock
-	Ns      int64    // the same as time
+	Cycles  uint64   // number of cycles of the device's clock
+	Ns      int64    // the same time in ns
 	Stats   Stats
 }
 
@@ -105,12 +105,12 @@ var (
 	ErrRequest  = errors.New("impossible request")
 	ErrMemory   = errors.New("not enough device memory")
 	ErrReset    = errors.New("the device must be reset first")
-	ErrGone     = errors.New("the device is gone") // closed or unplugged, so a reset cannot help
+	ErrGone     = errors.New("the device is gone") // closed or unplugged; a reset cannot help
 	ErrBusy     = errors.New("another process uses it, or this one still does")
 	ErrContract = errors.New("device broke its contract")
 )
 
-// Panic is a panic in code that was called for a request (an input, a driver, a plan), as an error.
+// Panic is a panic as an error. It occurred in code that was called for a request (an input, a driver, a plan).
 type Panic struct {
 	Value any
 	Stack []byte
@@ -125,12 +125,12 @@ func Recover(err *error) {
 	}
 }
 
-// Scope is how much a failure loses.
+// Scope is how much is lost with a failure.
 type Scope uint8
 
 const (
-	LoseDevice    Scope = iota // everything running or stored on the device, except for inputs; it must be reset
-	LosePartition              // everything running on the launch's units, which must be reset
+	LoseDevice    Scope = iota // all that runs or is stored on the device, except for inputs; the device must be reset
+	LosePartition              // all that runs on the launch's units, which must be reset
 	LoseLaunch                 // only the launch; no reset is needed
 )
 
@@ -142,7 +142,7 @@ func (s Scope) String() string {
 	return [...]string{"device", "partition", "launch"}[s]
 }
 
-// Failure is an error with the scope of what is lost.
+// Failure is an error that also says how much is lost.
 type Failure struct {
 	Scope Scope
 	Err   error
@@ -153,7 +153,7 @@ func (f *Failure) Error() string { return fmt.Sprintf("%v (lost: %s)", f.Err, f.
 // Unwrap gives the error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ScopeOf is the scope of an error.
+// ScopeOf returns how much is lost with an error.
 func ScopeOf(err error) Scope {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Scope

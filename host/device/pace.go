@@ -1,4 +1,4 @@
-// Pace runs a device that only knows virtual time in real time.
+// Pace runs a device in real time that only knows virtual time.
 
 package device
 
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Paced is a virtual device in real time. The engine asks when its events are due, and then has them posted (Poster).
-// Inputs and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its input is
-// ready and prepared (Preparer). The engine waits for all that the device computes in Begin and Take. A driver whose
-// calls take long must therefore be a Blocking (Adapt) in real time.
+// Paced is a virtual device in real time. The engine asks when its events are due, and then has them posted (Poster). Inputs
+// and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its input is ready and
+// prepared (Preparer). The engine waits while the device computes in Begin and Take. So a driver with slow calls must not be
+// paced: implement Blocking and use Adapt.
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
@@ -20,19 +20,19 @@ type Paced struct {
 	more chan struct{} // wakes the goroutine for copies
 
 	mu     sync.Mutex
-	start  time.Time  // time 0 of the run's clock
-	at     Time       // latest time passed to the device
+	start  time.Time  // real time at which the run's clock is 0
+	at     Time       // latest time that was passed to the device
 	copies []*pending // copies and loads that have not begun on the device, in order
 }
 
-// pending is a load, or a copy whose input is not ready.
+// pending is a load, or a copy that has not begun on the device.
 type pending struct {
-	work     Work // for a copy, with the input once it is ready
+	work     Work // of a copy; it includes the input when that is ready
 	ended    bool // by Abort
-	released bool // abandoned: its slot is freed as soon as it is taken
+	released bool // the engine has released its slot, so the slot is freed as soon as it is taken
 }
 
-// Pace makes a real-time device from a virtual one.
+// Pace makes a real-time device of a virtual one.
 func Pace(v Virtual) *Paced {
 	return &Paced{v: v, more: make(chan struct{}, 1)}
 }
@@ -120,7 +120,7 @@ func (p *Paced) inputs() {
 	}
 }
 
-// prepare makes the slow part of a copy or a load.
+// prepare does the slow part of a copy or a load.
 func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	if w.Kind == Copy {
 		in, err = w.Input()
@@ -131,7 +131,7 @@ func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	return in, err
 }
 
-// begin begins the first copy, whose input is ready, on the device, or reports its error.
+// begin begins the first copy of the list on the device, or reports its error. A load in its place is done already.
 func (p *Paced) begin(c *pending, err error) {
 	p.copies = p.copies[1:]
 	if err == nil && c.ended {
@@ -141,7 +141,7 @@ func (p *Paced) begin(c *pending, err error) {
 	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), &c.work)
 	}
-	if c.released { // even if it did not begin, since it may be prepared
+	if c.released { // also if the copy did not begin, since the device may have prepared it
 		p.v.Release(c.work.Request)
 	}
 	switch {
@@ -150,7 +150,7 @@ func (p *Paced) begin(c *pending, err error) {
 	case done:
 		p.post(Event{Kind: Done, Work: c.work.ID, Over: true})
 	default:
-		p.post(Event{}) // the next event may have changed
+		p.post(Event{}) // tells the engine that the next event may have changed
 	}
 }
 
@@ -181,9 +181,9 @@ func (p *Paced) Progress(id WorkID) uint64 {
 // Close implements Device.
 func (p *Paced) Close() error { return p.v.Close() }
 
-// catchUp posts all events before now, and returns the device's time.
+// catchUp posts all events before now. It returns the time that the device has then reached.
 func (p *Paced) catchUp(now Time) Time {
-	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock some time ago
+	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock some time before this line
 		p.start = at
 	}
 	p.drain(now)
@@ -198,7 +198,7 @@ func (p *Paced) drain(now Time) {
 		if !ok || due > now {
 			return
 		}
-		p.at = max(p.at, due) // at the event's own time: a late call must not give the device extra time
+		p.at = max(p.at, due) // use the event's own time, so that a late call gives the device no extra time
 		for e := p.v.Take(p.at); e != nil; e = p.v.Take(p.at) {
 			p.post(e.clone())
 		}
@@ -225,7 +225,7 @@ func (e *Event) clone() Event {
 	return c
 }
 
-// clone returns a copy that shares only tensors with the device. These never change.
+// clone returns a copy that shares only tensors with the device. Tensors never change.
 func (r *Report) clone() *Report {
 	c := *r
 	c.Results = slices.Clone(r.Results)

@@ -12,24 +12,24 @@ type Simulator interface {
 	Info() Info
 	// Start begins a launch's work, which the simulator may read until End.
 	Start(now Time, w *Work)
-	// Next is the time at which a launch ends or passes an exit, if none is started before; false: never.
+	// Next is the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
 	Next() (Time, bool)
-	// End is called at the time that Next returned, and returns what happens then. Passed makes the event of a launch
-	// that has ended.
+	// End is called at the time that Next returned. It returns the event of this time, which Passed makes for a launch that
+	// has ended.
 	End(now Time) *Event
 }
 
-// Resetter is a Simulator that supports resets. A launch that took too long is abandoned, and its later events are
-// ignored. After a reset the lost launches start again. A Simulator without Reset keeps abandoned launches, so it
-// only suits runs in which nothing hangs.
+// Resetter is a Simulator that supports resets. A launch that took too long is abandoned, and its later events are ignored.
+// After a reset the lost launches start again. A Simulator without Reset never ends an abandoned launch, so it is only
+// suitable for runs in which nothing hangs.
 type Resetter interface {
 	Simulator
-	// Reset begins now. Launches on these units (none: on the whole device) are gone and have no End.
+	// Reset resets units at the time now. Launches on these units (empty: on the whole device) end without a call of End.
 	Reset(now Time, units Units)
 }
 
-// Simulated is a Simulator as a Device. Copies, loads, unloads and resets take their expected time, or none if it is
-// unknown. During a reset, launches on other units continue. It stops only at exits, so Abort has no effect.
+// Simulated is a Simulator as a Device. Copies, loads, unloads and resets take their expected time, or no time if that is
+// unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no effect.
 type Simulated struct {
 	s    Simulator
 	info Info
@@ -37,7 +37,7 @@ type Simulated struct {
 	ev   Event
 }
 
-// Simulate makes a device.
+// Simulate makes a device of a simulator.
 func Simulate(s Simulator) *Simulated { return &Simulated{s: s, info: s.Info()} }
 
 // Info implements Device.
@@ -89,9 +89,8 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed makes the event of a launch that has passed the exit of its last segment. show gives each request's result
-// (Exit is filled in). A request leaves if its confidence reaches its threshold, or if the exit is the network's
-// last.
+// Passed makes the event of a launch that has passed the exit of its last segment. show returns a request's result; Passed
+// sets its Exit. A request leaves if its confidence reaches its threshold, or if the exit is the last of the network.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

@@ -37,9 +37,9 @@ func (d DType) String() string {
 	return [...]string{"int8", "uint8", "int16", "int32", "float16", "bfloat16", "float32"}[d]
 }
 
-// Tensor is a named array. It must not be changed once it has been passed on.
+// Tensor is a named array. Nobody may change it once it has been passed on.
 type Tensor struct {
-	Name  string // the network's name for it
+	Name  string // name that the network gives it
 	Type  DType
 	Shape []int  // row by row, the last index fastest
 	Data  []byte // little-endian; nil if words or floats hold the elements
@@ -58,7 +58,7 @@ func Floats(name string, v []float32, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Float32, Shape: shape, floats: v}
 }
 
-// Len is the number of elements by the shape, or by the data if there is no shape; -1 if the shape is impossible.
+// Len is the number of elements according to the shape, or to the data if there is no shape; -1 if the shape is impossible.
 func (t *Tensor) Len() int {
 	if t.Shape == nil {
 		switch {
@@ -131,7 +131,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return elements(t, Float32, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 }
 
-// elements decodes a tensor that must be of a type.
+// elements decodes a tensor, which must have a given type.
 func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T, error) {
 	if t.Type != want {
 		return nil, fmt.Errorf("%w: tensor %q is of %s, expected %s", ErrRequest, t.Name, t.Type, want)
@@ -147,7 +147,7 @@ func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T
 	return out, nil
 }
 
-// InWords is an input of one int16 tensor, without copying.
+// InWords returns an input of one int16 tensor, without copying.
 func InWords(v []int16) []Tensor { return []Tensor{Words("input", v, len(v))} }
 
 // WordInput returns the elements of an input of one int16 tensor; nil without an input.

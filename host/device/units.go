@@ -1,4 +1,4 @@
-// Sets of units: the TPCs or CUs that a launch is confined to.
+// Sets of units: the TPCs or CUs to which a launch is confined.
 
 package device
 
@@ -11,7 +11,7 @@ import (
 // MaxUnits is the largest number of units of a device: enough for the 304 CUs of an MI300X.
 const MaxUnits = 320
 
-// Units is a comparable set of units. The zero value is the empty set, which means the whole device for a launch.
+// Units is a comparable set of units. The zero value is the empty set, which for a launch means the whole device.
 type Units [MaxUnits / 64]uint64
 
 // UnitRange is units first..first+n-1.
@@ -38,7 +38,7 @@ func (u Units) Count() int {
 	return n
 }
 
-// Union is the units of both sets.
+// Union returns the units that are in one of the sets or in both.
 func (u Units) Union(o Units) Units {
 	for i := range u {
 		u[i] |= o[i]
@@ -46,7 +46,7 @@ func (u Units) Union(o Units) Units {
 	return u
 }
 
-// Without is the units that are not in o.
+// Without returns the units of u that are not in o.
 func (u Units) Without(o Units) Units {
 	for i := range u {
 		u[i] &^= o[i]
@@ -67,7 +67,7 @@ func (u Units) Meets(o Units) bool {
 	return false
 }
 
-// Neighbours returns the first n adjacent units of the set, or the longest run if there are fewer.
+// Neighbours returns the first n adjacent units of the set. If there are no n adjacent units, it returns the longest range.
 func (u Units) Neighbours(n int) (out Units) {
 	most := 0
 	for i := 0; i < MaxUnits; i++ {
@@ -85,7 +85,7 @@ func (u Units) Neighbours(n int) (out Units) {
 	return out
 }
 
-// Legal reports whether the set consists of whole groups of the device's units. The empty set does.
+// Legal reports whether the set consists of whole groups of UnitAlign units of the device. This holds for the empty set.
 func (i *Info) Legal(u Units) bool {
 	if u.Empty() {
 		return true

@@ -1,4 +1,4 @@
-// Work for a device.
+// The work that devices do.
 
 package device
 
@@ -15,7 +15,7 @@ type Kind uint8
 const (
 	Run    Kind = iota // run the segments of Launch
 	Copy               // copy the input of Request into a slot
-	Load               // load Artefact, so that its network can be served
+	Load               // load Artefact, so that the device can serve its network
 	Unload             // unload Network
 	Reset              // reset the device, or the partition Units; samples keep their slots and inputs
 )
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"run", "copy", "load", "unload", "reset"}[k]
 }
 
-// Work is one thing to do. Only the fields of its kind are set.
+// Work is a piece of work for a device. Only the fields of its kind are set.
 type Work struct {
 	ID   WorkID
 	Kind Kind
@@ -36,14 +36,14 @@ type Work struct {
 	Launch Launch // Run
 
 	Request RequestID                // Copy
-	Network string                   // Copy, Load, Unload: the name under which it is served
+	Network string                   // Copy, Load, Unload: the name under which the network is served
 	Input   func() ([]Tensor, error) // Copy: called at most once, on any goroutine; may be slow
 
-	Artefact Artefact // Load; nil for a device that needs none. Network, if set, is its name (As)
+	Artefact Artefact // Load: nil for a device that needs none. Network, if set, is its name (As)
 	Units    Units    // Reset: the failed partition; zero: the whole device
 
-	// Expect is the expected time in ns, by a table; 0: unknown. Fixed: in virtual time the work takes exactly
-	// Expect. It is set for devices without a time of their own, and for runs by the table's clock.
+	// Expect is the expected time in ns, according to a table; 0: unknown. Fixed: in virtual time the work takes exactly
+	// Expect. It is set for devices that do not state a time, and for runs by the table's clock.
 	Expect Time
 	Fixed  bool
 	// Limit is the time in ns on the device's own clock after which the work counts as hung (ErrHang), if the device
@@ -60,10 +60,11 @@ type Launch struct {
 	First, Last int
 	Kernel      int // the first kernel of segment First that must run (ResumePoint.Kernel)
 	Requests    []RequestID
-	// Theta has one threshold per request, or one per request and segment: request by request, First..Last.
+	// Theta has one threshold per request, or one per request and segment. The latter are ordered by request, then by segment
+	// First..Last.
 	Theta     []float32
 	Units     Units // allowed units; zero: the whole device
-	Exclusive bool  // no other launch may use these units meanwhile
+	Exclusive bool  // no other launch may use these units at the same time
 	Priority  int   // above 0: real-time; otherwise best effort. In DISB's files the order is reversed
 	Limit     Time  // Work.Limit, for devices that only see the launch
 }
@@ -78,11 +79,11 @@ func (l *Launch) ThetaAt(i, s int) float32 {
 
 // Artefact is what a device loads to serve a network. Any package may define one.
 type Artefact interface {
-	NetworkName() string // name under which it is served: its own, name@version, or another one (As)
+	NetworkName() string // name under which it is served: its own name, name@version, or another one (As)
 	Kind() string        // "bundle" (for an NPU), "module" (for a GPU), "table" (only times) ...
 }
 
-// As gives an artefact another name; "": its own. ArtefactOf sees through it.
+// As gives an artefact another name; "": it keeps its own. ArtefactOf returns the artefact without this name.
 func As(network string, a Artefact) Artefact {
 	if network == "" || isNil(a) || a.NetworkName() == network {
 		return a
@@ -103,8 +104,8 @@ func isNil(a Artefact) bool {
 	return a == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ArtefactOf returns an artefact as the type that the named device loads, or an error. Kind of that type must work on
-// its zero value.
+// ArtefactOf returns an artefact as the type T, which the device named on loads, or an error. The method Kind of T must work
+// on T's zero value.
 func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	if r, ok := a.(renamed); ok {
 		a = r.Artefact
@@ -119,9 +120,9 @@ func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	return t, nil
 }
 
-// Blocking is a device with blocking calls, such as an NPU. Adapt makes a Device of it. If Info.Places is above one,
-// Run may be called concurrently, and concurrent calls must not share reports. Admit, Release and Load may be called
-// during launches, Reset may not.
+// Blocking is a device with blocking calls, such as an NPU. Adapt makes a Device of it. If Info.Places is above one, Run may
+// be called concurrently, and concurrent calls must not share reports. Admit, Release and Load may be called during launches,
+// but Reset may not.
 type Blocking interface {
 	Info() Info
 	// Load makes a network servable under the artefact's NetworkName. It rejects an artefact of another kind or for
@@ -129,9 +130,9 @@ type Blocking interface {
 	Load(ctx context.Context, a Artefact) error
 	// Admit gives the request a slot and uploads its input.
 	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error
-	// Run blocks until the launch has ended. It must not change the launch, nor keep it. The report is valid until
-	// the next Run; there is one unless there is an error. After an error all samples are still admitted with their
-	// inputs, so that the launch can be retried after Reset. A Failure says what is lost.
+	// Run blocks until the launch has ended. It must not change the launch, nor keep a reference to it. The report is valid
+	// until the next Run; it is nil only after an error. After an error all samples are still admitted with their inputs, so
+	// that the launch can be repeated after Reset. A Failure says what is lost.
 	Run(ctx context.Context, l *Launch) (*Report, error)
 	// Release frees the request's slot.
 	Release(id RequestID)
@@ -140,16 +141,16 @@ type Blocking interface {
 	Close() error
 }
 
-// Estimator is a Blocking that computes what hardware would do. Its reports give the hardware's time; the duration of
-// its calls means nothing. In real time it is paced by the work's expected time, or by its reports.
+// Estimator is a Blocking that computes what hardware would do. Its reports give the hardware's time; the duration of its
+// calls means nothing. In real time Pace makes it as slow as the work's expected time, or its reports.
 type Estimator interface {
 	Blocking
-	// Prepare computes, before Admit and concurrently with everything else, what Run will answer for a request, as
-	// Run blocks the engine. Release drops it.
+	// Prepare computes in advance what Run will answer for a request. It is called before Admit and concurrently with
+	// everything else, as Run blocks the engine. Release deletes the result.
 	Prepare(ctx context.Context, network string, id RequestID, in []Tensor) error
 }
 
-// Unloader is a Blocking that can unload a network. It refuses while samples of it are admitted.
+// Unloader is a Blocking that can unload a network. It refuses while requests for the network are admitted.
 type Unloader interface {
 	Unload(ctx context.Context, network string) error
 }

@@ -1,4 +1,4 @@
-// Register accesses that are refused silently. A QUIET build answers them with OKAY, and only sets a bit in its
+// Register accesses that the hardware refuses silently. A QUIET build answers them with OKAY, and only sets a bit in its
 // register ACCESS.
 
 package npu
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// group writes registers that must all be accepted before they are used, in order. On a quiet build this costs one
+// group writes registers in order and checks that the hardware has accepted all of them. On a quiet build the check costs one
 // extra read.
 func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	if err := d.regs(pairs...); err != nil || !d.build.Quiet {
@@ -40,13 +40,13 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	return nil
 }
 
-// refused reads ACCESS. It leaves the mark for the next reader.
+// refused reads from ACCESS whether an access was refused. It does not clear the bit, so the next reader sees it too.
 func (d *Driver) refused() (bool, error) {
 	v, err := d.bus.ReadReg(abi.RegAccess)
 	return v&abi.RegAccessRefusedMask != 0, err
 }
 
-// refusal is the error of a write that left its mark.
+// refusal is the error of a write that set the bit in ACCESS.
 func (d *Driver) refusal(off, v uint32) error {
 	name := "no register"
 	if r, ok := abi.RegisterAt(off); ok {
@@ -56,7 +56,7 @@ func (d *Driver) refusal(off, v uint32) error {
 	case abi.RegDescBaseHi, abi.RegWeightBaseHi, abi.RegSlotBaseHi:
 		name += " (the memory lies beyond the addresses of this build)"
 	case abi.RegFBCBData:
-		at, err := d.bus.ReadReg(abi.RegFBCBAddr) // a refused write does not advance it
+		at, err := d.bus.ReadReg(abi.RegFBCBAddr) // a refused write does not advance this address
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (d *Driver) refusal(off, v uint32) error {
 	return fmt.Errorf("%s: %w: %w", name, ErrRefused, &BusError{Write: true, Off: off, Val: v, Resp: RespOKAY})
 }
 
-// startLook is the number of cycles after which a quiet build is asked whether it accepted a start. Most starts are
+// startLook is the number of cycles after which the driver asks a quiet build whether it accepted a start. Most starts are
 // shorter and need no such read.
 const startLook = 1 << 20
 
@@ -89,8 +89,8 @@ func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err err
 	return cycles + more, err
 }
 
-// taken returns nil if START was accepted: the hardware runs or has raised a cause. ACCESS only gives the reason if
-// it was not, since others may leave marks while a start runs.
+// taken returns nil if START was accepted: the hardware runs or has raised a cause. If it was not, ACCESS only gives the
+// reason, since other accesses may set its bits while a start runs.
 func (d *Driver) taken() error {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil || status&abi.RegStatusBusyMask != 0 {

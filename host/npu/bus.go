@@ -9,7 +9,7 @@ import (
 // Resp is the response of an AXI transaction.
 type Resp uint8
 
-// Responses: errors, and what a quiet build answers to a refused access.
+// Responses. Two of them are errors; a quiet build answers a refused access with OKAY.
 const (
 	RespOKAY   Resp = 0
 	RespSLVERR Resp = 2
@@ -34,7 +34,7 @@ func (r Resp) String() string {
 type BusError struct {
 	Write bool
 	Off   uint32
-	Val   uint32 // value of a write
+	Val   uint32 // written value, if the access was a write
 	Resp  Resp
 }
 
@@ -49,7 +49,7 @@ func (e *BusError) Error() string {
 // ErrNoIRQ says that WaitIRQ reached its limit.
 var ErrNoIRQ = errors.New("no interrupt within the limit of cycles")
 
-// Bus is a driver's access to an NPU. Only one goroutine at a time may use registers and WaitIRQ; memory is shared.
+// Bus is a driver's access to an NPU. Only one goroutine at a time may use registers and WaitIRQ. Several may use the memory.
 type Bus interface {
 	// ReadReg and WriteReg return a *BusError for an AXI error.
 	ReadReg(off uint32) (uint32, error)
@@ -62,9 +62,9 @@ type Bus interface {
 	Close() error
 }
 
-// Waiter is a bus whose register accesses may block, and must end with a context.
+// Waiter is a bus whose register accesses may block and must therefore end with a context.
 type Waiter interface {
-	// Until makes accesses end with ctx too, until done is called. It must not be called during an access.
+	// Until makes accesses end when ctx ends, until done is called. It must not be called during an access.
 	Until(ctx context.Context) (done func())
 }
 
@@ -82,8 +82,8 @@ const (
 	FromDevice Direction = 2 // the NPU wrote, the CPU will read
 )
 
-// Syncer is a bus with non-coherent memory. A range must be synchronised between a CPU write and the start that reads
-// it, and between the end of a start and the CPU's read. A bus without it is coherent.
+// Syncer is a bus whose memory is not coherent. A range must be synchronised between a CPU write and the start that reads it,
+// and between the end of a start and the CPU's read. The memory of a bus without Sync is coherent.
 type Syncer interface {
 	// Sync takes an offset into the window and a length.
 	Sync(off, n int64, dir Direction) error

@@ -23,12 +23,12 @@ import (
 
 // CosimOpts selects the simulation. Zero fields take their default.
 type CosimOpts struct {
-	Binary    string // from sim/build.sh; see FindCosim
+	Binary    string // a binary that sim/build.sh makes; see FindCosim
 	DRAMBytes int64  // default 64 MiB
 	Base      uint64 // address of the first byte of DRAM, as the NPU sees it
 
-	BytesPerCycle float64 // of the memory, default 8
-	Latency       int     // cycles of the memory, default 100
+	BytesPerCycle float64 // bandwidth of the memory; default 8
+	Latency       int     // latency of the memory in cycles; default 100
 
 	Trace string // FST file, for Cosim.Trace; needs a --trace build
 }
@@ -39,11 +39,11 @@ type CosimKind string
 // Kinds of processes.
 const (
 	CosimRTL   CosimKind = "rtl"   // the NPU's RTL
-	CosimShell CosimKind = "shell" // its RTL around the HLS kernel; MACs are not counted
+	CosimShell CosimKind = "shell" // RTL of the shell around the HLS kernel; MACs are not counted
 	CosimHLS   CosimKind = "hls"   // C-simulation of that kernel, without time and counters
 )
 
-// CosimInfo is the process's description of itself.
+// CosimInfo is what the process reports about itself.
 type CosimInfo struct {
 	Kind                CosimKind
 	ABIHash, DesignHash uint64
@@ -51,8 +51,8 @@ type CosimInfo struct {
 	CanTrace            bool
 }
 
-// Fits checks that a process simulates this program's registers and that design. The error says how to build one that
-// does; build and configs are as for FindCosim.
+// Fits checks that a process simulates the registers of this program and the given design. The error says how to build a
+// process that does; build and configs are as for FindCosim.
 func (i *CosimInfo) Fits(build string, design uint64, configs ...string) error {
 	what, got, want := "ABI hash", i.ABIHash, uint64(abi.Hash)
 	if got == want {
@@ -69,7 +69,7 @@ type FaultKind uint8
 
 // Kinds of faults.
 const (
-	FaultSLVERR FaultKind = 1 // answered SLVERR; a read from beat Beat on, a write is dropped
+	FaultSLVERR FaultKind = 1 // response SLVERR; a read gets it from beat Beat on, a write is dropped
 	FaultDECERR FaultKind = 2 // the same with DECERR
 	FaultNever  FaultKind = 3 // a read stops before beat Beat; a write is never answered
 	FaultDelay  FaultKind = 4 // Delay cycles are added
@@ -87,14 +87,14 @@ const (
 // AnyPort makes a Fault match every port.
 const AnyPort = 0xFF
 
-// Fault is a rule of the simulated memory for the bursts that it matches.
+// Fault is a fault of the simulated memory, and the bursts that have it.
 type Fault struct {
 	Port      uint8 // or AnyPort
 	Dir       FaultDir
 	Kind      FaultKind
 	Beat      uint8
-	First     uint32 // first matching burst affected, from 1; 0 means 1
-	Count     uint32 // number of bursts; 0: all from then on
+	First     uint32 // number of the first matching burst that is affected, from 1; 0 means 1
+	Count     uint32 // number of affected bursts; 0: all further ones
 	Delay     uint32 // cycles
 	Low, High uint64 // matches bursts that touch Low..High; both zero: all
 }
@@ -110,30 +110,30 @@ type Cosim struct {
 	mem  []byte
 	base uint64
 
-	life  context.Context // life of the process
+	life  context.Context // ends when the process ends
 	until context.Context // limits register accesses; nil: only life does
 	conn  net.Conn
 	cmd   *exec.Cmd
 	errs  *tail
 
-	link  chan struct{} // holds one token; its holder may write and read
+	link  chan struct{} // holds one token; who has it may write and read
 	tag   uint32
-	slice uint64 // cycles of one RUN message
+	slice uint64 // cycles to run with one RUN message
 
 	waitOnce sync.Once // of the process
 	ending   error
 
 	closed atomic.Bool
-	cycles atomic.Uint64 // as of the last answer
+	cycles atomic.Uint64 // cycle count in the last answer
 }
 
 const (
-	// answerTime is the processor time allowed for an answer, far above any slice of a run. Wall time would not do: a
-	// machine may be busy, or a process stopped.
+	// answerTime is the processor time allowed for an answer, far above that of any slice of a run. It is not real time,
+	// since the machine may be busy, or the process stopped.
 	answerTime  = 2 * time.Minute
-	pollTime    = time.Second // interval of checks on a silent process
+	pollTime    = time.Second // interval at which a process that does not answer is checked
 	quitTimeout = 5 * time.Second
-	lastWords   = time.Second // time from the end of a socket to that of its process
+	lastWords   = time.Second // time allowed from the end of a socket to the end of its process
 	sliceTarget = 20 * time.Millisecond
 	minSlice    = 1 << 12
 	maxSlice    = 1 << 24
@@ -142,10 +142,10 @@ const (
 // ErrNoCosim says that a configuration's co-simulation has not been built.
 var ErrNoCosim = errors.New("there is no simulator")
 
-// FindCosim returns the co-simulation of a build: a configuration's name, optionally followed by -stub, -trace,
-// -check or -hls. SLUICE_COSIM names it, or sim/build.sh has put it in build/cosim of the repository around the
-// working directory or around this program. If there is none, the error says how to build it; configs are the user's
-// names of configurations, including files, that it may come from.
+// FindCosim returns the path of the simulator of a build: a configuration's name, optionally followed by -stub, -trace,
+// -check or -hls. SLUICE_COSIM names it, or sim/build.sh has put it in build/cosim of the repository around the working
+// directory or around this program. If there is none, the error says how to build it. configs are the user's names of
+// configurations, including files, from which the build may come.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -209,7 +209,7 @@ func buildLine(build, root string, configs []string) string {
 	return "sim/build.sh " + files.Quoted(configFile(build, root, configs))
 }
 
-// here is the repository's root around the working directory, or "".
+// here is the root of the repository around the working directory; "" if there is none.
 func here() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -246,7 +246,7 @@ func configFile(name, root string, configs []string) string {
 	return name + ".yaml"
 }
 
-// OpenCosim starts a process and shakes hands with it. Both map the DRAM as anonymous memory. When the context ends,
+// OpenCosim starts a process and exchanges versions with it. Both map the DRAM as anonymous memory. When the context ends,
 // requests to the process end too; Close is still needed.
 func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 	c, err := openCosim(ctx, o)
@@ -280,7 +280,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 
 	c = &Cosim{life: ctx, mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}, link: make(chan struct{}, 1)}
 	c.link <- struct{}{}
-	// The process has the socket as 3 and the memory as 4.
+	// In the process, file descriptor 3 is the socket and 4 the memory.
 	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
 	if o.Trace != "" {
 		args = append(args, "--trace", o.Trace)
@@ -292,7 +292,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), unmap(mem))
 	}
-	theirs.Close() // so that the end of the process is noticed
+	theirs.Close() // otherwise the end of the process would not be noticed
 	if err := c.greet(o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -313,7 +313,7 @@ func (c *Cosim) greet(o CosimOpts) error {
 	}
 	switch c.info.Kind {
 	case CosimRTL, CosimShell, CosimHLS:
-	default: // it has no known counters
+	default: // this kind of hardware has no known counters
 		return fmt.Errorf("%w: the simulator calls itself %q, expected %s, %s or %s", ErrHardware, c.info.Kind, CosimRTL, CosimShell, CosimHLS)
 	}
 	return c.SetMemory(o.BytesPerCycle, o.Latency)
@@ -322,18 +322,18 @@ func (c *Cosim) greet(o CosimOpts) error {
 // Info returns the process's description of itself.
 func (c *Cosim) Info() CosimInfo { return c.info }
 
-// Cycles is the clock since the last hard reset, as of the last call.
+// Cycles is the number of cycles since the last hard reset, as of the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until makes register accesses, and other calls without a context, end with ctx too, until done is called. It must
-// not be called concurrently with them.
+// Until makes register accesses, and other calls without a context, end when ctx ends, until done is called. It must not be
+// called concurrently with them.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx
 	return func() { c.until = before }
 }
 
-// short is the context of a call without one.
+// short is the context for calls that have none of their own.
 func (c *Cosim) short() context.Context {
 	if c.until != nil {
 		return c.until
@@ -341,8 +341,8 @@ func (c *Cosim) short() context.Context {
 	return c.life
 }
 
-// call sends a request and reads its answer; an error answer becomes a *CosimError. It ends with the context. The
-// link stays usable: a late answer is dropped.
+// call sends a request and reads its answer; an error answer becomes a *CosimError. The call ends with the context. The link
+// remains usable: an answer that comes later is dropped.
 func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer, error) {
 	select {
 	case <-c.link:
@@ -403,15 +403,15 @@ func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer
 	}
 }
 
-// waiting is a call without an answer.
+// waiting is a call whose answer has not come.
 type waiting struct {
 	c     *Cosim
 	ctx   context.Context
 	asked bool
-	began time.Duration // processor time of the process at the first check
+	began time.Duration // processor time of the process at the first check; answerTime counts from it
 }
 
-// on decides after a connection error whether to wait on, with a new deadline; nil: yes.
+// on decides after an error of the connection whether to continue to wait, with a new deadline. It returns nil if so.
 func (w *waiting) on(err error) error {
 	c := w.c
 	switch {
@@ -437,21 +437,21 @@ func (w *waiting) on(err error) error {
 	if err := c.conn.SetDeadline(time.Now().Add(pollTime)); err != nil {
 		return fmt.Errorf("co-simulation: %w", err)
 	}
-	return errors.Join(w.ctx.Err(), c.life.Err()) // an ended context may have set its deadline earlier
+	return errors.Join(w.ctx.Err(), c.life.Err()) // the deadline may have been set earlier because a context has ended
 }
 
-// wait returns how the process ended; all its output is available then.
+// wait returns how the process ended. After that all its output is available.
 func (c *Cosim) wait() error {
 	c.waitOnce.Do(func() { c.ending = c.cmd.Wait() })
 	return c.ending
 }
 
-// gone explains why the process does not answer, with its last output if there is any.
+// gone returns an error that says why the process does not answer, with its last output if there is any.
 func (c *Cosim) gone(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
 	}
-	// its socket ends before its last output has been read
+	// the socket of a process ends before its last output has been read
 	ended := make(chan struct{})
 	go func() { c.wait(); close(ended) }()
 	select {
@@ -491,7 +491,7 @@ func (c *Cosim) WriteReg(off, v uint32) error {
 // DRAM implements Bus. The memory is unmapped by Close.
 func (c *Cosim) DRAM() ([]byte, uint64) { return c.mem, c.base }
 
-// WaitIRQ implements Bus. It runs in slices, so that the end of a context is noticed; cycles do not depend on the
+// WaitIRQ implements Bus. It runs the clock in slices, so that it notices the end of a context. Cycles do not depend on the
 // slices.
 func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
@@ -521,7 +521,7 @@ func (c *Cosim) Step(n uint64) error {
 	return nil
 }
 
-// run advances the clock by up to limit cycles, for about sliceTarget.
+// run advances the clock by up to limit cycles, and by as many as take about sliceTarget.
 func (c *Cosim) run(ctx context.Context, limit uint64, ignoreIRQ bool) (done uint64, irq bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
@@ -567,7 +567,7 @@ func (c *Cosim) AddFault(f Fault) error {
 	return nil
 }
 
-// ClearFaults removes all rules. Lost bursts stay lost until a hard reset.
+// ClearFaults removes all faults. Lost bursts stay lost until a hard reset.
 func (c *Cosim) ClearFaults() error {
 	if _, err := c.call(c.short(), opClearFaults); err != nil {
 		return fmt.Errorf("clear faults: %w", err)
@@ -579,7 +579,7 @@ func (c *Cosim) ClearFaults() error {
 type MemoryTiming struct {
 	BytesPerCycle             float64
 	ReadLatency, WriteLatency int // cycles
-	Reads, Writes             int // outstanding bursts of a port, 1..256
+	Reads, Writes             int // outstanding bursts per port, 1..256
 }
 
 // SetMemory sets the memory's bandwidth and latency (of reads and writes).
@@ -630,8 +630,8 @@ func (c *Cosim) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.conn.SetDeadline(time.Now()) // pending calls release the link
-	<-c.link                       // never returned: closed is checked before
+	c.conn.SetDeadline(time.Now()) // pending calls end and release the link
+	<-c.link                       // the token is not returned: calls check closed first
 	defer func() { c.link <- struct{}{} }()
 	errClose := c.conn.Close() // the process ends when its socket closes
 	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })

@@ -30,7 +30,8 @@ func sharedMemory(n int64) (*os.File, []byte, error) {
 	return f, mem, nil
 }
 
-// apart puts a process in its own group, so that signals reach only this process, which ends its work first.
+// apart starts the simulator in a process group of its own, so that Ctrl-C reaches only the host program, which ends its work
+// before the simulator.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }

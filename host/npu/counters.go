@@ -11,7 +11,7 @@ import (
 
 func (d *Driver) readCounters() (c [abi.CntCount]uint64, err error) {
 	for i := range c {
-		lo, err := d.bus.ReadReg(abi.CounterLo(i)) // this read latches the upper half
+		lo, err := d.bus.ReadReg(abi.CounterLo(i)) // reading the lower half latches the upper half
 		if err != nil {
 			return c, err
 		}
@@ -31,7 +31,7 @@ func (d *Driver) Counters() [abi.CntCount]uint64 {
 	return d.counters
 }
 
-// ns converts cycles to time, rounded down; the product may exceed 64 bits.
+// ns converts cycles to ns, rounded down. It is correct even where the product exceeds 64 bits.
 func (d *Driver) ns(cycles uint64) int64 {
 	hi, lo := bits.Mul64(cycles, 1e9)
 	if hi >= uint64(d.opts.ClockHz) {
@@ -41,7 +41,7 @@ func (d *Driver) ns(cycles uint64) int64 {
 	return int64(min(q, 1<<63-1))
 }
 
-// cycles converts time to cycles, rounded up.
+// cycles converts ns to cycles, rounded up.
 func (d *Driver) cycles(ns int64) uint64 {
 	hi, lo := bits.Mul64(uint64(ns), uint64(d.opts.ClockHz))
 	if hi >= 1e9 {

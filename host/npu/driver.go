@@ -27,7 +27,7 @@ type Opts struct {
 
 const (
 	maxSlots     = 64
-	resetLimit   = 1 << 20 // most cycles of a soft reset
+	resetLimit   = 1 << 20 // maximum number of cycles of a soft reset
 	defaultLimit = 1 << 40
 )
 
@@ -146,7 +146,7 @@ func (d *Driver) identify() error {
 	return nil
 }
 
-// Build returns the hardware's description of itself.
+// Build returns what the hardware reports about itself.
 func (d *Driver) Build() Build { return d.build }
 
 // Info implements device.Blocking.
@@ -157,7 +157,7 @@ func (d *Driver) Info() device.Info {
 	}
 }
 
-// until binds register accesses to a context, on a bus where they may block.
+// until makes register accesses end with a context, on a bus where they may block.
 func (d *Driver) until(ctx context.Context) (done func()) {
 	if w, ok := d.bus.(Waiter); ok {
 		return w.Until(ctx)
@@ -175,7 +175,7 @@ func (d *Driver) regs(pairs ...[2]uint32) error {
 	return nil
 }
 
-// program writes the registers that no network changes and reads the counters. The hardware must be idle.
+// program writes the registers whose values are the same for all networks, and reads the counters. The hardware must be idle.
 func (d *Driver) program() error {
 	err := d.group("interrupts, watchdog and slots",
 		[2]uint32{abi.RegIRQEnable, abi.RegIRQEnableDoneMask | abi.RegIRQEnableErrorMask},
@@ -206,7 +206,7 @@ func (d *Driver) Close() error {
 	defer d.hw.Unlock()
 	d.mu.Lock()
 	was := d.closed
-	d.closed = true // from here on nobody uses the memory
+	d.closed = true // from now on nobody uses the memory
 	d.mu.Unlock()
 	if was {
 		return nil

@@ -15,7 +15,7 @@ var (
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrMemory   = device.ErrMemory
-	ErrRefused  = errors.New("refused, as ACCESS tells") // by a build that answers OKAY
+	ErrRefused  = errors.New("refused, as ACCESS tells") // the error of a build that answers a refused access with OKAY
 	ErrHang     = device.ErrHang
 	ErrReset    = device.ErrReset
 	ErrBusy     = device.ErrBusy
@@ -47,8 +47,8 @@ func (e *HWError) bus() bool {
 	return false
 }
 
-// Is matches a code at any place: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). A start ended by the hardware's
-// watchdog is a hang, ErrHang.
+// Is matches an error with this code, at any place: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). If the hardware's
+// watchdog ended the start, the error also matches ErrHang.
 func (e *HWError) Is(target error) bool {
 	if target == ErrHang {
 		return e.Code == abi.ErrWatchdog

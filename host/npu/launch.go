@@ -60,7 +60,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
 		if err := ctx.Err(); err != nil {
-			d.behind = seg > l.First // registers may be unreachable after ctx: the next launch reads them
+			d.behind = seg > l.First // after ctx has ended, registers may be unreachable, so the next launch reads the counters
 			return nil, err
 		}
 		table := make([]int, len(active))
@@ -91,7 +91,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	return rep, nil
 }
 
-// exit reads what the batch shows at the end of a segment, and returns those that stay in it.
+// exit reads the results of a batch at the end of a segment. It returns the requests that stay in the batch.
 func (d *Driver) exit(n *network, l *device.Launch, seg int, active, slots []int, rep *device.Report) ([]int, error) {
 	e, final := &n.b.Network.Exits[seg], seg == len(n.b.Network.Exits)-1
 	rest := active[:0]
@@ -149,7 +149,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
 		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
 	}
-	// Entries beyond the batch are written too, so that a start does not depend on the one before.
+	// Also write the entries beyond the batch, so that a start does not depend on the one before.
 	for i := range abi.RegSlotTableCount {
 		s := 0
 		if i < len(slots) {
@@ -184,7 +184,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 			d.failed = err
 			return cycles, err
 		}
-		d.counters, err = d.readCounters() // they belong to no launch
+		d.counters, err = d.readCounters() // these counts belong to no launch
 		if err != nil {
 			d.failed = err
 		}

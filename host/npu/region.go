@@ -12,7 +12,7 @@ type region struct{ start, size int64 }
 
 const regionAlign = 4096
 
-// take reserves size bytes; false if there is no gap that long.
+// take reserves size bytes. It returns false if no gap is that long.
 func (r *regions) take(size int64) (region, bool) {
 	if size <= 0 || size > r.size {
 		return region{}, false

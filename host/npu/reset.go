@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Reset implements device.Blocking: a soft reset, or else a hard one, after which every register is written again.
+// Reset implements device.Blocking. It tries a soft reset, and a hard one if that fails. Then it writes every register again.
 // Samples and networks stay.
 func (d *Driver) Reset(ctx context.Context) error {
 	d.hw.Lock()

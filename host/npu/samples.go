@@ -74,7 +74,7 @@ func (d *Driver) slot(n *network, i int) []byte {
 	return d.mem[at : at+n.b.Slot.Stride]
 }
 
-// Slot is the memory of a request's slot until Close, nil without a slot; for comparisons.
+// Slot is the memory of a request's slot, valid until Close, for comparisons; nil if the request has no slot.
 func (d *Driver) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func (d *Driver) Release(id device.RequestID) {
 	d.drop(id)
 }
 
-// drop frees a request's slot; d.mu is held.
+// drop frees the slot of a request. The caller holds d.mu.
 func (d *Driver) drop(id device.RequestID) {
 	s := d.live[id]
 	if s == nil {

@@ -2,7 +2,7 @@
 
 package uio
 
-// Boards have other processors than this one. It builds for the package's tests, whose memory is coherent.
+// Boards never have the processor of this build. It exists for the package's tests, whose memory is coherent.
 func storeBarrier() {}
 
 func loadBarrier() {}

@@ -21,20 +21,20 @@ var nativeEndian = binary.NativeEndian
 type memory struct {
 	path string
 	addr uint64
-	// reserved: the device tree states its address
+	// the device tree reserves it at a known address
 	reserved bool
 	bytes    []byte
 	file     *os.File
-	clean    func(*syncArgs) error // SLUICE_DMA_SYNC for cached memory
-	drain    func(*syncArgs) error // the same for write-combined memory behind an outer cache
+	clean    func(*syncArgs) error // for cached memory: the ioctl SLUICE_DMA_SYNC
+	drain    func(*syncArgs) error // for write-combined memory behind an outer cache: the same ioctl
 }
 
 // outer: there is a cache outside the cores, the PL310 of a Zynq-7000. Stores to write-combined memory may wait in
 // its store buffer, which only the kernel's barrier drains, not a DSB of this process.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory of our module (boards/kernel/sluice_dma.c), or of u-dma-buf under the same name if that
-// is missing.
+// openMemory maps the memory of this project's kernel module (boards/kernel/sluice_dma.c). If the module is missing, it maps
+// that of u-dma-buf with the same name.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {

@@ -63,9 +63,9 @@ var (
 
 // Opts selects the NPU. Zero fields take their default.
 type Opts struct {
-	Name   string // of the UIO device, the device tree's node name (default "npu")
-	Memory string // of the memory's device (default Name + "-memory")
-	Bytes  int64  // least size of the memory
+	Name   string // name of the UIO device: the node name in the device tree (default "npu")
+	Memory string // name of the memory's device (default Name + "-memory")
+	Bytes  int64  // minimum size of the memory
 	// Sys and Dev are the mount points of sysfs and devtmpfs (default /sys, /dev).
 	Sys, Dev string
 }
@@ -79,8 +79,8 @@ type Bus struct {
 	stale  atomic.Uint64
 
 	mu      sync.Mutex // registers
-	running bool       // a start may be running: its end has not been seen
-	found   bool       // Open found a start of an earlier process
+	running bool       // a start may be running, because its end has not been seen
+	found   bool       // Open found a running start of an earlier process
 	closed  bool
 }
 
@@ -200,8 +200,8 @@ func own(f *os.File) error {
 	return nil
 }
 
-// Claim is an NPU locked for this process, with its registers untouched, for a caller that is about to remove it from
-// the PL.
+// Claim is an NPU that this process has locked without using its registers. It is for a caller that is about to replace the
+// PL's contents.
 type Claim struct {
 	file  *os.File
 	bytes int64
@@ -243,7 +243,7 @@ func (c *Claim) Busy() (bool, error) {
 	return r.load(abi.RegStatus)&abi.RegStatusBusyMask != 0, nil
 }
 
-// opening explains a refused open.
+// opening adds the reason and a hint to the error of a failed open.
 func opening(err error, hint string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -254,7 +254,7 @@ func opening(err error, hint string) error {
 	return err
 }
 
-// Device is a UIO device, from sysfs.
+// Device is a UIO device, as described in sysfs.
 type Device struct {
 	Path  string // /dev/uio0
 	Name  string
@@ -274,7 +274,7 @@ func Find(o Opts) (Device, error) {
 	var others []string
 	for _, e := range entries {
 		name, err := line(filepath.Join(class, e.Name(), "name"))
-		if err != nil { // another driver's device without a name, or one being removed
+		if err != nil { // the device belongs to another driver and has no name, or is being removed
 			others = append(others, e.Name()+" (no name)")
 			continue
 		}
@@ -357,7 +357,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 	if b.closed {
 		return npu.ErrClosed
 	}
-	// Whether a start is running matters only if its end has not been seen; STATUS knows.
+	// Some accesses are refused only while a start is running. If its end has not been seen, STATUS says whether it is.
 	busy := b.running && abi.Refused(off, true, v, true) && b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0
 	if abi.Refused(off, true, v, busy) {
 		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}
@@ -372,7 +372,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 // DRAM implements npu.Bus.
 func (b *Bus) DRAM() (window []byte, base uint64) { return b.mem.bytes, b.mem.addr }
 
-// Mapping is how the memory is mapped.
+// Mapping names how the memory is mapped.
 func (b *Bus) Mapping() string {
 	if b.mem.clean != nil {
 		return "cached"
@@ -391,11 +391,10 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 	return nil
 }
 
-// Interrupts is the number of interrupts that the kernel counted, and of those without a raised cause.
+// Interrupts returns how many interrupts the kernel has counted, and how many of them came without a raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved reports whether the memory is reserved in the device tree, at a known address, and not from u-dma-buf,
-// which may be anywhere.
+// Reserved reports whether the device tree reserves the memory at a known address. Memory of u-dma-buf may be anywhere.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
 // Abandoned reports whether Open found a running start of an earlier process.
@@ -412,16 +411,16 @@ func (b *Bus) Time() (uint64, error) {
 }
 
 func (b *Bus) time() uint64 {
-	lo := b.regs.load(abi.RegTimeLo) // latches the upper half
+	lo := b.regs.load(abi.RegTimeLo) // reading it latches the upper half
 	return uint64(b.regs.load(abi.RegTimeHi))<<32 | uint64(lo)
 }
 
 const (
 	look     = 100 * time.Millisecond // interval of reads of the NPU's clock while no interrupt comes
-	standing = 2 * time.Second        // time after which an unchanged clock counts as stopped
+	standing = 2 * time.Second        // time after which a clock that has not changed counts as stopped
 )
 
-// WaitIRQ implements npu.Bus. The limit is in ticks of TIME; a stopped clock has an error of its own.
+// WaitIRQ implements npu.Bus. The limit is in ticks of TIME. If the clock has stopped, it returns an error of its own.
 func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	began, err := b.Time()
 	if err != nil {
@@ -460,7 +459,7 @@ func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	}
 }
 
-// state is TIME, and whether an enabled cause is raised.
+// state returns TIME, and whether an enabled cause is raised.
 func (b *Bus) state() (now uint64, raised bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -470,12 +469,12 @@ func (b *Bus) state() (now uint64, raised bool, err error) {
 	return b.time(), b.regs.load(abi.RegIRQStatus)&b.regs.load(abi.RegIRQEnable) != 0, nil
 }
 
-// event unmasks the line and waits for an interrupt.
+// event unmasks the line and waits for an interrupt. came is false if none came within the limit.
 func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err error) {
 	one := [4]byte{}
 	nativeEndian.PutUint32(one[:], 1)
 	if _, err := b.irq.Write(one[:]); err != nil {
-		if errors.Is(err, unix.EIO) { // the only reason in uio_write
+		if errors.Is(err, unix.EIO) { // uio_write returns EIO for one reason only
 			return false, fmt.Errorf("%w: %s has no interrupt: its node in the device tree needs interrupts (and interrupt-parent): %w", npu.ErrNoIRQ, b.irq.Name(), err)
 		}
 		return false, fmt.Errorf("unmask: %w", closedErr(err))
@@ -503,10 +502,10 @@ func closedErr(err error) error {
 	return err
 }
 
-// rest aborts a running start.
+// rest makes the NPU idle: it aborts a running start.
 func (b *Bus) rest(ctx context.Context) error {
 	if id := b.regs.load(abi.RegID); id != abi.ID {
-		b.running = false // not a start of this process
+		b.running = false // the running start is not one of this process
 		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
 	}
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {

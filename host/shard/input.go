@@ -14,18 +14,18 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// MaxInput is the size of the largest input.
+// MaxInput is the size of the largest input in bytes.
 const MaxInput = 4 << 30
 
 const inputFolder = "input"
 
 var reference = regexp.MustCompile(`input:([0-9a-f]{64})/([^/\\,=]+)`)
 
-// Beside is what an ONNX file's weights are called where they lie beside it.
+// Beside is the suffix of the file with an ONNX file's weights. The file is in the same folder.
 const Beside = ".data"
 
-// Input names a file by its content, and that of the weights beside it. With a folder, copies are kept there for merge
-// and for other machines.
+// Input returns a reference to a file: the hash of its content and of the weights in the file beside it, and its name. If dir
+// is not "", it keeps copies there for merge and for other machines.
 func Input(dir, path string) (ref string, err error) {
 	h := sha256.New()
 	paths := []string{path}
@@ -68,7 +68,7 @@ func copyTo(w io.Writer, path string) error {
 	return nil
 }
 
-// keep copies a file unless it is there.
+// keep copies a file, unless the copy exists already.
 func keep(path, to string) error {
 	if _, err := os.Stat(to); err == nil {
 		return nil
@@ -84,7 +84,7 @@ func keep(path, to string) error {
 	return out.CloseAtomicallyReplace()
 }
 
-// At replaces the inputs in an argument by their copies in a folder.
+// At replaces references to inputs in an argument by the paths of their copies in a folder.
 func At(dir, arg string) string {
 	return reference.ReplaceAllStringFunc(arg, func(ref string) string {
 		m := reference.FindStringSubmatch(ref)

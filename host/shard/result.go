@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// MaxResult is the size of the largest result.
+// MaxResult is the size of the largest result in bytes.
 const MaxResult = 256 << 20
 
 // Key names a unit.
@@ -26,23 +26,23 @@ type Key struct {
 
 func (k Key) String() string { return k.Stage + "/" + strconv.Itoa(k.Unit) }
 
-// Unit is one unit's result.
+// Unit is the result of one unit.
 type Unit struct {
 	Key
 	Result json.RawMessage `json:"result"`
 }
 
-// Result is what a shard's process found. It is one JSON document of one line a unit.
+// Result is what the process of a shard has computed. It is written as one JSON document with one line per unit.
 type Result struct {
 	Question Question          `json:"question"`
 	Shard    int               `json:"shard"`
-	Made     map[string]string `json:"made"` // hash of each simulator
+	Made     map[string]string `json:"made"` // hash of each simulator that was used
 	Units    []Unit            `json:"units"`
 }
 
 var named = regexp.MustCompile(`^(\d{5,6})-of-(\d{5,6})\.([0-9a-f]{64})$`)
 
-// shardOf reads the name of a result.
+// shardOf reads shard I and the number of shards N from the name of a result.
 func shardOf(name string) (i, n int, err error) {
 	m := named.FindStringSubmatch(name)
 	if m == nil {
@@ -87,7 +87,7 @@ func (r *Result) Encode() (name string, text []byte, err error) {
 	return fmt.Sprintf("%05d-of-%05d.%s", r.Shard, r.Question.Shards, sum(b.Bytes())), b.Bytes(), nil
 }
 
-// Write writes a result to a folder, whole or not at all.
+// Write writes a result to a folder. The file is complete, or it does not exist.
 func (r *Result) Write(dir string) (name string, err error) {
 	name, text, err := r.Encode()
 	if err != nil {
@@ -96,7 +96,8 @@ func (r *Result) Write(dir string) (name string, err error) {
 	return name, files.Write(filepath.Join(dir, name), text)
 }
 
-// Decode checks a result against its name and the question, and reads it. It is safe on anything.
+// Decode reads a result and checks it against its name and the question. It accepts any bytes and returns an error for
+// invalid ones.
 func Decode(name string, text []byte, q *Question) (*Result, error) {
 	i, n, err := shardOf(name)
 	if err != nil {
@@ -128,7 +129,7 @@ func Decode(name string, text []byte, q *Question) (*Result, error) {
 	return &r, nil
 }
 
-// Read reads and checks a result of a folder.
+// Read reads and checks a result in a folder.
 func Read(dir, name string, q *Question) (*Result, error) {
 	text, err := readAll(filepath.Join(dir, name), MaxResult)
 	if err != nil {
@@ -137,7 +138,7 @@ func Read(dir, name string, q *Question) (*Result, error) {
 	return Decode(name, text, q)
 }
 
-// readAll reads a regular file of bounded size.
+// readAll reads a regular file of at most this size.
 func readAll(path string, most int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -149,7 +150,7 @@ func readAll(path string, most int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// strict decodes one JSON document without unknown keys.
+// strict decodes one JSON document. Unknown keys are an error.
 func strict(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -162,7 +163,7 @@ func strict(text []byte, to any) error {
 	return nil
 }
 
-// list names what may be results in a folder: everything but its question and inputs.
+// list returns the names of files in a folder that may be results: all but its question and inputs.
 func list(dir string) ([]string, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {

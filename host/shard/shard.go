@@ -30,7 +30,8 @@ var (
 	ErrMissing  = errors.New("missing results")
 )
 
-// Range is shards First to Last of N, counted from 1; 0 to 0 is none, which makes a folder one of the question.
+// Range is the shards First to Last of N, counted from 1. With First and Last 0 there is no shard: the folder is only given
+// its question.
 type Range struct{ First, Last, N int }
 
 // ParseRange reads I/N or I-J/N.
@@ -51,14 +52,14 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Question is what all shards answer parts of.
+// Question is a command with its inputs, which all shards compute together.
 type Question struct {
 	Schema   string   `json:"schema"`
 	Program  string   `json:"program"`
 	Version  string   `json:"version"`
-	Revision string   `json:"revision"` // of the sources, or the program's own hash where they were changed
+	Revision string   `json:"revision"` // of the sources; if they were changed, the hash of the program
 	RTL      string   `json:"rtl"`
-	Args     []string `json:"args"` // --NAME=VALUE by name; a file is input:SHA256/NAME
+	Args     []string `json:"args"` // --NAME=VALUE, sorted by name; a file is input:SHA256/NAME
 	Shards   int      `json:"shards"`
 }
 
@@ -66,7 +67,7 @@ const questionSchema = "sluice-question/1"
 
 // ID is the hash of a question.
 func (q *Question) ID() string {
-	text, _ := json.Marshal(q) // strings and a number: cannot fail
+	text, _ := json.Marshal(q) // strings and a number: Marshal cannot fail
 	return sum(text)
 }
 
@@ -75,7 +76,7 @@ func sum(text []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// Other says in what another question differs; nil if in nothing.
+// Other returns an error that says how another question differs; nil if it does not.
 func (q *Question) Other(o *Question) error {
 	var out []string
 	for _, x := range [][3]string{
@@ -109,24 +110,24 @@ func (q *Question) Other(o *Question) error {
 	return fmt.Errorf("%w: %s", ErrQuestion, strings.Join(out, "; "))
 }
 
-// Run is one process's part. A nil Run is a process that does everything by itself.
+// Run is the part of a command that one process computes. A nil Run is a process that computes everything.
 type Run struct {
 	Question Question
 
 	dir   string
-	mine  map[int]*Result // by shard; to be written
-	given *merged         // of merge: all units
-	next  int             // unit, counted over all stages
+	mine  map[int]*Result // results to be written, by shard
+	given *merged         // for merge: all units
+	next  int             // number of the next unit, counted over all stages
 }
 
-// merged is what a folder's results say.
+// merged has the results of all units in a folder.
 type merged struct {
 	units map[Key]json.RawMessage
-	from  []string // file of each shard
+	from  []string // names of the files, by shard
 }
 
-// Begin makes a folder's shards of a range those of this process. Without a folder it has to be all of them. Shards
-// whose result is there are left out; done says that all are.
+// Begin makes the shards of a range the task of this process, with results in a folder. Without a folder the range must be
+// all shards. Shards whose results exist are left out; done reports that all exist.
 func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 	run = &Run{Question: q, dir: dir, mine: map[int]*Result{}}
 	for i := max(r.First, 1); i <= r.Last; i++ {
@@ -153,7 +154,7 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 		switch _, err := Read(dir, name, &q); {
 		case errors.Is(err, ErrQuestion):
 			return nil, false, err
-		case err != nil: // truncated: it is run again
+		case err != nil: // incomplete: the shard is run again
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return nil, false, err
 			}
@@ -164,10 +165,10 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 	return run, len(run.mine) == 0, nil
 }
 
-// questionFile says what a folder is about.
+// questionFile is the file with the question of a folder.
 const questionFile = "question.json"
 
-// Settle makes a folder one of a question, or fails if it is another's.
+// Settle writes a question to a folder. It fails if the folder already has another question.
 func Settle(dir string, q Question) error {
 	have, err := Asked(dir)
 	if err == nil {
@@ -203,7 +204,7 @@ func Asked(dir string) (*Question, error) {
 	return &q, q.check(path)
 }
 
-// check rejects what no program writes.
+// check rejects a question that no program writes.
 func (q *Question) check(where string) error {
 	if q.Schema != questionSchema || q.Shards < 1 || q.Shards > Most || len(q.Args) == 0 {
 		return fmt.Errorf("%s: %w: a question of schema %q, %d shards and %d arguments; expected %s, 1..%d shards and a command",
@@ -212,7 +213,7 @@ func (q *Question) check(where string) error {
 	return nil
 }
 
-// Merge reads all results of a folder. q is what this process would ask.
+// Merge reads all results of a folder. q is the question of this process, which the results must answer.
 func Merge(dir string, q Question) (*Run, error) {
 	names, err := list(dir)
 	if err != nil {
@@ -257,7 +258,7 @@ func Merge(dir string, q Question) (*Run, error) {
 	return &Run{Question: q, dir: dir, given: m}, errors.Join(errs...)
 }
 
-// Of is the number of shards.
+// Of returns the number of shards.
 func (r *Run) Of() int {
 	if r == nil {
 		return 1
@@ -276,7 +277,7 @@ func (r *Run) Made(what string, id func() string) {
 	}
 }
 
-// Finish writes this process's results. It reports whether that was all: the command then has nothing to print.
+// Finish writes the results of this process. over reports that the command has nothing more to do or print.
 func (r *Run) Finish() (over bool, err error) {
 	if r == nil || r.given != nil || r.dir == "" {
 		return false, nil
@@ -289,8 +290,8 @@ func (r *Run) Finish() (over bool, err error) {
 	return true, nil
 }
 
-// Units yields the results of a stage's n units, in order, as far as this process knows them: one process all of them, a
-// shard its own, merge all. Each is computed when it is asked for, and passes through JSON.
+// Units yields the results of a stage's n units in order. One process yields all of them, a shard its own, and merge all.
+// Each is computed when it is needed, and is encoded and decoded as JSON.
 func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		base := 0
@@ -338,12 +339,12 @@ func unit[T any](r *Run, of *Result, key Key, one func(int) (T, error)) (out T, 
 	return out, nil
 }
 
-// NewQuestion is a question of a program, still without what is asked.
+// NewQuestion makes the question of a program. The caller adds the arguments.
 func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
 }
 
-// Lacks is the set of shards of a question that have no valid result in a folder.
+// Lacks returns the shards of a question that have no valid result in a folder.
 func Lacks(dir string, q *Question) (map[int]bool, error) {
 	names, err := list(dir)
 	if err != nil {
